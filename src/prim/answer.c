@@ -41,7 +41,7 @@ coord_result prim_unclear(int reason, const char *format, ...)
 static void copy_owner(char *to, size_t cap, struct str owner)
 {
     size_t len = min_size(owner.len, cap - 1);
-    if (len > 0) { memcpy(to, owner.at, len); }
+    if (len > 0) memcpy(to, owner.at, len);
     to[len] = '\0';
 }
 
@@ -54,15 +54,15 @@ coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str
                              struct str owner)
 {
     coord_entry *entry = malloc(sizeof *entry + key.len + value.len + 2);
-    if (entry == NULL) { return NULL; }
+    if (entry == NULL) return NULL;
     *entry = *like;
     char *at = (char *)(entry + 1);
     /* Both end with a NUL that is not counted: callers print them. */
-    if (key.len > 0) { memcpy(at, key.at, key.len); }
+    if (key.len > 0) memcpy(at, key.at, key.len);
     at[key.len] = '\0';
     entry->key = (coord_str){at, key.len};
     at += key.len + 1;
-    if (value.len > 0) { memcpy(at, value.at, value.len); }
+    if (value.len > 0) memcpy(at, value.at, value.len);
     at[value.len] = '\0';
     entry->value = (coord_str){at, value.len};
     copy_owner(entry->owner, sizeof entry->owner, owner);
@@ -84,7 +84,7 @@ struct holders {
 coord_holders *prim_holders_make(size_t rows_max)
 {
     struct holders *holders = calloc(1, sizeof *holders + rows_max * sizeof(coord_holder));
-    if (holders == NULL) { return NULL; }
+    if (holders == NULL) return NULL;
     holders->rows_max = rows_max;
     holders->public.rows = holders->rows;
     return (coord_holders *)(void *)holders; /* gcc's analyzer takes &holders->public for a leak */
@@ -95,10 +95,8 @@ bool prim_holders_add(coord_holders *public, const coord_holder *like, struct st
 {
     struct holders *holders = CONTAINER_OF(public, struct holders, public);
     char *copy;
-    if (public->count == holders->rows_max || (copy = malloc(value.len + 1)) == NULL) {
-        return false;
-    }
-    if (value.len > 0) { memcpy(copy, value.at, value.len); }
+    if (public->count == holders->rows_max || (copy = malloc(value.len + 1)) == NULL) return false;
+    if (value.len > 0) memcpy(copy, value.at, value.len);
     copy[value.len] = '\0';
     coord_holder *row = &holders->rows[public->count++];
     *row = *like;
@@ -116,15 +114,13 @@ static int by_slot(const void *a, const void *b)
 
 void prim_holders_done(coord_holders *holders)
 {
-    if (holders->count > 1) {
-        qsort(holders->rows, holders->count, sizeof *holders->rows, by_slot);
-    }
+    if (holders->count > 1) qsort(holders->rows, holders->count, sizeof *holders->rows, by_slot);
 }
 
 void coord_holders_free(coord_holders *public)
 {
-    if (public == NULL) { return; }
-    for (size_t i = 0; i < public->count; i++) { free((void *)public->rows[i].value.at); }
+    if (public == NULL) return;
+    for (size_t i = 0; i < public->count; i++) free((void *)public->rows[i].value.at);
     free(CONTAINER_OF(public, struct holders, public));
 }
 
@@ -140,7 +136,7 @@ bool prim_id_is_zero(const coord_id *id)
 
 void prim_id_text(const coord_id *id, char text[PRIM_ID_TEXT_CAP])
 {
-    for (size_t i = 0; i < sizeof id->b; i++) { (void)snprintf(text + 2 * i, 3, "%02x", id->b[i]); }
+    for (size_t i = 0; i < sizeof id->b; i++) (void)snprintf(text + 2 * i, 3, "%02x", id->b[i]);
 }
 
 coord_id prim_id_random(void)
@@ -158,7 +154,7 @@ coord_id prim_id_request(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     uint64_t ms = (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-    for (size_t i = 0; i < 6; i++) { id.b[i] = (uint8_t)(ms >> (8 * (5 - i))); }
+    for (size_t i = 0; i < 6; i++) id.b[i] = (uint8_t)(ms >> (8 * (5 - i)));
     return id;
 }
 

@@ -45,7 +45,7 @@ coord_result prim_async_open(coord_store *store)
     struct prim_async *async = calloc(1, sizeof *async);
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (async == NULL || fd < 0) {
-        if (fd >= 0) { (void)close(fd); }
+        if (fd >= 0) (void)close(fd);
         free(async);
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory or descriptor");
     }
@@ -67,15 +67,15 @@ coord_result prim_async_open(coord_store *store)
 static coord_str copy_str(char **at, coord_str from)
 {
     coord_str copy = {*at, from.len};
-    if (from.at == NULL) { copy.len = 0; }
-    if (copy.len > 0) { memcpy(*at, from.at, copy.len); }
+    if (from.at == NULL) copy.len = 0;
+    if (copy.len > 0) memcpy(*at, from.at, copy.len);
     *at += copy.len;
     return copy;
 }
 
 static const char *copy_text(char **at, const char *from)
 {
-    if (from == NULL) { return NULL; }
+    if (from == NULL) return NULL;
     char *copy = *at;
     size_t len = strlen(from) + 1;
     memcpy(copy, from, len);
@@ -92,18 +92,16 @@ static coord_request what_is_read(const coord_request *from)
         request.slot = from->slot;
         return request;
     }
-    if (op != COORD_OP_RENEW && op != COORD_OP_RELEASE) { request.key = from->key; }
-    if (op == COORD_OP_CREATE || op == COORD_OP_CREATE_UNDER || op == COORD_OP_CAS) {
+    if (op != COORD_OP_RENEW && op != COORD_OP_RELEASE) request.key = from->key;
+    if (op == COORD_OP_CREATE || op == COORD_OP_CREATE_UNDER || op == COORD_OP_CAS)
         request.value = from->value;
-    }
     if (op == COORD_OP_CREATE || op == COORD_OP_CAS) {
         request.owner = from->owner;
         request.ttl_ms = from->ttl_ms;
     }
     if (op != COORD_OP_CREATE && op != COORD_OP_GET && op != COORD_OP_RESIZE &&
-        op != COORD_OP_HOLDERS) {
+        op != COORD_OP_HOLDERS)
         request.lease = from->lease;
-    }
     request.expected = from->expected;
     request.consistency = from->consistency;
     request.slot_count = from->slot_count;
@@ -117,7 +115,7 @@ static struct async_call *call_make(const coord_request *request, coord_done_fn 
     struct async_call *call =
         calloc(1, sizeof *call + request->key.len + request->value.len + request->slot.group.len +
                       request->slot.value.len + owners);
-    if (call == NULL) { return NULL; }
+    if (call == NULL) return NULL;
     char *at = call->bytes;
     call->request = *request;
     call->request.key = copy_str(&at, request->key);
@@ -128,7 +126,7 @@ static struct async_call *call_make(const coord_request *request, coord_done_fn 
     call->request.slot.owner = copy_text(&at, request->slot.owner);
     call->done = done;
     call->arg = arg;
-    if (request->lease != NULL) { (void)coord_lease_ref(request->lease); }
+    if (request->lease != NULL) (void)coord_lease_ref(request->lease);
     list_init(&call->node);
     return call;
 }
@@ -217,9 +215,8 @@ static void *run_thread(void *arg)
 static bool enough_threads(struct prim_async *async)
 {
     if (async->idle < async->waiting_count && async->thread_count < async->thread_max &&
-        prim_thread_start(&async->threads[async->thread_count], run_thread, async)) {
+        prim_thread_start(&async->threads[async->thread_count], run_thread, async))
         async->thread_count++;
-    }
     return async->thread_count > 0;
 }
 
@@ -255,7 +252,7 @@ coord_result coord_start(coord_store *store, const coord_request *request, coord
                          void *arg)
 {
     coord_result result = prim_usable(store);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     if (request == NULL || done == NULL || request->op < COORD_OP_CREATE ||
         request->op > COORD_OP_RELEASE_KEY) {
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
@@ -263,7 +260,7 @@ coord_result coord_start(coord_store *store, const coord_request *request, coord
     }
     coord_request read = what_is_read(request);
     struct async_call *call = call_make(&read, done, arg);
-    if (call == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory"); }
+    if (call == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
     return take(store->async, call);
 }
 
@@ -316,15 +313,13 @@ void prim_async_stop(coord_store *store)
     async->waiting_count = 0;
     (void)pthread_cond_broadcast(&async->work);
     (void)pthread_mutex_unlock(&async->lock);
-    for (unsigned i = 0; i < async->thread_count; i++) {
-        (void)pthread_join(async->threads[i], NULL);
-    }
+    for (unsigned i = 0; i < async->thread_count; i++) (void)pthread_join(async->threads[i], NULL);
 }
 
 void prim_async_close(coord_store *store)
 {
     struct prim_async *async = store->async;
-    if (async == NULL) { return; }
+    if (async == NULL) return;
     (void)dispatch(async);
     assert(async->taken == 0);
     (void)close(async->fd);

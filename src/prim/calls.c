@@ -129,15 +129,14 @@ coord_result coord_create_if_absent(coord_store *store, const coord_call *call, 
     if (ttl_ms != 0) {
         RETURN_UNLESS_OK(check_ttl(store, ttl_ms));
         RETURN_UNLESS_OK(prim_check_owner(owner));
-        if (ret_lease == NULL) {
+        if (ret_lease == NULL)
             return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "a lease needs ret_lease");
-        }
     }
     RETURN_UNLESS_OK(prim_need_grant(store, COORD_CAP_CREATE | (ttl_ms != 0 ? COORD_CAP_TTL : 0)));
-    if (ttl_ms != 0) { RETURN_UNLESS_OK(prim_lease_reserve(store)); }
+    if (ttl_ms != 0) RETURN_UNLESS_OK(prim_lease_reserve(store));
     coord_result result = prim_enter(store, call, 0, &frame);
     if (result.code != COORD_OK) {
-        if (ttl_ms != 0) { prim_lease_unreserve(store); }
+        if (ttl_ms != 0) prim_lease_unreserve(store);
         return result;
     }
     struct try_create try = {
@@ -149,9 +148,8 @@ coord_result coord_create_if_absent(coord_store *store, const coord_call *call, 
                .lease_id = ttl_ms != 0 ? prim_id_random() : (coord_id){{0}}},
     };
     result = prim_attempts(store, &frame, try_create, &try);
-    if (ttl_ms != 0) {
+    if (ttl_ms != 0)
         result = hand_out(store, &frame, result, &try.grant, try.in.owner, name, ret_lease);
-    }
     prim_leave(store);
     return result;
 }
@@ -246,17 +244,16 @@ static coord_result check_cas(coord_store *store, struct str key, uint64_t expec
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "expected revision: 0 (absent) to 2^63-1");
     }
-    if (lease != NULL) { RETURN_UNLESS_OK(prim_lease_check_use(store, lease)); }
-    if (ttl_ms == COORD_TTL_KEEP || ttl_ms == 0) { return prim_need_grant(store, COORD_CAP_CAS); }
+    if (lease != NULL) RETURN_UNLESS_OK(prim_lease_check_use(store, lease));
+    if (ttl_ms == COORD_TTL_KEEP || ttl_ms == 0) return prim_need_grant(store, COORD_CAP_CAS);
     RETURN_UNLESS_OK(check_ttl(store, ttl_ms));
     if (lease == NULL && expected != 0) {
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "a ttl needs expected 0 or the lease of the entry");
     }
-    if (lease == NULL) { RETURN_UNLESS_OK(prim_check_owner(owner)); }
-    if (ret_lease == NULL) {
+    if (lease == NULL) RETURN_UNLESS_OK(prim_check_owner(owner));
+    if (ret_lease == NULL)
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "a lease needs ret_lease");
-    }
     return prim_need_grant(store, COORD_CAP_CAS | COORD_CAP_TTL);
 }
 
@@ -269,16 +266,16 @@ coord_result coord_compare_and_set(coord_store *store, const coord_call *call, c
     struct str name = prim_str(key), bytes = prim_str(value);
     bool leased = ttl_ms > 0;
     RETURN_UNLESS_OK(check_cas(store, name, expected, bytes, ttl_ms, owner, lease, ret_lease));
-    if (leased) { RETURN_UNLESS_OK(prim_lease_reserve(store)); }
+    if (leased) RETURN_UNLESS_OK(prim_lease_reserve(store));
     coord_result result = prim_enter(store, call, 0, &frame);
     if (result.code != COORD_OK) {
-        if (leased) { prim_lease_unreserve(store); }
+        if (leased) prim_lease_unreserve(store);
         return result;
     }
     /* The key leaves its old lease: a renewal of that one may find it gone meanwhile. */
     bool leaves = lease != NULL && expected != 0 && ttl_ms != COORD_TTL_KEEP;
-    if (leaves) { prim_lease_will_drop(lease); }
-    if (lease != NULL && expected != 0) { prim_lease_view(lease, &view); }
+    if (leaves) prim_lease_will_drop(lease);
+    if (lease != NULL && expected != 0) prim_lease_view(lease, &view);
     struct try_cas try = {
         .backend = store->backend,
         .in = {.key = name,
@@ -292,14 +289,11 @@ coord_result coord_compare_and_set(coord_store *store, const coord_call *call, c
                .claim = view.set != NULL ? &view.claim : NULL},
     };
     result = prim_attempts(store, &frame, try_cas, &try);
-    if (result.code == COORD_OK && leaves) { prim_lease_dropped(lease, name); }
-    if (result.code == COORD_EXPIRED && lease != NULL) {
+    if (result.code == COORD_OK && leaves) prim_lease_dropped(lease, name);
+    if (result.code == COORD_EXPIRED && lease != NULL)
         prim_lease_refused(lease, &result, view.changes);
-    }
-    if (leased) {
-        result = hand_out(store, &frame, result, &try.grant, try.in.owner, name, ret_lease);
-    }
-    if (view.set != NULL) { prim_lease_view_done(&view); }
+    if (leased) result = hand_out(store, &frame, result, &try.grant, try.in.owner, name, ret_lease);
+    if (view.set != NULL) prim_lease_view_done(&view);
     prim_leave(store);
     return result;
 }
@@ -330,7 +324,7 @@ coord_result coord_delete(coord_store *store, const coord_call *call, coord_str 
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "expected: a revision of 1 to 2^63-1, COORD_ANY or COORD_FORCE");
     }
-    if (lease != NULL) { RETURN_UNLESS_OK(prim_lease_check_use(store, lease)); }
+    if (lease != NULL) RETURN_UNLESS_OK(prim_lease_check_use(store, lease));
     RETURN_UNLESS_OK(prim_need(store, expected == COORD_FORCE ? COORD_CAP_FORCE
                                       : expected == COORD_ANY ? 0
                                                               : COORD_CAP_CAS));
@@ -342,8 +336,8 @@ coord_result coord_delete(coord_store *store, const coord_call *call, coord_str 
     struct try_delete try = {store->backend,
                              {name, expected, view.set != NULL ? &view.claim : NULL}};
     coord_result result = prim_attempts(store, &frame, try_delete, &try);
-    if (result.code == COORD_OK && lease != NULL) { prim_lease_dropped(lease, name); }
-    if (view.set != NULL) { prim_lease_view_done(&view); }
+    if (result.code == COORD_OK && lease != NULL) prim_lease_dropped(lease, name);
+    if (view.set != NULL) prim_lease_view_done(&view);
     prim_leave(store);
     return result;
 }
@@ -375,14 +369,13 @@ coord_result coord_get(coord_store *store, const coord_call *call, coord_str key
     struct try_get try = {store->backend, prim_str(key), consistency, NULL};
     coord_result result = prim_attempts(store, &frame, try_get, &try);
     prim_leave(store);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     result.revision = try.entry->revision;
     result.token = try.entry->token;
-    if (ret_entry != NULL) {
+    if (ret_entry != NULL)
         *ret_entry = try.entry;
-    } else {
+    else
         coord_entry_free(try.entry);
-    }
     return result;
 }
 
@@ -391,7 +384,7 @@ coord_result coord_assert_token(coord_store *store, const coord_call *call, coor
 {
     coord_entry *entry = NULL;
     coord_result result = coord_get(store, call, key, COORD_LATEST, &entry);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     assert(entry != NULL);
     if (entry->token != token || entry->ttl_ms == 0) {
         result = prim_answer(COORD_CONFLICT, COORD_R_NOT_OWNER,
@@ -426,9 +419,8 @@ static coord_result check_acquire(coord_store *store, const coord_slot_request *
                                   coord_lease **ret_lease)
 {
     RETURN_UNLESS_OK(prim_usable(store));
-    if (request == NULL || ret_lease == NULL) {
+    if (request == NULL || ret_lease == NULL)
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "request and ret_lease are needed");
-    }
     RETURN_UNLESS_OK(prim_check_group(prim_str(request->group)));
     RETURN_UNLESS_OK(check_slot_count(request->slot_count));
     RETURN_UNLESS_OK(prim_check_owner(request->owner));
@@ -519,9 +511,9 @@ static coord_result check_shrink(coord_store *store, struct prim_frame *frame,
                                  struct try_group *try)
 {
     coord_result need = prim_need(store, COORD_CAP_SHRINK);
-    if (need.code == COORD_OK) { return need; }
+    if (need.code == COORD_OK) return need;
     coord_result listed = prim_attempts(store, frame, try_holders, try);
-    if (listed.code != COORD_OK) { return listed; }
+    if (listed.code != COORD_OK) return listed;
     bool shrinks =
         try->holders->revision == try->expected && try->slot_count < try->holders->slot_count;
     coord_holders_free(try->holders);
@@ -536,14 +528,13 @@ coord_result coord_resize_group(coord_store *store, const coord_call *call, coor
     RETURN_UNLESS_OK(prim_usable(store));
     RETURN_UNLESS_OK(prim_check_group(prim_str(group)));
     RETURN_UNLESS_OK(check_slot_count(slot_count));
-    if (expected == 0 || expected > INT64_MAX) {
+    if (expected == 0 || expected > INT64_MAX)
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "expected: the group's revision");
-    }
     RETURN_UNLESS_OK(prim_need_grant(store, COORD_CAP_SLOTS));
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
     struct try_group try = {store->backend, prim_str(group), expected, slot_count, NULL};
     coord_result result = check_shrink(store, &frame, &try);
-    if (result.code == COORD_OK) { result = prim_attempts(store, &frame, try_resize, &try); }
+    if (result.code == COORD_OK) result = prim_attempts(store, &frame, try_resize, &try);
     prim_leave(store);
     return result;
 }
@@ -554,14 +545,13 @@ coord_result coord_list_holders(coord_store *store, const coord_call *call, coor
     struct prim_frame frame;
     RETURN_UNLESS_OK(prim_usable(store));
     RETURN_UNLESS_OK(prim_check_group(prim_str(group)));
-    if (ret_holders == NULL) {
+    if (ret_holders == NULL)
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "ret_holders is needed");
-    }
     RETURN_UNLESS_OK(prim_need(store, COORD_CAP_SLOTS));
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
     struct try_group try = {.backend = store->backend, .group = prim_str(group)};
     coord_result result = prim_attempts(store, &frame, try_holders, &try);
     prim_leave(store);
-    if (result.code == COORD_OK) { *ret_holders = try.holders; }
+    if (result.code == COORD_OK) *ret_holders = try.holders;
     return result;
 }

@@ -37,7 +37,7 @@ enum err envelope_encode(const struct envelope *envelope, struct buf *out)
     assert((envelope->flags & ~(uint32_t)FLAGS_KNOWN) == 0 && envelope->ttl_ms >= 0);
     assert(!(envelope->flags & ENVELOPE_GROUP) || value.len == ENVELOPE_GROUP_VALUE);
     enum err err = buf_reserve(out, len, &at);
-    if (err) { return err; }
+    if (err) return err;
     memcpy(at, magic, sizeof magic);
     store_le16(at + AT_FLAGS, (uint16_t)envelope->flags);
     store_le16(at + AT_OWNER_LEN, (uint16_t)owner.len);
@@ -48,8 +48,8 @@ enum err envelope_encode(const struct envelope *envelope, struct buf *out)
     store_le64(at + AT_TTL, (uint64_t)envelope->ttl_ms);
     store_le64(at + AT_WALL, envelope->wall_ms);
     store_le32(at + AT_VALUE_LEN, (uint32_t)value.len);
-    if (owner.len > 0) { memcpy(at + ENVELOPE_HEADER, owner.at, owner.len); }
-    if (value.len > 0) { memcpy(at + ENVELOPE_HEADER + owner.len, value.at, value.len); }
+    if (owner.len > 0) memcpy(at + ENVELOPE_HEADER, owner.at, owner.len);
+    if (value.len > 0) memcpy(at + ENVELOPE_HEADER + owner.len, value.at, value.len);
     store_le32(at + AT_CRC, checksum(at, len));
     buf_commit(out, len);
     return ERR_OK;
@@ -58,12 +58,11 @@ enum err envelope_encode(const struct envelope *envelope, struct buf *out)
 enum err envelope_decode(struct str bytes, struct envelope *ret_envelope)
 {
     const char *at = bytes.at;
-    if (bytes.len < ENVELOPE_HEADER || memcmp(at, magic, sizeof magic) != 0) { return ERR_CORRUPT; }
+    if (bytes.len < ENVELOPE_HEADER || memcmp(at, magic, sizeof magic) != 0) return ERR_CORRUPT;
     size_t owner_len = load_le16(at + AT_OWNER_LEN), value_len = load_le32(at + AT_VALUE_LEN);
     if (bytes.len - ENVELOPE_HEADER != owner_len + value_len ||
-        load_le32(at + AT_CRC) != checksum(at, bytes.len)) {
+        load_le32(at + AT_CRC) != checksum(at, bytes.len))
         return ERR_CORRUPT;
-    }
     struct envelope envelope = {
         .flags = load_le16(at + AT_FLAGS),
         .revision = load_le64(at + AT_REVISION),
@@ -76,14 +75,11 @@ enum err envelope_decode(struct str bytes, struct envelope *ret_envelope)
     memcpy(envelope.lease_id.b, at + AT_LEASE, sizeof envelope.lease_id.b);
     memcpy(envelope.request_id.b, at + AT_REQUEST, sizeof envelope.request_id.b);
     bool leased = (envelope.flags & (ENVELOPE_LEASED | ENVELOPE_TOMBSTONE)) == ENVELOPE_LEASED;
-    if (leased && (envelope.ttl_ms < 1 || envelope.ttl_ms > PRIM_TTL_MAX_MS)) {
-        return ERR_CORRUPT;
-    }
+    if (leased && (envelope.ttl_ms < 1 || envelope.ttl_ms > PRIM_TTL_MAX_MS)) return ERR_CORRUPT;
     /* A whole one with a flag of tomorrow is not ours to interpret: never read as a value. */
     if ((envelope.flags & ~(uint32_t)FLAGS_KNOWN) != 0 || envelope.ttl_ms < 0 ||
-        ((envelope.flags & ENVELOPE_GROUP) && value_len != ENVELOPE_GROUP_VALUE)) {
+        ((envelope.flags & ENVELOPE_GROUP) && value_len != ENVELOPE_GROUP_VALUE))
         return ERR_CORRUPT;
-    }
     *ret_envelope = envelope;
     return ERR_OK;
 }

@@ -92,7 +92,7 @@ static struct event_item *event_make(const struct prim_event *like)
 {
     struct event_item *event =
         malloc(sizeof *event + like->key.len + like->value.len + like->owner.len + 2);
-    if (event == NULL) { return NULL; }
+    if (event == NULL) return NULL;
     *event = (struct event_item){.item = {.kind = ITEM_EVENT},
                                  .type = like->type,
                                  .revision = like->revision,
@@ -102,13 +102,13 @@ static struct event_item *event_make(const struct prim_event *like)
                                  .owner_len = like->owner.len};
     list_init(&event->item.node);
     char *at = event->bytes;
-    if (like->key.len > 0) { memcpy(at, like->key.at, like->key.len); }
+    if (like->key.len > 0) memcpy(at, like->key.at, like->key.len);
     at += like->key.len;
     *at++ = '\0';
-    if (like->value.len > 0) { memcpy(at, like->value.at, like->value.len); }
+    if (like->value.len > 0) memcpy(at, like->value.at, like->value.len);
     at += like->value.len;
     *at++ = '\0';
-    if (like->owner.len > 0) { memcpy(at, like->owner.at, like->owner.len); }
+    if (like->owner.len > 0) memcpy(at, like->owner.at, like->owner.len);
     return event;
 }
 
@@ -116,7 +116,7 @@ static struct event_item *event_make(const struct prim_event *like)
 
 static void seen_set_dead(struct prim_feed *feed, struct seen *seen, bool dead)
 {
-    if (seen->dead == dead) { return; }
+    if (seen->dead == dead) return;
     seen->dead = dead;
     if (dead) {
         list_append(&feed->dead, &seen->node);
@@ -137,20 +137,19 @@ static void seen_forget(struct prim_feed *feed, struct seen *seen)
 static void seen_trim(struct prim_feed *feed)
 {
     size_t live = map_count(&feed->seen) - feed->dead_count;
-    while (feed->dead_count > max_size(live, DEAD_KEPT_MIN)) {
+    while (feed->dead_count > max_size(live, DEAD_KEPT_MIN))
         seen_forget(feed, CONTAINER_OF(feed->dead.next, struct seen, node));
-    }
 }
 
 static struct seen *seen_get(struct prim_feed *feed, struct str key)
 {
     struct seen *seen = map_get(&feed->seen, key);
-    if (seen != NULL) { return seen; }
+    if (seen != NULL) return seen;
     seen = malloc(sizeof *seen + key.len);
-    if (seen == NULL) { return NULL; }
+    if (seen == NULL) return NULL;
     *seen = (struct seen){.key_len = key.len};
     list_init(&seen->node);
-    if (key.len > 0) { memcpy(seen->key, key.at, key.len); }
+    if (key.len > 0) memcpy(seen->key, key.at, key.len);
     if (map_put(&feed->seen, str_of(seen->key, key.len), seen) != ERR_OK) {
         free(seen);
         return NULL;
@@ -161,7 +160,7 @@ static struct seen *seen_get(struct prim_feed *feed, struct str key)
 static void seen_delivered(struct prim_feed *feed, const struct event_item *event)
 {
     struct seen *seen = map_get(&feed->seen, key_of(event));
-    if (seen != NULL) { seen->delivered = max_u64(seen->delivered, event->revision); }
+    if (seen != NULL) seen->delivered = max_u64(seen->delivered, event->revision);
 }
 
 /* -- what waits ------------------------------------------------------------------------------- */
@@ -171,7 +170,7 @@ static void follow(struct prim_feed *feed)
 {
     bool waits = !list_empty(&feed->items) || feed->snapshot != NULL;
     uint64_t count = 1;
-    if (waits == feed->signalled) { return; }
+    if (waits == feed->signalled) return;
     ssize_t moved =
         waits ? write(feed->fd, &count, sizeof count) : read(feed->fd, &count, sizeof count);
     assert(moved == (ssize_t)sizeof count); /* the counter is 0 or 1: neither can block */
@@ -187,7 +186,7 @@ static void append(struct prim_feed *feed, struct item *item)
 
 static void snapshot_free(struct prim_snapshot *snapshot)
 {
-    if (snapshot == NULL) { return; }
+    if (snapshot == NULL) return;
     LIST_EACH_SAFE(&snapshot->entries, node, following)
     {
         free(CONTAINER_OF(node, struct event_item, item.node));
@@ -200,13 +199,12 @@ static void drop_waiting(struct prim_feed *feed)
     LIST_EACH_SAFE(&feed->items, node, following)
     {
         struct item *item = CONTAINER_OF(node, struct item, node);
-        if (item->kind == ITEM_EVENT) {
+        if (item->kind == ITEM_EVENT)
             free(CONTAINER_OF(item, struct event_item, item));
-        } else if (item->kind == ITEM_SNAPSHOT) {
+        else if (item->kind == ITEM_SNAPSHOT)
             snapshot_free(CONTAINER_OF(item, struct prim_snapshot, item));
-        } else {
+        else
             list_init(node); /* the feed's own: RESYNC, CLOSED */
-        }
     }
     list_init(&feed->items);
     feed->events = feed->bytes = 0;
@@ -220,11 +218,11 @@ static void lose(struct prim_feed *feed, enum need need)
     for (size_t cursor = 0; (entry = map_next(&feed->seen, &cursor)) != NULL;) {
         struct seen *seen = entry->value;
         seen->queued = seen->delivered;
-        if (seen->delivered == 0) { seen_forget(feed, seen); }
+        if (seen->delivered == 0) seen_forget(feed, seen);
     }
     feed->as_of = 0; /* as far as it was delivered, the keys' own revisions keep it */
     feed->need = feed->begun ? need : NEED_SNAPSHOT;
-    if (feed->begun) { append(feed, &feed->resync); }
+    if (feed->begun) append(feed, &feed->resync);
     follow(feed);
 }
 
@@ -232,7 +230,7 @@ static void lose(struct prim_feed *feed, enum need need)
 static bool queue_event(struct prim_feed *feed, const struct prim_event *like)
 {
     struct event_item *event = event_make(like);
-    if (event == NULL) { return false; }
+    if (event == NULL) return false;
     if (like->type != COORD_PROGRESS) {
         struct seen *seen = seen_get(feed, like->key);
         if (seen == NULL) {
@@ -293,7 +291,7 @@ bool prim_feed_wants_snapshot(struct prim_feed *feed)
 void prim_feed_resync(struct prim_feed *feed)
 {
     (void)pthread_mutex_lock(&feed->lock);
-    if (!feed->ended) { lose(feed, NEED_SNAPSHOT); }
+    if (!feed->ended) lose(feed, NEED_SNAPSHOT);
     (void)pthread_mutex_unlock(&feed->lock);
 }
 
@@ -317,7 +315,7 @@ void prim_feed_end(struct prim_feed *feed, int reason)
 struct prim_snapshot *prim_snapshot_open(void)
 {
     struct prim_snapshot *snapshot = calloc(1, sizeof *snapshot);
-    if (snapshot == NULL) { return NULL; }
+    if (snapshot == NULL) return NULL;
     snapshot->item.kind = ITEM_SNAPSHOT;
     list_init(&snapshot->item.node);
     list_init(&snapshot->entries);
@@ -332,7 +330,7 @@ void prim_snapshot_close(struct prim_snapshot *snapshot)
 bool prim_snapshot_add(struct prim_snapshot *snapshot, const struct prim_event *entry)
 {
     struct event_item *event = event_make(entry);
-    if (event == NULL) { return false; }
+    if (event == NULL) return false;
     event->type = COORD_ENTRY;
     list_append(&snapshot->entries, &event->item.node);
     return true;
@@ -342,14 +340,13 @@ bool prim_snapshot_add(struct prim_snapshot *snapshot, const struct prim_event *
 static bool seen_from(struct prim_feed *feed, const struct prim_snapshot *snapshot)
 {
     struct map_entry *entry;
-    for (size_t cursor = 0; (entry = map_next(&feed->seen, &cursor)) != NULL;) {
+    for (size_t cursor = 0; (entry = map_next(&feed->seen, &cursor)) != NULL;)
         seen_set_dead(feed, entry->value, true);
-    }
     LIST_EACH(&snapshot->entries, node)
     {
         const struct event_item *event = CONTAINER_OF(node, struct event_item, item.node);
         struct seen *seen = seen_get(feed, key_of(event));
-        if (seen == NULL) { return false; }
+        if (seen == NULL) return false;
         seen->queued = max_u64(seen->queued, event->revision);
         seen_set_dead(feed, seen, false);
     }
@@ -390,7 +387,7 @@ void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapsh
         snapshot_free(own_snapshot);
     } else {
         /* One that was not asked for: the reader must not take it for more of the stream. */
-        if (feed->need == NEED_NOTHING) { lose(feed, NEED_SNAPSHOT); }
+        if (feed->need == NEED_NOTHING) lose(feed, NEED_SNAPSHOT);
         if (seen_from(feed, own_snapshot)) {
             own_snapshot->as_of = feed->as_of = as_of;
             feed->need = NEED_NOTHING;
@@ -408,7 +405,7 @@ void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapsh
 static struct prim_feed *feed_make(int fd)
 {
     struct prim_feed *feed = calloc(1, sizeof *feed);
-    if (feed == NULL) { return NULL; }
+    if (feed == NULL) return NULL;
     feed->fd = fd;
     prim_cond_init(&feed->changed);
     (void)pthread_mutex_init(&feed->lock, NULL);
@@ -430,14 +427,14 @@ struct prim_feed *prim_feed_open(void)
 {
     int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct prim_feed *feed = fd < 0 ? NULL : feed_make(fd);
-    if (feed == NULL && fd >= 0) { (void)close(fd); }
+    if (feed == NULL && fd >= 0) (void)close(fd);
     return feed;
 }
 
 struct prim_feed *prim_feed_open_direct(uint64_t since, prim_feed_event_fn *on_event, void *owner)
 {
     struct prim_feed *feed = feed_make(-1);
-    if (feed == NULL) { return NULL; }
+    if (feed == NULL) return NULL;
     feed->on_event = on_event;
     feed->event_owner = owner;
     feed->since = since;
@@ -451,16 +448,14 @@ uint64_t prim_feed_since(const struct prim_feed *feed)
 
 void prim_feed_close(struct prim_feed *feed)
 {
-    if (feed == NULL) { return; }
+    if (feed == NULL) return;
     drop_waiting(feed);
     snapshot_free(feed->snapshot);
     free(feed->current);
     struct map_entry *entry;
-    for (size_t cursor = 0; (entry = map_next(&feed->seen, &cursor)) != NULL;) {
-        free(entry->value);
-    }
+    for (size_t cursor = 0; (entry = map_next(&feed->seen, &cursor)) != NULL;) free(entry->value);
     map_deinit(&feed->seen);
-    if (feed->fd >= 0) { (void)close(feed->fd); }
+    if (feed->fd >= 0) (void)close(feed->fd);
     (void)pthread_cond_destroy(&feed->changed);
     (void)pthread_mutex_destroy(&feed->lock);
     free(feed);
@@ -482,7 +477,7 @@ static void show(struct prim_feed *feed, struct event_item *own_event, coord_eve
     size_t len = min_size(own_event->owner_len, sizeof ret_event->owner - 1);
     memcpy(ret_event->owner, at + own_event->key_len + own_event->value_len + 2, len);
     feed->current = own_event;
-    if (own_event->type != COORD_PROGRESS) { seen_delivered(feed, own_event); }
+    if (own_event->type != COORD_PROGRESS) seen_delivered(feed, own_event);
 }
 
 /* Under the lock; something waits. */
@@ -528,13 +523,12 @@ static bool wait_for_item(struct prim_feed *feed, int64_t wait_ms)
     struct timespec until = prim_until_ms(wait_ms > 0 ? wait_ms : 0);
     while (!feed->signalled && !feed->finished) {
         int late = 0;
-        if (wait_ms == 0) { return false; }
-        if (wait_ms < 0) {
+        if (wait_ms == 0) return false;
+        if (wait_ms < 0)
             (void)pthread_cond_wait(&feed->changed, &feed->lock);
-        } else {
+        else
             late = pthread_cond_timedwait(&feed->changed, &feed->lock, &until);
-        }
-        if (late != 0 && !feed->signalled) { return false; }
+        if (late != 0 && !feed->signalled) return false;
     }
     return feed->signalled;
 }
@@ -555,6 +549,6 @@ int prim_feed_next(struct prim_feed *feed, int64_t wait_ms, coord_event *ret_eve
         follow(feed);
     }
     (void)pthread_mutex_unlock(&feed->lock);
-    if (on_room != NULL) { on_room(feed->on_room_owner); }
+    if (on_room != NULL) on_room(feed->on_room_owner);
     return got ? 1 : 0;
 }

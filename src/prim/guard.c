@@ -244,7 +244,7 @@ static void *run(void *arg)
     struct list *node;
 
     pthread_mutex_lock(&guards->lock);
-    for (;;) { /* until it is told to stop and the last watch has ended */
+    for (;;) /* until it is told to stop and the last watch has ended */
         if ((node = list_pop(&guards->empty)))
             scope_close(CONTAINER_OF(node, struct guard_scope, link));
         else if ((node = list_pop(&guards->fresh)))
@@ -253,7 +253,6 @@ static void *run(void *arg)
             break;
         else
             pthread_cond_wait(&guards->changed, &guards->lock);
-    }
     pthread_mutex_unlock(&guards->lock);
     return NULL;
 }

@@ -9,7 +9,7 @@
 
 size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap)
 {
-    if (coord_check(lease) != COORD_OK) { return 0; }
+    if (coord_check(lease) != COORD_OK) return 0;
     struct lease_view view;
     coord_lease *counted = (coord_lease *)lease; /* for its lock and its set's count */
     prim_lease_view(counted, &view);
@@ -50,12 +50,11 @@ static coord_lease *handle_of(coord_store *store, const struct prim_claim *claim
     }
     bool whole = true;
     (void)pthread_mutex_lock(&store->lock);
-    for (size_t i = 1; whole && i < claim->count; i++) {
+    for (size_t i = 1; whole && i < claim->count; i++)
         whole = prim_lease_add_key(lease, &claim->held[i]);
-    }
     lease->changes = 0;
     (void)pthread_mutex_unlock(&store->lock);
-    if (whole) { return lease; }
+    if (whole) return lease;
     coord_lease_unref(lease);
     return NULL;
 }
@@ -78,12 +77,12 @@ static coord_result import(coord_store *store, struct prim_frame *frame,
     }
     /* What is left counts from before we asked; unknown counts as nothing until it is renewed. */
     int64_t left_ms = try.left_ms < 0 ? 0 : try.left_ms;
-    if (left_ms > claim->ttl_ms) { left_ms = claim->ttl_ms; }
+    if (left_ms > claim->ttl_ms) left_ms = claim->ttl_ms;
     coord_lease *lease =
         handle_of(store, claim, frame->began_ns - (claim->ttl_ms - left_ms) * PRIM_NS_PER_MS);
-    if (lease == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory"); }
+    if (lease == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
     coord_result result = prim_ok(COORD_R_NONE);
-    if (try.left_ms < 0) { result = prim_renew_now(lease, frame); }
+    if (try.left_ms < 0) result = prim_renew_now(lease, frame);
     if (result.code != COORD_OK) {
         coord_lease_unref(lease);
         return result;
@@ -102,19 +101,15 @@ coord_result coord_lease_import(coord_store *store, const coord_call *call, cons
     struct prim_frame frame;
     struct blob decoded;
     coord_result result = prim_usable(store);
-    if (result.code != COORD_OK) { return result; }
-    if (ret_lease == NULL) {
+    if (result.code != COORD_OK) return result;
+    if (ret_lease == NULL)
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "ret_lease is needed");
-    }
     result = prim_need(store, COORD_CAP_TTL);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     enum err err = blob == NULL ? ERR_CORRUPT : blob_decode(str_of(blob, len), &decoded);
-    if (err == ERR_NOMEM) {
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
-    }
-    if (err != ERR_OK) {
+    if (err == ERR_NOMEM) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    if (err != ERR_OK)
         return prim_answer(COORD_INVALID, COORD_R_HANDLE, "not an exported lease, or damaged");
-    }
     if (!prim_id_equal(&decoded.store_id, &store->id)) {
         free(decoded.memory);
         return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "this lease is of another store");

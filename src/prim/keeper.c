@@ -45,9 +45,8 @@ static void queue_job(struct prim_keeper *keeper, coord_lease *lease)
     list_append(&keeper->jobs, &lease->due);
     keeper->job_count++;
     if (keeper->idle < keeper->job_count && keeper->worker_count < KEEPER_WORKERS_MAX &&
-        prim_thread_start(&keeper->workers[keeper->worker_count], run_worker, keeper)) {
+        prim_thread_start(&keeper->workers[keeper->worker_count], run_worker, keeper))
         keeper->worker_count++;
-    }
     (void)pthread_cond_signal(&keeper->work);
 }
 
@@ -76,12 +75,11 @@ static void step(struct prim_keeper *keeper, coord_lease *lease, struct keeper_e
     int64_t now_ns = prim_store_now(keeper->store);
     struct keeper_effects effects = keeper_core_step(&lease->core, event, now_ns);
     if (lease->over != 0 || lease->core.over) {
-        if (effects.lost && prim_lease_end(lease, effects.late ? COORD_R_LOCAL : reason, token)) {
+        if (effects.lost && prim_lease_end(lease, effects.late ? COORD_R_LOCAL : reason, token))
             tell_lost(keeper, lease);
-        }
         return;
     }
-    if (event.kind == KEEPER_RENEWED) { prim_lease_extend(lease, event.sent_ns); }
+    if (event.kind == KEEPER_RENEWED) prim_lease_extend(lease, event.sent_ns);
     if (effects.renew) {
         lease->attempt_until_ns = effects.attempt_until_ns;
         queue_job(keeper, lease);
@@ -90,7 +88,7 @@ static void step(struct prim_keeper *keeper, coord_lease *lease, struct keeper_e
     bool earlier = first == NULL || (uint64_t)effects.wake_ns < first->due;
     enum err put = heap_put(&keeper->timers, &lease->timer, (uint64_t)effects.wake_ns);
     assert(put == ERR_OK); /* coord_keep took the room */
-    if (earlier) { wake_timer(keeper); }
+    if (earlier) wake_timer(keeper);
 }
 
 void prim_keeper_lost(coord_lease *lease, int reason, uint64_t token)
@@ -105,9 +103,8 @@ void prim_keeper_lost(coord_lease *lease, int reason, uint64_t token)
 
 void prim_keeper_ask(coord_lease *lease)
 {
-    if (lease->kept && lease->over == 0) {
+    if (lease->kept && lease->over == 0)
         step(lease->store->keeper, lease, (struct keeper_event){.kind = KEEPER_ASK}, 0, 0);
-    }
 }
 
 void prim_keeper_renewed(coord_lease *lease, int64_t sent_ns)
@@ -123,9 +120,7 @@ static bool guarded_elsewhere(const coord_lease *lease)
     LIST_EACH(&lease->store->leases, node)
     {
         const coord_lease *other = CONTAINER_OF(node, coord_lease, node);
-        if (other != lease && other->guarded && prim_id_equal(&other->id, &lease->id)) {
-            return true;
-        }
+        if (other != lease && other->guarded && prim_id_equal(&other->id, &lease->id)) return true;
     }
     return false;
 }
@@ -161,18 +156,16 @@ void prim_keeper_quiet(coord_lease *lease)
         }
         return;
     }
-    while (store->keeper != NULL && lease->untold) {
+    while (store->keeper != NULL && lease->untold)
         (void)pthread_cond_wait(&store->changed, &store->lock);
-    }
 }
 
 void prim_keeper_quiet_if_told(coord_lease *lease)
 {
     coord_store *store = lease->store;
     while (store->keeper != NULL && store->keeper->telling == lease &&
-           !pthread_equal(store->keeper->timer_thread, pthread_self())) {
+           !pthread_equal(store->keeper->timer_thread, pthread_self()))
         (void)pthread_cond_wait(&store->changed, &store->lock);
-    }
 }
 
 /* -- the threads ------------------------------------------------------------------------------ */
@@ -180,7 +173,7 @@ void prim_keeper_quiet_if_told(coord_lease *lease)
 /* Locked, and again when it returns. */
 static void unpin(coord_store *store, coord_lease *lease)
 {
-    if (!prim_lease_unpin(lease)) { return; }
+    if (!prim_lease_unpin(lease)) return;
     (void)pthread_mutex_unlock(&store->lock);
     prim_lease_free(lease);
     (void)pthread_mutex_lock(&store->lock);
@@ -198,9 +191,8 @@ static void renew_one(struct prim_keeper *keeper, coord_lease *lease)
     (void)pthread_mutex_unlock(&store->lock);
     int64_t sent_ns = prim_store_now(store), told_ns = 0;
     /* All workers may have hung until now. After safe_until nothing is sent. */
-    if (sent_ns < call.deadline_ns) {
+    if (sent_ns < call.deadline_ns)
         result = store->backend->ops->renew(store->backend, &call, &view.claim, &told_ns);
-    }
     (void)pthread_mutex_lock(&store->lock);
     if (result.code == COORD_OK) {
         event.kind = KEEPER_RENEWED;
@@ -228,7 +220,7 @@ static void *run_worker(void *arg)
         }
         coord_lease *lease = CONTAINER_OF(node, coord_lease, due);
         unqueue(keeper, lease);
-        if (prim_lease_pin(lease)) { renew_one(keeper, lease); }
+        if (prim_lease_pin(lease)) renew_one(keeper, lease);
     }
     (void)pthread_mutex_unlock(&store->lock);
     return NULL;
@@ -237,13 +229,13 @@ static void *run_worker(void *arg)
 static void tell_one(struct prim_keeper *keeper, coord_lease *lease)
 {
     coord_store *store = keeper->store;
-    if (!prim_lease_pin(lease)) { return; }
+    if (!prim_lease_pin(lease)) return;
     coord_lost_fn on_lost = lease->on_lost;
     void *on_lost_arg = lease->on_lost_arg;
     int reason = lease->over;
     keeper->telling = lease;
     (void)pthread_mutex_unlock(&store->lock);
-    if (on_lost != NULL) { on_lost(on_lost_arg, lease, reason); }
+    if (on_lost != NULL) on_lost(on_lost_arg, lease, reason);
     (void)pthread_mutex_lock(&store->lock);
     keeper->telling = NULL;
     lease->untold = false;
@@ -278,10 +270,9 @@ static void *run_timer(void *arg)
     struct list *loss;
     (void)pthread_mutex_lock(&store->lock);
     for (;;) { /* ends when the store closes, after what is lost was told */
-        while ((loss = list_pop(&keeper->losses)) != NULL) {
+        while ((loss = list_pop(&keeper->losses)) != NULL)
             tell_one(keeper, CONTAINER_OF(loss, coord_lease, due));
-        }
-        if (keeper->stopping) { break; }
+        if (keeper->stopping) break;
         struct heap_node *due =
             heap_pop_due(&keeper->timers, (uint64_t)prim_store_now(keeper->store));
         if (due != NULL) {
@@ -299,8 +290,8 @@ static void *run_timer(void *arg)
 
 static void keeper_free(struct prim_keeper *keeper)
 {
-    if (keeper->timer_fd >= 0) { (void)close(keeper->timer_fd); }
-    if (keeper->wake_fd >= 0) { (void)close(keeper->wake_fd); }
+    if (keeper->timer_fd >= 0) (void)close(keeper->timer_fd);
+    if (keeper->wake_fd >= 0) (void)close(keeper->wake_fd);
     heap_deinit(&keeper->timers);
     (void)pthread_cond_destroy(&keeper->work);
     free(keeper);
@@ -310,9 +301,9 @@ static void keeper_free(struct prim_keeper *keeper)
  * cannot be made later. */
 static bool keeper_start(coord_store *store)
 {
-    if (store->keeper != NULL) { return true; }
+    if (store->keeper != NULL) return true;
     struct prim_keeper *keeper = calloc(1, sizeof *keeper);
-    if (keeper == NULL) { return false; }
+    if (keeper == NULL) return false;
     keeper->store = store;
     heap_init(&keeper->timers, PRIM_LEASES_MAX);
     list_init(&keeper->jobs);
@@ -349,11 +340,10 @@ void prim_keeper_stop(coord_store *store)
         wake_timer(keeper);
     }
     (void)pthread_mutex_unlock(&store->lock);
-    if (keeper == NULL) { return; }
+    if (keeper == NULL) return;
     (void)pthread_join(keeper->timer_thread, NULL);
-    for (unsigned i = 0; i < keeper->worker_count; i++) {
+    for (unsigned i = 0; i < keeper->worker_count; i++)
         (void)pthread_join(keeper->workers[i], NULL);
-    }
     (void)pthread_mutex_lock(&store->lock);
     LIST_EACH(&store->leases, node)
     {
@@ -376,16 +366,13 @@ static coord_result begin_keeping(coord_lease *lease, coord_lost_fn on_lost, voi
 {
     coord_store *store = lease->store;
     int64_t now_ns = prim_store_now(store);
-    if (store->closing) {
+    if (store->closing)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
-    }
-    if (now_ns >= atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire)) {
+    if (now_ns >= atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire))
         (void)prim_lease_end(lease, COORD_R_LOCAL, 0);
-    }
-    if (lease->over != 0) { return prim_lease_expired(lease->over, lease->over_token); }
-    if (lease->kept) {
+    if (lease->over != 0) return prim_lease_expired(lease->over, lease->over_token);
+    if (lease->kept)
         return prim_answer(COORD_INVALID, COORD_R_HANDLE, "this lease is kept already");
-    }
     if (!keeper_start(store) ||
         heap_reserve(&store->keeper->timers, store->lease_count) != ERR_OK) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY,
@@ -405,12 +392,12 @@ void prim_keeper_reguard(coord_lease *lease)
 {
     coord_store *store = lease->store;
     struct lease_view view;
-    if (store->backend->ops->guard == NULL) { return; }
+    if (store->backend->ops->guard == NULL) return;
     (void)pthread_mutex_lock(&store->lock);
     bool wanted = lease->kept && lease->over == 0;
-    if (wanted) { prim_lease_view_locked(lease, &view); }
+    if (wanted) prim_lease_view_locked(lease, &view);
     (void)pthread_mutex_unlock(&store->lock);
-    if (!wanted) { return; }
+    if (!wanted) return;
     store->backend->ops->guard(store->backend, &view.claim);
     prim_lease_view_done(&view);
     (void)pthread_mutex_lock(&store->lock);
@@ -418,21 +405,21 @@ void prim_keeper_reguard(coord_lease *lease)
     /* Released meanwhile: nobody else will take the guard away. */
     bool undo = lease->over != 0 && take_guard(lease);
     (void)pthread_mutex_unlock(&store->lock);
-    if (undo) { store->backend->ops->unguard(store->backend, &lease->id); }
+    if (undo) store->backend->ops->unguard(store->backend, &lease->id);
 }
 
 coord_result coord_keep(coord_lease *lease, coord_lost_fn on_lost, void *arg)
 {
     struct prim_frame frame;
     coord_result result = prim_lease_check_use(NULL, lease);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     coord_store *store = lease->store;
     result = prim_enter(store, NULL, 0, &frame);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     (void)pthread_mutex_lock(&store->lock);
     result = begin_keeping(lease, on_lost, arg);
     (void)pthread_mutex_unlock(&store->lock);
-    if (result.code == COORD_OK) { prim_keeper_reguard(lease); }
+    if (result.code == COORD_OK) prim_keeper_reguard(lease);
     prim_leave(store);
     return result;
 }

@@ -30,8 +30,8 @@ struct keeper_effects keeper_core_step(struct keeper_core *core, struct keeper_e
     struct keeper_effects out = {.wake_ns = INT64_MAX};
     assert(now_ns >= core->seen_ns);
     core->seen_ns = now_ns;
-    if (event.ours) { core->busy = false; }
-    if (core->over) { return out; }
+    if (event.ours) core->busy = false;
+    if (core->over) return out;
     /* Before the event is looked at: a holder may have acted on check() having turned, so an
      * answer that comes after safe_until revives nothing. */
     out.late = now_ns >= core->safe_until_ns;

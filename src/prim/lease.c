@@ -12,7 +12,7 @@
 static struct held_set *set_make(size_t cap)
 {
     struct held_set *set = calloc(1, sizeof *set + cap * sizeof set->held[0]);
-    if (set == NULL) { return NULL; }
+    if (set == NULL) return NULL;
     atomic_init(&set->refs, 1);
     set->cap = cap;
     return set;
@@ -20,10 +20,8 @@ static struct held_set *set_make(size_t cap)
 
 static void set_unref(struct held_set *set)
 {
-    if (set == NULL || atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) != 1) {
-        return;
-    }
-    for (size_t i = 0; i < set->count; i++) { free(set->held[i].key); }
+    if (set == NULL || atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) != 1) return;
+    for (size_t i = 0; i < set->count; i++) free(set->held[i].key);
     free(set);
 }
 
@@ -33,7 +31,7 @@ static bool set_push(struct held_set *set, const struct prim_held *like)
     struct prim_held *held = &set->held[set->count];
     *held = *like;
     held->key = str_dup(str_from(like->key));
-    if (held->key == NULL) { return false; }
+    if (held->key == NULL) return false;
     set->count++;
     return true;
 }
@@ -42,9 +40,9 @@ static bool set_push(struct held_set *set, const struct prim_held *like)
 static struct held_set *set_copy(const struct held_set *from, struct str skip, size_t more)
 {
     struct held_set *set = set_make(from->count + more);
-    if (set == NULL) { return NULL; }
+    if (set == NULL) return NULL;
     for (size_t i = 0; i < from->count; i++) {
-        if (str_equal(str_from(from->held[i].key), skip)) { continue; }
+        if (str_equal(str_from(from->held[i].key), skip)) continue;
         if (!set_push(set, &from->held[i])) {
             set_unref(set);
             return NULL;
@@ -64,7 +62,7 @@ coord_result prim_lease_reserve(coord_store *store)
 {
     (void)pthread_mutex_lock(&store->lock);
     bool room = store->lease_count < PRIM_LEASES_MAX;
-    if (room) { store->lease_count++; }
+    if (room) store->lease_count++;
     (void)pthread_mutex_unlock(&store->lock);
     return room ? prim_ok(COORD_R_NONE)
                 : prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
@@ -103,7 +101,7 @@ coord_lease *prim_lease_make(coord_store *store, const struct prim_grant *grant,
     lease->generation = store->generation;
     lease->store = prim_store_ref(store);
     lease->id = grant->lease_id;
-    if (owner.len > 0) { memcpy(lease->owner, owner.at, owner.len); }
+    if (owner.len > 0) memcpy(lease->owner, owner.at, owner.len);
     lease->ttl_ms = grant->granted_ttl_ms;
     lease->token = grant->token;
     lease->slot = grant->slot;
@@ -118,7 +116,7 @@ coord_lease *prim_lease_make(coord_store *store, const struct prim_grant *grant,
 
 bool prim_lease_end(coord_lease *lease, int reason, uint64_t token)
 {
-    if (lease->over != 0) { return false; }
+    if (lease->over != 0) return false;
     lease->over = reason;
     lease->over_token = token;
     atomic_store_explicit(&lease->safe_until_ns, INT64_MIN, memory_order_release);
@@ -127,7 +125,7 @@ bool prim_lease_end(coord_lease *lease, int reason, uint64_t token)
 
 void prim_lease_extend(coord_lease *lease, int64_t sent_ns)
 {
-    if (lease->over != 0 || sent_ns <= lease->sent_ns) { return; }
+    if (lease->over != 0 || sent_ns <= lease->sent_ns) return;
     lease->sent_ns = sent_ns;
     atomic_store_explicit(&lease->safe_until_ns, prim_safe_until(sent_ns, lease->ttl_ms),
                           memory_order_release);
@@ -152,14 +150,12 @@ coord_result prim_lease_alive(coord_lease *lease)
 
 coord_result prim_lease_check_use(coord_store *store, coord_lease *lease)
 {
-    if (lease == NULL) {
+    if (lease == NULL)
         return prim_answer(COORD_INVALID, COORD_R_HANDLE, "the lease handle is NULL");
-    }
     coord_result usable = prim_usable(lease->store);
-    if (usable.code != COORD_OK) { return usable; }
-    if (store != NULL && !prim_id_equal(&store->id, &lease->store->id)) {
+    if (usable.code != COORD_OK) return usable;
+    if (store != NULL && !prim_id_equal(&store->id, &lease->store->id))
         return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "this lease is of another store");
-    }
     return prim_lease_alive(lease);
 }
 
@@ -206,7 +202,7 @@ void prim_lease_drop_key(coord_lease *lease, struct str key)
     struct held_set *set = set_copy(lease->set, key, 0);
     /* Without memory the key stays listed and the next renewal finds it gone: the lease is then
      * reported lost, which is the safe side. */
-    if (set == NULL) { return; }
+    if (set == NULL) return;
     set_unref(lease->set);
     lease->set = set;
 }
@@ -222,7 +218,7 @@ coord_lease *coord_lease_ref(coord_lease *lease)
 bool prim_lease_pin(coord_lease *lease)
 {
     /* None left: who gave back the last one waits for the lock. */
-    if (atomic_load_explicit(&lease->refs, memory_order_acquire) == 0) { return false; }
+    if (atomic_load_explicit(&lease->refs, memory_order_acquire) == 0) return false;
     lease->pins++;
     return true;
 }
@@ -243,9 +239,9 @@ void prim_lease_free(coord_lease *lease)
 
 void coord_lease_unref(coord_lease *lease)
 {
-    if (lease == NULL) { return; }
+    if (lease == NULL) return;
     coord_store *store = lease->store;
-    if (atomic_fetch_sub_explicit(&lease->refs, 1, memory_order_acq_rel) != 1) { return; }
+    if (atomic_fetch_sub_explicit(&lease->refs, 1, memory_order_acq_rel) != 1) return;
     if (prim_usable(store).code != COORD_OK) { return; } /* a child's copy: its locks are dead */
     (void)pthread_mutex_lock(&store->lock);
     bool unguard = prim_keeper_forget(lease);
@@ -266,12 +262,12 @@ void coord_lease_unref(coord_lease *lease)
     (void)pthread_mutex_lock(&store->lock);
     bool last = prim_lease_unpin(lease);
     (void)pthread_mutex_unlock(&store->lock);
-    if (last) { prim_lease_free(lease); }
+    if (last) prim_lease_free(lease);
 }
 
 int coord_check(const coord_lease *lease)
 {
-    if (lease == NULL) { return COORD_EXPIRED; }
+    if (lease == NULL) return COORD_EXPIRED;
     int64_t until_ns = atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire);
     unsigned generation = atomic_load_explicit(&prim_fork_generation, memory_order_relaxed);
     /* The clock is read last: a pause before it is seen. */
@@ -281,7 +277,7 @@ int coord_check(const coord_lease *lease)
 
 int64_t coord_safe_for_ms(const coord_lease *lease)
 {
-    if (coord_check(lease) != COORD_OK) { return 0; }
+    if (coord_check(lease) != COORD_OK) return 0;
     int64_t until_ns = atomic_load_explicit(&lease->safe_until_ns, memory_order_acquire);
     int64_t now_ns = lease->now(lease->now_arg);
     return until_ns <= now_ns ? 0 : (until_ns - now_ns) / PRIM_NS_PER_MS;
@@ -313,11 +309,9 @@ int coord_fence_admit(coord_fence *fence, uint64_t token)
 {
     if (token == 0) { return 0; } /* no grant ever had it */
     uint64_t highest = __atomic_load_n(&fence->highest, __ATOMIC_ACQUIRE);
-    while (token > highest) { /* each round another caller raised it */
+    while (token > highest) /* each round another caller raised it */
         if (__atomic_compare_exchange_n(&fence->highest, &highest, token, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE)) {
+                                        __ATOMIC_ACQUIRE))
             return 1;
-        }
-    }
     return token == highest;
 }

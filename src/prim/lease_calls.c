@@ -31,7 +31,7 @@ void prim_lease_refused(coord_lease *lease, const coord_result *result, uint32_t
     coord_store *store = lease->store;
     (void)pthread_mutex_lock(&store->lock);
     /* Asked with keys that have left the lease meanwhile, the refusal says nothing. */
-    if (lease->changes == changes) { prim_keeper_lost(lease, result->reason, result->token); }
+    if (lease->changes == changes) prim_keeper_lost(lease, result->reason, result->token);
     (void)pthread_mutex_unlock(&store->lock);
 }
 
@@ -45,7 +45,7 @@ void prim_lease_will_drop(coord_lease *lease)
 /* What its keeper was told of is gone too. */
 static void unguard(coord_lease *lease, bool wanted)
 {
-    if (wanted) { lease->store->backend->ops->unguard(lease->store->backend, &lease->id); }
+    if (wanted) lease->store->backend->ops->unguard(lease->store->backend, &lease->id);
 }
 
 void prim_lease_dropped(coord_lease *lease, struct str key)
@@ -61,7 +61,7 @@ void prim_lease_dropped(coord_lease *lease, struct str key)
     }
     (void)pthread_mutex_unlock(&store->lock);
     unguard(lease, guarded);
-    if (!ended) { prim_keeper_reguard(lease); }
+    if (!ended) prim_keeper_reguard(lease);
 }
 
 coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
@@ -81,22 +81,19 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
         bool same = view.changes == lease->changes;
         if (result.code == COORD_OK) {
             int64_t sent_ns = try.sent_ns != 0 ? try.sent_ns : renewal.began_ns;
-            if (lease->kept) {
+            if (lease->kept)
                 prim_keeper_renewed(lease, sent_ns);
-            } else {
+            else
                 prim_lease_extend(lease, sent_ns);
-            }
             /* Released or found late while the answer was under way: that is final. */
-            if (lease->over != 0) { result = prim_lease_expired(lease->over, lease->over_token); }
+            if (lease->over != 0) result = prim_lease_expired(lease->over, lease->over_token);
         } else if (result.code == COORD_EXPIRED && same) {
             prim_keeper_lost(lease, result.reason, result.token);
-            if (lease->over == COORD_R_RELEASED) {
-                result = prim_lease_expired(COORD_R_RELEASED, 0);
-            }
+            if (lease->over == COORD_R_RELEASED) result = prim_lease_expired(COORD_R_RELEASED, 0);
         }
         (void)pthread_mutex_unlock(&store->lock);
         prim_lease_view_done(&view);
-        if (result.code != COORD_EXPIRED || same || round == 2) { break; }
+        if (result.code != COORD_EXPIRED || same || round == 2) break;
     }
     if (result.code == COORD_OK) {
         result.granted_ttl_ms = lease->ttl_ms;
@@ -109,10 +106,10 @@ coord_result coord_renew(coord_lease *lease, const coord_call *call)
 {
     struct prim_frame frame;
     coord_result result = prim_lease_check_use(NULL, lease);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     coord_store *store = lease->store;
     result = prim_enter(store, call, 0, &frame);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     coord_caps caps = store->backend->ops->capabilities(store->backend);
     if (caps.bits & COORD_CAP_LATE_RENEWAL) {
         /* This server would take it after another was let in: it is never sent then. */
@@ -125,7 +122,7 @@ coord_result coord_renew(coord_lease *lease, const coord_call *call)
             prim_leave(store);
             return result;
         }
-        if (until_ns < frame.call.deadline_ns) { frame.call.deadline_ns = until_ns; }
+        if (until_ns < frame.call.deadline_ns) frame.call.deadline_ns = until_ns;
     }
     result = prim_renew_now(lease, &frame);
     prim_leave(store);
@@ -173,14 +170,13 @@ coord_result coord_release(coord_lease *lease, const coord_call *call)
 {
     struct prim_frame frame;
     struct lease_view view;
-    if (lease == NULL) {
+    if (lease == NULL)
         return prim_answer(COORD_INVALID, COORD_R_HANDLE, "the lease handle is NULL");
-    }
     coord_store *store = lease->store;
     coord_result result = prim_usable(store);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     result = prim_enter(store, call, 0, &frame);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     result = begin_release(lease, &frame.call.attempt);
     if (result.code == COORD_OK && result.reason == COORD_R_NONE) {
         prim_lease_view(lease, &view);
@@ -198,17 +194,15 @@ coord_result coord_release_key(coord_lease *lease, const coord_call *call, coord
     struct prim_frame frame;
     struct lease_view view;
     coord_result result = prim_lease_check_use(NULL, lease);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     coord_store *store = lease->store;
     result = prim_check_key(prim_str(key));
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     prim_lease_view(lease, &view);
     const char *held = NULL;
-    for (size_t i = 0; i < view.claim.count; i++) {
-        if (str_equal(str_from(view.claim.held[i].key), prim_str(key))) {
+    for (size_t i = 0; i < view.claim.count; i++)
+        if (str_equal(str_from(view.claim.held[i].key), prim_str(key)))
             held = view.claim.held[i].key;
-        }
-    }
     if (held == NULL || view.claim.count == 1) {
         prim_lease_view_done(&view);
         return held != NULL ? coord_release(lease, call)
@@ -221,9 +215,8 @@ coord_result coord_release_key(coord_lease *lease, const coord_call *call, coord
         struct try_lease try = {.backend = store->backend, .claim = &view.claim, .key = held};
         result = prim_attempts(store, &frame, try_release, &try);
         /* EXPIRED: it is not ours any more either; the others are, until the store says no. */
-        if (result.code == COORD_OK || result.code == COORD_EXPIRED) {
+        if (result.code == COORD_OK || result.code == COORD_EXPIRED)
             prim_lease_dropped(lease, prim_str(key));
-        }
         prim_leave(store);
     }
     prim_lease_view_done(&view);

@@ -14,21 +14,18 @@ static bool is_reserved(struct str segment)
 /* What is wrong with the name, or NULL. Slots and group records are made by the library only. */
 static const char *fault_of(struct str name, size_t max)
 {
-    if (name.len == 0) { return "is empty"; }
-    if (name.len > max) { return "is too long"; }
+    if (name.len == 0) return "is empty";
+    if (name.len > max) return "is too long";
     size_t segments = 0;
     struct str rest = name, segment;
     while (str_split(&rest, '/', &segment)) {
-        if (++segments > PRIM_DEPTH_MAX) { return "has more than 16 segments"; }
-        if (segment.len == 0) { return "has an empty segment (a leading, trailing or double '/')"; }
-        if (segment.at[0] == '.' && !is_reserved(segment)) {
+        if (++segments > PRIM_DEPTH_MAX) return "has more than 16 segments";
+        if (segment.len == 0) return "has an empty segment (a leading, trailing or double '/')";
+        if (segment.at[0] == '.' && !is_reserved(segment))
             return "has a segment that starts with '.'";
-        }
-        for (size_t i = 0; i < segment.len; i++) {
-            if (segment.at[i] < 0x21 || segment.at[i] > 0x7e) {
+        for (size_t i = 0; i < segment.len; i++)
+            if (segment.at[i] < 0x21 || segment.at[i] > 0x7e)
                 return "has a byte outside 0x21-0x7e (percent-encode it)";
-            }
-        }
     }
     return NULL;
 }
@@ -36,9 +33,7 @@ static const char *fault_of(struct str name, size_t max)
 coord_result prim_check_key(struct str key)
 {
     const char *fault = fault_of(key, PRIM_KEY_MAX);
-    if (fault == NULL && is_reserved(prim_leaf_of(key))) {
-        fault = "ends in the reserved name .group";
-    }
+    if (fault == NULL && is_reserved(prim_leaf_of(key))) fault = "ends in the reserved name .group";
     return fault == NULL ? prim_ok(COORD_R_NONE)
                          : prim_answer(COORD_INVALID, COORD_R_KEY,
                                        "key of %zu bytes %s; 1-%d bytes, "
@@ -49,9 +44,8 @@ coord_result prim_check_key(struct str key)
 coord_result prim_check_group(struct str group)
 {
     const char *fault = fault_of(group, PRIM_GROUP_MAX);
-    if (fault == NULL && is_reserved(prim_leaf_of(group))) {
+    if (fault == NULL && is_reserved(prim_leaf_of(group)))
         fault = "ends in the reserved name .group";
-    }
     return fault == NULL ? prim_ok(COORD_R_NONE)
                          : prim_answer(COORD_INVALID, COORD_R_GROUP,
                                        "group of %zu bytes %s; "
@@ -110,7 +104,7 @@ coord_limits prim_limits(int64_t ttl_min_ms, int64_t ttl_step_ms, uint64_t value
 static size_t leaf_start(struct str key)
 {
     size_t at = key.len;
-    while (at > 0 && key.at[at - 1] != '/') { at--; }
+    while (at > 0 && key.at[at - 1] != '/') at--;
     return at;
 }
 
@@ -141,16 +135,15 @@ bool prim_slot_number(struct str leaf, uint32_t *ret_slot)
 {
     uint64_t number;
     if (leaf.len != 9 || !str_starts(leaf, STR("slot-")) ||
-        str_to_u64(str_tail(leaf, 5), &number) != ERR_OK) {
+        str_to_u64(str_tail(leaf, 5), &number) != ERR_OK)
         return false;
-    }
     *ret_slot = (uint32_t)number;
     return true;
 }
 
 bool prim_in_scope(struct str key, struct str scope, bool bucket)
 {
-    if (!bucket) { return str_equal(key, scope); }
+    if (!bucket) return str_equal(key, scope);
     return str_equal(prim_bucket_of(key), scope) && !is_reserved(prim_leaf_of(key));
 }
 

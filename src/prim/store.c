@@ -31,9 +31,8 @@ static void watch_forks(void)
 
 coord_result prim_usable(const coord_store *store)
 {
-    if (store == NULL) {
+    if (store == NULL)
         return prim_answer(COORD_INVALID, COORD_R_HANDLE, "the store handle is NULL");
-    }
     if (store->generation != atomic_load_explicit(&prim_fork_generation, memory_order_relaxed)) {
         return prim_answer(COORD_INVALID, COORD_R_HANDLE,
                            "this store was opened before fork(): open one in the child");
@@ -56,7 +55,7 @@ coord_store *prim_store_ref(coord_store *store)
 
 void prim_store_unref(coord_store *store)
 {
-    if (atomic_fetch_sub_explicit(&store->refs, 1, memory_order_acq_rel) != 1) { return; }
+    if (atomic_fetch_sub_explicit(&store->refs, 1, memory_order_acq_rel) != 1) return;
     assert(list_empty(&store->leases) && list_empty(&store->watches));
     (void)pthread_cond_destroy(&store->changed);
     (void)pthread_mutex_destroy(&store->lock);
@@ -145,14 +144,14 @@ static void note_load(coord_caps *caps, int64_t milli, uint32_t most)
 
 coord_caps coord_capabilities(coord_store *store)
 {
-    if (prim_usable(store).code != COORD_OK) { return (coord_caps){.bits = 0}; }
+    if (prim_usable(store).code != COORD_OK) return (coord_caps){.bits = 0};
     coord_caps caps = store->backend->ops->capabilities(store->backend);
     (void)pthread_mutex_lock(&store->lock);
-    if (store->degraded[0] != '\0') { caps.degraded = 1; }
+    if (store->degraded[0] != '\0') caps.degraded = 1;
     uint32_t most = store->backend->ops->renewals_max;
     int64_t milli = most > 0 ? renewals_expected(store) : 0;
     (void)pthread_mutex_unlock(&store->lock);
-    if (milli > (int64_t)most * 1000) { note_load(&caps, milli, most); }
+    if (milli > (int64_t)most * 1000) note_load(&caps, milli, most);
     return caps;
 }
 
@@ -181,9 +180,9 @@ coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extr
     }
     (void)pthread_mutex_lock(&store->lock);
     bool closing = store->closing;
-    if (!closing) { store->inside++; }
+    if (!closing) store->inside++;
     (void)pthread_mutex_unlock(&store->lock);
-    if (closing) { return prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed"); }
+    if (closing) return prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
     int64_t allowed_ns = (timeout_ms + extra_ms) * PRIM_NS_PER_MS;
     *ret_frame = (struct prim_frame){.began_ns = prim_store_now(store)};
     ret_frame->real_deadline_ns = prim_boottime_ns(NULL) + allowed_ns;
@@ -197,7 +196,7 @@ void prim_leave(coord_store *store)
 {
     (void)pthread_mutex_lock(&store->lock);
     assert(store->inside > 0);
-    if (--store->inside == 0) { (void)pthread_cond_broadcast(&store->changed); }
+    if (--store->inside == 0) (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
 }
 
@@ -206,9 +205,8 @@ bool prim_pause_ms(coord_store *store, int64_t ms)
     struct timespec until = prim_until_ms(ms);
     int waited = 0;
     (void)pthread_mutex_lock(&store->lock);
-    while (!store->closing && waited == 0) {
+    while (!store->closing && waited == 0)
         waited = pthread_cond_timedwait(&store->changed, &store->lock, &until);
-    }
     bool open = !store->closing;
     (void)pthread_mutex_unlock(&store->lock);
     return open;
@@ -230,13 +228,13 @@ coord_result prim_attempts(coord_store *store, struct prim_frame *frame, prim_at
         coord_result result = attempt(arg, &frame->call);
         unclear |= (result.flags & COORD_F_MAYBE_APPLIED) != 0;
         /* What the first attempt left open stays open when the second was not heard at all. */
-        if (result.code == COORD_UNAVAILABLE && unclear) { result.flags |= COORD_F_MAYBE_APPLIED; }
-        if (!worth_a_retry(&result)) { return result; }
+        if (result.code == COORD_UNAVAILABLE && unclear) result.flags |= COORD_F_MAYBE_APPLIED;
+        if (!worth_a_retry(&result)) return result;
         int64_t wait_ms = pause_ms - pause_ms / 5 + prim_random_below(pause_ms * 2 / 5 + 1);
         int64_t left_ns = frame->call.deadline_ns - prim_store_now(store);
         int64_t real_left_ns = frame->real_deadline_ns - prim_boottime_ns(NULL);
-        if (real_left_ns < left_ns) { left_ns = real_left_ns; }
-        if (left_ns <= wait_ms * PRIM_NS_PER_MS) { return result; }
+        if (real_left_ns < left_ns) left_ns = real_left_ns;
+        if (left_ns <= wait_ms * PRIM_NS_PER_MS) return result;
         if (!prim_pause_ms(store, wait_ms)) {
             result.reason = COORD_R_CLOSED;
             return result;
@@ -256,14 +254,13 @@ static void on_backend_lost(struct prim_host *host, const coord_id *lease_id, in
     LIST_EACH(&store->leases, node)
     {
         coord_lease *lease = CONTAINER_OF(node, coord_lease, node);
-        if (!prim_id_equal(&lease->id, lease_id)) { continue; }
+        if (!prim_id_equal(&lease->id, lease_id)) continue;
         /* A key that this handle dropped itself looks just like one that was taken: ask the
          * store about those that are left. */
-        if (lease->changes > 0 && lease->kept) {
+        if (lease->changes > 0 && lease->kept)
             prim_keeper_ask(lease);
-        } else if (lease->changes == 0) {
+        else if (lease->changes == 0)
             prim_keeper_lost(lease, reason, token);
-        }
     }
     (void)pthread_mutex_unlock(&store->lock);
 }
@@ -288,7 +285,7 @@ static void on_backend_degraded(struct prim_host *host, const char *why)
 static coord_store *store_make(const coord_options *options)
 {
     coord_store *store = calloc(1, sizeof *store);
-    if (store == NULL) { return NULL; }
+    if (store == NULL) return NULL;
     store->host = (struct prim_host){on_backend_lost, on_backend_degraded};
     store->options = *options;
     store->options.tls_ca_file = store->options.tls_cert_file = store->options.tls_key_file = NULL;
@@ -308,7 +305,7 @@ static const char *const scope_names[] = {"any", "process", "mount", "host", "cl
 static coord_result check_scope(coord_store *store, int required)
 {
     coord_caps caps = store->backend->ops->capabilities(store->backend);
-    if (caps.scope >= required) { return prim_ok(COORD_R_NONE); }
+    if (caps.scope >= required) return prim_ok(COORD_R_NONE);
     return prim_answer(
         COORD_UNSUPPORTED, COORD_R_SCOPE,
         "this store's promise reaches as far as the %s; %s was required",
@@ -336,9 +333,9 @@ coord_result prim_store_open(const struct prim_store_source *source, const coord
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     (void)pthread_once(&once, watch_forks);
     coord_result result = check_options(options);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     coord_store *store = store_make(options);
-    if (store == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory"); }
+    if (store == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
     int64_t allowed_ms =
         options->open_timeout_ms == 0 ? PRIM_OPEN_TIMEOUT_MS : options->open_timeout_ms;
     struct prim_open in = {
@@ -351,7 +348,7 @@ coord_result prim_store_open(const struct prim_store_source *source, const coord
     result = source->open(&in, &store->backend);
     if (result.code == COORD_OK) {
         result = prim_url_done(source->url);
-        if (result.code == COORD_OK) { result = check_scope(store, options->require_scope); }
+        if (result.code == COORD_OK) result = check_scope(store, options->require_scope);
         if (result.code == COORD_OK) {
             store->id = store->backend->ops->id(store->backend);
             result = prim_async_open(store);
@@ -397,9 +394,8 @@ static void release_all(coord_store *store)
         lease->guarded = false;
         lease->release_done = true;
         (void)pthread_mutex_unlock(&store->lock);
-        if (guarded && store->backend->ops->unguard != NULL) {
+        if (guarded && store->backend->ops->unguard != NULL)
             store->backend->ops->unguard(store->backend, &id);
-        }
         int64_t left_ns = until_ns - prim_boottime_ns(NULL);
         if (left_ns > 0) {
             struct prim_call call = {.deadline_ns = prim_store_now(store) + left_ns,
@@ -414,19 +410,19 @@ void coord_close(coord_store *store)
 {
     /* In a forked child the threads are not there and a lock may be held for ever: the copy is
      * left alone. */
-    if (prim_usable(store).code != COORD_OK) { return; }
+    if (prim_usable(store).code != COORD_OK) return;
     (void)pthread_mutex_lock(&store->lock);
     assert(!store->closing);
     store->closing = true;
     (void)pthread_cond_broadcast(&store->changed);
     (void)pthread_mutex_unlock(&store->lock);
-    if (store->backend->ops->wake != NULL) { store->backend->ops->wake(store->backend); }
+    if (store->backend->ops->wake != NULL) store->backend->ops->wake(store->backend);
     prim_async_stop(store);
     prim_keeper_stop(store);
     (void)pthread_mutex_lock(&store->lock);
-    while (store->inside > 0) { (void)pthread_cond_wait(&store->changed, &store->lock); }
+    while (store->inside > 0) (void)pthread_cond_wait(&store->changed, &store->lock);
     (void)pthread_mutex_unlock(&store->lock);
-    if (!store->options.keep_on_close) { release_all(store); }
+    if (!store->options.keep_on_close) release_all(store);
     prim_watch_end_all(store);
     store->backend->ops->close(store->backend);
     prim_async_close(store); /* last: done() may take as long as it likes */

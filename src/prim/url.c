@@ -20,7 +20,7 @@ static bool is_scheme(const char *text)
     for (; *text != '\0'; text++) {
         bool fine = (*text >= 'a' && *text <= 'z') || (*text >= '0' && *text <= '9') ||
                     *text == '+' || *text == '-' || *text == '.';
-        if (!fine) { return false; }
+        if (!fine) return false;
     }
     return letter;
 }
@@ -42,7 +42,7 @@ static bool decode(char *text)
             continue;
         }
         int high = hex_value(from[1]), low = high < 0 ? -1 : hex_value(from[2]);
-        if (low < 0 || high + low == 0) { return false; }
+        if (low < 0 || high + low == 0) return false;
         *to++ = (char)(high * 16 + low);
         from += 2;
     }
@@ -54,7 +54,7 @@ static bool decode(char *text)
 static char *cut(char *text, char c)
 {
     char *at = strchr(text, c);
-    if (at == NULL) { return NULL; }
+    if (at == NULL) return NULL;
     *at = '\0';
     return at + 1;
 }
@@ -62,9 +62,8 @@ static char *cut(char *text, char c)
 static const char *parse_user(struct prim_url *url, char *user)
 {
     char *password = cut(user, ':');
-    if (!decode(user) || (password != NULL && !decode(password))) {
+    if (!decode(user) || (password != NULL && !decode(password)))
         return "a bad %-escape before '@'";
-    }
     url->user = user;
     url->password = password;
     return user[0] == '\0' ? "an empty user before '@'" : NULL;
@@ -74,9 +73,9 @@ static const char *parse_hosts(struct prim_url *url, char *hosts)
 {
     while (hosts != NULL) {
         char *following = cut(hosts, ',');
-        if (url->host_count == PRIM_URL_HOSTS_MAX) { return "more than 16 hosts"; }
-        if (!decode(hosts)) { return "a bad %-escape in a host"; }
-        if (hosts[0] == '\0') { return "an empty host between commas"; }
+        if (url->host_count == PRIM_URL_HOSTS_MAX) return "more than 16 hosts";
+        if (!decode(hosts)) return "a bad %-escape in a host";
+        if (hosts[0] == '\0') return "an empty host between commas";
         url->hosts[url->host_count++] = hosts;
         hosts = following;
     }
@@ -87,12 +86,11 @@ static const char *parse_params(struct prim_url *url, char *params)
 {
     while (params != NULL) {
         char *following = cut(params, '&'), *value = cut(params, '=');
-        if (url->param_count == PRIM_URL_PARAMS_MAX) { return "more than 32 parameters"; }
-        if (!is_name(params)) { return "a parameter's name is of a-z 0-9 _ and not empty"; }
-        if (value != NULL && !decode(value)) { return "a bad %-escape in a parameter"; }
-        for (size_t i = 0; i < url->param_count; i++) {
-            if (strcmp(url->params[i].name, params) == 0) { return "a parameter stands twice"; }
-        }
+        if (url->param_count == PRIM_URL_PARAMS_MAX) return "more than 32 parameters";
+        if (!is_name(params)) return "a parameter's name is of a-z 0-9 _ and not empty";
+        if (value != NULL && !decode(value)) return "a bad %-escape in a parameter";
+        for (size_t i = 0; i < url->param_count; i++)
+            if (strcmp(url->params[i].name, params) == 0) return "a parameter stands twice";
         url->params[url->param_count++] =
             (struct prim_url_param){.name = params, .value = value == NULL ? "" : value};
         params = following;
@@ -105,35 +103,35 @@ static const char *parse_rest(struct prim_url *url, char *rest, char *spare)
 {
     char *params = cut(rest, '?');
     const char *fault = params != NULL && params[0] != '\0' ? parse_params(url, params) : NULL;
-    if (fault != NULL) { return fault; }
+    if (fault != NULL) return fault;
     url->path = "";
     if (rest[0] == '\0') { return NULL; } /* mem: */
-    if (strncmp(rest, "//", 2) != 0) { return "after the scheme comes '//' or nothing"; }
+    if (strncmp(rest, "//", 2) != 0) return "after the scheme comes '//' or nothing";
     rest += 2;
     /* The path keeps its '/', which must end the host too: it moves to the spare room. */
     char *slash = strchr(rest, '/');
     if (slash != NULL) {
         memcpy(spare, slash, strlen(slash) + 1);
         *slash = '\0';
-        if (!decode(spare)) { return "a bad %-escape in the path"; }
+        if (!decode(spare)) return "a bad %-escape in the path";
         url->path = spare;
     }
     char *at = strrchr(rest, '@');
     if (at != NULL) {
         *at = '\0';
         fault = parse_user(url, rest);
-        if (fault != NULL) { return fault; }
+        if (fault != NULL) return fault;
         rest = at + 1;
-        if (rest[0] == '\0') { return "no host after '@'"; }
+        if (rest[0] == '\0') return "no host after '@'";
     }
     return rest[0] == '\0' ? NULL : parse_hosts(url, rest);
 }
 
 coord_result prim_url_parse(const char *text, struct prim_url *ret_url)
 {
-    if (text == NULL) { return wrong("there is none"); }
+    if (text == NULL) return wrong("there is none");
     size_t len = strnlen(text, PRIM_URL_MAX + 1);
-    if (len > PRIM_URL_MAX) { return wrong("longer than 4096 bytes"); }
+    if (len > PRIM_URL_MAX) return wrong("longer than 4096 bytes");
     for (size_t i = 0; i < len; i++) {
         if (text[i] <= 0x20 || (unsigned char)text[i] >= 0x7f || text[i] == '#') {
             return prim_answer(COORD_INVALID, COORD_R_URL,
@@ -143,9 +141,8 @@ coord_result prim_url_parse(const char *text, struct prim_url *ret_url)
         }
     }
     struct prim_url url = {.memory = malloc(2 * len + 2), .memory_len = 2 * len + 2};
-    if (url.memory == NULL) {
+    if (url.memory == NULL)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory for the url");
-    }
     memset(url.memory, 0, url.memory_len);
     memcpy(url.memory, text, len + 1);
     char *rest = cut(url.memory, ':');
@@ -190,7 +187,7 @@ coord_result prim_url_number(struct prim_url *url, const char *name, int64_t low
 {
     const char *text = prim_url_param(url, name);
     int64_t number;
-    if (text == NULL) { return prim_ok(COORD_R_NONE); }
+    if (text == NULL) return prim_ok(COORD_R_NONE);
     if (str_to_i64(str_from(text), &number) != ERR_OK || number < low || number > high) {
         return prim_answer(COORD_INVALID, COORD_R_URL,
                            "url: parameter %s is a whole number from %" PRId64 " to %" PRId64, name,
@@ -211,12 +208,11 @@ static bool time_of(struct str text, int64_t *ret_ms)
                  {{"m", 1}, 60000},
                  {{"h", 1}, 3600000}};
     for (size_t i = 0; i < ARRAY_LEN(units); i++) {
-        if (!str_ends(text, units[i].unit)) { continue; }
+        if (!str_ends(text, units[i].unit)) continue;
         uint64_t number;
         if (str_to_u64(str_of(text.at, text.len - units[i].unit.len), &number) != ERR_OK ||
-            number > (uint64_t)(INT64_MAX / units[i].ms)) {
+            number > (uint64_t)(INT64_MAX / units[i].ms))
             return false;
-        }
         *ret_ms = (int64_t)number * units[i].ms;
         return true;
     }
@@ -228,7 +224,7 @@ coord_result prim_url_time_ms(struct prim_url *url, const char *name, int64_t lo
 {
     const char *text = prim_url_param(url, name);
     int64_t ms;
-    if (text == NULL) { return prim_ok(COORD_R_NONE); }
+    if (text == NULL) return prim_ok(COORD_R_NONE);
     if (!time_of(str_from(text), &ms) || ms < low || ms > high) {
         return prim_answer(COORD_INVALID, COORD_R_URL,
                            "url: parameter %s is a time such as 500ms or 5s, from %" PRId64

@@ -15,14 +15,13 @@ void wait_view_event(struct wait_view *view, const coord_event *event)
     }
     struct str key = str_of(event->key.at, event->key.len);
     if (event->key.len == 0 || !prim_slot_number(prim_leaf_of(key), &slot) ||
-        slot >= PRIM_SLOTS_MAX) {
+        slot >= PRIM_SLOTS_MAX)
         return;
-    }
     uint64_t bit = UINT64_C(1) << (slot % 64), *word = &view->held[slot / 64];
     bool live = event->type == COORD_PUT || event->type == COORD_ENTRY;
     bool was = (*word & bit) != 0;
-    if (live && !was) { view->live++; }
-    if (!live && was) { view->live--; }
+    if (live && !was) view->live++;
+    if (!live && was) view->live--;
     *word = live ? *word | bit : *word & ~bit;
 }
 
@@ -37,7 +36,7 @@ static void waiter_open(struct waiter *waiter, const struct prim_frame *frame, s
 {
     coord_store *store = waiter->store;
     coord_caps caps = store->backend->ops->capabilities(store->backend);
-    if (caps.watch == COORD_WATCH_NONE || (waiter->feed = prim_feed_open()) == NULL) { return; }
+    if (caps.watch == COORD_WATCH_NONE || (waiter->feed = prim_feed_open()) == NULL) return;
     struct prim_call call = frame->call;
     call.request_id = prim_id_request();
     coord_result opened = store->backend->ops->watch(store->backend, &call, group, true,
@@ -50,7 +49,7 @@ static void waiter_open(struct waiter *waiter, const struct prim_frame *frame, s
 
 static void waiter_close(struct waiter *waiter)
 {
-    if (waiter->feed == NULL) { return; }
+    if (waiter->feed == NULL) return;
     waiter->store->backend->ops->unwatch(waiter->store->backend, waiter->watch);
     prim_feed_close(waiter->feed);
     waiter->feed = NULL;
@@ -76,22 +75,22 @@ static bool seems_free(const struct waiter *waiter, uint32_t slot_count)
 static bool wait_for_change(struct waiter *waiter, uint32_t slot_count, int64_t look_ms)
 {
     int64_t until_ns = prim_boottime_ns(NULL) + look_ms * PRIM_NS_PER_MS;
-    if (waiter->feed == NULL) { return prim_pause_ms(waiter->store, look_ms); }
+    if (waiter->feed == NULL) return prim_pause_ms(waiter->store, look_ms);
     for (;;) { /* until look_ms is over */
         int64_t left_ms = (until_ns - prim_boottime_ns(NULL)) / PRIM_NS_PER_MS;
-        if (left_ms <= 0) { return true; }
+        if (left_ms <= 0) return true;
         read_events(waiter, left_ms < WAIT_SLICE_MS ? left_ms : WAIT_SLICE_MS);
-        if (!prim_pause_ms(waiter->store, 0)) { return false; }
+        if (!prim_pause_ms(waiter->store, 0)) return false;
         if (waiter->view.ended) {
             /* Reading on would return at once for ever. The next round opens another. */
             waiter_close(waiter);
             return prim_pause_ms(waiter->store, left_ms < WAIT_BLIND_MS ? left_ms : WAIT_BLIND_MS);
         }
-        if (!seems_free(waiter, slot_count)) { continue; }
+        if (!seems_free(waiter, slot_count)) continue;
         /* All waiters see it now. Each waits a little, and who finds it taken stays away. */
-        if (!prim_pause_ms(waiter->store, prim_random_below(WAIT_SPREAD_MS))) { return false; }
+        if (!prim_pause_ms(waiter->store, prim_random_below(WAIT_SPREAD_MS))) return false;
         read_events(waiter, 0);
-        if (seems_free(waiter, slot_count)) { return true; }
+        if (seems_free(waiter, slot_count)) return true;
     }
 }
 
@@ -100,8 +99,8 @@ static int64_t look_after_ms(const coord_result *full, bool watching)
 {
     int64_t look_ms =
         full->hint_ms >= 0 && full->hint_ms < WAIT_LOOK_MS ? full->hint_ms : WAIT_LOOK_MS;
-    if (!watching && look_ms > WAIT_BLIND_MS) { look_ms = WAIT_BLIND_MS; }
-    if (look_ms < WAIT_LOOK_MIN_MS) { look_ms = WAIT_LOOK_MIN_MS; }
+    if (!watching && look_ms > WAIT_BLIND_MS) look_ms = WAIT_BLIND_MS;
+    if (look_ms < WAIT_LOOK_MIN_MS) look_ms = WAIT_LOOK_MIN_MS;
     return look_ms + prim_random_below(look_ms / 2 + 1);
 }
 
@@ -134,7 +133,7 @@ coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
             waiter_close(&waiter);
             return result;
         }
-        if (waiter.feed == NULL) { waiter_open(&waiter, frame, try->in.group); }
+        if (waiter.feed == NULL) waiter_open(&waiter, frame, try->in.group);
         int64_t look_ms = look_after_ms(&result, waiter.feed != NULL);
         uint32_t slot_count = result.slot_count != 0 ? result.slot_count : try->in.slot_count;
         if (!wait_for_change(&waiter, slot_count, look_ms < left_ms ? look_ms : left_ms)) {

@@ -33,19 +33,18 @@ coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_
 {
     struct prim_frame frame;
     coord_result result = prim_usable(store);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     bool bucket = (flags & COORD_WATCH_BUCKET) != 0;
     result = bucket ? prim_check_group(prim_str(scope)) : prim_check_key(prim_str(scope));
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     if (ret_watch == NULL || (flags & ~COORD_WATCH_BUCKET)) {
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "ret_watch is needed; flags: 0 or COORD_WATCH_BUCKET");
     }
-    if (store->backend->ops->capabilities(store->backend).watch == COORD_WATCH_NONE) {
+    if (store->backend->ops->capabilities(store->backend).watch == COORD_WATCH_NONE)
         return prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY, "this store cannot watch");
-    }
     result = prim_enter(store, call, 0, &frame);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     coord_watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL || (watch->feed = prim_feed_open()) == NULL) {
         free(watch);
@@ -93,27 +92,27 @@ void prim_watch_end_all(coord_store *store)
         watch->open = false;
         store->ending++; /* its reader waits for us before it frees it */
         (void)pthread_mutex_unlock(&store->lock);
-        if (open) { store->backend->ops->unwatch(store->backend, watch->backend_watch); }
+        if (open) store->backend->ops->unwatch(store->backend, watch->backend_watch);
         prim_feed_end(watch->feed, COORD_R_CLOSED);
         (void)pthread_mutex_lock(&store->lock);
         store->ending--;
         (void)pthread_cond_broadcast(&store->changed);
     }
     /* A reader that was faster ends its own, in the backend that is closed next. */
-    while (store->inside > 0) { (void)pthread_cond_wait(&store->changed, &store->lock); }
+    while (store->inside > 0) (void)pthread_cond_wait(&store->changed, &store->lock);
     (void)pthread_mutex_unlock(&store->lock);
 }
 
 void coord_watch_close(coord_watch *watch)
 {
-    if (watch == NULL) { return; }
+    if (watch == NULL) return;
     coord_store *store = watch->store;
     if (prim_usable(store).code != COORD_OK) { return; } /* a child's copy is left alone */
     (void)pthread_mutex_lock(&store->lock);
-    while (store->ending > 0) { (void)pthread_cond_wait(&store->changed, &store->lock); }
+    while (store->ending > 0) (void)pthread_cond_wait(&store->changed, &store->lock);
     bool open = watch->open;
     watch->open = false;
-    if (open) { store->inside++; }
+    if (open) store->inside++;
     list_remove(&watch->node);
     (void)pthread_mutex_unlock(&store->lock);
     if (open) {

@@ -267,11 +267,10 @@ static enum wrote write_body(struct ask *ask, const struct lease_write *write, s
         struct json *json = answer.object;
         answer.object = NULL;
         *ret_why = kube_doc_take(store, json, write->key, sent_ns, ret_doc);
-        if (ret_why->code == COORD_OK) {
+        if (ret_why->code == COORD_OK)
             wrote = WROTE;
-        } else {
+        else
             ask->doubt = true; /* it was taken, whatever this server tells of it */
-        }
     } else if (err == ERR_UNKNOWN) {
         (void)kube_store_err(store, err, &answer, &note); /* for the pause it may ask for */
         ask->doubt = true;

@@ -78,7 +78,7 @@ static int64_t enter(struct shared *shared)
 {
     (void)pthread_mutex_lock(&shared->mutex);
     int64_t now_ns = prim_clock_now(&shared->clock);
-    if (now_ns > shared->last_ns) { shared->last_ns = now_ns; }
+    if (now_ns > shared->last_ns) shared->last_ns = now_ns;
     return shared->last_ns;
 }
 
@@ -98,7 +98,7 @@ static bool send_snapshot(struct watch *watch)
     /* Keys of a bucket stand together behind its name: "a", "a!", "a/b", "a0". */
     for (; fine && entry != NULL && str_starts(entry->key, scope);
          entry = memory_core_from(core, entry->key, true)) {
-        if (!prim_in_scope(entry->key, scope, watch->bucket)) { continue; }
+        if (!prim_in_scope(entry->key, scope, watch->bucket)) continue;
         fine = prim_snapshot_add(
             snapshot,
             &(struct prim_event){.type = COORD_ENTRY,
@@ -127,12 +127,11 @@ static void publish(struct shared *shared, const struct memory_event *event)
     LIST_EACH(&shared->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, link);
-        if (!prim_in_scope(event->key, scope_of(watch), watch->bucket)) { continue; }
+        if (!prim_in_scope(event->key, scope_of(watch), watch->bucket)) continue;
         /* A reader that lags asks when it has read so; one that never read gets it now. */
         if (!prim_feed_put(watch->feed, &out) && prim_feed_wants_snapshot(watch->feed) &&
-            !send_snapshot(watch)) {
+            !send_snapshot(watch))
             prim_feed_end(watch->feed, COORD_R_MEMORY);
-        }
     }
 }
 
@@ -142,7 +141,7 @@ static void note_loss(struct shared *shared, const struct memory_event *event, s
     LIST_EACH_SAFE(&shared->guards, node, following)
     {
         struct guard *guard = CONTAINER_OF(node, struct guard, link);
-        if (!prim_id_equal(&guard->lease_id, &event->lost_lease)) { continue; }
+        if (!prim_id_equal(&guard->lease_id, &event->lost_lease)) continue;
         guard->reason = event->lost_reason;
         guard->token = event->type == COORD_PUT ? event->token : 0;
         guard->owner->telling++;
@@ -159,11 +158,10 @@ static void settle(struct shared *shared, struct list *losses)
     for (const struct list *node = events->next; node != events; node = node->next) {
         const struct memory_event *event = CONTAINER_OF(node, struct memory_event, link);
         publish(shared, event);
-        if (event->lost_reason != 0) { note_loss(shared, event, losses); }
+        if (event->lost_reason != 0) note_loss(shared, event, losses);
     }
-    if (memory_core_next_deadline(shared->core) < shared->sleeping_until_ns) {
+    if (memory_core_next_deadline(shared->core) < shared->sleeping_until_ns)
         (void)pthread_cond_signal(&shared->wake);
-    }
 }
 
 /* Gives the mutex back, then tells. */
@@ -176,7 +174,7 @@ static void tell(struct shared *shared, struct list *losses)
         struct prim_host *host = guard->owner->host;
         host->lost(host, &guard->lease_id, guard->reason, guard->token);
         (void)pthread_mutex_lock(&shared->mutex);
-        if (--guard->owner->telling == 0) { (void)pthread_cond_broadcast(&shared->told); }
+        if (--guard->owner->telling == 0) (void)pthread_cond_broadcast(&shared->told);
         (void)pthread_mutex_unlock(&shared->mutex);
         free(guard);
     }
@@ -202,20 +200,20 @@ static void *expiry_thread(void *arg)
     bool stepped = shared->clock.now != prim_boottime_ns;
     for (;;) { /* ends when the last user closes */
         int64_t now_ns = enter(shared);
-        if (shared->closing) { break; }
+        if (shared->closing) break;
         memory_core_expire(shared->core, now_ns);
         leave(shared);
 
         (void)pthread_mutex_lock(&shared->mutex);
         int64_t next_ns = memory_core_next_deadline(shared->core);
         shared->sleeping_until_ns = next_ns;
-        if (shared->closing) { break; }
+        if (shared->closing) break;
         if (next_ns == INT64_MAX) {
             (void)pthread_cond_wait(&shared->wake, &shared->mutex);
         } else {
             int64_t left_ms = next_ns <= now_ns ? 0 : (next_ns - now_ns + 999999) / 1000000;
             int64_t most_ms = stepped ? LOOK_STEPPED_MS : LOOK_AGAIN_MS;
-            if (left_ms > 0) { wait_ms(shared, left_ms < most_ms ? left_ms : most_ms); }
+            if (left_ms > 0) wait_ms(shared, left_ms < most_ms ? left_ms : most_ms);
         }
         shared->sleeping_until_ns = INT64_MIN;
         (void)pthread_mutex_unlock(&shared->mutex);
@@ -287,11 +285,10 @@ static coord_result op_get(struct prim_backend *backend, const struct prim_call 
             owner = found->lease->owner;
         }
         coord_entry *entry = prim_entry_make(&like, found->key, found->value, owner);
-        if (entry == NULL) {
+        if (entry == NULL)
             result = no_memory();
-        } else {
+        else
             *ret_entry = entry;
-        }
     }
     leave(shared);
     return result;
@@ -321,7 +318,7 @@ static coord_result op_resize(struct prim_backend *backend, const struct prim_ca
 static coord_holders *holders_of(const struct memory_group *group, int64_t now_ns)
 {
     coord_holders *holders = prim_holders_make(group->room);
-    if (holders == NULL) { return NULL; }
+    if (holders == NULL) return NULL;
     holders->slot_count = group->slot_count;
     holders->revision = group->revision;
     holders->cooldown_ms = group->cooldown_ms;
@@ -329,7 +326,7 @@ static coord_holders *holders_of(const struct memory_group *group, int64_t now_n
     holders->certainty = COORD_BY_AUTHORITY;
     for (uint32_t i = 0; i < group->room; i++) {
         const struct memory_entry *entry = group->slots[i].entry;
-        if (entry == NULL) { continue; }
+        if (entry == NULL) continue;
         assert(entry->lease != NULL); /* who is in a slot holds a lease */
         coord_holder like = {.slot = i,
                              .token = entry->token,
@@ -355,11 +352,10 @@ static coord_result op_holders(struct prim_backend *backend, const struct prim_c
     coord_result result = memory_core_group(shared->core, now_ns, key, &group);
     if (result.code == COORD_OK) {
         coord_holders *holders = holders_of(group, now_ns);
-        if (holders == NULL) {
+        if (holders == NULL)
             result = no_memory();
-        } else {
+        else
             *ret_holders = holders;
-        }
     }
     leave(shared);
     return result;
@@ -373,7 +369,7 @@ static coord_result op_renew(struct prim_backend *backend, const struct prim_cal
     int64_t now_ns = enter(shared);
     coord_result result = memory_core_renew(shared->core, now_ns, claim);
     /* Sent and received at one instant: there is nothing in between. */
-    if (result.code == COORD_OK) { *ret_sent_ns = now_ns; }
+    if (result.code == COORD_OK) *ret_sent_ns = now_ns;
     leave(shared);
     return result;
 }
@@ -451,7 +447,7 @@ static void on_room(void *arg)
     int64_t now_ns = enter(shared);
     memory_core_expire(shared->core, now_ns);
     settle(shared, &losses); /* before the snapshot, which shows these endings already */
-    if (!send_snapshot(watch)) { prim_feed_end(watch->feed, COORD_R_MEMORY); }
+    if (!send_snapshot(watch)) prim_feed_end(watch->feed, COORD_R_MEMORY);
     tell(shared, &losses);
 }
 
@@ -463,17 +459,17 @@ static coord_result op_watch(struct prim_backend *backend, const struct prim_cal
     struct watch *watch = malloc(sizeof *watch + scope.len + 1);
     struct list losses;
     (void)call;
-    if (watch == NULL) { return no_memory(); }
+    if (watch == NULL) return no_memory();
     *watch =
         (struct watch){.shared = shared, .feed = feed, .bucket = bucket, .scope_len = scope.len};
     list_init(&watch->link);
-    if (scope.len > 0) { memcpy(watch->scope, scope.at, scope.len); }
+    if (scope.len > 0) memcpy(watch->scope, scope.at, scope.len);
     prim_feed_on_room(feed, on_room, watch);
     int64_t now_ns = enter(shared);
     memory_core_expire(shared->core, now_ns);
     settle(shared, &losses); /* before the snapshot, which shows these endings already */
     bool fine = send_snapshot(watch);
-    if (fine) { list_append(&shared->watches, &watch->link); }
+    if (fine) list_append(&shared->watches, &watch->link);
     tell(shared, &losses);
     if (!fine) {
         free(watch);
@@ -525,7 +521,7 @@ static coord_id op_id(struct prim_backend *backend)
 /* Without users, and without its thread. */
 static void shared_free(struct shared *shared)
 {
-    if (shared == NULL) { return; }
+    if (shared == NULL) return;
     memory_core_close(shared->core);
     (void)pthread_cond_destroy(&shared->told);
     (void)pthread_cond_destroy(&shared->wake);
@@ -538,7 +534,7 @@ static struct shared *shared_make(const char *name, const struct prim_clock *clo
 {
     struct shared *shared = calloc(1, sizeof *shared);
     struct timespec wall;
-    if (shared == NULL) { return NULL; }
+    if (shared == NULL) return NULL;
     (void)pthread_mutex_init(&shared->mutex, NULL);
     prim_cond_init(&shared->wake);
     prim_cond_init(&shared->told);
@@ -557,7 +553,7 @@ static struct shared *shared_make(const char *name, const struct prim_clock *clo
         .revision_start = wall_ms << 16, .entries_max = ENTRIES_MAX, .bytes_max = BYTES_MAX};
     memcpy(&options.seed, shared->id.b, sizeof options.seed);
     shared->core = memory_core_open(&options);
-    if (name != NULL) { shared->name = str_dup(str_from(name)); }
+    if (name != NULL) shared->name = str_dup(str_from(name));
     if (shared->core == NULL || (name != NULL && shared->name == NULL) ||
         !prim_thread_start(&shared->thread, expiry_thread, shared)) {
         shared_free(shared);
@@ -574,15 +570,15 @@ static struct shared *shared_take(const char *name, const struct prim_clock *clo
     LIST_EACH(&names, node)
     {
         struct shared *known = CONTAINER_OF(node, struct shared, link);
-        if (name != NULL && strcmp(known->name, name) == 0) { shared = known; }
+        if (name != NULL && strcmp(known->name, name) == 0) shared = known;
     }
     if (shared == NULL) {
         shared = shared_make(name, clock);
-        if (shared != NULL && name != NULL) { list_append(&names, &shared->link); }
+        if (shared != NULL && name != NULL) list_append(&names, &shared->link);
     } else if (shared->clock.now != clock->now || shared->clock.arg != clock->arg) {
         shared = NULL;
     }
-    if (shared != NULL) { shared->users++; }
+    if (shared != NULL) shared->users++;
     (void)pthread_mutex_unlock(&names_mutex);
     return shared;
 }
@@ -591,9 +587,9 @@ static void shared_drop(struct shared *shared)
 {
     (void)pthread_mutex_lock(&names_mutex);
     bool last = --shared->users == 0;
-    if (last) { list_remove(&shared->link); }
+    if (last) list_remove(&shared->link);
     (void)pthread_mutex_unlock(&names_mutex);
-    if (!last) { return; }
+    if (!last) return;
     (void)pthread_mutex_lock(&shared->mutex);
     shared->closing = true;
     (void)pthread_cond_signal(&shared->wake);
@@ -608,7 +604,7 @@ static void op_close(struct prim_backend *backend)
     struct shared *shared = memory->shared;
     (void)pthread_mutex_lock(&shared->mutex);
     drop_guards(memory, NULL);
-    while (memory->telling > 0) { (void)pthread_cond_wait(&shared->told, &shared->mutex); }
+    while (memory->telling > 0) (void)pthread_cond_wait(&shared->told, &shared->mutex);
     (void)pthread_mutex_unlock(&shared->mutex);
     shared_drop(shared);
     free(memory);
@@ -640,7 +636,7 @@ coord_result prim_memory_open(const struct prim_open *in, struct prim_backend **
 {
     const char *name = in->url == NULL ? NULL : prim_url_param(in->url, "name");
     struct memory *memory = calloc(1, sizeof *memory);
-    if (memory == NULL) { return no_memory(); }
+    if (memory == NULL) return no_memory();
     memory->backend.ops = &memory_ops;
     memory->host = in->host;
     memory->shared = shared_take(name, &in->clock);

@@ -17,7 +17,7 @@ uint64_t jet_wall_ms(void)
 /* Two machines' wall clocks: good enough for "come back in about", for nothing else. */
 int64_t jet_remaining_ms(const struct jet_state *state)
 {
-    if (!(state->envelope.flags & ENVELOPE_LEASED) || state->stored_ms == 0) { return -1; }
+    if (!(state->envelope.flags & ENVELOPE_LEASED) || state->stored_ms == 0) return -1;
     int64_t left = state->stored_ms + state->envelope.ttl_ms - (int64_t)jet_wall_ms();
     return left < 0 ? 0 : left > state->envelope.ttl_ms ? state->envelope.ttl_ms : left;
 }
@@ -74,12 +74,10 @@ coord_result jet_message_of(struct jet_store *store, struct str answer, struct b
     struct jet_error error;
     struct note note = {""};
     enum err err = jet_decode_message(answer, memory, &error, ret_state, &note);
-    if (err == ERR_NOMEM) {
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
-    }
-    if (err) { return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: %.120s", note.text); }
-    if (error.number == JET_E_NO_MESSAGE || error.code == 0) { return prim_ok(COORD_R_NONE); }
-    if (error.number == JET_E_NO_STREAM) { jet_degrade(store, "the stream is gone"); }
+    if (err == ERR_NOMEM) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
+    if (err) return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: %.120s", note.text);
+    if (error.number == JET_E_NO_MESSAGE || error.code == 0) return prim_ok(COORD_R_NONE);
+    if (error.number == JET_E_NO_STREAM) jet_degrade(store, "the stream is gone");
     return prim_answer(COORD_UNAVAILABLE, error.code == 503 ? COORD_R_NO_LEADER : COORD_R_STORAGE,
                        "nats: %s (%" PRIu32 ")", error.text, error.number);
 }
@@ -102,7 +100,7 @@ coord_result jet_read(struct jet_store *store, int64_t deadline_ns, struct str k
     } while (result.code == COORD_UNAVAILABLE && result.reason == COORD_R_TIMEOUT &&
              deadline_ns - prim_clock_now(&store->clock) > 1000000);
     buf_deinit(&body);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     result = jet_message_of(store, jet_link_body(reply), memory, ret_state);
     natsMsg_Destroy(reply);
     return result;
@@ -126,9 +124,8 @@ static coord_result refused(struct jet_store *store, const struct jet_error *err
         return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED, "nats: %s", error->text);
     default: break;
     }
-    if (strstr(error->text, "maximum") != NULL || strstr(error->text, "insufficient") != NULL) {
+    if (strstr(error->text, "maximum") != NULL || strstr(error->text, "insufficient") != NULL)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_QUOTA, "nats: %s", error->text);
-    }
     /* A cluster may refuse what it has begun to store: not known. */
     return prim_unclear(error->code == 503 ? COORD_R_NO_LEADER : COORD_R_STORAGE,
                         "nats: %s (%" PRIu32 ")", error->text, error->number);
@@ -139,8 +136,8 @@ static coord_result acknowledged(struct jet_store *store, struct str answer, uin
     struct jet_ack ack;
     struct note note = {""};
     enum err err = jet_decode_ack(answer, &ack, &note);
-    if (err) { return prim_unclear(COORD_R_STORAGE, "nats: %.120s", note.text); }
-    if (ack.error.code != 0) { return refused(store, &ack.error); }
+    if (err) return prim_unclear(COORD_R_STORAGE, "nats: %.120s", note.text);
+    if (ack.error.code != 0) return refused(store, &ack.error);
     *ret_sequence = ack.sequence;
     return prim_ok(COORD_R_NONE);
 }
@@ -195,7 +192,7 @@ void jet_pause_ms(int64_t ms)
 /* An earlier publish of this call may have arrived: whatever came after, that stays open. */
 static coord_result open_end(const struct jet_change *change, coord_result result)
 {
-    if (change->sent && result.code == COORD_UNAVAILABLE) { result.flags = COORD_F_MAYBE_APPLIED; }
+    if (change->sent && result.code == COORD_UNAVAILABLE) result.flags = COORD_F_MAYBE_APPLIED;
     return result;
 }
 
@@ -230,7 +227,7 @@ coord_result jet_change_run(struct jet_store *store, struct jet_change *change)
             change->known = NULL;
         } else {
             result = jet_read(store, deadline_ns, change->key, &memory, &state);
-            if (result.code != COORD_OK) { break; }
+            if (result.code != COORD_OK) break;
         }
         struct jet_plan plan = {.write = false};
         if (state.kind == JET_FOREIGN) {
@@ -240,9 +237,8 @@ coord_result jet_change_run(struct jet_store *store, struct jet_change *change)
         change->decide(change, &state, &plan);
         result = plan.result;
         if (!plan.write) {
-            if (result.code == COORD_OK && state.kind == JET_LIVE) {
+            if (result.code == COORD_OK && state.kind == JET_LIVE)
                 result = granted(change, &state.envelope, result, state.sequence, change->sent_ns);
-            }
             break;
         }
         uint64_t sequence = 0;
@@ -260,8 +256,8 @@ coord_result jet_change_run(struct jet_store *store, struct jet_change *change)
             change->sent_ns = sent_ns;
         }
         /* Silence is looked into at once; after a lost connection the caller backs off first. */
-        if (unclear && written.reason == COORD_R_TIMEOUT) { continue; }
-        if (written.code != COORD_CONFLICT) { break; }
+        if (unclear && written.reason == COORD_R_TIMEOUT) continue;
+        if (written.code != COORD_CONFLICT) break;
         if (written.reason == COORD_R_NONE) { /* its outcome is seen soon, or time is up */
             jet_pause_ms(busy_ms);
             busy_ms = busy_ms * 2 < BUSY_PAUSE_MAX_MS ? busy_ms * 2 : BUSY_PAUSE_MAX_MS;

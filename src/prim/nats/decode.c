@@ -12,7 +12,7 @@ static void copy_text(char *to, size_t cap, struct str text)
     for (size_t i = 0; i < len; i++) {
         /* It may end in a log or on a terminal. */
         char c = text.at[i];
-        if (c < 0x20 || c >= 0x7f) { c = '?'; }
+        if (c < 0x20 || c >= 0x7f) c = '?';
         to[i] = c;
     }
     to[len] = '\0';
@@ -41,7 +41,7 @@ static bool truth_at(const struct json *json, const char *path)
 static bool is_set(const struct json *json, const char *path)
 {
     const struct json *value = json_find(json, path);
-    if (value == NULL || json_kind(value) == JSON_KIND_NULL) { return false; }
+    if (value == NULL || json_kind(value) == JSON_KIND_NULL) return false;
     bool container = json_kind(value) == JSON_KIND_OBJECT || json_kind(value) == JSON_KIND_ARRAY;
     return !container || json_count(value) > 0;
 }
@@ -52,7 +52,7 @@ static enum err open_answer(struct str text, struct json **ret_json, struct jet_
     struct json *json;
     *ret_error = (struct jet_error){0};
     enum err err = json_open(text, JET_ANSWER_MAX, &json, note);
-    if (err) { return err == ERR_NOMEM ? err : ERR_PARSE; }
+    if (err) return err == ERR_NOMEM ? err : ERR_PARSE;
     if (json_kind(json) != JSON_KIND_OBJECT) {
         json_close(json);
         note_set(note, "an answer that is no object");
@@ -78,13 +78,13 @@ static int64_t two(const char *at)
 static int64_t unix_ms_of(struct str text)
 {
     static const char shape[] = "dddd-dd-ddTdd:dd:dd";
-    if (text.len < sizeof shape || !str_ends(text, STR("Z"))) { return 0; }
+    if (text.len < sizeof shape || !str_ends(text, STR("Z"))) return 0;
     for (size_t i = 0; i < sizeof shape - 1; i++) {
         bool digit = text.at[i] >= '0' && text.at[i] <= '9';
-        if (shape[i] == 'd' ? !digit : text.at[i] != shape[i]) { return 0; }
+        if (shape[i] == 'd' ? !digit : text.at[i] != shape[i]) return 0;
     }
     int64_t year = two(text.at) * 100 + two(text.at + 2), month = two(text.at + 5);
-    if (month < 1 || month > 12) { return 0; }
+    if (month < 1 || month > 12) return 0;
     /* Days since 1970, counted from March so that a leap day is the last of its year. */
     int64_t y = month <= 2 ? year - 1 : year, m = month <= 2 ? month + 9 : month - 3;
     int64_t days =
@@ -93,7 +93,7 @@ static int64_t unix_ms_of(struct str text)
                  two(text.at + 17) * 1000;
     int64_t unit = 100;
     for (size_t i = sizeof shape; i < text.len && unit > 0; i++, unit /= 10) {
-        if (text.at[i] < '0' || text.at[i] > '9') { break; }
+        if (text.at[i] < '0' || text.at[i] > '9') break;
         ms += (text.at[i] - '0') * unit;
     }
     return ms > 0 ? ms : 0;
@@ -104,7 +104,7 @@ enum err jet_decode_account(struct str text, struct jet_account *ret, struct not
     struct jet_account account = {0};
     struct json *json;
     enum err err = open_answer(text, &json, &account.error, note);
-    if (err) { return err; }
+    if (err) return err;
     if (account.error.code == 0) {
         const struct json *api;
         err = json_get_object(json, "api", &api, note) ? ERR_PARSE : ERR_OK;
@@ -112,36 +112,31 @@ enum err jet_decode_account(struct str text, struct jet_account *ret, struct not
         account.level = level > 0 ? (uint64_t)level : 0;
     }
     json_close(json);
-    if (err == ERR_OK) { *ret = account; }
+    if (err == ERR_OK) *ret = account;
     return err;
 }
 
 static const char *stream_fault(const struct json *json, bool mine)
 {
-    if (!mine) { return "its subjects are not those of the bucket alone"; }
-    if (is_set(json, "config.mirror")) { return "it mirrors another stream"; }
-    if (is_set(json, "config.sources")) { return "it has sources"; }
-    if (is_set(json, "config.subject_transform")) { return "it transforms subjects"; }
-    if (number_at(json, "config.max_msgs_per_subject") != 1) {
+    if (!mine) return "its subjects are not those of the bucket alone";
+    if (is_set(json, "config.mirror")) return "it mirrors another stream";
+    if (is_set(json, "config.sources")) return "it has sources";
+    if (is_set(json, "config.subject_transform")) return "it transforms subjects";
+    if (number_at(json, "config.max_msgs_per_subject") != 1)
         return "max_msgs_per_subject must be 1 (history 1): an older value must not come back";
-    }
-    if (!truth_at(json, "config.deny_delete")) { return "deny_delete must be set"; }
-    if (!truth_at(json, "config.allow_rollup_hdrs")) { return "allow_rollup_hdrs must be set"; }
-    if (!str_equal(string_at(json, "config.discard"), STR("new"))) {
+    if (!truth_at(json, "config.deny_delete")) return "deny_delete must be set";
+    if (!truth_at(json, "config.allow_rollup_hdrs")) return "allow_rollup_hdrs must be set";
+    if (!str_equal(string_at(json, "config.discard"), STR("new")))
         return "discard must be 'new': the old must not make room by itself";
-    }
-    if (truth_at(json, "config.discard_new_per_subject")) {
+    if (truth_at(json, "config.discard_new_per_subject"))
         return "discard_new_per_subject would refuse every update";
-    }
-    if (!str_equal(string_at(json, "config.retention"), STR("limits"))) {
+    if (!str_equal(string_at(json, "config.retention"), STR("limits")))
         return "retention must be 'limits'";
-    }
-    if (number_at(json, "config.max_age") != 0) {
+    if (number_at(json, "config.max_age") != 0)
         return "max_age must be 0: entries without a lease would end by themselves";
-    }
-    if (truth_at(json, "config.no_ack")) { return "no_ack must not be set"; }
-    if (truth_at(json, "config.sealed")) { return "it is sealed"; }
-    if (truth_at(json, "config.allow_msg_counter")) { return "it holds counters"; }
+    if (truth_at(json, "config.no_ack")) return "no_ack must not be set";
+    if (truth_at(json, "config.sealed")) return "it is sealed";
+    if (truth_at(json, "config.allow_msg_counter")) return "it holds counters";
     return "";
 }
 
@@ -151,7 +146,7 @@ enum err jet_decode_stream(struct str text, struct str bucket, struct jet_stream
     struct jet_stream stream = {0};
     struct json *json;
     enum err err = open_answer(text, &json, &stream.error, note);
-    if (err) { return err; }
+    if (err) return err;
     const struct json *config;
     if (stream.error.code == 0 && json_get_object(json, "config", &config, note)) {
         err = ERR_PARSE;
@@ -175,16 +170,15 @@ enum err jet_decode_stream(struct str text, struct str bucket, struct jet_stream
         const struct json *metadata = json_find(json, "config.metadata");
         const struct json *version =
             metadata == NULL ? NULL : json_member(metadata, STR("_nats.ver"));
-        if (version != NULL) {
+        if (version != NULL)
             copy_text(stream.version, sizeof stream.version, string_at(version, ""));
-        }
         if (stream.created[0] == '\0') {
             note_set(note, "a stream without a time of creation");
             err = ERR_PARSE;
         }
     }
     json_close(json);
-    if (err == ERR_OK) { *ret = stream; }
+    if (err == ERR_OK) *ret = stream;
     return err;
 }
 
@@ -193,7 +187,7 @@ enum err jet_decode_ack(struct str text, struct jet_ack *ret, struct note *note)
     struct jet_ack ack = {0};
     struct json *json;
     enum err err = open_answer(text, &json, &ack.error, note);
-    if (err) { return err; }
+    if (err) return err;
     int64_t sequence = number_at(json, "seq");
     json_close(json);
     if (ack.error.code == 0 && sequence <= 0) {
@@ -210,7 +204,7 @@ enum err jet_decode_consumer(struct str text, struct jet_consumer *ret, struct n
     struct jet_consumer consumer = {0};
     struct json *json;
     enum err err = open_answer(text, &json, &consumer.error, note);
-    if (err) { return err; }
+    if (err) return err;
     if (consumer.error.code == 0) {
         struct str name = string_at(json, "name");
         int64_t pending = number_at(json, "num_pending");
@@ -225,7 +219,7 @@ enum err jet_decode_consumer(struct str text, struct jet_consumer *ret, struct n
         }
     }
     json_close(json);
-    if (err == ERR_OK) { *ret = consumer; }
+    if (err == ERR_OK) *ret = consumer;
     return err;
 }
 
@@ -235,10 +229,8 @@ struct str jet_header(struct str block, struct str name)
     bool first = true;
     while (str_split(&rest, '\n', &line)) {
         size_t colon = str_find(line, ':');
-        if (!first && colon < line.len &&
-            str_equal_nocase(str_trim(str_of(line.at, colon)), name)) {
+        if (!first && colon < line.len && str_equal_nocase(str_trim(str_of(line.at, colon)), name))
             return str_trim(str_tail(line, colon + 1));
-        }
         first = false; /* "NATS/1.0" and a status */
     }
     return STR_EMPTY;
@@ -277,12 +269,12 @@ enum err jet_decode_message(struct str text, struct buf *memory, struct jet_erro
     struct json *json;
     buf_clear(memory);
     enum err err = open_answer(text, &json, &error, note);
-    if (err) { return err; }
+    if (err) return err;
     if (error.code == 0) {
         int64_t sequence = number_at(json, "message.seq");
         err = base64_decode(string_at(json, "message.hdrs"), memory);
         size_t headers_len = memory->len;
-        if (err == ERR_OK) { err = base64_decode(string_at(json, "message.data"), memory); }
+        if (err == ERR_OK) err = base64_decode(string_at(json, "message.data"), memory);
         if (err == ERR_OK && sequence > 0) {
             struct str headers = str_of(buf_peek(memory).at, headers_len);
             jet_state_of((uint64_t)sequence, jet_header(headers, STR("Nats-Marker-Reason")),
@@ -307,7 +299,7 @@ enum err jet_decode_delivery(struct str reply, struct jet_delivery *ret)
     struct str parts[16], rest = reply, part;
     size_t count = 0;
     while (str_split(&rest, '.', &part)) {
-        if (count == ARRAY_LEN(parts)) { return ERR_PARSE; }
+        if (count == ARRAY_LEN(parts)) return ERR_PARSE;
         parts[count++] = part;
     }
     /* $JS.ACK.[domain.account.]stream.consumer.delivered.stream-seq.consumer-seq.time.pending */
@@ -318,9 +310,8 @@ enum err jet_decode_delivery(struct str reply, struct jet_delivery *ret)
         str_to_u64(parts[at], &delivery.stream_sequence) != ERR_OK ||
         str_to_u64(parts[at + 1], &delivery.consumer_sequence) != ERR_OK ||
         str_to_u64(parts[at + 3], &delivery.pending) != ERR_OK || delivery.stream_sequence == 0 ||
-        delivery.stream_sequence > INT64_MAX) {
+        delivery.stream_sequence > INT64_MAX)
         return ERR_PARSE;
-    }
     *ret = delivery;
     return ERR_OK;
 }

@@ -83,9 +83,8 @@ static coord_result conflict(int reason, uint64_t revision, const char *text)
 
 static uint64_t token_in(const struct prim_claim *claim, struct str key)
 {
-    for (size_t i = 0; claim != NULL && i < claim->count; i++) {
-        if (str_equal(str_from(claim->held[i].key), key)) { return claim->held[i].token; }
-    }
+    for (size_t i = 0; claim != NULL && i < claim->count; i++)
+        if (str_equal(str_from(claim->held[i].key), key)) return claim->held[i].token;
     return 0;
 }
 
@@ -159,7 +158,7 @@ coord_result jet_cas(struct prim_backend *backend, const struct prim_call *call,
     coord_result result = jet_change_run(store_of(backend), &change);
     *ret_grant = change.grant;
     /* Under the lease that was there no lease was made. */
-    if (in->ttl_ms <= 0) { ret_grant->granted_ttl_ms = 0; }
+    if (in->ttl_ms <= 0) ret_grant->granted_ttl_ms = 0;
     return result;
 }
 
@@ -208,10 +207,9 @@ coord_result jet_get(struct prim_backend *backend, const struct prim_call *call,
     struct buf memory;
     buf_init(&memory, JET_ANSWER_MAX);
     coord_result result = jet_read(store_of(backend), call->deadline_ns, key, &memory, &state);
-    if (result.code == COORD_OK && state.kind == JET_FOREIGN) { result = jet_corrupt(key); }
-    if (result.code == COORD_OK && state.kind != JET_LIVE) {
+    if (result.code == COORD_OK && state.kind == JET_FOREIGN) result = jet_corrupt(key);
+    if (result.code == COORD_OK && state.kind != JET_LIVE)
         result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry is there");
-    }
     if (result.code == COORD_OK) {
         bool leased = (state.envelope.flags & ENVELOPE_LEASED) != 0;
         coord_entry like = {.lease_id = state.envelope.lease_id,
@@ -223,9 +221,8 @@ coord_result jet_get(struct prim_backend *backend, const struct prim_call *call,
         result.revision = like.revision;
         result.token = like.token;
         *ret_entry = prim_entry_make(&like, key, state.envelope.value, state.envelope.owner);
-        if (*ret_entry == NULL) {
+        if (*ret_entry == NULL)
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
-        }
     }
     buf_deinit(&memory);
     return result;
@@ -251,9 +248,8 @@ static coord_result lost(const struct jet_state *state, const coord_id *lease_id
     case JET_EXPIRED:
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "the server ended it: time was up");
     case JET_TOMBSTONE:
-        if (prim_id_equal(&state->envelope.lease_id, lease_id)) {
+        if (prim_id_equal(&state->envelope.lease_id, lease_id))
             return prim_answer(COORD_EXPIRED, COORD_R_RELEASED, "this lease was released");
-        }
         break;
     default: break;
     }
@@ -286,9 +282,9 @@ coord_result jet_renew(struct prim_backend *backend, const struct prim_call *cal
                                     .decide = decide_renew,
                                     .in = &holding};
         result = jet_change_run(store_of(backend), &change);
-        if (change.grant.sent_ns < earliest) { earliest = change.grant.sent_ns; }
+        if (change.grant.sent_ns < earliest) earliest = change.grant.sent_ns;
     }
-    if (result.code == COORD_OK) { *ret_sent_ns = earliest; }
+    if (result.code == COORD_OK) *ret_sent_ns = earliest;
     return result;
 }
 
@@ -330,13 +326,12 @@ coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *cal
     for (size_t i = 0; i < claim->count && result.code == COORD_OK; i++) {
         result = check_claim(store, call->deadline_ns, str_from(claim->held[i].key),
                              &claim->lease_id, claim->held[i].token, &stored_ms);
-        if (result.code != COORD_OK) { break; }
+        if (result.code != COORD_OK) break;
         int64_t left_ms = stored_ms + claim->ttl_ms - now_ms;
-        if (left_ms < least_ms) { least_ms = left_ms; }
+        if (left_ms < least_ms) least_ms = left_ms;
     }
-    if (result.code == COORD_OK && least_ms <= 0) {
+    if (result.code == COORD_OK && least_ms <= 0)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "its time was over before this call");
-    }
     *ret_left_ms = least_ms;
     return result;
 }
@@ -366,14 +361,14 @@ coord_result jet_release(struct prim_backend *backend, const struct prim_call *c
 {
     coord_result result = prim_ok(COORD_R_ALREADY);
     for (size_t i = 0; i < claim->count; i++) {
-        if (key != NULL && strcmp(key, claim->held[i].key) != 0) { continue; }
+        if (key != NULL && strcmp(key, claim->held[i].key) != 0) continue;
         struct holding holding = {claim, claim->held[i].token};
         struct jet_change change = {.call = call,
                                     .key = str_from(claim->held[i].key),
                                     .decide = decide_release,
                                     .in = &holding};
         result = jet_change_run(store_of(backend), &change);
-        if (result.code != COORD_OK) { break; }
+        if (result.code != COORD_OK) break;
     }
     return result;
 }

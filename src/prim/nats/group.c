@@ -42,7 +42,7 @@ static struct envelope group_envelope(const struct jet_change *change, struct gr
 static bool group_take(struct group *group, const struct jet_state *state)
 {
     const struct envelope *envelope = &state->envelope;
-    if (state->kind != JET_LIVE) { return false; }
+    if (state->kind != JET_LIVE) return false;
     group->revision = state->revision;
     return envelope_group_read(envelope->flags, envelope->value, &group->slot_count) == ERR_OK;
 }
@@ -142,8 +142,8 @@ static coord_result slot_take(void *arg, size_t index, struct str body)
 /* The message goes; what its envelope borrows moves into the slot's own memory. */
 static coord_result slot_keep(struct slot *slot, struct str payload)
 {
-    if (slot->state.kind != JET_LIVE) { return prim_ok(COORD_R_NONE); }
-    if (buf_append(&slot->memory, payload) != ERR_OK) { return no_memory(); }
+    if (slot->state.kind != JET_LIVE) return prim_ok(COORD_R_NONE);
+    if (buf_append(&slot->memory, payload) != ERR_OK) return no_memory();
     enum err err = envelope_decode(buf_peek(&slot->memory), &slot->state.envelope);
     assert(err == ERR_OK); /* the same bytes were one a moment ago */
     return prim_ok(COORD_R_NONE);
@@ -151,8 +151,8 @@ static coord_result slot_keep(struct slot *slot, struct str payload)
 
 static void slots_close(struct slots *slots)
 {
-    if (slots == NULL) { return; }
-    for (size_t i = 0; i < slots->count; i++) { buf_deinit(&slots->at[i].memory); }
+    if (slots == NULL) return;
+    for (size_t i = 0; i < slots->count; i++) buf_deinit(&slots->at[i].memory);
     free(slots);
 }
 
@@ -197,11 +197,11 @@ static coord_result slots_open(struct jet_store *store, const struct prim_call *
                                struct str group, uint32_t count, struct slots **ret_slots)
 {
     struct slots *slots = calloc(1, sizeof *slots + count * sizeof(struct slot));
-    if (slots == NULL) { return no_memory(); }
+    if (slots == NULL) return no_memory();
     slots->store = store;
     slots->group = group;
     slots->count = count;
-    for (size_t i = 0; i < count; i++) { buf_init(&slots->at[i].memory, JET_ANSWER_MAX); }
+    for (size_t i = 0; i < count; i++) buf_init(&slots->at[i].memory, JET_ANSWER_MAX);
     coord_result result;
     if (count == 1) {
         char key[PRIM_SLOT_KEY_CAP];
@@ -214,9 +214,8 @@ static coord_result slots_open(struct jet_store *store, const struct prim_call *
         result = jet_link_ask_many(&store->link, call->deadline_ns, store->get_subject, count,
                                    slot_body, slot_take, slots);
     }
-    for (size_t i = 0; i < count && result.code == COORD_OK; i++) {
-        if (slots->at[i].state.kind == JET_FOREIGN) { result = jet_corrupt(group); }
-    }
+    for (size_t i = 0; i < count && result.code == COORD_OK; i++)
+        if (slots->at[i].state.kind == JET_FOREIGN) result = jet_corrupt(group);
     if (result.code != COORD_OK) {
         slots_close(slots);
         return result;
@@ -334,9 +333,9 @@ coord_result jet_acquire(struct prim_backend *backend, const struct prim_call *c
     coord_result made = jet_change_run(store, &change);
     /* After a resize: an earlier attempt may have a slot nevertheless. */
     bool conflict = made.reason == COORD_R_SLOT_COUNT && call->attempt > 0;
-    if (made.code != COORD_OK && !conflict) { return made; }
+    if (made.code != COORD_OK && !conflict) return made;
     coord_result result = slots_open(store, call, in->group, group.slot_count, &slots);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     assert(slots != NULL);
     result = acquire_among(slots, call, in, made, ret_grant);
     slots_close(slots);
@@ -367,21 +366,19 @@ coord_result jet_holders(struct prim_backend *backend, const struct prim_call *c
     prim_group_key(name, key);
     buf_init(&memory, JET_ANSWER_MAX);
     coord_result result = jet_read(store, call->deadline_ns, str_from(key), &memory, &state);
-    if (result.code == COORD_OK && state.kind != JET_LIVE && state.kind != JET_FOREIGN) {
+    if (result.code == COORD_OK && state.kind != JET_LIVE && state.kind != JET_FOREIGN)
         result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
-    } else if (result.code == COORD_OK && !group_take(&group, &state)) {
+    else if (result.code == COORD_OK && !group_take(&group, &state))
         result = jet_corrupt(str_from(key));
-    }
     buf_deinit(&memory);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     result = slots_open(store, call, name, group.slot_count, &slots);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     assert(slots != NULL);
     coord_holders *holders = prim_holders_make(group.slot_count);
     bool fits = holders != NULL;
-    for (size_t i = 0; fits && i < slots->count; i++) {
+    for (size_t i = 0; fits && i < slots->count; i++)
         if (slots->at[i].state.kind == JET_LIVE) fits = add_row(holders, i, &slots->at[i].state);
-    }
     slots_close(slots);
     if (!fits) {
         coord_holders_free(holders);

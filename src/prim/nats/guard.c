@@ -45,7 +45,7 @@ struct jet_guards {
 
 static void bell_unref(struct bell *bell)
 {
-    if (atomic_fetch_sub(&bell->refs, 1) > 1) { return; }
+    if (atomic_fetch_sub(&bell->refs, 1) > 1) return;
     (void)pthread_mutex_destroy(&bell->lock);
     (void)pthread_cond_destroy(&bell->rung_or_stopped);
     free(bell);
@@ -61,7 +61,7 @@ static void ring(struct bell *bell)
 
 static void tap_unref(struct tap *tap)
 {
-    if (atomic_fetch_sub(&tap->refs, 1) > 1) { return; }
+    if (atomic_fetch_sub(&tap->refs, 1) > 1) return;
     bell_unref(tap->bell);
     free(tap);
 }
@@ -98,7 +98,7 @@ static void tap_open(struct jet_guards *guards, const char *subject, const char 
 {
     size_t len = strlen(key);
     struct tap *tap = calloc(1, sizeof *tap + len + 1);
-    if (tap == NULL) { return; }
+    if (tap == NULL) return;
     atomic_init(&tap->refs, 2);
     atomic_init(&tap->dirty, false);
     tap->bell = guards->bell;
@@ -117,9 +117,8 @@ static void tap_open(struct jet_guards *guards, const char *subject, const char 
         free(tap);
         return;
     }
-    if (natsSubscription_SetOnCompleteCB(tap->subscription, on_complete, tap) != NATS_OK) {
+    if (natsSubscription_SetOnCompleteCB(tap->subscription, on_complete, tap) != NATS_OK)
         abort(); /* only for arguments that are none */
-    }
     (void)pthread_mutex_lock(&guards->lock);
     list_append(&guards->taps, &tap->node);
     (void)pthread_mutex_unlock(&guards->lock);
@@ -200,9 +199,8 @@ static void look(struct jet_guards *guards)
                 prim_clock_now(&store->clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
             coord_result result =
                 jet_check_claim(store, deadline_ns, str_from(tap->key), &tap->lease_id, tap->token);
-            if (result.code == COORD_EXPIRED) {
+            if (result.code == COORD_EXPIRED)
                 store->host->lost(store->host, &tap->lease_id, result.reason, result.token);
-            }
         }
         tap_unref(tap);
     }
@@ -216,13 +214,12 @@ static void *run(void *arg)
     for (;;) {
         bool timed_out = false;
         (void)pthread_mutex_lock(&bell->lock);
-        while (!bell->rung && !bell->stopped && !timed_out) {
+        while (!bell->rung && !bell->stopped && !timed_out)
             timed_out = pthread_cond_timedwait(&bell->rung_or_stopped, &bell->lock, &until) != 0;
-        }
         bell->rung = false;
         bool stopped = bell->stopped;
         (void)pthread_mutex_unlock(&bell->lock);
-        if (stopped) { break; }
+        if (stopped) break;
         look(guards);
         if (timed_out) {
             jet_stream_check(guards->store);
@@ -237,7 +234,7 @@ static void *run(void *arg)
 static struct bell *bell_open(void)
 {
     struct bell *bell = calloc(1, sizeof *bell);
-    if (bell == NULL) { return NULL; }
+    if (bell == NULL) return NULL;
     prim_cond_init(&bell->rung_or_stopped);
     (void)pthread_mutex_init(&bell->lock, NULL);
     atomic_init(&bell->refs, 1);
@@ -271,7 +268,7 @@ coord_result jet_guards_open(struct jet_store *store)
 void jet_guards_close(struct jet_store *store)
 {
     struct jet_guards *guards = store->guards;
-    if (guards == NULL) { return; }
+    if (guards == NULL) return;
     (void)pthread_mutex_lock(&guards->bell->lock);
     guards->bell->stopped = true;
     (void)pthread_cond_signal(&guards->bell->rung_or_stopped);

@@ -56,7 +56,7 @@ static void ignore_error(natsConnection *connection, natsSubscription *subscript
 static bool is_file(const char *path)
 {
     FILE *file = fopen(path, "re");
-    if (file != NULL) { (void)fclose(file); }
+    if (file != NULL) (void)fclose(file);
     return file != NULL;
 }
 
@@ -66,27 +66,22 @@ static coord_result set_tls(natsOptions *options, const struct prim_open *in)
     const char *key = prim_url_param(in->url, "key");
     int64_t tls = 0;
     coord_result result = prim_url_number(in->url, "tls", 0, 1, &tls);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     ca = ca != NULL ? ca : in->options->tls_ca_file;
     cert = cert != NULL ? cert : in->options->tls_cert_file;
     key = key != NULL ? key : in->options->tls_key_file;
     const char *const files[] = {ca, cert, key};
-    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
-        if (files[i] != NULL && !is_file(files[i])) {
+    for (size_t i = 0; i < ARRAY_LEN(files); i++)
+        if (files[i] != NULL && !is_file(files[i]))
             return prim_answer(COORD_INVALID, COORD_R_URL, "nats: cannot read %.128s", files[i]);
-        }
-    }
-    if ((cert == NULL) != (key == NULL)) {
+    if ((cert == NULL) != (key == NULL))
         return prim_answer(COORD_INVALID, COORD_R_URL, "nats: cert and key go together");
-    }
     natsStatus status = NATS_OK;
-    if (tls || ca != NULL || cert != NULL) { status = natsOptions_SetSecure(options, true); }
-    if (status == NATS_OK && ca != NULL) {
+    if (tls || ca != NULL || cert != NULL) status = natsOptions_SetSecure(options, true);
+    if (status == NATS_OK && ca != NULL)
         status = natsOptions_LoadCATrustedCertificates(options, ca);
-    }
-    if (status == NATS_OK && cert != NULL) {
+    if (status == NATS_OK && cert != NULL)
         status = natsOptions_LoadCertificatesChain(options, cert, key);
-    }
     return status == NATS_OK ? prim_ok(COORD_R_NONE)
                              : prim_answer(COORD_INVALID, COORD_R_URL, "nats: tls: %s",
                                            natsStatus_GetText(status));
@@ -97,9 +92,8 @@ static coord_result set_identity(natsOptions *options, const struct prim_open *i
     const char *creds = prim_url_param(in->url, "creds");
     natsStatus status = NATS_OK;
     if (creds != NULL) {
-        if (!is_file(creds)) {
+        if (!is_file(creds))
             return prim_answer(COORD_INVALID, COORD_R_URL, "nats: cannot read %.128s", creds);
-        }
         status = natsOptions_SetUserCredentialsFromFiles(options, creds, NULL);
     } else if (in->url->password != NULL) {
         status = natsOptions_SetUserInfo(options, in->url->user, in->url->password);
@@ -120,22 +114,21 @@ static natsStatus set_rest(natsOptions *options, const struct prim_open *in, int
         servers[i] = text[i];
     }
     natsStatus status = natsOptions_SetServers(options, servers, (int)in->url->host_count);
-    if (status == NATS_OK) { status = natsOptions_SetTimeout(options, wait_ms); }
+    if (status == NATS_OK) status = natsOptions_SetTimeout(options, wait_ms);
     /* A stopped server keeps its connections: only pings notice. */
-    if (status == NATS_OK) { status = natsOptions_SetPingInterval(options, PING_MS); }
-    if (status == NATS_OK) { status = natsOptions_SetMaxPingsOut(options, PINGS_OUT); }
-    if (status == NATS_OK) { status = natsOptions_SetMaxReconnect(options, -1); }
-    if (status == NATS_OK) { status = natsOptions_SetReconnectWait(options, RECONNECT_WAIT_MS); }
-    if (status == NATS_OK) {
+    if (status == NATS_OK) status = natsOptions_SetPingInterval(options, PING_MS);
+    if (status == NATS_OK) status = natsOptions_SetMaxPingsOut(options, PINGS_OUT);
+    if (status == NATS_OK) status = natsOptions_SetMaxReconnect(options, -1);
+    if (status == NATS_OK) status = natsOptions_SetReconnectWait(options, RECONNECT_WAIT_MS);
+    if (status == NATS_OK)
         status = natsOptions_SetReconnectJitter(options, RECONNECT_JITTER_MS, RECONNECT_JITTER_MS);
-    }
     /* Nothing is kept back for a later connection: a renewal sent late is worse than none. */
-    if (status == NATS_OK) { status = natsOptions_SetReconnectBufSize(options, 0); }
-    if (status == NATS_OK) { status = natsOptions_SetFailRequestsOnDisconnect(options, true); }
-    if (status == NATS_OK) { status = natsOptions_SetSendAsap(options, true); }
-    if (status == NATS_OK) { status = natsOptions_UseGlobalMessageDelivery(options, true); }
-    if (status == NATS_OK) { status = natsOptions_SetErrorHandler(options, ignore_error, NULL); }
-    if (status == NATS_OK) { status = natsOptions_SetName(options, "muster"); }
+    if (status == NATS_OK) status = natsOptions_SetReconnectBufSize(options, 0);
+    if (status == NATS_OK) status = natsOptions_SetFailRequestsOnDisconnect(options, true);
+    if (status == NATS_OK) status = natsOptions_SetSendAsap(options, true);
+    if (status == NATS_OK) status = natsOptions_UseGlobalMessageDelivery(options, true);
+    if (status == NATS_OK) status = natsOptions_SetErrorHandler(options, ignore_error, NULL);
+    if (status == NATS_OK) status = natsOptions_SetName(options, "muster");
     return status;
 }
 
@@ -154,9 +147,8 @@ coord_result jet_link_open(struct jet_link *link, const struct prim_open *in)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     natsOptions *options = NULL;
     (void)pthread_once(&once, open_library);
-    if (library_status != NATS_OK || natsOptions_Create(&options) != NATS_OK) {
+    if (library_status != NATS_OK || natsOptions_Create(&options) != NATS_OK)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: the client library fails");
-    }
     if (in->url->host_count == 0) {
         natsOptions_Destroy(options);
         return prim_answer(COORD_INVALID, COORD_R_URL, "nats: nats://host:port/bucket");
@@ -164,14 +156,14 @@ coord_result jet_link_open(struct jet_link *link, const struct prim_open *in)
     int64_t wait_ms = (in->deadline_ns - prim_clock_now(&in->clock)) / 1000000;
     wait_ms = wait_ms < 1 ? 1 : wait_ms > JET_REQUEST_MS_MAX ? JET_REQUEST_MS_MAX : wait_ms;
     coord_result result = set_tls(options, in);
-    if (result.code == COORD_OK) { result = set_identity(options, in); }
+    if (result.code == COORD_OK) result = set_identity(options, in);
     if (result.code == COORD_OK) {
         struct jet_pipe_guard guard; /* threads of the connection are born with it, and keep it */
         jet_pipe_guard_begin(&guard);
         natsStatus status = set_rest(options, in, wait_ms);
-        if (status == NATS_OK) { status = natsConnection_Connect(&link->connection, options); }
+        if (status == NATS_OK) status = natsConnection_Connect(&link->connection, options);
         jet_pipe_guard_end(&guard);
-        if (status != NATS_OK) { result = not_connected(status); }
+        if (status != NATS_OK) result = not_connected(status);
     }
     natsOptions_Destroy(options);
     link->clock = in->clock;
@@ -216,12 +208,12 @@ coord_result jet_link_failed(struct jet_link *link, natsStatus status, bool sent
     default: break;
     }
     int reason = status == NATS_TIMEOUT ? COORD_R_TIMEOUT : COORD_R_CONNECTION;
-    if (status == NATS_TIMEOUT && is_forbidden(link)) { reason = COORD_R_FORBIDDEN; }
+    if (status == NATS_TIMEOUT && is_forbidden(link)) reason = COORD_R_FORBIDDEN;
     coord_result result =
         prim_answer(COORD_UNAVAILABLE, reason, "nats: %s",
                     reason == COORD_R_FORBIDDEN ? "the server does not allow this user that"
                                                 : natsStatus_GetText(status));
-    if (sent) { result.flags = COORD_F_MAYBE_APPLIED; }
+    if (sent) result.flags = COORD_F_MAYBE_APPLIED;
     return result;
 }
 
@@ -236,17 +228,14 @@ coord_result jet_link_request(struct jet_link *link, int64_t deadline_ns, const 
                               struct str body, natsMsg **ret_reply)
 {
     int64_t wait_ms = wait_of(link, deadline_ns);
-    if (wait_ms < 1) {
+    if (wait_ms < 1)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "nats: no time is left");
-    }
-    if (natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED) {
+    if (natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED)
         return jet_link_failed(link, NATS_INSUFFICIENT_BUFFER, false);
-    }
     natsMsg *message = NULL;
     natsStatus status = natsMsg_Create(&message, subject, NULL, body.at, (int)body.len);
-    for (size_t i = 0; status == NATS_OK && i < header_count; i++) {
+    for (size_t i = 0; status == NATS_OK && i < header_count; i++)
         status = natsMsgHeader_Set(message, headers[i].name, headers[i].value);
-    }
     if (status != NATS_OK) {
         natsMsg_Destroy(message);
         return jet_link_failed(link, NATS_NO_MEMORY, false);
@@ -278,7 +267,7 @@ static coord_result ask_next(struct many *many,
     char reply[128];
     buf_clear(&many->body);
     coord_result result = body_of(arg, many->asked, &many->body);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     (void)snprintf(reply, sizeof reply, "%s.%zu", many->inbox, many->asked);
     struct jet_pipe_guard guard;
     jet_pipe_guard_begin(&guard);
@@ -296,7 +285,7 @@ static coord_result take_reply(struct many *many, natsSubscription *subscription
     natsMsg *message = NULL;
     natsStatus status =
         wait_ms < 1 ? NATS_TIMEOUT : natsSubscription_NextMsg(&message, subscription, wait_ms);
-    if (status != NATS_OK) { return jet_link_failed(many->link, status, false); }
+    if (status != NATS_OK) return jet_link_failed(many->link, status, false);
     coord_result result = prim_ok(COORD_R_NONE);
     struct str subject = str_from(natsMsg_GetSubject(message));
     uint64_t index;
@@ -321,12 +310,11 @@ coord_result jet_link_ask_many(struct jet_link *link, int64_t deadline_ns, const
     natsSubscription *subscription = NULL;
     natsInbox *inbox = NULL;
     char all[128];
-    if (natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED) {
+    if (natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED)
         return jet_link_failed(link, NATS_INSUFFICIENT_BUFFER, false);
-    }
     buf_init(&many.body, 8192);
     many.done = calloc(count, 1);
-    if (many.done == NULL) { return jet_link_failed(link, NATS_NO_MEMORY, false); }
+    if (many.done == NULL) return jet_link_failed(link, NATS_NO_MEMORY, false);
     coord_result result = prim_ok(COORD_R_NONE);
     natsStatus status = natsInbox_Create(&inbox);
     if (status == NATS_OK) {
@@ -337,14 +325,12 @@ coord_result jet_link_ask_many(struct jet_link *link, int64_t deadline_ns, const
         status = natsConnection_SubscribeSync(&subscription, link->connection, all);
         jet_pipe_guard_end(&quiet);
     }
-    if (status != NATS_OK) { result = jet_link_failed(link, status, false); }
-    while (result.code == COORD_OK && many.answered < count) {
-        if (many.asked < count && many.asked - many.answered < WINDOW) {
+    if (status != NATS_OK) result = jet_link_failed(link, status, false);
+    while (result.code == COORD_OK && many.answered < count)
+        if (many.asked < count && many.asked - many.answered < WINDOW)
             result = ask_next(&many, body_of, arg);
-        } else {
+        else
             result = take_reply(&many, subscription, deadline_ns, each, arg);
-        }
-    }
     struct jet_pipe_guard guard;
     jet_pipe_guard_begin(&guard);
     natsSubscription_Destroy(subscription);

@@ -32,7 +32,7 @@ static coord_id id(struct prim_backend *backend)
 
 static void store_free(struct jet_store *store)
 {
-    if (store->link.connection != NULL) { jet_link_close(&store->link); }
+    if (store->link.connection != NULL) jet_link_close(&store->link);
     (void)pthread_mutex_destroy(&store->lock);
     free(store);
 }
@@ -77,7 +77,7 @@ coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **re
             JET_BUCKET_MAX);
     }
     struct jet_store *store = calloc(1, sizeof *store);
-    if (store == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory"); }
+    if (store == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
     store->backend.ops = &ops;
     store->clock = in->clock;
     store->host = in->host;
@@ -87,8 +87,8 @@ coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **re
     (void)snprintf(store->get_subject, sizeof store->get_subject, "$JS.API.STREAM.MSG.GET.%s",
                    store->stream);
     coord_result result = jet_link_open(&store->link, in);
-    if (result.code == COORD_OK) { result = jet_stream_open(store, in); }
-    if (result.code == COORD_OK) { result = jet_guards_open(store); }
+    if (result.code == COORD_OK) result = jet_stream_open(store, in);
+    if (result.code == COORD_OK) result = jet_guards_open(store);
     if (result.code != COORD_OK) {
         store_free(store);
         return result;

@@ -30,10 +30,10 @@ static coord_result make(struct jet_store *store, int64_t deadline_ns, const cha
                                                  buf_peek(&body), &reply);
     buf_deinit(&body);
     result.flags = 0;
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     err = jet_decode_consumer(jet_link_body(reply), &consumer, &note);
     natsMsg_Destroy(reply);
-    if (err) { return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: %.140s", note.text); }
+    if (err) return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: %.140s", note.text);
     if (consumer.error.code != 0) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: consumer: %s",
                            consumer.error.text);
@@ -50,31 +50,28 @@ coord_result jet_run_open(struct jet_store *store, int64_t deadline_ns, const ch
     natsInbox *inbox = NULL;
     natsSubscription *subscription = NULL;
     assert(run->subscription == NULL);
-    if (natsConnection_Status(store->link.connection) != NATS_CONN_STATUS_CONNECTED) {
+    if (natsConnection_Status(store->link.connection) != NATS_CONN_STATUS_CONNECTED)
         return jet_link_failed(&store->link, NATS_INSUFFICIENT_BUFFER, false);
-    }
     natsStatus status = natsInbox_Create(&inbox);
     struct jet_pipe_guard guard;
     jet_pipe_guard_begin(&guard);
-    if (status == NATS_OK) {
+    if (status == NATS_OK)
         status = natsConnection_SubscribeSync(&subscription, store->link.connection, inbox);
-    }
     jet_pipe_guard_end(&guard);
     coord_result result = status == NATS_OK ? make(store, deadline_ns, inbox, filter, run)
                                             : jet_link_failed(&store->link, status, false);
     natsInbox_Destroy(inbox);
-    if (result.code == COORD_OK) {
+    if (result.code == COORD_OK)
         run->subscription = subscription;
-    } else {
+    else
         natsSubscription_Destroy(subscription);
-    }
     return result;
 }
 
 void jet_run_close(struct jet_store *store, struct jet_run *run)
 {
     char subject[192];
-    if (run->subscription == NULL) { return; }
+    if (run->subscription == NULL) return;
     struct jet_pipe_guard guard;
     jet_pipe_guard_begin(&guard);
     natsSubscription_Destroy(run->subscription);
@@ -103,13 +100,12 @@ static enum jet_step take(struct jet_store *store, struct jet_run *run, struct j
         return same ? JET_STEP_IDLE : JET_STEP_BROKEN;
     }
     if (jet_decode_delivery(str_from(natsMsg_GetReply(ret->message)), &delivery) != ERR_OK ||
-        delivery.consumer_sequence != run->delivered + 1) {
+        delivery.consumer_sequence != run->delivered + 1)
         return JET_STEP_BROKEN;
-    }
     run->delivered++;
     ret->pending = delivery.pending;
     struct str subject = str_from(natsMsg_GetSubject(ret->message));
-    if (!jet_key_of(str_from(store->bucket), subject, ret->key)) { ret->key[0] = '\0'; }
+    if (!jet_key_of(str_from(store->bucket), subject, ret->key)) ret->key[0] = '\0';
     jet_state_of(delivery.stream_sequence, header_of(ret->message, "Nats-Marker-Reason"),
                  header_of(ret->message, "KV-Operation"), jet_link_body(ret->message), &ret->state);
     return JET_STEP_MESSAGE;
@@ -120,7 +116,7 @@ enum jet_step jet_run_next(struct jet_store *store, struct jet_run *run, int64_t
 {
     ret_message->message = NULL;
     natsStatus status = natsSubscription_NextMsg(&ret_message->message, run->subscription, wait_ms);
-    if (status != NATS_OK) { return status == NATS_TIMEOUT ? JET_STEP_SILENT : JET_STEP_BROKEN; }
+    if (status != NATS_OK) return status == NATS_TIMEOUT ? JET_STEP_SILENT : JET_STEP_BROKEN;
     enum jet_step step = take(store, run, ret_message);
     if (step != JET_STEP_MESSAGE) {
         natsMsg_Destroy(ret_message->message);

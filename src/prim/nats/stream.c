@@ -16,9 +16,8 @@ static coord_result ask(struct jet_store *store, int64_t deadline_ns, const char
     coord_result result =
         jet_link_request(&store->link, deadline_ns, subject, NULL, 0, body, ret_reply);
     result.flags = 0;
-    if (result.reason == COORD_R_NO_LEADER) {
+    if (result.reason == COORD_R_NO_LEADER)
         return UNFIT("JetStream does not answer on this server");
-    }
     return result;
 }
 
@@ -35,11 +34,11 @@ static coord_result check_level(struct jet_store *store, int64_t deadline_ns)
     struct note note = {""};
     natsMsg *reply = NULL;
     coord_result result = ask(store, deadline_ns, "$JS.API.INFO", STR_EMPTY, &reply);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     enum err err = jet_decode_account(jet_link_body(reply), &account, &note);
     natsMsg_Destroy(reply);
-    if (err) { return odd(&note); }
-    if (account.error.code != 0) { return UNFIT("%s", account.error.text); }
+    if (err) return odd(&note);
+    if (account.error.code != 0) return UNFIT("%s", account.error.text);
     if (account.level < 1) {
         return UNFIT(
             "the server is older than 2.11 (JetStream API level 0, needed 1): it cannot end "
@@ -55,7 +54,7 @@ static coord_result info(struct jet_store *store, int64_t deadline_ns, struct je
     natsMsg *reply = NULL;
     (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.INFO.%s", store->stream);
     coord_result result = ask(store, deadline_ns, subject, STR_EMPTY, &reply);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     enum err err = jet_decode_stream(jet_link_body(reply), str_from(store->bucket), stream, &note);
     natsMsg_Destroy(reply);
     return err ? odd(&note) : result;
@@ -65,7 +64,7 @@ coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t
 {
     struct jet_stream stream = {.error = {0}};
     coord_result result = info(store, deadline_ns, &stream);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     if (stream.error.code != 0 || stream.now_ms == 0) {
         return prim_answer(COORD_UNAVAILABLE,
                            stream.error.code == 503 ? COORD_R_NO_LEADER : COORD_R_STORAGE,
@@ -91,10 +90,10 @@ static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t
                  "\"subject_delete_marker_ttl\":%" PRId64 "}",
                  store->stream, store->bucket, replicas, (int64_t)JET_MARKER_TTL_S * 1000000000);
     coord_result result = ask(store, deadline_ns, subject, str_of(body, (size_t)len), &reply);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     enum err err = jet_decode_stream(jet_link_body(reply), str_from(store->bucket), stream, &note);
     natsMsg_Destroy(reply);
-    if (err) { return odd(&note); }
+    if (err) return odd(&note);
     /* Two made it at once, with other wishes: what is there is judged like any other. */
     return stream->error.number == JET_E_STREAM_EXISTS ? info(store, deadline_ns, stream) : result;
 }
@@ -113,10 +112,9 @@ static coord_result find(struct jet_store *store, int64_t deadline_ns, int64_t r
     for (;;) {
         struct jet_stream stream = {.error = {0}};
         coord_result result = check_level(store, deadline_ns);
-        if (result.code == COORD_OK) { result = info(store, deadline_ns, &stream); }
-        if (result.code == COORD_OK && stream.error.number == JET_E_NO_STREAM && replicas > 0) {
+        if (result.code == COORD_OK) result = info(store, deadline_ns, &stream);
+        if (result.code == COORD_OK && stream.error.number == JET_E_NO_STREAM && replicas > 0)
             result = create(store, deadline_ns, replicas, &stream);
-        }
         int64_t left_ns = deadline_ns - prim_clock_now(&store->clock);
         if (!is_forming(&result, &stream.error) || left_ns < (int64_t)FORMING_PAUSE_MS * 2000000) {
             *ret_stream = stream;
@@ -146,10 +144,10 @@ static coord_result probe_state(struct jet_store *store, int64_t deadline_ns, co
     natsMsg *reply = NULL;
     coord_result result = jet_link_request(&store->link, deadline_ns, store->get_subject, NULL, 0,
                                            str_from(body), &reply);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     buf_init(&memory, JET_ANSWER_MAX);
     result = jet_message_of(store, jet_link_body(reply), &memory, &state);
-    if (result.code == COORD_OK) { *ret_kind = state.kind; }
+    if (result.code == COORD_OK) *ret_kind = state.kind;
     buf_deinit(&memory);
     natsMsg_Destroy(reply);
     return result;
@@ -169,7 +167,7 @@ static bool probe_ttl(struct jet_store *store, int64_t deadline_ns)
     while (prim_clock_now(&store->clock) < until) {
         enum jet_kind kind;
         coord_result result = probe_state(store, until, body, &kind);
-        if (result.code == COORD_OK && kind == JET_EXPIRED) { return true; }
+        if (result.code == COORD_OK && kind == JET_EXPIRED) return true;
         if (result.code == COORD_OK && kind != JET_FOREIGN) {
             natsMsg *reply = NULL;
             (void)jet_link_request(&store->link, until, subject, &ttl, 1, STR("probe"), &reply);
@@ -187,11 +185,10 @@ static void set_caps(struct jet_store *store, const struct jet_stream *stream)
     coord_caps *caps = &store->caps;
     caps->bits = COORD_CAP_CREATE | COORD_CAP_CAS | COORD_CAP_STORE_ORDER | COORD_CAP_FORCE |
                  COORD_CAP_LATE_RENEWAL;
-    if (store->has_ttl) { caps->bits |= COORD_CAP_TTL | COORD_CAP_SLOTS; }
-    if (stream->replicas >= 3) { caps->bits |= COORD_CAP_HA; }
-    if (stream->on_disk && store->durable_asserted) {
+    if (store->has_ttl) caps->bits |= COORD_CAP_TTL | COORD_CAP_SLOTS;
+    if (stream->replicas >= 3) caps->bits |= COORD_CAP_HA;
+    if (stream->on_disk && store->durable_asserted)
         caps->bits |= COORD_CAP_DURABLE | COORD_CAP_DURABLE_LEASED;
-    }
     caps->scope = COORD_SCOPE_CLUSTER;
     caps->watch = COORD_WATCH_COALESCING;
     caps->token = COORD_TOKEN_STORE;
@@ -214,26 +211,23 @@ coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in
     int64_t make = 0, replicas = 1;
     const char *durable = prim_url_param(in->url, "durable");
     coord_result result = prim_url_number(in->url, "create", 0, 1, &make);
-    if (result.code == COORD_OK) { result = prim_url_number(in->url, "replicas", 1, 5, &replicas); }
-    if (result.code != COORD_OK) { return result; }
-    if (durable != NULL && strcmp(durable, "asserted") != 0) {
+    if (result.code == COORD_OK) result = prim_url_number(in->url, "replicas", 1, 5, &replicas);
+    if (result.code != COORD_OK) return result;
+    if (durable != NULL && strcmp(durable, "asserted") != 0)
         return prim_answer(COORD_INVALID, COORD_R_URL, "nats: durable is 'asserted' or not there");
-    }
     store->durable_asserted = durable != NULL;
     struct jet_stream stream;
     result = find(store, in->deadline_ns, make ? replicas : 0, &stream);
-    if (result.code != COORD_OK) { return result; }
-    if (stream.error.number == JET_E_NO_STREAM) {
+    if (result.code != COORD_OK) return result;
+    if (stream.error.number == JET_E_NO_STREAM)
         return UNFIT("there is no bucket '%s'; create=1 makes it", store->bucket);
-    }
-    if (stream.error.code != 0) { return UNFIT("%s", stream.error.text); }
-    if (stream.fault[0] != '\0') {
+    if (stream.error.code != 0) return UNFIT("%s", stream.error.text);
+    if (stream.fault[0] != '\0')
         return UNFIT("bucket '%s' is not fit: %s", store->bucket, stream.fault);
-    }
     uint64_t room = (uint64_t)jet_link_payload_max(&store->link);
-    if (stream.message_max > 0 && stream.message_max < room) { room = stream.message_max; }
+    if (stream.message_max > 0 && stream.message_max < room) room = stream.message_max;
     const uint64_t around = ENVELOPE_HEADER + PRIM_OWNER_MAX + 256; /* headers count, too */
-    if (room <= around) { return UNFIT("bucket '%s': max_msg_size is too small", store->bucket); }
+    if (room <= around) return UNFIT("bucket '%s': max_msg_size is too small", store->bucket);
     store->id = id_of(store, &stream);
     store->has_ttl = stream.message_ttl && probe_ttl(store, in->deadline_ns);
     store->limits =
@@ -250,26 +244,25 @@ void jet_degrade(struct jet_store *store, const char *why)
     bool first = !store->caps.degraded;
     store->caps.degraded = 1;
     store->caps.bits &= ~(COORD_CAP_TTL | COORD_CAP_SLOTS);
-    if (first) { (void)snprintf(store->caps.note, sizeof store->caps.note, "degraded: %s", why); }
+    if (first) (void)snprintf(store->caps.note, sizeof store->caps.note, "degraded: %s", why);
     (void)pthread_mutex_unlock(&store->lock);
-    if (first && store->host != NULL) { store->host->degraded(store->host, why); }
+    if (first && store->host != NULL) store->host->degraded(store->host, why);
 }
 
 void jet_stream_check(struct jet_store *store)
 {
     struct jet_stream stream;
     int64_t deadline_ns = prim_clock_now(&store->clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
-    if (info(store, deadline_ns, &stream).code != COORD_OK) { return; }
+    if (info(store, deadline_ns, &stream).code != COORD_OK) return;
     if (stream.error.number == JET_E_NO_STREAM) {
         jet_degrade(store, "the bucket is gone");
     } else if (stream.error.code == 0) {
         coord_id id = id_of(store, &stream);
-        if (!prim_id_equal(&id, &store->id)) {
+        if (!prim_id_equal(&id, &store->id))
             jet_degrade(store, "the bucket was made anew");
-        } else if (stream.fault[0] != '\0') {
+        else if (stream.fault[0] != '\0')
             jet_degrade(store, stream.fault);
-        } else if (store->has_ttl && !stream.message_ttl) {
+        else if (store->has_ttl && !stream.message_ttl)
             jet_degrade(store, "the stream was edited: no message TTL any more");
-        }
     }
 }

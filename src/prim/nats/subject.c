@@ -13,9 +13,8 @@ static bool is_plain(char c)
 
 bool jet_bucket_is_valid(struct str bucket)
 {
-    for (size_t i = 0; i < bucket.len; i++) {
-        if (!is_plain(bucket.at[i])) { return false; }
-    }
+    for (size_t i = 0; i < bucket.len; i++)
+        if (!is_plain(bucket.at[i])) return false;
     return bucket.len >= 1 && bucket.len <= JET_BUCKET_MAX;
 }
 
@@ -67,22 +66,22 @@ bool jet_key_of(struct str bucket, struct str subject, char key[PRIM_KEY_MAX + 1
     char start[JET_SUBJECT_CAP];
     size_t len = 0;
     (void)prefix(bucket, start);
-    if (!str_starts(subject, str_from(start))) { return false; }
+    if (!str_starts(subject, str_from(start))) return false;
     struct str rest = str_tail(subject, strlen(start));
     for (size_t i = 0; i < rest.len; i++) {
         char c = rest.at[i];
         if (c == '=' && rest.len - i > 2) {
             int high = hex_digit(rest.at[i + 1]), low = hex_digit(rest.at[i + 2]);
-            if (high < 0 || low < 0) { return false; }
+            if (high < 0 || low < 0) return false;
             c = (char)(high * 16 + low);
-            if (is_plain(c) || c == '/' || c < 0x21 || (unsigned char)c > 0x7e) { return false; }
+            if (is_plain(c) || c == '/' || c < 0x21 || (unsigned char)c > 0x7e) return false;
             i += 2;
         } else if (c == '.') {
             c = '/';
         } else if (!is_plain(c)) {
             return false;
         }
-        if (len == PRIM_KEY_MAX) { return false; }
+        if (len == PRIM_KEY_MAX) return false;
         key[len++] = c;
     }
     key[len] = '\0';

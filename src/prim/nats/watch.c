@@ -39,9 +39,7 @@ struct watch {
 static void forget_all(struct watch *watch)
 {
     struct map_entry *entry;
-    for (size_t cursor = 0; (entry = map_next(&watch->live, &cursor)) != NULL;) {
-        free(entry->value);
-    }
+    for (size_t cursor = 0; (entry = map_next(&watch->live, &cursor)) != NULL;) free(entry->value);
     map_deinit(&watch->live);
     coord_id seed = prim_id_random();
     uint64_t number;
@@ -51,12 +49,12 @@ static void forget_all(struct watch *watch)
 
 static bool remember(struct watch *watch, struct str key)
 {
-    if (map_get(&watch->live, key) != NULL) { return true; }
+    if (map_get(&watch->live, key) != NULL) return true;
     struct live_key *live = malloc(sizeof *live + key.len);
-    if (live == NULL) { return false; }
+    if (live == NULL) return false;
     live->len = key.len;
     memcpy(live->key, key.at, key.len);
-    if (map_put(&watch->live, str_of(live->key, key.len), live) == ERR_OK) { return true; }
+    if (map_put(&watch->live, str_of(live->key, key.len), live) == ERR_OK) return true;
     free(live);
     return false;
 }
@@ -98,7 +96,7 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
     watch->snapshot = snapshot;
     watch->heard_ns = prim_clock_now(&watch->store->clock);
     forget_all(watch);
-    if (watch->run.pending == 0) { snapshot_end(watch); }
+    if (watch->run.pending == 0) snapshot_end(watch);
     return result;
 }
 
@@ -110,7 +108,7 @@ static bool show(struct watch *watch, struct str key, const struct jet_state *st
     struct prim_event event = {.key = key, .revision = state->sequence};
     /* Messages come in the stream's order, first the last one of each subject as it was: when a
      * subject comes again, all of those have been here. */
-    if (watch->snapshot != NULL && map_get(&watch->live, key) != NULL) { snapshot_end(watch); }
+    if (watch->snapshot != NULL && map_get(&watch->live, key) != NULL) snapshot_end(watch);
     if (state->kind == JET_LIVE) {
         bool leased = (state->envelope.flags & ENVELOPE_LEASED) != 0;
         event.type = COORD_PUT;
@@ -118,13 +116,13 @@ static bool show(struct watch *watch, struct str key, const struct jet_state *st
         event.token = leased ? state->token : 0;
         event.value = state->envelope.value;
         event.owner = state->envelope.owner;
-        if (!remember(watch, key)) { return false; }
+        if (!remember(watch, key)) return false;
     } else if (state->kind == JET_FOREIGN || !forget(watch, key)) {
         return true;
     } else {
         event.type = state->kind == JET_EXPIRED ? COORD_EXPIRE : COORD_DELETE;
     }
-    if (watch->snapshot != NULL) { return prim_snapshot_add(watch->snapshot, &event); }
+    if (watch->snapshot != NULL) return prim_snapshot_add(watch->snapshot, &event);
     (void)prim_feed_put(watch->feed, &event); /* refused: a snapshot will be asked for */
     return true;
 }
@@ -133,7 +131,7 @@ static bool show(struct watch *watch, struct str key, const struct jet_state *st
 
 static void rest(struct watch *watch, int64_t ms)
 {
-    for (; ms > 0 && !atomic_load(&watch->stopped); ms -= 50) { jet_pause_ms(50); }
+    for (; ms > 0 && !atomic_load(&watch->stopped); ms -= 50) jet_pause_ms(50);
 }
 
 /* One message, or a while without one. False: begin anew. */
@@ -141,26 +139,24 @@ static bool step(struct watch *watch)
 {
     struct jet_message got;
     enum jet_step step = jet_run_next(watch->store, &watch->run, WAIT_MS, &got);
-    if (step == JET_STEP_BROKEN) { return false; }
+    if (step == JET_STEP_BROKEN) return false;
     if (step == JET_STEP_SILENT) {
         int64_t silent_ns = prim_clock_now(&watch->store->clock) - watch->heard_ns;
         if (silent_ns >= (int64_t)SILENCE_MS * 1000000 ||
-            natsConnection_Status(watch->store->link.connection) != NATS_CONN_STATUS_CONNECTED) {
+            natsConnection_Status(watch->store->link.connection) != NATS_CONN_STATUS_CONNECTED)
             return false;
-        }
     } else {
         watch->heard_ns = prim_clock_now(&watch->store->clock);
     }
     bool fine = true;
     if (step == JET_STEP_MESSAGE) {
         struct str key = str_from(got.key);
-        if (prim_in_scope(key, str_from(watch->scope), watch->bucket)) {
+        if (prim_in_scope(key, str_from(watch->scope), watch->bucket))
             fine = show(watch, key, &got.state);
-        }
         natsMsg_Destroy(got.message);
     }
     bool all = step == JET_STEP_IDLE || (step == JET_STEP_MESSAGE && got.pending == 0);
-    if (fine && all && watch->snapshot != NULL) { snapshot_end(watch); }
+    if (fine && all && watch->snapshot != NULL) snapshot_end(watch);
     return fine && (watch->snapshot != NULL || !prim_feed_wants_snapshot(watch->feed));
 }
 
@@ -175,7 +171,7 @@ static void *run(void *arg)
                 continue;
             }
             run_close(watch);
-            if (!prim_feed_wants_snapshot(watch->feed)) { prim_feed_resync(watch->feed); }
+            if (!prim_feed_wants_snapshot(watch->feed)) prim_feed_resync(watch->feed);
         }
         int64_t deadline_ns =
             prim_clock_now(&watch->store->clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
@@ -193,17 +189,16 @@ coord_result jet_watch(struct prim_backend *backend, const struct prim_call *cal
 {
     struct jet_store *store = CONTAINER_OF(backend, struct jet_store, backend);
     struct watch *watch = calloc(1, sizeof *watch);
-    if (watch == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory"); }
+    if (watch == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
     watch->store = store;
     watch->feed = feed;
     watch->bucket = bucket;
     assert(scope.len <= PRIM_KEY_MAX);
-    if (scope.len > 0) { memcpy(watch->scope, scope.at, scope.len); }
-    if (bucket) {
+    if (scope.len > 0) memcpy(watch->scope, scope.at, scope.len);
+    if (bucket)
         jet_subject_below(str_from(store->bucket), scope, watch->filter);
-    } else {
+    else
         jet_subject_of(str_from(store->bucket), scope, watch->filter);
-    }
     map_init(&watch->live, MAP_MOST, 0);
     coord_result result = run_open(watch, call->deadline_ns);
     if (result.code == COORD_OK && !prim_thread_start(&watch->thread, run, watch)) {

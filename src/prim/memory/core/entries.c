@@ -10,7 +10,7 @@ static coord_result made(int reason, const struct memory_entry *entry)
     coord_result result = state_answer(COORD_OK, reason, "%s", "");
     result.revision = entry->revision;
     result.token = entry->token;
-    if (entry->lease != NULL) { result.granted_ttl_ms = entry->lease->ttl_ms; }
+    if (entry->lease != NULL) result.granted_ttl_ms = entry->lease->ttl_ms;
     return result;
 }
 
@@ -37,7 +37,7 @@ static coord_result put_new(struct memory_core *core, const struct prim_call *ca
 {
     struct memory_entry *entry = state_entry_make(core, key, value);
     if (entry == NULL) {
-        if (lease != NULL && lease->count == 0) { free(lease); }
+        if (lease != NULL && lease->count == 0) free(lease);
         return state_no_memory();
     }
     state_put(core, entry, lease, &call->request_id);
@@ -59,11 +59,10 @@ coord_result memory_core_create(struct memory_core *core, int64_t now_ns,
     }
     if (in->under != NULL) {
         refusal = state_check_claim(core, in->under);
-        if (refusal.code != COORD_OK) { return refusal; }
+        if (refusal.code != COORD_OK) return refusal;
         lease = state_lease(core, &in->under->lease_id);
-        if (lease->count >= 1024) {
+        if (lease->count >= 1024)
             return state_answer(COORD_INVALID, COORD_R_ARGUMENT, "a lease holds at most 1024 keys");
-        }
     }
     if (entry != NULL) {
         refusal = state_answer(COORD_EXISTS, COORD_R_HELD, "a live entry is there, held by %.*s",
@@ -72,10 +71,10 @@ coord_result memory_core_create(struct memory_core *core, int64_t now_ns,
         state_tell_holder(&refusal, entry, now_ns);
         return refusal;
     }
-    if (!state_room(core, in->value.len, &refusal)) { return refusal; }
+    if (!state_room(core, in->value.len, &refusal)) return refusal;
     if (in->under == NULL && in->ttl_ms > 0) {
         lease = state_lease_make(core, &in->lease_id, in->owner, in->ttl_ms, now_ns);
-        if (lease == NULL) { return state_no_memory(); }
+        if (lease == NULL) return state_no_memory();
     }
     return put_new(core, call, in->key, in->value, lease, ret_grant);
 }
@@ -98,11 +97,10 @@ static coord_result update(struct memory_core *core, int64_t now_ns, const struc
     struct memory_lease *lease = NULL;
     size_t grown = in->value.len > entry->value.len ? in->value.len - entry->value.len : 0;
     coord_result refusal;
-    if (grown > 0 && core->bytes + grown > core->bytes_max && !state_room(core, grown, &refusal)) {
+    if (grown > 0 && core->bytes + grown > core->bytes_max && !state_room(core, grown, &refusal))
         return refusal;
-    }
     char *bytes = malloc(in->value.len + 1);
-    if (bytes == NULL) { return state_no_memory(); }
+    if (bytes == NULL) return state_no_memory();
     if (in->ttl_ms > 0) {
         assert(entry->lease != NULL); /* the claim that was shown */
         lease = state_lease_make(core, &in->lease_id, entry->lease->owner, in->ttl_ms, now_ns);
@@ -111,7 +109,7 @@ static coord_result update(struct memory_core *core, int64_t now_ns, const struc
             return state_no_memory();
         }
     }
-    if (in->value.len > 0) { memcpy(bytes, in->value.at, in->value.len); }
+    if (in->value.len > 0) memcpy(bytes, in->value.at, in->value.len);
     free(entry->value_bytes);
     core->bytes = core->bytes - entry->value.len + in->value.len;
     entry->value_bytes = bytes;
@@ -137,7 +135,7 @@ static coord_result conflict(const struct memory_entry *entry, int reason, const
                              int64_t now_ns)
 {
     coord_result result = state_answer(COORD_CONFLICT, reason, "%s", why);
-    if (entry != NULL) { state_tell_holder(&result, entry, now_ns); }
+    if (entry != NULL) state_tell_holder(&result, entry, now_ns);
     return result;
 }
 
@@ -154,28 +152,24 @@ coord_result memory_core_cas(struct memory_core *core, int64_t now_ns, const str
         return made(COORD_R_REPLAYED, entry);
     }
     if (in->expected == 0) {
-        if (entry != NULL) {
-            return conflict(entry, COORD_R_PRESENT, "a live entry is there", now_ns);
-        }
-        if (!state_room(core, in->value.len, &refusal)) { return refusal; }
+        if (entry != NULL) return conflict(entry, COORD_R_PRESENT, "a live entry is there", now_ns);
+        if (!state_room(core, in->value.len, &refusal)) return refusal;
         if (in->ttl_ms > 0) {
             lease = state_lease_make(core, &in->lease_id, in->owner, in->ttl_ms, now_ns);
-            if (lease == NULL) { return state_no_memory(); }
+            if (lease == NULL) return state_no_memory();
         }
         return put_new(core, call, in->key, in->value, lease, ret_grant);
     }
-    if (entry == NULL) { return conflict(NULL, COORD_R_ABSENT, "no live entry", now_ns); }
+    if (entry == NULL) return conflict(NULL, COORD_R_ABSENT, "no live entry", now_ns);
     if (entry->group != NULL) {
         return state_answer(COORD_INVALID, COORD_R_KEY,
                             "a slot changes by acquire and release only");
     }
-    if (entry->revision != in->expected) {
+    if (entry->revision != in->expected)
         return conflict(entry, COORD_R_REVISION, "the entry has another revision", now_ns);
-    }
     /* A new lease replaces the one that is shown; without one there is nothing to replace. */
-    if ((entry->lease != NULL || in->ttl_ms > 0) && !state_owns(entry, in->claim)) {
+    if ((entry->lease != NULL || in->ttl_ms > 0) && !state_owns(entry, in->claim))
         return conflict(entry, COORD_R_NOT_OWNER, "the entry is held by another lease", now_ns);
-    }
     return update(core, now_ns, call, in, entry, ret_grant);
 }
 
@@ -184,18 +178,15 @@ coord_result memory_core_remove(struct memory_core *core, int64_t now_ns,
 {
     state_begin(core, now_ns);
     struct memory_entry *entry = state_entry(core, in->key);
-    if (state_recall(core, &call->request_id) == COORD_R_DELETED) {
+    if (state_recall(core, &call->request_id) == COORD_R_DELETED)
         return state_answer(COORD_OK, COORD_R_ALREADY, "%s", "");
-    }
-    if (entry == NULL) { return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry"); }
+    if (entry == NULL) return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry");
     bool force = in->expected == COORD_FORCE;
-    if (!force && in->expected != COORD_ANY && in->expected != entry->revision) {
+    if (!force && in->expected != COORD_ANY && in->expected != entry->revision)
         return conflict(entry, COORD_R_REVISION, "the entry has another revision", now_ns);
-    }
     bool own = state_owns(entry, in->claim);
-    if (!force && entry->lease != NULL && !own) {
+    if (!force && entry->lease != NULL && !own)
         return conflict(entry, COORD_R_NOT_OWNER, "the entry is held by another lease", now_ns);
-    }
     state_drop(core, entry, COORD_DELETE, own ? COORD_R_RELEASED : COORD_R_REVOKED, !own);
     state_remember(core, &call->request_id, COORD_R_DELETED);
     coord_result result = state_answer(COORD_OK, COORD_R_DELETED, "%s", "");
@@ -208,7 +199,7 @@ coord_result memory_core_get(struct memory_core *core, int64_t now_ns, struct st
 {
     state_begin(core, now_ns);
     const struct memory_entry *entry = state_entry(core, key);
-    if (entry == NULL) { return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry"); }
+    if (entry == NULL) return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry");
     *ret_entry = entry;
     coord_result result = made(COORD_R_NONE, entry);
     state_tell_holder(&result, entry, now_ns);

@@ -15,18 +15,15 @@ static coord_result why_lost(const struct memory_core *core, const struct prim_c
                              const struct prim_held *held)
 {
     const struct memory_entry *entry = state_entry(core, str_from(held->key));
-    if (entry != NULL && entry->lease != NULL) {
+    if (entry != NULL && entry->lease != NULL)
         return expired(COORD_R_SUPERSEDED, entry->token, "another lease holds the entry now");
-    }
     if (entry == NULL && state_lease(core, &claim->lease_id) == NULL) {
         int reason = state_recall(core, &claim->lease_id);
-        if (reason == COORD_R_RELEASED) { return expired(reason, 0, "the lease was released"); }
-        if (reason == COORD_R_SUPERSEDED) {
+        if (reason == COORD_R_RELEASED) return expired(reason, 0, "the lease was released");
+        if (reason == COORD_R_SUPERSEDED)
             return expired(reason, 0, "another lease held the entry since");
-        }
-        if (reason != COORD_R_REVOKED) {
+        if (reason != COORD_R_REVOKED)
             return expired(COORD_R_DEADLINE, 0, "the deadline of the lease has passed");
-        }
     }
     return expired(COORD_R_REVOKED, 0, "the entry was taken away by force");
 }
@@ -40,14 +37,10 @@ static bool still_own(const struct memory_core *core, const struct prim_claim *c
 
 coord_result state_check_claim(const struct memory_core *core, const struct prim_claim *claim)
 {
-    for (size_t i = 0; i < claim->count; i++) {
-        if (!still_own(core, claim, &claim->held[i])) {
-            return why_lost(core, claim, &claim->held[i]);
-        }
-    }
-    if (claim->count == 0 || state_lease(core, &claim->lease_id) == NULL) {
+    for (size_t i = 0; i < claim->count; i++)
+        if (!still_own(core, claim, &claim->held[i])) return why_lost(core, claim, &claim->held[i]);
+    if (claim->count == 0 || state_lease(core, &claim->lease_id) == NULL)
         return expired(COORD_R_RELEASED, 0, "the lease holds nothing");
-    }
     return state_answer(COORD_OK, COORD_R_RENEWED, "%s", "");
 }
 
@@ -95,18 +88,16 @@ static coord_result release_key(struct memory_core *core, const struct prim_call
                                 const struct prim_claim *claim, const char *key)
 {
     const struct prim_held *held = state_held(claim, str_from(key));
-    if (held == NULL) {
+    if (held == NULL)
         return state_answer(COORD_INVALID, COORD_R_ARGUMENT, "the lease has no such key");
-    }
     if (still_own(core, claim, held)) {
         state_drop(core, state_entry(core, str_from(key)), COORD_DELETE, COORD_R_RELEASED, false);
         return released();
     }
     coord_result result = why_lost(core, claim, held);
     bool gone = state_entry(core, str_from(key)) == NULL;
-    if (gone && (call->attempt > 0 || result.reason == COORD_R_RELEASED)) {
+    if (gone && (call->attempt > 0 || result.reason == COORD_R_RELEASED))
         return state_answer(COORD_OK, COORD_R_ALREADY, "%s", "");
-    }
     return result;
 }
 
@@ -115,17 +106,15 @@ coord_result memory_core_release(struct memory_core *core, int64_t now_ns,
                                  const char *key)
 {
     state_begin(core, now_ns);
-    if (key != NULL) { return release_key(core, call, claim, key); }
+    if (key != NULL) return release_key(core, call, claim, key);
     struct memory_lease *lease = state_lease(core, &claim->lease_id);
     coord_result result = {0};
     bool own = false;
-    for (size_t i = 0; i < claim->count; i++) {
-        if (still_own(core, claim, &claim->held[i])) {
+    for (size_t i = 0; i < claim->count; i++)
+        if (still_own(core, claim, &claim->held[i]))
             own = true;
-        } else if (result.code == COORD_OK) {
+        else if (result.code == COORD_OK)
             result = why_lost(core, claim, &claim->held[i]);
-        }
-    }
     if (own) {
         for (size_t left = lease->count; left > 0; left--) { /* the last one frees the lease */
             struct memory_entry *entry =
@@ -135,8 +124,7 @@ coord_result memory_core_release(struct memory_core *core, int64_t now_ns,
         return released();
     }
     if (claim->count == 0 || result.reason == COORD_R_RELEASED ||
-        (call->attempt > 0 && result.reason != COORD_R_SUPERSEDED)) {
+        (call->attempt > 0 && result.reason != COORD_R_SUPERSEDED))
         return state_answer(COORD_OK, COORD_R_ALREADY, "%s", "");
-    }
     return result;
 }

@@ -17,13 +17,11 @@ static bool is_free(const struct memory_slot *slot, int64_t now_ns)
 static uint32_t choose(const struct memory_group *group, uint32_t prefer, int64_t now_ns)
 {
     /* After a shrink nobody enters until those above have left: rule 3. */
-    for (uint32_t i = group->slot_count; i < group->room; i++) {
-        if (group->slots[i].entry != NULL) { return COORD_NO_SLOT; }
-    }
-    if (prefer < group->slot_count && is_free(&group->slots[prefer], now_ns)) { return prefer; }
-    for (uint32_t i = 0; i < group->slot_count; i++) {
-        if (is_free(&group->slots[i], now_ns)) { return i; }
-    }
+    for (uint32_t i = group->slot_count; i < group->room; i++)
+        if (group->slots[i].entry != NULL) return COORD_NO_SLOT;
+    if (prefer < group->slot_count && is_free(&group->slots[prefer], now_ns)) return prefer;
+    for (uint32_t i = 0; i < group->slot_count; i++)
+        if (is_free(&group->slots[i], now_ns)) return i;
     return COORD_NO_SLOT;
 }
 
@@ -36,7 +34,7 @@ static coord_result full(const struct memory_group *group, int64_t now_ns)
         const struct memory_slot *slot = &group->slots[i];
         int64_t opens_ns =
             slot->entry != NULL ? slot->entry->lease->deadline_ns : slot->closed_until_ns;
-        if (slot->entry != NULL) { live++; }
+        if (slot->entry != NULL) live++;
         if (opens_ns > now_ns && opens_ns < next_ns) {
             next_ns = opens_ns;
             first = slot->entry;
@@ -45,7 +43,7 @@ static coord_result full(const struct memory_group *group, int64_t now_ns)
     coord_result result =
         state_answer(COORD_EXISTS, COORD_R_FULL, "%" PRIu32 " of %" PRIu32 " slots are held", live,
                      group->slot_count);
-    if (first != NULL) { state_tell_holder(&result, first, now_ns); }
+    if (first != NULL) state_tell_holder(&result, first, now_ns);
     result.live = live;
     result.slot_count = group->slot_count;
     result.hint_ms = next_ns == INT64_MAX ? -1 : state_left_ms(next_ns, now_ns);
@@ -70,7 +68,7 @@ static struct memory_group *group_make(const struct memory_core *core,
                                        const struct prim_acquire *in)
 {
     struct memory_group *group = calloc(1, sizeof *group + in->group.len);
-    if (group == NULL) { return NULL; }
+    if (group == NULL) return NULL;
     group->slots = calloc(in->slot_count, sizeof *group->slots);
     if (group->slots == NULL) {
         free(group);
@@ -81,7 +79,7 @@ static struct memory_group *group_make(const struct memory_core *core,
     group->by_key.weight = str_hash(group->key, core->seed);
     group->slot_count = group->room = in->slot_count;
     group->cooldown_ms = in->cooldown_ms;
-    for (uint32_t i = 0; i < group->room; i++) { group->slots[i].closed_until_ns = INT64_MIN; }
+    for (uint32_t i = 0; i < group->room; i++) group->slots[i].closed_until_ns = INT64_MIN;
     return group;
 }
 
@@ -91,9 +89,8 @@ static struct memory_entry *slot_of(const struct memory_group *group, struct str
     for (uint32_t i = 0; i < group->room; i++) {
         struct memory_entry *entry = group->slots[i].entry;
         if (entry != NULL && (request_id != NULL ? state_same_id(&entry->request_id, request_id)
-                                                 : str_equal(entry->lease->owner, owner))) {
+                                                 : str_equal(entry->lease->owner, owner)))
             return entry;
-        }
     }
     return NULL;
 }
@@ -107,7 +104,7 @@ static coord_result enter(struct memory_core *core, int64_t now_ns, const struct
     coord_result refusal;
     assert(in->group.len <= GROUP_MAX && slot < group->room);
     int len = snprintf(key, sizeof key, "%.*s/slot-%04" PRIu32, STR_ARG(in->group), slot);
-    if (!state_room(core, in->value.len, &refusal)) { return refusal; }
+    if (!state_room(core, in->value.len, &refusal)) return refusal;
     struct memory_entry *entry = state_entry_make(core, str_of(key, (size_t)len), in->value);
     struct memory_lease *lease =
         state_lease_make(core, &in->lease_id, in->owner, in->ttl_ms, now_ns);
@@ -138,11 +135,10 @@ static coord_result enter(struct memory_core *core, int64_t now_ns, const struct
 static coord_result found(struct memory_core *core, int64_t now_ns, const struct prim_call *call,
                           const struct prim_acquire *in, struct prim_grant *ret_grant)
 {
-    if ((in->flags & COORD_NO_CREATE) != 0) {
+    if ((in->flags & COORD_NO_CREATE) != 0)
         return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
-    }
     struct memory_group *group = group_make(core, in);
-    if (group == NULL) { return state_no_memory(); }
+    if (group == NULL) return state_no_memory();
     uint32_t slot = choose(group, in->prefer_slot, now_ns);
     uint64_t before = core->revision;
     group->revision = ++core->revision; /* before its first slot's */
@@ -164,9 +160,9 @@ coord_result memory_core_acquire(struct memory_core *core, int64_t now_ns,
 {
     state_begin(core, now_ns);
     struct memory_group *group = state_group(core, in->group);
-    if (group == NULL) { return found(core, now_ns, call, in, ret_grant); }
+    if (group == NULL) return found(core, now_ns, call, in, ret_grant);
     struct memory_entry *entry = slot_of(group, STR_EMPTY, &call->request_id);
-    if (entry != NULL) { return acquired(group, entry, COORD_R_REPLAYED, ret_grant); }
+    if (entry != NULL) return acquired(group, entry, COORD_R_REPLAYED, ret_grant);
     if (in->slot_count != group->slot_count) {
         coord_result result = state_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT,
                                            "the group has %" PRIu32 " slots, not %" PRIu32,
@@ -186,7 +182,7 @@ coord_result memory_core_acquire(struct memory_core *core, int64_t now_ns,
         return result;
     }
     uint32_t slot = entry != NULL ? entry->slot : choose(group, in->prefer_slot, now_ns);
-    if (slot == COORD_NO_SLOT) { return full(group, now_ns); }
+    if (slot == COORD_NO_SLOT) return full(group, now_ns);
     return enter(core, now_ns, call, in, group, slot, ret_grant);
 }
 
@@ -196,7 +192,7 @@ coord_result memory_core_resize(struct memory_core *core, int64_t now_ns,
 {
     state_begin(core, now_ns);
     struct memory_group *group = state_group(core, key);
-    if (group == NULL) { return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group"); }
+    if (group == NULL) return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
     coord_result result = state_answer(COORD_OK, COORD_R_REPLAYED, "%s", "");
     if (!state_same_id(&group->request_id, &call->request_id)) {
         if (group->revision != expected) {
@@ -206,10 +202,9 @@ coord_result memory_core_resize(struct memory_core *core, int64_t now_ns,
             if (slot_count > group->room) {
                 struct memory_slot *slots =
                     realloc(group->slots, slot_count * sizeof *group->slots);
-                if (slots == NULL) { return state_no_memory(); }
-                for (uint32_t i = group->room; i < slot_count; i++) {
+                if (slots == NULL) return state_no_memory();
+                for (uint32_t i = group->room; i < slot_count; i++)
                     slots[i] = (struct memory_slot){NULL, INT64_MIN};
-                }
                 group->slots = slots;
                 group->room = slot_count;
             }
@@ -229,7 +224,7 @@ coord_result memory_core_group(struct memory_core *core, int64_t now_ns, struct 
 {
     state_begin(core, now_ns);
     const struct memory_group *group = state_group(core, key);
-    if (group == NULL) { return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group"); }
+    if (group == NULL) return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
     *ret_group = group;
     coord_result result = state_answer(COORD_OK, COORD_R_NONE, "%s", "");
     result.revision = group->revision;

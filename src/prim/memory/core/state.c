@@ -52,9 +52,8 @@ static int compare_leases(const struct tree_node *a, const struct tree_node *b)
 static int compare_deadlines(const struct tree_node *a, const struct tree_node *b)
 {
     const struct memory_entry *left = entry_by_deadline(a), *right = entry_by_deadline(b);
-    if (left->lease->deadline_ns != right->lease->deadline_ns) {
+    if (left->lease->deadline_ns != right->lease->deadline_ns)
         return left->lease->deadline_ns < right->lease->deadline_ns ? -1 : 1;
-    }
     return str_compare(left->key, right->key);
 }
 
@@ -88,7 +87,7 @@ const struct memory_entry *memory_core_from(const struct memory_core *core, stru
 struct memory_core *memory_core_open(const struct memory_core_options *options)
 {
     struct memory_core *core = calloc(1, sizeof *core);
-    if (core == NULL) { return NULL; }
+    if (core == NULL) return NULL;
     core->entries.compare = compare_keys;
     core->deadlines.compare = compare_deadlines;
     core->groups.compare = compare_groups;
@@ -116,7 +115,7 @@ static void bury(struct memory_core *core)
 
 void memory_core_close(struct memory_core *core)
 {
-    if (core == NULL) { return; }
+    if (core == NULL) return;
     struct tree_node *node;
     while ((node = core->entries.root) != NULL) {
         tree_remove(&core->entries, node);
@@ -162,7 +161,7 @@ void state_begin(struct memory_core *core, int64_t now_ns)
     while ((node = tree_first(&core->deadlines)) != NULL) {
         struct memory_entry *entry = CONTAINER_OF(node, struct memory_entry, by_deadline);
         int64_t deadline_ns = entry->lease->deadline_ns;
-        if (deadline_ns > now_ns) { break; }
+        if (deadline_ns > now_ns) break;
         if (entry->group != NULL) {
             entry->group->slots[entry->slot].closed_until_ns =
                 deadline_ns + entry->group->cooldown_ms * NS_PER_MSEC;
@@ -181,14 +180,14 @@ void memory_core_expire(struct memory_core *core, int64_t now_ns)
 struct memory_entry *state_entry_make(struct memory_core *core, struct str key, struct str value)
 {
     struct memory_entry *entry = calloc(1, sizeof *entry + key.len);
-    if (entry == NULL) { return NULL; }
+    if (entry == NULL) return NULL;
     entry->value_bytes = malloc(value.len + 1);
     if (entry->value_bytes == NULL) {
         free(entry);
         return NULL;
     }
     memcpy(entry->key_bytes, key.at, key.len);
-    if (value.len > 0) { memcpy(entry->value_bytes, value.at, value.len); }
+    if (value.len > 0) memcpy(entry->value_bytes, value.at, value.len);
     entry->key = str_of(entry->key_bytes, key.len);
     entry->value = str_of(entry->value_bytes, value.len);
     entry->by_key.weight = entry->by_deadline.weight = str_hash(entry->key, core->seed);
@@ -199,7 +198,7 @@ struct memory_entry *state_entry_make(struct memory_core *core, struct str key, 
 
 void state_entry_free(struct memory_entry *entry)
 {
-    if (entry == NULL) { return; }
+    if (entry == NULL) return;
     free(entry->value_bytes);
     free(entry);
 }
@@ -208,9 +207,9 @@ struct memory_lease *state_lease_make(struct memory_core *core, const coord_id *
                                       struct str owner, int64_t ttl_ms, int64_t now_ns)
 {
     struct memory_lease *lease = calloc(1, sizeof *lease + owner.len);
-    if (lease == NULL) { return NULL; }
+    if (lease == NULL) return NULL;
     lease->id = *id;
-    if (owner.len > 0) { memcpy(lease->owner_bytes, owner.at, owner.len); }
+    if (owner.len > 0) memcpy(lease->owner_bytes, owner.at, owner.len);
     lease->owner = str_of(lease->owner_bytes, owner.len);
     lease->ttl_ms = ttl_ms;
     lease->deadline_ns = now_ns + ttl_ms * NS_PER_MSEC;
@@ -223,7 +222,7 @@ void state_lease_join(struct memory_core *core, struct memory_lease *lease,
                       struct memory_entry *entry)
 {
     assert(entry->lease == NULL);
-    if (lease->count++ == 0) { tree_put(&core->leases, &lease->by_id); }
+    if (lease->count++ == 0) tree_put(&core->leases, &lease->by_id);
     entry->lease = lease;
     list_append(&lease->entries, &entry->in_lease);
     tree_put(&core->deadlines, &entry->by_deadline);
@@ -307,7 +306,7 @@ void state_drop(struct memory_core *core, struct memory_entry *entry, int type, 
         state_lease_leave(core, entry, reason);
     }
     entry->revision = ++core->revision;
-    if (entry->group != NULL) { entry->group->slots[entry->slot].entry = NULL; }
+    if (entry->group != NULL) entry->group->slots[entry->slot].entry = NULL;
     tree_remove(&core->entries, &entry->by_key);
     core->bytes -= entry->value.len;
     core->count--;
@@ -322,9 +321,8 @@ void state_remember(struct memory_core *core, const coord_id *id, int reason)
 {
     struct past *past = &core->past[core->past_next];
     struct str key = str_of(&past->id, sizeof past->id);
-    if (past->reason != 0 && map_get(&core->past_by_id, key) == past) {
+    if (past->reason != 0 && map_get(&core->past_by_id, key) == past)
         (void)map_remove(&core->past_by_id, key);
-    }
     *past = (struct past){*id, reason};
     core->past_next = (core->past_next + 1) % PAST_MAX;
     /* Known already, or no memory: the first word about an id stands, and forgetting is allowed. */
@@ -341,18 +339,16 @@ int state_recall(const struct memory_core *core, const coord_id *id)
 
 const struct prim_held *state_held(const struct prim_claim *claim, struct str key)
 {
-    for (size_t i = 0; i < claim->count; i++) {
-        if (str_equal(str_from(claim->held[i].key), key)) { return &claim->held[i]; }
-    }
+    for (size_t i = 0; i < claim->count; i++)
+        if (str_equal(str_from(claim->held[i].key), key)) return &claim->held[i];
     return NULL;
 }
 
 bool state_owns(const struct memory_entry *entry, const struct prim_claim *claim)
 {
     if (claim == NULL || entry->lease == NULL ||
-        !state_same_id(&entry->lease->id, &claim->lease_id)) {
+        !state_same_id(&entry->lease->id, &claim->lease_id))
         return false;
-    }
     const struct prim_held *held = state_held(claim, entry->key);
     return held != NULL && held->token == entry->token;
 }
@@ -404,7 +400,7 @@ void state_tell_holder(coord_result *result, const struct memory_entry *entry, i
     result->token = entry->token;
     if (entry->lease != NULL) {
         size_t len = min_size(entry->lease->owner.len, sizeof result->owner - 1);
-        if (len > 0) { memcpy(result->owner, entry->lease->owner.at, len); }
+        if (len > 0) memcpy(result->owner, entry->lease->owner.at, len);
         result->owner[len] = '\0';
         result->hint_ms = state_left_ms(entry->lease->deadline_ns, now_ns);
     }

@@ -57,7 +57,7 @@ void tree_remove(struct tree *tree, struct tree_node *node)
 struct tree_node *tree_first(const struct tree *tree)
 {
     struct tree_node *node = tree->root;
-    while (node != NULL && node->left != NULL) { node = node->left; }
+    while (node != NULL && node->left != NULL) node = node->left;
     return node;
 }
 
@@ -66,7 +66,7 @@ struct tree_node *tree_find(const struct tree *tree, tree_seek_fn *seek, const v
     struct tree_node *node = tree->root;
     while (node != NULL) {
         int where = seek(node, sought);
-        if (where == 0) { return node; }
+        if (where == 0) return node;
         node = where > 0 ? node->left : node->right;
     }
     return NULL;
