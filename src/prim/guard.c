@@ -244,15 +244,18 @@ static void *run(void *arg)
     struct list *node;
 
     pthread_mutex_lock(&guards->lock);
-    for (;;) /* until it is told to stop and the last watch has ended */
-        if ((node = list_pop(&guards->empty)))
+    for (;;) { /* until it is told to stop and the last watch has ended */
+        if ((node = list_pop(&guards->empty))) {
+            assert(guards->empty.next != node);
             scope_close(CONTAINER_OF(node, struct guard_scope, link));
-        else if ((node = list_pop(&guards->fresh)))
+        } else if ((node = list_pop(&guards->fresh))) {
             key_watch(guards, CONTAINER_OF(node, struct guard_key, in_scope));
-        else if (guards->stopping)
+        } else if (guards->stopping) {
             break;
-        else
+        } else {
             pthread_cond_wait(&guards->changed, &guards->lock);
+        }
+    }
     pthread_mutex_unlock(&guards->lock);
     return NULL;
 }
