@@ -346,7 +346,7 @@ void prim_guards_add(struct prim_guards *guards, const struct prim_claim *in)
     for (size_t i = 0; claim && i < in->count; i++) {
         struct guard_key *key = key_of(&before, &in->held[i]);
         if (!key) key = key_make(guards, &in->lease_id, &in->held[i]);
-        if (!key) break;
+        if (!key) continue; /* the next one may be guarded already */
         list_remove(&key->in_claim);
         list_append(&claim->keys, &key->in_claim);
     }

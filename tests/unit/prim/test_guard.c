@@ -298,6 +298,7 @@ TEST(no_key_joins_a_watch_that_cannot_show_its_end)
 TEST(past_the_limit_a_key_is_left_to_renewals)
 {
     struct rig r;
+    struct prim_held held[] = {{"b", 5, 5, 0}, {"c", 6, 6, 0}};
 
     rig_open(&r, 1, 0);
     add(&r, &lease_a, "a", 5);
@@ -308,5 +309,8 @@ TEST(past_the_limit_a_key_is_left_to_renewals)
     add(&r, &lease_a, "c", 6);
     wait_for(&r, &r.opened, 2);
     CHECK_TEXT("not b, which found no room", r.watches[1].scope, "c");
+    prim_guards_add(r.guards, &(struct prim_claim){lease_a, "me", 1000, held, 2});
+    send(&r, 1, COORD_DELETE, "c", 9, 0);
+    CHECK_SIZE("what was guarded stays so", r.loss_count, 1);
     rig_close(&r);
 }
