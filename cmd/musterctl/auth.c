@@ -2,15 +2,14 @@
 /* musterctl auth: who may call what, from the very table the servers read. */
 #include "common/tables.h"
 #include "musterctl/commands.h"
-#include "musterctl/ctl.h"
+#include "musterctl/run.h"
 #include "rpc/access.h"
-#include "text/ndjson.h"
 
-static enum err print_json(struct ctl *ctl, const struct rpc_access_row *rows, size_t count)
+static void auth_json(struct ctl *ctl, const struct rpc_access_row *rows, size_t count)
 {
     struct ndjson json;
 
-    ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+    ctl_json_begin(ctl, &json);
     ndjson_open_array(&json, STR("methods"));
     for (size_t i = 0; i < count; i++) {
         ndjson_open_object(&json, NDJSON_ITEM);
@@ -19,7 +18,7 @@ static enum err print_json(struct ctl *ctl, const struct rpc_access_row *rows, s
         ndjson_close_object(&json);
     }
     ndjson_close_array(&json);
-    return ndjson_end(&json);
+    ctl_json_end(ctl, &json);
 }
 
 static enum err auth_table(struct ctl *ctl)
@@ -27,42 +26,37 @@ static enum err auth_table(struct ctl *ctl)
     static const char *const columns[] = {"METHOD", "IDENTITY", NULL};
     const struct rpc_access_row *rows;
     size_t count = rpc_access_table(&rows);
-    struct table table;
+    struct text_table table;
 
-    if (ctl->json) return print_json(ctl, rows, count);
+    if (ctl->json) {
+        auth_json(ctl, rows, count);
+        return ERR_OK;
+    }
     table_init(&table, columns, &ctl->memory);
     for (size_t i = 0; i < count; i++) {
         table_text(&table, rows[i].path);
         table_text(&table, rpc_access_text(rows[i].access));
     }
-    return table_print(&table, &ctl->out);
+    ctl_print_table(ctl, &table);
+    return ERR_OK;
 }
 
-static int run_auth_table(void *context, const struct command_call *call)
-{
-    return ctl_run_offline(context, call, auth_table);
-}
-
-static const struct command_example table_examples[] = {
-    {"musterctl auth table", "every method and the identity it asks for"},
-    {"musterctl auth table | grep bigfleet://admin", "what only an administrator may do"},
-    {NULL, NULL},
-};
 static const struct command table_command = {
     .name = "table",
     .summary = "every method and who may call it",
     .about = "Prints the table this build's servers judge callers by. It holds under TLS; without "
              "it there is no identity, and servers listen on loopback only unless told otherwise.",
     .options = &ctl_offline_table,
-    .examples = table_examples,
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl auth table", "every method and the identity it asks for"},
+        {"musterctl auth table | grep bigfleet://admin", "what only an administrator may do"}),
     .exits = BIT(1) | BIT(2),
-    .run = run_auth_table,
+    CTL_OFFLINE(auth_table),
 };
-static const struct command *const children[] = {&table_command, NULL};
 const struct command auth_command = {
     .name = "auth",
     .summary = "who may call what",
     .about = "Shows the rules of access. Certificates with these identities come from `musterctl "
              "cert issue`.",
-    .children = children,
+    .children = COMMAND_CHILDREN(&table_command),
 };

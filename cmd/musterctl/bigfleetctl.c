@@ -8,12 +8,6 @@
 #include "common/tools.h"
 #include "musterctl/commands.h"
 
-static const struct command_example examples[] = {
-    {"bigfleetctl --coordinator c1:7790 list-shards", "options may stand before the command"},
-    {"bigfleetctl assign-domain --key zone --value eu-1a --shard shard-0",
-     "a domain gets an owner"},
-    {NULL, NULL},
-};
 static const struct command *const children[] = {
     &list_shards_command,     &list_domain_assignments_command,
     &list_quotas_command,     &assign_domain_command,
@@ -27,7 +21,10 @@ static const struct command program = {
     .about =
         "Takes the command lines of bigfleetctl. The leader is found from any replica; musterctl "
         "has all of this and more.",
-    .examples = examples,
+    .examples = COMMAND_EXAMPLES(
+        {"bigfleetctl --coordinator c1:7790 list-shards", "options may stand before the command"},
+        {"bigfleetctl assign-domain --key zone --value eu-1a --shard shard-0",
+         "a domain gets an owner"}),
     .children = children,
     .says_name_only = true,
 };

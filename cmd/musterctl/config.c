@@ -74,11 +74,6 @@ static int run_reference(void *context, const struct command_call *call)
     return exit_code;
 }
 
-static const struct command_example check_examples[] = {
-    {"musterctl config check muster.toml",
-     "every problem with line and column, or that there is none"},
-    {NULL, NULL},
-};
 static const struct command check_command = {
     .name = "check",
     .summary = "check a configuration file",
@@ -88,19 +83,13 @@ static const struct command check_command = {
         "the "
         "environment is not looked at.",
     .options = &config_check_table,
-    .arguments = "FILE",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = check_examples,
+    COMMAND_ARGUMENTS("FILE", 1, 1),
+    .examples = COMMAND_EXAMPLES({"musterctl config check muster.toml",
+                                  "every problem with line and column, or that there is none"}),
     .exits = BIT(1) | BIT(2) | BIT(5),
     .run = run_check,
 };
 
-static const struct command_example reference_examples[] = {
-    {"musterctl config reference > muster.toml",
-     "a file to start from: everything is there, commented out"},
-    {NULL, NULL},
-};
 static const struct command reference_command = {
     .name = "reference",
     .summary = "print every option with its default",
@@ -108,15 +97,15 @@ static const struct command reference_command = {
         "Prints a TOML file that names every option with what it does, its bounds, its flag, its "
         "environment variable and its default. All of it is commented out.",
     .options = &config_reference_table,
-    .examples = reference_examples,
+    .examples = COMMAND_EXAMPLES({"musterctl config reference > muster.toml",
+                                  "a file to start from: everything is there, commented out"}),
     .exits = BIT(1) | BIT(2),
     .run = run_reference,
 };
 
-static const struct command *const children[] = {&check_command, &reference_command, NULL};
 const struct command config_command = {
     .name = "config",
     .summary = "configuration files: check one, print the reference",
     .about = "Helps with configuration files. `muster dev --print-config` shows what is in force.",
-    .children = children,
+    .children = COMMAND_CHILDREN(&check_command, &reference_command),
 };

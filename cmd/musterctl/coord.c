@@ -68,21 +68,18 @@ static enum err find_url(struct ctl *ctl, char memory[512], const char **ret_url
         len = snprintf(dir, sizeof dir, "%s/.local/state/muster/coord", user->pw_dir);
     else
         len = (int)sizeof dir;
-    if (len >= (int)sizeof dir) {
-        note_set(&ctl->note, "no home directory to keep claims in; name a store with --store");
-        return ERR_INVALID;
-    }
+    if (len >= (int)sizeof dir)
+        return ctl_fail(ctl, ERR_INVALID,
+                        "no home directory to keep claims in; name a store with --store");
     enum err err = fs_make_dirs(fs_real(), dir, 0700);
-    if (err && err != ERR_UNKNOWN) {
-        note_set(&ctl->note, "make %s: %s; name a store with --store", dir, err_text(err));
-        return err;
-    }
+    if (err && err != ERR_UNKNOWN)
+        return ctl_fail(ctl, err, "make %s: %s; name a store with --store", dir, err_text(err));
     (void)snprintf(memory, 512, "file://%s", dir);
     *ret_url = memory;
     return ERR_OK;
 }
 
-static enum err with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
+static enum err coord_with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
 {
     struct coord_ctl coord = {.ctl = ctl};
     /* A claim is to outlast this process; and when `exec` is killed, its command is stopped a
@@ -110,23 +107,15 @@ static enum err with_store(struct ctl *ctl, coord_ctl_fn *act, bool keep)
     return err;
 }
 
-struct errand {
-    coord_ctl_fn *act;
-};
-
-static enum err act_and_keep(struct ctl *ctl)
+enum err coord_ctl_act(struct ctl *ctl)
 {
-    return with_store(ctl, ((const struct errand *)ctl->errand)->act, true);
-}
-
-int coord_ctl_run(void *context, const struct command_call *call, coord_ctl_fn *act)
-{
-    return ctl_run_errand(context, call, act_and_keep, &(struct errand){act});
+    return coord_with_store(ctl, ((const struct coord_action *)(const void *)ctl->action)->act,
+                            true);
 }
 
 enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act)
 {
-    return with_store(ctl, act, false);
+    return coord_with_store(ctl, act, false);
 }
 
 void coord_ctl_json_id(struct ndjson *json, struct str key, const uint8_t *bytes, size_t len)
@@ -150,9 +139,10 @@ enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, cons
         va_start(args, format);
         (void)vsnprintf(line, sizeof line, format, args);
         va_end(args);
-        return ctl_line(coord->ctl, "%s", line);
+        ctl_line(coord->ctl, "%s", line);
+        return ERR_OK;
     }
-    ndjson_begin(&json, &coord->ctl->out, NDJSON_LINE);
+    ctl_json_begin(coord->ctl, &json);
     ndjson_c_string(&json, STR("result"), coord_reason_name(result->reason));
     ndjson_c_string(&json, STR("name"), what);
     ndjson_u64(&json, STR("revision"), result->revision);
@@ -160,7 +150,8 @@ enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, cons
     ndjson_i64(&json, STR("ttl_ms"), result->granted_ttl_ms);
     ndjson_u64(&json, STR("slot"), result->slot);
     ndjson_c_string(&json, STR("lease_file"), lease_file);
-    return ndjson_end(&json);
+    ctl_json_end(coord->ctl, &json);
+    return ERR_OK;
 }
 
 coord_str coord_ctl_argument(const struct ctl *ctl, size_t place)
@@ -193,10 +184,8 @@ enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value)
     struct buf content;
     enum err err;
 
-    if (path != NULL && place < conf_argument_count(ctl->conf)) {
-        note_set(&ctl->note, "a value on the line and --value-file: one of the two");
-        return ERR_INVALID;
-    }
+    if (path != NULL && place < conf_argument_count(ctl->conf))
+        return ctl_fail(ctl, ERR_INVALID, "a value on the line and --value-file: one of the two");
     if (path == NULL) {
         *ret_value = coord_ctl_argument(ctl, place);
         return ERR_OK;
@@ -224,30 +213,6 @@ enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value)
     return err;
 }
 
-static const struct command_example examples[] = {
-    {"musterctl coord exec --group nightly --slots 1 -- ./backup.sh",
-     "one at a time; the next one is refused, or waits with --wait 1h"},
-    {"musterctl coord create leader/indexer me --ttl 30s --lease /run/me.lease",
-     "claim a name; `renew` and `release` take the handle"},
-    {"musterctl coord cas config/flags 7 on", "set it if nobody did since revision 7"},
-    {"musterctl coord holders nightly --store etcd://h1:2379,h2:2379", "who holds it?"},
-    {NULL, NULL},
-};
-static const struct command *const children[] = {
-    &coord_exec_command,
-    &coord_create_command,
-    &coord_cas_command,
-    &coord_get_command,
-    &coord_delete_command,
-    &coord_acquire_command,
-    &coord_renew_command,
-    &coord_release_command,
-    &coord_holders_command,
-    &coord_resize_command,
-    &coord_watch_command,
-    &coord_caps_command,
-    NULL,
-};
 const struct command coord_command = {
     .name = "coord",
     .summary = "claims, locks, slots and compare-and-set on the store you have",
@@ -256,6 +221,15 @@ const struct command coord_command = {
              "keep them (`musterctl coord caps` tells what it can).\n"
              "A lease alone cannot make \"I hold it\" true at the instant a side effect lands: "
              "pass the token along and refuse smaller ones.",
-    .examples = examples,
-    .children = children,
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl coord exec --group nightly --slots 1 -- ./backup.sh",
+         "one at a time; the next one is refused, or waits with --wait 1h"},
+        {"musterctl coord create leader/indexer me --ttl 30s --lease /run/me.lease",
+         "claim a name; `renew` and `release` take the handle"},
+        {"musterctl coord cas config/flags 7 on", "set it if nobody did since revision 7"},
+        {"musterctl coord holders nightly --store etcd://h1:2379,h2:2379", "who holds it?"}),
+    .children = COMMAND_CHILDREN(
+        &coord_exec_command, &coord_create_command, &coord_cas_command, &coord_get_command,
+        &coord_delete_command, &coord_acquire_command, &coord_renew_command, &coord_release_command,
+        &coord_holders_command, &coord_resize_command, &coord_watch_command, &coord_caps_command),
 };

@@ -5,8 +5,7 @@
 #define MUSTERCTL_COORD_H
 #include <muster/coord.h>
 
-#include "musterctl/ctl.h"
-#include "text/ndjson.h"
+#include "musterctl/run.h"
 
 struct coord_ctl {
     struct ctl *ctl;
@@ -17,10 +16,20 @@ struct coord_ctl {
 };
 typedef enum err coord_ctl_fn(struct coord_ctl *coord);
 
-/* Whole run of a command: opens the store that --store names, or this user's own directory; acts;
- * closes it. Claims are left to their deadline unless released. An exit code. */
-int coord_ctl_run(void *context, const struct command_call *call, coord_ctl_fn *act);
-/* The middle of it, but what is still held at the end is released. */
+/* A command that opens the store that --store names, or this user's own directory, acts, and
+ * closes it. Claims are left to their deadline unless released. */
+struct coord_action {
+    struct ctl_action ctl; /* first: of coord_ctl_act */
+    coord_ctl_fn *act;
+};
+enum err coord_ctl_act(struct ctl *ctl);
+#define COORD_DATA(fn)                                                                             \
+    .data = &(const struct coord_action)                                                           \
+    {                                                                                              \
+        .ctl = {.act = coord_ctl_act, .offline = true}, .act = (fn)                                \
+    }
+#define COORD_ACT(fn) .run = ctl_run, COORD_DATA(fn)
+/* The same by hand, but what is still held at the end is released. */
 enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act);
 
 /* ERR_OK, or the error whose exit code fits, with a note such as "held by a@b (token 7)". */

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "common/tables.h"
-#include "conf/printable.h"
 #include "musterctl/coord.h"
 
 #define SHOWN(name) (int)(name).len, (name).at
@@ -19,8 +18,8 @@ static enum err keep(struct coord_ctl *coord, const coord_result *result, coord_
     if (path != NULL) err = coord_ctl_keep_lease(coord, lease, path);
     if (err) (void)coord_release(lease, &coord->call); /* nobody could: the handle is not on disk */
     if (!err && path == NULL && !coord->ctl->json)
-        err = ctl_line(coord->ctl, "no --lease: the claim ends by itself in %" PRId64 " ms",
-                       result->granted_ttl_ms);
+        ctl_line(coord->ctl, "no --lease: the claim ends by itself in %" PRId64 " ms",
+                 result->granted_ttl_ms);
     coord_lease_unref(lease);
     return err;
 }
@@ -34,10 +33,8 @@ static enum err create(struct coord_ctl *coord)
     char memory[132];
     enum err err = coord_ctl_value(ctl, 1, &value);
 
-    if (!err && ttl == 0 && conf_text(ctl->conf, "lease") != NULL) {
-        note_set(&ctl->note, "--lease needs --ttl: an entry without one has no handle");
-        err = ERR_INVALID;
-    }
+    if (!err && ttl == 0 && conf_text(ctl->conf, "lease") != NULL)
+        err = ctl_fail(ctl, ERR_INVALID, "--lease needs --ttl: an entry without one has no handle");
     if (err) return err;
     coord_result result =
         coord_create_if_absent(coord->store, &coord->call, key, value, ttl,
@@ -73,19 +70,19 @@ static enum err cas(struct coord_ctl *coord)
 }
 
 /* As it is into a pipe; so that it cannot steer a terminal otherwise. */
-static enum err print_value(struct ctl *ctl, coord_str value)
+static void print_value(struct ctl *ctl, coord_str value)
 {
     struct str bytes = str_of(value.at, value.len);
-    enum err err =
-        isatty(STDOUT_FILENO) ? printable_append(bytes, &ctl->out) : buf_append(&ctl->out, bytes);
-    return err ? err : buf_append_byte(&ctl->out, '\n');
+
+    (isatty(STDOUT_FILENO) ? ctl_append_shown : ctl_append)(ctl, bytes);
+    ctl_append(ctl, STR("\n"));
 }
 
-static enum err print_entry(struct ctl *ctl, const coord_entry *entry)
+static void print_entry(struct ctl *ctl, const coord_entry *entry)
 {
     struct ndjson json;
 
-    ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+    ctl_json_begin(ctl, &json);
     ndjson_string(&json, STR("key"), str_of(entry->key.at, entry->key.len));
     ndjson_string(&json, STR("value"), str_of(entry->value.at, entry->value.len));
     ndjson_u64(&json, STR("revision"), entry->revision);
@@ -94,7 +91,7 @@ static enum err print_entry(struct ctl *ctl, const coord_entry *entry)
     ndjson_u64(&json, STR("token"), entry->token);
     ndjson_i64(&json, STR("ttl_ms"), entry->ttl_ms);
     ndjson_i64(&json, STR("remaining_ms"), entry->remaining_ms);
-    return ndjson_end(&json);
+    ctl_json_end(ctl, &json);
 }
 
 static enum err get(struct coord_ctl *coord)
@@ -106,7 +103,8 @@ static enum err get(struct coord_ctl *coord)
                   conf_bool(ctl->conf, "stale") ? COORD_STALE_OK : COORD_LATEST, &entry);
     enum err err = coord_ctl_error(ctl, &result);
 
-    if (!err) err = ctl->json ? print_entry(ctl, entry) : print_value(ctl, entry->value);
+    if (!err && ctl->json) print_entry(ctl, entry);
+    if (!err && !ctl->json) print_value(ctl, entry->value);
     coord_entry_free(entry);
     return err;
 }
@@ -121,10 +119,8 @@ static enum err delete_entry(struct coord_ctl *coord)
     coord_lease *mine = NULL;
     enum err err = ERR_OK;
 
-    if (force && (revision > 0 || path != NULL)) {
-        note_set(&ctl->note, "--force takes neither --revision nor --lease");
-        return ERR_INVALID;
-    }
+    if (force && (revision > 0 || path != NULL))
+        return ctl_fail(ctl, ERR_INVALID, "--force takes neither --revision nor --lease");
     if (path != NULL) err = coord_ctl_load_lease(coord, path, &mine);
     if (err) return err;
     coord_result result =
@@ -134,46 +130,19 @@ static enum err delete_entry(struct coord_ctl *coord)
     return coord_ctl_say(coord, &result, key.at, NULL, "deleted %.*s", SHOWN(key));
 }
 
-static int run_create(void *context, const struct command_call *call)
-{
-    return coord_ctl_run(context, call, create);
-}
-static int run_cas(void *context, const struct command_call *call)
-{
-    return coord_ctl_run(context, call, cas);
-}
-static int run_get(void *context, const struct command_call *call)
-{
-    return coord_ctl_run(context, call, get);
-}
-static int run_delete(void *context, const struct command_call *call)
-{
-    return coord_ctl_run(context, call, delete_entry);
-}
-
-static const struct command_example create_examples[] = {
-    {"musterctl coord create config/flags off", "an entry that stays"},
-    {"musterctl coord create leader/indexer me --ttl 30s --lease /run/me.lease",
-     "a claim that ends unless renewed"},
-    {NULL, NULL},
-};
 const struct command coord_create_command = {
     .name = "create",
     .summary = "make an entry if there is none",
     .about = "One step at the store: of any number of callers exactly one succeeds. Exit code 4: "
              "somebody holds it.",
     .options = &coord_create_table,
-    .arguments = "KEY [VALUE]",
-    .arguments_min = 1,
-    .arguments_max = 2,
-    .examples = create_examples,
+    COMMAND_ARGUMENTS("KEY [VALUE]", 1, 2),
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl coord create config/flags off", "an entry that stays"},
+        {"musterctl coord create leader/indexer me --ttl 30s --lease /run/me.lease",
+         "a claim that ends unless renewed"}),
     .exits = COORD_EXITS,
-    .run = run_create,
-};
-static const struct command_example cas_examples[] = {
-    {"musterctl coord cas config/flags 7 on", "if it is still at revision 7"},
-    {"musterctl coord cas config/flags 0 on", "if there is none"},
-    {NULL, NULL},
+    COORD_ACT(create),
 };
 const struct command coord_cas_command = {
     .name = "cas",
@@ -181,17 +150,12 @@ const struct command coord_cas_command = {
     .about = "Comparison and write are one step at the store. Exit code 4: it has changed. The "
              "revision comes from `get -o json`, or from the command that wrote it.",
     .options = &coord_cas_table,
-    .arguments = "KEY REVISION [VALUE]",
-    .arguments_min = 2,
-    .arguments_max = 3,
-    .examples = cas_examples,
+    COMMAND_ARGUMENTS("KEY REVISION [VALUE]", 2, 3),
+    .examples =
+        COMMAND_EXAMPLES({"musterctl coord cas config/flags 7 on", "if it is still at revision 7"},
+                         {"musterctl coord cas config/flags 0 on", "if there is none"}),
     .exits = COORD_EXITS,
-    .run = run_cas,
-};
-static const struct command_example get_examples[] = {
-    {"musterctl coord get config/flags", "its value"},
-    {"musterctl coord get config/flags -o json | jq .revision", "for a later cas"},
-    {NULL, NULL},
+    COORD_ACT(cas),
 };
 const struct command coord_get_command = {
     .name = "get",
@@ -199,27 +163,22 @@ const struct command coord_get_command = {
     .about = "The answer reflects every write that was acknowledged before. Exit code 5: absent, "
              "or its claim has ended.",
     .options = &coord_get_table,
-    .arguments = "KEY",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = get_examples,
+    COMMAND_ARGUMENTS("KEY", 1, 1),
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl coord get config/flags", "its value"},
+        {"musterctl coord get config/flags -o json | jq .revision", "for a later cas"}),
     .exits = COORD_EXITS | BIT(5),
-    .run = run_get,
-};
-static const struct command_example delete_examples[] = {
-    {"musterctl coord delete config/flags --revision 7", "if it is still at revision 7"},
-    {"musterctl coord delete leader/indexer --force", "another's claim; its holder is told"},
-    {NULL, NULL},
+    COORD_ACT(get),
 };
 const struct command coord_delete_command = {
     .name = "delete",
     .summary = "remove an entry",
     .about = "A leased entry is removed with its --lease, or by --force.",
     .options = &coord_delete_table,
-    .arguments = "KEY",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = delete_examples,
+    COMMAND_ARGUMENTS("KEY", 1, 1),
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl coord delete config/flags --revision 7", "if it is still at revision 7"},
+        {"musterctl coord delete leader/indexer --force", "another's claim; its holder is told"}),
     .exits = COORD_EXITS | BIT(5),
-    .run = run_delete,
+    COORD_ACT(delete_entry),
 };

@@ -112,8 +112,8 @@ static enum err spawn(struct run *run, struct ctl *ctl, int64_t grace_ns)
     if (failed == 0) return ERR_OK;
     run->command = 0;
     run->exit_code = failed == ENOENT ? EXIT_NO_COMMAND : EXIT_NOT_RUNNABLE;
-    note_set(&ctl->note, "%s: %s", argv[0], strerror(failed));
-    return failed == ENOENT ? ERR_NOT_FOUND : ERR_DENIED;
+    return ctl_fail(ctl, failed == ENOENT ? ERR_NOT_FOUND : ERR_DENIED, "%s: %s", argv[0],
+                    strerror(failed));
 }
 
 /* At a terminal the command must be in the foreground, or its first read would stop it. */
@@ -214,8 +214,7 @@ static enum err await_claim(struct run *run, int signals)
         while (read(signals, &got, sizeof got) == (ssize_t)sizeof got) {
             if (got.ssi_signo == SIGCHLD) continue;
             run->exit_code = EXIT_SIGNAL_BASE + (int)got.ssi_signo;
-            note_set(&run->coord->ctl->note, "interrupted");
-            return ERR_CANCELLED;
+            return ctl_fail(run->coord->ctl, ERR_CANCELLED, "interrupted");
         }
     }
     return coord_ctl_error(run->coord->ctl, &run->claimed.result);
@@ -308,10 +307,9 @@ static enum err act(struct ctl *ctl)
     uint64_t ttl = conf_number(ctl->conf, "ttl"), grace = conf_number(ctl->conf, "grace");
     enum err err;
 
-    if (grace > ttl / 2) {
-        note_set(&ctl->note, "--grace: at most half of --ttl (%" PRIu64 " ms)", ttl / 2);
-        return ERR_INVALID;
-    }
+    if (grace > ttl / 2)
+        return ctl_fail(ctl, ERR_INVALID, "--grace: at most half of --ttl (%" PRIu64 " ms)",
+                        ttl / 2);
     /* First the guard, which is to be a process with one thread; then the signals, which the
      * store's threads inherit as blocked, so that they reach our signalfd. */
     err = coord_guard_start(&the_run.guard, &ctl->note);
@@ -327,21 +325,12 @@ static enum err act(struct ctl *ctl)
 
 static int run_exec(void *context, const struct command_call *call)
 {
-    int exit_code = ctl_run_offline(context, call, act);
+    int exit_code = ctl_run(context, call);
     /* A lost claim says so by its code, also when the command took the TERM well. */
     return exit_code == err_exit_code(ERR_FENCED) || the_run.exit_code == 0 ? exit_code
                                                                             : the_run.exit_code;
 }
 
-static const struct command_example examples[] = {
-    {"musterctl coord exec --group nightly --slots 1 -- ./backup.sh",
-     "one at a time on this host; exit code 4 when another runs"},
-    {"musterctl coord exec --group crawl --slots 3 --wait 10m -- sh -c 'crawl $COORD_SLOT'",
-     "three at a time, each with its number; wait for a place"},
-    {"musterctl coord exec --group import --store etcd://h1:2379,h2:2379 -- ./import.sh",
-     "one in the whole cluster"},
-    {NULL, NULL},
-};
 const struct command coord_exec_command = {
     .name = "exec",
     .summary = "run a command while holding a slot",
@@ -353,10 +342,15 @@ const struct command coord_exec_command = {
         "Ends as the command ends (128 + N after signal N, 127 when there is no such command). "
         "Exit code 4: every slot is held, or the claim was lost.",
     .options = &coord_exec_table,
-    .arguments = "-- COMMAND...",
-    .arguments_min = 1,
-    .arguments_max = CONF_ARGUMENTS_MAX,
-    .examples = examples,
+    COMMAND_ARGUMENTS("-- COMMAND...", 1, CONF_ARGUMENTS_MAX),
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl coord exec --group nightly --slots 1 -- ./backup.sh",
+         "one at a time on this host; exit code 4 when another runs"},
+        {"musterctl coord exec --group crawl --slots 3 --wait 10m -- sh -c 'crawl $COORD_SLOT'",
+         "three at a time, each with its number; wait for a place"},
+        {"musterctl coord exec --group import --store etcd://h1:2379,h2:2379 -- ./import.sh",
+         "one in the whole cluster"}),
     .exits = COORD_EXITS,
     .run = run_exec,
+    .data = &(const struct ctl_action){.act = act, .offline = true},
 };

@@ -81,39 +81,24 @@ static enum err release(struct coord_ctl *coord)
     return err;
 }
 
-static int run_renew(void *context, const struct command_call *call)
-{
-    return coord_ctl_run(context, call, renew);
-}
-static int run_release(void *context, const struct command_call *call)
-{
-    return coord_ctl_run(context, call, release);
-}
-
-static const struct command_example renew_examples[] = {
-    {"while musterctl coord renew --lease /run/me.lease; do sleep 10; done",
-     "ends when the claim is lost; `coord exec` does this for you"},
-    {NULL, NULL},
-};
 const struct command coord_renew_command = {
     .name = "renew",
     .summary = "push the end of a claim away by its TTL",
     .about = "Exit code 4: the claim is over, for good. 6: not known; try again before it ends.",
     .options = &coord_lease_table,
-    .examples = renew_examples,
+    .examples =
+        COMMAND_EXAMPLES({"while musterctl coord renew --lease /run/me.lease; do sleep 10; done",
+                          "ends when the claim is lost; `coord exec` does this for you"}),
     .exits = COORD_EXITS | BIT(5),
-    .run = run_renew,
-};
-static const struct command_example release_examples[] = {
-    {"musterctl coord release --lease /run/me.lease", "the next one can have it at once"},
-    {NULL, NULL},
+    COORD_ACT(renew),
 };
 const struct command coord_release_command = {
     .name = "release",
     .summary = "give a claim back",
     .about = "Never touches an entry that belongs to another by now. The handle's file is removed.",
     .options = &coord_release_table,
-    .examples = release_examples,
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl coord release --lease /run/me.lease", "the next one can have it at once"}),
     .exits = COORD_EXITS | BIT(5),
-    .run = run_release,
+    COORD_ACT(release),
 };

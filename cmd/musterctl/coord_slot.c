@@ -37,11 +37,11 @@ static enum err acquire(struct coord_ctl *coord)
                          result.slot, group.at, result.token, result.granted_ttl_ms);
 }
 
-static enum err print_holders_json(struct ctl *ctl, const coord_holders *holders)
+static void print_holders_json(struct ctl *ctl, const coord_holders *holders)
 {
     struct ndjson json;
 
-    ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+    ctl_json_begin(ctl, &json);
     ndjson_u64(&json, STR("slot_count"), holders->slot_count);
     ndjson_u64(&json, STR("revision"), holders->revision);
     ndjson_bool(&json, STR("atomic"), holders->atomic != 0);
@@ -62,13 +62,13 @@ static enum err print_holders_json(struct ctl *ctl, const coord_holders *holders
         ndjson_close_object(&json);
     }
     ndjson_close_array(&json);
-    return ndjson_end(&json);
+    ctl_json_end(ctl, &json);
 }
 
-static enum err print_holders(struct ctl *ctl, const coord_holders *holders)
+static void print_holders(struct ctl *ctl, const coord_holders *holders)
 {
     static const char *const columns[] = {"SLOT", "OWNER", "TOKEN", "REMAINING_MS", NULL};
-    struct table table;
+    struct text_table table;
 
     table_init(&table, columns, &ctl->memory);
     for (size_t i = 0; i < holders->count; i++) {
@@ -77,10 +77,8 @@ static enum err print_holders(struct ctl *ctl, const coord_holders *holders)
         table_number(&table, (int64_t)holders->rows[i].token);
         table_number(&table, holders->rows[i].remaining_ms);
     }
-    enum err err = table_print(&table, &ctl->out);
-    return err ? err
-               : ctl_line(ctl, "%zu of %" PRIu32 " slots held", holders->count,
-                          holders->slot_count);
+    ctl_print_table(ctl, &table);
+    ctl_line(ctl, "%zu of %" PRIu32 " slots held", holders->count, holders->slot_count);
 }
 
 static enum err holders(struct coord_ctl *coord)
@@ -90,9 +88,7 @@ static enum err holders(struct coord_ctl *coord)
         coord_list_holders(coord->store, &coord->call, coord_ctl_argument(coord->ctl, 0), &found);
     enum err err = coord_ctl_error(coord->ctl, &result);
 
-    if (!err)
-        err = coord->ctl->json ? print_holders_json(coord->ctl, found)
-                               : print_holders(coord->ctl, found);
+    if (!err) (coord->ctl->json ? print_holders_json : print_holders)(coord->ctl, found);
     coord_holders_free(found);
     return err;
 }
@@ -104,10 +100,8 @@ static enum err resize(struct coord_ctl *coord)
     uint64_t slots, revision = conf_number(ctl->conf, "revision");
     enum err err = str_to_u64(str_from(conf_argument(ctl->conf, 1)), &slots);
 
-    if (err || slots > UINT32_MAX) {
-        note_set(&ctl->note, "SLOTS: a number from 1 to 1024");
-        return ERR_INVALID;
-    }
+    if (err || slots > UINT32_MAX)
+        return ctl_fail(ctl, ERR_INVALID, "SLOTS: a number from 1 to 1024");
     if (revision == 0) {
         coord_holders *now = NULL;
         coord_result read = coord_list_holders(coord->store, &coord->call, group, &now);
@@ -153,11 +147,11 @@ static const char *word(const char *const *words, size_t count, int which)
 }
 #define WORD(words, which) word(words, ARRAY_LEN(words), which)
 
-static enum err print_caps_json(struct ctl *ctl, const coord_caps *caps, const coord_limits *limits)
+static void print_caps_json(struct ctl *ctl, const coord_caps *caps, const coord_limits *limits)
 {
     struct ndjson json;
 
-    ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+    ctl_json_begin(ctl, &json);
     ndjson_c_string(&json, STR("server"), caps->server);
     ndjson_c_string(&json, STR("scope"), WORD(scopes, caps->scope));
     ndjson_c_string(&json, STR("watch"), WORD(watches, caps->watch));
@@ -168,7 +162,15 @@ static enum err print_caps_json(struct ctl *ctl, const coord_caps *caps, const c
     for (size_t i = 0; i < ARRAY_LEN(bits); i++)
         ndjson_bool(&json, str_from(bits[i].name), (caps->bits & bits[i].bit) != 0);
     ndjson_c_string(&json, STR("note"), caps->note);
-    return ndjson_end(&json);
+    ctl_json_end(ctl, &json);
+}
+
+static void caps_row(struct text_table *table, const char *name, const char *here,
+                     const char *means)
+{
+    table_text(table, name);
+    table_text(table, here);
+    table_text(table, means);
 }
 
 static enum err caps(struct coord_ctl *coord)
@@ -178,107 +180,61 @@ static enum err caps(struct coord_ctl *coord)
     coord_caps found = coord_capabilities(coord->store);
     coord_limits limits = coord_store_limits(coord->store);
     char number[32];
-    struct table table;
+    struct text_table table;
 
-    if (ctl->json) return print_caps_json(ctl, &found, &limits);
-    table_init(&table, columns, &ctl->memory);
-    table_text(&table, "server");
-    table_text(&table, found.server);
-    table_text(&table, "what was found there");
-    table_text(&table, "scope");
-    table_text(&table, WORD(scopes, found.scope));
-    table_text(&table, "\"the only one\" where");
-    table_text(&table, "watch");
-    table_text(&table, WORD(watches, found.watch));
-    table_text(&table, "how changes are seen");
-    table_text(&table, "token");
-    table_text(&table, WORD(tokens, found.token));
-    table_text(&table, "how far fencing tokens increase");
-    (void)snprintf(number, sizeof number, "%" PRId64, limits.ttl_min_ms);
-    table_text(&table, "ttl_min_ms");
-    table_text(&table, number);
-    table_text(&table, "the shortest claim");
-    for (size_t i = 0; i < ARRAY_LEN(bits); i++) {
-        table_text(&table, bits[i].name);
-        table_text(&table, found.bits & bits[i].bit ? "yes" : "no");
-        table_text(&table, bits[i].means);
+    if (ctl->json) {
+        print_caps_json(ctl, &found, &limits);
+        return ERR_OK;
     }
-    enum err err = table_print(&table, &ctl->out);
-    if (!err && found.note[0]) err = ctl_line(ctl, "%s", found.note);
-    if (!err && found.degraded) err = ctl_line(ctl, "degraded: new claims are refused");
-    return err;
+    table_init(&table, columns, &ctl->memory);
+    caps_row(&table, "server", found.server, "what was found there");
+    caps_row(&table, "scope", WORD(scopes, found.scope), "\"the only one\" where");
+    caps_row(&table, "watch", WORD(watches, found.watch), "how changes are seen");
+    caps_row(&table, "token", WORD(tokens, found.token), "how far fencing tokens increase");
+    (void)snprintf(number, sizeof number, "%" PRId64, limits.ttl_min_ms);
+    caps_row(&table, "ttl_min_ms", number, "the shortest claim");
+    for (size_t i = 0; i < ARRAY_LEN(bits); i++)
+        caps_row(&table, bits[i].name, found.bits & bits[i].bit ? "yes" : "no", bits[i].means);
+    ctl_print_table(ctl, &table);
+    if (found.note[0]) ctl_line(ctl, "%s", found.note);
+    if (found.degraded) ctl_line(ctl, "degraded: new claims are refused");
+    return ERR_OK;
 }
 
-static int run_acquire(void *context, const struct command_call *call)
-{
-    return coord_ctl_run(context, call, acquire);
-}
-static int run_holders(void *context, const struct command_call *call)
-{
-    return coord_ctl_run(context, call, holders);
-}
-static int run_resize(void *context, const struct command_call *call)
-{
-    return coord_ctl_run(context, call, resize);
-}
-static int run_caps(void *context, const struct command_call *call)
-{
-    return coord_ctl_run(context, call, caps);
-}
-
-static const struct command_example acquire_examples[] = {
-    {"musterctl coord acquire --group workers --slots 3 --ttl 30s --lease /run/w.lease",
-     "one of three"},
-    {"musterctl coord acquire --group nightly --wait 10m --lease /run/n.lease", "wait for it"},
-    {NULL, NULL},
-};
 const struct command coord_acquire_command = {
     .name = "acquire",
     .summary = "hold one of N slots of a group",
     .about = "Never more than N hold at once. Keep it with `renew` and give it back with "
              "`release`; `coord exec` does both around a command. Exit code 4: all are held.",
     .options = &coord_acquire_table,
-    .arguments = "[VALUE]",
-    .arguments_max = 1,
-    .examples = acquire_examples,
+    COMMAND_ARGUMENTS("[VALUE]", 0, 1),
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl coord acquire --group workers --slots 3 --ttl 30s --lease /run/w.lease",
+         "one of three"},
+        {"musterctl coord acquire --group nightly --wait 10m --lease /run/n.lease", "wait for it"}),
     .exits = COORD_EXITS,
-    .run = run_acquire,
-};
-static const struct command_example holders_examples[] = {
-    {"musterctl coord holders workers", "who holds which slot, with its fencing token"},
-    {NULL, NULL},
+    COORD_ACT(acquire),
 };
 const struct command coord_holders_command = {
     .name = "holders",
     .summary = "who holds a group's slots",
     .about = "Never lists more than the group has, nor a claim that has ended.",
     .options = &coord_table,
-    .arguments = "GROUP",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = holders_examples,
+    COMMAND_ARGUMENTS("GROUP", 1, 1),
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl coord holders workers", "who holds which slot, with its fencing token"}),
     .exits = COORD_EXITS | BIT(5),
-    .run = run_holders,
-};
-static const struct command_example resize_examples[] = {
-    {"musterctl coord resize workers 5", "two more may join"},
-    {NULL, NULL},
+    COORD_ACT(holders),
 };
 const struct command coord_resize_command = {
     .name = "resize",
     .summary = "change how many slots a group has",
     .about = "Shrinking evicts nobody: the group counts as full until the slots above are free.",
     .options = &coord_resize_table,
-    .arguments = "GROUP SLOTS",
-    .arguments_min = 2,
-    .arguments_max = 2,
-    .examples = resize_examples,
+    COMMAND_ARGUMENTS("GROUP SLOTS", 2, 2),
+    .examples = COMMAND_EXAMPLES({"musterctl coord resize workers 5", "two more may join"}),
     .exits = COORD_EXITS | BIT(5),
-    .run = run_resize,
-};
-static const struct command_example caps_examples[] = {
-    {"musterctl coord caps --store etcd://h1:2379", "what this cluster can enforce"},
-    {NULL, NULL},
+    COORD_ACT(resize),
 };
 const struct command coord_caps_command = {
     .name = "caps",
@@ -286,7 +242,8 @@ const struct command coord_caps_command = {
     .about = "Found out when the store is opened, not told by its name. What says no here is "
              "refused, never done by halves.",
     .options = &coord_table,
-    .examples = caps_examples,
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl coord caps --store etcd://h1:2379", "what this cluster can enforce"}),
     .exits = COORD_EXITS,
-    .run = run_caps,
+    COORD_ACT(caps),
 };

@@ -7,7 +7,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "common/program.h"
 #include "common/tables.h"
 #include "musterctl/coord.h"
 
@@ -19,19 +18,22 @@ static const char *name_of(int type)
     return type > 0 && type < (int)ARRAY_LEN(names) ? names[type] : "?";
 }
 
-static enum err print_event(struct ctl *ctl, const coord_event *event)
+static void print_event(struct ctl *ctl, const coord_event *event)
 {
     struct ndjson json;
 
     if (!ctl->json) {
-        if (event->type == COORD_SNAPSHOT_BEGIN || event->type == COORD_PROGRESS) return ERR_OK;
-        if (event->key.len == 0) return ctl_line(ctl, "%s", name_of(event->type));
-        return ctl_line(ctl, "%s %.*s %" PRIu64 "%s%s%s%.*s", name_of(event->type),
-                        (int)event->key.len, event->key.at, event->revision,
-                        event->owner[0] ? " " : "", event->owner, event->value.len > 0 ? " " : "",
-                        (int)event->value.len, event->value.at);
+        if (event->type == COORD_SNAPSHOT_BEGIN || event->type == COORD_PROGRESS) return;
+        if (event->key.len == 0)
+            ctl_line(ctl, "%s", name_of(event->type));
+        else
+            ctl_line(ctl, "%s %.*s %" PRIu64 "%s%s%s%.*s", name_of(event->type),
+                     (int)event->key.len, event->key.at, event->revision,
+                     event->owner[0] ? " " : "", event->owner, event->value.len > 0 ? " " : "",
+                     (int)event->value.len, event->value.at);
+        return;
     }
-    ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+    ctl_json_begin(ctl, &json);
     ndjson_c_string(&json, STR("event"), name_of(event->type));
     ndjson_string(&json, STR("key"), str_of(event->key.at, event->key.len));
     ndjson_u64(&json, STR("revision"), event->revision);
@@ -40,7 +42,7 @@ static enum err print_event(struct ctl *ctl, const coord_event *event)
     ndjson_string(&json, STR("value"), str_of(event->value.at, event->value.len));
     if (event->type == COORD_CLOSED)
         ndjson_c_string(&json, STR("reason"), coord_reason_name(event->reason));
-    return ndjson_end(&json);
+    ctl_json_end(ctl, &json);
 }
 
 static bool is_change(int type)
@@ -49,14 +51,6 @@ static bool is_change(int type)
 }
 
 /* Line by line as they come: a reader in a pipe waits for each. */
-static enum err flush(struct ctl *ctl)
-{
-    int failed = ctl->out.len > 0 ? program_print(buf_peek(&ctl->out)) : 0;
-
-    buf_clear(&ctl->out);
-    return failed ? ERR_CANCELLED : ERR_OK;
-}
-
 static enum err follow(struct ctl *ctl, coord_watch *watch, int signals)
 {
     struct pollfd wait[2] = {{.fd = coord_watch_fd(watch), .events = POLLIN},
@@ -68,12 +62,12 @@ static enum err follow(struct ctl *ctl, coord_watch *watch, int signals)
 
     for (;;) {
         while (coord_watch_next(watch, 0, &event)) {
-            err = print_event(ctl, &event);
-            if (!err) err = flush(ctl);
+            print_event(ctl, &event);
+            err = ctl_flush(ctl);
             if (err) return err;
             if (event.type == COORD_CLOSED) {
-                note_set(&ctl->note, "the watch ended: %s", coord_reason_name(event.reason));
-                return ERR_CLOSED;
+                return ctl_fail(ctl, ERR_CLOSED, "the watch ended: %s",
+                                coord_reason_name(event.reason));
             }
             if (counted && is_change(event.type) && --left == 0) return ERR_OK;
         }
@@ -113,14 +107,9 @@ static int run(void *context, const struct command_call *call)
     sigaddset(&stop, SIGINT);
     sigaddset(&stop, SIGTERM);
     (void)sigprocmask(SIG_BLOCK, &stop, NULL);
-    return coord_ctl_run(context, call, watch_scope);
+    return ctl_run(context, call);
 }
 
-static const struct command_example examples[] = {
-    {"musterctl coord watch workers -o json", "who comes and goes, for a program"},
-    {"musterctl coord watch --key config/flags --count 1", "wait for the next change"},
-    {NULL, NULL},
-};
 const struct command coord_watch_command = {
     .name = "watch",
     .summary = "what is there, then every change",
@@ -128,10 +117,11 @@ const struct command coord_watch_command = {
              "they come; no gap, nothing twice. After `resync` a new list follows, and what it "
              "lacks is gone. Ends with Ctrl-C.",
     .options = &coord_watch_table,
-    .arguments = "SCOPE",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = examples,
+    COMMAND_ARGUMENTS("SCOPE", 1, 1),
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl coord watch workers -o json", "who comes and goes, for a program"},
+        {"musterctl coord watch --key config/flags --count 1", "wait for the next change"}),
     .exits = COORD_EXITS,
     .run = run,
+    COORD_DATA(watch_scope),
 };

@@ -1,84 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl drain, evict, release-hold, checkpoint: what a person may do to workers. */
-#include <inttypes.h>
-
+/* musterctl drain, evict, release-hold, checkpoint: what a person may do to workers. One thread. */
 #include "common/tables.h"
 #include "musterctl/commands.h"
-#include "musterctl/ctl.h"
+#include "musterctl/run.h"
 #include "wire/pb/muster_v1_member.pb-c.h"
 
-static const char look[] = "musterctl workers";
-
-static enum err drain(struct ctl *ctl)
+static const char *drain_done(const ProtobufCMessage *request, const ProtobufCMessage *answer)
 {
-    static const struct remote_method method = {"/muster.v1.Membership/Drain",
-                                                &muster__v1__drain_worker_response__descriptor,
-                                                REMOTE_ONCE, look};
-    Muster__V1__DrainWorkerRequest request = MUSTER__V1__DRAIN_WORKER_REQUEST__INIT;
-    const Muster__V1__DrainWorkerResponse *drained;
-    ProtobufCMessage *answer;
-    enum err err;
-
-    request.worker_id = ctl_text(conf_argument(ctl->conf, 0));
-    request.deadline_ms = conf_number(ctl->conf, "deadline");
-    err = ctl_call(ctl, &method, &request.base, &answer);
-    if (err) return err;
-    drained = (const void *)answer;
-    return ctl_done(ctl, &method, &request.base, answer, "%s %s", request.worker_id,
-                    drained->delivered ? "has been told to drain"
-                                       : "will be told to drain with its next beat");
+    (void)request;
+    return ((const Muster__V1__DrainWorkerResponse *)(const void *)answer)->delivered
+               ? "{worker_id} has been told to drain"
+               : "{worker_id} will be told to drain with its next beat";
 }
 
-static int run_drain(void *context, const struct command_call *call)
-{
-    return ctl_run(context, call, drain);
-}
-
-static const struct command_example drain_examples[] = {
-    {"musterctl drain 01JFEAVS7C5DE5XEAEAB91EBT6", "it finishes, gives everything back and leaves"},
-    {NULL, NULL},
-};
 const struct command drain_command = {
     .name = "drain",
     .summary = "ask a worker to finish, give back and leave",
     .about = "Tells a worker to stop taking work, to give back what it has and to leave. Nothing "
              "is taken from it by force; see evict.",
     .options = &drain_table,
-    .arguments = "WORKER",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = drain_examples,
+    COMMAND_ARGUMENTS("WORKER", 1, 1),
+    .examples = COMMAND_EXAMPLES({"musterctl drain 01JFEAVS7C5DE5XEAEAB91EBT6",
+                                  "it finishes, gives everything back and leaves"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
-    .run = run_drain,
+    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker, "musterctl workers"),
+            CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}), .done_of = drain_done),
 };
 
-static enum err evict(struct ctl *ctl)
-{
-    static const struct remote_method method = {
-        "/muster.v1.Membership/Evict", &muster__v1__evict_response__descriptor, REMOTE_ONCE, look};
-    Muster__V1__EvictRequest request = MUSTER__V1__EVICT_REQUEST__INIT;
-    const Muster__V1__EvictResponse *evicted;
-    ProtobufCMessage *answer;
-    enum err err;
-
-    request.worker_id = ctl_text(conf_argument(ctl->conf, 0));
-    err = ctl_call(ctl, &method, &request.base, &answer);
-    if (err) return err;
-    evicted = (const void *)answer;
-    return ctl_done(ctl, &method, &request.base, answer, "evicted %s, incarnation %" PRIu64,
-                    request.worker_id, evicted->incarnation);
-}
-
-static int run_evict(void *context, const struct command_call *call)
-{
-    return ctl_run(context, call, evict);
-}
-
-static const struct command_example evict_examples[] = {
-    {"musterctl evict 01JFEAVS7C5DE5XEAEAB91EBT6",
-     "it counts as failed; what it had is given away after its fence time"},
-    {NULL, NULL},
-};
 const struct command evict_command = {
     .name = "evict",
     .summary = "declare a worker failed",
@@ -86,90 +34,53 @@ const struct command evict_command = {
              "event with the reason evicted. What it owned goes to others when it must have "
              "fenced itself. If it beats again it comes back under a new incarnation.",
     .options = &ctl_table,
-    .arguments = "WORKER",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = evict_examples,
+    COMMAND_ARGUMENTS("WORKER", 1, 1),
+    .examples =
+        COMMAND_EXAMPLES({"musterctl evict 01JFEAVS7C5DE5XEAEAB91EBT6",
+                          "it counts as failed; what it had is given away after its fence time"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
-    .run = run_evict,
+    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl workers"),
+            CTL_FILL({"worker_id", NULL}),
+            .done = "evicted {worker_id}, incarnation {incarnation}"),
 };
 
-static enum err release_hold(struct ctl *ctl)
+static const char *release_hold_done(const ProtobufCMessage *request,
+                                     const ProtobufCMessage *answer)
 {
-    static const struct remote_method method = {"/muster.v1.Membership/ReleaseHold",
-                                                &muster__v1__release_hold_response__descriptor,
-                                                REMOTE_ONCE, "musterctl status"};
-    Muster__V1__ReleaseHoldRequest request = MUSTER__V1__RELEASE_HOLD_REQUEST__INIT;
-    const Muster__V1__ReleaseHoldResponse *released;
-    ProtobufCMessage *answer;
-    enum err err = ctl_call(ctl, &method, &request.base, &answer);
-
-    if (err) return err;
-    released = (const void *)answer;
-    return ctl_done(ctl, &method, &request.base, answer, "%s",
-                    released->held ? "failures are declared again" : "nothing was held back");
+    (void)request;
+    return ((const Muster__V1__ReleaseHoldResponse *)(const void *)answer)->held
+               ? "failures are declared again"
+               : "nothing was held back";
 }
 
-static int run_release_hold(void *context, const struct command_call *call)
-{
-    return ctl_run(context, call, release_hold);
-}
-
-static const struct command_example release_examples[] = {
-    {"musterctl release-hold", "they are really dead, all of them"},
-    {NULL, NULL},
-};
 const struct command release_hold_command = {
     .name = "release-hold",
     .summary = "declare failures that are held back",
     .about = "When a third of the workers falls silent at once their failures are held back, for "
              "it is probably the network. This ends the hold at once.",
     .options = &ctl_table,
-    .examples = release_examples,
+    .examples = COMMAND_EXAMPLES({"musterctl release-hold", "they are really dead, all of them"}),
     .exits = CTL_EXITS,
-    .run = run_release_hold,
+    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold, "musterctl status"),
+            .done_of = release_hold_done),
 };
 
-static enum err checkpoint_now(struct ctl *ctl)
-{
-    static const struct remote_method method = {"/muster.v1.Membership/CheckpointNow",
-                                                &muster__v1__checkpoint_now_response__descriptor,
-                                                REMOTE_ONCE, "musterctl checkpoints"};
-    Muster__V1__CheckpointNowRequest request = MUSTER__V1__CHECKPOINT_NOW_REQUEST__INIT;
-    const Muster__V1__CheckpointNowResponse *begun;
-    ProtobufCMessage *answer;
-    enum err err = ctl_call(ctl, &method, &request.base, &answer);
-
-    if (err) return err;
-    begun = (const void *)answer;
-    return ctl_done(ctl, &method, &request.base, answer,
-                    "round %" PRIu64 " asks %" PRIu32 " workers", begun->round, begun->workers);
-}
-
-static int run_checkpoint_now(void *context, const struct command_call *call)
-{
-    return ctl_run(context, call, checkpoint_now);
-}
-
-static const struct command_example now_examples[] = {
-    {"musterctl checkpoint now", "before a restart, say"},
-    {NULL, NULL},
-};
 static const struct command now_command = {
     .name = "now",
     .summary = "begin a round of checkpoints",
     .about = "Asks every worker that owns partitions for a checkpoint of each, beside the rounds "
              "that come by themselves.",
     .options = &ctl_table,
-    .examples = now_examples,
+    .examples = COMMAND_EXAMPLES({"musterctl checkpoint now", "before a restart, say"}),
     .exits = CTL_EXITS,
-    .run = run_checkpoint_now,
+    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow", muster__v1__checkpoint_now,
+                     "musterctl checkpoints"),
+            .done = "round {round} asks {workers} workers"),
 };
 
-static const struct command *const children[] = {&now_command, NULL};
 const struct command checkpoint_command = {
     .name = "checkpoint",
     .summary = "checkpoints beside those that come by themselves",
     .about = "Begins a round of checkpoints. `musterctl checkpoints` lists them.",
-    .children = children,
+    .children = COMMAND_CHILDREN(&now_command),
 };

@@ -8,22 +8,22 @@
 #include "base/time.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"
-#include "musterctl/ctl.h"
+#include "musterctl/run.h"
 #include "wire/json/message_json.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 
 enum { CELL_BYTES_MAX = 16 * 1024 };
 
-struct listing {
+struct needs_view {
     struct ctl *ctl;
-    struct table table;
+    struct text_table table;
     struct ndjson json;
     bool headed; /* the header came */
 };
 
 /* -- cells; the messages are gone when the table is printed, so each is a copy -- */
 
-static void put_cell(struct listing *l, struct buf *text, enum err err)
+static void put_cell(struct needs_view *l, struct buf *text, enum err err)
 {
     char *copy = err ? NULL : arena_dup(&l->ctl->memory, buf_peek(text)); /* with a NUL */
 
@@ -32,7 +32,7 @@ static void put_cell(struct listing *l, struct buf *text, enum err err)
     buf_deinit(text);
 }
 
-static void text_cell(struct listing *l, const char *text)
+static void text_cell(struct needs_view *l, const char *text)
 {
     struct buf cell;
 
@@ -49,7 +49,7 @@ static int by_key(const void *a, const void *b)
 }
 
 /* A map has no order on the wire. All maps from text to text have entries of one shape. */
-static void amounts_cell(struct listing *l, ProtobufCMessage **entries, size_t count)
+static void amounts_cell(struct needs_view *l, ProtobufCMessage **entries, size_t count)
 {
     struct buf cell;
     enum err err = ERR_OK;
@@ -79,7 +79,7 @@ static enum err append_requirement(const Bigfleet__V1alpha1__NodeSelectorRequire
     return err;
 }
 
-static void requirements_cell(struct listing *l, const Bigfleet__V1alpha1__CapacityNeed *need)
+static void requirements_cell(struct needs_view *l, const Bigfleet__V1alpha1__CapacityNeed *need)
 {
     struct buf cell;
     enum err err = ERR_OK;
@@ -102,7 +102,7 @@ static const char *reason_text(const Bigfleet__V1alpha1__NeedView *v)
     return reason < ARRAY_LEN(words) ? words[reason] : "of a newer shard";
 }
 
-static void why_cell(struct listing *l, const Bigfleet__V1alpha1__NeedView *v)
+static void why_cell(struct needs_view *l, const Bigfleet__V1alpha1__NeedView *v)
 {
     struct buf cell;
     enum err err;
@@ -114,7 +114,7 @@ static void why_cell(struct listing *l, const Bigfleet__V1alpha1__NeedView *v)
     put_cell(l, &cell, err);
 }
 
-static void supply_cell(struct listing *l, const Bigfleet__V1alpha1__MatchingSupply *supply)
+static void supply_cell(struct needs_view *l, const Bigfleet__V1alpha1__MatchingSupply *supply)
 {
     struct buf cell;
 
@@ -126,7 +126,7 @@ static void supply_cell(struct listing *l, const Bigfleet__V1alpha1__MatchingSup
                  : buf_append_c(&cell, "-"));
 }
 
-static void add_row(struct listing *l, const Bigfleet__V1alpha1__NeedView *v)
+static void add_row(struct needs_view *l, const Bigfleet__V1alpha1__NeedView *v)
 {
     static const Bigfleet__V1alpha1__CapacityNeed none = BIGFLEET__V1ALPHA1__CAPACITY_NEED__INIT;
     const Bigfleet__V1alpha1__CapacityNeed *need = v->need ? v->need : &none;
@@ -147,7 +147,7 @@ static void add_row(struct listing *l, const Bigfleet__V1alpha1__NeedView *v)
 
 /* -- the stream: a header, then rows -- */
 
-static enum err take_header(struct listing *l, const Bigfleet__V1alpha1__InspectNeedsHeader *h)
+static void take_header(struct needs_view *l, const Bigfleet__V1alpha1__InspectNeedsHeader *h)
 {
     char time[WALL_TEXT_CAP];
 
@@ -155,23 +155,26 @@ static enum err take_header(struct listing *l, const Bigfleet__V1alpha1__Inspect
     if (l->ctl->json) {
         message_json_fields(&l->json, &h->base);
         ndjson_open_array(&l->json, STR("needs"));
-        return ERR_OK;
+        return;
     }
-    if (h->cycle == 0) return ctl_line(l->ctl, "no cycle was decided yet: /readyz says why");
+    if (h->cycle == 0) {
+        ctl_line(l->ctl, "no cycle was decided yet: /readyz says why");
+        return;
+    }
     wall_text((wall_time){(uint64_t)h->computed_at_unix_nanos / 1000000}, time);
-    return ctl_line(l->ctl, "cycle %" PRId64 " at %s: %" PRId32 " needs", h->cycle, time,
-                    h->total_needs);
+    ctl_line(l->ctl, "cycle %" PRId64 " at %s: %" PRId32 " needs", h->cycle, time, h->total_needs);
 }
 
 static enum err on_frame(void *owner, const ProtobufCMessage *message, struct note *note)
 {
     const Bigfleet__V1alpha1__InspectNeedsResponse *frame = (const void *)message;
-    struct listing *l = owner;
+    struct needs_view *l = owner;
 
     switch ((int)frame->frame_case) {
     case BIGFLEET__V1ALPHA1__INSPECT_NEEDS_RESPONSE__FRAME_HEADER:
-        if (!l->headed) return take_header(l, frame->header);
-        break;
+        if (l->headed) break;
+        take_header(l, frame->header);
+        return ERR_OK;
     case BIGFLEET__V1ALPHA1__INSPECT_NEEDS_RESPONSE__FRAME_NEED:
         if (!l->headed) break;
         if (l->ctl->json)
@@ -187,15 +190,14 @@ static enum err on_frame(void *owner, const ProtobufCMessage *message, struct no
 
 static enum err list_needs(struct ctl *ctl)
 {
-    static const struct remote_method method = {
-        "/bigfleet.v1alpha1.ShardRead/InspectNeeds",
-        &bigfleet__v1alpha1__inspect_needs_response__descriptor, REMOTE_READ, NULL};
+    static const struct remote_method method = REMOTE_READS(
+        "/bigfleet.v1alpha1.ShardRead/InspectNeeds", bigfleet__v1alpha1__inspect_needs);
     static const char *const columns[] = {"CLUSTER", "PRIORITY", "MACHINES_THAT", "WANTS", "HAS",
                                           "COMING",  "LACKS",    "CYCLES_UNMET",  "WHY",   "SUPPLY",
                                           NULL};
     Bigfleet__V1alpha1__InspectNeedsRequest request =
         BIGFLEET__V1ALPHA1__INSPECT_NEEDS_REQUEST__INIT;
-    struct listing l = {.ctl = ctl};
+    struct needs_view l = {.ctl = ctl};
     enum err err =
         remote_open_shard(ctl->conf, conf_text(ctl->conf, "shard"), &ctl->remote, &ctl->note);
 
@@ -203,33 +205,21 @@ static enum err list_needs(struct ctl *ctl)
     request.cluster_id = ctl_text(conf_text(ctl->conf, "cluster"));
     request.limit = (int32_t)conf_number(ctl->conf, "limit");
     table_init(&l.table, columns, &ctl->memory);
-    if (ctl->json) ndjson_begin(&l.json, &ctl->out, NDJSON_LINE);
+    if (ctl->json) ctl_json_begin(ctl, &l.json);
     err = remote_stream(ctl->remote, &method, &request.base, on_frame, &l, &ctl->note);
-    if (!err && !l.headed) {
-        note_set(&ctl->note, "the shard ended its answer before it began");
-        err = ERR_PARSE;
-    }
+    if (!err && !l.headed)
+        err = ctl_fail(ctl, ERR_PARSE, "the shard ended its answer before it began");
     if (err) {
         buf_clear(&ctl->out); /* half a document is none */
-        return err;
+    } else if (ctl->json) {
+        ndjson_close_array(&l.json);
+        ctl_json_end(ctl, &l.json);
+    } else {
+        ctl_print_table(ctl, &l.table);
     }
-    if (!ctl->json) return table_print(&l.table, &ctl->out);
-    ndjson_close_array(&l.json);
-    return ndjson_end(&l.json);
+    return err;
 }
 
-static int run_needs(void *context, const struct command_call *call)
-{
-    return ctl_run_offline(context, call, list_needs);
-}
-
-static const struct command_example examples[] = {
-    {"musterctl needs --shard shard-0.example:7780", "every Need of its last cycle"},
-    {"musterctl needs --cluster prod-eu-1", "one cluster's, of the shard on this machine"},
-    {"musterctl needs -o json | jq '.needs[] | select(.satisfied | not)'",
-     "all that is known of those that lack something, with the domains that were looked at"},
-    {NULL, NULL},
-};
 const struct command needs_command = {
     .name = "needs",
     .summary = "what each Need of a shard got, and why it lacks the rest",
@@ -249,7 +239,11 @@ const struct command needs_command = {
         "in every cycle.\n"
         "Under TLS a certificate of bigfleet://readonly or bigfleet://admin is needed.",
     .options = &needs_table,
-    .examples = examples,
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl needs --shard shard-0.example:7780", "every Need of its last cycle"},
+        {"musterctl needs --cluster prod-eu-1", "one cluster's, of the shard on this machine"},
+        {"musterctl needs -o json | jq '.needs[] | select(.satisfied | not)'",
+         "all that is known of those that lack something, with the domains that were looked at"}),
     .exits = CTL_EXITS,
-    .run = run_needs,
+    CTL_OFFLINE(list_needs),
 };

@@ -10,26 +10,20 @@
 #include "fleet/save_file.h"
 #include "io/clock.h"
 #include "musterctl/commands.h"
-#include "musterctl/ctl.h"
-#include "text/ndjson.h"
+#include "musterctl/run.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 /* -- saving -- */
-
-static struct str text_of(ProtobufCBinaryData data)
-{
-    return str_of((const char *)data.data, data.len);
-}
 
 static enum err on_save_chunk(void *owner, const ProtobufCMessage *message, struct note *note)
 {
     const Bigfleet__V1alpha1__SnapshotSaveChunk *chunk = (const void *)message;
 
     if (chunk->payload_case == BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_META_JSON)
-        return save_meta(owner, text_of(chunk->meta_json), note);
+        return save_meta(owner, ctl_view(chunk->meta_json), note);
     if (chunk->payload_case == BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_DATA)
-        return save_data(owner, text_of(chunk->data), note);
+        return save_data(owner, ctl_view(chunk->data), note);
     return save_data(owner, STR_EMPTY, note);
 }
 
@@ -38,28 +32,30 @@ static enum err on_backup_chunk(void *owner, const ProtobufCMessage *message, st
     const Muster__V1__BackupChunk *chunk = (const void *)message;
 
     if (chunk->payload_case == MUSTER__V1__BACKUP_CHUNK__PAYLOAD_META_JSON)
-        return save_meta(owner, text_of(chunk->meta_json), note);
+        return save_meta(owner, ctl_view(chunk->meta_json), note);
     if (chunk->payload_case == MUSTER__V1__BACKUP_CHUNK__PAYLOAD_DATA)
-        return save_data(owner, text_of(chunk->data), note);
+        return save_data(owner, ctl_view(chunk->data), note);
     return save_data(owner, STR_EMPTY, note);
 }
 
-static enum err say_saved(struct ctl *ctl, const char *what, const char *path,
-                          const struct save_facts *facts)
+static void say_saved(struct ctl *ctl, const char *what, const char *path,
+                      const struct save_facts *facts)
 {
     struct ndjson json;
 
-    if (!ctl->json)
-        return ctl_line(ctl, "saved %s index=%" PRIu64 " term=%" PRIu64 " to %s", what,
-                        facts->index, facts->term, path);
-    ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+    if (!ctl->json) {
+        ctl_line(ctl, "saved %s index=%" PRIu64 " term=%" PRIu64 " to %s", what, facts->index,
+                 facts->term, path);
+        return;
+    }
+    ctl_json_begin(ctl, &json);
     ndjson_c_string(&json, STR("result"), "saved");
     ndjson_c_string(&json, STR("kind"), what);
     ndjson_u64(&json, STR("index"), facts->index);
     ndjson_u64(&json, STR("term"), facts->term);
     ndjson_u64(&json, STR("bytes"), facts->bytes);
     ndjson_c_string(&json, STR("file"), path);
-    return ndjson_end(&json);
+    ctl_json_end(ctl, &json);
 }
 
 static enum err save(struct ctl *ctl, enum save_kind kind, const char *path)
@@ -86,17 +82,13 @@ static enum err save(struct ctl *ctl, enum save_kind kind, const char *path)
         return err;
     }
     err = save_finish(file, &facts, &ctl->note);
-    return err ? err : say_saved(ctl, is_snapshot ? "snapshot" : "backup", path, &facts);
+    if (!err) say_saved(ctl, is_snapshot ? "snapshot" : "backup", path, &facts);
+    return err;
 }
 
 static enum err snapshot_save(struct ctl *ctl)
 {
     return save(ctl, SAVE_SNAPSHOT, conf_argument(ctl->conf, 0));
-}
-
-static int run_snapshot_save(void *context, const struct command_call *call)
-{
-    return ctl_run(context, call, snapshot_save);
 }
 
 /* -- restoring -- */
@@ -120,25 +112,11 @@ static enum err snapshot_restore(struct ctl *ctl)
     return restore_as(ctl, conf_text(ctl->conf, "node-id"), true);
 }
 
-static int run_snapshot_restore(void *context, const struct command_call *call)
-{
-    return ctl_run_offline(context, call, snapshot_restore);
-}
-
 static enum err restore(struct ctl *ctl)
 {
     return restore_as(ctl, conf_text(ctl->conf, "id"), conf_bool(ctl->conf, "yes"));
 }
 
-static int run_restore(void *context, const struct command_call *call)
-{
-    return ctl_run_offline(context, call, restore);
-}
-
-static const struct command_example snapshot_save_examples[] = {
-    {"musterctl snapshot save fleet.tar", "the fleet tables, as bigfleet keeps them"},
-    {NULL, NULL},
-};
 static const struct command snapshot_save_command = {
     .name = "save",
     .summary = "save the fleet tables as the original does",
@@ -146,17 +124,11 @@ static const struct command snapshot_save_command = {
              "and state, which bigfleet reads too. It holds nothing else: `musterctl backup` saves "
              "everything. The file is complete or untouched. --timeout does not bound the stream.",
     .options = &ctl_table,
-    .arguments = "FILE",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = snapshot_save_examples,
+    COMMAND_ARGUMENTS("FILE", 1, 1),
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl snapshot save fleet.tar", "the fleet tables, as bigfleet keeps them"}),
     .exits = CTL_EXITS | BIT(5),
-    .run = run_snapshot_save,
-};
-static const struct command_example snapshot_restore_examples[] = {
-    {"musterctl snapshot restore f.tar --data-dir d --node-id n0 --raft-advertise n0:7791",
-     "offline, while the coordinator is stopped"},
-    {NULL, NULL},
+    CTL_ACT(snapshot_save),
 };
 static const struct command snapshot_restore_command = {
     .name = "restore",
@@ -165,27 +137,20 @@ static const struct command snapshot_restore_command = {
              "node as the only voter. Takes a tar or a directory, of the original as well, and "
              "backups. It asks nothing; `musterctl restore` does.",
     .options = &snapshot_restore_table,
-    .arguments = "FILE-OR-DIR",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = snapshot_restore_examples,
+    COMMAND_ARGUMENTS("FILE-OR-DIR", 1, 1),
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl snapshot restore f.tar --data-dir d --node-id n0 --raft-advertise n0:7791",
+         "offline, while the coordinator is stopped"}),
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
-    .run = run_snapshot_restore,
+    CTL_OFFLINE(snapshot_restore),
 };
-static const struct command *const snapshot_children[] = {&snapshot_save_command,
-                                                          &snapshot_restore_command, NULL};
 const struct command snapshot_command = {
     .name = "snapshot",
     .summary = "the fleet tables as an archive of the original's kind",
     .about = "Saves and restores the fleet tables in the format of bigfleet.",
-    .children = snapshot_children,
+    .children = COMMAND_CHILDREN(&snapshot_save_command, &snapshot_restore_command),
 };
 
-static const struct command_example restore_examples[] = {
-    {"musterctl restore b.muster --data-dir coord-data --raft-advertise node-0:7791",
-     "then start it, and let the others join with empty directories"},
-    {NULL, NULL},
-};
 const struct command restore_command = {
     .name = "restore",
     .summary = "make a data directory out of a backup",
@@ -194,12 +159,12 @@ const struct command restore_command = {
              "export or a saved snapshot, and says what it lacks. Data that is there is replaced "
              "with --yes only.",
     .options = &coordinator_restore_table,
-    .arguments = "ARCHIVE",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = restore_examples,
+    COMMAND_ARGUMENTS("ARCHIVE", 1, 1),
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl restore b.muster --data-dir coord-data --raft-advertise node-0:7791",
+         "then start it, and let the others join with empty directories"}),
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
-    .run = run_restore,
+    CTL_OFFLINE(restore),
 };
 
 /* -- backup -- */
@@ -217,21 +182,9 @@ static enum err backup(struct ctl *ctl)
         return verify_archive(conf_argument(ctl->conf, 1), ctl->json, &ctl->out, &ctl->note);
     if (count == 1 && !wants_verify(ctl->conf))
         return save(ctl, SAVE_BACKUP, conf_argument(ctl->conf, 0));
-    note_set(&ctl->note, "say `backup FILE` or `backup verify FILE`");
-    return ERR_INVALID;
+    return ctl_fail(ctl, ERR_INVALID, "say `backup FILE` or `backup verify FILE`");
 }
 
-static int run_backup(void *context, const struct command_call *call)
-{
-    return ctl_run(context, call, backup);
-}
-
-static const struct command_example backup_examples[] = {
-    {"musterctl backup backup.muster", "everything the coordinator keeps, at one index"},
-    {"musterctl backup verify backup.muster", "is it whole? asks no coordinator"},
-    {"musterctl backup verify /exports/latest", "the same of an export, or of a saved snapshot"},
-    {NULL, NULL},
-};
 const struct command backup_command = {
     .name = "backup",
     .summary = "save everything the coordinator keeps, or verify what was saved",
@@ -241,10 +194,12 @@ const struct command backup_command = {
              "`backup verify` reads a backup, an export or a saved snapshot as a restore would and "
              "says what it holds, what it lacks, or at which offset it is damaged.",
     .options = &ctl_table,
-    .arguments = "FILE | verify FILE",
-    .arguments_min = 1,
-    .arguments_max = 2,
-    .examples = backup_examples,
+    COMMAND_ARGUMENTS("FILE | verify FILE", 1, 2),
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl backup backup.muster", "everything the coordinator keeps, at one index"},
+        {"musterctl backup verify backup.muster", "is it whole? asks no coordinator"},
+        {"musterctl backup verify /exports/latest",
+         "the same of an export, or of a saved snapshot"}),
     .exits = CTL_EXITS | BIT(5),
-    .run = run_backup,
+    CTL_ACT(backup),
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl state-hash: do the replicas hold the same state?
+/* musterctl state-hash: do the replicas hold the same state? One thread.
  *
  * Hashes can be compared at one index only. So everybody is asked, then again to be at least as far
  * as the furthest was, until all answers are of the same index; while writes go on that may not
@@ -9,7 +9,7 @@
 
 #include "common/tables.h"
 #include "musterctl/commands.h"
-#include "musterctl/ctl.h"
+#include "musterctl/run.h"
 #include "wire/json/message_json.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
@@ -41,16 +41,14 @@ static enum err add_witnesses(struct inquiry *inquiry, size_t count)
 
 static enum err find_replicas(struct inquiry *inquiry)
 {
-    static const struct remote_method method = {"/muster.v1.Fleet/ListReplicas",
-                                                &muster__v1__list_replicas_response__descriptor,
-                                                REMOTE_READ, NULL};
+    static const struct remote_method method =
+        REMOTE_READS(FLEET_PATH "ListReplicas", muster__v1__list_replicas);
     Muster__V1__ListReplicasRequest request = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
-    const Muster__V1__ListReplicasResponse *list;
-    ProtobufCMessage *answer;
-    enum err err = ctl_call(inquiry->ctl, &method, &request.base, &answer);
+    enum err err;
+    const Muster__V1__ListReplicasResponse *list =
+        ctl_ask(inquiry->ctl, &method, &request.base, &err);
 
-    if (err) return err;
-    list = (const void *)answer;
+    if (!list) return err;
     err = add_witnesses(inquiry, list->n_replicas);
     for (size_t i = 0; i < list->n_replicas && !err; i++) {
         struct witness *witness = &inquiry->list[inquiry->count++];
@@ -78,9 +76,8 @@ static enum err find_witnesses(struct inquiry *inquiry)
 
 static void ask(struct inquiry *inquiry, struct witness *witness, uint64_t at_least)
 {
-    static const struct remote_method method = {"/muster.v1.Fleet/StateHash",
-                                                &muster__v1__state_hash_response__descriptor,
-                                                REMOTE_READ, NULL};
+    static const struct remote_method method =
+        REMOTE_READS(FLEET_PATH "StateHash", muster__v1__state_hash);
     Muster__V1__StateHashRequest request = MUSTER__V1__STATE_HASH_REQUEST__INIT;
     ProtobufCMessage *answer = NULL;
     enum err err = ERR_OK;
@@ -147,28 +144,26 @@ static enum err verdict(struct inquiry *inquiry)
         note_set(note, "%zu of %zu answered; %s", inquiry->count - inquiry->silent, inquiry->count,
                  inquiry->list[i].why.text);
     }
-    if (inquiry->differs) {
-        note_set(note, "the replicas DIFFER at index %" PRIu64 " in %s", inquiry->index,
-                 inquiry->differs);
-        return ERR_CONFLICT;
-    }
+    if (inquiry->differs)
+        return ctl_fail(inquiry->ctl, ERR_CONFLICT,
+                        "the replicas DIFFER at index %" PRIu64 " in %s", inquiry->index,
+                        inquiry->differs);
     if (inquiry->silent > 0) return ERR_UNAVAILABLE;
     if (inquiry->together) return ERR_OK;
-    note_set(note,
-             "nothing was compared: writes went on, and in %d rounds the replicas were never "
-             "at one index; try again when it is quieter",
-             ROUNDS_MAX);
-    return ERR_UNAVAILABLE;
+    return ctl_fail(inquiry->ctl, ERR_UNAVAILABLE,
+                    "nothing was compared: writes went on, and in %d rounds the replicas were "
+                    "never at one index; try again when it is quieter",
+                    ROUNDS_MAX);
 }
 
 /* -- showing -- */
 
-static enum err print_json(struct inquiry *inquiry)
+static void print_json(struct inquiry *inquiry)
 {
     bool judged = inquiry->together && inquiry->silent == 0;
     struct ndjson json;
 
-    ndjson_begin(&json, &inquiry->ctl->out, NDJSON_LINE);
+    ctl_json_begin(inquiry->ctl, &json);
     if (judged || inquiry->differs)
         ndjson_bool(&json, STR("equal"), !inquiry->differs);
     else
@@ -183,10 +178,10 @@ static enum err print_json(struct inquiry *inquiry)
         ndjson_close_object(&json);
     }
     ndjson_close_array(&json);
-    return ndjson_end(&json);
+    ctl_json_end(inquiry->ctl, &json);
 }
 
-static void print_witness(struct table *table, const struct witness *witness)
+static void print_witness(struct text_table *table, const struct witness *witness)
 {
     const Muster__V1__StateHashResponse *said = witness->said;
 
@@ -207,51 +202,41 @@ static void print_witness(struct table *table, const struct witness *witness)
     }
 }
 
-static enum err print(struct inquiry *inquiry, enum err judged)
+static void print(struct inquiry *inquiry, enum err judged)
 {
     static const char *const columns[] = {"REPLICA", "ADDRESS", "APPLIED", "TERM",
                                           "MACHINE", "HASH",    "BYTES",   NULL};
     struct ctl *ctl = inquiry->ctl;
-    struct table table;
-    enum err err;
+    struct text_table table;
 
-    if (ctl->json) return print_json(inquiry);
+    if (ctl->json) {
+        print_json(inquiry);
+        return;
+    }
     table_init(&table, columns, &ctl->memory);
     for (size_t i = 0; i < inquiry->count; i++) print_witness(&table, &inquiry->list[i]);
-    err = table_print(&table, &ctl->out);
-    if (!err && !judged)
-        err = ctl_line(ctl, "%zu %s at index %" PRIu64, inquiry->count,
-                       inquiry->count == 1 ? "replica" : "replicas are equal", inquiry->index);
-    return err;
+    ctl_print_table(ctl, &table);
+    if (!judged)
+        ctl_line(ctl, "%zu %s at index %" PRIu64, inquiry->count,
+                 inquiry->count == 1 ? "replica" : "replicas are equal", inquiry->index);
 }
 
 static enum err state_hash(struct ctl *ctl)
 {
     struct inquiry inquiry = {.ctl = ctl};
-    enum err err = find_witnesses(&inquiry), judged = ERR_OK;
+    enum err err = find_witnesses(&inquiry);
 
     if (!err) {
         ask_all(&inquiry, 0);
         for (int i = 1; i < ROUNDS_MAX && !inquiry.together; i++) ask_all(&inquiry, inquiry.index);
         if (inquiry.together) compare(&inquiry);
-        judged = verdict(&inquiry);
-        err = print(&inquiry, judged);
+        err = verdict(&inquiry);
+        print(&inquiry, err);
     }
     for (size_t i = 0; i < inquiry.count; i++) remote_close(inquiry.list[i].remote);
-    return err ? err : judged;
+    return err;
 }
 
-static int run_state_hash(void *context, const struct command_call *call)
-{
-    return ctl_run(context, call, state_hash);
-}
-
-static const struct command_example examples[] = {
-    {"musterctl state-hash", "of every replica of the cluster behind 127.0.0.1:7790"},
-    {"musterctl state-hash --coordinator c1:7790,c2:7790,c3:7790", "of these, whether or not they "
-                                                                   "are of one cluster"},
-    {NULL, NULL},
-};
 const struct command state_hash_command = {
     .name = "state-hash",
     .summary = "do the replicas hold the same state?",
@@ -260,7 +245,11 @@ const struct command state_hash_command = {
              "these are asked. Replicas that differ are a conflict (4); one that does not answer, "
              "or writes that never pause, leave it open (6).",
     .options = &ctl_table,
-    .examples = examples,
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl state-hash", "of every replica of the cluster behind 127.0.0.1:7790"},
+        {"musterctl state-hash --coordinator c1:7790,c2:7790,c3:7790",
+         "of these, whether or not they "
+         "are of one cluster"}),
     .exits = CTL_EXITS | BIT(4),
-    .run = run_state_hash,
+    CTL_ACT(state_hash),
 };

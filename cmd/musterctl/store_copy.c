@@ -15,8 +15,8 @@
 #include "common/tables.h"
 #include "io/clock.h"
 #include "musterctl/commands.h"
+#include "musterctl/run.h"
 #include "musterctl/store_side.h"
-#include "text/ndjson.h"
 
 enum { PASSES_MAX = 3, PROGRESS_EVERY_MS = 2000 };
 
@@ -39,11 +39,6 @@ struct tally {
 };
 
 /* -- one pass that copies -- */
-
-static struct str bytes_view(ProtobufCBinaryData bytes)
-{
-    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
-}
 
 static void batch_clear(struct copy *copy)
 {
@@ -129,7 +124,7 @@ static enum err next_source(struct copy *copy, struct store_walk *walk,
 static int compare_rows(const Mvccpb__KeyValue *a, const Mvccpb__KeyValue *b)
 {
     if (!a || !b) return !a - !b;
-    return str_compare(bytes_view(a->key), bytes_view(b->key));
+    return str_compare(ctl_view(a->key), ctl_view(b->key));
 }
 
 static enum err copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
@@ -137,17 +132,17 @@ static enum err copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
 {
     if (order > 0) { /* the target has what the source lacks */
         copy->extra++;
-        return copy->replace ? add(copy, bytes_view(at->key), STR_EMPTY, at->mod_revision, true)
+        return copy->replace ? add(copy, ctl_view(at->key), STR_EMPTY, at->mod_revision, true)
                              : ERR_OK;
     }
     copy->read++;
-    tell_progress(copy, bytes_view(from->key), "copying");
-    if (order == 0 && str_equal(bytes_view(from->value), bytes_view(at->value))) {
+    tell_progress(copy, ctl_view(from->key), "copying");
+    if (order == 0 && str_equal(ctl_view(from->value), ctl_view(at->value))) {
         copy->same++;
         return ERR_OK;
     }
-    return add(copy, bytes_view(from->key), bytes_view(from->value),
-               order == 0 ? at->mod_revision : 0, false);
+    return add(copy, ctl_view(from->key), ctl_view(from->value), order == 0 ? at->mod_revision : 0,
+               false);
 }
 
 static enum err copy_pass(struct copy *copy)
@@ -181,8 +176,8 @@ static enum err copy_pass(struct copy *copy)
 static void count_row(struct tally *tally, const Mvccpb__KeyValue *row)
 {
     tally->keys++;
-    tally->hash = str_hash(bytes_view(row->key), tally->hash);
-    tally->hash = str_hash(bytes_view(row->value), tally->hash);
+    tally->hash = str_hash(ctl_view(row->key), tally->hash);
+    tally->hash = str_hash(ctl_view(row->value), tally->hash);
 }
 
 /* Both at once: the source as it was copied, so that writing goes on there; the target as it is
@@ -207,7 +202,7 @@ static enum err verify(struct copy *copy, struct tally *ret_source, struct tally
         if (order <= 0) {
             copy->read++;
             count_row(ret_source, from);
-            tell_progress(copy, bytes_view(from->key), "comparing");
+            tell_progress(copy, ctl_view(from->key), "comparing");
         }
         if (order == 0 || (order > 0 && copy->replace)) count_row(ret_target, at);
         if (order <= 0) err = next_source(copy, &source, &from);
@@ -220,17 +215,15 @@ static enum err verify(struct copy *copy, struct tally *ret_source, struct tally
     return err;
 }
 
-static enum err say_copied(struct copy *copy, const struct tally *source,
-                           const struct tally *target)
+static void say_copied(struct copy *copy, const struct tally *source, const struct tally *target)
 {
     struct ctl *ctl = copy->ctl;
     struct ndjson json;
     char hash[17];
-    enum err err;
 
     (void)snprintf(hash, sizeof hash, "%016" PRIx64, source->hash);
     if (ctl->json) {
-        ndjson_begin(&json, &ctl->out, NDJSON_LINE);
+        ctl_json_begin(ctl, &json);
         ndjson_c_string(&json, STR("result"), "copied");
         ndjson_u64(&json, STR("keys"), source->keys);
         ndjson_c_string(&json, STR("hash"), hash);
@@ -240,23 +233,20 @@ static enum err say_copied(struct copy *copy, const struct tally *source,
         ndjson_u64(&json, STR("removed"), copy->removed);
         ndjson_u64(&json, STR("leased_left_out"), copy->skipped);
         ndjson_u64(&json, STR("beside"), copy->replace ? 0 : copy->extra);
-        return ndjson_end(&json);
+        ctl_json_end(ctl, &json);
+        return;
     }
-    err = ctl_line(ctl,
-                   "%" PRIu64 " keys are the same on both sides, hash %s (%s at revision %" PRId64
-                   ", %s at %" PRId64 ")",
-                   source->keys, hash, store_side_name(copy->source), source->revision,
-                   store_side_name(copy->target), target->revision);
-    if (!err)
-        err =
-            ctl_line(ctl, "%" PRIu64 " written, %" PRIu64 " removed", copy->written, copy->removed);
-    if (!err && copy->skipped)
-        err = ctl_line(ctl, "%" PRIu64 " keys that hang on a lease were left out", copy->skipped);
-    if (!err && copy->extra && !copy->replace)
-        err = ctl_line(ctl,
-                       "%" PRIu64 " other keys of %s were left alone; --replace would remove them",
-                       copy->extra, store_side_name(copy->target));
-    return err;
+    ctl_line(ctl,
+             "%" PRIu64 " keys are the same on both sides, hash %s (%s at revision %" PRId64
+             ", %s at %" PRId64 ")",
+             source->keys, hash, store_side_name(copy->source), source->revision,
+             store_side_name(copy->target), target->revision);
+    ctl_line(ctl, "%" PRIu64 " written, %" PRIu64 " removed", copy->written, copy->removed);
+    if (copy->skipped)
+        ctl_line(ctl, "%" PRIu64 " keys that hang on a lease were left out", copy->skipped);
+    if (copy->extra && !copy->replace)
+        ctl_line(ctl, "%" PRIu64 " other keys of %s were left alone; --replace would remove them",
+                 copy->extra, store_side_name(copy->target));
 }
 
 static enum err copy_all(struct copy *copy)
@@ -269,16 +259,18 @@ static enum err copy_all(struct copy *copy)
         if (!err && copy->contended) continue; /* the target is written to: look again */
         if (!err) err = verify(copy, &source, &target);
         if (err) return err;
-        if (source.keys == target.keys && source.hash == target.hash)
-            return say_copied(copy, &source, &target);
+        if (source.keys == target.keys && source.hash == target.hash) {
+            say_copied(copy, &source, &target);
+            return ERR_OK;
+        }
     }
-    note_set(&copy->ctl->note,
-             "the two sides still differ after %d passes (%" PRIu64 " keys of %s, %" PRIu64
-             " of %s): somebody else writes these keys of %s. Stop that and run the same command "
-             "again",
-             PASSES_MAX, source.keys, store_side_name(copy->source), target.keys,
-             store_side_name(copy->target), store_side_name(copy->target));
-    return ERR_CONFLICT;
+    return ctl_fail(
+        copy->ctl, ERR_CONFLICT,
+        "the two sides still differ after %d passes (%" PRIu64 " keys of %s, %" PRIu64
+        " of %s): somebody else writes these keys of %s. Stop that and run the same command "
+        "again",
+        PASSES_MAX, source.keys, store_side_name(copy->source), target.keys,
+        store_side_name(copy->target), store_side_name(copy->target));
 }
 
 static enum err fill_range(struct copy *copy)
@@ -289,7 +281,7 @@ static enum err fill_range(struct copy *copy)
 
     if (err) return err;
     copy->from = prefix.len ? prefix : str_of("", 1); /* "\0": from the first key on */
-    copy->end = bytes_view(end);
+    copy->end = ctl_view(end);
     return ERR_OK;
 }
 
@@ -331,22 +323,6 @@ static enum err store_export(struct ctl *ctl)
     return run_copy(ctl, "to", false);
 }
 
-static int run_import(void *context, const struct command_call *call)
-{
-    return ctl_run_offline(context, call, store_import);
-}
-
-static int run_export(void *context, const struct command_call *call)
-{
-    return ctl_run_offline(context, call, store_export);
-}
-
-static const struct command_example import_examples[] = {
-    {"musterctl store import --from etcd://old:2379", "every key of an etcd"},
-    {"musterctl store import --from 'etcds://old:2379?ca=ca.pem' --prefix /registry/ --leased",
-     "what a Kubernetes API server keeps, its events among it"},
-    {NULL, NULL},
-};
 const struct command store_import_command = {
     .name = "import",
     .summary = "copy keys from an etcd into the store",
@@ -355,24 +331,24 @@ const struct command store_import_command = {
              "are read once more, counted and hashed. Leases are not copied; keys that hang on "
              "one are left out unless --leased is given.",
     .options = &store_import_table,
-    .examples = import_examples,
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl store import --from etcd://old:2379", "every key of an etcd"},
+        {"musterctl store import --from 'etcds://old:2379?ca=ca.pem' --prefix /registry/ --leased",
+         "what a Kubernetes API server keeps, its events among it"}),
     .exits = CTL_EXITS | BIT(4),
-    .run = run_import,
+    CTL_OFFLINE(store_import),
 };
 
-static const struct command_example export_examples[] = {
-    {"musterctl store export --to etcd://new:2379", "every key, into an etcd"},
-    {"musterctl store export --to etcd://new:2379 --prefix app/ --replace",
-     "and what it has beside them under app/ goes"},
-    {NULL, NULL},
-};
 const struct command store_export_command = {
     .name = "export",
     .summary = "copy keys from the store into an etcd",
     .about = "The way back of import: reads the store as of one moment and makes the keys of an "
              "etcd cluster the same, then counts and hashes both.",
     .options = &store_export_table,
-    .examples = export_examples,
+    .examples =
+        COMMAND_EXAMPLES({"musterctl store export --to etcd://new:2379", "every key, into an etcd"},
+                         {"musterctl store export --to etcd://new:2379 --prefix app/ --replace",
+                          "and what it has beside them under app/ goes"}),
     .exits = CTL_EXITS | BIT(4),
-    .run = run_export,
+    CTL_OFFLINE(store_export),
 };

@@ -59,8 +59,7 @@ static enum err read_url(struct ctl *ctl, const char *option, struct prim_url *u
     if (result.code == COORD_OK) result = courier_servers_read(&in, &words, servers);
     if (result.code == COORD_OK) result = prim_url_done(url);
     if (result.code == COORD_OK) return ERR_OK;
-    note_set(&ctl->note, "--%s: %s", option, result.text);
-    return ERR_INVALID;
+    return ctl_fail(ctl, ERR_INVALID, "--%s: %s", option, result.text);
 }
 
 enum err store_side_open_url(struct ctl *ctl, const char *option, struct store_side **ret_side)
@@ -87,19 +86,16 @@ enum err store_side_open_coordinators(struct ctl *ctl, struct store_side **ret_s
                                       .cert_file = conf_text(ctl->conf, "tls.cert-file"),
                                       .key_file = conf_text(ctl->conf, "tls.key-file")};
 
-    if (list.item_count == 0 || list.item_count > PRIM_URL_HOSTS_MAX) {
-        note_set(&ctl->note, "--coordinator: 1 to %d addresses are needed", PRIM_URL_HOSTS_MAX);
-        return ERR_INVALID;
-    }
+    if (list.item_count == 0 || list.item_count > PRIM_URL_HOSTS_MAX)
+        return ctl_fail(ctl, ERR_INVALID, "--coordinator: 1 to %d addresses are needed",
+                        PRIM_URL_HOSTS_MAX);
     for (size_t i = 0; i < list.item_count; i++) {
         (void)snprintf(servers.memory[i], COURIER_ADDRESS_CAP, "%.*s", STR_ARG(list.items[i]));
         servers.addresses[i] = servers.memory[i];
     }
     servers.tls = servers.ca_file || servers.cert_file || servers.key_file;
-    if (servers.tls && !(servers.ca_file && servers.cert_file && servers.key_file)) {
-        note_set(&ctl->note, "--tls-cert, --tls-key and --tls-ca belong together");
-        return ERR_INVALID;
-    }
+    if (servers.tls && !(servers.ca_file && servers.cert_file && servers.key_file))
+        return ctl_fail(ctl, ERR_INVALID, "--tls-cert, --tls-key and --tls-ca belong together");
     return open_side(
         ctl, "the coordinators",
         &(struct etcd_client_options){.servers = &servers, .clock = {.now = prim_boottime_ns}},
@@ -126,17 +122,14 @@ static enum err failed(struct store_side *side, const struct courier_op *op)
     coord_result result;
     struct str text;
 
-    if (etcd_says(op, GRPC_OUT_OF_RANGE, "compacted")) {
-        note_set(&ctl->note,
-                 "%s: what is being read was compacted meanwhile; the same command again goes on "
-                 "where this one was",
-                 side->name);
-        return ERR_UNAVAILABLE;
-    }
-    if (etcd_says(op, GRPC_PERMISSION_DENIED, "") || etcd_says(op, GRPC_UNAUTHENTICATED, "")) {
-        note_set(&ctl->note, "%s: %s", side->name, op->text);
-        return ERR_DENIED;
-    }
+    if (etcd_says(op, GRPC_OUT_OF_RANGE, "compacted"))
+        return ctl_fail(
+            ctl, ERR_UNAVAILABLE,
+            "%s: what is being read was compacted meanwhile; the same command again goes on "
+            "where this one was",
+            side->name);
+    if (etcd_says(op, GRPC_PERMISSION_DENIED, "") || etcd_says(op, GRPC_UNAUTHENTICATED, ""))
+        return ctl_fail(ctl, ERR_DENIED, "%s: %s", side->name, op->text);
     result = etcd_failure(op, false);
     text = str_from(result.text);
     if (str_starts(text, STR("etcd: "))) text = str_tail(text, sizeof "etcd: " - 1);
@@ -227,10 +220,9 @@ static enum err next_page(struct store_walk *walk)
     if (!walk->revision && walk->answer->header) walk->revision = walk->answer->header->revision;
     if (walk->last) return ERR_OK;
     row = walk->answer->kvs[walk->answer->n_kvs - 1];
-    if (str_compare(etcd_str(row->key), buf_peek(&walk->from)) < 0) {
-        note_set(&walk->side->ctl->note, "%s: a page that leads back", walk->side->name);
-        return ERR_CORRUPT;
-    }
+    if (str_compare(etcd_str(row->key), buf_peek(&walk->from)) < 0)
+        return ctl_fail(walk->side->ctl, ERR_CORRUPT, "%s: a page that leads back",
+                        walk->side->name);
     buf_clear(&walk->from);
     err = buf_append(&walk->from, etcd_str(row->key));
     return err ? err : buf_append_byte(&walk->from, '\0');

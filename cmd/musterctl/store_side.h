@@ -7,7 +7,7 @@
  * nothing, and nobody else's write is lost. */
 #ifndef MUSTERCTL_STORE_SIDE_H
 #define MUSTERCTL_STORE_SIDE_H
-#include "musterctl/ctl.h"
+#include "ctl/ctl.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
 struct store_side;

@@ -33,9 +33,28 @@ struct command {
     uint32_t exits; /* BIT(code) for each exit code besides 0 it can end with */
     const struct command *const *children; /* ends with NULL; NULL: it runs by itself */
     command_fn *run;                       /* NULL exactly when it has children */
+    const void *data;                      /* for `run`; nobody else looks at it */
     bool says_name_only; /* of a program: mistakes begin with its name, without the command's */
     bool hidden;         /* in no list and no completion; it runs and has its help all the same */
 };
+
+/* The values of three of its fields, in place. */
+#define COMMAND_EXAMPLES(...)                                                                      \
+    (const struct command_example[])                                                               \
+    {                                                                                              \
+        __VA_ARGS__,                                                                               \
+        {                                                                                          \
+            NULL, NULL                                                                             \
+        }                                                                                          \
+    }
+#define COMMAND_CHILDREN(...)                                                                      \
+    (const struct command *const[])                                                                \
+    {                                                                                              \
+        __VA_ARGS__, NULL                                                                          \
+    }
+/* What it takes, at least and at most. */
+#define COMMAND_ARGUMENTS(usage, min, max)                                                         \
+    .arguments = (usage), .arguments_min = (min), .arguments_max = (max)
 
 enum command_wish {
     COMMAND_RUN,     /* run the last of the path with the rest */

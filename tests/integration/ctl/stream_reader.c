@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a stream of a coordinator through musterctl's remote.h, for test_ctl_canned.py:
+/* Reads a stream of a coordinator through src/ctl's remote.h, for test_ctl_canned.py:
  *   stream_reader [--coordinator A,B] ... [REFUSE]     takes the options of musterctl's commands
  * Prints the size of each chunk of SnapshotSave, then the error's name and its note. With REFUSE it
  * has enough after so many messages. */
@@ -7,7 +7,7 @@
 
 #include "common/program.h"
 #include "common/tables.h"
-#include "musterctl/remote.h"
+#include "ctl/remote.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 
 struct reader {

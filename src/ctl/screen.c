@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "musterctl/screen.h"
+#include "ctl/screen.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "musterctl/table.h"
+#include "ctl/table.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,9 +20,9 @@ struct table_chunk {
     struct cell cells[CHUNK_CELLS];
 };
 
-void table_init(struct table *t, const char *const *columns, struct arena *memory)
+void table_init(struct text_table *t, const char *const *columns, struct arena *memory)
 {
-    *t = (struct table){.memory = memory, .columns = columns};
+    *t = (struct text_table){.memory = memory, .columns = columns};
     for (; columns[t->column_count]; t->column_count++) {
         assert(t->column_count < TABLE_COLUMNS_MAX);
         t->width[t->column_count] = strlen(columns[t->column_count]);
@@ -30,7 +30,7 @@ void table_init(struct table *t, const char *const *columns, struct arena *memor
     assert(t->column_count > 0);
 }
 
-static void fail(struct table *t, enum err err)
+static void fail(struct text_table *t, enum err err)
 {
     if (!t->err) t->err = err;
 }
@@ -49,7 +49,7 @@ static size_t width_of(struct str text)
     return width;
 }
 
-static void add(struct table *t, struct cell cell)
+static void add(struct text_table *t, struct cell cell)
 {
     size_t column = t->cells % t->column_count;
 
@@ -72,7 +72,7 @@ static void add(struct table *t, struct cell cell)
     t->width[column] = max_size(t->width[column], cell.width);
 }
 
-static void add_escaped(struct table *t, struct str text)
+static void add_escaped(struct text_table *t, struct str text)
 {
     struct buf shown;
     char *copy;
@@ -88,7 +88,7 @@ static void add_escaped(struct table *t, struct str text)
     buf_deinit(&shown);
 }
 
-void table_text(struct table *t, const char *text)
+void table_text(struct text_table *t, const char *text)
 {
     struct cell cell = {str_from(text), width_of(str_from(text))};
 
@@ -99,7 +99,7 @@ void table_text(struct table *t, const char *text)
         add(t, cell);
 }
 
-static void add_copy(struct table *t, const char *text)
+static void add_copy(struct text_table *t, const char *text)
 {
     const char *copy = t->err ? NULL : arena_dup(t->memory, str_from(text));
 
@@ -109,7 +109,7 @@ static void add_copy(struct table *t, const char *text)
         fail(t, ERR_NOMEM);
 }
 
-void table_format(struct table *t, const char *format, ...)
+void table_format(struct text_table *t, const char *format, ...)
 {
     char text[FORMAT_CAP];
     va_list args;
@@ -120,7 +120,7 @@ void table_format(struct table *t, const char *format, ...)
     add_copy(t, text);
 }
 
-void table_number(struct table *t, int64_t number)
+void table_number(struct text_table *t, int64_t number)
 {
     char text[24];
 
@@ -128,7 +128,7 @@ void table_number(struct table *t, int64_t number)
     add_copy(t, text);
 }
 
-void table_hex(struct table *t, uint64_t number)
+void table_hex(struct text_table *t, uint64_t number)
 {
     char text[24];
 
@@ -136,7 +136,7 @@ void table_hex(struct table *t, uint64_t number)
     add_copy(t, text);
 }
 
-void table_time(struct table *t, int64_t unix_ns)
+void table_time(struct text_table *t, int64_t unix_ns)
 {
     char text[WALL_TEXT_CAP];
     char *dot;
@@ -152,7 +152,7 @@ void table_time(struct table *t, int64_t unix_ns)
     add_copy(t, text);
 }
 
-static enum err put(const struct table *t, size_t column, struct str text, size_t width,
+static enum err put(const struct text_table *t, size_t column, struct str text, size_t width,
                     struct buf *into)
 {
     bool last = column + 1 == t->column_count;
@@ -163,7 +163,7 @@ static enum err put(const struct table *t, size_t column, struct str text, size_
     return buf_appendf(into, "%*s", (int)(t->width[column] - width + GAP), "");
 }
 
-enum err table_print(const struct table *t, struct buf *into)
+enum err table_print(const struct text_table *t, struct buf *into)
 {
     enum err err = t->err;
     size_t column = 0;

@@ -8,10 +8,10 @@
  *
  * Shards are asked side by side, each by a thread of its own that is over when the round is: all
  * that hang together take one --timeout. */
-#ifndef MUSTERCTL_SURVEY_H
-#define MUSTERCTL_SURVEY_H
+#ifndef CTL_SURVEY_H
+#define CTL_SURVEY_H
 #include "conf/conf.h"
-#include "musterctl/remote.h"
+#include "ctl/remote.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
@@ -38,10 +38,10 @@ struct survey_shard {
     const Muster__V1__ShardStatusResponse *said; /* NULL: it did not answer */
     struct note why;                             /* then */
 };
-struct survey {
+struct ctl_survey {
     const struct conf *conf;
-    struct remote *remote;                      /* to the coordinators; NULL: survey_open failed */
-    struct arena memory;                        /* of the answers, until the next round */
+    struct remote *remote; /* to the coordinators; NULL: ctl_survey_open failed */
+    struct arena memory;   /* of the answers, until the next round */
     const ProtobufCMessage *said[SURVEY_PARTS]; /* NULL: it was not answered */
     struct note why[SURVEY_PARTS];              /* then */
     struct survey_shard shards[SURVEY_SHARDS_MAX];
@@ -49,25 +49,27 @@ struct survey {
 };
 
 /* Reads the options of CTL_CONNECTION_OPTIONS. What remote_open answers; close it in any case. */
-enum err survey_open(struct survey *survey, const struct conf *conf, struct note *note);
-void survey_close(struct survey *survey);
+enum err ctl_survey_open(struct ctl_survey *survey, const struct conf *conf, struct note *note);
+void ctl_survey_close(struct ctl_survey *survey);
 /* Asks everybody once. Answers of the round before are gone. */
-void survey_ask(struct survey *survey);
-void survey_ask_shards(struct survey *survey); /* only which there are, and each of them */
+void ctl_survey_ask(struct ctl_survey *survey);
+void ctl_survey_ask_shards(struct ctl_survey *survey); /* only which there are, and each of them */
 
 /* -- the answers by their types; NULL: why[] says it -- */
-const Muster__V1__ListReplicasResponse *survey_replicas(const struct survey *survey);
-const Bigfleet__V1alpha1__ListShardsResponse *survey_shards(const struct survey *survey);
-const Muster__V1__ClusterStatusResponse *survey_members(const struct survey *survey);
-const Muster__V1__ListWorkersResponse *survey_workers(const struct survey *survey);
-const Muster__V1__StatusResponse *survey_store(const struct survey *survey);
-const Muster__V1__RangeResponse *survey_claims(const struct survey *survey);
-const Muster__V1__ListOwnershipIssuesResponse *survey_ownership(const struct survey *survey);
+const Muster__V1__ListReplicasResponse *ctl_survey_replicas(const struct ctl_survey *survey);
+const Bigfleet__V1alpha1__ListShardsResponse *ctl_survey_shards(const struct ctl_survey *survey);
+const Muster__V1__ClusterStatusResponse *ctl_survey_members(const struct ctl_survey *survey);
+const Muster__V1__ListWorkersResponse *ctl_survey_workers(const struct ctl_survey *survey);
+const Muster__V1__StatusResponse *ctl_survey_store(const struct ctl_survey *survey);
+const Muster__V1__RangeResponse *ctl_survey_claims(const struct ctl_survey *survey);
+const Muster__V1__ListOwnershipIssuesResponse *ctl_survey_ownership(
+    const struct ctl_survey *survey);
 
 /* -- small facts of the answers -- */
-uint64_t survey_count(size_t count, Muster__V1__NamedCount *const *counts, const char *name);
-const Muster__V1__Replica *survey_leader(
+uint64_t ctl_survey_count(size_t count, Muster__V1__NamedCount *const *counts, const char *name);
+const Muster__V1__Replica *ctl_survey_leader(
     const Muster__V1__ListReplicasResponse *list); /* or NULL */
 /* How far behind the furthest voter. */
-uint64_t survey_lag(const Muster__V1__ListReplicasResponse *list, const Muster__V1__Replica *of);
+uint64_t ctl_survey_lag(const Muster__V1__ListReplicasResponse *list,
+                        const Muster__V1__Replica *of);
 #endif

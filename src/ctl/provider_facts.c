@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "musterctl/provider_facts.h"
+#include "ctl/provider_facts.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -272,13 +272,13 @@ static void consider(void *context, const struct machine_seen *machine)
 }
 
 static void ask_list(struct facts *facts, const struct provider_fetch_request *request,
-                     struct listing *listing)
+                     struct probe_listing *listing)
 {
-    listing_init(listing);
+    probe_listing_init(listing);
     probe_list(facts->probe, request, listing);
 }
 
-static const char *list_said(struct facts *facts, const struct listing *listing)
+static const char *list_said(struct facts *facts, const struct probe_listing *listing)
 {
     if (listing->end.end != PROVIDER_DONE) return said(facts, &listing->end);
     return text(facts, "%" PRIu64 " machines", listing->machines);
@@ -286,10 +286,10 @@ static const char *list_said(struct facts *facts, const struct listing *listing)
 
 static enum err read_all(struct facts *facts, struct note *note)
 {
-    struct listing listing;
+    struct probe_listing listing;
     bool whole;
 
-    listing_init(&listing);
+    probe_listing_init(&listing);
     listing.each = consider;
     listing.context = facts;
     probe_list(facts->probe, &(struct provider_fetch_request){0}, &listing);
@@ -300,18 +300,18 @@ static enum err read_all(struct facts *facts, struct note *note)
     if (listing.end.end == PROVIDER_UNSENT) note_set(note, "%s", listing.end.text.text);
     if (!whole) stop(facts, "List cannot be read");
     enum err err = listing.end.end == PROVIDER_UNSENT ? ERR_UNAVAILABLE : ERR_OK;
-    listing_deinit(&listing);
+    probe_listing_deinit(&listing);
     return err;
 }
 
 static void read_filtered(struct facts *facts)
 {
-    struct listing listing;
+    struct probe_listing listing;
 
     ask_list(facts, &(struct provider_fetch_request){.max_results = 1}, &listing);
     holds(facts, FACT_LIST_MAX, listing.end.end == PROVIDER_DONE && listing.machines <= 1, "%s",
           list_said(facts, &listing));
-    listing_deinit(&listing);
+    probe_listing_deinit(&listing);
     for (uint32_t state = MACHINE_SPECULATIVE; state < MACHINE_STATE_COUNT; state++) {
         ask_list(facts, &(struct provider_fetch_request){.states = &state, .state_count = 1},
                  &listing);
@@ -320,7 +320,7 @@ static void read_filtered(struct facts *facts)
                   listing.end.end == PROVIDER_DONE && listing.states[state] == listing.machines,
                   "%s asked for: %s, %" PRIu64 " of them are", state_text(facts, state),
                   list_said(facts, &listing), listing.states[state]);
-        listing_deinit(&listing);
+        probe_listing_deinit(&listing);
     }
 }
 
@@ -328,30 +328,30 @@ static void read_odd(struct facts *facts)
 {
     const uint32_t none = MACHINE_UNSPECIFIED, odd = UNKNOWN_STATE;
     struct provider_fetch_request request = {.states = &none, .state_count = 1};
-    struct listing listing;
+    struct probe_listing listing;
 
     ask_list(facts, &request, &listing);
     holds(facts, FACT_LIST_ODD, listing.end.end == PROVIDER_DONE && listing.machines == 0,
           "state 0: %s", list_said(facts, &listing));
-    listing_deinit(&listing);
+    probe_listing_deinit(&listing);
     request.states = &odd;
     ask_list(facts, &request, &listing);
     holds(facts, FACT_LIST_ODD, listing.end.status == GRPC_INVALID_ARGUMENT, "state %d: %s",
           UNKNOWN_STATE, list_said(facts, &listing));
-    listing_deinit(&listing);
+    probe_listing_deinit(&listing);
     ask_list(facts, &(struct provider_fetch_request){.cursor = STR("\xff what")}, &listing);
     /* Machines come and go meanwhile; an empty answer or a no is what breaks a shard. */
     holds(facts, FACT_LIST_CURSOR,
           listing.end.end == PROVIDER_DONE && listing.machines >= facts->machines / 2,
           "%s of %" PRIu64, list_said(facts, &listing), facts->machines);
-    listing_deinit(&listing);
+    probe_listing_deinit(&listing);
 }
 
 static void read_pages(struct facts *facts)
 {
     uint32_t size = (uint32_t)min_u64(PAGE_SIZE_MAX, facts->machines / 3 + 1);
     struct provider_fetch_request request = {.page_size = size};
-    struct listing listing;
+    struct probe_listing listing;
 
     ask_list(facts, &request, &listing);
     while (listing.end.end == PROVIDER_DONE && listing.more && listing.pages < PAGES_MAX) {
@@ -366,7 +366,7 @@ static void read_pages(struct facts *facts)
                   listing.machines >= facts->machines / 2,
               "%s in %u pages of %u, %" PRIu64 " twice", list_said(facts, &listing), listing.pages,
               size, listing.repeated);
-    listing_deinit(&listing);
+    probe_listing_deinit(&listing);
 }
 
 /* -- reading: the rest -- */
@@ -405,9 +405,9 @@ static bool same(const struct machine_seen *a, const struct machine_seen *b)
 static void read_one(struct facts *facts)
 {
     struct probe_answer answer;
-    struct listing listing;
+    struct probe_listing listing;
 
-    listing_init(&listing);
+    probe_listing_init(&listing);
     listing.watched = str_from(facts->spares[0].id);
     probe_list(facts->probe, &(struct provider_fetch_request){0}, &listing);
     get(facts, facts->spares[0].id, &answer);
@@ -416,7 +416,7 @@ static void read_one(struct facts *facts)
           "%s: List says %s, Get %s", facts->spares[0].id,
           listing.seen.id[0] ? state_text(facts, listing.seen.state) : "nothing",
           said(facts, &answer));
-    listing_deinit(&listing);
+    probe_listing_deinit(&listing);
 }
 
 /* Ids that were asked for and are not spare. */
@@ -687,7 +687,7 @@ static void try_tokens(struct facts *facts, struct spare *spare, const char *ope
     const int64_t epoch = facts->epoch;
     struct provider_token token = token_of(facts, epoch + 1, 1), none = {.shard = STR_EMPTY};
     struct probe_answer answer;
-    struct listing listing;
+    struct probe_listing listing;
 
     fenced(facts, FACT_TWICE, spare, change, token_of(facts, epoch, 5));
     fenced(facts, FACT_OLD_NUMBER, spare, change, token_of(facts, epoch, 4));
@@ -697,7 +697,7 @@ static void try_tokens(struct facts *facts, struct spare *spare, const char *ope
     ask_list(facts, &(struct provider_fetch_request){.max_results = 1}, &listing);
     holds(facts, FACT_READING, listing.end.end == PROVIDER_DONE, "List: %s",
           list_said(facts, &listing));
-    listing_deinit(&listing);
+    probe_listing_deinit(&listing);
     fence_the_other(facts, epoch);
     touch_as(facts, spare, change, &token, &answer);
     bool judged, taken = is_taken(facts, spare, &answer, &judged);
@@ -719,10 +719,10 @@ static void try_tokens(struct facts *facts, struct spare *spare, const char *ope
 
 /* `first`: the List before the change, with the machine as it was then. */
 static void judge_revision(struct facts *facts, const struct spare *spare,
-                           const struct listing *first)
+                           const struct probe_listing *first)
 {
     const struct str before = first->revision;
-    struct listing listing;
+    struct probe_listing listing;
 
     if (before.len == 0) {
         skip(facts, FACT_REVISION, "it gives no revisions; every List is a full one");
@@ -733,7 +733,7 @@ static void judge_revision(struct facts *facts, const struct spare *spare,
         skip(facts, FACT_REVISION, "it had changed already, by a call that must be refused");
         return;
     }
-    listing_init(&listing);
+    probe_listing_init(&listing);
     listing.watched = str_from(spare->id);
     probe_list(facts->probe, &(struct provider_fetch_request){.cursor = before}, &listing);
     holds(facts, FACT_REVISION,
@@ -743,7 +743,7 @@ static void judge_revision(struct facts *facts, const struct spare *spare,
           before.at, str_equal(listing.revision, before) ? ", the same revision" : "",
           listing.seen.id[0] ? "" : ", without the one that changed",
           listing.tombstones ? "" : "; it says nothing of removed ones");
-    listing_deinit(&listing);
+    probe_listing_deinit(&listing);
 }
 
 /* The one before, in our place. */
@@ -768,11 +768,11 @@ static bool first_step(struct facts *facts, struct spare *spare)
     const struct change change = first_change(spare);
     struct probe_answer answer;
     struct machine_seen machine;
-    struct listing listing;
+    struct probe_listing listing;
 
     begin_round(facts);
     /* A whole one: a List that was cut need not have a revision. */
-    listing_init(&listing);
+    probe_listing_init(&listing);
     listing.watched = str_from(spare->id);
     probe_list(facts->probe, &(struct provider_fetch_request){.max_results = 0}, &listing);
     facts->sequence = 4; /* so that the first change has number 5 */
@@ -785,7 +785,7 @@ static bool first_step(struct facts *facts, struct spare *spare)
             try_deposed(facts, spare, &machine);
         }
     }
-    listing_deinit(&listing);
+    probe_listing_deinit(&listing);
     return goes_on(facts);
 }
 
@@ -795,18 +795,18 @@ static void judge_bound(struct facts *facts, const struct spare *spare, enum fac
 {
     const uint32_t configured = MACHINE_CONFIGURED;
     struct probe_answer answer;
-    struct listing listing;
+    struct probe_listing listing;
 
     get(facts, spare->id, &answer);
     holds(facts, fact, answer.end == PROVIDER_DONE && is_bound(facts, &answer.machine, binding),
           "Get: %s", bound_text(facts, &answer.machine));
-    listing_init(&listing);
+    probe_listing_init(&listing);
     listing.watched = str_from(spare->id);
     probe_list(facts->probe,
                &(struct provider_fetch_request){.states = &configured, .state_count = 1}, &listing);
     holds(facts, fact, listing.seen.id[0] && is_bound(facts, &listing.seen, binding), "List: %s",
           listing.seen.id[0] ? bound_text(facts, &listing.seen) : "it is not there");
-    listing_deinit(&listing);
+    probe_listing_deinit(&listing);
 }
 
 static bool drain(struct facts *facts, struct spare *spare, struct change change, enum fact ends)

@@ -9,8 +9,8 @@
  * Frames are made by a process of its own, so that a part of the fleet that hangs does not keep
  * anybody from leaving. The terminal is restored when the user leaves, when the maker ends, and on
  * every signal that can be caught; it is given back while the process is stopped (Ctrl-Z). */
-#ifndef MUSTERCTL_SCREEN_H
-#define MUSTERCTL_SCREEN_H
+#ifndef CTL_SCREEN_H
+#define CTL_SCREEN_H
 #include "base/buf.h"
 #include "base/note.h"
 

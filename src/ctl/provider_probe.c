@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "musterctl/provider_probe.h"
+#include "ctl/provider_probe.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -221,27 +221,27 @@ void probe_call(struct probe *probe, const struct provider_request *request,
 /* -- List -- */
 
 struct walk {
-    struct listing *listing;
+    struct probe_listing *listing;
     struct provider_list *list;
     bool over;
     enum err err;
     struct note why;
 };
 
-void listing_init(struct listing *listing)
+void probe_listing_init(struct probe_listing *listing)
 {
-    *listing = (struct listing){.revision = STR_EMPTY};
+    *listing = (struct probe_listing){.revision = STR_EMPTY};
     arena_init(&listing->memory, listing_max);
     map_init(&listing->ids, IDS_MAX, 0);
 }
 
-void listing_deinit(struct listing *listing)
+void probe_listing_deinit(struct probe_listing *listing)
 {
     map_deinit(&listing->ids);
     arena_deinit(&listing->memory);
 }
 
-static void note_fault(struct listing *listing, struct str id, const char *why)
+static void note_fault(struct probe_listing *listing, struct str id, const char *why)
 {
     if (listing->faults++ == 0) note_set(&listing->fault, "%.*s: %s", STR_ARG(id), why);
 }
@@ -249,7 +249,7 @@ static void note_fault(struct listing *listing, struct str id, const char *why)
 static enum err on_machine(void *context, const struct machine_record *record)
 {
     struct walk *walk = context;
-    struct listing *listing = walk->listing;
+    struct probe_listing *listing = walk->listing;
     struct machine_seen machine;
     char *id = arena_dup(&listing->memory, record->machine.id);
     enum err err = id ? map_put(&listing->ids, str_from(id), id) : ERR_NOMEM;
@@ -295,7 +295,7 @@ static void on_end(void *context, const struct provider_answer *answer)
     take_answer(&walk->listing->end, answer);
 }
 
-static struct str keep(struct listing *listing, struct str bytes)
+static struct str keep(struct probe_listing *listing, struct str bytes)
 {
     char *copy = arena_dup(&listing->memory, bytes);
     return copy ? str_of(copy, bytes.len) : STR_EMPTY;
@@ -303,7 +303,7 @@ static struct str keep(struct listing *listing, struct str bytes)
 
 static enum err take_end(struct walk *walk)
 {
-    struct listing *listing = walk->listing;
+    struct probe_listing *listing = walk->listing;
     struct provider_list_end end;
     enum err err = provider_list_finish(walk->list, &end, &walk->why);
 
@@ -318,7 +318,7 @@ static enum err take_end(struct walk *walk)
 }
 
 void probe_list(struct probe *probe, const struct provider_fetch_request *request,
-                struct listing *listing)
+                struct probe_listing *listing)
 {
     static const struct provider_list_events records = {on_machine, on_refused, on_removed};
     static const struct provider_fetch_events events = {on_chunk, on_end};

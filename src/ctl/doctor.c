@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl doctor: is anything wrong with this fleet, and what should be done about it? */
-#include "musterctl/doctor.h"
+/* musterctl doctor: is anything wrong with this fleet, and what should be done about it? It judges
+ * what a survey answered, and changes nothing. One thread. */
+#include "ctl/doctor.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,12 +9,9 @@
 #include <sys/resource.h>
 
 #include "base/time.h"
-#include "common/tables.h"
 #include "conf/units.h"
 #include "io/cert.h"
 #include "io/clock.h"
-#include "musterctl/commands.h"
-#include "text/ndjson.h"
 
 enum {
     SILENT_MS = 5000,   /* a voter that is well answers every heartbeat */
@@ -38,23 +36,23 @@ void doctor_says(struct doctor *d, enum finding finding, const char *advice, con
     vsnprintf(what, sizeof what, format, args);
     va_end(args);
     d->found[finding]++;
-    if (d->json) {
-        ndjson_open_object(d->json, NDJSON_ITEM);
-        ndjson_c_string(d->json, STR("result"), words[finding]);
-        ndjson_c_string(d->json, STR("what"), what);
-        ndjson_c_string(d->json, STR("advice"), advice);
-        ndjson_close_object(d->json);
-    } else if (!d->err) {
-        d->err = ctl_line(d->ctl, "%-4s  %s%s%s", words[finding], what, advice ? "  -- " : "",
-                          advice ? advice : "");
+    if (d->ctl->json) {
+        ndjson_open_object(&d->json, NDJSON_ITEM);
+        ndjson_c_string(&d->json, STR("result"), words[finding]);
+        ndjson_c_string(&d->json, STR("what"), what);
+        ndjson_c_string(&d->json, STR("advice"), advice);
+        ndjson_close_object(&d->json);
+    } else {
+        ctl_line(d->ctl, "%-4s  %s%s%s", words[finding], what, advice ? "  -- " : "",
+                 advice ? advice : "");
     }
 }
 
 /* -- the coordinators -- */
 
-static void judge_quorum(struct doctor *d, const Muster__V1__ListReplicasResponse *list)
+static void doctor_quorum(struct doctor *d, const Muster__V1__ListReplicasResponse *list)
 {
-    const Muster__V1__Replica *leader = survey_leader(list);
+    const Muster__V1__Replica *leader = ctl_survey_leader(list);
     size_t voters = 0, silent = 0;
     const char *who = "";
 
@@ -81,13 +79,13 @@ static void judge_quorum(struct doctor *d, const Muster__V1__ListReplicasRespons
                     voters, leader ? leader->name : "?", list->term);
 }
 
-static void judge_lag(struct doctor *d, const Muster__V1__ListReplicasResponse *list)
+static void doctor_lag(struct doctor *d, const Muster__V1__ListReplicasResponse *list)
 {
     size_t behind = 0;
 
     for (size_t i = 0; i < list->n_replicas; i++) {
         const Muster__V1__Replica *replica = list->replicas[i];
-        uint64_t lag = survey_lag(list, replica);
+        uint64_t lag = ctl_survey_lag(list, replica);
         if (lag <= LAG_ENTRIES && replica->voter) continue;
         behind++;
         if (replica->voter)
@@ -103,7 +101,7 @@ static void judge_lag(struct doctor *d, const Muster__V1__ListReplicasResponse *
     if (behind == 0) doctor_says(d, FINDING_OK, NULL, "no replica is behind");
 }
 
-static void judge_levels(struct doctor *d, const Muster__V1__ListReplicasResponse *list)
+static void doctor_levels(struct doctor *d, const Muster__V1__ListReplicasResponse *list)
 {
     for (size_t i = 1; i < list->n_replicas; i++) {
         if (list->replicas[i]->level == list->replicas[0]->level) continue;
@@ -115,9 +113,9 @@ static void judge_levels(struct doctor *d, const Muster__V1__ListReplicasRespons
     }
 }
 
-static void judge_coordinators(struct doctor *d)
+static void doctor_coordinators(struct doctor *d)
 {
-    const Muster__V1__ListReplicasResponse *list = survey_replicas(&d->survey);
+    const Muster__V1__ListReplicasResponse *list = ctl_survey_replicas(&d->survey);
 
     if (!list) {
         doctor_says(d, FINDING_FAIL,
@@ -126,16 +124,16 @@ static void judge_coordinators(struct doctor *d)
                     "quorum: %s", d->survey.why[SURVEY_REPLICAS].text);
         return;
     }
-    judge_quorum(d, list);
-    judge_lag(d, list);
-    judge_levels(d, list);
-    for (size_t i = 0; i < list->n_replicas; i++) doctor_look_at_replica(d, list->replicas[i]);
+    doctor_quorum(d, list);
+    doctor_lag(d, list);
+    doctor_levels(d, list);
+    for (size_t i = 0; i < list->n_replicas; i++) doctor_replica(d, list->replicas[i]);
     doctor_compare_replicas(d);
 }
 
-static void judge_store(struct doctor *d)
+static void doctor_store(struct doctor *d)
 {
-    const Muster__V1__StatusResponse *store = survey_store(&d->survey);
+    const Muster__V1__StatusResponse *store = ctl_survey_store(&d->survey);
 
     if (!store) return;
     if (store->no_space)
@@ -145,9 +143,9 @@ static void judge_store(struct doctor *d)
         doctor_says(d, FINDING_OK, NULL, "store: %" PRIu64 " keys, within its quota", store->keys);
 }
 
-static void judge_workers(struct doctor *d)
+static void doctor_workers(struct doctor *d)
 {
-    const Muster__V1__ClusterStatusResponse *s = survey_members(&d->survey);
+    const Muster__V1__ClusterStatusResponse *s = ctl_survey_members(&d->survey);
 
     if (!s || s->known == 0) return;
     if (s->hold)
@@ -166,7 +164,7 @@ static void judge_workers(struct doctor *d)
 
 /* -- who owns what -- */
 
-static void judge_leaving(struct doctor *d, const Muster__V1__ListOwnershipIssuesResponse *list)
+static void doctor_leaving(struct doctor *d, const Muster__V1__ListOwnershipIssuesResponse *list)
 {
     const Muster__V1__LeavingDomain *first = list->n_leaving ? list->leaving[0] : NULL;
 
@@ -190,7 +188,7 @@ static void judge_leaving(struct doctor *d, const Muster__V1__ListOwnershipIssue
                     first->shard_id, first->reason[0] ? ": " : "", first->reason);
 }
 
-static void judge_contested(struct doctor *d, const Muster__V1__ListOwnershipIssuesResponse *list)
+static void doctor_contested(struct doctor *d, const Muster__V1__ListOwnershipIssuesResponse *list)
 {
     const Muster__V1__ContestedDomain *first = list->n_contested ? list->contested[0] : NULL;
 
@@ -205,7 +203,7 @@ static void judge_contested(struct doctor *d, const Muster__V1__ListOwnershipIss
                     list->contested_count, first->reason[0] ? ": " : "", first->reason);
 }
 
-static void judge_unscoped(struct doctor *d, const Muster__V1__UnscopedProvider *provider)
+static void doctor_unscoped(struct doctor *d, const Muster__V1__UnscopedProvider *provider)
 {
     bool others = provider->n_other_ids > 0;
 
@@ -221,13 +219,13 @@ static void judge_unscoped(struct doctor *d, const Muster__V1__UnscopedProvider 
                 others ? provider->other_ids[0] : "");
 }
 
-static void judge_ownership(struct doctor *d)
+static void doctor_ownership(struct doctor *d)
 {
-    const Muster__V1__ListOwnershipIssuesResponse *list = survey_ownership(&d->survey);
+    const Muster__V1__ListOwnershipIssuesResponse *list = ctl_survey_ownership(&d->survey);
 
     if (!list) return; /* an older release, or no leader, which was said */
-    judge_leaving(d, list);
-    judge_contested(d, list);
+    doctor_leaving(d, list);
+    doctor_contested(d, list);
     for (size_t i = 0; i < list->n_duplicates; i++) {
         const Muster__V1__DuplicateShard *shard = list->duplicates[i];
         doctor_says(d, FINDING_FAIL,
@@ -237,7 +235,7 @@ static void judge_ownership(struct doctor *d)
                     shard->n_processes, shard->n_processes > 0 ? shard->processes[0]->address : "?",
                     shard->n_processes > 1 ? shard->processes[1]->address : "?");
     }
-    for (size_t i = 0; i < list->n_unscoped; i++) judge_unscoped(d, list->unscoped[i]);
+    for (size_t i = 0; i < list->n_unscoped; i++) doctor_unscoped(d, list->unscoped[i]);
     if (list->leaving_count == 0 && list->n_duplicates == 0 && list->n_unscoped == 0 &&
         list->n_contested == 0)
         doctor_says(d, FINDING_OK, NULL, "domains: no two shards own the same machines");
@@ -245,7 +243,7 @@ static void judge_ownership(struct doctor *d)
 
 /* -- the shards -- */
 
-static void judge_fence(struct doctor *d, const char *id, const Muster__V1__ShardStatusResponse *s)
+static void doctor_fence(struct doctor *d, const char *id, const Muster__V1__ShardStatusResponse *s)
 {
     char newest[NUMBER_CAP] = "what the provider has seen", advice[WHAT_CAP];
 
@@ -260,13 +258,13 @@ static void judge_fence(struct doctor *d, const char *id, const Muster__V1__Shar
                 id, s->epoch, newest);
 }
 
-static void judge_rails(struct doctor *d, const char *id, const Muster__V1__ShardStatusResponse *s)
+static void doctor_rails(struct doctor *d, const char *id, const Muster__V1__ShardStatusResponse *s)
 {
     static const char *const held[] = {NULL, "the kill switch is on",
                                        "it only tells what it would do",
                                        "the kill switch and dry-run are on"};
 
-    judge_fence(d, id, s);
+    doctor_fence(d, id, s);
     if (s->paused || s->dry_run)
         doctor_says(d, FINDING_WARN,
                     "it is in its configuration; when it has served, take it out and restart the "
@@ -281,10 +279,10 @@ static void judge_rails(struct doctor *d, const char *id, const Muster__V1__Shar
                     "shard %s: %" PRIu32 " Needs are not met", id, s->shortfalls);
 }
 
-static void judge_shard(struct doctor *d, const struct survey_shard *shard)
+static void doctor_shard(struct doctor *d, const struct survey_shard *shard)
 {
     const Muster__V1__ShardStatusResponse *s = shard->said;
-    uint64_t now = clock_wall(clock_real()).ms, at;
+    uint64_t now = d->now.ms, at;
     char text[UNITS_TEXT_CAP];
 
     if (!s) {
@@ -303,12 +301,12 @@ static void judge_shard(struct doctor *d, const struct survey_shard *shard)
     else
         doctor_says(d, FINDING_OK, NULL, "shard %s: cycle %" PRIu64 ", %" PRIu32 " machines",
                     shard->id, s->cycle, s->machines);
-    judge_rails(d, shard->id, s);
+    doctor_rails(d, shard->id, s);
 }
 
 /* -- this machine -- */
 
-static void judge_own_certificates(struct doctor *d)
+static void doctor_own_certificates(struct doctor *d)
 {
     static const char *const options[] = {"tls.cert-file", "tls.ca-file"};
 
@@ -319,14 +317,14 @@ static void judge_own_certificates(struct doctor *d)
         size_t count = 0;
 
         if (!path) continue;
-        if (cert_describe(fs_real(), path, clock_wall(clock_real()), &list, &count, &note))
+        if (cert_describe(fs_real(), path, d->now, &list, &count, &note))
             doctor_says(d, FINDING_FAIL, "musterctl cert show FILE", "%s: %s", path, note.text);
-        for (size_t j = 0; j < count; j++) doctor_judge_certificate(d, path, list[j].not_after);
+        for (size_t j = 0; j < count; j++) doctor_certificate(d, path, list[j].not_after);
         cert_descriptions_free(list, count);
     }
 }
 
-static void judge_own_machine(struct doctor *d)
+static void doctor_own_machine(struct doctor *d)
 {
     struct option_value dirs = conf_list(d->ctl->conf, "data-dir");
 
@@ -337,88 +335,64 @@ static void judge_own_machine(struct doctor *d)
             doctor_says(d, FINDING_FAIL, "--data-dir names directories of this machine", "%s: %s",
                         dirs.items[i].at, err_text(err));
         else
-            doctor_judge_room(d, dirs.items[i].at, free_bytes);
+            doctor_room(d, dirs.items[i].at, free_bytes);
     }
-    judge_own_certificates(d);
+    doctor_own_certificates(d);
 }
 
 /* -- the command -- */
 
-static enum err examine(struct doctor *d)
+void doctor_begin(struct doctor *d, struct ctl *ctl)
 {
-    enum err err = survey_open(&d->survey, d->ctl->conf, &d->ctl->note);
-
-    if (!err) {
-        survey_ask(&d->survey);
-        judge_coordinators(d);
-        judge_store(d);
-        judge_workers(d);
-        judge_ownership(d);
-        for (size_t i = 0; i < d->survey.shard_count; i++) judge_shard(d, &d->survey.shards[i]);
-        if (d->survey.shards_left_out)
-            doctor_says(d, FINDING_WARN, "`musterctl list-shards` lists them",
-                        "%zu more shards were not looked at", d->survey.shards_left_out);
-        judge_own_machine(d);
-    }
-    survey_close(&d->survey);
-    return err ? err : d->err;
+    d->ctl = ctl;
+    if (!ctl->json) return;
+    ctl_json_begin(ctl, &d->json);
+    ndjson_open_array(&d->json, STR("findings"));
 }
 
-/* The worst finding is the exit code, which no error has: it is told beside. */
-static size_t worst;
+void doctor_judge(struct doctor *d)
+{
+    doctor_coordinators(d);
+    doctor_store(d);
+    doctor_workers(d);
+    doctor_ownership(d);
+    for (size_t i = 0; i < d->survey.shard_count; i++) doctor_shard(d, &d->survey.shards[i]);
+    if (d->survey.shards_left_out)
+        doctor_says(d, FINDING_WARN, "`musterctl list-shards` lists them",
+                    "%zu more shards were not looked at", d->survey.shards_left_out);
+}
 
-static enum err doctor(struct ctl *ctl)
+void doctor_end(struct doctor *d)
+{
+    struct ctl *ctl = d->ctl;
+
+    ctl->exit_code = d->found[FINDING_FAIL] ? 2 : d->found[FINDING_WARN] ? 1 : 0;
+    if (!ctl->json) {
+        ctl_line(ctl, "%zu ok, %zu warn, %zu fail", d->found[FINDING_OK], d->found[FINDING_WARN],
+                 d->found[FINDING_FAIL]);
+        return;
+    }
+    ndjson_close_array(&d->json);
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        ndjson_u64(&d->json, str_from(words[i]), d->found[i]);
+    ctl_json_end(ctl, &d->json);
+}
+
+enum err doctor_act(struct ctl *ctl)
 {
     static struct doctor d; /* it is large */
-    struct ndjson json;
     enum err err;
 
-    d.ctl = ctl;
-    if (ctl->json) {
-        d.json = &json;
-        ndjson_begin(&json, &ctl->out, NDJSON_LINE);
-        ndjson_open_array(&json, STR("findings"));
+    d.fetch = doctor_fetch;
+    doctor_begin(&d, ctl);
+    err = ctl_survey_open(&d.survey, ctl->conf, &ctl->note);
+    if (!err) {
+        ctl_survey_ask(&d.survey);
+        d.now = clock_wall(clock_real());
+        doctor_judge(&d);
+        doctor_own_machine(&d);
+        doctor_end(&d);
     }
-    err = examine(&d);
-    worst = d.found[FINDING_FAIL] ? 2 : d.found[FINDING_WARN] ? 1 : 0;
-    if (err) return err;
-    if (!ctl->json)
-        return ctl_line(ctl, "%zu ok, %zu warn, %zu fail", d.found[FINDING_OK],
-                        d.found[FINDING_WARN], d.found[FINDING_FAIL]);
-    ndjson_close_array(&json);
-    for (size_t i = 0; i < ARRAY_LEN(words); i++) ndjson_u64(&json, str_from(words[i]), d.found[i]);
-    return ndjson_end(&json);
+    ctl_survey_close(&d.survey);
+    return err;
 }
-
-static int run_doctor(void *context, const struct command_call *call)
-{
-    int code = ctl_run_offline(context, call, doctor);
-
-    return code ? code : (int)worst;
-}
-
-static const struct command_example examples[] = {
-    {"musterctl doctor --coordinator c1:7790,c2:7790,c3:7790", "the whole fleet, from anywhere"},
-    {"musterctl doctor --data-dir /var/lib/muster", "and how full this machine's disk is"},
-    {"musterctl doctor -o json | jq '.findings[] | select(.result != \"ok\")'", "for a program"},
-    {NULL, NULL},
-};
-const struct command doctor_command = {
-    .name = "doctor",
-    .summary = "is anything wrong with this fleet, and what to do about it",
-    .about =
-        "Looks at quorum and lag of the replicas, at each replica's readiness, clock, disk, file "
-        "descriptors, certificate and build over its HTTP address, at the store's quota, the "
-        "workers, domains that change hands and shards that own the same machines, each shard's "
-        "last cycle and rails, and on this machine at the TLS files that are "
-        "given and the disks of --data-dir. Each finding is a line: ok, warn or fail, what was "
-        "seen, and after -- what to do. Nothing is changed.\n"
-        "It ends with 0 when all is well, 1 when something wants a look, 2 when something is "
-        "wrong. "
-        "Clocks are compared with this machine's by the Date of an answer: only what the measuring "
-        "cannot explain counts, a second and more.",
-    .options = &doctor_table,
-    .examples = examples,
-    .exits = BIT(1) | BIT(2),
-    .run = run_doctor,
-};

@@ -7,8 +7,8 @@
  *
  * The surprising rule: SIGINT and SIGTERM do not end the program while a probe is open. They are
  * noted, and the caller stops, because it may have machines to put back first. */
-#ifndef MUSTERCTL_PROVIDER_PROBE_H
-#define MUSTERCTL_PROVIDER_PROBE_H
+#ifndef CTL_PROVIDER_PROBE_H
+#define CTL_PROVIDER_PROBE_H
 #include "base/arena.h"
 #include "base/map.h"
 #include "model/machine.h"
@@ -54,7 +54,7 @@ void probe_call(struct probe *probe, const struct provider_request *request,
                 struct probe_answer *ret_answer);
 
 /* One List, or all the pages of one. */
-struct listing {
+struct probe_listing {
     struct arena memory;
     struct map ids;
     struct str watched; /* set by the caller: `seen` is this one's record */
@@ -72,9 +72,9 @@ struct listing {
     bool tombstones, more;
     struct str revision, next_page; /* in `memory` */
 };
-void listing_init(struct listing *listing);
-void listing_deinit(struct listing *listing);
+void probe_listing_init(struct probe_listing *listing);
+void probe_listing_deinit(struct probe_listing *listing);
 /* Adds to the listing. */
 void probe_list(struct probe *probe, const struct provider_fetch_request *request,
-                struct listing *listing);
+                struct probe_listing *listing);
 #endif

@@ -2,8 +2,8 @@
 /* One page over HTTP, for commands that read what a process says of itself (/metrics, /readyz). With
  * an authority it is HTTPS, as the processes serve it whenever they have a certificate. Blocks, for
  * as long as it may; nothing is followed, nothing is kept. */
-#ifndef MUSTERCTL_HTTP_GET_H
-#define MUSTERCTL_HTTP_GET_H
+#ifndef CTL_HTTP_GET_H
+#define CTL_HTTP_GET_H
 #include "base/buf.h"
 #include "base/note.h"
 #include "base/time.h"

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a replica's own pages say of the machine it runs on: /readyz, /metrics, and the clock that
- * every answer shows. */
+ * every answer shows. One thread. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "conf/units.h"
-#include "musterctl/doctor.h"
-#include "musterctl/http_get.h"
+#include "ctl/doctor.h"
 
 enum {
     CLOCK_WARN_MS = 1000, /* beyond what the measuring itself leaves open */
@@ -24,7 +23,7 @@ static const uint64_t room_fail = (uint64_t)64 << 20;
 /* -- metrics as text -- */
 
 /* The line of `name`, behind the name. */
-static bool find_metric(struct str text, const char *name, struct str *ret_rest)
+static bool metric_find(struct str text, const char *name, struct str *ret_rest)
 {
     size_t len = strlen(name);
     struct str line;
@@ -39,12 +38,12 @@ static bool find_metric(struct str text, const char *name, struct str *ret_rest)
 }
 
 /* Of a metric without labels. */
-static bool read_number(struct str text, const char *name, double *ret_number)
+static bool metric_number(struct str text, const char *name, double *ret_number)
 {
     struct str rest;
     char number[64];
 
-    if (!find_metric(text, name, &rest)) return false;
+    if (!metric_find(text, name, &rest)) return false;
     snprintf(number, sizeof number, "%.*s", (int)min_size(rest.len, sizeof number - 1), rest.at);
     *ret_number = strtod(number, NULL);
     return true;
@@ -54,7 +53,7 @@ static bool read_number(struct str text, const char *name, double *ret_number)
 
 /* Its second began at or before it wrote the header, which was between our two looks at our clock:
  * so the truth lies in a span, and only what is outside of it is a difference. */
-static void judge_clock(struct doctor *d, const char *name, const struct http_page *page)
+static void replica_clock(struct doctor *d, const char *name, const struct http_page *page)
 {
     int64_t least = (int64_t)page->date.ms - (int64_t)page->answered.ms;
     int64_t most = (int64_t)page->date.ms + 1000 - (int64_t)page->asked.ms;
@@ -80,12 +79,12 @@ static void judge_clock(struct doctor *d, const char *name, const struct http_pa
                 off > 0 ? "ahead of" : "behind");
 }
 
-static void judge_descriptors(struct doctor *d, const char *name, struct str metrics)
+static void replica_descriptors(struct doctor *d, const char *name, struct str metrics)
 {
     double open, most;
 
-    if (!read_number(metrics, "process_open_fds", &open) ||
-        !read_number(metrics, "process_max_fds", &most) || most <= 0)
+    if (!metric_number(metrics, "process_open_fds", &open) ||
+        !metric_number(metrics, "process_max_fds", &most) || most <= 0)
         return;
     if (open > most * 0.8)
         doctor_says(d, open > most * 0.95 ? FINDING_FAIL : FINDING_WARN,
@@ -99,7 +98,7 @@ static void judge_descriptors(struct doctor *d, const char *name, struct str met
                     most);
 }
 
-void doctor_judge_room(struct doctor *d, const char *where, uint64_t free_bytes)
+void doctor_room(struct doctor *d, const char *where, uint64_t free_bytes)
 {
     char text[UNITS_TEXT_CAP];
     uint64_t unit = free_bytes >> 30 ? (uint64_t)1 << 30 : (uint64_t)1 << 20;
@@ -114,13 +113,13 @@ void doctor_judge_room(struct doctor *d, const char *where, uint64_t free_bytes)
                     "%s: only %s are free", where, text);
 }
 
-static void judge_disk(struct doctor *d, const char *name, struct str metrics)
+static void replica_disk(struct doctor *d, const char *name, struct str metrics)
 {
     double free_bytes, full = 0;
     char where[128];
 
-    if (!read_number(metrics, "muster_log_disk_free_bytes", &free_bytes)) return;
-    (void)read_number(metrics, "muster_log_disk_full", &full);
+    if (!metric_number(metrics, "muster_log_disk_free_bytes", &free_bytes)) return;
+    (void)metric_number(metrics, "muster_log_disk_full", &full);
     snprintf(where, sizeof where, "%.80s: the disk of its log", name);
     if (full > 0)
         doctor_says(
@@ -129,13 +128,13 @@ static void judge_disk(struct doctor *d, const char *name, struct str metrics)
             "is in it",
             "%s: the disk of its log is below the reserve, and it refuses writes", name);
     else
-        doctor_judge_room(d, where, (uint64_t)free_bytes);
+        doctor_room(d, where, (uint64_t)free_bytes);
 }
 
-void doctor_judge_certificate(struct doctor *d, const char *whose, wall_time not_after)
+void doctor_certificate(struct doctor *d, const char *whose, wall_time not_after)
 {
     static const char renew[] = "musterctl cert renew, then SIGHUP; docs/certificates.md";
-    int64_t left = (int64_t)not_after.ms - (int64_t)clock_wall(clock_real()).ms;
+    int64_t left = (int64_t)not_after.ms - (int64_t)d->now.ms;
     char until[WALL_TEXT_CAP];
 
     wall_text(not_after, until);
@@ -149,31 +148,31 @@ void doctor_judge_certificate(struct doctor *d, const char *whose, wall_time not
         doctor_says(d, FINDING_OK, NULL, "%s: the certificate is good until %s", whose, until);
 }
 
-static bool is_loopback(const char *address)
+static bool replica_is_loopback(const char *address)
 {
     return strncmp(address, "127.", 4) == 0 || strncmp(address, "localhost:", 10) == 0 ||
            strncmp(address, "[::1]", 5) == 0;
 }
 
-static void judge_tls(struct doctor *d, const Muster__V1__Replica *replica, struct str metrics)
+static void replica_tls(struct doctor *d, const Muster__V1__Replica *replica, struct str metrics)
 {
     double until;
 
-    if (!read_number(metrics, "muster_tls_not_after_seconds", &until)) return;
+    if (!metric_number(metrics, "muster_tls_not_after_seconds", &until)) return;
     if (until > 0)
-        doctor_judge_certificate(d, replica->name, (wall_time){(uint64_t)(until * 1000)});
-    else if (!is_loopback(replica->grpc_address))
+        doctor_certificate(d, replica->name, (wall_time){(uint64_t)(until * 1000)});
+    else if (!replica_is_loopback(replica->grpc_address))
         doctor_says(d, FINDING_WARN, "musterctl cert issue replica; docs/certificates.md",
                     "%s: speaks plaintext at %s: whoever reaches it may do anything", replica->name,
                     replica->grpc_address);
 }
 
-static void take_version(struct doctor *d, const char *name, struct str metrics)
+static void replica_version(struct doctor *d, const char *name, struct str metrics)
 {
     struct str rest;
     char version[sizeof d->version];
 
-    if (!find_metric(metrics, "muster_build_info", &rest)) return;
+    if (!metric_find(metrics, "muster_build_info", &rest)) return;
     snprintf(version, sizeof version, "%.*s", (int)min_size(rest.len, sizeof version - 1), rest.at);
     if (!d->version_of) {
         memcpy(d->version, version, sizeof version);
@@ -188,62 +187,62 @@ static void take_version(struct doctor *d, const char *name, struct str metrics)
 
 /* -- the replica -- */
 
-static struct http_where where_of(const struct doctor *d, const char *address)
+void doctor_fetch(const struct doctor *d, const char *address, const char *path,
+                  struct doctor_page *ret_page)
 {
-    return (struct http_where){.address = address,
-                               .ca_file = conf_text(d->ctl->conf, "tls.ca-file"),
-                               .timeout_ms = conf_number(d->ctl->conf, "timeout")};
+    const struct http_where where = {.address = address,
+                                     .ca_file = conf_text(d->ctl->conf, "tls.ca-file"),
+                                     .timeout_ms = conf_number(d->ctl->conf, "timeout")};
+
+    *ret_page = (struct doctor_page){.why = {""}};
+    ret_page->err = http_get(&where, path, &ret_page->page, &ret_page->why);
 }
 
-static void judge_ready(struct doctor *d, const char *name, const char *address)
+static void replica_ready(struct doctor *d, const char *name, const char *address)
 {
-    const struct http_where where = where_of(d, address);
-    struct http_page page;
-    struct note note = {""};
-    enum err err = http_get(&where, "/readyz", &page, &note);
+    struct doctor_page ready;
+    char why[REASONS_CAP];
 
-    if (!err && page.status == 200) {
+    d->fetch(d, address, "/readyz", &ready);
+    if (!ready.err && ready.page.status == 200) {
         doctor_says(d, FINDING_OK, NULL, "%s: ready", name);
-    } else if (!err) {
-        char why[REASONS_CAP];
-        snprintf(why, sizeof why, "%.*s", STR_ARG(str_trim(buf_peek(&page.text))));
+    } else if (!ready.err) {
+        snprintf(why, sizeof why, "%.*s", STR_ARG(str_trim(buf_peek(&ready.page.text))));
         for (char *c = why; *c; c++)
             if (*c == '\n') *c = ';';
         doctor_says(d, FINDING_FAIL, "its log says more; docs/observability.md has each reason",
                     "%s: not ready: %s", name, why);
     }
-    buf_deinit(&page.text);
+    buf_deinit(&ready.page.text);
 }
 
-void doctor_look_at_replica(struct doctor *d, const Muster__V1__Replica *replica)
+void doctor_replica(struct doctor *d, const Muster__V1__Replica *replica)
 {
     const char *name = replica->name, *address = replica->http_address;
-    const struct http_where where = where_of(d, address);
-    struct http_page page;
-    struct note note = {""};
-    enum err err;
+    struct doctor_page metrics;
 
     if (!address[0] || strcmp(address, "0") == 0) {
         doctor_says(d, FINDING_WARN, "give it --http-listen, so that it can be looked at",
                     "%s: it has no HTTP address; clock, disk and descriptors are not known", name);
         return;
     }
-    err = http_get(&where, "/metrics", &page, &note);
-    if (err || page.status != 200) {
-        doctor_says(d, err == ERR_UNAVAILABLE || err == ERR_TIMEOUT ? FINDING_FAIL : FINDING_WARN,
+    d->fetch(d, address, "/metrics", &metrics);
+    if (metrics.err || metrics.page.status != 200) {
+        bool away = metrics.err == ERR_UNAVAILABLE || metrics.err == ERR_TIMEOUT;
+        doctor_says(d, away ? FINDING_FAIL : FINDING_WARN,
                     "is the process there? If its HTTP listens on that host only, run this there",
                     "%s: %s does not answer over HTTP (%s)", name, address,
-                    err ? note.text : "another status than 200");
+                    metrics.err ? metrics.why.text : "another status than 200");
     } else {
-        struct str metrics = buf_peek(&page.text);
-        judge_ready(d, name, address);
-        judge_clock(d, name, &page);
-        judge_disk(d, name, metrics);
-        judge_descriptors(d, name, metrics);
-        judge_tls(d, replica, metrics);
-        take_version(d, name, metrics);
+        struct str text = buf_peek(&metrics.page.text);
+        replica_ready(d, name, address);
+        replica_clock(d, name, &metrics.page);
+        replica_disk(d, name, text);
+        replica_descriptors(d, name, text);
+        replica_tls(d, replica, text);
+        replica_version(d, name, text);
     }
-    buf_deinit(&page.text);
+    buf_deinit(&metrics.page.text);
 }
 
 void doctor_compare_replicas(struct doctor *d)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "musterctl/remote.h"
+#include "ctl/remote.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table for people: columns as wide as they have to be, two spaces between them, nothing after
  * the last. What came from elsewhere is made printable first: no cell steers a terminal. */
-#ifndef MUSTERCTL_TABLE_H
-#define MUSTERCTL_TABLE_H
+#ifndef CTL_TABLE_H
+#define CTL_TABLE_H
 #include "base/arena.h"
 #include "base/buf.h"
 
 enum { TABLE_COLUMNS_MAX = 12 };
 struct table_chunk;
-struct table {
+struct text_table {
     struct arena *memory; /* of the cells; borrowed */
     const char *const *columns;
     size_t column_count, width[TABLE_COLUMNS_MAX];
@@ -18,18 +18,18 @@ struct table {
 };
 
 /* `columns` ends with NULL and outlives the table. */
-void table_init(struct table *table, const char *const *columns, struct arena *memory);
+void table_init(struct text_table *table, const char *const *columns, struct arena *memory);
 /* Cell by cell, from left to right; a row is whole before the next begins. The text is borrowed
  * until table_print when it is printable as it is. */
-void table_text(struct table *table, const char *text);
+void table_text(struct text_table *table, const char *text);
 /* Of at most 1,023 bytes; the rest is cut. */
-void table_format(struct table *table, const char *format, ...)
+void table_format(struct text_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-void table_number(struct table *table, int64_t number);
-void table_hex(struct table *table, uint64_t number); /* 16 digits */
+void table_number(struct text_table *table, int64_t number);
+void table_hex(struct text_table *table, uint64_t number); /* 16 digits */
 /* RFC 3339 seconds in UTC. A time that never was (0, or before 1970 as the original's zero time
  * is) is a dash, U+2014. */
-void table_time(struct table *table, int64_t unix_ns);
+void table_time(struct text_table *table, int64_t unix_ns);
 /* ERR_NOMEM, ERR_FULL. */
-enum err table_print(const struct table *table, struct buf *into);
+enum err table_print(const struct text_table *table, struct buf *into);
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "musterctl/survey.h"
+#include "ctl/survey.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -30,9 +30,9 @@ static const struct remote_method methods[SURVEY_PARTS] = {
                           NULL},
 };
 
-enum err survey_open(struct survey *survey, const struct conf *conf, struct note *note)
+enum err ctl_survey_open(struct ctl_survey *survey, const struct conf *conf, struct note *note)
 {
-    *survey = (struct survey){.conf = conf};
+    *survey = (struct ctl_survey){.conf = conf};
     arena_init(&survey->memory, memory_max);
     return remote_open(conf, NULL, &survey->remote, note);
 }
@@ -43,7 +43,7 @@ static void shard_close(struct survey_shard *shard)
     arena_deinit(&shard->memory);
 }
 
-void survey_close(struct survey *survey)
+void ctl_survey_close(struct ctl_survey *survey)
 {
     for (size_t i = 0; i < survey->shard_count; i++) shard_close(&survey->shards[i]);
     remote_close(survey->remote);
@@ -58,7 +58,7 @@ static bool nobody_there(enum err err)
     return err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_NOT_LEADER;
 }
 
-static enum err ask_part(struct survey *survey, enum survey_part part)
+static enum err ask_part(struct ctl_survey *survey, enum survey_part part)
 {
     static const Muster__V1__ListReplicasRequest nothing = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
     Muster__V1__RangeRequest range = MUSTER__V1__RANGE_REQUEST__INIT;
@@ -80,7 +80,7 @@ static enum err ask_part(struct survey *survey, enum survey_part part)
     return err;
 }
 
-static void ask_coordinators(struct survey *survey)
+static void ask_coordinators(struct ctl_survey *survey)
 {
     for (size_t i = 0; i < SURVEY_PARTS; i++) {
         if (!nobody_there(ask_part(survey, (enum survey_part)i))) continue;
@@ -104,14 +104,15 @@ static bool is_listed(const Bigfleet__V1alpha1__ListShardsResponse *list,
     return false;
 }
 
-static bool is_known(const struct survey *survey, const Bigfleet__V1alpha1__ShardRegistryEntry *e)
+static bool is_known(const struct ctl_survey *survey,
+                     const Bigfleet__V1alpha1__ShardRegistryEntry *e)
 {
     for (size_t i = 0; i < survey->shard_count; i++)
         if (strcmp(survey->shards[i].id, e->shard_id) == 0) return true;
     return false;
 }
 
-static void take_list(struct survey *survey, const Bigfleet__V1alpha1__ListShardsResponse *list)
+static void take_list(struct ctl_survey *survey, const Bigfleet__V1alpha1__ListShardsResponse *list)
 {
     size_t kept = 0;
 
@@ -141,7 +142,7 @@ static void take_list(struct survey *survey, const Bigfleet__V1alpha1__ListShard
 }
 
 struct question {
-    const struct survey *survey;
+    const struct ctl_survey *survey;
     struct survey_shard *shard; /* nobody else's until the thread is joined */
     pthread_t thread;
     bool begun;
@@ -174,11 +175,11 @@ static void *ask_shard(void *argument)
     return NULL;
 }
 
-static void ask_listed(struct survey *survey)
+static void ask_listed(struct ctl_survey *survey)
 {
     struct question questions[SURVEY_SHARDS_MAX];
 
-    if (survey_shards(survey)) take_list(survey, survey_shards(survey));
+    if (ctl_survey_shards(survey)) take_list(survey, ctl_survey_shards(survey));
     for (size_t i = 0; i < survey->shard_count; i++) {
         struct question *q = &questions[i];
         *q = (struct question){.survey = survey, .shard = &survey->shards[i]};
@@ -192,14 +193,14 @@ static void ask_listed(struct survey *survey)
     }
 }
 
-void survey_ask(struct survey *survey)
+void ctl_survey_ask(struct ctl_survey *survey)
 {
     arena_reset(&survey->memory);
     ask_coordinators(survey);
     ask_listed(survey);
 }
 
-void survey_ask_shards(struct survey *survey)
+void ctl_survey_ask_shards(struct ctl_survey *survey)
 {
     arena_reset(&survey->memory);
     (void)ask_part(survey, SURVEY_SHARDS);
@@ -208,58 +209,58 @@ void survey_ask_shards(struct survey *survey)
 
 /* -- by their types -- */
 
-const Muster__V1__ListReplicasResponse *survey_replicas(const struct survey *survey)
+const Muster__V1__ListReplicasResponse *ctl_survey_replicas(const struct ctl_survey *survey)
 {
     return (const void *)survey->said[SURVEY_REPLICAS];
 }
 
-const Bigfleet__V1alpha1__ListShardsResponse *survey_shards(const struct survey *survey)
+const Bigfleet__V1alpha1__ListShardsResponse *ctl_survey_shards(const struct ctl_survey *survey)
 {
     return (const void *)survey->said[SURVEY_SHARDS];
 }
 
-const Muster__V1__ClusterStatusResponse *survey_members(const struct survey *survey)
+const Muster__V1__ClusterStatusResponse *ctl_survey_members(const struct ctl_survey *survey)
 {
     return (const void *)survey->said[SURVEY_MEMBERS];
 }
 
-const Muster__V1__ListWorkersResponse *survey_workers(const struct survey *survey)
+const Muster__V1__ListWorkersResponse *ctl_survey_workers(const struct ctl_survey *survey)
 {
     return (const void *)survey->said[SURVEY_WORKERS];
 }
 
-const Muster__V1__StatusResponse *survey_store(const struct survey *survey)
+const Muster__V1__StatusResponse *ctl_survey_store(const struct ctl_survey *survey)
 {
     return (const void *)survey->said[SURVEY_STORE];
 }
 
-const Muster__V1__RangeResponse *survey_claims(const struct survey *survey)
+const Muster__V1__RangeResponse *ctl_survey_claims(const struct ctl_survey *survey)
 {
     return (const void *)survey->said[SURVEY_CLAIMS];
 }
 
-const Muster__V1__ListOwnershipIssuesResponse *survey_ownership(const struct survey *survey)
+const Muster__V1__ListOwnershipIssuesResponse *ctl_survey_ownership(const struct ctl_survey *survey)
 {
     return (const void *)survey->said[SURVEY_OWNERSHIP];
 }
 
 /* -- small facts -- */
 
-uint64_t survey_count(size_t count, Muster__V1__NamedCount *const *counts, const char *name)
+uint64_t ctl_survey_count(size_t count, Muster__V1__NamedCount *const *counts, const char *name)
 {
     for (size_t i = 0; i < count; i++)
         if (strcmp(counts[i]->name, name) == 0) return counts[i]->count;
     return 0;
 }
 
-const Muster__V1__Replica *survey_leader(const Muster__V1__ListReplicasResponse *list)
+const Muster__V1__Replica *ctl_survey_leader(const Muster__V1__ListReplicasResponse *list)
 {
     for (size_t i = 0; i < list->n_replicas; i++)
         if (list->replicas[i]->leader) return list->replicas[i];
     return NULL;
 }
 
-uint64_t survey_lag(const Muster__V1__ListReplicasResponse *list, const Muster__V1__Replica *of)
+uint64_t ctl_survey_lag(const Muster__V1__ListReplicasResponse *list, const Muster__V1__Replica *of)
 {
     uint64_t furthest = 0;
 

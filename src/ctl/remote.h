@@ -10,8 +10,8 @@
  *
  * The surprising rule: --timeout bounds one call, everything in it included (dialing, elections,
  * repeats), and not the command. */
-#ifndef MUSTERCTL_REMOTE_H
-#define MUSTERCTL_REMOTE_H
+#ifndef CTL_REMOTE_H
+#define CTL_REMOTE_H
 #include "conf/conf.h"
 #include "io/tls.h"
 #include "wire/message.h"
@@ -34,6 +34,10 @@ struct remote_method {
     enum remote_kind kind;
     const char *look; /* the command that shows whether it was done; NULL for reads */
 };
+#define REMOTE_READS(path, base)                                                                   \
+    {                                                                                              \
+        (path), &base##_response__descriptor, REMOTE_READ, NULL                                    \
+    }
 
 /* Reads the options every command of this kind has (CTL_OPTIONS of common/tables_ctl.h):
  * coordinator, timeout and the three TLS files. `request_id` is for writes; NULL: one is drawn.

@@ -10,9 +10,9 @@
  *
  * Every call carries a token of a shard nobody has, under epochs that only grow, so a machine can
  * be used again and no real shard is fenced off. */
-#ifndef MUSTERCTL_PROVIDER_FACTS_H
-#define MUSTERCTL_PROVIDER_FACTS_H
-#include "musterctl/provider_probe.h"
+#ifndef CTL_PROVIDER_FACTS_H
+#define CTL_PROVIDER_FACTS_H
+#include "ctl/provider_probe.h"
 
 /* clang-format off */
 #define FACT_MAP(X)                                                                                \
@@ -60,7 +60,7 @@ enum fact {
 #undef X
         FACT_COUNT
 };
-enum fact_result { FACT_SKIPPED, FACT_PASS, FACT_FAIL };
+enum fact_result { FACT_SKIPPED, FACT_PASS, FACT_FAIL, FACT_RESULTS };
 struct fact_entry {
     const char *id, *rule;
     enum fact_result result;

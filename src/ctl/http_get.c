@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "musterctl/http_get.h"
+#include "ctl/http_get.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The run of a command: its calls, and what it prints.
+ *
+ * Invariant: `out` holds whole lines only; a line or table that does not fit is left out, and
+ * print_err says so. One thread. */
+#include "ctl/ctl.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "conf/printable.h"
+#include "wire/json/message_json.h"
+
+/* A million domains, decoded, and as text. */
+static const size_t memory_max = (size_t)4 << 30;
+static const size_t out_max = (size_t)1 << 30;
+enum { LINE_MAX_BYTES = 64 * 1024 };
+
+void ctl_init(struct ctl *ctl)
+{
+    arena_init(&ctl->memory, memory_max);
+    buf_init(&ctl->out, out_max);
+}
+
+void ctl_deinit(struct ctl *ctl)
+{
+    remote_close(ctl->remote);
+    buf_deinit(&ctl->out);
+    arena_deinit(&ctl->memory);
+}
+
+bool ctl_has_option(const struct ctl *ctl, const char *name)
+{
+    const struct option_table *table = command_of(ctl->call)->options;
+
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(table->options[i].name, name) == 0) return true;
+    return false;
+}
+
+enum err ctl_fail(struct ctl *ctl, enum err err, const char *format, ...)
+{
+    char text[NOTE_CAP];
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    note_set(&ctl->note, "%s", text);
+    return err;
+}
+
+/* -- calling -- */
+
+enum err ctl_call(struct ctl *ctl, const struct remote_method *method,
+                  const ProtobufCMessage *request, ProtobufCMessage **ret_answer)
+{
+    return remote_call(ctl->remote, method, request, &ctl->memory, ret_answer, &ctl->note);
+}
+
+const void *ctl_ask(struct ctl *ctl, const struct remote_method *method,
+                    const ProtobufCMessage *request, enum err *ret_err)
+{
+    ProtobufCMessage *answer = NULL;
+
+    *ret_err = ctl_call(ctl, method, request, &answer);
+    return *ret_err ? NULL : answer;
+}
+
+char *ctl_text(const char *text)
+{
+    static char none[1];
+    return text ? (char *)text : none;
+}
+
+ProtobufCBinaryData ctl_bytes(const char *text)
+{
+    return (ProtobufCBinaryData){text ? strlen(text) : 0, (uint8_t *)ctl_text(text)};
+}
+
+struct str ctl_view(ProtobufCBinaryData bytes)
+{
+    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
+}
+
+/* -- printing -- */
+
+static void ctl_printed(struct ctl *ctl, enum err err)
+{
+    if (!ctl->print_err) ctl->print_err = err;
+}
+
+void ctl_append(struct ctl *ctl, struct str text)
+{
+    ctl_printed(ctl, buf_append(&ctl->out, text));
+}
+
+void ctl_append_shown(struct ctl *ctl, struct str text)
+{
+    ctl_printed(ctl, printable_append(text, &ctl->out));
+}
+
+void ctl_line(struct ctl *ctl, const char *format, ...)
+{
+    struct buf raw;
+    va_list args;
+    enum err err;
+
+    buf_init(&raw, LINE_MAX_BYTES);
+    va_start(args, format);
+    err = buf_vappendf(&raw, format, args);
+    va_end(args);
+    if (!err) err = printable_append(buf_peek(&raw), &ctl->out);
+    if (!err) err = buf_append_byte(&ctl->out, '\n');
+    ctl_printed(ctl, err);
+    buf_deinit(&raw);
+}
+
+void ctl_print_table(struct ctl *ctl, const struct text_table *table)
+{
+    ctl_printed(ctl, table_print(table, &ctl->out));
+}
+
+void ctl_json_begin(struct ctl *ctl, struct ndjson *json)
+{
+    ndjson_begin(json, &ctl->out, NDJSON_LINE);
+}
+
+void ctl_json_end(struct ctl *ctl, struct ndjson *json)
+{
+    ctl_printed(ctl, ndjson_end(json));
+}
+
+void ctl_json(struct ctl *ctl, const ProtobufCMessage *answer)
+{
+    struct ndjson json;
+
+    ctl_json_begin(ctl, &json);
+    message_json_fields(&json, answer);
+    ctl_json_end(ctl, &json);
+}
+
+enum err ctl_flush(struct ctl *ctl)
+{
+    bool failed = ctl->out.len > 0 && ctl->print(buf_peek(&ctl->out)) != 0;
+
+    buf_clear(&ctl->out);
+    return ctl->print_err ? ctl->print_err : failed ? ERR_CANCELLED : ERR_OK;
+}

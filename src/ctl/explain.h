@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* musterctl explain: one file for each kind of thing that can be asked after. Every sentence stands
+ * on something that a part of the fleet said in this very call; what nobody said is not guessed.
+ *
+ * Asking and saying are apart: what is said of given answers needs no fleet. */
+#ifndef CTL_EXPLAIN_H
+#define CTL_EXPLAIN_H
+#include "ctl/ctl.h"
+#include "ctl/survey.h"
+#include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
+
+ctl_fn explain_need, explain_machine, explain_worker;
+
+/* -- what is said -- */
+
+/* The whole of a machine. `shard`: what its shard says of itself. */
+void explain_machine_say(struct ctl *ctl, const Muster__V1__ShardMachineResponse *machine,
+                         const Muster__V1__ShardStatusResponse *shard);
+/* One Need, as the cycle of a shard that ended `age_ms` ago decided it. */
+struct explain_cycle {
+    const char *shard;
+    const Muster__V1__ShardStatusResponse *said;
+    int64_t number;
+    uint64_t age_ms;
+};
+void explain_need_say(struct ctl *ctl, const struct explain_cycle *cycle,
+                      const Bigfleet__V1alpha1__NeedView *need);
+void explain_worker_say(struct ctl *ctl, const Muster__V1__Worker *worker,
+                        const Muster__V1__ListPartitionsResponse *partitions,
+                        const Muster__V1__ClusterStatusResponse *status);
+
+/* -- for those files -- */
+
+/* "  has       3 machines that serve it": the label, then sentences, broken into lines. What came
+ * from others is made printable. */
+void explain_says(struct ctl *ctl, const char *label, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* What a shard did, out of its audit: "cycle 27: Bootstrap of m-3 for cluster-a: success; ...".
+ * Lines that are not of this cluster (NULL: of any) are left out, and all but the newest `most`. */
+void explain_audit(struct ctl *ctl, size_t count, char *const *lines, const char *cluster,
+                   size_t most);
+
+/* "1.5s", "12m", into `text`. */
+enum { EXPLAIN_AGE_CAP = 32 };
+const char *explain_age(uint64_t ms, char text[EXPLAIN_AGE_CAP]);
+/* " (did you mean x?)" or "". */
+enum { EXPLAIN_HINT_CAP = 320 };
+struct nearest_names {
+    const char *wanted;
+    char best[256];
+    size_t distance;
+};
+void nearest_names_offer(struct nearest_names *names, const char *name);
+const char *nearest_names_hint(const struct nearest_names *names, char text[EXPLAIN_HINT_CAP]);
+#endif
