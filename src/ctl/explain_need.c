@@ -349,12 +349,10 @@ static enum err need_search(struct need_search *s, const struct ctl_survey *surv
 enum err explain_need(struct ctl *ctl)
 {
     static struct ctl_survey survey; /* it is large */
-    static struct need_search s;
     const char *argument = conf_argument(ctl->conf, 0), *slash = strchr(argument, '/');
+    struct need_search s = {.ctl = ctl, .which = slash ? slash + 1 : NULL};
     enum err err;
 
-    s.ctl = ctl;
-    s.which = slash ? slash + 1 : NULL;
     snprintf(s.cluster, sizeof s.cluster, "%.*s",
              slash ? (int)(slash - argument) : (int)strlen(argument), argument);
     s.clusters.wanted = s.cluster;
