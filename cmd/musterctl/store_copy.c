@@ -20,6 +20,10 @@
 
 enum { PASSES_MAX = 3, PROGRESS_EVERY_MS = 2000 };
 
+struct tally {
+    uint64_t keys, hash;
+    int64_t revision;
+};
 struct copy {
     struct ctl *ctl;
     struct store_side *source, *target;
@@ -29,13 +33,9 @@ struct copy {
     size_t count, contended;
     struct arena bytes;
     size_t batch_bytes;
-    int64_t revision; /* of the source, in the last copying pass */
+    struct tally source_tally, target_tally; /* of the last pass */
     mono_time told;
     uint64_t read, written, removed, same, skipped, extra; /* of the last copying pass */
-};
-struct tally {
-    uint64_t keys, hash;
-    int64_t revision;
 };
 
 /* -- one pass that copies -- */
@@ -130,12 +130,9 @@ static int compare_rows(const Mvccpb__KeyValue *a, const Mvccpb__KeyValue *b)
 static enum err copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
                          const Mvccpb__KeyValue *at, int order)
 {
-    if (order > 0) { /* the target has what the source lacks */
-        copy->extra++;
+    if (order > 0) /* the target has what the source lacks */
         return copy->replace ? add(copy, ctl_view(at->key), STR_EMPTY, at->mod_revision, true)
                              : ERR_OK;
-    }
-    copy->read++;
     tell_progress(copy, ctl_view(from->key), "copying");
     if (order == 0 && str_equal(ctl_view(from->value), ctl_view(at->value))) {
         copy->same++;
@@ -145,30 +142,45 @@ static enum err copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
                false);
 }
 
-static enum err copy_pass(struct copy *copy)
+/* Both sides beside each other in key order, the source as of `revision` (0: now). */
+typedef enum err copy_row_fn(struct copy *copy, const Mvccpb__KeyValue *from,
+                             const Mvccpb__KeyValue *at, int order);
+static enum err copy_walk(struct copy *copy, int64_t revision, copy_row_fn *each)
 {
     struct store_walk source, target;
     const Mvccpb__KeyValue *from = NULL, *at = NULL;
     enum err err;
 
-    copy->read = copy->same = copy->skipped = copy->extra = copy->contended = 0;
-    batch_clear(copy);
+    copy->read = copy->skipped = copy->extra = 0;
     store_walk_open(&source, copy->source, copy->from, copy->end);
+    source.revision = revision;
     store_walk_open(&target, copy->target, copy->from, copy->end);
     err = next_source(copy, &source, &from);
     if (!err) err = store_walk_next(&target, &at);
     while (!err && (from || at)) {
         int order = compare_rows(from, at);
 
-        err = copy_row(copy, from, at, order);
+        copy->extra += order > 0;
+        copy->read += order <= 0;
+        err = each(copy, from, at, order);
         if (!err && order <= 0) err = next_source(copy, &source, &from);
         if (!err && order >= 0) err = store_walk_next(&target, &at);
     }
-    if (!err) err = flush(copy);
-    copy->revision = source.revision;
+    copy->source_tally.revision = source.revision;
+    copy->target_tally.revision = target.revision;
     store_walk_close(&source);
     store_walk_close(&target);
     return err;
+}
+
+static enum err copy_pass(struct copy *copy)
+{
+    enum err err;
+
+    copy->same = copy->contended = 0;
+    batch_clear(copy);
+    err = copy_walk(copy, 0, copy_row);
+    return err ? err : flush(copy);
 }
 
 /* -- the verdict -- */
@@ -180,43 +192,30 @@ static void count_row(struct tally *tally, const Mvccpb__KeyValue *row)
     tally->hash = str_hash(ctl_view(row->value), tally->hash);
 }
 
-/* Both at once: the source as it was copied, so that writing goes on there; the target as it is
- * now. What the target has beside it counts only when it should not be there. */
-static enum err verify(struct copy *copy, struct tally *ret_source, struct tally *ret_target)
+/* What the target has beside the source counts only when it should not be there. */
+static enum err verify_row(struct copy *copy, const Mvccpb__KeyValue *from,
+                           const Mvccpb__KeyValue *at, int order)
 {
-    struct store_walk source, target;
-    const Mvccpb__KeyValue *from = NULL, *at = NULL;
-    enum err err;
-
-    *ret_source = *ret_target = (struct tally){0};
-    copy->read = copy->skipped = copy->extra = 0;
-    store_walk_open(&source, copy->source, copy->from, copy->end);
-    source.revision = copy->revision;
-    store_walk_open(&target, copy->target, copy->from, copy->end);
-    err = next_source(copy, &source, &from);
-    if (!err) err = store_walk_next(&target, &at);
-    while (!err && (from || at)) {
-        int order = compare_rows(from, at);
-
-        copy->extra += order > 0;
-        if (order <= 0) {
-            copy->read++;
-            count_row(ret_source, from);
-            tell_progress(copy, ctl_view(from->key), "comparing");
-        }
-        if (order == 0 || (order > 0 && copy->replace)) count_row(ret_target, at);
-        if (order <= 0) err = next_source(copy, &source, &from);
-        if (!err && order >= 0) err = store_walk_next(&target, &at);
+    if (order <= 0) {
+        count_row(&copy->source_tally, from);
+        tell_progress(copy, ctl_view(from->key), "comparing");
     }
-    ret_source->revision = source.revision;
-    ret_target->revision = target.revision;
-    store_walk_close(&source);
-    store_walk_close(&target);
-    return err;
+    if (order == 0 || (order > 0 && copy->replace)) count_row(&copy->target_tally, at);
+    return ERR_OK;
 }
 
-static void say_copied(struct copy *copy, const struct tally *source, const struct tally *target)
+/* The source as it was copied, so that writing goes on there; the target as it is now. */
+static enum err verify(struct copy *copy)
 {
+    int64_t revision = copy->source_tally.revision;
+
+    copy->source_tally = copy->target_tally = (struct tally){0};
+    return copy_walk(copy, revision, verify_row);
+}
+
+static void say_copied(struct copy *copy)
+{
+    const struct tally *source = &copy->source_tally, *target = &copy->target_tally;
     struct ctl *ctl = copy->ctl;
     struct ndjson json;
     char hash[17];
@@ -251,16 +250,15 @@ static void say_copied(struct copy *copy, const struct tally *source, const stru
 
 static enum err copy_all(struct copy *copy)
 {
-    struct tally source = {0}, target = {0};
-    enum err err = ERR_OK;
+    const struct tally *source = &copy->source_tally, *target = &copy->target_tally;
 
     for (int pass = 0; pass < PASSES_MAX; pass++) {
-        err = copy_pass(copy);
+        enum err err = copy_pass(copy);
         if (!err && copy->contended) continue; /* the target is written to: look again */
-        if (!err) err = verify(copy, &source, &target);
+        if (!err) err = verify(copy);
         if (err) return err;
-        if (source.keys == target.keys && source.hash == target.hash) {
-            say_copied(copy, &source, &target);
+        if (source->keys == target->keys && source->hash == target->hash) {
+            say_copied(copy);
             return ERR_OK;
         }
     }
@@ -269,7 +267,7 @@ static enum err copy_all(struct copy *copy)
         "the two sides still differ after %d passes (%" PRIu64 " keys of %s, %" PRIu64
         " of %s): somebody else writes these keys of %s. Stop that and run the same command "
         "again",
-        PASSES_MAX, source.keys, store_side_name(copy->source), target.keys,
+        PASSES_MAX, source->keys, store_side_name(copy->source), target->keys,
         store_side_name(copy->target), store_side_name(copy->target));
 }
 

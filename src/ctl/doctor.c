@@ -115,7 +115,7 @@ static void doctor_levels(struct doctor *d, const Muster__V1__ListReplicasRespon
 
 static void doctor_coordinators(struct doctor *d)
 {
-    const Muster__V1__ListReplicasResponse *list = ctl_survey_replicas(&d->survey);
+    const Muster__V1__ListReplicasResponse *list = d->survey.replicas;
 
     if (!list) {
         doctor_says(d, FINDING_FAIL,
@@ -133,7 +133,7 @@ static void doctor_coordinators(struct doctor *d)
 
 static void doctor_store(struct doctor *d)
 {
-    const Muster__V1__StatusResponse *store = ctl_survey_store(&d->survey);
+    const Muster__V1__StatusResponse *store = d->survey.store;
 
     if (!store) return;
     if (store->no_space)
@@ -145,7 +145,7 @@ static void doctor_store(struct doctor *d)
 
 static void doctor_workers(struct doctor *d)
 {
-    const Muster__V1__ClusterStatusResponse *s = ctl_survey_members(&d->survey);
+    const Muster__V1__ClusterStatusResponse *s = d->survey.members;
 
     if (!s || s->known == 0) return;
     if (s->hold)
@@ -221,7 +221,7 @@ static void doctor_unscoped(struct doctor *d, const Muster__V1__UnscopedProvider
 
 static void doctor_ownership(struct doctor *d)
 {
-    const Muster__V1__ListOwnershipIssuesResponse *list = ctl_survey_ownership(&d->survey);
+    const Muster__V1__ListOwnershipIssuesResponse *list = d->survey.ownership;
 
     if (!list) return; /* an older release, or no leader, which was said */
     doctor_leaving(d, list);

@@ -194,8 +194,8 @@ enum err explain_machine(struct ctl *ctl)
     if (!err) {
         ctl_survey_ask_shards(&survey);
         ctl->note = survey.why[SURVEY_SHARDS];
-        err = ctl_survey_shards(&survey) ? machine_find(ctl, &survey, conf_argument(ctl->conf, 0))
-                                         : ERR_UNAVAILABLE;
+        err = survey.listed ? machine_find(ctl, &survey, conf_argument(ctl->conf, 0))
+                            : ERR_UNAVAILABLE;
     }
     ctl_survey_close(&survey);
     return err;

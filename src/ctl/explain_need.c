@@ -360,7 +360,7 @@ enum err explain_need(struct ctl *ctl)
     if (!err) {
         ctl_survey_ask_shards(&survey);
         ctl->note = survey.why[SURVEY_SHARDS];
-        err = ctl_survey_shards(&survey) ? need_search(&s, &survey) : ERR_UNAVAILABLE;
+        err = survey.listed ? need_search(&s, &survey) : ERR_UNAVAILABLE;
     }
     ctl_survey_close(&survey);
     return err;

@@ -16,7 +16,7 @@ struct transfer {
     enum err err; /* of our own buffer */
 };
 
-static size_t on_body(char *bytes, size_t one, size_t count, void *owner)
+static size_t http_on_body(char *bytes, size_t one, size_t count, void *owner)
 {
     struct transfer *t = owner;
 
@@ -25,7 +25,7 @@ static size_t on_body(char *bytes, size_t one, size_t count, void *owner)
 }
 
 /* "Date: Mon, 16 Nov 2026 13:24:56 GMT" */
-static size_t on_header(char *bytes, size_t one, size_t count, void *owner)
+static size_t http_on_header(char *bytes, size_t one, size_t count, void *owner)
 {
     static const char name[] = "date:";
     struct transfer *t = owner;
@@ -39,8 +39,8 @@ static size_t on_header(char *bytes, size_t one, size_t count, void *owner)
     return one * count;
 }
 
-static bool set_options(CURL *curl, const struct http_where *where, const char *url,
-                        struct transfer *t)
+static bool http_set_options(CURL *curl, const struct http_where *where, const char *url,
+                             struct transfer *t)
 {
     bool good = curl_easy_setopt(curl, CURLOPT_URL, url) == CURLE_OK;
 
@@ -48,15 +48,15 @@ static bool set_options(CURL *curl, const struct http_where *where, const char *
     good &= curl_easy_setopt(curl, CURLOPT_PROXY, "") == CURLE_OK; /* it is meant as it stands */
     good &= curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L) == CURLE_OK;
     good &= curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)where->timeout_ms) == CURLE_OK;
-    good &= curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body) == CURLE_OK;
+    good &= curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, http_on_body) == CURLE_OK;
     good &= curl_easy_setopt(curl, CURLOPT_WRITEDATA, t) == CURLE_OK;
-    good &= curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header) == CURLE_OK;
+    good &= curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, http_on_header) == CURLE_OK;
     good &= curl_easy_setopt(curl, CURLOPT_HEADERDATA, t) == CURLE_OK;
     if (where->ca_file) good &= curl_easy_setopt(curl, CURLOPT_CAINFO, where->ca_file) == CURLE_OK;
     return good;
 }
 
-static enum err perform(CURL *curl, struct transfer *t, struct note *note)
+static enum err http_perform(CURL *curl, struct transfer *t, struct note *note)
 {
     CURLcode code;
 
@@ -83,7 +83,7 @@ enum err http_get(const struct http_where *where, const char *path, struct http_
     *ret_page = (struct http_page){0};
     buf_init(&ret_page->text, HTTP_GET_MAX);
     snprintf(url, sizeof url, "%s://%s%s", where->ca_file ? "https" : "http", where->address, path);
-    if (curl && set_options(curl, where, url, &t)) err = perform(curl, &t, note);
+    if (curl && http_set_options(curl, where, url, &t)) err = http_perform(curl, &t, note);
     curl_easy_cleanup(curl);
     return err;
 }

@@ -91,6 +91,7 @@ struct facts {
     struct spare spares[SPARES_MAX];
     size_t spare_count;
 
+    struct probe_listing listing; /* the last List */
     struct fact_entry entries[FACT_COUNT];
     int64_t epoch, sequence;
     uint64_t machines;
@@ -100,6 +101,7 @@ struct facts {
 
 /* The caller has set what stands above `spares`. */
 void facts_init(struct facts *facts, int64_t epoch);
+void facts_deinit(struct facts *facts); /* fine on a zeroed one */
 /* All that only reads, and which machines are spare. ERR_UNAVAILABLE with a note: nobody answers.
  * Else what was asked for cannot be had: ERR_NOT_FOUND, ERR_PRECONDITION. */
 enum err facts_read(struct facts *facts, struct note *note);

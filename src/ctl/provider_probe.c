@@ -29,7 +29,7 @@ struct probe {
 
 /* -- life -- */
 
-static void on_signal(void *owner, int signal)
+static void probe_on_signal(void *owner, int signal)
 {
     struct probe *probe = owner;
 
@@ -38,20 +38,20 @@ static void on_signal(void *owner, int signal)
     probe->woken = true;
 }
 
-static void on_timer(struct timer *timer)
+static void probe_on_timer(struct timer *timer)
 {
     CONTAINER_OF(timer, struct probe, timer)->woken = true;
 }
 
-static enum err open_parts(struct probe *probe, const struct probe_options *options,
-                           struct note *note)
+static enum err probe_open_parts(struct probe *probe, const struct probe_options *options,
+                                 struct note *note)
 {
     static const int numbers[] = {SIGINT, SIGTERM, 0};
     enum err err = real_io_open(&probe->real);
     struct io *io = err ? NULL : real_io_io(probe->real);
 
-    if (!err) err = signals_open(io->loop, numbers, on_signal, probe, &probe->signals);
-    if (!err) err = timer_init(&probe->timer, io->loop, on_timer);
+    if (!err) err = signals_open(io->loop, numbers, probe_on_signal, probe, &probe->signals);
+    if (!err) err = timer_init(&probe->timer, io->loop, probe_on_timer);
     if (!err) err = machine_reader_open(&probe->dimensions, &probe->reader);
     if (err) return err;
     const struct provider_options client = {
@@ -77,7 +77,7 @@ enum err probe_open(const struct probe_options *options, struct probe **ret_prob
 
     if (!probe) return ERR_NOMEM;
     dimensions_init(&probe->dimensions);
-    err = open_parts(probe, options, note);
+    err = probe_open_parts(probe, options, note);
     if (err)
         probe_close(probe);
     else
@@ -85,7 +85,7 @@ enum err probe_open(const struct probe_options *options, struct probe **ret_prob
     return err;
 }
 
-static void on_closed(void *owner)
+static void probe_on_closed(void *owner)
 {
     ((struct probe *)owner)->closed = true;
 }
@@ -94,7 +94,7 @@ void probe_close(struct probe *probe)
 {
     if (!probe) return;
     if (probe->provider) {
-        provider_close(probe->provider, on_closed, probe);
+        provider_close(probe->provider, probe_on_closed, probe);
         while (!probe->closed) real_io_turn(probe->real, true);
     }
     machine_reader_close(probe->reader);
@@ -134,17 +134,17 @@ uint64_t metadata_hash(const struct label *metadata, size_t count)
     return hash;
 }
 
-static void put_text(char into[SEEN_TEXT_CAP], struct str text)
+static void probe_put_text(char into[SEEN_TEXT_CAP], struct str text)
 {
     snprintf(into, SEEN_TEXT_CAP, "%.*s", (int)min_size(text.len, SEEN_TEXT_CAP - 1), text.at);
 }
 
-static void put_note(struct note *note, struct str text)
+static void probe_put_note(struct note *note, struct str text)
 {
     note_set(note, "%.*s", (int)min_size(text.len, NOTE_CAP), text.at);
 }
 
-static void see(const struct machine_record *record, struct machine_seen *ret)
+static void probe_see(const struct machine_record *record, struct machine_seen *ret)
 {
     const struct machine *m = &record->machine;
 
@@ -154,10 +154,10 @@ static void see(const struct machine_record *record, struct machine_seen *ret)
                               .price = m->price_per_hour,
                               .metadata_count = record->metadata_count,
                               .metadata = metadata_hash(record->metadata, record->metadata_count)};
-    put_text(ret->id, m->id);
-    put_text(ret->type, m->attributes.instance_type);
-    put_text(ret->cluster, m->cluster);
-    put_note(&ret->last_error, m->last_error);
+    probe_put_text(ret->id, m->id);
+    probe_put_text(ret->type, m->attributes.instance_type);
+    probe_put_text(ret->cluster, m->cluster);
+    probe_put_note(&ret->last_error, m->last_error);
     if (machine_check(m, NULL, &ret->fault) == ERR_OK && m->attributes.instance_type.len == 0)
         note_set(&ret->fault, "instance_type: empty");
 }
@@ -170,14 +170,14 @@ struct asking {
     bool reads, over;
 };
 
-static void take_answer(struct probe_answer *into, const struct provider_answer *answer)
+static void probe_take_answer(struct probe_answer *into, const struct provider_answer *answer)
 {
     into->end = answer->end;
     into->status = answer->status;
-    put_note(&into->text, answer->text);
+    probe_put_note(&into->text, answer->text);
 }
 
-static void on_answer(void *context, const struct provider_answer *answer)
+static void probe_on_answer(void *context, const struct provider_answer *answer)
 {
     struct asking *asking = context;
     struct probe_answer *into = asking->answer;
@@ -188,7 +188,7 @@ static void on_answer(void *context, const struct provider_answer *answer)
     enum err err;
 
     asking->over = true;
-    take_answer(into, answer);
+    probe_take_answer(into, answer);
     if (answer->end != PROVIDER_DONE) return;
     err = asking->reads ? machine_read(reader, answer->bytes, &record, &why)
                         : machine_read_ack(reader, answer->bytes, &operation, &record, &why);
@@ -198,8 +198,8 @@ static void on_answer(void *context, const struct provider_answer *answer)
                  why.text[0] ? why.text : err_text(err));
         return;
     }
-    put_text(into->operation, operation);
-    see(&record, &into->machine);
+    probe_put_text(into->operation, operation);
+    probe_see(&record, &into->machine);
 }
 
 void probe_call(struct probe *probe, const struct provider_request *request,
@@ -210,7 +210,7 @@ void probe_call(struct probe *probe, const struct provider_request *request,
     enum err err;
 
     *ret_answer = (struct probe_answer){.end = PROVIDER_UNSENT, .status = GRPC_UNAVAILABLE};
-    err = provider_call(probe->provider, request, on_answer, &asking);
+    err = provider_call(probe->provider, request, probe_on_answer, &asking);
     if (err) {
         note_set(&ret_answer->text, "not asked: %s", err_text(err));
         return;
@@ -241,12 +241,12 @@ void probe_listing_deinit(struct probe_listing *listing)
     arena_deinit(&listing->memory);
 }
 
-static void note_fault(struct probe_listing *listing, struct str id, const char *why)
+static void probe_note_fault(struct probe_listing *listing, struct str id, const char *why)
 {
     if (listing->faults++ == 0) note_set(&listing->fault, "%.*s: %s", STR_ARG(id), why);
 }
 
-static enum err on_machine(void *context, const struct machine_record *record)
+static enum err probe_on_machine(void *context, const struct machine_record *record)
 {
     struct walk *walk = context;
     struct probe_listing *listing = walk->listing;
@@ -255,31 +255,31 @@ static enum err on_machine(void *context, const struct machine_record *record)
     enum err err = id ? map_put(&listing->ids, str_from(id), id) : ERR_NOMEM;
 
     if (err && err != ERR_EXISTS) return err;
-    see(record, &machine);
+    probe_see(record, &machine);
     if (err == ERR_EXISTS && listing->repeated++ == 0)
-        note_fault(listing, record->machine.id, "told more than once");
+        probe_note_fault(listing, record->machine.id, "told more than once");
     listing->machines++;
     listing->states[machine.state]++;
-    if (machine.fault.text[0]) note_fault(listing, record->machine.id, machine.fault.text);
+    if (machine.fault.text[0]) probe_note_fault(listing, record->machine.id, machine.fault.text);
     if (str_equal(record->machine.id, listing->watched)) listing->seen = machine;
     if (listing->each) listing->each(listing->context, &machine);
     return ERR_OK;
 }
 
-static void on_refused(void *context, struct str id, const char *why)
+static void probe_on_refused(void *context, struct str id, const char *why)
 {
     struct walk *walk = context;
 
-    note_fault(walk->listing, id.len > 0 ? id : STR("a record without an id"), why);
+    probe_note_fault(walk->listing, id.len > 0 ? id : STR("a record without an id"), why);
 }
 
-static void on_removed(void *context, struct str id)
+static void probe_on_removed(void *context, struct str id)
 {
     (void)context;
     (void)id;
 }
 
-static void on_chunk(void *context, struct provider_chunk *own_chunk)
+static void probe_on_chunk(void *context, struct provider_chunk *own_chunk)
 {
     struct walk *walk = context;
 
@@ -287,21 +287,21 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
     provider_chunk_done(own_chunk);
 }
 
-static void on_end(void *context, const struct provider_answer *answer)
+static void probe_on_end(void *context, const struct provider_answer *answer)
 {
     struct walk *walk = context;
 
     walk->over = true;
-    take_answer(&walk->listing->end, answer);
+    probe_take_answer(&walk->listing->end, answer);
 }
 
-static struct str keep(struct probe_listing *listing, struct str bytes)
+static struct str probe_keep(struct probe_listing *listing, struct str bytes)
 {
     char *copy = arena_dup(&listing->memory, bytes);
     return copy ? str_of(copy, bytes.len) : STR_EMPTY;
 }
 
-static enum err take_end(struct walk *walk)
+static enum err probe_take_end(struct walk *walk)
 {
     struct probe_listing *listing = walk->listing;
     struct provider_list_end end;
@@ -312,16 +312,17 @@ static enum err take_end(struct walk *walk)
     listing->removed = end.removed;
     listing->tombstones = end.tombstones;
     listing->more = end.more;
-    listing->revision = keep(listing, end.revision);
-    listing->next_page = keep(listing, end.next_page);
+    listing->revision = probe_keep(listing, end.revision);
+    listing->next_page = probe_keep(listing, end.next_page);
     return ERR_OK;
 }
 
 void probe_list(struct probe *probe, const struct provider_fetch_request *request,
                 struct probe_listing *listing)
 {
-    static const struct provider_list_events records = {on_machine, on_refused, on_removed};
-    static const struct provider_fetch_events events = {on_chunk, on_end};
+    static const struct provider_list_events records = {probe_on_machine, probe_on_refused,
+                                                        probe_on_removed};
+    static const struct provider_fetch_events events = {probe_on_chunk, probe_on_end};
     struct walk walk = {.listing = listing};
     struct provider_fetch *fetch;
 
@@ -333,7 +334,7 @@ void probe_list(struct probe *probe, const struct provider_fetch_request *reques
         note_set(&listing->end.text, "not asked: %s", err_text(walk.err));
     } else {
         while (!walk.over) real_io_turn(probe->real, true);
-        if (listing->end.end == PROVIDER_DONE && !walk.err) walk.err = take_end(&walk);
+        if (listing->end.end == PROVIDER_DONE && !walk.err) walk.err = probe_take_end(&walk);
         if (listing->end.end == PROVIDER_DONE && walk.err) {
             listing->end.end = PROVIDER_UNKNOWN;
             note_set(&listing->end.text, "said OK, and no shard can read it: %s",

@@ -66,7 +66,7 @@ struct answer {
 
 /* -- opening -- */
 
-static void put_where(struct remote *remote, const struct str *addresses, size_t count)
+static void remote_put_where(struct remote *remote, const struct str *addresses, size_t count)
 {
     size_t used = 0;
 
@@ -112,12 +112,13 @@ enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, 
     return tls_context_open(fs_real(), &options, ret_tls, note);
 }
 
-static void on_timer(struct timer *timer)
+static void remote_on_timer(struct timer *timer)
 {
     CONTAINER_OF(timer, struct remote, timer)->woken = true;
 }
 
-static enum err settle_request_id(struct remote *remote, const char *given, struct note *note)
+static enum err remote_settle_request_id(struct remote *remote, const char *given,
+                                         struct note *note)
 {
     if (!given) {
         snprintf(remote->request_id, sizeof remote->request_id, "%016" PRIx64 "%016" PRIx64,
@@ -134,8 +135,8 @@ static enum err settle_request_id(struct remote *remote, const char *given, stru
     return ERR_OK;
 }
 
-static enum err open_channel(struct remote *remote, const struct str *addresses, size_t count,
-                             bool follow, struct note *note)
+static enum err remote_open_channel(struct remote *remote, const struct str *addresses,
+                                    size_t count, bool follow, struct note *note)
 {
     const char *list[OPTION_LIST_MAX + 1] = {NULL};
 
@@ -159,9 +160,9 @@ static enum err open_channel(struct remote *remote, const struct str *addresses,
     return err;
 }
 
-static enum err open_with(const struct conf *conf, const struct callee *callee,
-                          const char *request_id, const struct str *addresses, size_t count,
-                          bool follow, struct remote **ret_remote, struct note *note)
+static enum err remote_open_with(const struct conf *conf, const struct callee *callee,
+                                 const char *request_id, const struct str *addresses, size_t count,
+                                 bool follow, struct remote **ret_remote, struct note *note)
 {
     struct remote *remote = calloc(1, sizeof *remote);
     enum err err;
@@ -169,12 +170,12 @@ static enum err open_with(const struct conf *conf, const struct callee *callee,
     if (!remote) return ERR_NOMEM;
     remote->callee = callee;
     remote->timeout_ms = conf_number(conf, "timeout");
-    put_where(remote, addresses, count);
-    err = settle_request_id(remote, request_id, note);
+    remote_put_where(remote, addresses, count);
+    err = remote_settle_request_id(remote, request_id, note);
     if (!err) err = remote_tls_open(conf, &remote->tls, note);
     if (!err) err = real_io_open(&remote->real);
-    if (!err) err = timer_init(&remote->timer, real_io_io(remote->real)->loop, on_timer);
-    if (!err) err = open_channel(remote, addresses, count, follow, note);
+    if (!err) err = timer_init(&remote->timer, real_io_io(remote->real)->loop, remote_on_timer);
+    if (!err) err = remote_open_channel(remote, addresses, count, follow, note);
     if (err)
         remote_close(remote);
     else
@@ -187,8 +188,8 @@ enum err remote_open(const struct conf *conf, const char *request_id, struct rem
 {
     struct option_value list = conf_list(conf, "coordinator");
 
-    return open_with(conf, &coordinator, request_id, list.items, list.item_count, true, ret_remote,
-                     note);
+    return remote_open_with(conf, &coordinator, request_id, list.items, list.item_count, true,
+                            ret_remote, note);
 }
 
 enum err remote_open_at(const struct conf *conf, const char *address, struct remote **ret_remote,
@@ -196,7 +197,7 @@ enum err remote_open_at(const struct conf *conf, const char *address, struct rem
 {
     struct str one = str_from(address);
 
-    return open_with(conf, &coordinator, NULL, &one, 1, false, ret_remote, note);
+    return remote_open_with(conf, &coordinator, NULL, &one, 1, false, ret_remote, note);
 }
 
 enum err remote_open_shard(const struct conf *conf, const char *address, struct remote **ret_remote,
@@ -204,10 +205,10 @@ enum err remote_open_shard(const struct conf *conf, const char *address, struct 
 {
     struct str one = str_from(address);
 
-    return open_with(conf, &shard, NULL, &one, 1, false, ret_remote, note);
+    return remote_open_with(conf, &shard, NULL, &one, 1, false, ret_remote, note);
 }
 
-static void on_closed(void *owner)
+static void remote_on_closed(void *owner)
 {
     ((struct remote *)owner)->closed = true;
 }
@@ -216,7 +217,7 @@ void remote_close(struct remote *remote)
 {
     if (!remote) return;
     if (remote->channel) {
-        rpc_channel_close(remote->channel, on_closed, remote);
+        rpc_channel_close(remote->channel, remote_on_closed, remote);
         while (!remote->closed) real_io_turn(remote->real, true);
     }
     timer_deinit(&remote->timer);
@@ -232,21 +233,23 @@ const char *remote_request_id(const struct remote *remote)
 
 /* -- words -- */
 
-static const char *after_path(const char *path)
+static const char *remote_after_path(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
 }
 
-static const char *text_or_status(const struct answer *a)
+static const char *remote_text_or_status(const struct answer *a)
 {
     return a->text.text[0] ? a->text.text : grpc_status_name(a->status);
 }
 
-static void say_unavailable(const struct remote *remote, const struct answer *a, struct note *note)
+static void remote_say_unavailable(const struct remote *remote, const struct answer *a,
+                                   struct note *note)
 {
     bool refused = strstr(a->text.text, "connection refused") != NULL;
-    const char *text = text_or_status(a), *dial = strstr(text, ": dial "); /* "A: dial A: ..." */
+    const char *text = remote_text_or_status(a),
+               *dial = strstr(text, ": dial "); /* "A: dial A: ..." */
     bool http = strstr(text, "speaks HTTP/1.1") != NULL;
 
     note_set(note, "no %s answers at %s (%s); %s%s", remote->callee->who, remote->where,
@@ -256,17 +259,19 @@ static void say_unavailable(const struct remote *remote, const struct answer *a,
                              : "if it speaks TLS give --tls-cert, --tls-key and --tls-ca");
 }
 
-static void say_unknown(const struct remote *remote, const struct answer *a, struct note *note)
+static void remote_say_unknown(const struct remote *remote, const struct answer *a,
+                               struct note *note)
 {
-    note_set(note, "it is not known whether this was done (%s); look with: %s", text_or_status(a),
-             a->method->look);
+    note_set(note, "it is not known whether this was done (%s); look with: %s",
+             remote_text_or_status(a), a->method->look);
     if (a->method->kind != REMOTE_WRITE) return;
     struct note how = *note;
     note_set(note, "%s; or repeat it with --request-id %s, which does it once", how.text,
              remote->request_id);
 }
 
-static void say_unsupported(const struct remote *remote, const struct answer *a, struct note *note)
+static void remote_say_unsupported(const struct remote *remote, const struct answer *a,
+                                   struct note *note)
 {
     const char *peer = a->peer[0] ? a->peer : remote->where, *path = a->method->path;
 
@@ -276,14 +281,14 @@ static void say_unsupported(const struct remote *remote, const struct answer *a,
         note_set(note,
                  "%s does not serve workers: its configuration has no [transport] section (muster "
                  "help coordinator run); or it is of an older release, without %s",
-                 peer, after_path(path));
+                 peer, remote_after_path(path));
     else
         note_set(note,
                  "%s does not implement %s (%s); is it the gRPC port of a %s of this release?",
-                 peer, after_path(path), text_or_status(a), remote->callee->who);
+                 peer, remote_after_path(path), remote_text_or_status(a), remote->callee->who);
 }
 
-static enum err in_words(const struct remote *remote, struct answer *a, struct note *note)
+static enum err remote_in_words(const struct remote *remote, struct answer *a, struct note *note)
 {
     /* A read leaves nothing behind that could be in doubt. */
     if (a->err == ERR_UNKNOWN && a->method->kind == REMOTE_READ) {
@@ -291,34 +296,34 @@ static enum err in_words(const struct remote *remote, struct answer *a, struct n
         if (a->err == ERR_UNKNOWN || a->err == ERR_OK) a->err = ERR_UNAVAILABLE;
     }
     switch (a->err) {
-    case ERR_UNKNOWN: say_unknown(remote, a, note); break;
+    case ERR_UNKNOWN: remote_say_unknown(remote, a, note); break;
     case ERR_NOT_LEADER:
         note_set(
             note,
             "no leader (%s): an election may be under way; try again, or give every replica to "
             "--coordinator. Asked %s",
-            text_or_status(a), remote->where);
+            remote_text_or_status(a), remote->where);
         break;
-    case ERR_UNSUPPORTED: say_unsupported(remote, a, note); break;
+    case ERR_UNSUPPORTED: remote_say_unsupported(remote, a, note); break;
     case ERR_TIMEOUT:
         note_set(note, "no answer within %" PRIu64 " ms, and nothing was done; tried %s",
                  remote->timeout_ms, remote->where);
         break;
     default:
         if (a->answered)
-            note_set(note, "%s (%s from %s)", text_or_status(a), grpc_status_name(a->status),
+            note_set(note, "%s (%s from %s)", remote_text_or_status(a), grpc_status_name(a->status),
                      a->peer[0] ? a->peer : remote->where);
         else if (a->err == ERR_UNAVAILABLE)
-            say_unavailable(remote, a, note);
+            remote_say_unavailable(remote, a, note);
         else
-            note_set(note, "%s: %s", remote->where, text_or_status(a));
+            note_set(note, "%s: %s", remote->where, remote_text_or_status(a));
     }
     return a->err;
 }
 
 /* -- calls -- */
 
-static void take_outcome(struct answer *a, const struct rpc_outcome *outcome)
+static void remote_take_outcome(struct answer *a, const struct rpc_outcome *outcome)
 {
     a->over = true;
     a->err = outcome->err;
@@ -329,7 +334,7 @@ static void take_outcome(struct answer *a, const struct rpc_outcome *outcome)
 }
 
 /* It said OK: a write was done, whatever else it said. */
-static void take_unreadable(struct answer *a, enum err err, const struct note *why)
+static void remote_take_unreadable(struct answer *a, enum err err, const struct note *why)
 {
     if (err == ERR_NOMEM)
         a->err = err;
@@ -339,21 +344,21 @@ static void take_unreadable(struct answer *a, enum err err, const struct note *w
     note_set(&a->text, "the answer cannot be read: %s", why->text[0] ? why->text : err_text(err));
 }
 
-static void on_unary(void *owner, const struct rpc_client_call *call,
-                     const struct rpc_outcome *outcome, struct str message)
+static void remote_on_unary(void *owner, const struct rpc_client_call *call,
+                            const struct rpc_outcome *outcome, struct str message)
 {
     struct answer *a = owner;
     struct note why = {""};
     enum err err;
 
     (void)call;
-    take_outcome(a, outcome);
+    remote_take_outcome(a, outcome);
     if (a->err) return;
     err = message_read(a->method->answer, message, NULL, a->arena, &a->message, &why);
-    if (err) take_unreadable(a, err, &why);
+    if (err) remote_take_unreadable(a, err, &why);
 }
 
-static void wait_for(struct remote *remote, uint64_t ms)
+static void remote_wait_for(struct remote *remote, uint64_t ms)
 {
     remote->woken = false;
     timer_start_in(&remote->timer, ms);
@@ -362,14 +367,14 @@ static void wait_for(struct remote *remote, uint64_t ms)
 
 /* A coordinator of the original says it in words only, and names nobody: the next address may be
  * the one. */
-static void understand_original(struct answer *a)
+static void remote_understand_original(struct answer *a)
 {
     if (a->err != ERR_PRECONDITION || !str_ends(str_from(a->text.text), STR("not leader"))) return;
     a->err = ERR_NOT_LEADER;
     rpc_channel_move_on(a->remote->channel);
 }
 
-static void ask_once(struct answer *a, struct str request, uint64_t left_ms)
+static void remote_ask_once(struct answer *a, struct str request, uint64_t left_ms)
 {
     struct remote *remote = a->remote;
     const struct rpc_call_options options = {
@@ -383,17 +388,17 @@ static void ask_once(struct answer *a, struct str request, uint64_t left_ms)
     };
 
     a->over = false;
-    a->err = rpc_unary(remote->channel, &options, request, on_unary, a, NULL);
+    a->err = rpc_unary(remote->channel, &options, request, remote_on_unary, a, NULL);
     if (a->err) {
         note_set(&a->text, "%s", err_text(a->err));
         return;
     }
     while (!a->over) real_io_turn(remote->real, true);
-    understand_original(a);
+    remote_understand_original(a);
 }
 
 /* Not being the leader is a plain no, so asking again is safe; elections are short. */
-static void ask(struct answer *a, struct str request)
+static void remote_ask(struct answer *a, struct str request)
 {
     struct remote *remote = a->remote;
     mono_time deadline = mono_after(clock_mono(clock_real()), remote->timeout_ms);
@@ -403,12 +408,12 @@ static void ask(struct answer *a, struct str request)
     for (;;) {
         uint64_t left = mono_elapsed_ms(clock_mono(clock_real()), deadline);
         if (left == 0) break;
-        ask_once(a, request, left);
+        remote_ask_once(a, request, left);
         if (a->err != ERR_NOT_LEADER) break;
         refused = *a;
         was_refused = true;
         if (mono_elapsed_ms(clock_mono(clock_real()), deadline) <= LEADER_WAIT_MS) break;
-        wait_for(remote, LEADER_WAIT_MS);
+        remote_wait_for(remote, LEADER_WAIT_MS);
     }
     /* That time ran out says less than why it did. */
     if (was_refused && a->err == ERR_TIMEOUT) *a = refused;
@@ -425,8 +430,8 @@ enum err remote_call(struct remote *remote, const struct remote_method *method,
     buf_init(&bytes, REQUEST_MAX);
     err = message_write(request, &bytes, note);
     if (!err) {
-        ask(&a, buf_peek(&bytes));
-        err = a.err ? in_words(remote, &a, note) : ERR_OK;
+        remote_ask(&a, buf_peek(&bytes));
+        err = a.err ? remote_in_words(remote, &a, note) : ERR_OK;
     } else if (!note->text[0]) {
         note_set(note, "the request: %s", err_text(err));
     }
@@ -437,7 +442,7 @@ enum err remote_call(struct remote *remote, const struct remote_method *method,
 
 /* -- streams -- */
 
-static void on_stream_message(void *owner, struct rpc_client_call *call, struct str bytes)
+static void remote_on_stream_message(void *owner, struct rpc_client_call *call, struct str bytes)
 {
     struct answer *a = owner;
     ProtobufCMessage *message;
@@ -452,24 +457,24 @@ static void on_stream_message(void *owner, struct rpc_client_call *call, struct 
     if (a->refused) rpc_call_cancel(call);
 }
 
-static void on_stream_end(void *owner, struct rpc_client_call *call,
-                          const struct rpc_outcome *outcome)
+static void remote_on_stream_end(void *owner, struct rpc_client_call *call,
+                                 const struct rpc_outcome *outcome)
 {
     struct answer *a = owner;
     struct note kept = a->text;
 
     (void)call;
-    take_outcome(a, outcome);
+    remote_take_outcome(a, outcome);
     if (!a->refused) return;
     a->err = a->refused;
     a->answered = false;
     a->text = kept;
 }
 
-static void stream_once(struct answer *a, struct str request)
+static void remote_stream_once(struct answer *a, struct str request)
 {
-    static const struct rpc_call_events events = {.on_message = on_stream_message,
-                                                  .on_end = on_stream_end};
+    static const struct rpc_call_events events = {.on_message = remote_on_stream_message,
+                                                  .on_end = remote_on_stream_end};
     struct remote *remote = a->remote;
     const struct rpc_call_options options = {
         .path = a->method->path,
@@ -488,7 +493,7 @@ static void stream_once(struct answer *a, struct str request)
     }
     rpc_call_end(call);
     while (!a->over) real_io_turn(remote->real, true);
-    understand_original(a);
+    remote_understand_original(a);
 }
 
 enum err remote_stream(struct remote *remote, const struct remote_method *method,
@@ -505,16 +510,16 @@ enum err remote_stream(struct remote *remote, const struct remote_method *method
     err = message_write(request, &bytes, note);
     if (!err) {
         for (;;) {
-            stream_once(&a, buf_peek(&bytes));
+            remote_stream_once(&a, buf_peek(&bytes));
             if (a.err != ERR_NOT_LEADER || a.messages > 0) break;
             if (mono_due(deadline, clock_mono(clock_real()))) break;
-            wait_for(remote, LEADER_WAIT_MS);
+            remote_wait_for(remote, LEADER_WAIT_MS);
         }
         if (a.refused) {
             *note = a.text;
             err = a.refused;
         } else if (a.err) {
-            err = in_words(remote, &a, note);
+            err = remote_in_words(remote, &a, note);
         }
     }
     buf_deinit(&bytes);

@@ -27,7 +27,7 @@ struct section {
     size_t lines, shown; /* of the body */
 };
 
-static size_t count_lines(struct str text)
+static size_t screen_count_lines(struct str text)
 {
     size_t lines = 0;
 
@@ -35,7 +35,7 @@ static size_t count_lines(struct str text)
     return lines;
 }
 
-static struct str take_line(struct str *text)
+static struct str screen_take_line(struct str *text)
 {
     struct str line = STR_EMPTY;
 
@@ -43,13 +43,13 @@ static struct str take_line(struct str *text)
     return line;
 }
 
-static bool begins_section(struct str text)
+static bool screen_begins_section(struct str text)
 {
     return text.len > 0 && text.at[0] == SCREEN_SECTION;
 }
 
 /* The lines before the first section are a section without title. */
-static size_t find_sections(struct str frame, struct section *sections)
+static size_t screen_find_sections(struct str frame, struct section *sections)
 {
     size_t count = 0;
 
@@ -58,13 +58,14 @@ static size_t find_sections(struct str frame, struct section *sections)
         size_t end = 0;
 
         *section = (struct section){0};
-        if (begins_section(frame)) {
-            section->title = take_line(&frame);
-            if (frame.len > 0 && !begins_section(frame)) section->heading = take_line(&frame);
+        if (screen_begins_section(frame)) {
+            section->title = screen_take_line(&frame);
+            if (frame.len > 0 && !screen_begins_section(frame))
+                section->heading = screen_take_line(&frame);
         }
         while (end < frame.len && frame.at[end] != SCREEN_SECTION) end++; /* no text has one */
         section->body = str_of(frame.at, end);
-        section->lines = count_lines(section->body);
+        section->lines = screen_count_lines(section->body);
         frame = str_tail(frame, end);
     }
     return count;
@@ -72,7 +73,7 @@ static size_t find_sections(struct str frame, struct section *sections)
 
 /* Rows go round, one to each section that wants one, so that a long list does not push a short one
  * off the screen. */
-static void share(struct section *sections, size_t count, size_t rows)
+static void screen_share(struct section *sections, size_t count, size_t rows)
 {
     for (bool gave = true; gave && rows > 0;) {
         gave = false;
@@ -85,9 +86,9 @@ static void share(struct section *sections, size_t count, size_t rows)
     }
 }
 
-static enum err put_cut(struct str line, size_t columns, struct buf *into)
+static enum err screen_put_cut(struct str line, size_t columns, struct buf *into)
 {
-    struct str rest = begins_section(line) ? str_tail(line, 1) : line;
+    struct str rest = screen_begins_section(line) ? str_tail(line, 1) : line;
     enum err err;
 
     while (rest.len > 0 && columns > 0) {
@@ -99,14 +100,14 @@ static enum err put_cut(struct str line, size_t columns, struct buf *into)
     return err ? err : buf_append_byte(into, '\n');
 }
 
-static enum err put_body(const struct section *section, size_t columns, struct buf *into)
+static enum err screen_put_body(const struct section *section, size_t columns, struct buf *into)
 {
     struct str body = section->body;
     bool cut = section->shown < section->lines;
     enum err err = ERR_OK;
 
     for (size_t i = 0; i + (cut ? 1 : 0) < section->shown && !err; i++)
-        err = put_cut(take_line(&body), columns, into);
+        err = screen_put_cut(screen_take_line(&body), columns, into);
     if (err || !cut || section->shown == 0) return err;
     return buf_appendf(into, "... %zu more\n", section->lines - section->shown + 1);
 }
@@ -114,24 +115,25 @@ static enum err put_body(const struct section *section, size_t columns, struct b
 enum err screen_fit(struct str frame, size_t rows, size_t columns, struct buf *into)
 {
     struct section sections[SECTIONS_MAX];
-    size_t count = find_sections(frame, sections), fixed = 0;
+    size_t count = screen_find_sections(frame, sections), fixed = 0;
     struct buf all;
     struct str rest;
     enum err err = ERR_OK;
 
     for (size_t i = 0; i < count; i++)
         fixed += (size_t)(sections[i].title.len > 0) + (size_t)(sections[i].heading.len > 0);
-    share(sections, count, rows > fixed ? rows - fixed : 0);
+    screen_share(sections, count, rows > fixed ? rows - fixed : 0);
     buf_init(&all, SCREEN_FRAME_MAX * 2);
     for (size_t i = 0; i < count && !err; i++) {
-        if (sections[i].title.len > 0) err = put_cut(sections[i].title, columns, &all);
-        if (!err && sections[i].heading.len > 0) err = put_cut(sections[i].heading, columns, &all);
-        if (!err) err = put_body(&sections[i], columns, &all);
+        if (sections[i].title.len > 0) err = screen_put_cut(sections[i].title, columns, &all);
+        if (!err && sections[i].heading.len > 0)
+            err = screen_put_cut(sections[i].heading, columns, &all);
+        if (!err) err = screen_put_body(&sections[i], columns, &all);
     }
     rest = buf_peek(&all);
     for (size_t i = 0; i < rows && rest.len > 0 && !err;
          i++) /* a screen too small for the titles */
-        err = put_cut(take_line(&rest), columns, into);
+        err = screen_put_cut(screen_take_line(&rest), columns, into);
     buf_deinit(&all);
     return err;
 }
@@ -141,8 +143,8 @@ enum err screen_plain(struct str frame, struct buf *into)
     enum err err = ERR_OK;
 
     while (frame.len > 0 && !err) {
-        struct str line = take_line(&frame);
-        if (begins_section(line)) {
+        struct str line = screen_take_line(&frame);
+        if (screen_begins_section(line)) {
             err = buf_append_byte(into, '\n');
             line = str_tail(line, 1);
         }
@@ -159,7 +161,7 @@ struct maker {
     int frames; /* read end: frames, each ended by a NUL */
 };
 
-static bool write_all(int fd, struct str text)
+static bool screen_write_all(int fd, struct str text)
 {
     while (text.len > 0) {
         ssize_t done = write(fd, text.at, text.len);
@@ -171,8 +173,8 @@ static bool write_all(int fd, struct str text)
 }
 
 /* It keeps every signal blocked that the screen handles: it ends with the screen, and only then. */
-static _Noreturn void make_frames(screen_make_fn *make, void *owner, uint64_t every_ms, int into,
-                                  pid_t screen)
+static _Noreturn void screen_make_frames(screen_make_fn *make, void *owner, uint64_t every_ms,
+                                         int into, pid_t screen)
 {
     struct buf frame;
 
@@ -183,12 +185,13 @@ static _Noreturn void make_frames(screen_make_fn *make, void *owner, uint64_t ev
     for (;;) {
         buf_clear(&frame);
         if (make(owner, &frame) || buf_append_byte(&frame, '\0')) _exit(1);
-        if (!write_all(into, buf_peek(&frame))) _exit(0);
+        if (!screen_write_all(into, buf_peek(&frame))) _exit(0);
         (void)poll(NULL, 0, (int)every_ms);
     }
 }
 
-static bool start_maker(screen_make_fn *make, void *owner, uint64_t every_ms, struct maker *maker)
+static bool screen_start_maker(screen_make_fn *make, void *owner, uint64_t every_ms,
+                               struct maker *maker)
 {
     pid_t screen = getpid();
     int ends[2];
@@ -197,7 +200,7 @@ static bool start_maker(screen_make_fn *make, void *owner, uint64_t every_ms, st
     maker->process = fork();
     if (maker->process == 0) {
         (void)close(ends[0]);
-        make_frames(make, owner, every_ms, ends[1], screen);
+        screen_make_frames(make, owner, every_ms, ends[1], screen);
     }
     (void)close(ends[1]);
     maker->frames = ends[0];
@@ -206,7 +209,7 @@ static bool start_maker(screen_make_fn *make, void *owner, uint64_t every_ms, st
     return false;
 }
 
-static void stop_maker(struct maker *maker)
+static void screen_stop_maker(struct maker *maker)
 {
     (void)close(maker->frames);
     (void)kill(maker->process, SIGKILL);
@@ -224,13 +227,13 @@ struct screen {
     struct buf coming, frame, picture;
 };
 
-static bool tell(struct screen *s, struct str text)
+static bool screen_tell(struct screen *s, struct str text)
 {
-    if (!s->gone && !write_all(STDOUT_FILENO, text)) s->gone = errno;
+    if (!s->gone && !screen_write_all(STDOUT_FILENO, text)) s->gone = errno;
     return !s->gone;
 }
 
-static void enter(struct screen *s)
+static void screen_enter(struct screen *s)
 {
     struct termios quiet;
 
@@ -242,25 +245,25 @@ static void enter(struct screen *s)
         quiet.c_cc[VTIME] = 0;
         (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &quiet);
     }
-    (void)tell(s, str_from(enter_screen));
+    (void)screen_tell(s, str_from(enter_screen));
 }
 
-static void leave(struct screen *s)
+static void screen_leave(struct screen *s)
 {
-    (void)tell(s, str_from(leave_screen));
+    (void)screen_tell(s, str_from(leave_screen));
     if (s->typed) (void)tcsetattr(STDIN_FILENO, TCSADRAIN, &s->before);
 }
 
-static enum err append_line(struct buf *into, struct str line)
+static enum err screen_append_line(struct buf *into, struct str line)
 {
-    bool bold = begins_section(line);
+    bool bold = screen_begins_section(line);
     enum err err = bold ? buf_append_c(into, "\033[1m") : ERR_OK;
 
     if (!err) err = buf_append(into, bold ? str_tail(line, 1) : line);
     return err ? err : buf_append_c(into, bold ? "\033[0m\033[K\r\n" : "\033[K\r\n");
 }
 
-static void draw(struct screen *s)
+static void screen_draw(struct screen *s)
 {
     struct winsize size = {0};
     size_t rows = ROWS_DEFAULT, columns = COLUMNS_DEFAULT;
@@ -278,16 +281,16 @@ static void draw(struct screen *s)
     rest = buf_peek(&fitted);
     if (!err) err = buf_append_c(&s->picture, "\033[H");
     while (rest.len > 0 && !err) {
-        struct str line = take_line(&rest);
-        err = append_line(&s->picture, line);
+        struct str line = screen_take_line(&rest);
+        err = screen_append_line(&s->picture, line);
     }
     if (!err) err = buf_append_c(&s->picture, "\033[J");
-    if (!err) (void)tell(s, buf_peek(&s->picture));
+    if (!err) (void)screen_tell(s, buf_peek(&s->picture));
     buf_deinit(&fitted);
 }
 
 /* False: the maker has ended. */
-static bool take_frames(struct screen *s, int from)
+static bool screen_take_frames(struct screen *s, int from)
 {
     char bytes[16 * 1024];
     ssize_t got = read(from, bytes, sizeof bytes);
@@ -305,13 +308,13 @@ static bool take_frames(struct screen *s, int from)
             return false;
         buf_clear(&s->coming);
         rest = str_tail(rest, len + 1);
-        draw(s);
+        screen_draw(s);
     }
     return buf_append(&s->coming, rest) == ERR_OK;
 }
 
 /* True: the user leaves. */
-static bool take_keys(struct screen *s, struct pollfd *stdin_poll)
+static bool screen_take_keys(struct screen *s, struct pollfd *stdin_poll)
 {
     char keys[64];
     ssize_t got = read(STDIN_FILENO, keys, sizeof keys);
@@ -325,25 +328,25 @@ static bool take_keys(struct screen *s, struct pollfd *stdin_poll)
 }
 
 /* True: it is over. */
-static bool take_signal(struct screen *s)
+static bool screen_take_signal(struct screen *s)
 {
     struct signalfd_siginfo info;
 
     if (read(s->signals, &info, sizeof info) != (ssize_t)sizeof info) return false;
     switch ((int)info.ssi_signo) {
-    case SIGWINCH: draw(s); return false;
+    case SIGWINCH: screen_draw(s); return false;
     case SIGTSTP:
-        leave(s);
+        screen_leave(s);
         (void)raise(SIGSTOP);
-        enter(s);
-        draw(s);
+        screen_enter(s);
+        screen_draw(s);
         return false;
     case SIGINT: return true;
     default: s->ended_by = (int)info.ssi_signo; return true;
     }
 }
 
-static enum err show(struct screen *s, const struct maker *maker, struct note *note)
+static enum err screen_show(struct screen *s, const struct maker *maker, struct note *note)
 {
     struct pollfd polls[] = {
         {STDIN_FILENO, POLLIN, 0}, {maker->frames, POLLIN, 0}, {s->signals, POLLIN, 0}};
@@ -351,9 +354,9 @@ static enum err show(struct screen *s, const struct maker *maker, struct note *n
     if (!isatty(STDIN_FILENO)) polls[0].fd = -1;
     for (;;) {
         if (poll(polls, ARRAY_LEN(polls), -1) < 0 && errno != EINTR) return ERR_IO;
-        if (polls[2].revents && take_signal(s)) return ERR_OK;
-        if (polls[0].fd >= 0 && polls[0].revents && take_keys(s, &polls[0])) return ERR_OK;
-        if (polls[1].revents && !take_frames(s, maker->frames)) {
+        if (polls[2].revents && screen_take_signal(s)) return ERR_OK;
+        if (polls[0].fd >= 0 && polls[0].revents && screen_take_keys(s, &polls[0])) return ERR_OK;
+        if (polls[1].revents && !screen_take_frames(s, maker->frames)) {
             note_set(note, "the process that asks the fleet has ended");
             return ERR_INTERNAL;
         }
@@ -379,12 +382,12 @@ enum err screen_run(screen_make_fn *make, void *owner, uint64_t every_ms, struct
     buf_init(&s.coming, SCREEN_FRAME_MAX);
     buf_init(&s.frame, SCREEN_FRAME_MAX);
     buf_init(&s.picture, SCREEN_FRAME_MAX * 4);
-    if (s.signals >= 0 && start_maker(make, owner, every_ms, &maker)) {
+    if (s.signals >= 0 && screen_start_maker(make, owner, every_ms, &maker)) {
         (void)signal(SIGPIPE, SIG_IGN); /* a write says it, and what was begun is ended */
-        enter(&s);
-        err = show(&s, &maker, note);
-        leave(&s);
-        stop_maker(&maker);
+        screen_enter(&s);
+        err = screen_show(&s, &maker, note);
+        screen_leave(&s);
+        screen_stop_maker(&maker);
     } else {
         note_set(note, "no process to ask the fleet with: %s", strerror(errno));
     }

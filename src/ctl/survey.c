@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Asks the coordinators one question after the other, and the shards side by side. The caller's
+ * thread, and one for each shard until the round is over. */
 #include "ctl/survey.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,20 +18,19 @@ enum { CLAIMS_MAX = 200 };
 static const size_t memory_max = (size_t)1 << 30;
 
 static const struct remote_method methods[SURVEY_PARTS] = {
-    [SURVEY_REPLICAS] = {FLEET "ListReplicas", &muster__v1__list_replicas_response__descriptor,
-                         REMOTE_READ, NULL},
-    [SURVEY_SHARDS] = {COORDINATOR "ListShards",
-                       &bigfleet__v1alpha1__list_shards_response__descriptor, REMOTE_READ, NULL},
-    [SURVEY_MEMBERS] = {MEMBERS "ClusterStatus", &muster__v1__cluster_status_response__descriptor,
-                        REMOTE_READ, NULL},
-    [SURVEY_WORKERS] = {MEMBERS "ListWorkers", &muster__v1__list_workers_response__descriptor,
-                        REMOTE_READ, NULL},
-    [SURVEY_STORE] = {STORE "Status", &muster__v1__status_response__descriptor, REMOTE_READ, NULL},
-    [SURVEY_CLAIMS] = {STORE "Range", &muster__v1__range_response__descriptor, REMOTE_READ, NULL},
-    [SURVEY_OWNERSHIP] = {FLEET "ListOwnershipIssues",
-                          &muster__v1__list_ownership_issues_response__descriptor, REMOTE_READ,
-                          NULL},
+    [SURVEY_REPLICAS] = REMOTE_READS(FLEET "ListReplicas", muster__v1__list_replicas),
+    [SURVEY_SHARDS] = REMOTE_READS(COORDINATOR "ListShards", bigfleet__v1alpha1__list_shards),
+    [SURVEY_MEMBERS] = REMOTE_READS(MEMBERS "ClusterStatus", muster__v1__cluster_status),
+    [SURVEY_WORKERS] = REMOTE_READS(MEMBERS "ListWorkers", muster__v1__list_workers),
+    [SURVEY_STORE] = REMOTE_READS(STORE "Status", muster__v1__status),
+    [SURVEY_CLAIMS] = REMOTE_READS(STORE "Range", muster__v1__range),
+    [SURVEY_OWNERSHIP] =
+        REMOTE_READS(FLEET "ListOwnershipIssues", muster__v1__list_ownership_issues),
 };
+
+static_assert(offsetof(struct ctl_survey, ownership) ==
+                  offsetof(struct ctl_survey, said[SURVEY_OWNERSHIP]),
+              "the answers by their types stand in the order of the parts");
 
 enum err ctl_survey_open(struct ctl_survey *survey, const struct conf *conf, struct note *note)
 {
@@ -37,7 +39,7 @@ enum err ctl_survey_open(struct ctl_survey *survey, const struct conf *conf, str
     return remote_open(conf, NULL, &survey->remote, note);
 }
 
-static void shard_close(struct survey_shard *shard)
+static void survey_shard_close(struct survey_shard *shard)
 {
     remote_close(shard->remote);
     arena_deinit(&shard->memory);
@@ -45,7 +47,7 @@ static void shard_close(struct survey_shard *shard)
 
 void ctl_survey_close(struct ctl_survey *survey)
 {
-    for (size_t i = 0; i < survey->shard_count; i++) shard_close(&survey->shards[i]);
+    for (size_t i = 0; i < survey->shard_count; i++) survey_shard_close(&survey->shards[i]);
     remote_close(survey->remote);
     arena_deinit(&survey->memory);
 }
@@ -53,12 +55,12 @@ void ctl_survey_close(struct ctl_survey *survey)
 /* -- the coordinators -- */
 
 /* Nobody is there at all: the next question would wait as long for the same answer. */
-static bool nobody_there(enum err err)
+static bool survey_nobody_there(enum err err)
 {
     return err == ERR_UNAVAILABLE || err == ERR_TIMEOUT || err == ERR_NOT_LEADER;
 }
 
-static enum err ask_part(struct ctl_survey *survey, enum survey_part part)
+static enum err survey_ask_part(struct ctl_survey *survey, enum survey_part part)
 {
     static const Muster__V1__ListReplicasRequest nothing = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
     Muster__V1__RangeRequest range = MUSTER__V1__RANGE_REQUEST__INIT;
@@ -80,10 +82,10 @@ static enum err ask_part(struct ctl_survey *survey, enum survey_part part)
     return err;
 }
 
-static void ask_coordinators(struct ctl_survey *survey)
+static void survey_ask_coordinators(struct ctl_survey *survey)
 {
     for (size_t i = 0; i < SURVEY_PARTS; i++) {
-        if (!nobody_there(ask_part(survey, (enum survey_part)i))) continue;
+        if (!survey_nobody_there(survey_ask_part(survey, (enum survey_part)i))) continue;
         for (size_t rest = i + 1; rest < SURVEY_PARTS; rest++) {
             survey->said[rest] = NULL;
             survey->why[rest] = survey->why[i];
@@ -94,8 +96,8 @@ static void ask_coordinators(struct ctl_survey *survey)
 
 /* -- the shards -- */
 
-static bool is_listed(const Bigfleet__V1alpha1__ListShardsResponse *list,
-                      const struct survey_shard *shard)
+static bool survey_is_listed(const Bigfleet__V1alpha1__ListShardsResponse *list,
+                             const struct survey_shard *shard)
 {
     for (size_t i = 0; i < list->n_shards; i++)
         if (strcmp(list->shards[i]->shard_id, shard->id) == 0 &&
@@ -104,30 +106,31 @@ static bool is_listed(const Bigfleet__V1alpha1__ListShardsResponse *list,
     return false;
 }
 
-static bool is_known(const struct ctl_survey *survey,
-                     const Bigfleet__V1alpha1__ShardRegistryEntry *e)
+static bool survey_is_known(const struct ctl_survey *survey,
+                            const Bigfleet__V1alpha1__ShardRegistryEntry *e)
 {
     for (size_t i = 0; i < survey->shard_count; i++)
         if (strcmp(survey->shards[i].id, e->shard_id) == 0) return true;
     return false;
 }
 
-static void take_list(struct ctl_survey *survey, const Bigfleet__V1alpha1__ListShardsResponse *list)
+static void survey_take_list(struct ctl_survey *survey,
+                             const Bigfleet__V1alpha1__ListShardsResponse *list)
 {
     size_t kept = 0;
 
     for (size_t i = 0; i < survey->shard_count; i++) {
-        if (is_listed(list, &survey->shards[i]))
+        if (survey_is_listed(list, &survey->shards[i]))
             survey->shards[kept++] = survey->shards[i];
         else
-            shard_close(&survey->shards[i]);
+            survey_shard_close(&survey->shards[i]);
     }
     survey->shard_count = kept;
     survey->shards_left_out = 0;
     for (size_t i = 0; i < list->n_shards; i++) {
         const Bigfleet__V1alpha1__ShardRegistryEntry *e = list->shards[i];
         struct survey_shard *shard = &survey->shards[survey->shard_count];
-        if (is_known(survey, e)) continue;
+        if (survey_is_known(survey, e)) continue;
         if (survey->shard_count == SURVEY_SHARDS_MAX || strlen(e->shard_id) >= SURVEY_ID_CAP ||
             strlen(e->address) >= SURVEY_ADDRESS_CAP) {
             survey->shards_left_out++;
@@ -148,13 +151,12 @@ struct question {
     bool begun;
 };
 
-static void *ask_shard(void *argument)
+static void *survey_ask_shard(void *argument)
 {
     const struct question *question = argument;
     struct survey_shard *shard = question->shard;
-    static const struct remote_method method = {"/muster.v1.ShardView/Status",
-                                                &muster__v1__shard_status_response__descriptor,
-                                                REMOTE_READ, NULL};
+    static const struct remote_method method =
+        REMOTE_READS("/muster.v1.ShardView/Status", muster__v1__shard_status);
     Muster__V1__ShardStatusRequest request = MUSTER__V1__SHARD_STATUS_REQUEST__INIT;
     ProtobufCMessage *answer = NULL;
     enum err err = ERR_OK;
@@ -175,73 +177,37 @@ static void *ask_shard(void *argument)
     return NULL;
 }
 
-static void ask_listed(struct ctl_survey *survey)
+static void survey_ask_listed(struct ctl_survey *survey)
 {
     struct question questions[SURVEY_SHARDS_MAX];
 
-    if (ctl_survey_shards(survey)) take_list(survey, ctl_survey_shards(survey));
+    if (survey->listed) survey_take_list(survey, survey->listed);
     for (size_t i = 0; i < survey->shard_count; i++) {
         struct question *q = &questions[i];
         *q = (struct question){.survey = survey, .shard = &survey->shards[i]};
-        q->begun = pthread_create(&q->thread, NULL, ask_shard, q) == 0;
+        q->begun = pthread_create(&q->thread, NULL, survey_ask_shard, q) == 0;
     }
     for (size_t i = 0; i < survey->shard_count; i++) {
         if (questions[i].begun)
             (void)pthread_join(questions[i].thread, NULL);
         else
-            (void)ask_shard(&questions[i]); /* no thread to be had: it takes longer, that is all */
+            (void)survey_ask_shard(
+                &questions[i]); /* no thread to be had: it takes longer, that is all */
     }
 }
 
 void ctl_survey_ask(struct ctl_survey *survey)
 {
     arena_reset(&survey->memory);
-    ask_coordinators(survey);
-    ask_listed(survey);
+    survey_ask_coordinators(survey);
+    survey_ask_listed(survey);
 }
 
 void ctl_survey_ask_shards(struct ctl_survey *survey)
 {
     arena_reset(&survey->memory);
-    (void)ask_part(survey, SURVEY_SHARDS);
-    ask_listed(survey);
-}
-
-/* -- by their types -- */
-
-const Muster__V1__ListReplicasResponse *ctl_survey_replicas(const struct ctl_survey *survey)
-{
-    return (const void *)survey->said[SURVEY_REPLICAS];
-}
-
-const Bigfleet__V1alpha1__ListShardsResponse *ctl_survey_shards(const struct ctl_survey *survey)
-{
-    return (const void *)survey->said[SURVEY_SHARDS];
-}
-
-const Muster__V1__ClusterStatusResponse *ctl_survey_members(const struct ctl_survey *survey)
-{
-    return (const void *)survey->said[SURVEY_MEMBERS];
-}
-
-const Muster__V1__ListWorkersResponse *ctl_survey_workers(const struct ctl_survey *survey)
-{
-    return (const void *)survey->said[SURVEY_WORKERS];
-}
-
-const Muster__V1__StatusResponse *ctl_survey_store(const struct ctl_survey *survey)
-{
-    return (const void *)survey->said[SURVEY_STORE];
-}
-
-const Muster__V1__RangeResponse *ctl_survey_claims(const struct ctl_survey *survey)
-{
-    return (const void *)survey->said[SURVEY_CLAIMS];
-}
-
-const Muster__V1__ListOwnershipIssuesResponse *ctl_survey_ownership(const struct ctl_survey *survey)
-{
-    return (const void *)survey->said[SURVEY_OWNERSHIP];
+    (void)survey_ask_part(survey, SURVEY_SHARDS);
+    survey_ask_listed(survey);
 }
 
 /* -- small facts -- */

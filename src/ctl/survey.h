@@ -42,8 +42,19 @@ struct ctl_survey {
     const struct conf *conf;
     struct remote *remote; /* to the coordinators; NULL: ctl_survey_open failed */
     struct arena memory;   /* of the answers, until the next round */
-    const ProtobufCMessage *said[SURVEY_PARTS]; /* NULL: it was not answered */
-    struct note why[SURVEY_PARTS];              /* then */
+    union {                /* NULL: it was not answered */
+        const ProtobufCMessage *said[SURVEY_PARTS];
+        struct { /* the same by their types */
+            const Muster__V1__ListReplicasResponse *replicas;
+            const Bigfleet__V1alpha1__ListShardsResponse *listed;
+            const Muster__V1__ClusterStatusResponse *members;
+            const Muster__V1__ListWorkersResponse *workers;
+            const Muster__V1__StatusResponse *store;
+            const Muster__V1__RangeResponse *claims;
+            const Muster__V1__ListOwnershipIssuesResponse *ownership;
+        };
+    };
+    struct note why[SURVEY_PARTS]; /* then */
     struct survey_shard shards[SURVEY_SHARDS_MAX];
     size_t shard_count, shards_left_out;
 };
@@ -54,16 +65,6 @@ void ctl_survey_close(struct ctl_survey *survey);
 /* Asks everybody once. Answers of the round before are gone. */
 void ctl_survey_ask(struct ctl_survey *survey);
 void ctl_survey_ask_shards(struct ctl_survey *survey); /* only which there are, and each of them */
-
-/* -- the answers by their types; NULL: why[] says it -- */
-const Muster__V1__ListReplicasResponse *ctl_survey_replicas(const struct ctl_survey *survey);
-const Bigfleet__V1alpha1__ListShardsResponse *ctl_survey_shards(const struct ctl_survey *survey);
-const Muster__V1__ClusterStatusResponse *ctl_survey_members(const struct ctl_survey *survey);
-const Muster__V1__ListWorkersResponse *ctl_survey_workers(const struct ctl_survey *survey);
-const Muster__V1__StatusResponse *ctl_survey_store(const struct ctl_survey *survey);
-const Muster__V1__RangeResponse *ctl_survey_claims(const struct ctl_survey *survey);
-const Muster__V1__ListOwnershipIssuesResponse *ctl_survey_ownership(
-    const struct ctl_survey *survey);
 
 /* -- small facts of the answers -- */
 uint64_t ctl_survey_count(size_t count, Muster__V1__NamedCount *const *counts, const char *name);

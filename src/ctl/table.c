@@ -30,13 +30,13 @@ void table_init(struct text_table *t, const char *const *columns, struct arena *
     assert(t->column_count > 0);
 }
 
-static void fail(struct text_table *t, enum err err)
+static void table_fail(struct text_table *t, enum err err)
 {
     if (!t->err) t->err = err;
 }
 
 /* Characters, when all of them may be shown; else SIZE_MAX. */
-static size_t width_of(struct str text)
+static size_t table_width_of(struct str text)
 {
     size_t width = 0;
 
@@ -49,14 +49,14 @@ static size_t width_of(struct str text)
     return width;
 }
 
-static void add(struct text_table *t, struct cell cell)
+static void table_add(struct text_table *t, struct cell cell)
 {
     size_t column = t->cells % t->column_count;
 
     if (!t->last || t->last->count == CHUNK_CELLS) {
         struct table_chunk *chunk = arena_alloc(t->memory, sizeof *chunk);
         if (!chunk) {
-            fail(t, ERR_NOMEM);
+            table_fail(t, ERR_NOMEM);
             return;
         }
         chunk->next = NULL;
@@ -72,7 +72,7 @@ static void add(struct text_table *t, struct cell cell)
     t->width[column] = max_size(t->width[column], cell.width);
 }
 
-static void add_escaped(struct text_table *t, struct str text)
+static void table_add_escaped(struct text_table *t, struct str text)
 {
     struct buf shown;
     char *copy;
@@ -82,31 +82,31 @@ static void add_escaped(struct text_table *t, struct str text)
     err = printable_append(text, &shown);
     copy = err ? NULL : arena_dup(t->memory, buf_peek(&shown));
     if (copy)
-        add(t, (struct cell){str_of(copy, shown.len), width_of(buf_peek(&shown))});
+        table_add(t, (struct cell){str_of(copy, shown.len), table_width_of(buf_peek(&shown))});
     else
-        fail(t, err ? err : ERR_NOMEM);
+        table_fail(t, err ? err : ERR_NOMEM);
     buf_deinit(&shown);
 }
 
 void table_text(struct text_table *t, const char *text)
 {
-    struct cell cell = {str_from(text), width_of(str_from(text))};
+    struct cell cell = {str_from(text), table_width_of(str_from(text))};
 
     if (t->err) return;
     if (cell.width == SIZE_MAX)
-        add_escaped(t, cell.text);
+        table_add_escaped(t, cell.text);
     else
-        add(t, cell);
+        table_add(t, cell);
 }
 
-static void add_copy(struct text_table *t, const char *text)
+static void table_add_copy(struct text_table *t, const char *text)
 {
     const char *copy = t->err ? NULL : arena_dup(t->memory, str_from(text));
 
     if (copy)
         table_text(t, copy);
     else
-        fail(t, ERR_NOMEM);
+        table_fail(t, ERR_NOMEM);
 }
 
 void table_format(struct text_table *t, const char *format, ...)
@@ -117,7 +117,7 @@ void table_format(struct text_table *t, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    add_copy(t, text);
+    table_add_copy(t, text);
 }
 
 void table_number(struct text_table *t, int64_t number)
@@ -125,7 +125,7 @@ void table_number(struct text_table *t, int64_t number)
     char text[24];
 
     snprintf(text, sizeof text, "%" PRId64, number);
-    add_copy(t, text);
+    table_add_copy(t, text);
 }
 
 void table_hex(struct text_table *t, uint64_t number)
@@ -133,7 +133,7 @@ void table_hex(struct text_table *t, uint64_t number)
     char text[24];
 
     snprintf(text, sizeof text, "%016" PRIx64, number);
-    add_copy(t, text);
+    table_add_copy(t, text);
 }
 
 void table_time(struct text_table *t, int64_t unix_ns)
@@ -149,11 +149,11 @@ void table_time(struct text_table *t, int64_t unix_ns)
     dot = strchr(text, '.'); /* "...:00.123Z" */
     assert(dot);
     memcpy(dot, "Z", 2);
-    add_copy(t, text);
+    table_add_copy(t, text);
 }
 
-static enum err put(const struct text_table *t, size_t column, struct str text, size_t width,
-                    struct buf *into)
+static enum err table_put(const struct text_table *t, size_t column, struct str text, size_t width,
+                          struct buf *into)
 {
     bool last = column + 1 == t->column_count;
     enum err err = buf_append(into, text);
@@ -169,11 +169,11 @@ enum err table_print(const struct text_table *t, struct buf *into)
     size_t column = 0;
 
     for (size_t i = 0; i < t->column_count && !err; i++)
-        err = put(t, i, str_from(t->columns[i]), strlen(t->columns[i]), into);
+        err = table_put(t, i, str_from(t->columns[i]), strlen(t->columns[i]), into);
     assert(t->column_count > 0 && (t->err || t->cells % t->column_count == 0));
     for (const struct table_chunk *chunk = t->first; chunk && !err; chunk = chunk->next) {
         for (size_t i = 0; i < chunk->count && !err; i++) {
-            err = put(t, column, chunk->cells[i].text, chunk->cells[i].width, into);
+            err = table_put(t, column, chunk->cells[i].text, chunk->cells[i].width, into);
             column = (column + 1) % t->column_count;
         }
     }

@@ -94,7 +94,7 @@ static enum err top_section(struct buf *into, const char *title, const struct te
 static enum err top_replicas(struct ctl_survey *survey, struct buf *into)
 {
     static const char *const columns[] = {"NAME", "ROLE", "TERM", "LAG", "SILENT", "ADDRESS", NULL};
-    const Muster__V1__ListReplicasResponse *list = ctl_survey_replicas(survey);
+    const Muster__V1__ListReplicasResponse *list = survey->replicas;
     struct text_table table;
 
     if (!list) return top_section(into, "REPLICAS", NULL, &survey->why[SURVEY_REPLICAS]);
@@ -167,7 +167,7 @@ static enum err top_shards(struct ctl_survey *survey, struct buf *into)
     struct text_table table;
     enum err err;
 
-    if (!ctl_survey_shards(survey) && survey->shard_count == 0)
+    if (!survey->listed && survey->shard_count == 0)
         return top_section(into, "SHARDS", NULL, &survey->why[SURVEY_SHARDS]);
     table_init(&table, columns, &survey->memory);
     for (size_t i = 0; i < survey->shard_count; i++) top_shard_row(&table, &survey->shards[i]);
@@ -219,7 +219,7 @@ static enum err top_workers(struct ctl_survey *survey, struct buf *into)
 {
     static const char *const columns[] = {"WORKER", "STANDING", "PHASE",  "PARTITIONS",
                                           "LOAD",   "SILENT",   "REASON", NULL};
-    const Muster__V1__ListWorkersResponse *list = ctl_survey_workers(survey);
+    const Muster__V1__ListWorkersResponse *list = survey->workers;
     struct text_table table;
 
     if (!list) return top_section(into, "WORKERS", NULL, &survey->why[SURVEY_WORKERS]);
@@ -233,7 +233,7 @@ static enum err top_workers(struct ctl_survey *survey, struct buf *into)
 static enum err top_claims(struct ctl_survey *survey, struct buf *into)
 {
     static const char *const columns[] = {"CLAIM", "OWNER", "TOKEN", "LEFT", NULL};
-    const Muster__V1__RangeResponse *range = ctl_survey_claims(survey);
+    const Muster__V1__RangeResponse *range = survey->claims;
     struct text_table table;
 
     if (!range) return top_section(into, "CLAIMS", NULL, &survey->why[SURVEY_CLAIMS]);
@@ -276,9 +276,9 @@ static enum err top_summary_of_shards(const struct ctl_survey *survey, struct bu
 
 static enum err top_summary(const struct ctl_survey *survey, wall_time time, struct buf *into)
 {
-    const Muster__V1__ListReplicasResponse *replicas = ctl_survey_replicas(survey);
-    const Muster__V1__ClusterStatusResponse *members = ctl_survey_members(survey);
-    const Muster__V1__StatusResponse *store = ctl_survey_store(survey);
+    const Muster__V1__ListReplicasResponse *replicas = survey->replicas;
+    const Muster__V1__ClusterStatusResponse *members = survey->members;
+    const Muster__V1__StatusResponse *store = survey->store;
     char now[WALL_TEXT_CAP];
     struct buf text;
     enum err err;
@@ -326,7 +326,7 @@ static enum err top_once(struct ctl *ctl, struct ctl_survey *survey)
     err = top_make(survey, &frame);
     if (!err) err = screen_plain(buf_peek(&frame), &ctl->out);
     buf_deinit(&frame);
-    if (err || ctl_survey_replicas(survey)) return err;
+    if (err || survey->replicas) return err;
     ctl->note = survey->why[SURVEY_REPLICAS];
     return ERR_UNAVAILABLE;
 }

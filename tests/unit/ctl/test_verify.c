@@ -341,6 +341,12 @@ static void defaults(void)
         .shard = "verify-1", .cluster = "muster-verify", .blob = STR("blob"), .wait_ms = 600000};
 }
 
+static void end(void)
+{
+    facts_deinit(&facts);
+    canned_close(&canned);
+}
+
 static enum fact_result result_of(enum fact fact)
 {
     return facts.entries[fact].result;
@@ -361,7 +367,7 @@ TEST(a_provider_that_keeps_the_contract_passes)
     CHECK_HAS("a sum", canned.ctl.out.data, "\n36 passed, 0 failed, 1 skipped\n");
     for (size_t i = 0; i < 2; i++) CHECK_I64("as it was", model[i].state, MACHINE_SPECULATIVE);
     CHECK_I64("never touched", model[2].epoch, 0);
-    canned_close(&canned);
+    end();
 }
 
 /* One place that is wrong makes its fact fail, and that is the command's end. */
@@ -378,7 +384,7 @@ TEST(each_fact_fails_for_a_provider_that_breaks_it)
                  facts.entries[fact].seen);
         CHECK_I64(why, result_of(fact), FACT_FAIL);
         CHECK_HAS("the end", canned.ctl.note.text, "of 37 facts do not hold");
-        canned_close(&canned);
+        end();
     }
 }
 
@@ -395,7 +401,7 @@ TEST(whatever_is_wrong_the_machines_are_put_back)
         for (size_t i = 0; i < MACHINES; i++)
             CHECK_I64(facts.entries[fact].id, model[i].state,
                       i < 2 ? MACHINE_SPECULATIVE : MACHINE_IDLE);
-        canned_close(&canned);
+        end();
     }
 }
 
@@ -408,7 +414,7 @@ TEST(a_machine_that_never_arrives)
     CHECK_HAS("what was not tried", facts.entries[FACT_DRAIN].seen,
               "Create of m-0 did not end well");
     CHECK_HAS("and where it is", facts.entries[FACT_PUT_BACK].seen, ", and was Speculative");
-    canned_close(&canned);
+    end();
 }
 
 TEST(nobody_answers)
@@ -418,7 +424,7 @@ TEST(nobody_answers)
     CHECK_ERR("nobody", verify(CANNED_WORDS(NULL), false), ERR_UNAVAILABLE);
     CHECK_TEXT("where", canned.ctl.note.text, "no provider answers at p:7770: refused");
     CHECK_SIZE("printed", canned.ctl.out.len, 0);
-    canned_close(&canned);
+    end();
 }
 
 TEST(a_dry_run_touches_nothing)
@@ -429,7 +435,7 @@ TEST(a_dry_run_touches_nothing)
     CHECK_I64("a fact that reads", result_of(FACT_LIST), FACT_PASS);
     CHECK_TEXT("one that changes", facts.entries[FACT_CREATE].seen, "--dry-run");
     CHECK_I64("no machine has a mark", model[0].epoch, 0);
-    canned_close(&canned);
+    end();
 }
 
 TEST(without_a_spare_machine_only_reading_is_tried)
@@ -438,12 +444,12 @@ TEST(without_a_spare_machine_only_reading_is_tried)
     for (size_t i = 0; i < MACHINES; i++) model[i].state = model[i].final = MACHINE_CONFIGURED;
     CHECK_ERR("not all", verify(CANNED_WORDS(NULL), false), ERR_PRECONDITION);
     CHECK_TEXT("why", canned.ctl.note.text, "not all was tried: no machine is Speculative or Idle");
-    canned_close(&canned);
+    end();
     defaults();
     facts.type = "large";
     CHECK_ERR("not all", verify(CANNED_WORDS(NULL), false), ERR_PRECONDITION);
     CHECK_HAS("why", canned.ctl.note.text, "no machine of this type is Speculative or Idle");
-    canned_close(&canned);
+    end();
 }
 
 TEST(machines_that_were_asked_for)
@@ -460,13 +466,13 @@ TEST(machines_that_were_asked_for)
     CHECK_HAS("for programs", canned_printed(&canned),
               "\"machines\":[{\"id\":\"m-2\",\"type\":\"small\",\"before\":\"Idle\",\"after\":"
               "\"Idle\",\"touched\":true}],\"facts\":[{\"id\":\"B7\",\"result\":\"PASS\"");
-    canned_close(&canned);
+    end();
     defaults();
     facts.ids = absent;
     facts.id_count = 1;
     CHECK_ERR("not there", verify(CANNED_WORDS(NULL), false), ERR_NOT_FOUND);
     CHECK_HAS("which", canned.ctl.note.text, "m-9: NOT_FOUND");
-    canned_close(&canned);
+    end();
 }
 
 TEST(an_interrupt_ends_the_trial_and_puts_back)
@@ -477,7 +483,7 @@ TEST(an_interrupt_ends_the_trial_and_puts_back)
         (void)verify(CANNED_WORDS(NULL), false);
         CHECK_TEXT("it stopped", facts.stopped, "interrupted");
         for (size_t i = 0; i < 2; i++) CHECK_I64("as it was", model[i].state, MACHINE_SPECULATIVE);
-        canned_close(&canned);
+        end();
     }
 }
 
@@ -487,7 +493,7 @@ TEST(a_machine_of_another_cluster_is_left_alone)
     snprintf(model[0].cluster, sizeof model[0].cluster, "prod");
     CHECK_OK("the next ones will do", verify(CANNED_WORDS(NULL), false));
     CHECK_I64("never touched", model[0].epoch, 0);
-    canned_close(&canned);
+    end();
 }
 
 TEST(a_provider_that_deletes_nothing_is_fine)
@@ -498,7 +504,7 @@ TEST(a_provider_that_deletes_nothing_is_fine)
     CHECK_I64("not judged", result_of(FACT_DELETE), FACT_SKIPPED);
     CHECK_TEXT("where it is", facts.entries[FACT_PUT_BACK].seen,
                "m-1 stays Idle: this provider deletes nothing");
-    canned_close(&canned);
+    end();
 }
 
 TEST(a_result_has_a_name)
