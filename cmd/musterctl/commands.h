@@ -20,7 +20,6 @@ extern const struct command checkpoints_command, work_command;
 extern const struct command drain_command, evict_command, release_hold_command, checkpoint_command;
 extern const struct command store_command, needs_command, top_command;
 extern const struct command doctor_command, explain_command;
-extern const struct command store_import_command, store_export_command;
 extern const struct command coord_command;
 extern const struct command snapshot_command, backup_command, restore_command;
 #endif

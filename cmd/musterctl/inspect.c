@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl top, doctor, explain and provider: their options and help. What they do is in src/ctl.
+/* musterctl top, doctor, explain, needs, state-hash and provider: their options and help. What they do is in src/ctl.
  * One thread. */
 #include "common/tables.h"
 #include "ctl/doctor.h"
 #include "ctl/explain.h"
+#include "ctl/needs.h"
 #include "ctl/provider_verify.h"
+#include "ctl/state_hash.h"
 #include "ctl/top.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
@@ -108,6 +110,51 @@ const struct command explain_command = {
     .about = "The chain of decisions behind one thing, in words, from what the parts of the fleet "
              "say of it now.",
     .children = COMMAND_CHILDREN(&need_command, &machine_command, &worker_command),
+};
+
+const struct command state_hash_command = {
+    .name = "state-hash",
+    .summary = "do the replicas hold the same state?",
+    .about = "Asks every replica for the hashes of its state machines at one index and compares "
+             "them. With one address the cluster's replicas are looked up there; with several, "
+             "these are asked. Replicas that differ are a conflict (4); one that does not answer, "
+             "or writes that never pause, leave it open (6).",
+    .options = &ctl_table,
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl state-hash", "of every replica of the cluster behind 127.0.0.1:7790"},
+        {"musterctl state-hash --coordinator c1:7790,c2:7790,c3:7790",
+         "of these, whether or not they "
+         "are of one cluster"}),
+    .exits = CTL_EXITS | BIT(4),
+    CTL_ACT(state_hash_act),
+};
+
+const struct command needs_command = {
+    .name = "needs",
+    .summary = "what each Need of a shard got, and why it lacks the rest",
+    .about =
+        "Asks a shard what its last cycle decided for each Need, the most important first. HAS "
+        "counts machines that serve it, COMING those begun in that cycle, SUPPLY the machines of a "
+        "fitting shape, idle/speculative/configured, whoever has them (+: there are more). LACKS "
+        "is "
+        "what is missing still, CYCLES_UNMET for how many cycles.\n"
+        "WHY, and what to do: no-matching-supply, no machine of this shape exists here: raise the "
+        "quota, or ask for another shape. priority-starved, there are some, and more important "
+        "Needs "
+        "have them: raise the priority, or add machines. preemption-exhausted, machines were taken "
+        "from others and it still is not enough. topology-unsatisfiable, no single domain can hold "
+        "all of it: make the group smaller, or the domain larger; parked means that it is not "
+        "tried "
+        "in every cycle.\n"
+        "Under TLS a certificate of bigfleet://readonly or bigfleet://admin is needed.",
+    .options = &needs_table,
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl needs --shard shard-0.example:7780", "every Need of its last cycle"},
+        {"musterctl needs --cluster prod-eu-1", "one cluster's, of the shard on this machine"},
+        {"musterctl needs -o json | jq '.needs[] | select(.satisfied | not)'",
+         "all that is known of those that lack something, with the domains that were looked at"}),
+    .exits = CTL_EXITS,
+    CTL_OFFLINE(needs_act),
 };
 
 static const struct command verify_command = {

@@ -6,9 +6,9 @@
 
 #include "base/bytes.h"
 #include "common/tables.h"
+#include "ctl/store_side.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
-#include "musterctl/store_side.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
 enum { PAGE_KEYS = 1000 };
@@ -381,12 +381,44 @@ static const struct command status_command = {
     CTL_RPC(CTL_READ(STORE_PATH "Status", muster__v1__status), .show = status_show),
 };
 
+/* -- import, export -- */
+
+static const struct command import_command = {
+    .name = "import",
+    .summary = "copy keys from an etcd into the store",
+    .about = "Reads the keys of an etcd cluster as of one moment and writes those that the store "
+             "lacks or has otherwise. Run again, it goes on where it was. At the end both sides "
+             "are read once more, counted and hashed. Leases are not copied; keys that hang on "
+             "one are left out unless --leased is given.",
+    .options = &store_import_table,
+    .examples = COMMAND_EXAMPLES(
+        {"musterctl store import --from etcd://old:2379", "every key of an etcd"},
+        {"musterctl store import --from 'etcds://old:2379?ca=ca.pem' --prefix /registry/ --leased",
+         "what a Kubernetes API server keeps, its events among it"}),
+    .exits = CTL_EXITS | BIT(4),
+    CTL_OFFLINE(store_copy_import),
+};
+
+static const struct command export_command = {
+    .name = "export",
+    .summary = "copy keys from the store into an etcd",
+    .about = "The way back of import: reads the store as of one moment and makes the keys of an "
+             "etcd cluster the same, then counts and hashes both.",
+    .options = &store_export_table,
+    .examples =
+        COMMAND_EXAMPLES({"musterctl store export --to etcd://new:2379", "every key, into an etcd"},
+                         {"musterctl store export --to etcd://new:2379 --prefix app/ --replace",
+                          "and what it has beside them under app/ goes"}),
+    .exits = CTL_EXITS | BIT(4),
+    CTL_OFFLINE(store_copy_export),
+};
+
 const struct command store_command = {
     .name = "store",
     .summary = "the coordinators' own store: keys, how it is, copies from etcd",
     .about = "Plain keys of the store that the coordinators replicate, and how it is. For claims, "
              "slots and leases on it see `musterctl coord`.",
-    .children = COMMAND_CHILDREN(&get_command, &put_command, &del_command, &ls_command,
-                                 &watch_command, &compact_command, &status_command,
-                                 &store_import_command, &store_export_command),
+    .children =
+        COMMAND_CHILDREN(&get_command, &put_command, &del_command, &ls_command, &watch_command,
+                         &compact_command, &status_command, &import_command, &export_command),
 };

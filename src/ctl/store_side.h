@@ -5,8 +5,8 @@
  * Keys come in order as they were at one revision, a page at a time. A change is one transaction
  * that holds only while each of its keys is as it was read, so a repeat after a lost answer does
  * nothing, and nobody else's write is lost. */
-#ifndef MUSTERCTL_STORE_SIDE_H
-#define MUSTERCTL_STORE_SIDE_H
+#ifndef CTL_STORE_SIDE_H
+#define CTL_STORE_SIDE_H
 #include "ctl/ctl.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
@@ -46,4 +46,6 @@ struct store_change {
 /* ret_done false: one of the keys has changed meanwhile, and nothing was done. */
 enum err store_side_change(struct store_side *side, const struct store_change *changes,
                            size_t count, bool *ret_done);
+
+ctl_fn store_copy_import, store_copy_export; /* musterctl store import, export */
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "musterctl/store_side.h"
+/* A key space over the client of prim/etcd, for both kinds of side. Calls wait; the client has a thread
+ * of its own. */
+#include "ctl/store_side.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "musterctl/coord.h"
 #include "prim/etcd/client.h"
 #include "prim/etcd/reply.h"
 
@@ -19,8 +20,9 @@ struct store_side {
 
 /* -- opening -- */
 
-static enum err open_side(struct ctl *ctl, const char *name,
-                          const struct etcd_client_options *options, struct store_side **ret_side)
+static enum err store_side_open_side(struct ctl *ctl, const char *name,
+                                     const struct etcd_client_options *options,
+                                     struct store_side **ret_side)
 {
     struct store_side *side = calloc(1, sizeof *side);
     enum err err;
@@ -38,8 +40,8 @@ static enum err open_side(struct ctl *ctl, const char *name,
     return ERR_OK;
 }
 
-static enum err read_url(struct ctl *ctl, const char *option, struct prim_url *url,
-                         struct courier_servers *servers)
+static enum err store_side_read_url(struct ctl *ctl, const char *option, struct prim_url *url,
+                                    struct courier_servers *servers)
 {
     static const struct courier_words words = {.name = "etcd",
                                                .port = ":2379",
@@ -66,15 +68,16 @@ enum err store_side_open_url(struct ctl *ctl, const char *option, struct store_s
 {
     struct prim_url url = {0};
     struct courier_servers servers = {0};
-    enum err err = read_url(ctl, option, &url, &servers);
+    enum err err = store_side_read_url(ctl, option, &url, &servers);
 
     if (!err)
-        err = open_side(ctl, "etcd",
-                        &(struct etcd_client_options){.servers = &servers,
-                                                      .user = url.user,
-                                                      .password = url.password,
-                                                      .clock = {.now = prim_boottime_ns}},
-                        ret_side);
+        err =
+            store_side_open_side(ctl, "etcd",
+                                 &(struct etcd_client_options){.servers = &servers,
+                                                               .user = url.user,
+                                                               .password = url.password,
+                                                               .clock = {.now = prim_boottime_ns}},
+                                 ret_side);
     prim_url_deinit(&url);
     return err;
 }
@@ -96,7 +99,7 @@ enum err store_side_open_coordinators(struct ctl *ctl, struct store_side **ret_s
     servers.tls = servers.ca_file || servers.cert_file || servers.key_file;
     if (servers.tls && !(servers.ca_file && servers.cert_file && servers.key_file))
         return ctl_fail(ctl, ERR_INVALID, "--tls-cert, --tls-key and --tls-ca belong together");
-    return open_side(
+    return store_side_open_side(
         ctl, "the coordinators",
         &(struct etcd_client_options){.servers = &servers, .clock = {.now = prim_boottime_ns}},
         ret_side);
@@ -116,7 +119,7 @@ const char *store_side_name(const struct store_side *side)
 
 /* -- asking -- */
 
-static enum err failed(struct store_side *side, const struct courier_op *op)
+static enum err store_side_failed(struct store_side *side, const struct courier_op *op)
 {
     struct ctl *ctl = side->ctl;
     coord_result result;
@@ -140,9 +143,10 @@ static enum err failed(struct store_side *side, const struct courier_op *op)
 }
 
 /* All that is asked may be repeated: reads, and changes that look first. */
-static enum err ask(struct store_side *side, const char *path, const ProtobufCMessage *request,
-                    const ProtobufCMessageDescriptor *type, struct arena *arena,
-                    ProtobufCMessage **ret_message)
+static enum err store_side_ask(struct store_side *side, const char *path,
+                               const ProtobufCMessage *request,
+                               const ProtobufCMessageDescriptor *type, struct arena *arena,
+                               ProtobufCMessage **ret_message)
 {
     struct courier_op op;
     enum err err;
@@ -153,9 +157,10 @@ static enum err ask(struct store_side *side, const char *path, const ProtobufCMe
     if (!err) {
         etcd_op_run(side->client, &op);
         if (op.err) {
-            err = failed(side, &op);
+            err = store_side_failed(side, &op);
         } else {
-            err = etcd_reply(&op, type, arena, ret_message);
+            etcd_arena_init(arena, op.response.len);
+            err = message_read(type, buf_peek(&op.response), NULL, arena, ret_message, NULL);
             if (err) note_set(&side->ctl->note, "%s: an answer that cannot be read", side->name);
         }
     }
@@ -196,7 +201,7 @@ void store_walk_close(struct store_walk *walk)
     buf_deinit(&walk->from);
 }
 
-static enum err next_page(struct store_walk *walk)
+static enum err store_side_next_page(struct store_walk *walk)
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
     ProtobufCMessage *message;
@@ -211,8 +216,8 @@ static enum err next_page(struct store_walk *walk)
     arena_deinit(&walk->page);
     arena_init(&walk->page, 1);
     walk->answer = NULL;
-    err = ask(walk->side, "/etcdserverpb.KV/Range", &request.base,
-              &etcdserverpb__range_response__descriptor, &walk->page, &message);
+    err = store_side_ask(walk->side, "/etcdserverpb.KV/Range", &request.base,
+                         &etcdserverpb__range_response__descriptor, &walk->page, &message);
     if (err) return err;
     walk->answer = (const Etcdserverpb__RangeResponse *)message;
     walk->at = 0;
@@ -235,7 +240,7 @@ enum err store_walk_next(struct store_walk *walk, const Mvccpb__KeyValue **ret_r
         enum err err;
 
         if (walk->answer && walk->last) return ERR_OK;
-        err = next_page(walk);
+        err = store_side_next_page(walk);
         if (err) return err;
     }
     *ret_row = walk->answer->kvs[walk->at++];
@@ -251,7 +256,8 @@ struct change_parts { /* of one transaction */
     Etcdserverpb__DeleteRangeRequest removals[STORE_CHANGES_MAX];
 };
 
-static void fill_part(struct change_parts *parts, size_t i, const struct store_change *change)
+static void store_side_fill_part(struct change_parts *parts, size_t i,
+                                 const struct store_change *change)
 {
     Etcdserverpb__Compare *compare = &parts->compares[i];
     Etcdserverpb__RequestOp *op = &parts->ops[i];
@@ -289,13 +295,13 @@ enum err store_side_change(struct store_side *side, const struct store_change *c
 
     if (!parts) return ERR_NOMEM;
     assert(count <= STORE_CHANGES_MAX);
-    for (size_t i = 0; i < count; i++) fill_part(parts, i, &changes[i]);
+    for (size_t i = 0; i < count; i++) store_side_fill_part(parts, i, &changes[i]);
     txn.n_compare = txn.n_success = count;
     txn.compare = parts->compare_list;
     txn.success = parts->op_list;
     arena_init(&arena, 1);
-    err = ask(side, "/etcdserverpb.KV/Txn", &txn.base, &etcdserverpb__txn_response__descriptor,
-              &arena, &message);
+    err = store_side_ask(side, "/etcdserverpb.KV/Txn", &txn.base,
+                         &etcdserverpb__txn_response__descriptor, &arena, &message);
     if (!err) *ret_done = ((const Etcdserverpb__TxnResponse *)message)->succeeded;
     arena_deinit(&arena);
     free(parts);

@@ -4,12 +4,11 @@
  * Hashes can be compared at one index only. So everybody is asked, then again to be at least as far
  * as the furthest was, until all answers are of the same index; while writes go on that may not
  * happen, and then it is said that nothing was compared. */
+#include "ctl/state_hash.h"
+
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/tables.h"
-#include "musterctl/commands.h"
-#include "musterctl/run.h"
 #include "wire/json/message_json.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
@@ -33,23 +32,23 @@ struct inquiry {
 
 /* -- who is asked -- */
 
-static enum err add_witnesses(struct inquiry *inquiry, size_t count)
+static enum err state_hash_add_witnesses(struct inquiry *inquiry, size_t count)
 {
     inquiry->list = arena_calloc(&inquiry->ctl->memory, count + 1, sizeof *inquiry->list);
     return inquiry->list ? ERR_OK : ERR_NOMEM;
 }
 
-static enum err find_replicas(struct inquiry *inquiry)
+static enum err state_hash_find_replicas(struct inquiry *inquiry)
 {
     static const struct remote_method method =
-        REMOTE_READS(FLEET_PATH "ListReplicas", muster__v1__list_replicas);
+        REMOTE_READS("/muster.v1.Fleet/ListReplicas", muster__v1__list_replicas);
     Muster__V1__ListReplicasRequest request = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
     enum err err;
     const Muster__V1__ListReplicasResponse *list =
         ctl_ask(inquiry->ctl, &method, &request.base, &err);
 
     if (!list) return err;
-    err = add_witnesses(inquiry, list->n_replicas);
+    err = state_hash_add_witnesses(inquiry, list->n_replicas);
     for (size_t i = 0; i < list->n_replicas && !err; i++) {
         struct witness *witness = &inquiry->list[inquiry->count++];
         witness->address = list->replicas[i]->grpc_address;
@@ -60,13 +59,13 @@ static enum err find_replicas(struct inquiry *inquiry)
 }
 
 /* One address stands for its cluster, several for themselves. */
-static enum err find_witnesses(struct inquiry *inquiry)
+static enum err state_hash_find_witnesses(struct inquiry *inquiry)
 {
     struct option_value given = conf_list(inquiry->ctl->conf, "coordinator");
     enum err err;
 
-    if (given.item_count <= 1) return find_replicas(inquiry);
-    err = add_witnesses(inquiry, given.item_count);
+    if (given.item_count <= 1) return state_hash_find_replicas(inquiry);
+    err = state_hash_add_witnesses(inquiry, given.item_count);
     for (size_t i = 0; i < given.item_count && !err; i++)
         inquiry->list[inquiry->count++].address = given.items[i].at;
     return err;
@@ -74,10 +73,10 @@ static enum err find_witnesses(struct inquiry *inquiry)
 
 /* -- asking -- */
 
-static void ask(struct inquiry *inquiry, struct witness *witness, uint64_t at_least)
+static void state_hash_ask(struct inquiry *inquiry, struct witness *witness, uint64_t at_least)
 {
     static const struct remote_method method =
-        REMOTE_READS(FLEET_PATH "StateHash", muster__v1__state_hash);
+        REMOTE_READS("/muster.v1.Fleet/StateHash", muster__v1__state_hash);
     Muster__V1__StateHashRequest request = MUSTER__V1__STATE_HASH_REQUEST__INIT;
     ProtobufCMessage *answer = NULL;
     enum err err = ERR_OK;
@@ -91,14 +90,14 @@ static void ask(struct inquiry *inquiry, struct witness *witness, uint64_t at_le
     witness->said = err ? NULL : (const void *)answer;
 }
 
-static void ask_all(struct inquiry *inquiry, uint64_t at_least)
+static void state_hash_ask_all(struct inquiry *inquiry, uint64_t at_least)
 {
     inquiry->together = true;
     inquiry->silent = 0;
     inquiry->index = 0;
     for (size_t i = 0; i < inquiry->count; i++) {
         struct witness *witness = &inquiry->list[i];
-        if (!witness->why.text[0]) ask(inquiry, witness, at_least);
+        if (!witness->why.text[0]) state_hash_ask(inquiry, witness, at_least);
         if (!witness->said) {
             inquiry->silent++;
             continue;
@@ -110,15 +109,15 @@ static void ask_all(struct inquiry *inquiry, uint64_t at_least)
 
 /* -- judging -- */
 
-static const Muster__V1__MachineHash *find_machine(const Muster__V1__StateHashResponse *said,
-                                                   uint32_t id)
+static const Muster__V1__MachineHash *state_hash_find_machine(
+    const Muster__V1__StateHashResponse *said, uint32_t id)
 {
     for (size_t i = 0; i < said->n_machines; i++)
         if (said->machines[i]->id == id) return said->machines[i];
     return NULL;
 }
 
-static void compare(struct inquiry *inquiry)
+static void state_hash_compare(struct inquiry *inquiry)
 {
     const Muster__V1__StateHashResponse *first = NULL;
 
@@ -129,13 +128,13 @@ static void compare(struct inquiry *inquiry)
         if (said->n_machines != first->n_machines) inquiry->differs = "what they have";
         for (size_t j = 0; j < first->n_machines && !inquiry->differs; j++) {
             const Muster__V1__MachineHash *one = first->machines[j];
-            const Muster__V1__MachineHash *two = find_machine(said, one->id);
+            const Muster__V1__MachineHash *two = state_hash_find_machine(said, one->id);
             if (!two || two->hash != one->hash) inquiry->differs = one->name;
         }
     }
 }
 
-static enum err verdict(struct inquiry *inquiry)
+static enum err state_hash_verdict(struct inquiry *inquiry)
 {
     struct note *note = &inquiry->ctl->note;
 
@@ -158,7 +157,7 @@ static enum err verdict(struct inquiry *inquiry)
 
 /* -- showing -- */
 
-static void print_json(struct inquiry *inquiry)
+static void state_hash_print_json(struct inquiry *inquiry)
 {
     bool judged = inquiry->together && inquiry->silent == 0;
     struct ndjson json;
@@ -181,7 +180,7 @@ static void print_json(struct inquiry *inquiry)
     ctl_json_end(inquiry->ctl, &json);
 }
 
-static void print_witness(struct text_table *table, const struct witness *witness)
+static void state_hash_print_witness(struct text_table *table, const struct witness *witness)
 {
     const Muster__V1__StateHashResponse *said = witness->said;
 
@@ -202,7 +201,7 @@ static void print_witness(struct text_table *table, const struct witness *witnes
     }
 }
 
-static void print(struct inquiry *inquiry, enum err judged)
+static void state_hash_print(struct inquiry *inquiry, enum err judged)
 {
     static const char *const columns[] = {"REPLICA", "ADDRESS", "APPLIED", "TERM",
                                           "MACHINE", "HASH",    "BYTES",   NULL};
@@ -210,46 +209,30 @@ static void print(struct inquiry *inquiry, enum err judged)
     struct text_table table;
 
     if (ctl->json) {
-        print_json(inquiry);
+        state_hash_print_json(inquiry);
         return;
     }
     table_init(&table, columns, &ctl->memory);
-    for (size_t i = 0; i < inquiry->count; i++) print_witness(&table, &inquiry->list[i]);
+    for (size_t i = 0; i < inquiry->count; i++) state_hash_print_witness(&table, &inquiry->list[i]);
     ctl_print_table(ctl, &table);
     if (!judged)
         ctl_line(ctl, "%zu %s at index %" PRIu64, inquiry->count,
                  inquiry->count == 1 ? "replica" : "replicas are equal", inquiry->index);
 }
 
-static enum err state_hash(struct ctl *ctl)
+enum err state_hash_act(struct ctl *ctl)
 {
     struct inquiry inquiry = {.ctl = ctl};
-    enum err err = find_witnesses(&inquiry);
+    enum err err = state_hash_find_witnesses(&inquiry);
 
     if (!err) {
-        ask_all(&inquiry, 0);
-        for (int i = 1; i < ROUNDS_MAX && !inquiry.together; i++) ask_all(&inquiry, inquiry.index);
-        if (inquiry.together) compare(&inquiry);
-        err = verdict(&inquiry);
-        print(&inquiry, err);
+        state_hash_ask_all(&inquiry, 0);
+        for (int i = 1; i < ROUNDS_MAX && !inquiry.together; i++)
+            state_hash_ask_all(&inquiry, inquiry.index);
+        if (inquiry.together) state_hash_compare(&inquiry);
+        err = state_hash_verdict(&inquiry);
+        state_hash_print(&inquiry, err);
     }
     for (size_t i = 0; i < inquiry.count; i++) remote_close(inquiry.list[i].remote);
     return err;
 }
-
-const struct command state_hash_command = {
-    .name = "state-hash",
-    .summary = "do the replicas hold the same state?",
-    .about = "Asks every replica for the hashes of its state machines at one index and compares "
-             "them. With one address the cluster's replicas are looked up there; with several, "
-             "these are asked. Replicas that differ are a conflict (4); one that does not answer, "
-             "or writes that never pause, leave it open (6).",
-    .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl state-hash", "of every replica of the cluster behind 127.0.0.1:7790"},
-        {"musterctl state-hash --coordinator c1:7790,c2:7790,c3:7790",
-         "of these, whether or not they "
-         "are of one cluster"}),
-    .exits = CTL_EXITS | BIT(4),
-    CTL_ACT(state_hash),
-};

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl needs: what each Need of a shard's last cycle got, and why it lacks the rest. Asks the
  * shard itself: what a coordinator knows is a summary. */
+#include "ctl/needs.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/time.h"
-#include "common/tables.h"
-#include "musterctl/commands.h"
-#include "musterctl/run.h"
 #include "wire/json/message_json.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 
@@ -23,7 +22,7 @@ struct needs_view {
 
 /* -- cells; the messages are gone when the table is printed, so each is a copy -- */
 
-static void put_cell(struct needs_view *l, struct buf *text, enum err err)
+static void needs_put_cell(struct needs_view *l, struct buf *text, enum err err)
 {
     char *copy = err ? NULL : arena_dup(&l->ctl->memory, buf_peek(text)); /* with a NUL */
 
@@ -32,15 +31,15 @@ static void put_cell(struct needs_view *l, struct buf *text, enum err err)
     buf_deinit(text);
 }
 
-static void text_cell(struct needs_view *l, const char *text)
+static void needs_text_cell(struct needs_view *l, const char *text)
 {
     struct buf cell;
 
     buf_init(&cell, CELL_BYTES_MAX);
-    put_cell(l, &cell, buf_append_c(&cell, text[0] ? text : "-"));
+    needs_put_cell(l, &cell, buf_append_c(&cell, text[0] ? text : "-"));
 }
 
-static int by_key(const void *a, const void *b)
+static int needs_by_key(const void *a, const void *b)
 {
     const Bigfleet__V1alpha1__CapacityNeed__AggregateResourcesEntry *const *one = a;
     const Bigfleet__V1alpha1__CapacityNeed__AggregateResourcesEntry *const *two = b;
@@ -49,12 +48,12 @@ static int by_key(const void *a, const void *b)
 }
 
 /* A map has no order on the wire. All maps from text to text have entries of one shape. */
-static void amounts_cell(struct needs_view *l, ProtobufCMessage **entries, size_t count)
+static void needs_amounts_cell(struct needs_view *l, ProtobufCMessage **entries, size_t count)
 {
     struct buf cell;
     enum err err = ERR_OK;
 
-    if (count > 1) qsort(entries, count, sizeof(void *), by_key);
+    if (count > 1) qsort(entries, count, sizeof(void *), needs_by_key);
     buf_init(&cell, CELL_BYTES_MAX);
     for (size_t i = 0; i < count && !err; i++) {
         const Bigfleet__V1alpha1__CapacityNeed__AggregateResourcesEntry *entry =
@@ -62,11 +61,11 @@ static void amounts_cell(struct needs_view *l, ProtobufCMessage **entries, size_
         err = buf_appendf(&cell, "%s%s=%s", i ? " " : "", entry->key, entry->value);
     }
     if (!count) err = buf_append_c(&cell, "-");
-    put_cell(l, &cell, err);
+    needs_put_cell(l, &cell, err);
 }
 
-static enum err append_requirement(const Bigfleet__V1alpha1__NodeSelectorRequirement *r,
-                                   struct buf *cell)
+static enum err needs_append_requirement(const Bigfleet__V1alpha1__NodeSelectorRequirement *r,
+                                         struct buf *cell)
 {
     static const char *const words[] = {"?", " in ", " not in ", " exists", " absent", " same"};
     const char *key = strrchr(r->key, '/'); /* the long names of Kubernetes end in what they say */
@@ -79,7 +78,8 @@ static enum err append_requirement(const Bigfleet__V1alpha1__NodeSelectorRequire
     return err;
 }
 
-static void requirements_cell(struct needs_view *l, const Bigfleet__V1alpha1__CapacityNeed *need)
+static void needs_requirements_cell(struct needs_view *l,
+                                    const Bigfleet__V1alpha1__CapacityNeed *need)
 {
     struct buf cell;
     enum err err = ERR_OK;
@@ -87,13 +87,13 @@ static void requirements_cell(struct needs_view *l, const Bigfleet__V1alpha1__Ca
     buf_init(&cell, CELL_BYTES_MAX);
     for (size_t i = 0; i < need->n_requirements && !err; i++) {
         if (i) err = buf_append_c(&cell, "; ");
-        if (!err) err = append_requirement(need->requirements[i], &cell);
+        if (!err) err = needs_append_requirement(need->requirements[i], &cell);
     }
     if (!need->n_requirements) err = buf_append_c(&cell, "any machine");
-    put_cell(l, &cell, err);
+    needs_put_cell(l, &cell, err);
 }
 
-static const char *reason_text(const Bigfleet__V1alpha1__NeedView *v)
+static const char *needs_reason_text(const Bigfleet__V1alpha1__NeedView *v)
 {
     static const char *const words[] = {"-", "priority-starved", "no-matching-supply",
                                         "topology-unsatisfiable", "preemption-exhausted"};
@@ -102,52 +102,54 @@ static const char *reason_text(const Bigfleet__V1alpha1__NeedView *v)
     return reason < ARRAY_LEN(words) ? words[reason] : "of a newer shard";
 }
 
-static void why_cell(struct needs_view *l, const Bigfleet__V1alpha1__NeedView *v)
+static void needs_why_cell(struct needs_view *l, const Bigfleet__V1alpha1__NeedView *v)
 {
     struct buf cell;
     enum err err;
 
     buf_init(&cell, CELL_BYTES_MAX);
-    err = buf_append_c(&cell, reason_text(v));
+    err = buf_append_c(&cell, needs_reason_text(v));
     if (!err && v->acquisition_parked)
         err = buf_appendf(&cell, ", parked for %" PRId32, v->parked_age_cycles);
-    put_cell(l, &cell, err);
+    needs_put_cell(l, &cell, err);
 }
 
-static void supply_cell(struct needs_view *l, const Bigfleet__V1alpha1__MatchingSupply *supply)
+static void needs_supply_cell(struct needs_view *l,
+                              const Bigfleet__V1alpha1__MatchingSupply *supply)
 {
     struct buf cell;
 
     buf_init(&cell, CELL_BYTES_MAX);
-    put_cell(l, &cell,
-             supply
-                 ? buf_appendf(&cell, "%" PRId32 "/%" PRId32 "/%" PRId32 "%s", supply->idle,
-                               supply->speculative, supply->configured, supply->capped ? "+" : "")
-                 : buf_append_c(&cell, "-"));
+    needs_put_cell(l, &cell,
+                   supply ? buf_appendf(&cell, "%" PRId32 "/%" PRId32 "/%" PRId32 "%s",
+                                        supply->idle, supply->speculative, supply->configured,
+                                        supply->capped ? "+" : "")
+                          : buf_append_c(&cell, "-"));
 }
 
-static void add_row(struct needs_view *l, const Bigfleet__V1alpha1__NeedView *v)
+static void needs_add_row(struct needs_view *l, const Bigfleet__V1alpha1__NeedView *v)
 {
     static const Bigfleet__V1alpha1__CapacityNeed none = BIGFLEET__V1ALPHA1__CAPACITY_NEED__INIT;
     const Bigfleet__V1alpha1__CapacityNeed *need = v->need ? v->need : &none;
     const Bigfleet__V1alpha1__Resources *lacks = v->residual_deficit;
 
-    text_cell(l, v->cluster_id);
+    needs_text_cell(l, v->cluster_id);
     table_number(&l->table, need->priority);
-    requirements_cell(l, need);
-    amounts_cell(l, (ProtobufCMessage **)need->aggregate_resources, need->n_aggregate_resources);
+    needs_requirements_cell(l, need);
+    needs_amounts_cell(l, (ProtobufCMessage **)need->aggregate_resources,
+                       need->n_aggregate_resources);
     table_number(&l->table, v->claimed_machine_count);
     table_number(&l->table, (int64_t)v->bootstrap_count + v->provision_count);
-    amounts_cell(l, lacks ? (ProtobufCMessage **)lacks->resources : NULL,
-                 lacks ? lacks->n_resources : 0);
+    needs_amounts_cell(l, lacks ? (ProtobufCMessage **)lacks->resources : NULL,
+                       lacks ? lacks->n_resources : 0);
     table_number(&l->table, v->age_cycles_unmet);
-    why_cell(l, v);
-    supply_cell(l, v->matching_supply);
+    needs_why_cell(l, v);
+    needs_supply_cell(l, v->matching_supply);
 }
 
 /* -- the stream: a header, then rows -- */
 
-static void take_header(struct needs_view *l, const Bigfleet__V1alpha1__InspectNeedsHeader *h)
+static void needs_take_header(struct needs_view *l, const Bigfleet__V1alpha1__InspectNeedsHeader *h)
 {
     char time[WALL_TEXT_CAP];
 
@@ -165,7 +167,7 @@ static void take_header(struct needs_view *l, const Bigfleet__V1alpha1__InspectN
     ctl_line(l->ctl, "cycle %" PRId64 " at %s: %" PRId32 " needs", h->cycle, time, h->total_needs);
 }
 
-static enum err on_frame(void *owner, const ProtobufCMessage *message, struct note *note)
+static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, struct note *note)
 {
     const Bigfleet__V1alpha1__InspectNeedsResponse *frame = (const void *)message;
     struct needs_view *l = owner;
@@ -173,14 +175,14 @@ static enum err on_frame(void *owner, const ProtobufCMessage *message, struct no
     switch ((int)frame->frame_case) {
     case BIGFLEET__V1ALPHA1__INSPECT_NEEDS_RESPONSE__FRAME_HEADER:
         if (l->headed) break;
-        take_header(l, frame->header);
+        needs_take_header(l, frame->header);
         return ERR_OK;
     case BIGFLEET__V1ALPHA1__INSPECT_NEEDS_RESPONSE__FRAME_NEED:
         if (!l->headed) break;
         if (l->ctl->json)
             message_json(&l->json, NDJSON_ITEM, &frame->need->base);
         else
-            add_row(l, frame->need);
+            needs_add_row(l, frame->need);
         return ERR_OK;
     default: return ERR_OK; /* of a newer shard */
     }
@@ -188,7 +190,7 @@ static enum err on_frame(void *owner, const ProtobufCMessage *message, struct no
     return ERR_PARSE;
 }
 
-static enum err list_needs(struct ctl *ctl)
+enum err needs_act(struct ctl *ctl)
 {
     static const struct remote_method method = REMOTE_READS(
         "/bigfleet.v1alpha1.ShardRead/InspectNeeds", bigfleet__v1alpha1__inspect_needs);
@@ -206,7 +208,7 @@ static enum err list_needs(struct ctl *ctl)
     request.limit = (int32_t)conf_number(ctl->conf, "limit");
     table_init(&l.table, columns, &ctl->memory);
     if (ctl->json) ctl_json_begin(ctl, &l.json);
-    err = remote_stream(ctl->remote, &method, &request.base, on_frame, &l, &ctl->note);
+    err = remote_stream(ctl->remote, &method, &request.base, needs_on_frame, &l, &ctl->note);
     if (!err && !l.headed)
         err = ctl_fail(ctl, ERR_PARSE, "the shard ended its answer before it began");
     if (err) {
@@ -219,31 +221,3 @@ static enum err list_needs(struct ctl *ctl)
     }
     return err;
 }
-
-const struct command needs_command = {
-    .name = "needs",
-    .summary = "what each Need of a shard got, and why it lacks the rest",
-    .about =
-        "Asks a shard what its last cycle decided for each Need, the most important first. HAS "
-        "counts machines that serve it, COMING those begun in that cycle, SUPPLY the machines of a "
-        "fitting shape, idle/speculative/configured, whoever has them (+: there are more). LACKS "
-        "is "
-        "what is missing still, CYCLES_UNMET for how many cycles.\n"
-        "WHY, and what to do: no-matching-supply, no machine of this shape exists here: raise the "
-        "quota, or ask for another shape. priority-starved, there are some, and more important "
-        "Needs "
-        "have them: raise the priority, or add machines. preemption-exhausted, machines were taken "
-        "from others and it still is not enough. topology-unsatisfiable, no single domain can hold "
-        "all of it: make the group smaller, or the domain larger; parked means that it is not "
-        "tried "
-        "in every cycle.\n"
-        "Under TLS a certificate of bigfleet://readonly or bigfleet://admin is needed.",
-    .options = &needs_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl needs --shard shard-0.example:7780", "every Need of its last cycle"},
-        {"musterctl needs --cluster prod-eu-1", "one cluster's, of the shard on this machine"},
-        {"musterctl needs -o json | jq '.needs[] | select(.satisfied | not)'",
-         "all that is known of those that lack something, with the domains that were looked at"}),
-    .exits = CTL_EXITS,
-    CTL_OFFLINE(list_needs),
-};

@@ -12,11 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/tables.h"
+#include "ctl/store_side.h"
 #include "io/clock.h"
-#include "musterctl/commands.h"
-#include "musterctl/run.h"
-#include "musterctl/store_side.h"
 
 enum { PASSES_MAX = 3, PROGRESS_EVERY_MS = 2000 };
 
@@ -40,14 +37,14 @@ struct copy {
 
 /* -- one pass that copies -- */
 
-static void batch_clear(struct copy *copy)
+static void store_copy_batch_clear(struct copy *copy)
 {
     copy->count = copy->batch_bytes = 0;
     arena_deinit(&copy->bytes);
     arena_init(&copy->bytes, (size_t)4 << 20);
 }
 
-static enum err flush(struct copy *copy)
+static enum err store_copy_flush(struct copy *copy)
 {
     bool done = true;
     enum err err = ERR_OK;
@@ -57,11 +54,11 @@ static enum err flush(struct copy *copy)
     if (!done) copy->contended++;
     for (size_t i = 0; done && i < copy->count; i++)
         *(copy->batch[i].removes ? &copy->removed : &copy->written) += 1;
-    batch_clear(copy);
+    store_copy_batch_clear(copy);
     return ERR_OK;
 }
 
-static enum err arena_copy(struct arena *arena, struct str from, struct str *ret_copy)
+static enum err store_copy_arena_copy(struct arena *arena, struct str from, struct str *ret_copy)
 {
     char *to = arena_alloc(arena, from.len + 1);
 
@@ -71,19 +68,20 @@ static enum err arena_copy(struct arena *arena, struct str from, struct str *ret
     return ERR_OK;
 }
 
-static enum err add(struct copy *copy, struct str key, struct str value, int64_t seen, bool removes)
+static enum err store_copy_add(struct copy *copy, struct str key, struct str value, int64_t seen,
+                               bool removes)
 {
     struct store_change *change;
     enum err err = ERR_OK;
 
     if (copy->count == STORE_CHANGES_MAX ||
         (copy->count > 0 && copy->batch_bytes + value.len > STORE_CHANGES_BYTES))
-        err = flush(copy);
+        err = store_copy_flush(copy);
     if (err) return err;
     change = &copy->batch[copy->count];
     *change = (struct store_change){.seen = seen, .removes = removes};
-    err = arena_copy(&copy->bytes, key, &change->key);
-    if (!err) err = arena_copy(&copy->bytes, value, &change->value);
+    err = store_copy_arena_copy(&copy->bytes, key, &change->key);
+    if (!err) err = store_copy_arena_copy(&copy->bytes, value, &change->value);
     if (err) return err;
     copy->batch_bytes += key.len + value.len;
     copy->count++;
@@ -91,7 +89,7 @@ static enum err add(struct copy *copy, struct str key, struct str value, int64_t
 }
 
 /* On stderr, for who waits; the outcome goes to stdout. */
-static void tell_progress(struct copy *copy, struct str key, const char *doing)
+static void store_copy_tell_progress(struct copy *copy, struct str key, const char *doing)
 {
     mono_time now = clock_mono(clock_real());
 
@@ -107,8 +105,8 @@ static void tell_progress(struct copy *copy, struct str key, const char *doing)
     (void)fputc('\n', stderr);
 }
 
-static enum err next_source(struct copy *copy, struct store_walk *walk,
-                            const Mvccpb__KeyValue **ret_row)
+static enum err store_copy_next_source(struct copy *copy, struct store_walk *walk,
+                                       const Mvccpb__KeyValue **ret_row)
 {
     enum err err;
 
@@ -121,31 +119,32 @@ static enum err next_source(struct copy *copy, struct store_walk *walk,
 }
 
 /* The smaller key first; a row that is not there is behind all. */
-static int compare_rows(const Mvccpb__KeyValue *a, const Mvccpb__KeyValue *b)
+static int store_copy_compare_rows(const Mvccpb__KeyValue *a, const Mvccpb__KeyValue *b)
 {
     if (!a || !b) return !a - !b;
     return str_compare(ctl_view(a->key), ctl_view(b->key));
 }
 
-static enum err copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
-                         const Mvccpb__KeyValue *at, int order)
+static enum err store_copy_row(struct copy *copy, const Mvccpb__KeyValue *from,
+                               const Mvccpb__KeyValue *at, int order)
 {
     if (order > 0) /* the target has what the source lacks */
-        return copy->replace ? add(copy, ctl_view(at->key), STR_EMPTY, at->mod_revision, true)
-                             : ERR_OK;
-    tell_progress(copy, ctl_view(from->key), "copying");
+        return copy->replace
+                   ? store_copy_add(copy, ctl_view(at->key), STR_EMPTY, at->mod_revision, true)
+                   : ERR_OK;
+    store_copy_tell_progress(copy, ctl_view(from->key), "copying");
     if (order == 0 && str_equal(ctl_view(from->value), ctl_view(at->value))) {
         copy->same++;
         return ERR_OK;
     }
-    return add(copy, ctl_view(from->key), ctl_view(from->value), order == 0 ? at->mod_revision : 0,
-               false);
+    return store_copy_add(copy, ctl_view(from->key), ctl_view(from->value),
+                          order == 0 ? at->mod_revision : 0, false);
 }
 
 /* Both sides beside each other in key order, the source as of `revision` (0: now). */
 typedef enum err copy_row_fn(struct copy *copy, const Mvccpb__KeyValue *from,
                              const Mvccpb__KeyValue *at, int order);
-static enum err copy_walk(struct copy *copy, int64_t revision, copy_row_fn *each)
+static enum err store_copy_walk(struct copy *copy, int64_t revision, copy_row_fn *each)
 {
     struct store_walk source, target;
     const Mvccpb__KeyValue *from = NULL, *at = NULL;
@@ -155,15 +154,15 @@ static enum err copy_walk(struct copy *copy, int64_t revision, copy_row_fn *each
     store_walk_open(&source, copy->source, copy->from, copy->end);
     source.revision = revision;
     store_walk_open(&target, copy->target, copy->from, copy->end);
-    err = next_source(copy, &source, &from);
+    err = store_copy_next_source(copy, &source, &from);
     if (!err) err = store_walk_next(&target, &at);
     while (!err && (from || at)) {
-        int order = compare_rows(from, at);
+        int order = store_copy_compare_rows(from, at);
 
         copy->extra += order > 0;
         copy->read += order <= 0;
         err = each(copy, from, at, order);
-        if (!err && order <= 0) err = next_source(copy, &source, &from);
+        if (!err && order <= 0) err = store_copy_next_source(copy, &source, &from);
         if (!err && order >= 0) err = store_walk_next(&target, &at);
     }
     copy->source_tally.revision = source.revision;
@@ -173,19 +172,19 @@ static enum err copy_walk(struct copy *copy, int64_t revision, copy_row_fn *each
     return err;
 }
 
-static enum err copy_pass(struct copy *copy)
+static enum err store_copy_pass(struct copy *copy)
 {
     enum err err;
 
     copy->same = copy->contended = 0;
-    batch_clear(copy);
-    err = copy_walk(copy, 0, copy_row);
-    return err ? err : flush(copy);
+    store_copy_batch_clear(copy);
+    err = store_copy_walk(copy, 0, store_copy_row);
+    return err ? err : store_copy_flush(copy);
 }
 
 /* -- the verdict -- */
 
-static void count_row(struct tally *tally, const Mvccpb__KeyValue *row)
+static void store_copy_count_row(struct tally *tally, const Mvccpb__KeyValue *row)
 {
     tally->keys++;
     tally->hash = str_hash(ctl_view(row->key), tally->hash);
@@ -193,27 +192,27 @@ static void count_row(struct tally *tally, const Mvccpb__KeyValue *row)
 }
 
 /* What the target has beside the source counts only when it should not be there. */
-static enum err verify_row(struct copy *copy, const Mvccpb__KeyValue *from,
-                           const Mvccpb__KeyValue *at, int order)
+static enum err store_copy_verify_row(struct copy *copy, const Mvccpb__KeyValue *from,
+                                      const Mvccpb__KeyValue *at, int order)
 {
     if (order <= 0) {
-        count_row(&copy->source_tally, from);
-        tell_progress(copy, ctl_view(from->key), "comparing");
+        store_copy_count_row(&copy->source_tally, from);
+        store_copy_tell_progress(copy, ctl_view(from->key), "comparing");
     }
-    if (order == 0 || (order > 0 && copy->replace)) count_row(&copy->target_tally, at);
+    if (order == 0 || (order > 0 && copy->replace)) store_copy_count_row(&copy->target_tally, at);
     return ERR_OK;
 }
 
 /* The source as it was copied, so that writing goes on there; the target as it is now. */
-static enum err verify(struct copy *copy)
+static enum err store_copy_verify(struct copy *copy)
 {
     int64_t revision = copy->source_tally.revision;
 
     copy->source_tally = copy->target_tally = (struct tally){0};
-    return copy_walk(copy, revision, verify_row);
+    return store_copy_walk(copy, revision, store_copy_verify_row);
 }
 
-static void say_copied(struct copy *copy)
+static void store_copy_say_copied(struct copy *copy)
 {
     const struct tally *source = &copy->source_tally, *target = &copy->target_tally;
     struct ctl *ctl = copy->ctl;
@@ -248,17 +247,17 @@ static void say_copied(struct copy *copy)
                  copy->extra, store_side_name(copy->target));
 }
 
-static enum err copy_all(struct copy *copy)
+static enum err store_copy_all(struct copy *copy)
 {
     const struct tally *source = &copy->source_tally, *target = &copy->target_tally;
 
     for (int pass = 0; pass < PASSES_MAX; pass++) {
-        enum err err = copy_pass(copy);
+        enum err err = store_copy_pass(copy);
         if (!err && copy->contended) continue; /* the target is written to: look again */
-        if (!err) err = verify(copy);
+        if (!err) err = store_copy_verify(copy);
         if (err) return err;
         if (source->keys == target->keys && source->hash == target->hash) {
-            say_copied(copy);
+            store_copy_say_copied(copy);
             return ERR_OK;
         }
     }
@@ -271,7 +270,7 @@ static enum err copy_all(struct copy *copy)
         store_side_name(copy->target), store_side_name(copy->target));
 }
 
-static enum err fill_range(struct copy *copy)
+static enum err store_copy_fill_range(struct copy *copy)
 {
     struct str prefix = str_from(conf_text(copy->ctl->conf, "prefix"));
     ProtobufCBinaryData end;
@@ -283,7 +282,7 @@ static enum err fill_range(struct copy *copy)
     return ERR_OK;
 }
 
-static enum err run_copy(struct ctl *ctl, const char *option, bool imports)
+static enum err store_copy_run(struct ctl *ctl, const char *option, bool imports)
 {
     struct copy copy = {.ctl = ctl,
                         .leased = conf_bool(ctl->conf, "leased"),
@@ -294,13 +293,13 @@ static enum err run_copy(struct ctl *ctl, const char *option, bool imports)
 
     arena_init(&copy.bytes, 1);
     copy.batch = calloc(STORE_CHANGES_MAX, sizeof *copy.batch);
-    err = copy.batch ? fill_range(&copy) : ERR_NOMEM;
+    err = copy.batch ? store_copy_fill_range(&copy) : ERR_NOMEM;
     if (!err) err = store_side_open_url(ctl, option, &etcd);
     if (!err) err = store_side_open_coordinators(ctl, &ours);
     if (!err) {
         copy.source = imports ? etcd : ours;
         copy.target = imports ? ours : etcd;
-        err = copy_all(&copy);
+        err = store_copy_all(&copy);
     }
     store_side_close(etcd);
     store_side_close(ours);
@@ -309,44 +308,12 @@ static enum err run_copy(struct ctl *ctl, const char *option, bool imports)
     return err;
 }
 
-/* -- the commands -- */
-
-static enum err store_import(struct ctl *ctl)
+enum err store_copy_import(struct ctl *ctl)
 {
-    return run_copy(ctl, "from", true);
+    return store_copy_run(ctl, "from", true);
 }
 
-static enum err store_export(struct ctl *ctl)
+enum err store_copy_export(struct ctl *ctl)
 {
-    return run_copy(ctl, "to", false);
+    return store_copy_run(ctl, "to", false);
 }
-
-const struct command store_import_command = {
-    .name = "import",
-    .summary = "copy keys from an etcd into the store",
-    .about = "Reads the keys of an etcd cluster as of one moment and writes those that the store "
-             "lacks or has otherwise. Run again, it goes on where it was. At the end both sides "
-             "are read once more, counted and hashed. Leases are not copied; keys that hang on "
-             "one are left out unless --leased is given.",
-    .options = &store_import_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl store import --from etcd://old:2379", "every key of an etcd"},
-        {"musterctl store import --from 'etcds://old:2379?ca=ca.pem' --prefix /registry/ --leased",
-         "what a Kubernetes API server keeps, its events among it"}),
-    .exits = CTL_EXITS | BIT(4),
-    CTL_OFFLINE(store_import),
-};
-
-const struct command store_export_command = {
-    .name = "export",
-    .summary = "copy keys from the store into an etcd",
-    .about = "The way back of import: reads the store as of one moment and makes the keys of an "
-             "etcd cluster the same, then counts and hashes both.",
-    .options = &store_export_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl store export --to etcd://new:2379", "every key, into an etcd"},
-                         {"musterctl store export --to etcd://new:2379 --prefix app/ --replace",
-                          "and what it has beside them under app/ goes"}),
-    .exits = CTL_EXITS | BIT(4),
-    CTL_OFFLINE(store_export),
-};
