@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* One blocking transfer by libcurl, bounded in bytes and time. One thread. */
 #include "ctl/http_get.h"
 
 #include <stdio.h>

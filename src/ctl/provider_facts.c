@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The facts, each where it can be seen in the life of a machine. A fact that failed once has failed; every
+ * call carries a token newer than all before it. One thread. */
 #include "ctl/provider_facts.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of provider/client.h that wait: the loop is turned until the answer is there. One thread. */
 #include "ctl/provider_probe.h"
 
 #include <signal.h>

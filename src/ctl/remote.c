@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A channel that waits: turns its loop until the answer is there, asks again while there is no
+ * leader, and puts what went wrong into words. One thread. */
 #include "ctl/remote.h"
 
 #include <inttypes.h>
@@ -397,49 +399,6 @@ static void remote_ask_once(struct answer *a, struct str request, uint64_t left_
     remote_understand_original(a);
 }
 
-/* Not being the leader is a plain no, so asking again is safe; elections are short. */
-static void remote_ask(struct answer *a, struct str request)
-{
-    struct remote *remote = a->remote;
-    mono_time deadline = mono_after(clock_mono(clock_real()), remote->timeout_ms);
-    struct answer refused = {0};
-    bool was_refused = false;
-
-    for (;;) {
-        uint64_t left = mono_elapsed_ms(clock_mono(clock_real()), deadline);
-        if (left == 0) break;
-        remote_ask_once(a, request, left);
-        if (a->err != ERR_NOT_LEADER) break;
-        refused = *a;
-        was_refused = true;
-        if (mono_elapsed_ms(clock_mono(clock_real()), deadline) <= LEADER_WAIT_MS) break;
-        remote_wait_for(remote, LEADER_WAIT_MS);
-    }
-    /* That time ran out says less than why it did. */
-    if (was_refused && a->err == ERR_TIMEOUT) *a = refused;
-}
-
-enum err remote_call(struct remote *remote, const struct remote_method *method,
-                     const ProtobufCMessage *request, struct arena *arena,
-                     ProtobufCMessage **ret_answer, struct note *note)
-{
-    struct answer a = {.remote = remote, .method = method, .arena = arena, .err = ERR_TIMEOUT};
-    struct buf bytes;
-    enum err err;
-
-    buf_init(&bytes, REQUEST_MAX);
-    err = message_write(request, &bytes, note);
-    if (!err) {
-        remote_ask(&a, buf_peek(&bytes));
-        err = a.err ? remote_in_words(remote, &a, note) : ERR_OK;
-    } else if (!note->text[0]) {
-        note_set(note, "the request: %s", err_text(err));
-    }
-    buf_deinit(&bytes);
-    if (!err) *ret_answer = a.message;
-    return err;
-}
-
 /* -- streams -- */
 
 static void remote_on_stream_message(void *owner, struct rpc_client_call *call, struct str bytes)
@@ -496,32 +455,66 @@ static void remote_stream_once(struct answer *a, struct str request)
     remote_understand_original(a);
 }
 
+/* -- both -- */
+
+/* Not being the leader is a plain no, so asking again is safe; elections are short. A stream that
+ * has begun is not begun again. */
+static void remote_ask(struct answer *a, struct str request)
+{
+    struct remote *remote = a->remote;
+    mono_time deadline = mono_after(clock_mono(clock_real()), remote->timeout_ms);
+    struct answer refused = {0};
+    bool was_refused = false;
+
+    for (;;) {
+        uint64_t left = mono_elapsed_ms(clock_mono(clock_real()), deadline);
+        if (left == 0) break;
+        if (a->each)
+            remote_stream_once(a, request);
+        else
+            remote_ask_once(a, request, left);
+        if (a->err != ERR_NOT_LEADER || a->messages > 0) break;
+        refused = *a;
+        was_refused = true;
+        if (mono_elapsed_ms(clock_mono(clock_real()), deadline) <= LEADER_WAIT_MS) break;
+        remote_wait_for(remote, LEADER_WAIT_MS);
+    }
+    /* That time ran out says less than why it did. */
+    if (was_refused && a->err == ERR_TIMEOUT) *a = refused;
+}
+
+static enum err remote_run(struct answer *a, const ProtobufCMessage *request, struct note *note)
+{
+    struct buf bytes;
+    enum err err;
+
+    buf_init(&bytes, REQUEST_MAX);
+    err = message_write(request, &bytes, note);
+    if (err && !note->text[0]) note_set(note, "the request: %s", err_text(err));
+    if (!err) remote_ask(a, buf_peek(&bytes));
+    buf_deinit(&bytes);
+    if (a->refused) *note = a->text;
+    if (err || a->refused) return err ? err : a->refused;
+    return a->err ? remote_in_words(a->remote, a, note) : ERR_OK;
+}
+
+enum err remote_call(struct remote *remote, const struct remote_method *method,
+                     const ProtobufCMessage *request, struct arena *arena,
+                     ProtobufCMessage **ret_answer, struct note *note)
+{
+    struct answer a = {.remote = remote, .method = method, .arena = arena, .err = ERR_TIMEOUT};
+    enum err err = remote_run(&a, request, note);
+
+    if (!err) *ret_answer = a.message;
+    return err;
+}
+
 enum err remote_stream(struct remote *remote, const struct remote_method *method,
                        const ProtobufCMessage *request, remote_message_fn *each, void *owner,
                        struct note *note)
 {
     struct answer a = {.remote = remote, .method = method, .each = each, .owner = owner};
-    mono_time deadline = mono_after(clock_mono(clock_real()), remote->timeout_ms);
-    struct buf bytes;
-    enum err err;
 
     assert(method->kind == REMOTE_READ); /* begun again, it would be another one */
-    buf_init(&bytes, REQUEST_MAX);
-    err = message_write(request, &bytes, note);
-    if (!err) {
-        for (;;) {
-            remote_stream_once(&a, buf_peek(&bytes));
-            if (a.err != ERR_NOT_LEADER || a.messages > 0) break;
-            if (mono_due(deadline, clock_mono(clock_real()))) break;
-            remote_wait_for(remote, LEADER_WAIT_MS);
-        }
-        if (a.refused) {
-            *note = a.text;
-            err = a.refused;
-        } else if (a.err) {
-            err = remote_in_words(remote, &a, note);
-        }
-    }
-    buf_deinit(&bytes);
-    return err;
+    return remote_run(&a, request, note);
 }

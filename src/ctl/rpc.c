@@ -64,8 +64,11 @@ static int64_t rpc_number(struct rpc_value value)
     if (value.field->label == PROTOBUF_C_LABEL_REPEATED) return (int64_t)value.count;
     switch (value.field->type) {
     case PROTOBUF_C_TYPE_BOOL: return *(const protobuf_c_boolean *)at;
-    case PROTOBUF_C_TYPE_INT32: return *(const int32_t *)at;
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_SINT32:
+    case PROTOBUF_C_TYPE_SFIXED32: return *(const int32_t *)at;
     case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FIXED32:
     case PROTOBUF_C_TYPE_ENUM: return *(const uint32_t *)at;
     default: return *(const int64_t *)at;
     }

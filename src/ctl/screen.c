@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Three parts: what fits (pure), the process that makes frames, the terminal. One thread each in two
+ * processes. */
 #include "ctl/screen.h"
 
 #include <errno.h>

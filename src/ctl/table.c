@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Cells are kept in chunks of the arena until the widths are known. */
 #include "ctl/table.h"
 
 #include <inttypes.h>
