@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "io/cert.h"
+#include "cert/cert.h"
 #include "io/clock.h"
 
 enum { ROUNDS = 4, ARGS_MAX = 24, OUTPUT_MAX = 8192, BUDGET_IDLE_KIB = 10 * 1024 };
@@ -153,7 +153,7 @@ static double cpu_us(pid_t pid)
 static void make_leaf(enum cert_kind kind, int cert, int key)
 {
     struct note note = {0};
-    struct cert_leaf_report report;
+    struct cert_report report;
     enum err err = cert_leaf_ensure(
         fs_real(),
         &(struct cert_leaf_options){
@@ -167,7 +167,7 @@ static void make_files(void)
 {
     static const char body[] = "\0\0\0\0\x12\x12\x10xxxxxxxxxxxxxxxx"; /* a frame, an EchoRequest */
     struct note note = {0};
-    struct cert_ca_report report;
+    struct cert_report report;
     FILE *file;
 
     for (size_t i = 0; i < ARRAY_LEN(files); i++)

@@ -16,7 +16,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
-#include "io/cert.h"
+#include "cert/cert.h"
 #include "io/real.h"
 #include "io/tls.h"
 #include "io/tls_session.h"
@@ -37,7 +37,7 @@ static void make_material(void)
         [TLS_SERVER] = {.kind = CERT_REPLICA, .id = {"1", 1}},
         [TLS_CLIENT] = {.kind = CERT_SHARD, .id = {"s-1", 3}},
     };
-    struct cert_ca_report report;
+    struct cert_report report;
     wall_time now = clock_wall(clock_real());
 
     MUST(mkdtemp(dir));

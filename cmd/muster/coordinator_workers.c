@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cert/workers.h"
 #include "common/version.h"
-#include "member/ca/ca.h"
 #include "member/config/config.h"
 #include "member/events/events.h"
 #include "member/ledger/ledger.h"
@@ -36,7 +36,7 @@ struct coordinator_workers {
     struct io *io;
     const struct log_source *log;
     struct member_config config;
-    struct member_ca *ca;
+    struct cert_workers *ca;
     struct events *sink;
     struct worker *sink_worker;
     struct member_events *events;
@@ -261,23 +261,23 @@ static enum err open_service(struct coordinator_workers *w,
 static enum err open_ca(struct coordinator_workers *w, struct note *note)
 {
     const struct member_transport *t = &w->config.transport;
-    enum err err = member_ca_open(w->io->fs,
-                                  &(struct member_ca_options){
-                                      .tls_dir = t->tls_dir,
-                                      .ca_file = t->ca_file,
-                                      .cert_file = t->cert_file,
-                                      .key_file = t->key_file,
-                                      .strict_permissions = t->strict_permissions,
-                                  },
-                                  clock_wall(w->io->clock), &w->ca, note);
+    enum err err = cert_workers_open(w->io->fs,
+                                     &(struct cert_workers_options){
+                                         .tls_dir = t->tls_dir,
+                                         .ca_file = t->ca_file,
+                                         .cert_file = t->cert_file,
+                                         .key_file = t->key_file,
+                                         .strict_permissions = t->strict_permissions,
+                                     },
+                                     clock_wall(w->io->clock), &w->ca, note);
 
     if (err) {
         note_prefix(note, "transport");
         return err;
     }
-    if (member_ca_said(w->ca)[0]) fprintf(stderr, "%s\n", member_ca_said(w->ca));
-    if (member_ca_warning(w->ca)[0])
-        LOG_WARN(w->log, "workers' certificates", log_text("about", member_ca_warning(w->ca)));
+    if (cert_workers_notice(w->ca)[0]) fprintf(stderr, "%s\n", cert_workers_notice(w->ca));
+    if (cert_workers_warning(w->ca)[0])
+        LOG_WARN(w->log, "workers' certificates", log_text("about", cert_workers_warning(w->ca)));
     return ERR_OK;
 }
 
@@ -313,7 +313,7 @@ static void look_at_certificates(struct coordinator_workers *w)
     struct note note = {""};
     bool changed;
 
-    if (w->ca && member_ca_refresh(w->ca, clock_wall(w->io->clock), &changed, &note))
+    if (w->ca && cert_workers_refresh(w->ca, clock_wall(w->io->clock), &changed, &note))
         LOG_WARN(w->log, "workers' certificates were not renewed", log_text("why", note.text));
 }
 
@@ -411,7 +411,7 @@ static enum err listen(struct coordinator_workers *w, struct rpc_meter *meter, s
     if (!err) err = rpc_health_open(w->server, &w->health, note);
     if (!err) err = rpc_health_set(w->health, STR_EMPTY, RPC_SERVING);
     if (err) return err;
-    err = rpc_server_listen(w->server, t->listen_addr, member_ca_context(w->ca), note);
+    err = rpc_server_listen(w->server, t->listen_addr, cert_workers_context(w->ca), note);
     if (err) note_prefix(note, "transport.listen_addr");
     return err;
 }
@@ -503,7 +503,7 @@ void coordinator_workers_close(struct coordinator_workers *w)
     member_events_close(w->events);
     events_close(w->sink);
     worker_close(w->sink_worker);
-    member_ca_close(w->ca);
+    cert_workers_close(w->ca);
     buf_deinit(&w->page);
     free(w);
 }

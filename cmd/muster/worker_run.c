@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cert/workers.h"
 #include "common/chassis.h"
 #include "common/tables.h"
 #include "io/clock_boot.h"
-#include "member/ca/ca.h"
 #include "member/config/config.h"
 #include "member/ledger/db.h"
 #include "muster/commands.h"
@@ -28,7 +28,7 @@ struct worker_role_state {
     struct log_source log; /* with the worker's id on every line */
     char worker_id[ULID_TEXT_CAP], run_id[ULID_TEXT_CAP];
     struct ledger_db *db;
-    struct member_ca *ca;
+    struct cert_workers *ca;
     struct rpc_client_metrics *client_metrics;
     struct checkpoint_store *store;
     struct plugins *plugins;
@@ -61,18 +61,18 @@ static enum err name_worker(struct worker_role_state *s)
 static enum err open_certificate(struct worker_role_state *s, struct note *note)
 {
     const struct member_transport *t = &s->config.transport;
-    struct member_ca_options options = {.tls_dir = t->tls_dir,
-                                        .ca_file = t->ca_file,
-                                        .cert_file = t->cert_file,
-                                        .key_file = t->key_file,
-                                        .strict_permissions = t->strict_permissions,
-                                        .worker = &s->config.worker_id};
-    enum err err = member_ca_open(s->io->fs, &options, clock_wall(s->io->clock), &s->ca, note);
+    struct cert_workers_options options = {.tls_dir = t->tls_dir,
+                                           .ca_file = t->ca_file,
+                                           .cert_file = t->cert_file,
+                                           .key_file = t->key_file,
+                                           .strict_permissions = t->strict_permissions,
+                                           .worker = &s->config.worker_id};
+    enum err err = cert_workers_open(s->io->fs, &options, clock_wall(s->io->clock), &s->ca, note);
 
     if (err) return err;
-    if (member_ca_said(s->ca)[0]) fprintf(stderr, "%s\n", member_ca_said(s->ca));
-    if (member_ca_warning(s->ca)[0])
-        LOG_WARN(&s->log, "certificates", log_text("warning", member_ca_warning(s->ca)));
+    if (cert_workers_notice(s->ca)[0]) fprintf(stderr, "%s\n", cert_workers_notice(s->ca));
+    if (cert_workers_warning(s->ca)[0])
+        LOG_WARN(&s->log, "certificates", log_text("warning", cert_workers_warning(s->ca)));
     return ERR_OK;
 }
 
@@ -80,7 +80,7 @@ static void refresh_now(struct worker_role_state *s)
 {
     struct note note = {""};
     bool changed = false;
-    enum err err = member_ca_refresh(s->ca, clock_wall(s->io->clock), &changed, &note);
+    enum err err = cert_workers_refresh(s->ca, clock_wall(s->io->clock), &changed, &note);
 
     if (err)
         LOG_ERROR(&s->log, "certificate not renewed, the old one stays", log_err("err", err),
@@ -184,7 +184,7 @@ static enum err open_host(struct worker_role_state *s, struct note *note)
         .log = &s->log,
         .metrics = instruments_metrics(chassis_instruments(s->chassis)),
         .rpc_metrics = s->client_metrics,
-        .tls = member_ca_context(s->ca),
+        .tls = cert_workers_context(s->ca),
         .tls_name = s->config.coordinator_domain,
         .coordinators = coordinators,
         .worker_id = s->worker_id,
@@ -319,7 +319,7 @@ static void close_role(void *state)
     while (!s->plugins_closed) chassis_turn(s->chassis);
     checkpoint_store_close(s->store);
     rpc_client_metrics_close(s->client_metrics);
-    member_ca_close(s->ca);
+    cert_workers_close(s->ca);
     ledger_db_close(s->db);
     free(s);
 }

@@ -10,7 +10,7 @@
 
 #include "base/time.h"
 #include "conf/units.h"
-#include "io/cert.h"
+#include "cert/cert.h"
 #include "io/clock.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a beat does to a worker, and what it is answered. */
-#include "member/ca/ca.h"
+#include "cert/workers.h"
 #include "member/events/events.h"
 #include "member/service_internal.h"
 
@@ -26,7 +26,7 @@ bool speaks_for(const struct member_service *service, const struct rpc_call *cal
     struct ulid id;
 
     if (!service->options.bind_identity || !peer) return true;
-    if (!ulid_parse(worker, &id, NULL) && member_ca_is_worker(peer, &id)) return true;
+    if (!ulid_parse(worker, &id, NULL) && cert_is_worker(peer, &id)) return true;
     note_set(note, "the certificate is not worker-%.*s's", STR_ARG(worker));
     return false;
 }

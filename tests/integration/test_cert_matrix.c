@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "io/cert.h"
+#include "cert/cert.h"
 #include "lib/proc.h"
 #include "unit/io/ends.h"
 #include "unit/io/tls_matrix.h"
@@ -135,7 +135,7 @@ static wall_time now(void)
 static void site_leaf(const struct cert_leaf_options *options, enum cert_kind kind, const char *id)
 {
     struct cert_request request = {.kind = kind, .id = str_from(id)};
-    struct cert_leaf_report report;
+    struct cert_report report;
     struct note note = {0};
     enum err err = cert_leaf_ensure(fs_real(), options, &request, now(), &report, &note);
     CHECK_ERR(note.text, err, ERR_OK);
@@ -144,7 +144,7 @@ static void site_leaf(const struct cert_leaf_options *options, enum cert_kind ki
 static void site_make(struct site *site)
 {
     static int count;
-    struct cert_ca_report report;
+    struct cert_report report;
 
     snprintf(site->dir, sizeof site->dir, "%s/site-%d", test_dir(), count++);
     snprintf(site->ca, sizeof site->ca, "%s/ca.pem", site->dir);
@@ -497,7 +497,7 @@ TEST(certificates_are_replaced_under_load_and_no_call_fails)
 {
     struct site site;
     struct tls_context *for_server, *for_client;
-    struct cert_leaf_report report;
+    struct cert_report report;
     char first[80], second[80], third[80];
     char *good_key, *other_key;
     bool changed;
@@ -510,7 +510,8 @@ TEST(certificates_are_replaced_under_load_and_no_call_fails)
     snprintf(first, sizeof first, "%s", callers[0].serial);
 
     site.for_server.force = site.for_server.new_key = true;
-    CHECK_OK("a new pair", cert_leaf_renew(fs_real(), &site.for_server, now(), &report, NULL));
+    CHECK_OK("a new pair",
+             cert_leaf_ensure(fs_real(), &site.for_server, NULL, now(), &report, NULL));
     CHECK_OK("as on SIGHUP", tls_context_reload(for_server, &changed, NULL));
     CHECK("taken", changed);
     call_more("the second pair serves", 40);
@@ -534,7 +535,8 @@ TEST(certificates_are_replaced_under_load_and_no_call_fails)
     put(site.key, good_key);
 
     /* Nobody calls reload now: handshakes look by themselves, at most once a second. */
-    CHECK_OK("a third pair", cert_leaf_renew(fs_real(), &site.for_server, now(), &report, NULL));
+    CHECK_OK("a third pair",
+             cert_leaf_ensure(fs_real(), &site.for_server, NULL, now(), &report, NULL));
     RIG_UNTIL("it is found without being told", &rig,
               calls_failed() > 0 ||
                   (strcmp(callers[0].serial, second) != 0 && all_see(callers[0].serial)));
@@ -552,8 +554,8 @@ TEST(a_root_is_rotated_under_load_and_then_old_clients_are_refused)
 {
     struct site site;
     struct tls_context *for_server, *for_client, *left_behind;
-    struct cert_ca_report ca_report;
-    struct cert_leaf_report report;
+    struct cert_report ca_report;
+    struct cert_report report;
     char *old_cert, *old_key, *old_ca;
     bool changed;
 
@@ -569,14 +571,16 @@ TEST(a_root_is_rotated_under_load_and_then_old_clients_are_refused)
     call_more("old leaves, both roots at the server only", 20);
     CHECK_OK("client learns", tls_context_reload(for_client, &changed, NULL));
     call_more("old leaves, both roots", 20);
-    CHECK_OK("server renews", cert_leaf_renew(fs_real(), &site.for_server, now(), &report, NULL));
+    CHECK_OK("server renews",
+             cert_leaf_ensure(fs_real(), &site.for_server, NULL, now(), &report, NULL));
     CHECK_TEXT("because", report.why, "signed by an older root");
     CHECK_OK("and serves it", tls_context_reload(for_server, &changed, NULL));
     call_more("new server, old client", 20);
     old_cert = content(site.client_cert);
     old_key = content(site.client_key);
     old_ca = content(site.ca);
-    CHECK_OK("client renews", cert_leaf_renew(fs_real(), &site.for_client, now(), &report, NULL));
+    CHECK_OK("client renews",
+             cert_leaf_ensure(fs_real(), &site.for_client, NULL, now(), &report, NULL));
     CHECK_OK("and shows it", tls_context_reload(for_client, &changed, NULL));
     call_more("both new", 20);
     CHECK_OK("the old root goes",

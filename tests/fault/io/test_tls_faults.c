@@ -8,7 +8,7 @@
 
 #include <openssl/crypto.h>
 
-#include "io/cert.h"
+#include "cert/cert.h"
 #include "lib/fault_alloc.h"
 #include "lib/fault_fs.h"
 #include "sim/sim_fs.h"
@@ -221,14 +221,14 @@ static const wall_time today = {1800000000000};
 enum step { MAKE_CA, MAKE_LEAF, RENEW_LEAF, ROTATE, RENEW_ROTATED, RETIRE, STEP_COUNT };
 static enum err do_step(struct fs *fs, enum step step)
 {
-    struct cert_ca_report ca_report;
-    struct cert_leaf_report leaf_report;
+    struct cert_report ca_report;
+    struct cert_report leaf_report;
 
     switch (step) {
     case MAKE_CA: return cert_ca_ensure(fs, &ca, today, &ca_report, NULL);
     case MAKE_LEAF: return cert_leaf_ensure(fs, &leaf, &request, today, &leaf_report, NULL);
-    case RENEW_LEAF: return cert_leaf_renew(fs, &leaf_forced, today, &leaf_report, NULL);
-    case RENEW_ROTATED: return cert_leaf_renew(fs, &leaf, today, &leaf_report, NULL);
+    case RENEW_LEAF: return cert_leaf_ensure(fs, &leaf_forced, NULL, today, &leaf_report, NULL);
+    case RENEW_ROTATED: return cert_leaf_ensure(fs, &leaf, NULL, today, &leaf_report, NULL);
     case ROTATE: return cert_ca_rotate(fs, &ca, today, &ca_report, NULL);
     case RETIRE: return cert_ca_retire(fs, &ca, false, today, &ca_report, NULL);
     default: abort();
@@ -289,8 +289,8 @@ static struct sim_fs *disk_before(enum step step, uint64_t seed, bool harsh)
 /* Asked again without faults, everything is there and fits. */
 static void check_whole(struct fs *fs, const char *why)
 {
-    struct cert_ca_report ca_report;
-    struct cert_leaf_report leaf_report;
+    struct cert_report ca_report;
+    struct cert_report leaf_report;
     struct tls_context *context;
     struct note note = {0};
     enum err err = cert_ca_ensure(fs, &ca, today, &ca_report, &note);

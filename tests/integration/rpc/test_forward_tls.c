@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "io/cert.h"
+#include "cert/cert.h"
 #include "rpc/forward.h"
 #include "rpc/server.h"
 #include "unit/io/rig.h"
@@ -71,7 +71,7 @@ static const char *file(const char *name, const char *suffix)
 
 static void make_certificates(void)
 {
-    struct cert_ca_report ca_report;
+    struct cert_report ca_report;
 
     CHECK_OK("an authority", cert_ca_ensure(fs_real(), &(struct cert_ca_options){.dir = test_dir()},
                                             now(), &ca_report, NULL));
@@ -80,7 +80,7 @@ static void make_certificates(void)
                                             .cert_file = file(people[i].name, ".pem"),
                                             .key_file = file(people[i].name, ".key.pem")};
         struct cert_request request = {.kind = people[i].kind, .id = str_from(people[i].id)};
-        struct cert_leaf_report report;
+        struct cert_report report;
         struct note note = {0};
         enum err err = cert_leaf_ensure(fs_real(), &options, &request, now(), &report, &note);
         CHECK_ERR(note.text, err, ERR_OK);

@@ -15,8 +15,8 @@
  *
  * Calls block (files and a key generation, about a millisecond). Time is a parameter; keys and
  * serial numbers come from OpenSSL's generator. */
-#ifndef IO_CERT_H
-#define IO_CERT_H
+#ifndef CERT_CERT_H
+#define CERT_CERT_H
 #include "base/note.h"
 #include "base/str.h"
 #include "base/time.h"
@@ -36,18 +36,10 @@ enum cert_kind {
     CERT_SERVER,         /* CN and DNS names, addresses; nothing else */
     CERT_KIND_COUNT
 };
-/* For command lines and help: cert_kind_infos[kind]. `operator` is accepted for `cluster`. */
-struct cert_kind_info {
-    const char *name; /* "replica" */
-    bool needs_id;
-    const char *id_means; /* "replica id", NULL when none is needed */
-    const char *gives;    /* one line: what the certificate will prove */
-};
-extern const struct cert_kind_info cert_kind_infos[CERT_KIND_COUNT];
-enum err cert_kind_parse(struct str name, enum cert_kind *ret_kind); /* ERR_NOT_FOUND */
-
-enum cert_result { CERT_CREATED, CERT_KEPT, CERT_RENEWED };
-const char *cert_result_text(enum cert_result result); /* "created", "kept", "renewed" */
+const char *cert_kind_name(enum cert_kind kind);     /* "replica" */
+const char *cert_kind_id_means(enum cert_kind kind); /* "replica id"; NULL: the kind takes no id */
+/* `operator` is accepted for `cluster`. ERR_NOT_FOUND. */
+enum err cert_kind_parse(struct str name, enum cert_kind *ret_kind);
 
 enum {
     CERT_LEAF_DAYS = 90,
@@ -58,6 +50,22 @@ enum {
     CERT_ID_MAX = 64,
     CERT_ROOTS_MAX = 8, /* roots in one ca.pem */
     CERT_FILE_MAX = 1024 * 1024,
+    CERT_PATH_CAP = FS_PATH_CAP,
+};
+#define CERT_CA_FILE     "ca.pem"
+#define CERT_CA_KEY_FILE "ca.key.pem"
+
+enum cert_result { CERT_CREATED, CERT_KEPT, CERT_RENEWED };
+const char *cert_result_text(enum cert_result result); /* "created", "kept", "renewed" */
+/* What became of a root or a leaf. */
+struct cert_report {
+    enum cert_result result;
+    char why[96]; /* why a leaf was renewed: "expired", "asked for", ...; empty otherwise */
+    wall_time not_before, not_after; /* of the leaf, or of the root that signs */
+    bool key_exposed;                /* the key may be read by others: warn */
+    bool key_made;                   /* a leaf's key is new */
+    size_t roots;                    /* in ca.pem: more than one during a rotation; 0 for a leaf */
+    struct note renew_soon;          /* not empty: less than a third of the root's life is left */
 };
 
 /* -- the authority -- */
@@ -70,28 +78,23 @@ struct cert_ca_options {
     bool rollout;
     bool strict_permissions; /* a key that others may read is ERR_DENIED, not a warning */
 };
-struct cert_ca_report {
-    enum cert_result result;
-    size_t roots;                    /* in ca.pem: more than one during a rotation */
-    wall_time not_before, not_after; /* of the root that signs */
-    bool key_exposed;                /* ca.key.pem may be read by others: warn */
-    struct note renew_soon;          /* not empty: less than a third of its life is left */
-};
 /* Makes the authority, or finds it. Two processes may call this at once: one makes it, all find
  * it. ERR_CONFLICT: only one of the two files is there, the key belongs to none of the roots, a
  * certificate among the roots may not sign, or it is not the rollout authority or has not the
  * common name that was asked for; nothing is ever overwritten. Other `days` are no conflict:
  * compare them. ERR_DENIED, ERR_PARSE, ERR_INVALID, ERR_NOMEM, ERR_BUSY and file errors. */
 enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
-                        struct cert_ca_report *ret_report, struct note *note);
+                        struct cert_report *ret_report, struct note *note);
 /* A new root signs from now on; the old ones stay in ca.pem and stay trusted. ERR_FULL at
  * CERT_ROOTS_MAX; ERR_NOT_FOUND when there is no authority yet. */
 enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wall_time now,
-                        struct cert_ca_report *ret_report, struct note *note);
+                        struct cert_report *ret_report, struct note *note);
 /* Drops every root but the one that signs. ERR_PRECONDITION, naming the file, while a certificate
  * in `dir` is signed by an old root, unless `force`. CERT_KEPT: there was nothing to drop. */
 enum err cert_ca_retire(struct fs *fs, const struct cert_ca_options *options, bool force,
-                        wall_time now, struct cert_ca_report *ret_report, struct note *note);
+                        wall_time now, struct cert_report *ret_report, struct note *note);
+/* Is there no ca.pem? The note then says how to make one. */
+bool cert_ca_is_absent(struct fs *fs, const char *dir, struct note *note);
 
 /* -- leaves -- */
 struct cert_request {
@@ -107,14 +110,6 @@ struct cert_leaf_options {
     bool force;                       /* renew though it is still good */
     bool new_key;                     /* with a renewal: a fresh key too */
 };
-struct cert_leaf_report {
-    enum cert_result result;
-    /* Why it was renewed: "expired", "asked for", "names or use changed"; empty otherwise. */
-    char why[96];
-    bool key_made;
-    bool key_exposed;
-    wall_time not_before, not_after;
-};
 /* ERR_INVALID (id, names), with a note that says which. */
 enum err cert_request_check(const struct cert_request *request, struct note *note);
 /* Keeps a leaf that has the same names and use, is signed by the root that signs now, matches its
@@ -122,17 +117,21 @@ enum err cert_request_check(const struct cert_request *request, struct note *not
  * certificate on disk was issued by an authority that is not ours, or a key is there that is
  * none; it is not touched. ERR_CONFLICT too for what is an authority's: a file called ca.pem or
  * ca.key.pem in any directory, a file that holds an authority's certificate, a root's key.
- * ERR_NOT_FOUND: no authority in ca_dir. */
+ * ERR_NOT_FOUND: no authority in ca_dir. Without a request: renews what is on disk with the names
+ * and use it has; ERR_NOT_FOUND when nothing is. */
 enum err cert_leaf_ensure(struct fs *fs, const struct cert_leaf_options *options,
                           const struct cert_request *request, wall_time now,
-                          struct cert_leaf_report *ret_report, struct note *note);
-/* Renews what is on disk with the names and use it has; for `cert renew`. Same rules. */
-enum err cert_leaf_renew(struct fs *fs, const struct cert_leaf_options *options, wall_time now,
-                         struct cert_leaf_report *ret_report, struct note *note);
+                          struct cert_report *ret_report, struct note *note);
 /* A leaf in memory only, with a fresh key; appended to the two buffers, both or none. */
 enum err cert_leaf_make(struct fs *fs, const char *ca_dir, const struct cert_request *request,
                         wall_time now, struct buf *cert_pem, struct buf *key_pem,
                         struct note *note);
+
+/* Paths of what may be leaves in a directory, in the order of their names: NAME.pem but ca.pem and
+ * NAME.key.pem. One block, for free(). ERR_TOO_LARGE, ERR_NOMEM and file errors. */
+enum { CERT_LEAVES_BYTES_MAX = 4 * 1024 * 1024 };
+enum err cert_list_leaves(struct fs *fs, const char *dir, const char ***ret_paths,
+                          size_t *ret_count, struct note *note);
 
 /* -- looking -- */
 struct cert_description {

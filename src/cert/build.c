@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Certificates as OpenSSL objects.
+/* Certificates as OpenSSL objects: what each kind of certificate holds, and signing.
  *
- * Alternative names are built from bytes, never through OpenSSL's configuration text, where a
- * comma in a name would start another name. */
-#include "io/cert_build.h"
+ * Every certificate, a root too, is a template that is then signed. Alternative names are built
+ * from bytes, never through OpenSSL's configuration text, where a comma in a name would start
+ * another name. No file and no clock; any thread. */
+#include "cert/internal.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -16,51 +17,62 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
+#include "io/tls_identity.h"
+
 enum { SERIAL_OCTETS = 20 }; /* the most RFC 5280 allows; 158 of the bits are random */
 
-/* What a kind of leaf is made of. "<id>" stands for the request's id. */
+/* What a kind of certificate is made of. "<id>" stands for the request's id. */
 struct recipe {
+    const char *name, *id_means; /* of the kind, for command lines; no id_means: it takes no id */
     const char *common_name;
-    const char *uris[2];
+    const char *uri, *second_uri;
     const char *dns; /* always there, before the names asked for */
     const char *use; /* extended key usage */
     bool serves;     /* without names: localhost and its addresses */
     bool plain;      /* no basic constraints: as workers.md 17.1 lists it */
 };
 #define USE_BOTH "serverAuth,clientAuth" /* one certificate serves every edge of a process */
+#define ADMIN    "bigfleet://admin"
 static const struct recipe recipes[CERT_KIND_COUNT] = {
-    [CERT_REPLICA] = {.common_name = "replica-<id>",
-                      .uris = {"muster://replica/<id>", "bigfleet://admin"},
-                      .use = USE_BOTH,
-                      .serves = true},
-    [CERT_ADMIN] = {.common_name = "admin",
-                    .uris = {"bigfleet://admin"},
-                    .use = USE_BOTH,
-                    .serves = true},
-    [CERT_READONLY] = {.common_name = "readonly",
-                       .uris = {"bigfleet://readonly"},
-                       .use = USE_BOTH,
-                       .serves = true},
-    [CERT_SHARD] = {.common_name = "shard-<id>",
-                    .uris = {"bigfleet://shard/<id>"},
-                    .use = USE_BOTH,
-                    .serves = true},
-    [CERT_CLUSTER] = {.common_name = "cluster-<id>",
-                      .uris = {"bigfleet://cluster/<id>"},
-                      .use = USE_BOTH,
-                      .serves = true},
-    [CERT_PROVIDER] = {.common_name = "provider-<id>", .use = USE_BOTH, .serves = true},
-    [CERT_WORKER] = {.common_name = "worker-<id>",
-                     .dns = "worker-<id>",
-                     .use = "clientAuth",
-                     .plain = true},
-    [CERT_WORKER_SERVICE] = {.common_name = "localhost",
-                             .use = "serverAuth",
-                             .serves = true,
-                             .plain = true},
-    [CERT_STORE] = {.common_name = "<id>", .use = USE_BOTH},
-    [CERT_SERVER] = {.use = USE_BOTH, .serves = true},
+    [CERT_REPLICA] = {"replica", "replica id", "replica-<id>", "muster://replica/<id>", ADMIN, NULL,
+                      USE_BOTH, true, false},
+    [CERT_ADMIN] = {"admin", NULL, "admin", ADMIN, NULL, NULL, USE_BOTH, true, false},
+    [CERT_READONLY] = {"readonly", NULL, "readonly", "bigfleet://readonly", NULL, NULL, USE_BOTH,
+                       true, false},
+    [CERT_SHARD] = {"shard", "shard id", "shard-<id>", "bigfleet://shard/<id>", NULL, NULL,
+                    USE_BOTH, true, false},
+    [CERT_CLUSTER] = {"cluster", "cluster id", "cluster-<id>", "bigfleet://cluster/<id>", NULL,
+                      NULL, USE_BOTH, true, false},
+    [CERT_PROVIDER] = {"provider", "provider name", "provider-<id>", NULL, NULL, NULL, USE_BOTH,
+                       true, false},
+    [CERT_WORKER] = {"worker", "worker ULID", "worker-<id>", NULL, NULL, "worker-<id>",
+                     "clientAuth", false, true},
+    [CERT_WORKER_SERVICE] = {"worker-service", NULL, "localhost", NULL, NULL, NULL, "serverAuth",
+                             true, true},
+    [CERT_STORE] = {"store", "client name", "<id>", NULL, NULL, NULL, USE_BOTH, false, false},
+    [CERT_SERVER] = {"server", NULL, NULL, NULL, NULL, NULL, USE_BOTH, true, false},
 };
+
+const char *cert_kind_name(enum cert_kind kind)
+{
+    return recipes[kind].name;
+}
+
+const char *cert_kind_id_means(enum cert_kind kind)
+{
+    return recipes[kind].id_means;
+}
+
+enum err cert_kind_parse(struct str name, enum cert_kind *ret_kind)
+{
+    if (str_equal(name, STR("operator"))) name = STR("cluster");
+    for (size_t i = 0; i < CERT_KIND_COUNT; i++) {
+        if (!str_equal(name, str_from(recipes[i].name))) continue;
+        *ret_kind = (enum cert_kind)i;
+        return ERR_OK;
+    }
+    return ERR_NOT_FOUND;
+}
 
 static enum err engine_err(void)
 {
@@ -180,8 +192,9 @@ static bool add_recipe_names(GENERAL_NAMES *names, const struct recipe *recipe,
     size_t local_count = !recipe->serves ? 1 : request->kind == CERT_WORKER_SERVICE ? 2 : 3;
     char room[128];
 
-    for (size_t i = 0; i < ARRAY_LEN(recipe->uris) && recipe->uris[i]; i++) {
-        struct str uri = fill(recipe->uris[i], request->id, room);
+    const char *const uris[] = {recipe->uri, recipe->second_uri};
+    for (size_t i = 0; i < ARRAY_LEN(uris) && uris[i]; i++) {
+        struct str uri = fill(uris[i], request->id, room);
         if (!add_name(names, GEN_URI, uri.at, uri.len)) return false;
     }
     if (recipe->dns && !add_host(names, fill(recipe->dns, request->id, room))) return false;
@@ -193,87 +206,80 @@ static bool add_recipe_names(GENERAL_NAMES *names, const struct recipe *recipe,
     return true;
 }
 
-/* -- whole certificates ------------------------------------------------------------------------ */
+/* -- templates --------------------------------------------------------------------------------- */
 
-static bool sign(X509 *certificate, EVP_PKEY *key)
+/* The values of the extensions; NULL: without it. */
+struct content {
+    struct str common_name;
+    const char *constraints, *key_usage, *use;
+    GENERAL_NAMES *names; /* own; NULL: out of memory */
+};
+
+static enum err template_make(const struct content *content, X509 **ret_template)
 {
-    return X509_sign(certificate, key, EVP_sha256()) > 0;
+    X509 *template = X509_new();
+    X509V3_CTX context;
+    bool good = template && content->names && set_common_name(template, content->common_name);
+
+    if (good) {
+        X509V3_set_ctx(&context, template, template, NULL, NULL, 0);
+        good =
+            (!content->constraints ||
+             add_extension(template, &context, NID_basic_constraints, content->constraints)) &&
+            add_extension(template, &context, NID_key_usage, content->key_usage) &&
+            (!content->use || add_extension(template, &context, NID_ext_key_usage, content->use));
+    }
+    if (good && sk_GENERAL_NAME_num(content->names) > 0)
+        good = X509_add1_ext_i2d(template, NID_subject_alt_name, content->names, 0, 0) == 1;
+    GENERAL_NAMES_free(content->names);
+    if (good) {
+        *ret_template = template;
+        return ERR_OK;
+    }
+    X509_free(template);
+    return engine_err();
 }
 
-enum err cert_root_new(EVP_PKEY *key, struct str common_name, bool name_as_san,
-                       struct cert_validity validity, X509 **ret_root)
+enum err cert_template_root(struct str common_name, bool name_as_san, X509 **ret_template)
 {
-    X509 *root;
-    X509V3_CTX context;
-    GENERAL_NAMES *names = NULL;
-    bool good;
+    struct content content = {.common_name = common_name,
+                              .constraints = "critical,CA:TRUE",
+                              .key_usage = "critical,digitalSignature,keyCertSign,cRLSign"};
 
     ERR_clear_error();
-    root = X509_new();
-    good = root && X509_set_version(root, X509_VERSION_3) && set_serial(root) &&
-           set_validity(root, validity) && set_common_name(root, common_name) &&
-           X509_set_issuer_name(root, X509_get_subject_name(root)) && X509_set_pubkey(root, key);
-    if (good) {
-        X509V3_set_ctx(&context, root, root, NULL, NULL, 0);
-        good = add_extension(root, &context, NID_basic_constraints, "critical,CA:TRUE") &&
-               add_extension(root, &context, NID_key_usage,
-                             "critical,digitalSignature,keyCertSign,cRLSign") &&
-               add_extension(root, &context, NID_subject_key_identifier, "hash");
+    content.names = GENERAL_NAMES_new();
+    if (content.names && name_as_san && !add_host(content.names, common_name)) {
+        GENERAL_NAMES_free(content.names);
+        content.names = NULL;
     }
-    if (good && name_as_san) {
-        names = GENERAL_NAMES_new();
-        good = names && add_host(names, common_name) &&
-               X509_add1_ext_i2d(root, NID_subject_alt_name, names, 0, 0) == 1;
-    }
-    good = good && sign(root, key);
-    GENERAL_NAMES_free(names);
-    if (!good) {
-        X509_free(root);
-        return engine_err();
-    }
-    *ret_root = root;
-    return ERR_OK;
+    return template_make(&content, ret_template);
 }
 
 enum err cert_template_new(const struct cert_request *request, X509 **ret_template)
 {
     const struct recipe *recipe = &recipes[request->kind];
     char room[128];
-    struct str common_name = recipe->common_name   ? fill(recipe->common_name, request->id, room)
-                             : request->name_count ? request->names[0]
-                                                   : STR("localhost");
-    X509 *template;
-    X509V3_CTX context;
-    GENERAL_NAMES *names;
-    bool good;
+    struct content content = {
+        .common_name = recipe->common_name   ? fill(recipe->common_name, request->id, room)
+                       : request->name_count ? request->names[0]
+                                             : STR("localhost"),
+        .constraints = recipe->plain ? NULL : "critical,CA:FALSE",
+        .key_usage = "critical,digitalSignature,keyEncipherment",
+        .use = recipe->use,
+    };
 
     ERR_clear_error();
-    template = X509_new();
-    names = GENERAL_NAMES_new();
-    good = template && names && set_common_name(template, common_name) &&
-           add_recipe_names(names, recipe, request);
-    if (good) {
-        X509V3_set_ctx(&context, template, template, NULL, NULL, 0);
-        good = (recipe->plain ||
-                add_extension(template, &context, NID_basic_constraints, "critical,CA:FALSE")) &&
-               add_extension(template, &context, NID_key_usage,
-                             "critical,digitalSignature,keyEncipherment") &&
-               add_extension(template, &context, NID_ext_key_usage, recipe->use);
+    content.names = GENERAL_NAMES_new();
+    if (content.names && !add_recipe_names(content.names, recipe, request)) {
+        GENERAL_NAMES_free(content.names);
+        content.names = NULL;
     }
-    if (good && sk_GENERAL_NAME_num(names) > 0)
-        good = X509_add1_ext_i2d(template, NID_subject_alt_name, names, 0, 0) == 1;
-    GENERAL_NAMES_free(names);
-    if (!good) {
-        X509_free(template);
-        return engine_err();
-    }
-    *ret_template = template;
-    return ERR_OK;
+    return template_make(&content, ret_template);
 }
 
 /* The extensions that say who and what for; the others follow from key and issuer. */
-static const int said_by_template[] = {NID_basic_constraints, NID_key_usage, NID_ext_key_usage,
-                                       NID_subject_alt_name};
+static const int template_extensions[] = {NID_basic_constraints, NID_key_usage, NID_ext_key_usage,
+                                          NID_subject_alt_name};
 
 static X509_EXTENSION *extension_of(const X509 *certificate, int nid)
 {
@@ -281,23 +287,23 @@ static X509_EXTENSION *extension_of(const X509 *certificate, int nid)
     return at < 0 ? NULL : X509_get_ext(certificate, at);
 }
 
-static bool copy_sayings(X509 *to, const X509 *from)
+static bool copy_template(X509 *to, const X509 *from)
 {
     if (!X509_set_subject_name(to, X509_get_subject_name(from))) return false;
-    for (size_t i = 0; i < ARRAY_LEN(said_by_template); i++) {
-        X509_EXTENSION *extension = extension_of(from, said_by_template[i]);
+    for (size_t i = 0; i < ARRAY_LEN(template_extensions); i++) {
+        X509_EXTENSION *extension = extension_of(from, template_extensions[i]);
         if (extension && !X509_add_ext(to, extension, -1)) return false;
     }
     return true;
 }
 
-enum err cert_template_from(X509 *certificate, X509 **ret_template)
+enum err cert_template_from(const X509 *certificate, X509 **ret_template)
 {
     X509 *template;
 
     ERR_clear_error();
     template = X509_new();
-    if (!template || !copy_sayings(template, certificate)) {
+    if (!template || !copy_template(template, certificate)) {
         X509_free(template);
         return engine_err();
     }
@@ -309,9 +315,9 @@ bool cert_template_matches(const X509 *template, const X509 *certificate)
 {
     if (X509_NAME_cmp(X509_get_subject_name(template), X509_get_subject_name(certificate)) != 0)
         return false;
-    for (size_t i = 0; i < ARRAY_LEN(said_by_template); i++) {
-        X509_EXTENSION *a = extension_of(template, said_by_template[i]);
-        X509_EXTENSION *b = extension_of(certificate, said_by_template[i]);
+    for (size_t i = 0; i < ARRAY_LEN(template_extensions); i++) {
+        X509_EXTENSION *a = extension_of(template, template_extensions[i]);
+        X509_EXTENSION *b = extension_of(certificate, template_extensions[i]);
         if (!a != !b) return false;
         if (a && (X509_EXTENSION_get_critical(a) != X509_EXTENSION_get_critical(b) ||
                   ASN1_OCTET_STRING_cmp(X509_EXTENSION_get_data(a), X509_EXTENSION_get_data(b))))
@@ -320,47 +326,57 @@ bool cert_template_matches(const X509 *template, const X509 *certificate)
     return true;
 }
 
-enum err cert_leaf_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKEY *root_key,
-                        struct cert_validity validity, X509 **ret_leaf)
+/* -- certificates ------------------------------------------------------------------------------ */
+
+enum err cert_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKEY *root_key,
+                   struct cert_validity validity, X509 **ret_certificate)
 {
-    X509 *leaf;
+    X509 *made;
     X509V3_CTX context;
     bool good;
 
     ERR_clear_error();
-    leaf = X509_new();
-    good = leaf && X509_set_version(leaf, X509_VERSION_3) && set_serial(leaf) &&
-           set_validity(leaf, validity) && copy_sayings(leaf, template) &&
-           X509_set_issuer_name(leaf, X509_get_subject_name(root)) && X509_set_pubkey(leaf, key);
+    made = X509_new();
+    good = made && X509_set_version(made, X509_VERSION_3) && set_serial(made) &&
+           set_validity(made, validity) && copy_template(made, template) &&
+           X509_set_issuer_name(made, X509_get_subject_name(root ? root : made)) &&
+           X509_set_pubkey(made, key);
     if (good) {
-        X509V3_set_ctx(&context, root, leaf, NULL, NULL, 0);
+        X509V3_set_ctx(&context, root ? root : made, made, NULL, NULL, 0);
         /* Two roots of one name are told apart by these during a rotation; a root that others made
          * may have none. */
-        bool named = extension_of(root, NID_subject_key_identifier) != NULL;
-        good = add_extension(leaf, &context, NID_subject_key_identifier, "hash") &&
-               (!named || add_extension(leaf, &context, NID_authority_key_identifier, "keyid")) &&
-               sign(leaf, root_key);
+        bool named = root && extension_of(root, NID_subject_key_identifier) != NULL;
+        good = add_extension(made, &context, NID_subject_key_identifier, "hash") &&
+               (!named || add_extension(made, &context, NID_authority_key_identifier, "keyid")) &&
+               X509_sign(made, root ? root_key : key, EVP_sha256()) > 0;
     }
-    if (!good) {
-        X509_free(leaf);
-        return engine_err();
+    if (good) {
+        *ret_certificate = made;
+        return ERR_OK;
     }
-    *ret_leaf = leaf;
-    return ERR_OK;
+    X509_free(made);
+    return engine_err();
 }
 
-bool cert_may_sign(X509 *certificate)
+int cert_is_authority(X509 *certificate)
 {
-    bool may = X509_check_ca(certificate) == 1;
-    ERR_clear_error();
-    return may;
-}
-
-bool cert_is_authority(X509 *certificate)
-{
-    bool is = X509_check_ca(certificate) > 0;
+    int is = X509_check_ca(certificate);
     ERR_clear_error();
     return is;
+}
+
+wall_time cert_not_before(const X509 *certificate)
+{
+    wall_time time = {0};
+    (void)tls_wall_from_asn1(X509_get0_notBefore(certificate), &time);
+    return time;
+}
+
+wall_time cert_not_after(const X509 *certificate)
+{
+    wall_time time = {0};
+    (void)tls_wall_from_asn1(X509_get0_notAfter(certificate), &time);
+    return time;
 }
 
 /* -- PEM --------------------------------------------------------------------------------------- */
@@ -382,7 +398,7 @@ static enum err take_bio(BIO *bio, bool written, struct buf *pem)
     return err;
 }
 
-enum err cert_put_pem(X509 *certificate, struct buf *pem)
+enum err cert_put_pem(const X509 *certificate, struct buf *pem)
 {
     BIO *bio;
 
@@ -391,7 +407,7 @@ enum err cert_put_pem(X509 *certificate, struct buf *pem)
     return take_bio(bio, bio && PEM_write_bio_X509(bio, certificate), pem);
 }
 
-enum err cert_put_key_pem(EVP_PKEY *key, struct buf *pem)
+enum err cert_put_key_pem(const EVP_PKEY *key, struct buf *pem)
 {
     BIO *bio;
 
@@ -416,12 +432,6 @@ enum err cert_key_from_pem(struct str pem, EVP_PKEY **ret_key)
     else
         *ret_key = key;
     return err;
-}
-
-bool cert_holds_key_pem(struct str pem)
-{
-    const struct str mark = STR("PRIVATE KEY-----"); /* the end of every kind's first line */
-    return pem.len > 0 && memmem(pem.at, pem.len, mark.at, mark.len);
 }
 
 void cert_list_free(X509 **list, size_t count)

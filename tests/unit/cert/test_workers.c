@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* member/ca/ca.h: what workers.md 24.13 says, by its numbers. What a certificate holds is looked at
- * in tests/unit/io/test_cert.c. */
-#include "member/ca/ca.h"
+/* cert/workers.h: what workers.md 24.13 says, by its numbers. What a certificate holds is looked at
+ * in tests/unit/cert/test_cert.c. */
+#include "cert/workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "io/cert.h"
+#include "cert/cert.h"
 #include "lib/test.h"
 #include "unit/io/tls_pair.h"
 
@@ -32,13 +32,13 @@ static wall_time now(void)
     return (wall_time){(uint64_t)time(NULL) * MS_PER_SECOND};
 }
 
-static struct member_ca *opened(const char *dir, const struct ulid *worker, wall_time at)
+static struct cert_workers *opened(const char *dir, const struct ulid *worker, wall_time at)
 {
-    struct member_ca_options options = {.tls_dir = dir, .worker = worker};
-    struct member_ca *ca = NULL;
+    struct cert_workers_options options = {.tls_dir = dir, .worker = worker};
+    struct cert_workers *ca = NULL;
     struct note note = {""};
 
-    CHECK_OK(note.text, member_ca_open(fs_real(), &options, at, &ca, &note));
+    CHECK_OK(note.text, cert_workers_open(fs_real(), &options, at, &ca, &note));
     return ca;
 }
 
@@ -59,18 +59,18 @@ static char *content(const char *dir, const char *name)
 struct meeting {
     bool both_open, is_who;
 };
-static struct meeting meet(struct member_ca *listener, struct member_ca *worker,
+static struct meeting meet(struct cert_workers *listener, struct cert_workers *worker,
                            const struct ulid *who)
 {
     struct tls_end client, server;
     struct meeting meeting = {0};
 
-    tls_end_open(&client, member_ca_context(worker), "localhost");
-    tls_end_open(&server, member_ca_context(listener), NULL);
+    tls_end_open(&client, cert_workers_context(worker), "localhost");
+    tls_end_open(&server, cert_workers_context(listener), NULL);
     tls_converse(&client, &server, SIZE_MAX);
     meeting.both_open = client.open && server.open && !client.err && !server.err;
     if (meeting.both_open && who)
-        meeting.is_who = member_ca_is_worker(tls_session_identity(server.session), who);
+        meeting.is_who = cert_is_worker(tls_session_identity(server.session), who);
     tls_end_close(&client);
     tls_end_close(&server);
     return meeting;
@@ -80,18 +80,18 @@ TEST(case_189_the_first_start_makes_the_ca_and_says_where)
 {
     const char *dir = new_dir();
     char wanted[4300], path[4300];
-    struct member_ca *ca = opened(dir, NULL, now());
+    struct cert_workers *ca = opened(dir, NULL, now());
     struct stat info;
 
     snprintf(wanted, sizeof wanted, "Generated dev CA at %s/ca.pem", dir);
-    CHECK_TEXT("one line", member_ca_said(ca), wanted);
-    CHECK_TEXT("nothing else", member_ca_warning(ca), "");
+    CHECK_TEXT("one line", cert_workers_notice(ca), wanted);
+    CHECK_TEXT("nothing else", cert_workers_warning(ca), "");
     snprintf(path, sizeof path, "%s/ca.key.pem", dir);
     CHECK("there", stat(path, &info) == 0);
     CHECK_U64("the key is its owner's", info.st_mode & 0777, 0600);
     CHECK("there", stat(dir, &info) == 0);
     CHECK_U64("the directory too", info.st_mode & 0777, 0700);
-    member_ca_close(ca);
+    cert_workers_close(ca);
     struct cert_description *roots;
     size_t count;
     snprintf(path, sizeof path, "%s/ca.pem", dir);
@@ -107,41 +107,41 @@ TEST(case_190_later_starts_find_it_byte_for_byte_and_say_nothing)
     const char *dir = new_dir();
     char *before[2];
 
-    member_ca_close(opened(dir, &workers[0], now())); /* a worker may be first */
+    cert_workers_close(opened(dir, &workers[0], now())); /* a worker may be first */
     for (size_t i = 0; i < ARRAY_LEN(files); i++) before[i] = content(dir, files[i]);
-    struct member_ca *ca = opened(dir, NULL, now());
-    CHECK_TEXT("silent", member_ca_said(ca), "");
+    struct cert_workers *ca = opened(dir, NULL, now());
+    CHECK_TEXT("silent", cert_workers_notice(ca), "");
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         char *after = content(dir, files[i]);
         CHECK_TEXT(files[i], after, before[i]);
         free(after);
         free(before[i]);
     }
-    member_ca_close(ca);
+    cert_workers_close(ca);
 }
 
 TEST(case_191_workers_and_the_listener_know_each_other_by_the_ca)
 {
     const char *dir = new_dir();
-    struct member_ca *listener = opened(dir, NULL, now());
-    struct member_ca *worker = opened(dir, &workers[0], now());
+    struct cert_workers *listener = opened(dir, NULL, now());
+    struct cert_workers *worker = opened(dir, &workers[0], now());
 
     CHECK("they meet", meet(listener, worker, NULL).both_open);
     CHECK("28: it is who it says", meet(listener, worker, &workers[0]).is_who);
     CHECK("28: and nobody else", !meet(listener, worker, &workers[1]).is_who);
-    member_ca_close(worker);
-    member_ca_close(listener);
+    cert_workers_close(worker);
+    cert_workers_close(listener);
 }
 
 TEST(case_27_a_certificate_of_another_ca_is_refused_by_both)
 {
     const char *dir = new_dir();
-    struct member_ca *listener = opened(dir, NULL, now());
-    struct member_ca *stranger = opened(new_dir(), &workers[0], now());
+    struct cert_workers *listener = opened(dir, NULL, now());
+    struct cert_workers *stranger = opened(new_dir(), &workers[0], now());
 
     CHECK("refused", !meet(listener, stranger, NULL).both_open);
-    member_ca_close(stranger);
-    member_ca_close(listener);
+    cert_workers_close(stranger);
+    cert_workers_close(listener);
 }
 
 TEST(case_192_coordinator_and_workers_that_start_together_agree)
@@ -155,10 +155,10 @@ TEST(case_192_coordinator_and_workers_that_start_together_agree)
         for (int i = 0; i < TOGETHER; i++) {
             children[i] = fork();
             if (children[i] == 0) {
-                struct member_ca_options options = {.tls_dir = dir,
-                                                    .worker = i ? &workers[0] : NULL};
-                struct member_ca *ca;
-                _exit(member_ca_open(fs_real(), &options, now(), &ca, NULL) ? 1 : 0);
+                struct cert_workers_options options = {.tls_dir = dir,
+                                                       .worker = i ? &workers[0] : NULL};
+                struct cert_workers *ca;
+                _exit(cert_workers_open(fs_real(), &options, now(), &ca, NULL) ? 1 : 0);
             }
             CHECK("begun", children[i] > 0);
         }
@@ -167,12 +167,12 @@ TEST(case_192_coordinator_and_workers_that_start_together_agree)
             CHECK("ended", waitpid(children[i], &status, 0) == children[i]);
             CHECK_I64("each has it", status, 0);
         }
-        struct member_ca *listener = opened(dir, NULL, now());
-        struct member_ca *worker = opened(dir, &workers[1], now());
-        CHECK_TEXT("one CA", member_ca_said(listener), "");
+        struct cert_workers *listener = opened(dir, NULL, now());
+        struct cert_workers *worker = opened(dir, &workers[1], now());
+        CHECK_TEXT("one CA", cert_workers_notice(listener), "");
         CHECK("it serves", meet(listener, worker, NULL).both_open);
-        member_ca_close(listener);
-        member_ca_close(worker);
+        cert_workers_close(listener);
+        cert_workers_close(worker);
     }
 }
 
@@ -182,15 +182,16 @@ TEST(case_193_half_a_ca_is_refused_by_the_name_of_what_is_missing)
 
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         const char *dir = new_dir();
-        struct member_ca_options options = {.tls_dir = dir};
-        struct member_ca *ca = NULL;
+        struct cert_workers_options options = {.tls_dir = dir};
+        struct cert_workers *ca = NULL;
         struct note note = {""};
         char path[4300];
 
-        member_ca_close(opened(dir, NULL, now()));
+        cert_workers_close(opened(dir, NULL, now()));
         snprintf(path, sizeof path, "%s/%s", dir, files[i]);
         CHECK("removed", unlink(path) == 0);
-        CHECK_ERR("refused", member_ca_open(fs_real(), &options, now(), &ca, &note), ERR_CONFLICT);
+        CHECK_ERR("refused", cert_workers_open(fs_real(), &options, now(), &ca, &note),
+                  ERR_CONFLICT);
         CHECK_HAS("which", note.text, files[i]);
         CHECK("nothing was made", access(path, F_OK) != 0);
     }
@@ -199,71 +200,73 @@ TEST(case_193_half_a_ca_is_refused_by_the_name_of_what_is_missing)
 TEST(case_194_a_key_that_others_may_read_is_told_or_refused)
 {
     const char *dir = new_dir();
-    struct member_ca_options strict = {.tls_dir = dir, .strict_permissions = true};
-    struct member_ca *ca;
+    struct cert_workers_options strict = {.tls_dir = dir, .strict_permissions = true};
+    struct cert_workers *ca;
     mode_t before = umask(0);
     char path[4300];
     struct stat info;
 
-    member_ca_close(opened(dir, NULL, now()));
+    cert_workers_close(opened(dir, NULL, now()));
     umask(before);
     snprintf(path, sizeof path, "%s/ca.key.pem", dir);
     CHECK("there", stat(path, &info) == 0);
     CHECK_U64("an open umask opens nothing", info.st_mode & 0777, 0600);
     CHECK("opened by hand", chmod(path, 0644) == 0);
     ca = opened(dir, NULL, now());
-    CHECK_HAS("told", member_ca_warning(ca), "may be read by others");
-    member_ca_close(ca);
-    CHECK_ERR("refused", member_ca_open(fs_real(), &strict, now(), &ca, NULL), ERR_DENIED);
+    CHECK_HAS("told", cert_workers_warning(ca), "may be read by others");
+    cert_workers_close(ca);
+    CHECK_ERR("refused", cert_workers_open(fs_real(), &strict, now(), &ca, NULL), ERR_DENIED);
 }
 
 TEST(case_195_a_leaf_is_made_anew_before_it_ends)
 {
     const char *dir = new_dir();
     wall_time start = now();
-    struct member_ca *ca = opened(dir, NULL, start), *worker = opened(dir, &workers[0], start);
-    struct tls_info first = tls_context_info(member_ca_context(ca)), next;
+    struct cert_workers *ca = opened(dir, NULL, start), *worker = opened(dir, &workers[0], start);
+    struct tls_info first = tls_context_info(cert_workers_context(ca)), next;
     bool changed = true;
 
     CHECK("90 days", first.not_after.ms - start.ms == 90 * DAY_MS);
-    CHECK_OK("young", member_ca_refresh(ca, (wall_time){start.ms + 50 * DAY_MS}, &changed, NULL));
+    CHECK_OK("young",
+             cert_workers_refresh(ca, (wall_time){start.ms + 50 * DAY_MS}, &changed, NULL));
     CHECK("kept", !changed);
-    CHECK_OK("old", member_ca_refresh(ca, (wall_time){start.ms + 61 * DAY_MS}, &changed, NULL));
-    next = tls_context_info(member_ca_context(ca));
+    CHECK_OK("old", cert_workers_refresh(ca, (wall_time){start.ms + 61 * DAY_MS}, &changed, NULL));
+    next = tls_context_info(cert_workers_context(ca));
     CHECK("anew", changed);
     CHECK("for another 90 days", next.not_after.ms == start.ms + 151 * DAY_MS);
     CHECK("a new one would not be good today, were its root not older",
           next.not_before.ms > start.ms);
-    member_ca_close(ca);
-    member_ca_close(worker);
+    cert_workers_close(ca);
+    cert_workers_close(worker);
 }
 
 TEST(files_of_ones_own_take_the_place_of_the_development_ca)
 {
     char dir[4200], cert[4300], key[4300], root[4300];
     struct cert_request request = {.kind = CERT_WORKER_SERVICE};
-    struct cert_leaf_report report;
+    struct cert_report report;
     bool changed = true;
 
     snprintf(dir, sizeof dir, "%s", new_dir());
     snprintf(cert, sizeof cert, "%s/s.pem", dir);
     snprintf(key, sizeof key, "%s/s.key.pem", dir);
     snprintf(root, sizeof root, "%s/ca.pem", dir);
-    struct member_ca *worker = opened(dir, &workers[0], now());
+    struct cert_workers *worker = opened(dir, &workers[0], now());
     struct cert_leaf_options leaf = {.ca_dir = dir, .cert_file = cert, .key_file = key};
     CHECK_OK("a pair", cert_leaf_ensure(fs_real(), &leaf, &request, now(), &report, NULL));
-    struct member_ca_options options = {
+    struct cert_workers_options options = {
         .tls_dir = "/nowhere/at/all", .ca_file = root, .cert_file = cert, .key_file = key};
-    struct member_ca *ca = NULL;
-    CHECK_OK("opened", member_ca_open(fs_real(), &options, now(), &ca, NULL));
-    CHECK_TEXT("nothing was made", member_ca_said(ca), "");
+    struct cert_workers *ca = NULL;
+    CHECK_OK("opened", cert_workers_open(fs_real(), &options, now(), &ca, NULL));
+    CHECK_TEXT("nothing was made", cert_workers_notice(ca), "");
     CHECK("they meet", meet(ca, worker, &workers[0]).is_who);
-    CHECK_OK("looked at", member_ca_refresh(ca, now(), &changed, NULL));
+    CHECK_OK("looked at", cert_workers_refresh(ca, now(), &changed, NULL));
     CHECK("as it was", !changed);
-    member_ca_close(ca);
+    cert_workers_close(ca);
     options.key_file = NULL;
     struct note note = {""};
-    CHECK_ERR("two of three", member_ca_open(fs_real(), &options, now(), &ca, &note), ERR_INVALID);
+    CHECK_ERR("two of three", cert_workers_open(fs_real(), &options, now(), &ca, &note),
+              ERR_INVALID);
     CHECK_HAS("says so", note.text, "2 of 3");
-    member_ca_close(worker);
+    cert_workers_close(worker);
 }

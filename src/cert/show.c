@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a certificate file says, in text a person can check. Takes any certificate, ours or not. */
-#include "io/cert.h"
-
+/* What a certificate file says, in text a person can check. Takes any certificate, ours or not:
+ * foreign bytes leave here as visible ASCII only. Calls block; any thread. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +9,7 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
-#include "io/cert_files.h"
+#include "cert/internal.h"
 
 enum { SHOWN_MAX = 256, TEXT_MAX = 64 * 1024, DAY_MS = 86400 * 1000 };
 
@@ -158,7 +157,7 @@ static enum err describe(X509 *certificate, wall_time now, struct cert_descripti
     int64_t left_ms;
     enum err err;
 
-    description->is_ca = X509_check_ca(certificate) > 0;
+    description->is_ca = cert_is_authority(certificate) > 0;
     description->self_signed = X509_self_signed(certificate, 0) == 1;
     description->server_use = (use & XKU_SSL_SERVER) != 0;
     description->client_use = (use & XKU_SSL_CLIENT) != 0;
@@ -190,6 +189,12 @@ void cert_descriptions_free(struct cert_description *list, size_t count)
     free(list);
 }
 
+static bool holds_key(struct str pem)
+{
+    const struct str mark = STR("PRIVATE KEY-----"); /* the end of every kind's first line */
+    return pem.len > 0 && memmem(pem.at, pem.len, mark.at, mark.len);
+}
+
 enum err cert_describe(struct fs *fs, const char *path, wall_time now,
                        struct cert_description **ret_list, size_t *ret_count, struct note *note)
 {
@@ -203,7 +208,7 @@ enum err cert_describe(struct fs *fs, const char *path, wall_time now,
     err = cert_read(fs, path, &pem, note);
     if (!err) {
         err = cert_list_from_pem(buf_peek(&pem), certificates, SHOWN_MAX, &count);
-        if (err == ERR_PARSE && cert_holds_key_pem(buf_peek(&pem)))
+        if (err == ERR_PARSE && holds_key(buf_peek(&pem)))
             err = ERR_OK;
         else if (err == ERR_PARSE)
             note_set(note, "%s: holds no certificate that can be read", path);

@@ -2,46 +2,18 @@
 /* Leaves: which are good enough to keep, and making the others.
  *
  * A leaf's key is written before its certificate; a crash in between leaves a key that the next
- * call makes a certificate for. */
-#include "io/cert.h"
-
+ * call makes a certificate for. What belongs to an authority, ours or another, is never touched.
+ * Calls block; any thread. */
 #include <stdio.h>
 #include <string.h>
 
 #include <openssl/err.h>
 
 #include "base/ulid.h"
-#include "io/cert_files.h"
+#include "cert/internal.h"
 
 #define DAY_S 86400
 enum { HOST_NAME_MAX_LEN = 253 };
-
-const struct cert_kind_info cert_kind_infos[CERT_KIND_COUNT] = {
-    [CERT_REPLICA] = {"replica", true, "replica id",
-                      "a coordinator replica: muster://replica/<id> and bigfleet://admin"},
-    [CERT_ADMIN] = {"admin", false, NULL, "an administrator: bigfleet://admin"},
-    [CERT_READONLY] = {"readonly", false, NULL, "dashboards and tools: bigfleet://readonly"},
-    [CERT_SHARD] = {"shard", true, "shard id", "a shard: bigfleet://shard/<id>"},
-    [CERT_CLUSTER] = {"cluster", true, "cluster id",
-                      "a cluster's operator: bigfleet://cluster/<id>"},
-    [CERT_PROVIDER] = {"provider", true, "provider name", "a provider, which is only dialled"},
-    [CERT_WORKER] = {"worker", true, "worker ULID", "a worker: CN and DNS worker-<ULID>"},
-    [CERT_WORKER_SERVICE] = {"worker-service", false, NULL,
-                             "the service rollout workers dial: CN localhost"},
-    [CERT_STORE] = {"store", true, "client name", "a store client: CN <name>"},
-    [CERT_SERVER] = {"server", false, NULL, "a plain server: DNS names and addresses only"},
-};
-
-enum err cert_kind_parse(struct str name, enum cert_kind *ret_kind)
-{
-    if (str_equal(name, STR("operator"))) name = STR("cluster");
-    for (size_t i = 0; i < CERT_KIND_COUNT; i++) {
-        if (!str_equal(name, str_from(cert_kind_infos[i].name))) continue;
-        *ret_kind = (enum cert_kind)i;
-        return ERR_OK;
-    }
-    return ERR_NOT_FOUND;
-}
 
 /* -- what may be asked for --------------------------------------------------------------------- */
 
@@ -67,18 +39,17 @@ static bool passes_for_worker(struct str name)
 
 static enum err check_id(const struct cert_request *request, struct note *note)
 {
-    const struct cert_kind_info *info = &cert_kind_infos[request->kind];
+    const char *kind = cert_kind_name(request->kind), *means = cert_kind_id_means(request->kind);
     char canonical[ULID_TEXT_CAP];
     struct ulid ulid;
 
-    if (!info->needs_id) {
+    if (!means) {
         if (request->id.len == 0) return ERR_OK;
-        note_set(note, "%s takes no id", info->name);
+        note_set(note, "%s takes no id", kind);
         return ERR_INVALID;
     }
     if (request->id.len > CERT_ID_MAX || !all_of(request->id, "-._~")) {
-        note_set(note, "%s needs a %s: 1 to %d of A-Z a-z 0-9 - . _ ~", info->name, info->id_means,
-                 CERT_ID_MAX);
+        note_set(note, "%s needs a %s: 1 to %d of A-Z a-z 0-9 - . _ ~", kind, means, CERT_ID_MAX);
         return ERR_INVALID;
     }
     if (request->kind == CERT_WORKER) {
@@ -159,7 +130,7 @@ static enum err sign_leaf(const struct cert_authority *authority, const X509 *te
     }
     if (validity.from_s < root_from_s) validity.from_s = root_from_s;
     if (validity.until_s > root_until_s) validity.until_s = root_until_s;
-    err = cert_leaf_sign(template, key, root, authority->key, validity, ret_leaf);
+    err = cert_sign(template, key, root, authority->key, validity, ret_leaf);
     if (err) note_set(note, "sign a certificate: %s", err_text(err));
     return err;
 }
@@ -243,7 +214,7 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
         note_set(note, "%s: %s", path, err_text(err));
         return err;
     }
-    for (size_t i = 0; i < count; i++) holds_authority |= cert_is_authority(list[i]);
+    for (size_t i = 0; i < count; i++) holds_authority |= cert_is_authority(list[i]) > 0;
     state->leaf = list[0];
     cert_list_free(list + 1, count - 1);
     if (holds_authority) {
@@ -254,6 +225,17 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
     if (state->signer < CERT_ROOTS_MAX) return ERR_OK;
     note_set(note, "%s was not issued by this authority; it is not touched", path);
     return ERR_CONFLICT;
+}
+
+/* Is this the key of a root, the one that signs or an older one? */
+static bool is_root_key(const EVP_PKEY *key, const struct cert_authority *authority)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < authority->root_count && !found; i++)
+        found = EVP_PKEY_eq(X509_get0_pubkey(authority->roots[i]), key) == 1;
+    ERR_clear_error();
+    return found;
 }
 
 static enum err load_key(struct fs *fs, const char *path, struct leaf_state *state,
@@ -268,7 +250,7 @@ static enum err load_key(struct fs *fs, const char *path, struct leaf_state *sta
         note_set(note, "%s is there and holds no key; it is not touched", path);
         return ERR_CONFLICT;
     }
-    if (!err && cert_key_is_authority(state->key, &state->authority)) {
+    if (!err && is_root_key(state->key, &state->authority)) {
         note_set(note, "%s holds the key of an authority; it is not touched", path);
         return ERR_CONFLICT;
     }
@@ -280,13 +262,20 @@ static enum err load_key(struct fs *fs, const char *path, struct leaf_state *sta
     return err;
 }
 
+/* Is this the name of a file that only an authority has, in whatever directory? */
+static bool is_authority_path(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    return strcmp(name, CERT_CA_FILE) == 0 || strcmp(name, CERT_CA_KEY_FILE) == 0;
+}
+
 /* The authority's own names are kept free of leaves everywhere: a leaf under one of them would look
  * like an authority that is damaged. What the files hold is looked at when they are read. */
 static enum err check_paths(const struct cert_leaf_options *options, struct note *note)
 {
-    bool cert_is = cert_path_is_authority(options->cert_file);
+    bool cert_is = is_authority_path(options->cert_file);
 
-    if (cert_is || cert_path_is_authority(options->key_file)) {
+    if (cert_is || is_authority_path(options->key_file)) {
         note_set(note, "%s belongs to an authority and is no leaf; a root is replaced by rotating",
                  cert_is ? options->cert_file : options->key_file);
         return ERR_CONFLICT;
@@ -355,39 +344,29 @@ static enum err make_parents(struct fs *fs, const char *path, struct note *note)
 }
 
 static enum err publish_pair(struct fs *fs, const struct cert_leaf_options *options,
-                             const struct leaf_state *state, X509 *leaf, EVP_PKEY *new_key,
+                             const struct leaf_state *state, X509 *leaf, const EVP_PKEY *new_key,
                              struct note *note)
 {
-    struct buf cert_pem, key_pem;
     enum err err, key_err = ERR_OK;
 
-    buf_init(&cert_pem, CERT_FILE_MAX);
-    buf_init(&key_pem, CERT_FILE_MAX);
-    err = cert_put_pem(leaf, &cert_pem);
-    if (!err && new_key) err = cert_put_key_pem(new_key, &key_pem);
-    if (err) note_set(note, "make a certificate: %s", err_text(err));
-    if (!err) err = make_parents(fs, options->key_file, note);
+    err = make_parents(fs, options->key_file, note);
     if (!err) err = make_parents(fs, options->cert_file, note);
     if (!err && new_key) {
-        err = cert_publish(fs, options->key_file, buf_peek(&key_pem), CERT_MODE_SECRET, note);
+        err = cert_publish_key(fs, options->key_file, new_key, note);
         /* Visible, perhaps not durable: it still needs its certificate beside it. */
         if (err == ERR_UNKNOWN) key_err = err, err = ERR_OK;
     }
-    if (!err) {
-        err = cert_publish(fs, options->cert_file, buf_peek(&cert_pem), CERT_MODE_PUBLIC, note);
-        if (err && err != ERR_UNKNOWN && new_key && state->key) /* put the matching pair back */
-            (void)cert_publish(fs, options->key_file, buf_peek(&state->key_pem), CERT_MODE_SECRET,
-                               NULL);
-        if (!err) err = key_err;
-    }
-    buf_deinit(&cert_pem);
-    cert_wipe(&key_pem);
-    return err;
+    if (err) return err;
+    err = cert_publish_list(fs, options->cert_file, &leaf, 1, note);
+    if (err && err != ERR_UNKNOWN && new_key && state->key) /* put the matching pair back */
+        (void)cert_publish(fs, options->key_file, buf_peek(&state->key_pem), CERT_MODE_SECRET,
+                           NULL);
+    return err ? err : key_err;
 }
 
-static enum err issue(struct fs *fs, const struct cert_leaf_options *options,
-                      const struct leaf_state *state, const X509 *template, int64_t life_s,
-                      wall_time now, struct cert_leaf_report *report, struct note *note)
+static enum err leaf_issue(struct fs *fs, const struct cert_leaf_options *options,
+                           const struct leaf_state *state, const X509 *template, int64_t life_s,
+                           wall_time now, struct cert_report *report, struct note *note)
 {
     bool make_key = !state->key || (state->leaf && options->new_key);
     EVP_PKEY *made = NULL;
@@ -414,12 +393,12 @@ static enum err issue(struct fs *fs, const struct cert_leaf_options *options,
 }
 
 /* Looks, and issues when `may_write`; otherwise says in *ret_must_write that it would. */
-static enum err ensure(struct fs *fs, const struct cert_leaf_options *options,
-                       const struct cert_request *request, bool may_write, wall_time now,
-                       bool *ret_must_write, struct cert_leaf_report *ret_report, struct note *note)
+static enum err leaf_look(struct fs *fs, const struct cert_leaf_options *options,
+                          const struct cert_request *request, bool may_write, wall_time now,
+                          bool *ret_must_write, struct cert_report *ret_report, struct note *note)
 {
     struct leaf_state state;
-    struct cert_leaf_report report = {.result = CERT_CREATED};
+    struct cert_report report = {.result = CERT_CREATED};
     X509 *template = NULL;
     const char *fault = NULL;
     int64_t life_s = request ? life_of(request) : 0;
@@ -452,42 +431,29 @@ static enum err ensure(struct fs *fs, const struct cert_leaf_options *options,
     }
     *ret_must_write = !err && report.result != CERT_KEPT;
     if (*ret_must_write && may_write)
-        err = issue(fs, options, &state, template, life_s, now, &report, note);
+        err = leaf_issue(fs, options, &state, template, life_s, now, &report, note);
     if (!err) *ret_report = report;
     X509_free(template);
     state_deinit(&state);
     return err;
 }
 
-static enum err ensure_locked(struct fs *fs, const struct cert_leaf_options *options,
-                              const struct cert_request *request, wall_time now,
-                              struct cert_leaf_report *ret_report, struct note *note)
+enum err cert_leaf_ensure(struct fs *fs, const struct cert_leaf_options *options,
+                          const struct cert_request *request, wall_time now,
+                          struct cert_report *ret_report, struct note *note)
 {
-    struct cert_leaf_report report;
+    struct cert_report report;
     struct fs_lock *lock;
     bool must_write;
-    enum err err = ensure(fs, options, request, false, now, &must_write, &report, note);
+    enum err err = request ? cert_request_check(request, note) : ERR_OK;
 
+    if (!err) err = leaf_look(fs, options, request, false, now, &must_write, &report, note);
     if (!err && must_write) { /* look again under the lock: two may have wanted the same leaf */
         err = cert_lock(fs, options->ca_dir, &lock, note);
         if (err) return err;
-        err = ensure(fs, options, request, true, now, &must_write, &report, note);
+        err = leaf_look(fs, options, request, true, now, &must_write, &report, note);
         fs_unlock(fs, lock);
     }
     if (!err) *ret_report = report;
     return err;
-}
-
-enum err cert_leaf_ensure(struct fs *fs, const struct cert_leaf_options *options,
-                          const struct cert_request *request, wall_time now,
-                          struct cert_leaf_report *ret_report, struct note *note)
-{
-    enum err err = cert_request_check(request, note);
-    return err ? err : ensure_locked(fs, options, request, now, ret_report, note);
-}
-
-enum err cert_leaf_renew(struct fs *fs, const struct cert_leaf_options *options, wall_time now,
-                         struct cert_leaf_report *ret_report, struct note *note)
-{
-    return ensure_locked(fs, options, NULL, now, ret_report, note);
 }

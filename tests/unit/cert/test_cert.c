@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The small authority: made once, found again, never overwritten; leaves kept, renewed, judged by
  * the openssl command as a foreign reader. */
-#include "io/cert.h"
+#include "cert/cert.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,19 +76,19 @@ static uint32_t mode_of(const char *path)
     return info.st_mode & 0777;
 }
 
-static struct cert_ca_report make_ca(struct place *place)
+static struct cert_report make_ca(struct place *place)
 {
-    struct cert_ca_report report;
+    struct cert_report report;
     struct note note = {0};
     CHECK_ERR(note.text, cert_ca_ensure(fs_real(), &place->ca_options, now(), &report, &note),
               ERR_OK);
     return report;
 }
 
-static struct cert_leaf_report make_leaf(struct place *place, const struct cert_request *request,
-                                         wall_time at)
+static struct cert_report make_leaf(struct place *place, const struct cert_request *request,
+                                    wall_time at)
 {
-    struct cert_leaf_report report;
+    struct cert_report report;
     struct note note = {0};
     enum err err = cert_leaf_ensure(fs_real(), &place->leaf_options, request, at, &report, &note);
     CHECK_ERR(note.text, err, ERR_OK);
@@ -102,7 +102,7 @@ static const struct cert_request shard = {.kind = CERT_SHARD, .id = FORGE_TEXT("
 TEST(an_authority_is_made_once_and_found_again)
 {
     struct place p;
-    struct cert_ca_report report;
+    struct cert_report report;
     char *ca, *key;
 
     place_init(&p);
@@ -139,7 +139,7 @@ TEST(an_open_umask_does_not_open_the_key)
 TEST(half_an_authority_is_refused_by_the_name_of_what_is_missing)
 {
     struct place p;
-    struct cert_ca_report report;
+    struct cert_report report;
     struct note note;
 
     for (int which = 0; which < 2; which++) {
@@ -156,7 +156,7 @@ TEST(half_an_authority_is_refused_by_the_name_of_what_is_missing)
 TEST(a_foreign_authority_is_not_touched)
 {
     struct place p, other;
-    struct cert_ca_report report;
+    struct cert_report report;
     struct note note;
     char *foreign, *ours;
 
@@ -183,7 +183,7 @@ TEST(a_foreign_authority_is_not_touched)
 TEST(an_authority_that_is_not_the_one_asked_for_is_a_conflict)
 {
     struct place p;
-    struct cert_ca_report report;
+    struct cert_report report;
     struct note note;
 
     place_init(&p);
@@ -216,7 +216,7 @@ static const struct {
 TEST(a_common_name_is_text_that_can_be_printed)
 {
     struct place p;
-    struct cert_ca_report report;
+    struct cert_report report;
     struct note note;
 
     for (size_t i = 0; i < ARRAY_LEN(bad_names); i++) {
@@ -237,7 +237,7 @@ TEST(a_common_name_is_text_that_can_be_printed)
 TEST(an_empty_or_odd_file_is_called_so)
 {
     struct place p;
-    struct cert_ca_report report;
+    struct cert_report report;
     struct cert_description *list;
     size_t count = 7;
     struct note note;
@@ -263,7 +263,7 @@ TEST(an_empty_or_odd_file_is_called_so)
 TEST(a_key_that_others_may_read_is_told_or_refused)
 {
     struct place p;
-    struct cert_ca_report report;
+    struct cert_report report;
     struct note note;
 
     place_init(&p);
@@ -289,7 +289,7 @@ TEST(processes_that_start_together_agree_on_one_authority)
             children[i] = fork();
             CHECK("forks", children[i] >= 0);
             if (children[i] == 0) {
-                struct cert_ca_report report;
+                struct cert_report report;
                 struct note note = {0};
                 enum err err = cert_ca_ensure(fs_real(), &p.ca_options, now(), &report, &note);
                 if (err) fprintf(stderr, "%s: %s\n", err_name(err), note.text);
@@ -334,7 +334,7 @@ TEST(the_rollout_authority_is_the_one_its_specification_describes)
 TEST(a_root_near_its_end_asks_to_be_rotated)
 {
     struct place p;
-    struct cert_ca_report report;
+    struct cert_report report;
 
     place_init(&p);
     p.ca_options.days = 90;
@@ -347,7 +347,7 @@ TEST(a_root_near_its_end_asks_to_be_rotated)
     CHECK_HAS("over", report.renew_soon.text, "expired");
     CHECK_ERR("an expired root signs nothing",
               cert_leaf_ensure(fs_real(), &p.leaf_options, &shard, days_on(91),
-                               &(struct cert_leaf_report){0}, NULL),
+                               &(struct cert_report){0}, NULL),
               ERR_PRECONDITION);
 }
 
@@ -439,8 +439,8 @@ TEST(each_kind_carries_its_identity_and_openssl_agrees)
         struct cert_description *list;
         size_t count;
         char names[512] = "", file[700], key[700];
-        snprintf(file, sizeof file, "%s/%s.pem", p.dir, cert_kind_infos[i].name);
-        snprintf(key, sizeof key, "%s/%s.key.pem", p.dir, cert_kind_infos[i].name);
+        snprintf(file, sizeof file, "%s/%s.pem", p.dir, cert_kind_name((enum cert_kind)i));
+        snprintf(key, sizeof key, "%s/%s.key.pem", p.dir, cert_kind_name((enum cert_kind)i));
         p.leaf_options.cert_file = file;
         p.leaf_options.key_file = key;
         CHECK_TEXT("made", cert_result_text(make_leaf(&p, &request, at).result), "created");
@@ -532,7 +532,7 @@ TEST(kinds_are_found_by_name)
     enum cert_kind kind = CERT_SERVER;
 
     for (size_t i = 0; i < CERT_KIND_COUNT; i++) {
-        CHECK_OK("each", cert_kind_parse(str_from(cert_kind_infos[i].name), &kind));
+        CHECK_OK("each", cert_kind_parse(str_from(cert_kind_name((enum cert_kind)i)), &kind));
         CHECK_SIZE("is itself", kind, i);
     }
     CHECK_OK("an operator", cert_kind_parse(STR("operator"), &kind));
@@ -543,7 +543,7 @@ TEST(kinds_are_found_by_name)
 TEST(a_good_leaf_is_kept_and_an_aging_one_renewed_with_its_key)
 {
     struct place p;
-    struct cert_leaf_report report;
+    struct cert_report report;
     char *cert, *key;
 
     place_init(&p);
@@ -576,7 +576,7 @@ TEST(a_good_leaf_is_kept_and_an_aging_one_renewed_with_its_key)
 TEST(other_names_or_uses_make_a_new_leaf)
 {
     struct place p;
-    struct cert_leaf_report report;
+    struct cert_report report;
     struct cert_request other = shard;
 
     place_init(&p);
@@ -595,7 +595,7 @@ TEST(other_names_or_uses_make_a_new_leaf)
 TEST(what_a_crash_left_is_repaired)
 {
     struct place p;
-    struct cert_leaf_report report;
+    struct cert_report report;
     char *key;
 
     place_init(&p);
@@ -621,7 +621,7 @@ TEST(what_a_crash_left_is_repaired)
 TEST(a_foreign_leaf_is_not_touched)
 {
     struct place p, other;
-    struct cert_leaf_report report;
+    struct cert_report report;
     struct note note;
     char *foreign;
 
@@ -656,7 +656,7 @@ TEST(a_foreign_leaf_is_not_touched)
 TEST(renewing_by_file_keeps_names_use_and_length)
 {
     struct place p;
-    struct cert_leaf_report report;
+    struct cert_report report;
     struct cert_request request = {.kind = CERT_WORKER, .id = STR(ULID_TEXT), .days = 30};
     const wall_time later = days_on(25);
     struct cert_description *list;
@@ -666,11 +666,13 @@ TEST(renewing_by_file_keeps_names_use_and_length)
     place_init(&p);
     make_ca(&p);
     CHECK_ERR("nothing to renew",
-              cert_leaf_renew(fs_real(), &p.leaf_options, now(), &report, &note), ERR_NOT_FOUND);
+              cert_leaf_ensure(fs_real(), &p.leaf_options, NULL, now(), &report, &note),
+              ERR_NOT_FOUND);
     make_leaf(&p, &request, now());
-    CHECK_OK("too early", cert_leaf_renew(fs_real(), &p.leaf_options, now(), &report, &note));
+    CHECK_OK("too early",
+             cert_leaf_ensure(fs_real(), &p.leaf_options, NULL, now(), &report, &note));
     CHECK("kept", report.result == CERT_KEPT);
-    CHECK_OK("in time", cert_leaf_renew(fs_real(), &p.leaf_options, later, &report, &note));
+    CHECK_OK("in time", cert_leaf_ensure(fs_real(), &p.leaf_options, NULL, later, &report, &note));
     CHECK("renewed", report.result == CERT_RENEWED);
     CHECK_OK("described", cert_describe(fs_real(), p.leaf, later, &list, &count, &note));
     CHECK_TEXT("the same", list[0].subject, "CN=worker-" ULID_TEXT);
@@ -707,7 +709,7 @@ TEST(a_leaf_can_live_in_memory_only)
 /* Both ways of asking for a leaf are refused, and neither file changes. */
 static void authority_stands(struct place *p, const char *cert, const char *key, const char *says)
 {
-    struct cert_leaf_report report;
+    struct cert_report report;
     struct note note = {0};
     char *ca = content(p->ca), *ca_key = content(p->key);
 
@@ -718,7 +720,7 @@ static void authority_stands(struct place *p, const char *cert, const char *key,
               ERR_CONFLICT);
     CHECK_HAS("asked for", note.text, says);
     note = (struct note){0};
-    CHECK_ERR(says, cert_leaf_renew(fs_real(), &p->leaf_options, now(), &report, &note),
+    CHECK_ERR(says, cert_leaf_ensure(fs_real(), &p->leaf_options, NULL, now(), &report, &note),
               ERR_CONFLICT);
     CHECK_HAS("renewed", note.text, says);
     CHECK("the authority stands", is_same(p->ca, ca) && is_same(p->key, ca_key));
@@ -737,7 +739,7 @@ static void copy_file(const char *from, const char *to, uint32_t mode)
 TEST(the_authority_is_never_taken_for_a_leaf)
 {
     struct place p;
-    struct cert_ca_report report;
+    struct cert_report report;
     struct note note;
     char other[700], link_name[700];
 
@@ -766,8 +768,8 @@ TEST(the_authority_is_never_taken_for_a_leaf)
 TEST(what_cannot_sign_is_no_authority)
 {
     struct place p;
-    struct cert_ca_report report;
-    struct cert_leaf_report leaf;
+    struct cert_report report;
+    struct cert_report leaf;
     struct note note;
 
     place_init(&p);
@@ -792,8 +794,8 @@ TEST(what_cannot_sign_is_no_authority)
 TEST(a_rotation_keeps_the_old_root_until_nobody_needs_it)
 {
     struct place p;
-    struct cert_ca_report report;
-    struct cert_leaf_report leaf;
+    struct cert_report report;
+    struct cert_report leaf;
     struct note note;
     const char *verify[] = {"openssl", "verify", "-CAfile", p.ca, p.leaf, NULL};
 
@@ -810,7 +812,7 @@ TEST(a_rotation_keeps_the_old_root_until_nobody_needs_it)
               cert_ca_retire(fs_real(), &p.ca_options, false, now(), &report, &note),
               ERR_PRECONDITION);
     CHECK_HAS("says what is in the way", note.text, "leaf.pem is still signed by an old root");
-    CHECK_OK("renewed", cert_leaf_renew(fs_real(), &p.leaf_options, now(), &leaf, &note));
+    CHECK_OK("renewed", cert_leaf_ensure(fs_real(), &p.leaf_options, NULL, now(), &leaf, &note));
     CHECK_TEXT("because", leaf.why, "signed by an older root");
     CHECK("the new leaf is good", openssl_says(": OK", verify));
     CHECK_OK("retired", cert_ca_retire(fs_real(), &p.ca_options, false, now(), &report, &note));
@@ -823,7 +825,7 @@ TEST(a_rotation_keeps_the_old_root_until_nobody_needs_it)
 TEST(roots_do_not_pile_up_for_ever)
 {
     struct place p;
-    struct cert_ca_report report;
+    struct cert_report report;
     struct note note;
 
     place_init(&p);

@@ -5,20 +5,150 @@
  * that a certificate is never seen whose key does not exist, and a mark around both, so that the
  * half a crash leaves is known for what it is and not for somebody's loss. A rotation writes
  * ca.pem first: the old key still finds its root in it, so signing goes on; the root whose key
- * was lost is dropped by cert_ca_retire. */
-#include "io/cert.h"
-
+ * was lost is dropped by cert_ca_retire. Every change is made under the directory's lock. Calls
+ * block; any thread. */
+#include <stdlib.h>
 #include <string.h>
 
-#include "io/cert_files.h"
+#include <openssl/err.h>
 
-enum { LEAF_NAMES_BYTES_MAX = 4 * 1024 * 1024 };
+#include "cert/internal.h"
+
 #define DAY_S        86400
 #define DEFAULT_NAME "muster-dev-ca"
 #define ROLLOUT_NAME "rollout-dev-ca"
 #define MAKING       ".ca.making" /* there while an authority is being made, and after a crash */
 /* The development CA of workers.md 17.1: 1975-01-01 to 4096-01-01. */
 static const struct cert_validity rollout_validity = {157766400, 67090118400};
+
+/* -- reading ----------------------------------------------------------------------------------- */
+
+/* Both, neither, or a reason to stop. */
+static enum err authority_look(struct fs *fs, const char *cert_file, const char *key_file,
+                               uint32_t *ret_mode, struct note *note)
+{
+    struct fs_info cert, key;
+    enum err cert_err = fs_stat(fs, cert_file, &cert), key_err = fs_stat(fs, key_file, &key);
+    enum err err = cert_err && cert_err != ERR_NOT_FOUND ? cert_err
+                   : key_err && key_err != ERR_NOT_FOUND ? key_err
+                                                         : ERR_OK;
+
+    if (err) {
+        note_set(note, "look at %s: %s", cert_err ? cert_file : key_file, err_text(err));
+        return err;
+    }
+    if (cert_err && key_err) {
+        note_set(note, "%s: no certificate authority here", cert_file);
+        return ERR_NOT_FOUND;
+    }
+    if (cert_err || key_err) {
+        note_set(note, "%s is there but %s is missing: restore it, or remove both to start anew",
+                 cert_err ? key_file : cert_file, cert_err ? cert_file : key_file);
+        return ERR_CONFLICT;
+    }
+    *ret_mode = key.mode;
+    return ERR_OK;
+}
+
+static enum err find_signer(struct cert_authority *authority, const char *key_file,
+                            struct note *note)
+{
+    for (size_t i = 0; i < authority->root_count; i++) {
+        bool belongs = X509_check_private_key(authority->roots[i], authority->key) == 1;
+        ERR_clear_error();
+        if (!belongs) continue;
+        authority->signer = i;
+        return ERR_OK;
+    }
+    note_set(note, "%s belongs to none of the roots beside it", key_file);
+    return ERR_CONFLICT;
+}
+
+static enum err check_roots(const struct cert_authority *authority, const char *cert_file,
+                            struct note *note)
+{
+    for (size_t i = 0; i < authority->root_count; i++) {
+        if (cert_is_authority(authority->roots[i]) == 1) continue;
+        note_set(note, "%s holds a certificate that is no authority's: restore it", cert_file);
+        return ERR_CONFLICT;
+    }
+    return ERR_OK;
+}
+
+/* Why a file of the authority could not be understood. */
+static void explain_damage(const char *path, enum err err, struct str content, struct note *note)
+{
+    if (err && content.len == 0)
+        note_set(note, "%s is empty: restore it", path);
+    else if (err)
+        note_set(note, "%s: %s", path, err_text(err));
+}
+
+static enum err load_parts(struct fs *fs, const char *cert_file, const char *key_file,
+                           struct cert_authority *authority, struct note *note)
+{
+    struct buf cert_pem, key_pem;
+    enum err err;
+
+    buf_init(&cert_pem, CERT_FILE_MAX);
+    buf_init(&key_pem, CERT_FILE_MAX);
+    err = cert_read(fs, cert_file, &cert_pem, note);
+    if (!err) err = cert_read(fs, key_file, &key_pem, note);
+    if (!err) {
+        err = cert_list_from_pem(buf_peek(&cert_pem), authority->roots, CERT_ROOTS_MAX,
+                                 &authority->root_count);
+        explain_damage(cert_file, err, buf_peek(&cert_pem), note);
+    }
+    if (!err) {
+        err = cert_key_from_pem(buf_peek(&key_pem), &authority->key);
+        explain_damage(key_file, err, buf_peek(&key_pem), note);
+    }
+    if (!err) err = check_roots(authority, cert_file, note);
+    if (!err) err = find_signer(authority, key_file, note);
+    buf_deinit(&cert_pem);
+    cert_wipe(&key_pem);
+    return err;
+}
+
+enum err cert_authority_load(struct fs *fs, const char *dir, struct cert_authority *ret_authority,
+                             struct note *note)
+{
+    struct cert_authority authority = {0};
+    char cert_file[CERT_PATH_CAP], key_file[CERT_PATH_CAP];
+    uint32_t mode = 0;
+    enum err err;
+
+    err = cert_path(cert_file, dir, CERT_CA_FILE, note);
+    if (!err) err = cert_path(key_file, dir, CERT_CA_KEY_FILE, note);
+    if (!err) err = authority_look(fs, cert_file, key_file, &mode, note);
+    if (!err) err = load_parts(fs, cert_file, key_file, &authority, note);
+    if (err) {
+        cert_authority_deinit(&authority);
+        return err;
+    }
+    authority.key_exposed = (mode & 077) != 0;
+    *ret_authority = authority;
+    return ERR_OK;
+}
+
+void cert_authority_deinit(struct cert_authority *authority)
+{
+    cert_list_free(authority->roots, authority->root_count);
+    EVP_PKEY_free(authority->key);
+    *authority = (struct cert_authority){0};
+}
+
+size_t cert_signed_by(X509 *certificate, const struct cert_authority *authority)
+{
+    size_t found = CERT_ROOTS_MAX;
+
+    for (size_t i = 0; i < authority->root_count && found == CERT_ROOTS_MAX; i++)
+        if (X509_verify(certificate, X509_get0_pubkey(authority->roots[i])) == 1) found = i;
+    ERR_clear_error(); /* the roots that did not sign left their complaints */
+    return found;
+}
+
+/* -- making ------------------------------------------------------------------------------------ */
 
 const char *cert_result_text(enum cert_result result)
 {
@@ -80,11 +210,11 @@ static enum err check_same(const struct cert_authority *authority,
 
 static enum err fill_report(const struct cert_authority *authority, enum cert_result result,
                             const struct cert_ca_options *options, wall_time now,
-                            struct cert_ca_report *ret_report, struct note *note)
+                            struct cert_report *ret_report, struct note *note)
 {
     const X509 *signer = authority->roots[authority->signer];
     wall_time from = cert_not_before(signer), until = cert_not_after(signer);
-    struct cert_ca_report report = {
+    struct cert_report report = {
         .result = result,
         .roots = authority->root_count,
         .not_before = from,
@@ -112,6 +242,7 @@ static enum err make_root(const struct cert_ca_options *options, wall_time now, 
     int64_t days = options->days ? options->days : CERT_CA_DAYS;
     struct cert_validity validity = {now_s - CERT_BACKDATE_S, now_s + days * DAY_S};
     struct str name = str_from(options->common_name ? options->common_name : DEFAULT_NAME);
+    X509 *template = NULL;
     EVP_PKEY *key = NULL;
     enum err err;
 
@@ -119,8 +250,10 @@ static enum err make_root(const struct cert_ca_options *options, wall_time now, 
         name = STR(ROLLOUT_NAME);
         validity = rollout_validity;
     }
-    err = cert_key_new(&key);
-    if (!err) err = cert_root_new(key, name, options->rollout, validity, ret_root);
+    err = cert_template_root(name, options->rollout, &template);
+    if (!err) err = cert_key_new(&key);
+    if (!err) err = cert_sign(template, key, NULL, NULL, validity, ret_root);
+    X509_free(template);
     if (err) {
         note_set(note, "make a root: %s", err_text(err));
         EVP_PKEY_free(key);
@@ -134,38 +267,23 @@ static enum err publish_roots(struct fs *fs, const char *dir, X509 *const *roots
                               struct note *note)
 {
     char path[CERT_PATH_CAP];
-    struct buf pem;
     enum err err = cert_path(path, dir, CERT_CA_FILE, note);
 
-    buf_init(&pem, CERT_FILE_MAX);
-    for (size_t i = 0; !err && i < count; i++) {
-        err = cert_put_pem(roots[i], &pem);
-        if (err) note_set(note, "%s: %s", path, err_text(err));
-    }
-    if (!err) err = cert_publish(fs, path, buf_peek(&pem), CERT_MODE_PUBLIC, note);
-    buf_deinit(&pem);
-    return err;
+    return err ? err : cert_publish_list(fs, path, roots, count, note);
 }
 
-static enum err publish_key(struct fs *fs, const char *dir, EVP_PKEY *key, struct note *note)
+static enum err publish_key(struct fs *fs, const char *dir, const EVP_PKEY *key, struct note *note)
 {
     char path[CERT_PATH_CAP];
-    struct buf pem;
     enum err err = cert_path(path, dir, CERT_CA_KEY_FILE, note);
 
-    buf_init(&pem, CERT_FILE_MAX);
-    if (!err) {
-        err = cert_put_key_pem(key, &pem);
-        if (err) note_set(note, "%s: %s", path, err_text(err));
-    }
-    if (!err) err = cert_publish(fs, path, buf_peek(&pem), CERT_MODE_SECRET, note);
-    cert_wipe(&pem);
-    return err;
+    return err ? err : cert_publish_key(fs, path, key, note);
 }
 
 /* Under the lock, and neither file is there. */
-static enum err create(struct fs *fs, const struct cert_ca_options *options, const char *mark,
-                       wall_time now, struct cert_authority *ret_authority, struct note *note)
+static enum err authority_create(struct fs *fs, const struct cert_ca_options *options,
+                                 const char *mark, wall_time now,
+                                 struct cert_authority *ret_authority, struct note *note)
 {
     struct cert_authority made = {0};
     enum err err = make_root(options, now, &made.key, &made.roots[0], note);
@@ -202,7 +320,7 @@ static enum err find_or_create(struct fs *fs, const struct cert_ca_options *opti
         fs_stat(fs, cert_file, &info) == ERR_NOT_FOUND && !fs_remove(fs, key_file))
         err = cert_authority_load(fs, options->dir, ret_authority, note);
     *ret_result = err == ERR_NOT_FOUND ? CERT_CREATED : CERT_KEPT;
-    if (err == ERR_NOT_FOUND) err = create(fs, options, mark, now, ret_authority, note);
+    if (err == ERR_NOT_FOUND) err = authority_create(fs, options, mark, now, ret_authority, note);
     return err;
 }
 
@@ -215,7 +333,7 @@ static void remove_mark(struct fs *fs, const char *dir)
 }
 
 enum err cert_ca_ensure(struct fs *fs, const struct cert_ca_options *options, wall_time now,
-                        struct cert_ca_report *ret_report, struct note *note)
+                        struct cert_report *ret_report, struct note *note)
 {
     struct cert_authority authority = {0};
     enum cert_result result = CERT_KEPT;
@@ -258,7 +376,7 @@ static enum err lock_and_load(struct fs *fs, const struct cert_ca_options *optio
 }
 
 enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wall_time now,
-                        struct cert_ca_report *ret_report, struct note *note)
+                        struct cert_report *ret_report, struct note *note)
 {
     struct cert_authority old = {0}, made = {0};
     struct fs_lock *lock;
@@ -292,34 +410,17 @@ enum err cert_ca_rotate(struct fs *fs, const struct cert_ca_options *options, wa
 
 /* -- retiring ---------------------------------------------------------------------------------- */
 
-struct leaf_names {
-    struct buf names; /* each with its closing NUL */
-    enum err err;
-};
-
-static void gather_leaf(void *context, const char *name, enum fs_kind kind)
-{
-    struct leaf_names *found = context;
-    struct str whole = str_from(name);
-
-    if (kind != FS_REGULAR || found->err || name[0] == '.') return;
-    if (!str_ends(whole, STR(".pem")) || str_ends(whole, STR(".key.pem"))) return;
-    if (str_equal(whole, STR(CERT_CA_FILE))) return;
-    found->err = buf_append(&found->names, str_of(name, whole.len + 1));
-}
-
 /* Does this file hold a leaf that would lose its root? A file that is no certificate does not. */
-static enum err check_leaf(struct fs *fs, const char *dir, const char *name,
-                           const struct cert_authority *authority, struct note *note)
+static enum err check_leaf(struct fs *fs, const char *path, const struct cert_authority *authority,
+                           struct note *note)
 {
-    char path[CERT_PATH_CAP];
     X509 *list[CERT_ROOTS_MAX];
     size_t count = 0, signer = CERT_ROOTS_MAX;
     struct buf pem;
-    enum err err = cert_path(path, dir, name, note);
+    enum err err;
 
     buf_init(&pem, CERT_FILE_MAX);
-    if (!err) err = cert_read(fs, path, &pem, note);
+    err = cert_read(fs, path, &pem, note);
     if (!err && !cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count)) {
         /* a copy of an old root is nobody's certificate; it needs no renewing */
         if (!cert_is_authority(list[0])) signer = cert_signed_by(list[0], authority);
@@ -336,21 +437,17 @@ static enum err check_leaf(struct fs *fs, const char *dir, const char *name,
 static enum err check_leaves(struct fs *fs, const char *dir, const struct cert_authority *authority,
                              struct note *note)
 {
-    struct leaf_names found = {0};
-    enum err err;
+    const char **paths = NULL;
+    size_t count = 0;
+    enum err err = cert_list_leaves(fs, dir, &paths, &count, note);
 
-    buf_init(&found.names, LEAF_NAMES_BYTES_MAX);
-    err = fs_list(fs, dir, gather_leaf, &found);
-    if (!err) err = found.err;
-    if (err) note_set(note, "list %s: %s", dir, err_text(err));
-    for (size_t at = 0; !err && at < found.names.len; at += strlen(found.names.data + at) + 1)
-        err = check_leaf(fs, dir, found.names.data + at, authority, note);
-    buf_deinit(&found.names);
+    for (size_t i = 0; !err && i < count; i++) err = check_leaf(fs, paths[i], authority, note);
+    free(paths);
     return err;
 }
 
 enum err cert_ca_retire(struct fs *fs, const struct cert_ca_options *options, bool force,
-                        wall_time now, struct cert_ca_report *ret_report, struct note *note)
+                        wall_time now, struct cert_report *ret_report, struct note *note)
 {
     struct cert_authority authority = {0};
     enum cert_result result = CERT_KEPT;
@@ -368,4 +465,16 @@ enum err cert_ca_retire(struct fs *fs, const struct cert_ca_options *options, bo
     if (!err) ret_report->roots = 1;
     cert_authority_deinit(&authority);
     return err;
+}
+
+bool cert_ca_is_absent(struct fs *fs, const char *dir, struct note *note)
+{
+    char file[CERT_PATH_CAP];
+    struct fs_info info;
+    bool absent =
+        !cert_path(file, dir, CERT_CA_FILE, NULL) && fs_stat(fs, file, &info) == ERR_NOT_FOUND;
+
+    if (absent)
+        note_set(note, "no authority in %s; make one with: musterctl cert ca --dir %s", dir, dir);
+    return absent;
 }
