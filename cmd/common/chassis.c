@@ -348,7 +348,7 @@ static void look_at_tls(struct chassis *c, bool asked)
     err = tls_context_reload(c->tls, &changed, &note);
     uint64_t loads = tls_context_info(c->tls).loads;
     if (!err && loads != c->tls_loads) {
-        err = serve_renew(c->serve, chassis_io(c)->fs, &note);
+        err = serve_renew(c->serve, &note);
         if (!err) {
             c->tls_loads = loads;
             instruments_set_tls(c->instruments, c->tls);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIVE_EVENTS_KEPT = 4, ADDRESS_CAP = 320, PEM_MAX = 1 << 20 };
+enum { LIVE_EVENTS_KEPT = 4, ADDRESS_CAP = 320 };
 
 struct serve {
     struct status_facts facts;
@@ -111,34 +111,9 @@ enum err serve_page(struct serve *serve, const char *path, int status, const cha
     return serve->http ? http_publish_as(serve->http, path, status, content_type, content) : ERR_OK;
 }
 
-static enum err read_pem(struct fs *fs, const char *path, struct buf *into, struct note *note)
+enum err serve_renew(struct serve *serve, struct note *note)
 {
-    enum err err = fs_read_whole(fs, path, PEM_MAX, into);
-    if (err) note_set(note, "%s: %s", path, err_text(err));
-    return err;
-}
-
-enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note)
-{
-    struct buf cert, key, ca;
-    enum err err;
-
-    if (!serve->http) return ERR_OK;
-    buf_init(&cert, PEM_MAX + 1);
-    buf_init(&key, PEM_MAX + 1);
-    buf_init(&ca, PEM_MAX + 1);
-    err = read_pem(fs, serve->cert_file, &cert, note);
-    if (!err) err = read_pem(fs, serve->key_file, &key, note);
-    if (!err && serve->ca_file) err = read_pem(fs, serve->ca_file, &ca, note);
-    if (!err && serve->ca_file) /* all or nothing: never a new pair beside old authorities */
-        err = http_replace_tls(serve->http, buf_peek(&cert), buf_peek(&key), buf_peek(&ca), note);
-    else if (!err)
-        err = http_replace_pair(serve->http, buf_peek(&cert), buf_peek(&key), note);
-    if (key.data) explicit_bzero(key.data, key.len); /* not left behind in freed memory */
-    buf_deinit(&cert);
-    buf_deinit(&key);
-    buf_deinit(&ca);
-    return err;
+    return serve->http ? http_reload_tls(serve->http, note) : ERR_OK;
 }
 
 const char *serve_address(const struct serve *serve)

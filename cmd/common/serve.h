@@ -5,7 +5,6 @@
 #define COMMON_SERVE_H
 #include "common/instruments.h"
 #include "common/status.h"
-#include "io/fs.h"
 
 struct serve;
 struct serve_options {
@@ -18,10 +17,8 @@ struct serve_options {
 enum err serve_open(const struct serve_options *options, struct serve **ret_serve,
                     struct note *note);
 void serve_close(struct serve *serve); /* NULL is fine */
-/* Shows the certificate files as they are now to connections that come; those that are open stay.
- * The authorities count as they are now for everybody. What fs_read_whole, http_replace_pair and
- * http_replace_tls answer: then all of it stays as it was. */
-enum err serve_renew(struct serve *serve, struct fs *fs, struct note *note);
+/* Shows and trusts what the certificate files hold now: as http_reload_tls. */
+enum err serve_renew(struct serve *serve, struct note *note);
 const char *serve_address(const struct serve *serve);      /* with the real port, or ""; borrowed */
 struct http_server *serve_http(const struct serve *serve); /* NULL: it is off; borrowed */
 /* As http_publish_as; nothing when there is no HTTP. */

@@ -7,7 +7,6 @@
 #include <raft.h>
 
 #include "commit.h"
-#include "io/http.h"
 #include "io/real.h"
 #include "io/tls.h"
 
@@ -52,8 +51,7 @@ enum err version_print(const char *program, struct buf *into)
 #endif
         );
     if (!err)
-        err = buf_appendf(into, "%s\n%s\n%s\n", real_io_engine_version(), tls_engine_version(),
-                          http_engine_version());
+        err = buf_appendf(into, "%s\n%s\n", real_io_engine_version(), tls_engine_version());
     if (!err)
         err = buf_appendf(into, "jansson %s\nnghttp2 %s\nprotobuf-c %s\n", jansson_version_str(),
                           nghttp2_version(0)->version_str, protobuf_c_version());

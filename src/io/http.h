@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small HTTP server for metrics, probes and the dashboard: libmicrohttpd on its own thread.
+/* A small HTTP/1.1 server for metrics, probes and the dashboard, on a loop and thread of its own.
  *
  * Handlers run on the HTTP thread and see copies only: publish what they may show with http_publish
  * (a named page that is replaced whole), or answer from a handler that touches nothing of the
@@ -27,9 +27,8 @@ struct http_request {
     struct str content_type, authorization, accept, if_none_match;
     struct str host, origin; /* what a page that accepts POST compares to stop foreign sites */
     struct str peer;         /* address text, without port */
-    /* From a certificate that our authorities signed for a client: its URIs, common name (written as
-     * in an LDAP name: with backslashes) and serial number. NULL: the caller showed none, or one
-     * without a URI. Valid while the handler runs. */
+    /* From a certificate that our authorities signed for a client. NULL: the caller showed none, or
+     * one that proves nothing or has no URI. Valid while the handler runs. */
     const struct tls_identity *identity;
 };
 struct http_response {
@@ -47,7 +46,7 @@ typedef void http_handler(void *context, const struct http_request *request,
                           struct http_response *response);
 struct http_options {
     const char *address;              /* "127.0.0.1:8790", "[::1]:0"; port 0 takes a free one */
-    const char *cert_file, *key_file; /* both or none; PEM; TLS 1.2 and 1.3; read once, now */
+    const char *cert_file, *key_file; /* both or none; PEM; TLS 1.2 and 1.3 */
     const char *ca_file;      /* with those: callers may show a certificate of these authorities */
     uint32_t connections_max; /* 0: 256; more wait in the kernel until one ends */
     uint32_t connections_per_peer_max; /* 0: 64; more are closed at once */
@@ -56,34 +55,26 @@ struct http_options {
     size_t response_max;               /* 0: 16 MiB; more is answered with 500 */
     uint32_t keepalive_ms; /* 0: 15,000; silence after which an event reader is probed */
 };
-/* errors: answers of ours with a status of 400 or more. What is not HTTP at all (a malformed
- * request line, no Host, headers past HTTP_HEAD_MAX) is refused by the library before we see it,
- * and is counted neither here nor as a request. */
+/* errors: answers with a status of 400 or more, and connections closed for what they sent. What
+ * cannot be read as a request is counted among the errors and not among the requests. */
 struct http_stats {
     uint64_t requests, errors, events_sent, events_dropped;
     uint32_t connections, readers;
 };
 
 /* ERR_INVALID, ERR_BUSY (address in use), ERR_DENIED, ERR_NOMEM, ERR_UNAVAILABLE, and for the
- * certificate ERR_NOT_FOUND, ERR_PARSE, ERR_UNSUPPORTED. Serves nothing before routes. */
+ * certificate what tls_context_open answers. Serves nothing before routes. */
 enum err http_open(const struct http_options *options, struct http_server **ret_server,
                    struct note *note);
 /* Ends open responses and event streams, then the thread, then frees the channels too. NULL is
  * fine. No other call may be under way. */
 void http_close(struct http_server *server);
-/* HTTPS shows this pair from the next handshake on; connections that are open, and the listener,
- * stay. Nothing is looked for by itself: call it when the files have changed. PEM text, the
- * certificate's chain after it. Any thread. ERR_PARSE (unreadable, or not of one another; the old
- * pair stays), ERR_INVALID (opened without TLS), ERR_TOO_LARGE, ERR_NOMEM. */
-enum err http_replace_pair(struct http_server *server, struct str cert_pem, struct str key_pem,
-                           struct note *note);
-/* The authorities whose clients are known from now on, PEM text. Browsers are still told the names
- * of those it was opened with. Any thread. ERR_PARSE (the old ones stay), ERR_INVALID (opened
- * without any), ERR_TOO_LARGE, ERR_NOMEM. */
-enum err http_replace_trust(struct http_server *server, struct str ca_pem, struct note *note);
-/* Both at once, or neither: files that are renewed together count together. */
-enum err http_replace_tls(struct http_server *server, struct str cert_pem, struct str key_pem,
-                          struct str ca_pem, struct note *note);
+/* Shows the pair that the files hold now from the next handshake on, and knows the authorities that
+ * they hold: all of it, or what tls_context_open answers and all stays as it was. Connections that
+ * are open end after the answer they wait for, event streams and the listener stay. Also done by
+ * itself, when a new connection finds the files changed (io/tls.h). Any thread. ERR_INVALID:
+ * opened without TLS. */
+enum err http_reload_tls(struct http_server *server, struct note *note);
 const char *http_address(const struct http_server *server); /* with the real port; borrowed */
 struct http_stats http_stats(const struct http_server *server);
 /* Exact path, or every path below it when it ends with '/'; the longest match wins (pages and
@@ -123,5 +114,4 @@ enum err http_channel_send(struct http_channel *channel, struct str name, struct
  * The first one counts. ERR_NOT_FOUND, ERR_PARSE, and those of buf_append; `into` is then as
  * before. */
 enum err http_query(struct str query, struct str key, struct buf *into);
-const char *http_engine_version(void);
 #endif

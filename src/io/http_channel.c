@@ -6,17 +6,16 @@
  * event learns how many it missed. An event that a reader is in the middle of is held by a count,
  * so that it may leave the ring meanwhile.
  *
- * A reader with nothing to read is suspended. Senders only mark the channel and wake the HTTP
- * thread, which alone resumes readers. */
+ * Senders only mark the channel and wake the HTTP thread, which alone writes to readers. The ring,
+ * the counts and the list of readers are guarded by the server's lock. */
 #include "io/http_internal.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOTICE_CAP = 96 };
+enum { EVENT_ID_CAP = 48 };
 
 struct event {
     uint32_t holders; /* the ring, and each reader in the middle of it */
@@ -26,23 +25,11 @@ struct event {
 
 struct http_channel {
     struct http_server *server;
-    struct list readers;
+    struct list readers; /* of the HTTP thread */
     struct event **ring; /* ring[sequence % events_max] */
     size_t events_max, bytes;
     uint64_t first, next; /* sequence numbers: first <= kept < next; the first ever is 1 */
-    bool marked;          /* events came since readers were last resumed */
-};
-
-struct reader {
-    struct list link;
-    struct http_channel *channel;
-    struct MHD_Connection *connection;
-    uint64_t position;     /* the next event to take */
-    struct event *current; /* held, or NULL */
-    size_t offset;         /* into current, or else into notice */
-    char notice[NOTICE_CAP];
-    size_t notice_len;
-    bool suspended, probe;
+    bool marked;          /* events came since they were last written to readers */
 };
 
 static void event_unhold(struct event *event)
@@ -65,8 +52,12 @@ static void drop_oldest(struct http_channel *channel)
     *slot = NULL;
 }
 
+/* The id comes last in an event, so that a reader cut off inside the event asks for it again. */
 static void ring_add(struct http_channel *channel, struct event *own_event)
 {
+    own_event->len += (size_t)snprintf(own_event->text + own_event->len, EVENT_ID_CAP,
+                                       "id: %016" PRIx64 "-%" PRIu64 "\n\n",
+                                       channel->server->boot_id, channel->next);
     while (channel->next - channel->first >= channel->events_max ||
            (channel->next > channel->first &&
             channel->bytes + own_event->len > HTTP_CHANNEL_BYTES_MAX))
@@ -86,7 +77,7 @@ static struct event *event_make(struct str name, struct str data)
     char *at;
 
     for (size_t i = 0; i < data.len; i++) lines += data.at[i] == '\n' || data.at[i] == '\r';
-    room = name.len + data.len + lines * (sizeof field) + sizeof "event: \n\n";
+    room = name.len + data.len + lines * (sizeof field) + sizeof "event: \n\n" + EVENT_ID_CAP;
     event = malloc(sizeof *event + room);
     if (!event) return NULL;
     at = event->text;
@@ -102,121 +93,110 @@ static struct event *event_make(struct str name, struct str data)
             *at++ = c;
         }
     }
-    *at++ = '\n'; /* the empty line follows the id, which only the ring knows */
+    *at++ = '\n'; /* the id, which only the ring knows, and the empty line follow */
     event->len = (size_t)(at - event->text);
-    assert(event->len < room);
+    assert(event->len + EVENT_ID_CAP <= room);
     event->holders = 1;
     return event;
 }
 
-/* -- readers, on the HTTP thread, under lock -- */
+/* -- readers, on the HTTP thread -- */
 
-static void notice(struct reader *reader, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void notice(struct reader *reader, const char *format, ...)
+static void reader_write(struct http_connection *c, struct str text)
 {
-    va_list args;
-    int len;
-    va_start(args, format);
-    len = vsnprintf(reader->notice, NOTICE_CAP, format, args);
-    va_end(args);
-    assert(len > 0 && len < NOTICE_CAP);
-    reader->notice_len = (size_t)len;
-    reader->offset = 0;
-}
+    char size[16];
+    struct str parts[] = {STR_EMPTY, text, STR_EMPTY};
 
-/* Chooses what to write next. False when there is nothing. */
-static bool reader_next(struct reader *reader)
-{
-    struct http_channel *channel = reader->channel;
-
-    if (reader->position < channel->first) {
-        uint64_t missed = channel->first - reader->position;
-        reader->position = channel->first;
-        atomic_fetch_add(&channel->server->events_dropped, missed);
-        notice(reader, "event: dropped\ndata: %" PRIu64 "\n\n", missed);
-        return true;
+    if (!c->head.old) { /* a chunk; the old protocol has none */
+        parts[0] = str_of(size, (size_t)snprintf(size, sizeof size, "%zX\r\n", text.len));
+        parts[2] = STR("\r\n");
     }
-    if (reader->position < channel->next) {
-        reader->current = *slot_of(channel, reader->position++);
-        reader->current->holders++;
-        reader->offset = 0;
-        return true;
+    http_connection_write(c, parts, ARRAY_LEN(parts));
+}
+
+/* Takes the next event, if there is one; *ret_missed: how many before it were lost. */
+static bool reader_next(struct http_connection *c, uint64_t *ret_missed)
+{
+    struct http_channel *channel = c->channel;
+
+    http_lock(c->server);
+    *ret_missed = channel->first > c->position ? channel->first - c->position : 0;
+    c->position += *ret_missed;
+    if (c->position < channel->next) {
+        c->event = *slot_of(channel, c->position++);
+        c->event->holders++;
+        c->event_at = 0;
     }
-    if (!reader->probe) return false;
-    reader->probe = false;
-    notice(reader, ": alive\n\n");
-    return true;
+    http_unlock(c->server);
+    return c->event != NULL;
 }
 
-static size_t copy_out(struct str from, size_t *offset, char *into, size_t room)
+static void reader_release(struct http_connection *c)
 {
-    size_t len = min_size(from.len - *offset, room);
-    memcpy(into, from.at + *offset, len);
-    *offset += len;
-    return len;
+    http_lock(c->server);
+    event_unhold(c->event);
+    http_unlock(c->server);
+    c->event = NULL;
 }
 
-/* Fills `into` with whole or partial events. */
-static size_t reader_fill(struct reader *reader, char *into, size_t room)
+void http_channel_pump(struct http_connection *c, bool probe)
 {
-    size_t len = 0;
-    while (len < room) {
-        if (reader->current) {
-            struct str text = str_of(reader->current->text, reader->current->len);
-            len += copy_out(text, &reader->offset, into + len, room - len);
-            if (reader->offset < text.len) break;
-            event_unhold(reader->current);
-            reader->current = NULL;
-            atomic_fetch_add(&reader->channel->server->events_sent, 1);
-            /* The id comes last, so that a reader cut off inside an event asks for it again. */
-            notice(reader, "id: %016" PRIx64 "-%" PRIu64 "\n\n", reader->channel->server->boot_id,
-                   reader->position - 1);
-        } else if (reader->notice_len > 0) {
-            struct str text = str_of(reader->notice, reader->notice_len);
-            len += copy_out(text, &reader->offset, into + len, room - len);
-            if (reader->offset < text.len) break;
-            reader->notice_len = 0;
-        } else if (!reader_next(reader)) {
+    char notice[64];
+    uint64_t missed;
+
+    while (http_connection_has_room(c)) { /* ends: on_drained goes on, or there is nothing */
+        if (c->event) {
+            struct str left = str_of(c->event->text + c->event_at, c->event->len - c->event_at);
+            left.len = min_size(left.len, HTTP_OUTPUT_PIECE);
+            reader_write(c, left);
+            c->event_at += left.len;
+            if (c->event_at < c->event->len) continue;
+            reader_release(c);
+            atomic_fetch_add(&c->server->events_sent, 1);
+        } else if (!reader_next(c, &missed)) {
+            if (probe) reader_write(c, STR(": alive\n\n"));
             break;
+        } else if (missed > 0) {
+            atomic_fetch_add(&c->server->events_dropped, missed);
+            snprintf(notice, sizeof notice, "event: dropped\ndata: %" PRIu64 "\n\n", missed);
+            reader_write(c, str_from(notice));
         }
+        probe = false;
     }
-    return len;
 }
 
-/* The library asks for bytes. 0 with the connection suspended means "later". */
-static ssize_t on_read(void *context, uint64_t offset, char *into, size_t room)
+void http_channel_pump_all(struct http_channel *channel)
 {
-    struct reader *reader = context;
-    struct http_server *server = reader->channel->server;
-    size_t len;
+    bool marked;
 
-    (void)offset;
-    http_lock(server);
-    len = server->stopping ? 0 : reader_fill(reader, into, room);
-    if (len == 0 && server->stopping) {
-        http_unlock(server);
-        return MHD_CONTENT_READER_END_OF_STREAM;
+    http_lock(channel->server);
+    marked = channel->marked;
+    channel->marked = false;
+    http_unlock(channel->server);
+    if (!marked) return;
+    LIST_EACH(&channel->readers, node) /* changed by this thread only, and not by writing */
+    {
+        http_channel_pump(CONTAINER_OF(node, struct http_connection, in_channel), false);
     }
-    if (len == 0) {
-        reader->suspended = true;
-        MHD_suspend_connection(reader->connection);
-    }
-    http_unlock(server);
-    return (ssize_t)len;
 }
 
-/* The connection has ended, for whatever reason. */
-static void on_reader_free(void *context)
+void http_channel_leave(struct http_connection *c)
 {
-    struct reader *reader = context;
-    struct http_server *server = reader->channel->server;
-    http_lock(server);
-    list_remove(&reader->link);
-    event_unhold(reader->current);
-    http_unlock(server);
-    atomic_fetch_sub(&server->readers, 1);
-    free(reader);
+    if (list_empty(&c->in_channel)) return;
+    http_lock(c->server);
+    list_remove(&c->in_channel);
+    http_unlock(c->server);
+    reader_release(c);
+    atomic_fetch_sub(&c->server->readers, 1);
+}
+
+void http_channel_finish(struct http_connection *c)
+{
+    const struct str last_chunk = STR("0\r\n\r\n");
+
+    if (!c->head.old && http_connection_has_room(c)) http_connection_write(c, &last_chunk, 1);
+    http_channel_leave(c);
+    http_connection_end(c);
 }
 
 /* Where a reader that comes back goes on: after the event it names, if that was ours. */
@@ -233,54 +213,24 @@ static uint64_t position_after(const struct http_channel *channel, struct str la
     return sequence + 1;
 }
 
-enum MHD_Result http_channel_answer(struct http_channel *channel, struct MHD_Connection *connection,
-                                    struct str last_event_id)
+void http_channel_answer(struct http_connection *c)
 {
-    struct http_server *server = channel->server;
-    struct reader *reader = calloc(1, sizeof *reader);
-    struct MHD_Response *response;
-    struct peer *peer = http_peer_of(connection);
-    enum MHD_Result result = MHD_NO;
+    struct http_answer answer = {.status = 200,
+                                 .content_type = "text/event-stream",
+                                 .cache_control = "no-store",
+                                 .endless = true};
 
-    if (peer) peer->answering = true; /* probes find out when it has left */
-    if (!reader) return MHD_queue_response(connection, 503, server->out_of_memory);
-    list_init(&reader->link);
-    reader->channel = channel;
-    reader->connection = connection;
-    notice(reader, "retry: 2000\n\n"); /* bytes at once: the client knows it is connected */
-    response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, HTTP_EVENT_BLOCK, on_read,
-                                                 reader, on_reader_free);
-    if (!response) {
-        free(reader);
-        return MHD_queue_response(connection, 503, server->out_of_memory);
+    if (c->method != HTTP_HEAD) {
+        atomic_fetch_add(&c->server->readers, 1);
+        http_lock(c->server);
+        c->position = position_after(c->channel, c->head.fields[FIELD_LAST_EVENT_ID]);
+        list_append(&c->channel->readers, &c->in_channel);
+        http_unlock(c->server);
     }
-    atomic_fetch_add(&server->readers, 1);
-    http_lock(server);
-    reader->position = position_after(channel, last_event_id);
-    list_append(&channel->readers, &reader->link);
-    http_unlock(server);
-    if (http_standard_headers(response, "text/event-stream", "no-store"))
-        result = MHD_queue_response(connection, 200, response);
-    MHD_destroy_response(response); /* the reader goes with the last reference */
-    return result;
-}
-
-void http_channel_resume(struct http_channel *channel, enum resume_why why)
-{
-    struct http_server *server = channel->server;
-    http_lock(server);
-    if (why == RESUME_FOR_EVENTS && !channel->marked) goto done;
-    if (why == RESUME_FOR_EVENTS) channel->marked = false;
-    LIST_EACH(&channel->readers, node)
-    {
-        struct reader *reader = CONTAINER_OF(node, struct reader, link);
-        if (!reader->suspended) continue;
-        reader->probe = why == RESUME_FOR_PULSE;
-        reader->suspended = false;
-        MHD_resume_connection(reader->connection);
-    }
-done:
-    http_unlock(server);
+    http_request_send(c, &answer, STR_EMPTY);
+    if (c->state != CONNECTION_EVENTS) return;
+    reader_write(c, STR("retry: 2000\n\n")); /* at once: the client knows it is connected */
+    http_channel_pump(c, false);
 }
 
 /* -- any thread -- */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of routes and the pages that are published whole.
  *
- * A published page is one response object of the library, made by the publishing thread. The table
- * holds one reference and each answer under way another, so replacing a page neither copies it per
- * request nor disturbs a reader that has begun. */
+ * A published page is one block, made by the publishing thread. The table holds one reference and
+ * each answer under way another, so replacing a page neither copies it per request nor disturbs a
+ * reader that has begun. The table is guarded by the server's lock. */
 #include "io/http_internal.h"
 
 #include <inttypes.h>
@@ -69,7 +69,7 @@ void http_routes_deinit(struct http_server *server)
 {
     for (size_t i = 0; i < server->route_count; i++) {
         struct route *route = &server->routes[i];
-        if (route->page) MHD_destroy_response(route->page);
+        http_page_unref(route->page);
         http_channel_free(route->channel);
         free(route->path);
     }
@@ -98,7 +98,7 @@ enum err http_route(struct http_server *server, const char *path, uint32_t metho
 
 enum err http_unroute(struct http_server *server, const char *path)
 {
-    struct MHD_Response *page = NULL;
+    struct http_page *page;
     struct route *route;
 
     assert(!server->thread_runs || !pthread_equal(pthread_self(), server->thread));
@@ -113,29 +113,8 @@ enum err http_unroute(struct http_server *server, const char *path)
     *route = (struct route){.kind = ROUTE_NONE};
     while (server->in_handler) pthread_cond_wait(&server->handler_ended, &server->lock);
     http_unlock(server);
-    if (page) MHD_destroy_response(page);
+    http_page_unref(page);
     return ERR_OK;
-}
-
-/* No script, frame or font from anywhere else; the dashboard's own files come from this server. */
-static const char content_policy[] = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'";
-
-bool http_standard_headers(struct MHD_Response *response, const char *content_type,
-                           const char *cache_control)
-{
-    const char *headers[][2] = {
-        {MHD_HTTP_HEADER_CONTENT_TYPE, content_type},
-        {MHD_HTTP_HEADER_CACHE_CONTROL, cache_control},
-        {"X-Content-Type-Options", "nosniff"},
-        {"X-Frame-Options", "DENY"},
-        {"Referrer-Policy", "no-referrer"},
-        {"Cross-Origin-Resource-Policy", "same-origin"},
-        {"Content-Security-Policy", content_policy},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(headers); i++)
-        if (MHD_add_response_header(response, headers[i][0], headers[i][1]) != MHD_YES)
-            return false;
-    return true;
 }
 
 /* Equal pages have equal tags, in this process and the next; 128 bits, so that two pages that
@@ -147,39 +126,25 @@ static void etag_of(const char *content_type, struct str content, char etag[HTTP
              str_hash(content, ~seed));
 }
 
-bool http_etag_matches(struct str if_none_match, struct str etag)
+void http_page_unref(struct http_page *page)
 {
-    struct str rest = if_none_match, one;
-    if (etag.len == 0 || if_none_match.len == 0) return false;
-    while (str_split(&rest, ',', &one)) {
-        one = str_trim(one);
-        if (str_equal(one, STR("*"))) return true;
-        if (str_starts(one, STR("W/"))) one = str_tail(one, 2); /* GET compares weakly */
-        if (str_equal(one, etag)) return true;
-    }
-    return false;
+    if (page && atomic_fetch_sub(&page->refs, 1) == 1) free(page);
 }
 
-static enum err page_make(const char *content_type, struct str content, const char *etag,
-                          struct MHD_Response **ret_page)
+static struct http_page *page_make(int status, const char *content_type, struct str content)
 {
-    char *copy = malloc(max_size(content.len, 1));
-    struct MHD_Response *page;
+    size_t type_len = strlen(content_type) + 1;
+    struct http_page *page = malloc(sizeof *page + type_len + content.len);
+    char *behind = (char *)(page + 1);
 
-    if (!copy) return ERR_NOMEM;
-    if (content.len > 0) memcpy(copy, content.at, content.len);
-    page = MHD_create_response_from_buffer(content.len, copy, MHD_RESPMEM_MUST_FREE);
-    if (!page) {
-        free(copy);
-        return ERR_NOMEM;
-    }
-    if (!http_standard_headers(page, content_type, "no-cache") ||
-        MHD_add_response_header(page, MHD_HTTP_HEADER_ETAG, etag) != MHD_YES) {
-        MHD_destroy_response(page);
-        return ERR_NOMEM;
-    }
-    *ret_page = page;
-    return ERR_OK;
+    if (!page) return NULL;
+    atomic_init(&page->refs, 1);
+    page->status = status;
+    etag_of(content_type, content, page->etag);
+    page->content_type = memcpy(behind, content_type, type_len);
+    if (content.len > 0) memcpy(behind + type_len, content.at, content.len);
+    page->body = str_of(behind + type_len, content.len);
+    return page;
 }
 
 enum err http_publish(struct http_server *server, const char *path, const char *content_type,
@@ -191,37 +156,28 @@ enum err http_publish(struct http_server *server, const char *path, const char *
 enum err http_publish_as(struct http_server *server, const char *path, int status,
                          const char *content_type, struct str content)
 {
-    char etag[HTTP_ETAG_CAP];
-    struct MHD_Response *page, *old = NULL;
+    struct http_page *page, *old;
     struct route *route;
-    enum err err;
+    enum err err = ERR_OK;
 
     if (!content_type || !content_type[0]) return ERR_INVALID;
     if (content.len > server->response_max) return ERR_TOO_LARGE;
-    etag_of(content_type, content, etag);
-    err = page_make(content_type, content, etag, &page);
-    if (err) return err;
+    page = page_make(status, content_type, content);
+    if (!page) return ERR_NOMEM;
 
     http_lock(server);
     route = find_exact(server, str_from(path));
-    if (!route) {
-        err = http_route_add(server, path, &route);
-        if (!err) {
-            route->kind = ROUTE_PAGE;
-            route->methods = HTTP_GET;
-        }
-    } else if (route->kind != ROUTE_PAGE) {
-        err = ERR_EXISTS;
-    }
-    if (!err) {
-        old = route->page;
-        route->page = page;
-        route->status = status;
-        memcpy(route->etag, etag, sizeof etag);
-    } else {
+    if (route && route->kind != ROUTE_PAGE) err = ERR_EXISTS;
+    if (!route) err = http_route_add(server, path, &route);
+    if (err) {
         old = page;
+    } else {
+        old = route->page;
+        route->kind = ROUTE_PAGE;
+        route->methods = HTTP_GET;
+        route->page = page;
     }
     http_unlock(server);
-    if (old) MHD_destroy_response(old);
+    http_page_unref(old);
     return err;
 }

@@ -1,31 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life of the server: the listening socket, the thread, and what wakes it.
+/* Life of the server: its loop and thread, the listener, certificates, and what wakes the thread.
  *
- * The library is driven from outside (epoll descriptor plus MHD_run) on a thread of ours and not by
- * its internal thread: so events, keep-alive probes and the end of an event stream are all decided
- * on the one thread that owns the connections, and suspending and resuming cannot race. */
+ * The server has a loop of its own, so that a page is answered while the loop of the process hangs.
+ * Everything on that loop is opened before the thread begins and closed by the thread as it ends.
+ * Other threads touch the routes and channels under the lock, and wake the thread by a post. */
 #include "io/http_internal.h"
 
-#include <errno.h>
-#include <netdb.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "io/clock.h"
-#include "io/fs.h"
 
 enum {
-    HTTP_BACKLOG = 256,
-    HTTP_SWEEP_MS = 1000,     /* between looks for peers that have left */
-    HTTP_STOP_ROUNDS = 16,    /* turns given to event streams to say goodbye */
-    HTTP_TURN_MS_MAX = 60000, /* the longest sleep; only a guard against a wait for ever */
-    HTTP_CONNECTIONS_LIMIT = 65536
+    HTTP_SWEEP_MS = 1000, /* between looks at the connections */
+    HTTP_STOP_TURNS = 16, /* given to event streams to end in order */
 };
 
 void http_lock(struct http_server *server)
@@ -44,160 +32,152 @@ void http_unlock(struct http_server *server)
 
 void http_wake(struct http_server *server)
 {
-    if (server->woken || server->wake_fd < 0) return;
+    if (server->woken || !server->thread_runs) return;
     server->woken = true;
-    /* An eventfd takes this unless its counter is at the top, and then the thread is awake
-     * anyway. */
-    (void)!write(server->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
+    loop_post(real_io_io(server->real)->loop, &server->wake);
 }
 
-mono_time http_now(void)
+/* -- certificates ------------------------------------------------------------------------------ */
+
+struct tls_context *http_tls_now(struct http_server *server)
 {
-    return clock_mono(clock_real());
-}
+    struct tls_context *next;
 
-/* -- connections -- */
-
-struct peer *http_peer_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
-}
-
-static void peer_add(struct http_server *server, struct MHD_Connection *connection, void **slot)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct peer *peer = info ? calloc(1, sizeof *peer) : NULL;
-    if (!peer) return; /* then only the idle limit ends it */
-    list_init(&peer->link);
-    peer->fd = info->connect_fd;
-    list_append(&server->peers, &peer->link);
-    *slot = peer;
-}
-
-static void on_connection(void *context, struct MHD_Connection *connection, void **slot,
-                          enum MHD_ConnectionNotificationCode code)
-{
-    struct http_server *server = context;
-    struct peer *peer = *slot;
-
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        atomic_fetch_add(&server->connections, 1);
-        peer_add(server, connection, slot);
-        return;
-    }
-    if (peer) {
-        list_remove(&peer->link);
-        free(peer);
-        *slot = NULL;
-    }
-    if (atomic_fetch_sub(&server->connections, 1) == server->connections_max)
-        server->turn_again = true;
-}
-
-/* The library waits for edges of the socket, and misses the end of a peer whose last bytes came
- * together with it: such a connection would stay until the idle limit. Found by fuzzing. Ending the
- * socket makes an edge it does see. An answer under way may still be wanted by a peer that only
- * said it has no more to ask, so those are left alone. */
-static void end_left_peers(struct http_server *server)
-{
-    LIST_EACH(&server->peers, node)
-    {
-        struct peer *peer = CONTAINER_OF(node, struct peer, link);
-        char byte;
-        if (!peer->answering && recv(peer->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
-            shutdown(peer->fd, SHUT_RDWR);
-    }
-}
-
-/* -- the thread -- */
-
-static void resume_readers(struct http_server *server, enum resume_why why)
-{
-    size_t count;
     http_lock(server);
+    next = server->tls_next;
+    server->tls_next = NULL;
+    http_unlock(server);
+    if (next) {
+        tls_context_unref(server->tls);
+        server->tls = next;
+        server->tls_loads = 0; /* none is without a load */
+    }
+    return server->tls;
+}
+
+void http_tls_expire(struct http_server *server)
+{
+    uint64_t loads = tls_context_info(server->tls).loads;
+
+    if (loads == server->tls_loads) return;
+    server->tls_loads = loads;
+    LIST_EACH_SAFE(&server->connections, node, following)
+    {
+        http_connection_expire(CONTAINER_OF(node, struct http_connection, link));
+    }
+}
+
+static enum err tls_open(struct http_server *server, struct tls_context **ret_context,
+                         struct note *note)
+{
+    const struct tls_options *options = &server->tls_options;
+
+    if (!options->cert_file && !options->key_file) {
+        note_set(note, "the server was opened without TLS");
+        return ERR_INVALID;
+    }
+    if (!options->cert_file || !options->key_file) {
+        note_set(note, "TLS needs both a certificate and a key");
+        return ERR_INVALID;
+    }
+    return tls_context_open(fs_real(), options, ret_context, note);
+}
+
+enum err http_reload_tls(struct http_server *server, struct note *note)
+{
+    struct tls_context *next = NULL, *unused;
+    enum err err = tls_open(server, &next, note);
+
+    if (err) return err;
+    http_lock(server);
+    unused = server->tls_next; /* the HTTP thread has not seen it yet */
+    server->tls_next = next;
+    http_wake(server);
+    http_unlock(server);
+    tls_context_unref(unused);
+    return ERR_OK;
+}
+
+/* -- the thread -------------------------------------------------------------------------------- */
+
+static void on_wake(struct post *post)
+{
+    struct http_server *server = CONTAINER_OF(post, struct http_server, wake);
+    size_t count;
+    bool stopping, certificates;
+
+    http_lock(server);
+    server->woken = false;
+    stopping = server->stopping;
+    certificates = server->tls_next != NULL;
     count = server->route_count; /* channels are only ever added */
     http_unlock(server);
+    if (stopping) {
+        real_io_stop(server->real);
+        return;
+    }
+    if (certificates && http_tls_now(server)) http_tls_expire(server);
     for (size_t i = 0; i < count; i++) {
         struct http_channel *channel;
         http_lock(server); /* a route beside it may be changing its place's kind right now */
         channel = server->routes[i].kind == ROUTE_CHANNEL ? server->routes[i].channel : NULL;
         http_unlock(server);
-        if (channel) http_channel_resume(channel, why);
+        if (channel) http_channel_pump_all(channel);
     }
 }
 
-static bool take_wakeup(struct http_server *server, bool *ret_woken)
+static void on_sweep(struct timer *timer)
 {
-    uint64_t ignored;
-    bool stopping;
-    http_lock(server);
-    if (server->woken) (void)!read(server->wake_fd, &ignored, sizeof ignored);
-    *ret_woken = server->woken;
-    server->woken = false;
-    stopping = server->stopping;
-    http_unlock(server);
-    return stopping;
+    struct http_server *server = CONTAINER_OF(timer, struct http_server, sweep);
+    mono_time now = loop_now(timer->loop);
+    bool pulse = mono_due(server->pulse_at, now);
+
+    if (pulse) server->pulse_at = mono_after(now, server->keepalive_ms);
+    LIST_EACH_SAFE(&server->connections, node, following)
+    {
+        http_connection_check(CONTAINER_OF(node, struct http_connection, link), now, pulse);
+    }
+    /* An idle server sleeps through. */
+    if (!list_empty(&server->connections)) http_sweep_start(server);
 }
 
-/* An idle server sleeps through: nothing to probe without readers, nobody to miss without peers. */
-static mono_time next_due(struct http_server *server, mono_time pulse_at, mono_time sweep_at)
+void http_sweep_start(struct http_server *server)
 {
-    mono_time due = atomic_load(&server->readers) > 0 ? pulse_at : MONO_NEVER;
-    return list_empty(&server->peers) ? due : mono_min(due, sweep_at);
+    if (!timer_running(&server->sweep))
+        timer_start_in(&server->sweep, min_u64(server->keepalive_ms, HTTP_SWEEP_MS));
 }
 
-static int sleep_ms(struct http_server *server, mono_time now, mono_time due)
+static void on_accept(void *owner, struct stream *own_stream)
 {
-    unsigned long long wanted;
-    uint64_t ms = mono_elapsed_ms(now, due);
-    /* At its limit the library stops listening, and begins again in the turn after one has left. */
-    if (server->turn_again) return 0;
-    if (MHD_get_timeout(server->daemon, &wanted) == MHD_YES && wanted < ms) ms = wanted;
-    return (int)min_u64(ms, HTTP_TURN_MS_MAX);
+    http_connection_accept(owner, own_stream);
 }
 
-static int epoll_fd_of(struct MHD_Daemon *daemon)
+static void close_all(struct http_server *server, bool readers_too)
 {
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    return info ? info->epoll_fd : -1;
+    LIST_EACH_SAFE(&server->connections, node, following)
+    {
+        struct http_connection *c = CONTAINER_OF(node, struct http_connection, link);
+        if (c->state == CONNECTION_EVENTS && !readers_too)
+            http_channel_finish(c);
+        else
+            stream_close(c->stream);
+    }
 }
 
 static void *http_thread(void *argument)
 {
     struct http_server *server = argument;
-    struct pollfd fds[] = {{.fd = epoll_fd_of(server->daemon), .events = POLLIN},
-                           {.fd = server->wake_fd, .events = POLLIN}};
-    const uint64_t sweep_ms = min_u64(server->keepalive_ms, HTTP_SWEEP_MS);
-    mono_time pulse_at = mono_after(http_now(), server->keepalive_ms);
-    mono_time sweep_at = mono_after(http_now(), sweep_ms);
-    bool woken;
 
     pthread_setname_np(pthread_self(), "http");
-    http_pair_thread(server);
-    while (!take_wakeup(server, &woken)) { /* until http_close */
-        mono_time now = http_now();
-        if (woken) resume_readers(server, RESUME_FOR_EVENTS);
-        if (mono_due(pulse_at, now)) {
-            resume_readers(server, RESUME_FOR_PULSE);
-            pulse_at = mono_after(now, server->keepalive_ms);
-        }
-        if (mono_due(sweep_at, now)) {
-            end_left_peers(server);
-            if (server->tls && atomic_load(&server->connections) == 0) http_pairs_trim(server);
-            sweep_at = mono_after(now, sweep_ms);
-        }
-        server->turn_again = false;
-        MHD_run(server->daemon);
-        poll(fds, ARRAY_LEN(fds), sleep_ms(server, now, next_due(server, pulse_at, sweep_at)));
-    }
-    resume_readers(server, RESUME_FOR_STOP);
-    for (int i = 0; i < HTTP_STOP_ROUNDS && atomic_load(&server->readers) > 0; i++)
-        MHD_run(server->daemon);
-    MHD_stop_daemon(server->daemon);
-    server->daemon = NULL;
+    real_io_run(server->real); /* until http_close */
+    listener_close(server->listener);
+    server->listener = NULL;
+    close_all(server, false);
+    for (int i = 0; i < HTTP_STOP_TURNS && !list_empty(&server->connections); i++)
+        real_io_turn(server->real, false);
+    close_all(server, true);
+    while (!list_empty(&server->connections)) /* ends: each is told that it is closed */
+        real_io_turn(server->real, true);
     return NULL;
 }
 
@@ -210,252 +190,88 @@ static enum err thread_start(struct http_server *server)
 
     sigfillset(&all); /* signals belong to the loop's thread; SIGPIPE then cannot end us either */
     for (size_t i = 0; i < ARRAY_LEN(ours); i++) sigdelset(&all, ours[i]);
+    server->thread_runs = true;
     pthread_sigmask(SIG_SETMASK, &all, &old);
     failed = pthread_create(&server->thread, NULL, http_thread, server);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (failed) return ERR_UNAVAILABLE;
-    server->thread_runs = true;
-    return ERR_OK;
+    if (failed) server->thread_runs = false;
+    return failed ? ERR_UNAVAILABLE : ERR_OK;
 }
 
-/* -- the socket -- */
-
-/* "host:port", ":port", "[v6]:port" into two C strings. */
-static enum err split_address(const char *address, char host[HTTP_ADDRESS_CAP],
-                              const char **ret_port, struct note *note)
-{
-    struct str text = str_from(address);
-    const char *colon = address ? strrchr(address, ':') : NULL;
-    struct str name;
-    uint64_t port;
-
-    if (!colon || text.len >= HTTP_ADDRESS_CAP) goto invalid;
-    name = str_of(address, (size_t)(colon - address));
-    if (name.len >= 2 && name.at[0] == '[' && name.at[name.len - 1] == ']')
-        name = str_of(name.at + 1, name.len - 2);
-    else if (str_has(name, ':'))
-        goto invalid; /* an IPv6 address without brackets: which colon is the port's? */
-    if (str_to_u64(str_from(colon + 1), &port) != ERR_OK || port > 65535) goto invalid;
-    memcpy(host, name.at, name.len);
-    host[name.len] = '\0';
-    *ret_port = colon + 1;
-    return ERR_OK;
-
-invalid:
-    note_set(note, "not an address: \"%s\" (want host:port)", address ? address : "");
-    return ERR_INVALID;
-}
-
-static enum err err_of_bind(int code)
-{
-    switch (code) {
-    case EADDRINUSE: return ERR_BUSY;
-    case EACCES:
-    case EPERM: return ERR_DENIED;
-    case ENOMEM:
-    case ENOBUFS: return ERR_NOMEM;
-    case EADDRNOTAVAIL:
-    case EINVAL: return ERR_INVALID;
-    default: return ERR_UNAVAILABLE;
-    }
-}
-
-static enum err bind_one(const struct addrinfo *at, int *ret_fd)
-{
-    int yes = 1, code;
-    int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) return err_of_bind(errno);
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-        bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, HTTP_BACKLOG) == 0) {
-        *ret_fd = fd;
-        return ERR_OK;
-    }
-    code = errno;
-    close(fd);
-    return err_of_bind(code);
-}
-
-static enum err name_socket(struct http_server *server, int fd)
-{
-    struct sockaddr_storage bound;
-    socklen_t len = sizeof bound;
-    char host[NI_MAXHOST], port[NI_MAXSERV];
-
-    if (getsockname(fd, (struct sockaddr *)&bound, &len) != 0 ||
-        getnameinfo((struct sockaddr *)&bound, len, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return ERR_UNAVAILABLE;
-    snprintf(server->address, sizeof server->address,
-             strchr(host, ':') ? "[%.200s]:%s" : "%.200s:%s", host, port);
-    return ERR_OK;
-}
-
-static enum err socket_open(struct http_server *server, const char *address, int *ret_fd,
-                            int *ret_family, struct note *note)
-{
-    struct addrinfo want = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    char host[HTTP_ADDRESS_CAP];
-    const char *port;
-    int fd = -1, code;
-    enum err err = split_address(address, host, &port, note);
-
-    if (err) return err;
-    code = getaddrinfo(host[0] ? host : NULL, port, &want, &found);
-    if (code == EAI_MEMORY) return ERR_NOMEM;
-    if (code != 0) {
-        note_set(note, "listen %s: %s", address, gai_strerror(code));
-        return ERR_INVALID;
-    }
-    err = bind_one(found, &fd);
-    if (!err) err = name_socket(server, fd);
-    if (!err) {
-        *ret_fd = fd;
-        *ret_family = found->ai_family;
-    } else {
-        note_set(note, "listen %s: %s", address,
-                 err == ERR_BUSY      ? "address is in use"
-                 : err == ERR_INVALID ? "address not available on this machine"
-                                      : err_text(err));
-        if (fd >= 0) close(fd);
-    }
-    freeaddrinfo(found);
-    return err;
-}
-
-/* -- open and close -- */
-
-struct pem_pair {
-    char *cert, *key; /* NULL without TLS */
-    char *ca;         /* NULL: callers are not asked */
-};
-
-static enum err pem_read(const char *path, char **ret_text, struct note *note)
-{
-    struct buf text;
-    enum err err;
-    buf_init(&text, HTTP_PEM_MAX);
-    err = fs_read_whole(fs_real(), path, HTTP_PEM_MAX, &text);
-    if (!err) err = buf_detach(&text, ret_text);
-    if (err) note_set(note, "read %s: %s", path, err_text(err));
-    buf_deinit(&text);
-    return err;
-}
-
-static void pem_free(struct pem_pair *pem)
-{
-    if (pem->key) explicit_bzero(pem->key, strlen(pem->key));
-    free(pem->key);
-    free(pem->cert);
-    free(pem->ca);
-    *pem = (struct pem_pair){0};
-}
-
-static enum err pem_load(const struct http_options *options, struct pem_pair *pem,
-                         struct note *note)
-{
-    enum err err;
-    if (!options->cert_file && !options->key_file) return ERR_OK;
-    if (!options->cert_file || !options->key_file) {
-        note_set(note, "TLS needs both a certificate and a key");
-        return ERR_INVALID;
-    }
-    if (MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES) {
-        note_set(note, "this libmicrohttpd was built without TLS");
-        return ERR_UNSUPPORTED;
-    }
-    err = pem_read(options->cert_file, &pem->cert, note);
-    if (!err) err = pem_read(options->key_file, &pem->key, note);
-    if (!err && options->ca_file) err = pem_read(options->ca_file, &pem->ca, note);
-    if (err) pem_free(pem);
-    return err;
-}
+/* -- open and close ---------------------------------------------------------------------------- */
 
 static uint32_t given_or(uint32_t given, uint32_t usual)
 {
     return given ? given : usual;
 }
 
-static enum err daemon_start(struct http_server *server, const struct http_options *options,
-                             struct note *note)
+static enum err tls_prepare(struct http_server *server, const struct http_options *options,
+                            struct note *note)
 {
-    uint32_t connections = given_or(options->connections_max, HTTP_CONNECTIONS_MAX);
-    struct pem_pair pem = {0};
-    struct MHD_OptionItem tls[4] = {{MHD_OPTION_END, 0, NULL}};
-    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
-    int fd = -1, family = 0;
-    enum err err = pem_load(options, &pem, note);
+    const char *const given[] = {options->cert_file, options->key_file, options->ca_file};
+    const char **const kept[] = {&server->tls_options.cert_file, &server->tls_options.key_file,
+                                 &server->tls_options.ca_files[0]};
 
-    if (!err && pem.cert) {
-        server->tls = true;
-        err = http_replace_pair(server, str_from(pem.cert), str_from(pem.key), note);
-        if (err)
-            note_prefix(note, "certificate %s and key %s", options->cert_file, options->key_file);
+    if (!options->cert_file && !options->key_file) return ERR_OK;
+    server->tls_options.side = TLS_SERVER;
+    server->tls_options.version_min = TLS_V1_2;
+    server->tls_options.peer_optional = true; /* probes and most readers have none */
+    server->tls_options.peer_unproven = true;
+    for (size_t i = 0; i < ARRAY_LEN(given); i++) {
+        *kept[i] = given[i] ? str_dup(str_from(given[i])) : NULL;
+        if (given[i] && !*kept[i]) return ERR_NOMEM;
     }
-    if (!err && pem.ca) {
-        server->ca_pem = pem.ca; /* the library keeps pointing at it */
-        pem.ca = NULL;
-        err = http_replace_trust(server, str_from(server->ca_pem), note);
-        if (err) note_prefix(note, "authorities %s", options->ca_file);
-    }
-    if (!err) err = socket_open(server, options->address, &fd, &family, note);
-    if (err) goto done;
-    if (family == AF_INET6) flags |= MHD_USE_IPv6;
-    if (pem.cert) {
-        static char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
-        flags |= MHD_USE_TLS;
-        tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0, http_on_handshake()};
-        tls[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, versions};
-        tls[2] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
-        if (server->ca_pem) { /* asked for, never demanded: probes and most readers have none */
-            tls[2] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, server->ca_pem};
-            tls[3] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
-        }
-    }
-    server->connections_max = connections;
-    server->readers_max = connections > 1 ? connections / 2 : 1;
-    server->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, http_on_request, server,      /* */
-        MHD_OPTION_LISTEN_SOCKET, fd,                       /* */
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)connections, /* */
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)given_or(options->connections_per_peer_max, HTTP_CONNECTIONS_PER_PEER_MAX),
-        MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)given_or(options->idle_timeout_s, HTTP_IDLE_TIMEOUT_S), /* */
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_HEAD_MAX,        /* */
-        MHD_OPTION_STRICT_FOR_CLIENT, 1,                                  /* */
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,                             /* */
-        MHD_OPTION_URI_LOG_CALLBACK, http_on_uri, server,                 /* */
-        MHD_OPTION_UNESCAPE_CALLBACK, http_no_unescape, NULL,             /* */
-        MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, server,           /* */
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, server,              /* */
-        MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
-    if (!server->daemon) {
-        err = ERR_NOMEM;
-        note_set(note, "start http");
-        close(fd);
-    }
-done:
-    pem_free(&pem);
-    return err;
+    return tls_open(server, &server->tls, note);
 }
 
-static enum err out_of_memory_make(struct http_server *server)
+static enum err listen_start(struct http_server *server, const char *address, struct note *note)
 {
-    static char text[] = "503 out of memory\n";
-    server->out_of_memory =
-        MHD_create_response_from_buffer(sizeof text - 1, text, MHD_RESPMEM_PERSISTENT);
-    if (!server->out_of_memory ||
-        !http_standard_headers(server->out_of_memory, "text/plain; charset=utf-8", "no-store"))
-        return ERR_NOMEM;
-    return ERR_OK;
+    struct listen_options options = {
+        .address = address,
+        .streams_max = SIZE_MAX, /* ours is the bound: at it we accept no more */
+        .output_max = server->tls ? tls_plain_output_max(HTTP_OUTPUT_MAX) : HTTP_OUTPUT_MAX,
+        .on_accept = on_accept,
+        .owner = server,
+    };
+    struct address_parts parts;
+    struct note why = {""};
+    enum err err = address_split(address, &parts, note);
+
+    if (!err && parts.is_unix) {
+        note_set(note, "address \"%s\": HTTP needs host:port", address);
+        err = ERR_INVALID;
+    }
+    if (err) return err;
+    err = net_listen(real_io_io(server->real)->net, &options, &server->listener, &why);
+    if (err)
+        note_set(note, "listen %s", why.text + strlen("listen on "));
+    else
+        snprintf(server->address, sizeof server->address, "%s", listener_address(server->listener));
+    return err == ERR_UNAVAILABLE ? ERR_INVALID : err; /* a name or address that is not ours */
+}
+
+static enum err server_start(struct http_server *server, const struct http_options *options,
+                             struct note *note)
+{
+    enum err err = tls_prepare(server, options, note);
+    struct loop *loop;
+
+    if (!err) err = real_io_open_within(&server->real);
+    if (err) return err;
+    loop = real_io_io(server->real)->loop;
+    entropy_fill(real_io_io(server->real)->entropy, &server->boot_id, sizeof server->boot_id);
+    server->pulse_at = mono_after(loop_now(loop), server->keepalive_ms);
+    if (server->tls) server->tls_loads = tls_context_info(server->tls).loads;
+    err = timer_init(&server->sweep, loop, on_sweep);
+    if (!err) err = listen_start(server, options->address, note);
+    return err ? err : thread_start(server);
 }
 
 enum err http_open(const struct http_options *options, struct http_server **ret_server,
                    struct note *note)
 {
     struct http_server *server;
-    enum err err = ERR_OK;
+    enum err err;
 
     if (!options->address || options->connections_max > HTTP_CONNECTIONS_LIMIT) {
         note_set(note, options->address ? "too many connections: %u" : "no address to listen on",
@@ -466,16 +282,18 @@ enum err http_open(const struct http_options *options, struct http_server **ret_
     if (!server) return ERR_NOMEM;
     pthread_cond_init(&server->handler_ended, NULL);
     pthread_mutex_init(&server->lock, NULL); /* neither can fail on Linux with default attributes */
-    list_init(&server->peers);
+    list_init(&server->connections);
+    post_init(&server->wake, on_wake);
     server->body_max = options->body_max ? options->body_max : HTTP_BODY_MAX;
     server->response_max = options->response_max ? options->response_max : HTTP_RESPONSE_MAX;
     server->keepalive_ms = given_or(options->keepalive_ms, HTTP_KEEPALIVE_MS);
-    entropy_fill(entropy_real(), &server->boot_id, sizeof server->boot_id);
-    server->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (server->wake_fd < 0) err = ERR_UNAVAILABLE;
-    if (!err) err = out_of_memory_make(server);
-    if (!err) err = daemon_start(server, options, note);
-    if (!err) err = thread_start(server);
+    server->idle_timeout_ms =
+        (uint64_t)given_or(options->idle_timeout_s, HTTP_IDLE_TIMEOUT_S) * MS_PER_SECOND;
+    server->connections_max = given_or(options->connections_max, HTTP_CONNECTIONS_MAX);
+    server->per_peer_max =
+        given_or(options->connections_per_peer_max, HTTP_CONNECTIONS_PER_PEER_MAX);
+    server->readers_max = server->connections_max > 1 ? server->connections_max / 2 : 1;
+    err = server_start(server, options, note);
     if (err) {
         http_close(server);
         return err;
@@ -494,15 +312,16 @@ void http_close(struct http_server *server)
         http_unlock(server);
         pthread_join(server->thread, NULL);
     }
-    if (server->daemon) MHD_stop_daemon(server->daemon); /* opened, but the thread never began */
-    assert(atomic_load(&server->readers) == 0);          /* every stream told us it has ended */
-    assert(list_empty(&server->peers));
+    assert(list_empty(&server->connections) && atomic_load(&server->readers) == 0);
+    listener_close(server->listener); /* opened, but the thread never began */
+    timer_deinit(&server->sweep);
+    real_io_close(server->real);
     http_routes_deinit(server);
-    http_pairs_free(server);
-    http_trust_free(server);
-    free(server->ca_pem);
-    if (server->out_of_memory) MHD_destroy_response(server->out_of_memory);
-    if (server->wake_fd >= 0) close(server->wake_fd);
+    tls_context_unref(server->tls);
+    tls_context_unref(server->tls_next);
+    free((char *)server->tls_options.cert_file);
+    free((char *)server->tls_options.key_file);
+    free((char *)server->tls_options.ca_files[0]);
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->handler_ended);
     free(server);
@@ -520,20 +339,7 @@ struct http_stats http_stats(const struct http_server *server)
         .errors = atomic_load(&server->errors),
         .events_sent = atomic_load(&server->events_sent),
         .events_dropped = atomic_load(&server->events_dropped),
-        .connections = atomic_load(&server->connections),
+        .connections = atomic_load(&server->connection_count),
         .readers = atomic_load(&server->readers),
     };
-}
-
-static char engine_text[64];
-static void engine_text_make(void)
-{
-    snprintf(engine_text, sizeof engine_text, "libmicrohttpd %s", MHD_get_version());
-}
-
-const char *http_engine_version(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, engine_text_make);
-    return engine_text;
 }

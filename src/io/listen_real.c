@@ -36,7 +36,7 @@ struct real_listener {
     struct list streams; /* accepted and open */
     struct list handshakes;
     struct listener_stats stats;
-    bool is_unix, closed;
+    bool is_unix, closed, paused;
     dev_t path_device; /* of the socket we made, so that we remove no other */
     ino_t path_inode;
     char address[LISTEN_ADDRESS_CAP];
@@ -176,7 +176,7 @@ static bool accept_one(struct real_listener *l)
 
     if (fd >= 0) {
         take_connection(l, fd, &peer);
-        return !l->closed;
+        return !l->closed && !l->paused;
     }
     switch (errno) {
     case EAGAIN: return false;
@@ -200,13 +200,24 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 
 static void watch(struct real_listener *l)
 {
-    int failed = uv_poll_start(&l->poll, UV_READABLE, on_readable);
+    int failed = l->paused ? 0 : uv_poll_start(&l->poll, UV_READABLE, on_readable);
     assert(!failed); /* the handle is ours and not closing */
 }
 
 static void on_retry(struct timer *timer)
 {
     watch(CONTAINER_OF(timer, struct real_listener, retry));
+}
+
+static void real_listener_pause(struct listener *listener, bool paused)
+{
+    struct real_listener *l = from_listener(listener);
+
+    l->paused = paused;
+    if (paused)
+        uv_poll_stop(&l->poll);
+    else if (!timer_running(&l->retry))
+        watch(l);
 }
 
 /* -- binding -- */
@@ -402,6 +413,7 @@ static struct listener_stats real_listener_stats(const struct listener *listener
 static const struct listener_ops real_listener_ops = {
     .address = real_listener_address,
     .stats = real_listener_stats,
+    .pause = real_listener_pause,
     .close = real_listener_close,
 };
 

@@ -25,6 +25,11 @@ struct listener_stats listener_stats(const struct listener *listener)
     return listener->ops->stats(listener);
 }
 
+void listener_pause(struct listener *listener, bool paused)
+{
+    listener->ops->pause(listener, paused);
+}
+
 void listener_close(struct listener *listener)
 {
     if (listener) listener->ops->close(listener);

@@ -65,6 +65,8 @@ enum err net_listen(struct net *net, const struct listen_options *options,
                     struct listener **ret_listener, struct note *note);
 const char *listener_address(const struct listener *listener); /* with the real port; borrowed */
 struct listener_stats listener_stats(const struct listener *listener);
+/* While paused nothing is accepted: who connects waits in the kernel. Not in the simulator. */
+void listener_pause(struct listener *listener, bool paused);
 void listener_close(struct listener *listener); /* accepted streams live on; NULL is fine */
 
 /* For an accepted stream: from now on its events come here, beginning with bytes. Starting a
@@ -105,6 +107,7 @@ struct net {
 struct listener_ops {
     const char *(*address)(const struct listener *listener);
     struct listener_stats (*stats)(const struct listener *listener);
+    void (*pause)(struct listener *listener, bool paused);
     void (*close)(struct listener *listener);
 };
 struct listener {

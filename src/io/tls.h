@@ -44,6 +44,9 @@ struct tls_options {
     const char *cert_file, *key_file; /* PEM; a client may leave both NULL */
     const char *ca_files[4];          /* PEM bundles, all live; NULL ends the list */
     bool peer_optional; /* server: let in a peer without certificate; default: require */
+    /* server, with the above: let in a peer whose certificate proves nothing, without an identity;
+     * peers are told which authorities count, so that a browser offers no other certificate */
+    bool peer_unproven;
     /* In order of preference; when the list is not empty a peer that agrees to none of them is
      * refused, on both sides. */
     const char *alpn[4];

@@ -42,7 +42,7 @@ struct tls_context {
     struct fs *fs;
     enum tls_side side;
     enum tls_version version_min;
-    bool peer_optional;
+    bool peer_optional, peer_unproven;
     unsigned char alpn[ALPN_WIRE_MAX]; /* length-prefixed, as on the wire */
     unsigned alpn_len;
     struct source sources[SOURCES_MAX];
@@ -85,6 +85,16 @@ static int on_verify(int good, X509_STORE_CTX *verify)
     case ERR_NOMEM: X509_STORE_CTX_set_error(verify, X509_V_ERR_OUT_OF_MEM); return 0;
     default: X509_STORE_CTX_set_error(verify, X509_V_ERR_APPLICATION_VERIFICATION); return 0;
     }
+}
+
+/* Where a certificate that proves nothing is as good as none. The peer has still shown that the
+ * certificate's key is its own. */
+static int on_verify_any(int good, X509_STORE_CTX *verify)
+{
+    SSL *ssl = X509_STORE_CTX_get_ex_data(verify, SSL_get_ex_data_X509_STORE_CTX_idx());
+
+    if (!on_verify(good, verify)) tls_session_doubt(SSL_get_app_data(ssl));
+    return 1;
 }
 
 static bool is_in_time(const X509 *certificate)
@@ -177,7 +187,7 @@ static bool set_behaviour(struct tls_context *context, SSL_CTX *made)
     if (context->side == TLS_CLIENT || context->has_ca) verify = SSL_VERIFY_PEER;
     if (context->side == TLS_SERVER && !context->peer_optional)
         verify |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
-    SSL_CTX_set_verify(made, verify, on_verify);
+    SSL_CTX_set_verify(made, verify, context->peer_unproven ? on_verify_any : on_verify);
     X509_STORE_set_get_issuer(SSL_CTX_get_cert_store(made), choose_issuer);
 
     if (context->alpn_len == 0) return true;
@@ -262,6 +272,11 @@ static bool trust_root(SSL_CTX *made, X509 *certificate, size_t index)
     return X509_STORE_add_cert(SSL_CTX_get_cert_store(made), certificate) == 1;
 }
 
+static bool trust_and_name_root(SSL_CTX *made, X509 *certificate, size_t index)
+{
+    return trust_root(made, certificate, index) && SSL_CTX_add_client_CA(made, certificate) == 1;
+}
+
 static enum err use_key(const struct tls_context *context, SSL_CTX *made, struct note *note)
 {
     struct str pem = buf_peek(&context->sources[SOURCE_KEY].pem);
@@ -302,7 +317,8 @@ static enum err build(struct tls_context *context, SSL_CTX **ret_made, struct no
     }
     for (size_t i = SOURCE_CA; !err && context->has_ca && i < context->source_count; i++)
         err = each_certificate(buf_peek(&context->sources[i].pem), BUNDLE_CERTS_MAX, &roots,
-                               source_name(context, i), made, trust_root, note);
+                               source_name(context, i), made,
+                               context->peer_unproven ? trust_and_name_root : trust_root, note);
     ERR_clear_error();
     if (err)
         SSL_CTX_free(made);
@@ -548,6 +564,7 @@ enum err tls_context_open(struct fs *fs, const struct tls_options *options,
         .side = options->side,
         .version_min = options->version_min,
         .peer_optional = options->peer_optional,
+        .peer_unproven = options->peer_unproven,
         .has_pair = options->cert_file || options->cert_pem.len,
         .has_ca = options->ca_files[0] || options->ca_pem.len,
         .in_memory = !options->cert_file && !options->ca_files[0],

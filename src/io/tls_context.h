@@ -23,4 +23,6 @@ bool tls_reason_is_nomem(void);
  * when the peer's chain, validity, use and name were found good; anything but ERR_OK ends it by
  * an alert. */
 enum err tls_session_judge(void *session, X509 *leaf);
+/* The peer's certificate proves nothing: it has no identity, whatever follows. */
+void tls_session_doubt(void *session);
 #endif

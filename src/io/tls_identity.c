@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names out of a certificate, each checked before anybody compares it.
  *
- * Two passes over the same extension: the first judges every name and adds up the room, the second
- * copies into one block. A name is judged by its declared length, never by where a NUL stands. */
+ * What is found are views into the certificate; the identity is a copy of them in one block of
+ * memory. A name is judged by its declared length, never by where a NUL stands. Any thread. */
 #include "io/tls_identity.h"
 
 #include <limits.h>
@@ -16,13 +16,13 @@
 /* RFC 5280 allows 20 octets; some issuers add one. Nobody needs more than this. */
 enum { SERIAL_OCTETS_MAX = 32 };
 
-/* What the first pass found. The pointers are borrowed from the certificate and from `san`. */
+/* The views of `identity` point into the arrays and into what the certificate and OpenSSL hold. */
 struct findings {
     GENERAL_NAMES *san;
     unsigned char *common_name; /* UTF-8, OpenSSL's heap */
-    size_t common_name_len;
-    char *serial_hex; /* OpenSSL's heap */
-    size_t uri_count, dns_count, bytes;
+    char *serial_hex;           /* OpenSSL's heap */
+    struct str uris[TLS_NAMES_MAX], dns_names[TLS_NAMES_MAX];
+    struct tls_identity identity;
 };
 
 static enum err refuse(struct note *note, const char *why)
@@ -67,22 +67,9 @@ static enum err judge_common_name(struct str name, struct note *note)
     return ERR_OK;
 }
 
-static struct str view_of(const ASN1_STRING *string)
-{
-    return str_of(ASN1_STRING_get0_data(string), (size_t)ASN1_STRING_length(string));
-}
-
-/* The name as bytes when it is of a kind we read; *ret_kind is then GEN_URI or GEN_DNS, else -1. */
-static struct str name_of(const GENERAL_NAMES *san, int index, int *ret_kind)
-{
-    int kind;
-    const void *value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(san, index), &kind);
-    *ret_kind = kind == GEN_URI || kind == GEN_DNS ? kind : -1;
-    return *ret_kind < 0 ? STR_EMPTY : view_of(value);
-}
-
 static enum err find_alternative_names(X509 *certificate, struct findings *found, struct note *note)
 {
+    struct tls_identity *identity = &found->identity;
     int occurs = 0;
 
     found->san = X509_get_ext_d2i(certificate, NID_subject_alt_name, &occurs, NULL);
@@ -93,14 +80,16 @@ static enum err find_alternative_names(X509 *certificate, struct findings *found
     }
     for (int i = 0; i < sk_GENERAL_NAME_num(found->san); i++) {
         int kind;
-        struct str name = name_of(found->san, i, &kind);
-        size_t *count = kind == GEN_URI ? &found->uri_count : &found->dns_count;
+        const void *value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(found->san, i), &kind);
+        struct str *names = kind == GEN_URI ? found->uris : found->dns_names, name;
+        size_t *count = kind == GEN_URI ? &identity->uri_count : &identity->dns_count;
         enum err err;
-        if (kind < 0) continue;
-        if (++*count > TLS_NAMES_MAX) return refuse(note, "more names than the limit");
+        if (kind != GEN_URI && kind != GEN_DNS) continue;
+        if (*count == TLS_NAMES_MAX) return refuse(note, "more names than the limit");
+        name = str_of(ASN1_STRING_get0_data(value), (size_t)ASN1_STRING_length(value));
         err = judge_ascii(name, kind == GEN_URI ? "URI" : "DNS name", note);
         if (err) return err;
-        found->bytes += name.len;
+        names[(*count)++] = name;
     }
     return ERR_OK;
 }
@@ -123,12 +112,12 @@ static enum err find_common_name(X509 *certificate, struct findings *found, stru
             if (err) return err;
         } else {
             found->common_name = text;
-            found->common_name_len = (size_t)len;
+            found->identity.common_name = str_of(text, (size_t)len);
         }
         count++;
     }
-    if (count > 1) found->common_name_len = 0; /* several: which one is meant is anybody's guess */
-    found->bytes += found->common_name_len;
+    /* several: which one is meant is anybody's guess */
+    if (count > 1) found->identity.common_name = STR_EMPTY;
     return ERR_OK;
 }
 
@@ -143,9 +132,8 @@ static enum err find_serial(X509 *certificate, struct findings *found, struct no
     if (!number) return out_of_memory() ? ERR_NOMEM : refuse(note, "no serial number");
     found->serial_hex = BN_bn2hex(number);
     BN_free(number);
-    if (!found->serial_hex) return ERR_NOMEM;
-    found->bytes += strlen(found->serial_hex);
-    return ERR_OK;
+    found->identity.serial_hex = str_from(found->serial_hex);
+    return found->serial_hex ? ERR_OK : ERR_NOMEM;
 }
 
 static void findings_deinit(struct findings *found)
@@ -155,65 +143,21 @@ static void findings_deinit(struct findings *found)
     OPENSSL_free(found->serial_hex);
 }
 
-/* The block: identity, then the views of URIs and DNS names, then all their bytes. */
-struct block {
-    struct tls_identity identity;
-    struct str names[];
-};
-
-static struct str put(char **room, struct str bytes)
-{
-    struct str copy = {*room, bytes.len};
-    if (bytes.len) memcpy(*room, bytes.at, bytes.len);
-    *room += bytes.len;
-    return copy;
-}
-
-static struct tls_identity *block_build(const struct findings *found, wall_time not_after)
-{
-    size_t names = found->uri_count + found->dns_count;
-    struct block *block = malloc(sizeof *block + names * sizeof(struct str) + found->bytes);
-    struct str *uri, *dns;
-    char *room;
-
-    if (!block) return NULL;
-    uri = block->names;
-    dns = block->names + found->uri_count;
-    room = (char *)(block->names + names);
-    block->identity = (struct tls_identity){
-        .uris = uri,
-        .uri_count = found->uri_count,
-        .dns_names = dns,
-        .dns_count = found->dns_count,
-        .not_after = not_after,
-    };
-    for (int i = 0; found->san && i < sk_GENERAL_NAME_num(found->san); i++) {
-        int kind;
-        struct str name = name_of(found->san, i, &kind);
-        if (kind == GEN_URI) *uri++ = put(&room, name);
-        if (kind == GEN_DNS) *dns++ = put(&room, name);
-    }
-    block->identity.common_name = put(&room, str_of(found->common_name, found->common_name_len));
-    block->identity.serial_hex = put(&room, str_from(found->serial_hex));
-    assert(uri == block->names + found->uri_count && dns == block->names + names);
-    assert(room == (char *)(block->names + names) + found->bytes);
-    return &block->identity;
-}
-
 enum err tls_identity_read(X509 *certificate, struct tls_identity **ret_identity, struct note *note)
 {
-    struct findings found = {0};
+    struct findings found = {.identity.common_name = STR_EMPTY};
     struct tls_identity *identity = NULL;
-    wall_time not_after = {0};
     enum err err;
 
+    found.identity.uris = found.uris;
+    found.identity.dns_names = found.dns_names;
     err = find_alternative_names(certificate, &found, note);
     if (!err) err = find_common_name(certificate, &found, note);
     if (!err) err = find_serial(certificate, &found, note);
-    if (!err && tls_wall_from_asn1(X509_get0_notAfter(certificate), &not_after))
+    if (!err && tls_wall_from_asn1(X509_get0_notAfter(certificate), &found.identity.not_after))
         err = refuse(note, "an end of validity that is no time");
     if (!err) {
-        identity = block_build(&found, not_after);
+        identity = tls_identity_copy(&found.identity);
         if (!identity) err = ERR_NOMEM;
     }
     findings_deinit(&found);
@@ -244,7 +188,7 @@ enum err tls_identity_from_der(struct str der, struct tls_identity **ret_identit
 
 void tls_identity_free(struct tls_identity *identity)
 {
-    if (identity) free(CONTAINER_OF(identity, struct block, identity));
+    free(identity);
 }
 
 /* A scheme is compared without regard to case, so that "BIGFLEET:" beside "bigfleet:" counts as

@@ -28,6 +28,7 @@ struct tls_session {
     struct buf held, output;
     bool borrowed; /* `input` is the caller's: settle is due */
     bool ended, peer_ended;
+    bool doubted;        /* the peer's certificate proves nothing */
     enum err output_err; /* the output buffer refused */
     enum err failed;
     struct note failure;
@@ -187,6 +188,14 @@ enum err tls_session_judge(void *owner, X509 *leaf)
     tls_identity_free(session->identity);
     session->identity = NULL;
     return tls_identity_read(leaf, &session->identity, &session->failure);
+}
+
+void tls_session_doubt(void *owner)
+{
+    struct tls_session *session = owner;
+
+    session->doubted = true;
+    session->failure.text[0] = '\0'; /* nothing failed */
 }
 
 /* -- failing ----------------------------------------------------------------------------------- */
@@ -423,7 +432,7 @@ const struct note *tls_session_failure(const struct tls_session *session)
 }
 const struct tls_identity *tls_session_identity(const struct tls_session *session)
 {
-    return session->identity;
+    return session->doubted ? NULL : session->identity;
 }
 const char *tls_session_alpn(const struct tls_session *session)
 {

@@ -240,7 +240,8 @@ static struct listener_stats listener_counts(const struct listener *base)
     return listener_of(base)->stats;
 }
 
-static const struct listener_ops listener_ops = {listener_where, listener_counts, listener_stop};
+static const struct listener_ops listener_ops = {
+    .address = listener_where, .stats = listener_counts, .close = listener_stop};
 
 /* Fills in where it listens. ERR_BUSY, ERR_UNAVAILABLE. */
 static enum err choose_key(struct sim_listener *listener, const struct address_parts *parts,

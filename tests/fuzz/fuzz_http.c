@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Raw bytes to the real HTTP server over loopback: it answers or closes, always, and goes on
- * serving. The same bytes are also read as a query string. */
+ * serving. The same bytes are also read as a query string, and as a chunked body in two pieces. */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "io/http.h"
+#include "io/http_head.h"
 
 enum { WAIT_MS = 10000, CHECK_EVERY = 256 };
 
@@ -101,6 +102,33 @@ static void ask_query(struct str text)
     buf_deinit(&value);
 }
 
+/* However the bytes are cut, the body is the same. */
+static void ask_chunks(struct str text)
+{
+    uint64_t sums[2] = {0, 0};
+    bool good[2];
+
+    for (size_t round = 0; round < 2; round++) {
+        struct http_chunks chunks = {.state = CHUNK_SIZE};
+        struct str rest = round ? str_of(text.at, text.len / 2) : text, data;
+        size_t used = 0, before = SIZE_MAX;
+        good[round] = true;
+        for (;;) { /* ends: each turn takes bytes, or there are no more */
+            before = rest.len;
+            good[round] = http_chunks_take(&chunks, &rest, &data);
+            require(data.len <= before, "no byte twice");
+            for (size_t i = 0; i < data.len; i++)
+                sums[round] = sums[round] * 31 + (unsigned char)data.at[i];
+            used += before - rest.len;
+            if (!good[round] || chunks.state == CHUNK_DONE) break;
+            if (rest.len != before) continue;
+            if (used + rest.len == text.len) break;
+            rest = str_of(text.at + used, text.len - used);
+        }
+    }
+    require(good[0] == good[1] && (!good[0] || sums[0] == sums[1]), "one body however it is cut");
+}
+
 static void talk(const uint8_t *data, size_t size)
 {
     static const char good[] = "GET /page HTTP/1.0\r\n\r\n";
@@ -110,6 +138,7 @@ static void talk(const uint8_t *data, size_t size)
 
     if (!server) start();
     ask_query(str_of(data, size));
+    ask_chunks(str_of(data, size));
     fd = dial();
     (void)!send(fd, data, size, MSG_NOSIGNAL);
     /* Ends most requests that were begun, and asks to close. The half-close ends the rest, but only

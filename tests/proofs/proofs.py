@@ -19,7 +19,7 @@ import tempfile
 PURE = ["base", "model", "shard/state", "shard/decide", "shard/core", "operator/core", "fleet/core", "member/core",
         "worker/core", "store/core", "prim/memory/core"]
 # What the system libraries under a module need at link time.
-EXTERNAL = ["libuv", "openssl", "libmicrohttpd", "gnutls", "jansson", "libnghttp2", "libprotobuf-c",
+EXTERNAL = ["libuv", "openssl", "jansson", "libnghttp2", "libprotobuf-c",
             "zlib", "libcurl", "yaml-0.1", "libnats", "lmdb"]
 
 

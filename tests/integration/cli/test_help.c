@@ -220,7 +220,6 @@ TEST(the_version_names_commit_compiler_and_engines)
     CHECK("compiler", strstr(proc.output, ", gcc ") || strstr(proc.output, ", clang "));
     CHECK_HAS("libuv", proc.output, "\nlibuv 1.");
     CHECK_HAS("OpenSSL", proc.output, "\nOpenSSL 3.");
-    CHECK_HAS("libmicrohttpd", proc.output, "\nlibmicrohttpd ");
     CHECK_HAS("jansson", proc.output, "\njansson 2.");
     CHECK_HAS("nghttp2, linked in", proc.output, "\nnghttp2 1.");
     CHECK_HAS("protobuf-c, linked in", proc.output, "\nprotobuf-c 1.");

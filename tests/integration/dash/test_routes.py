@@ -304,7 +304,7 @@ def by_certificate():
         one.context = caller(tls, "ada")  # a name that is long and looks like markup: cut between characters, and only text
         status, answer = one.act(move)
         said = one.outcome(answer["number"])
-        check(said["by"] == "token" and said["certificate"] == r'Ada \"\<b\>' + "\u20ac" * 39 + "... (serial 4D)", f"{said}")
+        check(said["by"] == "token" and said["certificate"] == 'Ada "<b>' + "\u20ac" * 40 + "... (serial 4D)", f"{said}")
         wait_for("the log has it on one line", lambda: re.search('by=token certificate="Ada .*serial 4D.* ok=', one.node.text()))
         one.context = caller()
         check(one.json("/api/session", Authorization="Bearer " + TOKEN)["admin_by"] == "token", "the token still does")

@@ -79,6 +79,43 @@ TEST(certificate_matrix_when_bytes_arrive_one_by_one)
     roots_free(&roots);
 }
 
+/* Every row of the matrix in which the server had refused the client's certificate. */
+TEST(a_server_that_takes_any_certificate_believes_only_good_ones)
+{
+    struct rooted roots;
+    size_t refused = 0;
+
+    roots_make(&roots);
+    for (size_t i = 0; i < ARRAY_LEN(matrix); i++) {
+        const struct row *row = &matrix[i];
+        bool good = row->want_server == ERR_OK && row->want_client == ERR_OK;
+        struct party server_party = row->server;
+        struct tls_context *server_context, *client_context;
+        struct tls_end client, server;
+
+        if (!good && row->want_server != ERR_UNAUTHENTICATED) continue;
+        refused += !good;
+        server_party.takes_any = true;
+        server_context = context_of(&server_party, TLS_SERVER, true, &roots);
+        client_context = context_of(&row->client, TLS_CLIENT, false, &roots);
+        tls_end_open(&server, server_context, NULL);
+        tls_end_open(&client, client_context, row->name ? row->name : "localhost");
+        tls_context_unref(server_context);
+        tls_context_unref(client_context);
+        tls_converse(&client, &server, SIZE_MAX);
+        CHECK_ERR(row->why, server.err, ERR_OK);
+        CHECK_ERR(row->why, client.err, ERR_OK);
+        CHECK(row->why, server.open && client.open);
+        CHECK(row->why,
+              (tls_session_identity(server.session) != NULL) == (good && !row->client.none));
+        CHECK_TEXT(row->why, tls_session_failure(server.session)->text, "");
+        tls_end_close(&client);
+        tls_end_close(&server);
+    }
+    CHECK("there are such rows", refused > 5);
+    roots_free(&roots);
+}
+
 /* -- foreign peers: OpenSSL's own client, driven by hand --------------------------------------- */
 
 struct raw {

@@ -20,6 +20,7 @@ struct party {
     unsigned trusts;              /* 0: root A */
     enum tls_version version_min; /* all zero: 1.2 */
     const char *alpn[4];
+    bool takes_any; /* a server's: whatever certificate the peer has */
 };
 struct row {
     const char *why;
@@ -215,7 +216,11 @@ static inline struct tls_context *context_in(const char *dir, const struct party
     struct buf ca;
     struct tls_context *context = NULL;
     struct tls_options options = {
-        .side = side, .version_min = party->version_min, .peer_optional = optional};
+        .side = side,
+        .version_min = party->version_min,
+        .peer_optional = optional,
+        .peer_unproven = party->takes_any,
+    };
     struct note note = {0};
 
     if (!spec.common_names[0].len && !spec.names[0].kind && !spec.repeat_uris) {
