@@ -102,7 +102,7 @@ static struct event *event_make(struct str name, struct str data)
 
 /* -- readers, on the HTTP thread -- */
 
-static void reader_write(struct http_connection *c, struct str text)
+static void channel_write(struct http_connection *c, struct str text)
 {
     char size[16];
     struct str parts[] = {STR_EMPTY, text, STR_EMPTY};
@@ -115,7 +115,7 @@ static void reader_write(struct http_connection *c, struct str text)
 }
 
 /* Takes the next event, if there is one; *ret_missed: how many before it were lost. */
-static bool reader_next(struct http_connection *c, uint64_t *ret_missed)
+static bool channel_next(struct http_connection *c, uint64_t *ret_missed)
 {
     struct http_channel *channel = c->channel;
 
@@ -131,7 +131,7 @@ static bool reader_next(struct http_connection *c, uint64_t *ret_missed)
     return c->event != NULL;
 }
 
-static void reader_release(struct http_connection *c)
+static void channel_release(struct http_connection *c)
 {
     http_lock(c->server);
     event_unhold(c->event);
@@ -148,18 +148,18 @@ void http_channel_pump(struct http_connection *c, bool probe)
         if (c->event) {
             struct str left = str_of(c->event->text + c->event_at, c->event->len - c->event_at);
             left.len = min_size(left.len, HTTP_OUTPUT_PIECE);
-            reader_write(c, left);
+            channel_write(c, left);
             c->event_at += left.len;
             if (c->event_at < c->event->len) continue;
-            reader_release(c);
+            channel_release(c);
             atomic_fetch_add(&c->server->events_sent, 1);
-        } else if (!reader_next(c, &missed)) {
-            if (probe) reader_write(c, STR(": alive\n\n"));
+        } else if (!channel_next(c, &missed)) {
+            if (probe) channel_write(c, STR(": alive\n\n"));
             break;
         } else if (missed > 0) {
             atomic_fetch_add(&c->server->events_dropped, missed);
             snprintf(notice, sizeof notice, "event: dropped\ndata: %" PRIu64 "\n\n", missed);
-            reader_write(c, str_from(notice));
+            channel_write(c, str_from(notice));
         }
         probe = false;
     }
@@ -186,7 +186,7 @@ void http_channel_leave(struct http_connection *c)
     http_lock(c->server);
     list_remove(&c->in_channel);
     http_unlock(c->server);
-    reader_release(c);
+    channel_release(c);
     atomic_fetch_sub(&c->server->readers, 1);
 }
 
@@ -229,7 +229,7 @@ void http_channel_answer(struct http_connection *c)
     }
     http_request_send(c, &answer, STR_EMPTY);
     if (c->state != CONNECTION_EVENTS) return;
-    reader_write(c, STR("retry: 2000\n\n")); /* at once: the client knows it is connected */
+    channel_write(c, STR("retry: 2000\n\n")); /* at once: the client knows it is connected */
     http_channel_pump(c, false);
 }
 

@@ -35,7 +35,7 @@ static void connection_free(struct http_connection *c)
 }
 
 /* "127.0.0.1" of "127.0.0.1:80", "::1" of "[::1]:80". */
-static void peer_text(const char *address, char text[HTTP_PEER_CAP])
+static void connection_peer_text(const char *address, char text[HTTP_PEER_CAP])
 {
     struct str host = str_from(address);
     const char *colon = strrchr(address, ':');
@@ -46,7 +46,7 @@ static void peer_text(const char *address, char text[HTTP_PEER_CAP])
     snprintf(text, HTTP_PEER_CAP, "%.*s", STR_ARG(host));
 }
 
-static bool peer_is_full(const struct http_server *server, const char *peer)
+static bool connection_peer_is_full(const struct http_server *server, const char *peer)
 {
     uint32_t count = 0;
 
@@ -59,7 +59,7 @@ static bool peer_is_full(const struct http_server *server, const char *peer)
 
 static const struct stream_events connection_events;
 
-static void on_ready(void *owner, struct stream *own_stream)
+static void connection_on_ready(void *owner, struct stream *own_stream)
 {
     struct http_connection *c = owner;
 
@@ -69,7 +69,7 @@ static void on_ready(void *owner, struct stream *own_stream)
     stream_start(own_stream, &connection_events, c);
 }
 
-static void on_failed(void *owner, enum err why, const struct note *note)
+static void connection_on_failed(void *owner, enum err why, const struct note *note)
 {
     (void)why, (void)note;
     connection_free(owner);
@@ -81,8 +81,8 @@ static enum err connection_secure(struct http_connection *c, struct tls_context 
         .loop = real_io_io(c->server->real)->loop,
         .context = tls,
         .output_max = HTTP_OUTPUT_MAX,
-        .on_ready = on_ready,
-        .on_failed = on_failed,
+        .on_ready = connection_on_ready,
+        .on_failed = connection_on_failed,
         .owner = c,
     };
     enum err err = tls_accept(&options, c->stream, &c->stream, NULL);
@@ -100,7 +100,7 @@ void http_connection_accept(struct http_server *server, struct stream *own_strea
         stream_close(own_stream);
         return;
     }
-    peer_text(stream_peer_address(own_stream), c->peer);
+    connection_peer_text(stream_peer_address(own_stream), c->peer);
     list_init(&c->link);
     list_init(&c->in_channel);
     c->server = server;
@@ -111,7 +111,7 @@ void http_connection_accept(struct http_server *server, struct stream *own_strea
     buf_init(&c->head_text, HTTP_HEAD_MAX);
     buf_init(&c->target, HTTP_HEAD_MAX);
     buf_init(&c->body, server->body_max);
-    if (peer_is_full(server, c->peer) || (tls && connection_secure(c, tls))) {
+    if (connection_peer_is_full(server, c->peer) || (tls && connection_secure(c, tls))) {
         free(c);
         stream_close(own_stream);
         return;
@@ -177,7 +177,7 @@ void http_connection_write(struct http_connection *c, const struct str *parts, s
     for (size_t i = 0; i < count; i++) c->sent += parts[i].len;
 }
 
-static void answer_done(struct http_connection *c)
+static void connection_answer_done(struct http_connection *c)
 {
     http_page_unref(c->page);
     c->page = NULL;
@@ -192,7 +192,7 @@ static void answer_done(struct http_connection *c)
         c->state = CONNECTION_HEAD;
 }
 
-static void answer_pump(struct http_connection *c)
+static void connection_answer_pump(struct http_connection *c)
 {
     while (c->answer_left.len > 0 && http_connection_has_room(c)) {
         struct str piece =
@@ -200,7 +200,7 @@ static void answer_pump(struct http_connection *c)
         http_connection_write(c, &piece, 1);
         c->answer_left = str_tail(c->answer_left, piece.len);
     }
-    if (c->answer_left.len == 0) answer_done(c);
+    if (c->answer_left.len == 0) connection_answer_done(c);
 }
 
 void http_connection_send(struct http_connection *c, struct str head, struct str body)
@@ -210,20 +210,20 @@ void http_connection_send(struct http_connection *c, struct str head, struct str
     c->state = CONNECTION_ANSWER;
     http_connection_write(c, first, ARRAY_LEN(first)); /* in one packet where they fit */
     c->answer_left = str_tail(body, first[1].len);
-    answer_pump(c);
+    connection_answer_pump(c);
 }
 
 /* -- bytes in ---------------------------------------------------------------------------------- */
 
-static struct str input_left(const struct http_connection *c)
+static struct str connection_input(const struct http_connection *c)
 {
     return str_tail(buf_peek(&c->input), c->input_at);
 }
 
 /* All return false when more has to come first. */
-static bool read_head(struct http_connection *c)
+static bool connection_read_head(struct http_connection *c)
 {
-    struct str input = input_left(c);
+    struct str input = connection_input(c);
     size_t len = http_head_len(input);
     bool too_long = len != SIZE_MAX && (len ? len : input.len) > HTTP_HEAD_MAX;
     int refuse = 0;
@@ -255,7 +255,7 @@ static bool read_head(struct http_connection *c)
 }
 
 /* False: the connection failed. */
-static bool keep_body(struct http_connection *c, struct str piece)
+static bool connection_keep_body(struct http_connection *c, struct str piece)
 {
     enum err err = c->refuse ? ERR_OK : buf_append(&c->body, piece);
 
@@ -271,10 +271,10 @@ static bool keep_body(struct http_connection *c, struct str piece)
     return false;
 }
 
-static bool read_chunks(struct http_connection *c)
+static bool connection_read_chunks(struct http_connection *c)
 {
     while (c->chunks.state != CHUNK_DONE) {
-        struct str input = input_left(c), data;
+        struct str input = connection_input(c), data;
         size_t before = input.len;
         if (!http_chunks_take(&c->chunks, &input, &data)) {
             c->head.close = true; /* nothing after it can be believed */
@@ -282,21 +282,21 @@ static bool read_chunks(struct http_connection *c)
             return true;
         }
         c->input_at += before - input.len;
-        if (!keep_body(c, data) || input.len == before) return false;
+        if (!connection_keep_body(c, data) || input.len == before) return false;
     }
     http_request_answer(c);
     return true;
 }
 
-static bool read_body(struct http_connection *c)
+static bool connection_read_body(struct http_connection *c)
 {
-    struct str piece = input_left(c);
+    struct str piece = connection_input(c);
 
-    if (c->head.chunked) return read_chunks(c);
+    if (c->head.chunked) return connection_read_chunks(c);
     piece.len = min_size(piece.len, c->body_left);
     c->input_at += piece.len;
     c->body_left -= piece.len;
-    if (!keep_body(c, piece) || c->body_left > 0) return false;
+    if (!connection_keep_body(c, piece) || c->body_left > 0) return false;
     http_request_answer(c);
     return true;
 }
@@ -307,9 +307,9 @@ static void connection_advance(struct http_connection *c)
 
     while (more) {
         if (c->state == CONNECTION_HEAD)
-            more = read_head(c);
+            more = connection_read_head(c);
         else
-            more = c->state == CONNECTION_BODY && read_body(c);
+            more = c->state == CONNECTION_BODY && connection_read_body(c);
     }
     if (c->state == CONNECTION_ENDING) return;
     if (c->input_at == c->input.len) { /* an idle connection keeps no memory */
@@ -326,7 +326,7 @@ static void connection_advance(struct http_connection *c)
     c->paused = pause;
 }
 
-static void on_bytes(void *owner, struct str bytes)
+static void connection_on_bytes(void *owner, struct str bytes)
 {
     struct http_connection *c = owner;
 
@@ -342,18 +342,18 @@ static void on_bytes(void *owner, struct str bytes)
         connection_advance(c);
 }
 
-static void on_drained(void *owner)
+static void connection_on_drained(void *owner)
 {
     struct http_connection *c = owner;
 
     c->active_at = loop_now(real_io_io(c->server->real)->loop);
     if (c->state == CONNECTION_EVENTS) http_channel_pump(c, false);
-    if (c->state == CONNECTION_ANSWER) answer_pump(c);
+    if (c->state == CONNECTION_ANSWER) connection_answer_pump(c);
     if (c->state == CONNECTION_HEAD) connection_advance(c);
 }
 
 /* An answer under way may still be wanted by a peer that only has no more to ask. */
-static void on_end(void *owner)
+static void connection_on_end(void *owner)
 {
     struct http_connection *c = owner;
 
@@ -361,15 +361,15 @@ static void on_end(void *owner)
     if (c->state == CONNECTION_HEAD || c->state == CONNECTION_BODY) http_connection_end(c);
 }
 
-static void on_closed(void *owner, enum err why, const struct note *note)
+static void connection_on_closed(void *owner, enum err why, const struct note *note)
 {
     (void)why, (void)note;
     connection_free(owner);
 }
 
 static const struct stream_events connection_events = {
-    .on_bytes = on_bytes,
-    .on_drained = on_drained,
-    .on_end = on_end,
-    .on_closed = on_closed,
+    .on_bytes = connection_on_bytes,
+    .on_drained = connection_on_drained,
+    .on_end = connection_on_end,
+    .on_closed = connection_on_closed,
 };

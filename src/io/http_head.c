@@ -24,7 +24,7 @@ static const char *const field_names[FIELD_COUNT] = {
 
 /* -- the head ---------------------------------------------------------------------------------- */
 
-static size_t empty_lines(struct str input)
+static size_t head_empty_lines(struct str input)
 {
     size_t at = 0;
 
@@ -77,7 +77,7 @@ static bool is_clean(struct str text)
 }
 
 /* The line up to CR LF, which *rest must hold. */
-static struct str take_line(struct str *rest)
+static struct str head_take_line(struct str *rest)
 {
     const char *end = memmem(rest->at, rest->len, "\r\n", 2);
     struct str line = str_of(rest->at, (size_t)(end - rest->at));
@@ -87,7 +87,7 @@ static struct str take_line(struct str *rest)
 }
 
 /* "GET /path HTTP/1.1" */
-static int read_request_line(struct str line, struct http_head *head)
+static int head_read_request_line(struct str line, struct http_head *head)
 {
     struct str rest = line, version;
 
@@ -102,7 +102,7 @@ static int read_request_line(struct str line, struct http_head *head)
     return version.at[5] == '1' ? 0 : 505;
 }
 
-static bool read_field(struct str line, struct http_head *head, unsigned counts[FIELD_COUNT])
+static bool head_read_field(struct str line, struct http_head *head, unsigned counts[FIELD_COUNT])
 {
     size_t colon = str_find(line, ':');
     struct str name = str_of(line.at, colon);
@@ -116,7 +116,7 @@ static bool read_field(struct str line, struct http_head *head, unsigned counts[
 }
 
 /* Is `word` one of the items of a comma-separated list? */
-static bool list_has(struct str list, struct str word)
+static bool head_list_has(struct str list, struct str word)
 {
     struct str rest = list, item;
 
@@ -126,7 +126,7 @@ static bool list_has(struct str list, struct str word)
 }
 
 /* Where the body ends. */
-static bool read_framing(struct http_head *head, const unsigned counts[FIELD_COUNT])
+static bool head_read_framing(struct http_head *head, const unsigned counts[FIELD_COUNT])
 {
     struct str length = head->fields[FIELD_CONTENT_LENGTH];
 
@@ -146,19 +146,19 @@ static bool read_framing(struct http_head *head, const unsigned counts[FIELD_COU
 
 int http_head_read(struct str text, struct http_head *ret_head)
 {
-    struct str rest = str_tail(text, empty_lines(text)), line;
+    struct str rest = str_tail(text, head_empty_lines(text)), line;
     struct http_head head = {0};
     unsigned counts[FIELD_COUNT] = {0};
     int refuse;
 
     for (size_t i = 0; i < FIELD_COUNT; i++) head.fields[i] = STR_EMPTY;
-    refuse = read_request_line(take_line(&rest), &head);
+    refuse = head_read_request_line(head_take_line(&rest), &head);
     if (refuse) return refuse;
-    while ((line = take_line(&rest)).len > 0)
-        if (!read_field(line, &head, counts)) return 400;
-    if (!read_framing(&head, counts)) return 400;
-    head.close = list_has(head.fields[FIELD_CONNECTION], STR("close")) ||
-                 (head.old && !list_has(head.fields[FIELD_CONNECTION], STR("keep-alive")));
+    while ((line = head_take_line(&rest)).len > 0)
+        if (!head_read_field(line, &head, counts)) return 400;
+    if (!head_read_framing(&head, counts)) return 400;
+    head.close = head_list_has(head.fields[FIELD_CONNECTION], STR("close")) ||
+                 (head.old && !head_list_has(head.fields[FIELD_CONNECTION], STR("keep-alive")));
     head.continues = !head.old && str_equal_nocase(head.fields[FIELD_EXPECT], STR("100-continue"));
     *ret_head = head;
     return 0;
@@ -167,7 +167,7 @@ int http_head_read(struct str text, struct http_head *ret_head)
 /* -- chunks ------------------------------------------------------------------------------------ */
 
 /* Hexadecimal digits, then perhaps an extension behind ';', which is dropped. */
-static bool chunk_size(struct str line, uint64_t *ret_size)
+static bool chunks_size(struct str line, uint64_t *ret_size)
 {
     struct str digits = str_trim(str_of(line.at, str_find(line, ';')));
     uint64_t size = 0;
@@ -183,13 +183,13 @@ static bool chunk_size(struct str line, uint64_t *ret_size)
 }
 
 /* A line of the framing is there, or may still come. */
-static bool chunk_line(struct str *input, struct str *ret_line, bool *ret_there)
+static bool chunks_line(struct str *input, struct str *ret_line, bool *ret_there)
 {
     const char *end = memmem(input->at, input->len, "\r\n", 2);
 
     *ret_there = end != NULL;
     if (!end) return input->len <= HTTP_CHUNK_LINE_MAX;
-    *ret_line = take_line(input);
+    *ret_line = head_take_line(input);
     return ret_line->len <= HTTP_CHUNK_LINE_MAX;
 }
 
@@ -207,11 +207,11 @@ bool http_chunks_take(struct http_chunks *chunks, struct str *input, struct str 
         return true;
     }
     if (chunks->state == CHUNK_DONE) return true;
-    if (!chunk_line(input, &line, &there)) return false;
+    if (!chunks_line(input, &line, &there)) return false;
     if (!there) return true;
     switch (chunks->state) {
     case CHUNK_SIZE:
-        if (!chunk_size(line, &chunks->left)) return false;
+        if (!chunks_size(line, &chunks->left)) return false;
         chunks->state = chunks->left > 0 ? CHUNK_DATA : CHUNK_TRAILERS;
         return true;
     case CHUNK_DATA_END: chunks->state = CHUNK_SIZE; return line.len == 0;

@@ -91,7 +91,7 @@ void http_request_begin(struct http_connection *c)
 
 /* -- the answer's head ------------------------------------------------------------------------- */
 
-static const char *reason_of(int status)
+static const char *answer_reason(int status)
 {
     static const struct {
         int status;
@@ -129,7 +129,7 @@ static const char *reason_of(int status)
 }
 
 /* "Thu, 19 Nov 2026 00:24:21 GMT", in no locale. */
-static enum err put_date(struct buf *head, wall_time now)
+static enum err answer_put_date(struct buf *head, wall_time now)
 {
     static const char days[] = "SunMonTueWedThuFriSat",
                       months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -142,7 +142,7 @@ static enum err put_date(struct buf *head, wall_time now)
                        t.tm_hour, t.tm_min, t.tm_sec);
 }
 
-static enum err put_field(struct buf *head, const char *name, const char *value)
+static enum err answer_put_field(struct buf *head, const char *name, const char *value)
 {
     return value ? buf_appendf(head, "%s: %s\r\n", name, value) : ERR_OK;
 }
@@ -155,22 +155,22 @@ static const char usual_fields[] =
     "Cross-Origin-Resource-Policy: same-origin\r\n"
     "Content-Security-Policy: default-src 'self'; frame-ancestors 'none'; base-uri 'none'\r\n";
 
-static enum err put_head(struct http_connection *c, const struct http_answer *answer,
-                         size_t body_len, struct buf *head)
+static enum err answer_put_head(struct http_connection *c, const struct http_answer *answer,
+                                size_t body_len, struct buf *head)
 {
     wall_time now = clock_wall(real_io_io(c->server->real)->clock);
     const char *connection = c->last ? "close" : c->head.old ? "Keep-Alive" : NULL;
     enum err err;
 
-    err = buf_appendf(head, "HTTP/1.1 %d %s\r\n", answer->status, reason_of(answer->status));
-    if (!err) err = put_date(head, now);
-    if (!err) err = put_field(head, "Connection", connection);
-    if (!err) err = put_field(head, "Content-Type", answer->content_type);
-    if (!err) err = put_field(head, "Cache-Control", answer->cache_control);
+    err = buf_appendf(head, "HTTP/1.1 %d %s\r\n", answer->status, answer_reason(answer->status));
+    if (!err) err = answer_put_date(head, now);
+    if (!err) err = answer_put_field(head, "Connection", connection);
+    if (!err) err = answer_put_field(head, "Content-Type", answer->content_type);
+    if (!err) err = answer_put_field(head, "Cache-Control", answer->cache_control);
     if (!err && answer->content_type) err = buf_append_c(head, usual_fields);
-    if (!err) err = put_field(head, "ETag", answer->etag);
-    if (!err) err = put_field(head, "Location", answer->location);
-    if (!err) err = put_field(head, "Allow", answer->allow);
+    if (!err) err = answer_put_field(head, "ETag", answer->etag);
+    if (!err) err = answer_put_field(head, "Location", answer->location);
+    if (!err) err = answer_put_field(head, "Allow", answer->allow);
     if (!err && !answer->endless) err = buf_appendf(head, "Content-Length: %zu\r\n", body_len);
     if (!err && answer->endless && !c->head.old)
         err = buf_append_c(head, "Transfer-Encoding: chunked\r\n");
@@ -184,7 +184,7 @@ void http_request_send(struct http_connection *c, const struct http_answer *answ
     if (answer->status >= 400) atomic_fetch_add(&c->server->errors, 1);
     c->last |= c->head.close || (answer->endless && c->head.old);
     buf_init(&head, ANSWER_HEAD_CAP);
-    if (put_head(c, answer, body.len, &head))
+    if (answer_put_head(c, answer, body.len, &head))
         http_connection_fail(c); /* no memory even for this */
     else
         http_connection_send(c, buf_peek(&head), c->method == HTTP_HEAD ? STR_EMPTY : body);
@@ -208,7 +208,7 @@ static const char *refusal_text(int status)
     }
 }
 
-static void send_text(struct http_connection *c, int status, const char *text, const char *allow)
+static void answer_text(struct http_connection *c, int status, const char *text, const char *allow)
 {
     struct http_answer answer = {
         .status = status, .content_type = PLAIN_TEXT, .cache_control = "no-store", .allow = allow};
@@ -232,7 +232,7 @@ void http_request_refuse(struct http_connection *c, int status)
         snprintf(allow, sizeof allow, "%s%s%s", methods & HTTP_GET ? "GET, HEAD" : "",
                  methods & HTTP_GET && methods & HTTP_POST ? ", " : "",
                  methods & HTTP_POST ? "POST" : "");
-    send_text(c, status, refusal_text(status), status == 405 ? allow : NULL);
+    answer_text(c, status, refusal_text(status), status == 405 ? allow : NULL);
 }
 
 static void answer_not_modified(struct http_connection *c, const char *etag)
@@ -325,7 +325,7 @@ static void answer_filled(struct http_connection *c, const struct http_response 
 
     assert(filled->status >= 200 && filled->status <= 599);
     if (filled->err == ERR_NOMEM)
-        send_text(c, 503, "out of memory", NULL);
+        answer_text(c, 503, "out of memory", NULL);
     else if (filled->err)
         http_request_refuse(c, 500);
     else if (filled->status == 200 && filled->etag &&

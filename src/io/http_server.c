@@ -5,8 +5,8 @@
  * Everything on that loop is opened before the thread begins and closed by the thread as it ends.
  * Other threads touch the routes and channels under the lock, and wake the thread by a post. */
 #include "io/http_internal.h"
+#include "io/real_internal.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,8 +67,8 @@ void http_tls_expire(struct http_server *server)
     }
 }
 
-static enum err tls_open(struct http_server *server, struct tls_context **ret_context,
-                         struct note *note)
+static enum err server_open_tls(struct http_server *server, struct tls_context **ret_context,
+                                struct note *note)
 {
     const struct tls_options *options = &server->tls_options;
 
@@ -86,7 +86,7 @@ static enum err tls_open(struct http_server *server, struct tls_context **ret_co
 enum err http_reload_tls(struct http_server *server, struct note *note)
 {
     struct tls_context *next = NULL, *unused;
-    enum err err = tls_open(server, &next, note);
+    enum err err = server_open_tls(server, &next, note);
 
     if (err) return err;
     http_lock(server);
@@ -100,7 +100,7 @@ enum err http_reload_tls(struct http_server *server, struct note *note)
 
 /* -- the thread -------------------------------------------------------------------------------- */
 
-static void on_wake(struct post *post)
+static void server_on_wake(struct post *post)
 {
     struct http_server *server = CONTAINER_OF(post, struct http_server, wake);
     size_t count;
@@ -126,7 +126,7 @@ static void on_wake(struct post *post)
     }
 }
 
-static void on_sweep(struct timer *timer)
+static void server_on_sweep(struct timer *timer)
 {
     struct http_server *server = CONTAINER_OF(timer, struct http_server, sweep);
     mono_time now = loop_now(timer->loop);
@@ -147,12 +147,12 @@ void http_sweep_start(struct http_server *server)
         timer_start_in(&server->sweep, min_u64(server->keepalive_ms, HTTP_SWEEP_MS));
 }
 
-static void on_accept(void *owner, struct stream *own_stream)
+static void server_on_accept(void *owner, struct stream *own_stream)
 {
     http_connection_accept(owner, own_stream);
 }
 
-static void close_all(struct http_server *server, bool readers_too)
+static void server_close_connections(struct http_server *server, bool readers_too)
 {
     LIST_EACH_SAFE(&server->connections, node, following)
     {
@@ -172,30 +172,13 @@ static void *http_thread(void *argument)
     real_io_run(server->real); /* until http_close */
     listener_close(server->listener);
     server->listener = NULL;
-    close_all(server, false);
+    server_close_connections(server, false);
     for (int i = 0; i < HTTP_STOP_TURNS && !list_empty(&server->connections); i++)
         real_io_turn(server->real, false);
-    close_all(server, true);
+    server_close_connections(server, true);
     while (!list_empty(&server->connections)) /* ends: each is told that it is closed */
         real_io_turn(server->real, true);
     return NULL;
-}
-
-static enum err thread_start(struct http_server *server)
-{
-    /* A fault in a handler must reach obs/crash.h: blocked, the kernel would end us unheard. */
-    static const int ours[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
-    sigset_t all, old;
-    int failed;
-
-    sigfillset(&all); /* signals belong to the loop's thread; SIGPIPE then cannot end us either */
-    for (size_t i = 0; i < ARRAY_LEN(ours); i++) sigdelset(&all, ours[i]);
-    server->thread_runs = true;
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    failed = pthread_create(&server->thread, NULL, http_thread, server);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (failed) server->thread_runs = false;
-    return failed ? ERR_UNAVAILABLE : ERR_OK;
 }
 
 /* -- open and close ---------------------------------------------------------------------------- */
@@ -205,8 +188,8 @@ static uint32_t given_or(uint32_t given, uint32_t usual)
     return given ? given : usual;
 }
 
-static enum err tls_prepare(struct http_server *server, const struct http_options *options,
-                            struct note *note)
+static enum err server_prepare_tls(struct http_server *server, const struct http_options *options,
+                                   struct note *note)
 {
     const char *const given[] = {options->cert_file, options->key_file, options->ca_file};
     const char **const kept[] = {&server->tls_options.cert_file, &server->tls_options.key_file,
@@ -221,16 +204,16 @@ static enum err tls_prepare(struct http_server *server, const struct http_option
         *kept[i] = given[i] ? str_dup(str_from(given[i])) : NULL;
         if (given[i] && !*kept[i]) return ERR_NOMEM;
     }
-    return tls_open(server, &server->tls, note);
+    return server_open_tls(server, &server->tls, note);
 }
 
-static enum err listen_start(struct http_server *server, const char *address, struct note *note)
+static enum err server_listen(struct http_server *server, const char *address, struct note *note)
 {
     struct listen_options options = {
         .address = address,
         .streams_max = SIZE_MAX, /* ours is the bound: at it we accept no more */
         .output_max = server->tls ? tls_plain_output_max(HTTP_OUTPUT_MAX) : HTTP_OUTPUT_MAX,
-        .on_accept = on_accept,
+        .on_accept = server_on_accept,
         .owner = server,
     };
     struct address_parts parts;
@@ -253,7 +236,7 @@ static enum err listen_start(struct http_server *server, const char *address, st
 static enum err server_start(struct http_server *server, const struct http_options *options,
                              struct note *note)
 {
-    enum err err = tls_prepare(server, options, note);
+    enum err err = server_prepare_tls(server, options, note);
     struct loop *loop;
 
     if (!err) err = real_io_open_within(&server->real);
@@ -262,9 +245,12 @@ static enum err server_start(struct http_server *server, const struct http_optio
     entropy_fill(real_io_io(server->real)->entropy, &server->boot_id, sizeof server->boot_id);
     server->pulse_at = mono_after(loop_now(loop), server->keepalive_ms);
     if (server->tls) server->tls_loads = tls_context_info(server->tls).loads;
-    err = timer_init(&server->sweep, loop, on_sweep);
-    if (!err) err = listen_start(server, options->address, note);
-    return err ? err : thread_start(server);
+    err = timer_init(&server->sweep, loop, server_on_sweep);
+    if (!err) err = server_listen(server, options->address, note);
+    if (err) return err;
+    server->thread_runs = true;
+    if (real_thread_start(&server->thread, http_thread, server)) server->thread_runs = false;
+    return server->thread_runs ? ERR_OK : ERR_UNAVAILABLE;
 }
 
 enum err http_open(const struct http_options *options, struct http_server **ret_server,
@@ -283,7 +269,7 @@ enum err http_open(const struct http_options *options, struct http_server **ret_
     pthread_cond_init(&server->handler_ended, NULL);
     pthread_mutex_init(&server->lock, NULL); /* neither can fail on Linux with default attributes */
     list_init(&server->connections);
-    post_init(&server->wake, on_wake);
+    post_init(&server->wake, server_on_wake);
     server->body_max = options->body_max ? options->body_max : HTTP_BODY_MAX;
     server->response_max = options->response_max ? options->response_max : HTTP_RESPONSE_MAX;
     server->keepalive_ms = given_or(options->keepalive_ms, HTTP_KEEPALIVE_MS);

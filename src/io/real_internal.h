@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the real I/O share. Nobody else includes this.
+/* What the files of the real I/O share. Of the others only http_server.c includes this.
  *
  * Every libuv callback begins with real_enter: it opens the turn (time, watchdog) with the first
  * event that is delivered, because libuv has no hook between waking up and its first callback.
@@ -53,6 +53,8 @@ void real_unpost(struct real_io *real, struct post *post);
 /* Sends what the streams gathered. Calls nobody back. */
 void real_flush_streams(struct real_io *real);
 
+/* As pthread_create, for a thread that leaves signals to the loop's thread. */
+int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argument);
 enum err real_worker_open(struct loop *loop, const struct worker_options *options,
                           struct worker **ret_worker);
 enum err real_dial(struct net *net, const struct dial_options *options,

@@ -139,7 +139,7 @@ static const struct worker_ops thread_ops = {.submit = thread_submit, .close = t
 /* Signals are for the loop's thread: a handler that runs on a worker would interrupt its system
  * calls. But for those by which a thread's own fault is told: blocked, they would end the process
  * without a word. */
-static int start_thread(struct worker_thread *w)
+int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argument)
 {
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
     sigset_t all, before;
@@ -148,7 +148,7 @@ static int start_thread(struct worker_thread *w)
     sigfillset(&all);
     for (size_t i = 0; i < ARRAY_LEN(faults); i++) sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&w->thread, NULL, thread_main, w);
+    failed = pthread_create(ret_thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
 }
@@ -168,7 +168,7 @@ enum err real_worker_open(struct loop *loop, const struct worker_options *option
     list_init(&w->finished);
     if (pthread_mutex_init(&w->lock, NULL)) goto no_lock;
     if (pthread_cond_init(&w->changed, NULL)) goto no_condition;
-    if (start_thread(w)) goto no_thread;
+    if (real_thread_start(&w->thread, thread_main, w)) goto no_thread;
     *ret_worker = &w->worker;
     return ERR_OK;
 
