@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { ALLOW_CAP = 32, ANSWER_HEAD_CAP = 8 * 1024 };
+enum { ALLOW_CAP = 32, ANSWER_HEAD_CAP = 8 * 1024, ANSWER_HEAD_USUAL = 768 };
 #define PLAIN_TEXT "text/plain; charset=utf-8"
 
 /* -- what is asked ----------------------------------------------------------------------------- */
@@ -142,9 +142,13 @@ static enum err answer_put_date(struct buf *head, wall_time now)
                        t.tm_hour, t.tm_min, t.tm_sec);
 }
 
+/* By appending: formatting every line cost 0.4 us of the 6 us of an answer. */
 static enum err answer_put_field(struct buf *head, const char *name, const char *value)
 {
-    return value ? buf_appendf(head, "%s: %s\r\n", name, value) : ERR_OK;
+    enum err err = value ? buf_append_c(head, name) : ERR_OK;
+
+    if (!err && value) err = buf_append_c(head, value);
+    return !err && value ? buf_append(head, STR("\r\n")) : err;
 }
 
 /* No script, frame or font from anywhere else; the dashboard's own files come from this server. */
@@ -160,17 +164,21 @@ static enum err answer_put_head(struct http_connection *c, const struct http_ans
 {
     wall_time now = clock_wall(real_io_io(c->server->real)->clock);
     const char *connection = c->last ? "close" : c->head.old ? "Keep-Alive" : NULL;
-    enum err err;
+    char *room;
+    enum err err = buf_reserve(head, ANSWER_HEAD_USUAL, &room); /* grown once */
 
-    err = buf_appendf(head, "HTTP/1.1 %d %s\r\n", answer->status, answer_reason(answer->status));
+    if (!err)
+        err =
+            buf_appendf(head, "HTTP/1.1 %d %s\r\n", answer->status, answer_reason(answer->status));
     if (!err) err = answer_put_date(head, now);
-    if (!err) err = answer_put_field(head, "Connection", connection);
-    if (!err) err = answer_put_field(head, "Content-Type", answer->content_type);
-    if (!err) err = answer_put_field(head, "Cache-Control", answer->cache_control);
-    if (!err && answer->content_type) err = buf_append_c(head, usual_fields);
-    if (!err) err = answer_put_field(head, "ETag", answer->etag);
-    if (!err) err = answer_put_field(head, "Location", answer->location);
-    if (!err) err = answer_put_field(head, "Allow", answer->allow);
+    if (!err) err = answer_put_field(head, "Connection: ", connection);
+    if (!err) err = answer_put_field(head, "Content-Type: ", answer->content_type);
+    if (!err) err = answer_put_field(head, "Cache-Control: ", answer->cache_control);
+    if (!err && answer->content_type)
+        err = buf_append(head, str_of(usual_fields, sizeof usual_fields - 1));
+    if (!err) err = answer_put_field(head, "ETag: ", answer->etag);
+    if (!err) err = answer_put_field(head, "Location: ", answer->location);
+    if (!err) err = answer_put_field(head, "Allow: ", answer->allow);
     if (!err && !answer->endless) err = buf_appendf(head, "Content-Length: %zu\r\n", body_len);
     if (!err && answer->endless && !c->head.old)
         err = buf_append_c(head, "Transfer-Encoding: chunked\r\n");
