@@ -9,8 +9,8 @@
 #include <sys/resource.h>
 
 #include "base/time.h"
-#include "conf/units.h"
 #include "cert/cert.h"
+#include "conf/units.h"
 #include "io/clock.h"
 
 enum {
