@@ -27,7 +27,7 @@ struct cert_workers_options {
 };
 
 /* ERR_INVALID (some of the three files), ERR_CONFLICT (half a CA: the note names the missing file),
- * ERR_DENIED (strict permissions) and what cert/cert.h and io/tls.h answer. Everything is copied. */
+ * ERR_DENIED (strict permissions) and what cert/cert.h and io/tls.h answer. All is copied. */
 enum err cert_workers_open(struct fs *fs, const struct cert_workers_options *options, wall_time now,
                            struct cert_workers **ret_certs, struct note *note);
 void cert_workers_close(struct cert_workers *certs); /* NULL is fine; the context lives on in use */

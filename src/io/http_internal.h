@@ -164,7 +164,7 @@ void http_connection_check(struct http_connection *c, mono_time now, bool pulse)
 void http_connection_expire(struct http_connection *c);
 /* Begins an answer: its head now, then `body`, which is the page's or own_body's. */
 void http_connection_send(struct http_connection *c, struct str head, struct str body);
-/* While this holds, HTTP_OUTPUT_MAX / 2 bytes can be written; when it does not, on_drained comes. */
+/* While this holds, HTTP_OUTPUT_MAX / 2 bytes can be written; when not, on_drained comes. */
 bool http_connection_has_room(const struct http_connection *c);
 void http_connection_write(struct http_connection *c, const struct str *parts, size_t count);
 /* All is written: closes in order, and waits a moment for the peer. */

@@ -131,15 +131,16 @@ static const char *answer_reason(int status)
 /* "Thu, 19 Nov 2026 00:24:21 GMT", in no locale. */
 static enum err answer_put_date(struct buf *head, wall_time now)
 {
-    static const char days[] = "SunMonTueWedThuFriSat",
-                      months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    static const char days[][4] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    static const char months[][4] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
     time_t seconds = (time_t)(now.ms / MS_PER_SECOND);
     struct tm t;
 
     gmtime_r(&seconds, &t);
-    return buf_appendf(head, "Date: %.3s, %02d %.3s %d %02d:%02d:%02d GMT\r\n",
-                       days + 3 * t.tm_wday, t.tm_mday, months + 3 * t.tm_mon, 1900 + t.tm_year,
-                       t.tm_hour, t.tm_min, t.tm_sec);
+    return buf_appendf(head, "Date: %s, %02d %s %d %02d:%02d:%02d GMT\r\n", days[t.tm_wday],
+                       t.tm_mday, months[t.tm_mon], 1900 + t.tm_year, t.tm_hour, t.tm_min,
+                       t.tm_sec);
 }
 
 /* By appending: formatting every line cost 0.4 us of the 6 us of an answer. */

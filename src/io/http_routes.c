@@ -135,9 +135,10 @@ static struct http_page *page_make(int status, const char *content_type, struct 
 {
     size_t type_len = strlen(content_type) + 1;
     struct http_page *page = malloc(sizeof *page + type_len + content.len);
-    char *behind = (char *)(page + 1);
+    char *behind;
 
     if (!page) return NULL;
+    behind = (char *)(page + 1);
     atomic_init(&page->refs, 1);
     page->status = status;
     etag_of(content_type, content, page->etag);

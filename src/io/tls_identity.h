@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads who a certificate names. For the files of the TLS part and src/cert; others see io/tls.h. */
+/* Reads who a certificate names. For the TLS part and src/cert; all others see io/tls.h. */
 #ifndef IO_TLS_IDENTITY_H
 #define IO_TLS_IDENTITY_H
 #include <openssl/x509.h>
