@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The text of requests: heads that are read, heads that are refused, chunked bodies in any pieces. */
+/* The text of requests: heads that are read or refused, chunked bodies in any pieces. */
 #include "io/http_head.h"
 
 #include <stdlib.h>
