@@ -123,7 +123,9 @@ static bool head_read(struct client *c, struct reply *reply, size_t *ret_end)
     while ((end = find(buf_peek(&c->received), STR("\r\n\r\n"))) == SIZE_MAX)
         if (client_receive(c) != 1) return false;
     reply->head = str_of(c->received.data, end);
-    reply->status = c->received.len > 12 ? atoi(c->received.data + 9) : 0;
+    uint64_t status = 0; /* received bytes have no NUL behind them */
+    if (c->received.len > 12) (void)str_to_u64(str_of(c->received.data + 9, 3), &status);
+    reply->status = (int)status;
     *ret_end = end + 4;
     return true;
 }
