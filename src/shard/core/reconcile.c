@@ -362,7 +362,7 @@ static void remove_missing(struct core *core, mono_time now, struct effects *out
 {
     struct listing *l = &core->listing;
     struct str *ids = NULL;
-    size_t count = 0;
+    size_t count = 0, left_out;
 
     if (l->nameless) {
         core_log(out, CORE_WARN, "provider List names machines that cannot be read",
@@ -390,7 +390,12 @@ static void remove_missing(struct core *core, mono_time now, struct effects *out
         return;
     }
     l->holds = 0;
-    if (missing(core, l->first_held, &ids, &count)) return;
+    left_out = count;
+    if (missing(core, l->first_held, &ids, &count)) {
+        core->full_list_wanted = true;
+        return;
+    }
+    if (count < left_out) core->full_list_wanted = true; /* a delta would not leave them out */
     core_log(out, CORE_WARN, "held provider List accepted", "missing=%zu in every one of %d", count,
              REMOVAL_CONFIRMATIONS);
     remove_all(core, ids, count, now, out);

@@ -561,6 +561,25 @@ TEST(three_lists_in_a_row_must_agree)
     case_close(&c);
 }
 
+TEST(what_only_the_last_of_three_held_lists_leaves_out_is_asked_for_again)
+{
+    static struct fleet_list f;
+    struct core_case c;
+
+    case_open(&c, NULL);
+    fleet_make(&c, &f, 100);
+    case_list(&c, LIST_FULL, f.machines, 100, true);
+    for (int i = 0; i < 2; i++) case_list(&c, LIST_FULL, f.machines, 50, true);
+    case_list(&c, LIST_FULL, f.machines, 49, true); /* m49 goes after the second */
+    CHECK_SIZE("what all three left out", machines(&c), 50);
+    CHECK("m49 is known", case_has(&c, "m49"));
+    CHECK("no delta would leave m49 out", core_wants_full_list(c.core));
+    case_list(&c, LIST_FULL, f.machines, 49, true);
+    CHECK("m49 is gone", !case_has(&c, "m49"));
+    CHECK("a delta is enough", !core_wants_full_list(c.core));
+    case_close(&c);
+}
+
 TEST(a_list_that_was_cut_removes_nothing)
 {
     static struct fleet_list f;
