@@ -34,6 +34,7 @@ struct listing { /* the List that is read, or the last one */
     uint32_t untaken;           /* records that were refused: a delta will not say them again */
     uint32_t spoilt, full_in;   /* full Lists in a row with such; Lists until the next full one */
     uint32_t holds, first_held; /* full Lists in a row that left out too many; the first's number */
+    size_t left_out;            /* machines that none of these named, when the last was held */
 };
 struct scope { /* scope.c */
     struct arena arena;

@@ -16,7 +16,7 @@
  *
  * What a full List leaves out goes, unless that is suspiciously much: a provider that lost its
  * table, or a List cut short, must not take the fleet. Then it goes when three whole Lists in a row
- * have left it out. */
+ * have left it out, and no cut List between them has named a part of it. */
 #include <stdio.h>
 
 #include "model/metadata.h"
@@ -357,6 +357,25 @@ static void remove_all(struct core *core, const struct str *ids, size_t count, m
         core_log(out, CORE_INFO, "machines gone from the provider's List", "count=%zu", count);
 }
 
+/* Machines that no List from number `since` on has named, pending ones too. Without memory: `unknown`. */
+static size_t left_out_since(struct core *core, uint32_t since, size_t unknown)
+{
+    struct str *ids;
+    size_t count = 0;
+
+    if (inventory_unseen(core->inventory, since, &core->scratch, &ids, &count)) return unknown;
+    return count;
+}
+
+/* A List that was cut says nothing of what it does not name. When it names a machine that the held
+ * Lists left out, they were wrong: the row of three begins anew. */
+static void list_cut(struct core *core)
+{
+    struct listing *l = &core->listing;
+
+    if (l->holds && left_out_since(core, l->first_held, 0) < l->left_out) l->holds = 0;
+}
+
 /* A full List was read to its end. */
 static void remove_missing(struct core *core, mono_time now, struct effects *out)
 {
@@ -381,6 +400,7 @@ static void remove_missing(struct core *core, mono_time now, struct effects *out
     }
     if (l->holds++ == 0) l->first_held = l->number;
     if (l->holds < REMOVAL_CONFIRMATIONS) {
+        l->left_out = left_out_since(core, l->first_held, SIZE_MAX);
         core->counts.lists_held++;
         core->full_list_wanted = true; /* a delta would neither say it again nor take it back */
         core_log(out, CORE_WARN, "provider List held: it leaves out too many machines",
@@ -439,8 +459,9 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
         ask_again(core);
         if (!l->holds) l->listed = true; /* else it is not believed yet */
         if (!l->holds && l->settles) core->hands->settled = true;
-    } else if (l->owed) {
-        core->full_list_wanted = true; /* still */
+    } else {
+        if (l->kind == LIST_FULL) list_cut(core);
+        if (l->owed) core->full_list_wanted = true; /* still */
     }
     hands_list_end(core, now);
 }

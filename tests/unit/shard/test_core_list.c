@@ -580,6 +580,28 @@ TEST(what_only_the_last_of_three_held_lists_leaves_out_is_asked_for_again)
     case_close(&c);
 }
 
+TEST(a_cut_list_that_names_what_held_lists_left_out_contradicts_them)
+{
+    static struct fleet_list f;
+    struct core_case c;
+
+    case_open(&c, NULL);
+    fleet_make(&c, &f, 100);
+    case_list(&c, LIST_FULL, f.machines, 100, true);
+    case_list(&c, LIST_FULL, f.machines, 0, true);
+    case_list(&c, LIST_FULL, f.machines, 20, false);
+    case_list(&c, LIST_FULL, f.machines, 0, true);
+    case_list(&c, LIST_FULL, f.machines, 20, false);
+    case_list(&c, LIST_FULL, f.machines, 0, true);
+    CHECK_SIZE("the empty Lists were wrong", machines(&c), 100);
+    case_list(&c, LIST_FULL, f.machines, 0, false); /* names nothing, and says nothing */
+    case_list(&c, LIST_FULL, f.machines, 0, true);
+    CHECK_SIZE("two agree", machines(&c), 100);
+    case_list(&c, LIST_FULL, f.machines, 0, true);
+    CHECK_SIZE("three agree", machines(&c), 0);
+    case_close(&c);
+}
+
 TEST(a_list_that_was_cut_removes_nothing)
 {
     static struct fleet_list f;
