@@ -279,7 +279,8 @@ def programs(directory, muster, musterctl, library, muster_log):
         for alias in LINKS[name]:
             link(path, directory, "bin", alias)
     link(muster_log, directory, "bin", "muster-log")
-    link(library, directory, "build/release/src/libmuster/libmuster.so.1")
+    for name in ("libmuster.so.1", "muster-1"):  # the library, and the stores that it loads
+        link(os.path.join(os.path.dirname(library), name), directory, "build/release/src/libmuster", name)
     return os.path.join(directory, "bin")
 
 
