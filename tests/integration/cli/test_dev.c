@@ -91,6 +91,7 @@ TEST(it_starts_serves_its_pages_and_stops_with_0)
         {"/metrics", "# TYPE "},
         {"/debug/loop", "turns"},
     };
+    await_page(address, "/readyz", ""); /* the pages are there before the process is ready */
     for (size_t i = 0; i < ARRAY_LEN(pages); i++) {
         char *text = NULL;
         int status = get(address, pages[i].path, &text);
