@@ -227,7 +227,7 @@ struct replica_member {
      * ourselves: where we say that we are. */
     char met_at[REPLICA_ADDRESS_MAX + 1];
 };
-/* The newest configuration here, committed or not. Returns how many. */
+/* On the leader the committed configuration, elsewhere the newest one here. Returns how many. */
 size_t replica_members(const struct replica *replica,
                        struct replica_member members[REPLICA_MEMBERS_MAX]);
 enum change_kind {

@@ -42,8 +42,9 @@ static void refresh_members(struct replica *replica)
 
     change->members_dirty = false;
     engine_members(replica->engine, &now, &uncommitted);
-    if (same_members(&now, &change->newest)) return;
+    if (same_members(&now, &change->newest) && uncommitted == change->uncommitted) return;
     change->newest = now;
+    change->uncommitted = uncommitted;
     change->level_dirty = replica->dial.due = true;
     replica_changed(replica);
 }
@@ -56,15 +57,27 @@ static const char *met_at(const struct replica *replica, uint64_t id)
     return id == replica->id ? peers_address(replica->peers) : peers_met_at(replica->peers, id);
 }
 
+/* A leader tells of no change that may still be lost: who sees three voters may stop one. */
+static const struct members *listed(const struct replica *replica, bool leads, struct members *room)
+{
+    uint64_t uncommitted;
+
+    if (!leads) return &replica->change.newest;
+    engine_members(replica->engine, room, &uncommitted);
+    if (uncommitted) engine_members_committed(replica->engine, room);
+    return room;
+}
+
 size_t replica_members(const struct replica *replica,
                        struct replica_member members[REPLICA_MEMBERS_MAX])
 {
-    const struct members *newest = &replica->change.newest;
+    struct members room;
     bool leads = !replica->stopped && engine_role(replica->engine) == REPLICA_LEADER;
+    const struct members *list = listed(replica, leads, &room);
     uint64_t leader = replica->stopped ? 0 : engine_leader(replica->engine);
 
-    for (size_t i = 0; i < newest->count; i++) {
-        const struct member *from = &newest->at[i];
+    for (size_t i = 0; i < list->count; i++) {
+        const struct member *from = &list->at[i];
         struct replica_member *to = &members[i];
         mono_time heard = leads ? engine_heard(replica->engine, from->id) : (mono_time){0};
 
@@ -81,7 +94,7 @@ size_t replica_members(const struct replica *replica,
         memcpy(to->address, from->address, sizeof to->address);
         snprintf(to->met_at, sizeof to->met_at, "%s", met_at(replica, from->id));
     }
-    return newest->count;
+    return list->count;
 }
 
 static void make_view(const struct replica *replica, struct members *room,

@@ -191,7 +191,8 @@ struct replica_change_state { /* replica_change.c */
     mono_time relief_at; /* not before: a hand-over because our disk is full */
     uint64_t relief_pause_ms;
     struct change *leaving; /* removal of ourselves that waits for the hand-over */
-    struct members newest;  /* as last told to peers */
+    struct members newest; /* as last told to peers */
+    uint64_t uncommitted;  /* index of its entry if not committed, else 0; as last told */
     bool members_dirty, level_dirty;
     uint64_t level_index; /* of a META_LEVEL entry in flight, or 0 */
     uint32_t level_asked; /* by it */

@@ -69,6 +69,32 @@ TEST_BOTH(a_newcomer_joins_catches_up_and_becomes_a_voter)
     rig_close();
 }
 
+/* Whoever believes a list of three voters and stops one of them would end the cluster. */
+TEST(a_leader_lists_a_change_once_it_is_committed)
+{
+    struct members newest;
+    uint64_t uncommitted;
+
+    rig_open(2);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *leader = rig_leader();
+    size_t other = 1 - leader->number;
+    join(2);
+    RIG_UNTIL("quiet", rig_settled());
+    rig_cut(other, true);
+    rig_cut(2, true);
+    struct call *call = rig_change(leader, 0, CHANGE_PROMOTE, &rig.nodes[2]);
+    rig_run(20);
+    engine_members(leader->replica->engine, &newest, &uncommitted);
+    CHECK("it is written", uncommitted && members_find(&newest, 3)->role == MEMBER_VOTER);
+    CHECK_U64("and not listed", find_member(leader, 3)->role, MEMBER_LEARNER);
+    rig_cut(other, false);
+    rig_cut(2, false);
+    CHECK_OK("committed", answer_of(call));
+    CHECK_U64("listed", find_member(leader, 3)->role, MEMBER_VOTER);
+    rig_close();
+}
+
 TEST(a_joiner_stays_in_its_cluster_after_a_restart)
 {
     rig_open(1);
