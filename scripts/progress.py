@@ -12,6 +12,12 @@ import time
 PLAIN_EVERY = 20  # seconds between two lines when the output is not a terminal
 NINJA = re.compile(r"^\[(\d+)/(\d+)\] ")
 MESON_TEST = re.compile(r"^\s*(\d+)/(\d+) .*? (OK|FAIL|ERROR|TIMEOUT|SKIP|EXPECTEDFAIL|UNEXPECTEDPASS)\b")
+TROUBLE = re.compile(r"^(ERROR|Could not|\s*\d+/\d+ .* (FAIL|ERROR|TIMEOUT|UNEXPECTEDPASS)\b)")
+
+
+def is_trouble(line):
+    """Whether a line of `meson test` is worth showing when it comes."""
+    return TROUBLE.search(line)
 
 
 def clock(seconds):

@@ -49,7 +49,7 @@ def installed():
                       "lib/sysusers.d/muster.conf", "lib/tmpfiles.d/muster.conf",
                       "share/muster/config/coordinator.toml",
                       "share/muster/tls/bootstrap", "share/muster/prometheus/rules.yml",
-                      "share/muster/grafana/muster.json"):
+                      "share/muster/grafana/muster.json", "share/doc/muster/LICENSE", "share/doc/muster/NOTICE"):
             ok(any(name.endswith(place) for name in files), place, sorted(files))
         unit = next(path for path in files.values() if path.endswith("muster-coordinator.service"))
         with open(unit, encoding="utf-8") as file:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees while `make run` and `make deb` install packages and compile.
+"""What a person sees while `make run`, `make test` and `make deb` install packages, compile and test.
 
 usage: test_progress.py SOURCE     (prints TAP)
 
 Shows: a line comes at once, every step has a name, a counter moves on a terminal, and a pipe gets plain lines. apt-get, dpkg-query and
-ninja are stood in for by programs that print what the real ones print; no time is measured."""
+ninja are stood in for by programs that print what the real ones print; so is meson; no time is measured."""
 import os
 import pty
 import subprocess
@@ -106,6 +106,38 @@ def compiling():
         ok(code == 3 and "[2/3] compiling: FAILED" in text, "a failure keeps its code", text)
 
 
+MESON = """#!/bin/sh
+echo "ninja: no work to do."
+echo " 1/3 muster:unit / one        OK              0.10s"
+echo " 2/3 muster:unit / two        ${TWO:-OK}            0.20s"
+echo " 3/3 muster:unit / three      SKIP            0.01s"
+echo "Ok: 2"
+"""
+# The step of scripts/test, alone: importing that program would configure a build.
+TESTING = """
+import sys
+sys.path.insert(0, sys.argv[1] + "/scripts")
+import progress
+step = progress.Step("testing build/x: 3 programs", "11 min on a bare machine")
+progress.run(step, [sys.argv[2]], progress.MESON_TEST, keep=progress.is_trouble)
+step.end("3 programs")
+"""
+
+
+def testing():
+    with tempfile.TemporaryDirectory(prefix="muster-progress-") as folder:
+        command = [sys.executable, "-c", TESTING, SOURCE, program(folder, "meson", MESON)]
+        _, text = on_pipe(command, dict(os.environ))
+        lines = text.splitlines()
+        ok(lines[0] == "testing build/x: 3 programs ... (11 min on a bare machine)" and len(lines) == 2 and "\r" not in text,
+           "a pipe gets the first and the last line", text)
+        _, text = on_terminal(command, dict(os.environ))
+        for counter in ("1/3", "2/3", "3/3"):
+            ok(f"testing build/x: 3 programs {counter}, 0:" in text, f"a terminal shows {counter}", text)
+        _, text = on_pipe(command, {**os.environ, "TWO": "FAIL"})
+        ok("2/3 muster:unit / two        FAIL" in text, "a failure is shown when it happens", text)
+
+
 def steps():
     """`make run` and `make deb` name each step, the first before they look at anything."""
     for target, names in (("run", ("[1/3] ", "[2/3] compiling", "[3/3] starting the demo fleet")), ("deb", ("[1/3] ", "scripts/deb"))):
@@ -115,4 +147,4 @@ def steps():
            f"make {target} names its steps in order", text)
 
 
-judge(packages, compiling, steps)
+judge(packages, compiling, testing, steps)
