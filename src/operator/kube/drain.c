@@ -6,8 +6,8 @@
  * may be of one namespace only, or of before the node was closed.
  *
  * A machine to which no node belongs is drained only if another machine of the cluster has its
- * node: else the provider and the kubelets may write names and ids in two forms, and pods may run
- * on a node that is not recognised. */
+ * node, or there are no nodes at all: else the provider and the kubelets may write names and ids in
+ * two forms, and pods may run on a node that is not recognised. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +37,7 @@ struct drain {
     struct other *others; /* OTHERS_MAX, while the node is looked for; NULL: no memory, or none */
     size_t other_count;
     bool other_found; /* one of them has a node */
+    bool node_seen;   /* the cluster has nodes */
     bool closed;
     atomic_bool over; /* evict no more */
     bool anew;        /* ordered again while it ran out */
@@ -109,6 +110,7 @@ static enum err look_at_node(struct drain *d, const struct json *node, struct no
     struct str name;
     enum err err;
 
+    d->node_seen = true;
     for (size_t i = 0; i < d->other_count && !d->other_found; i++)
         d->other_found = node_of_other(&d->others[i], node);
     if (!node_is(node, str_from(d->machine), str_from(d->provider_id))) return ERR_OK;
@@ -240,7 +242,7 @@ static void others_take(struct drain *d)
     size_t cursor = 0;
 
     others_free(d);
-    d->other_found = false;
+    d->other_found = d->node_seen = false;
     d->others = calloc(OTHERS_MAX, sizeof *d->others);
     if (!d->others) return;
     while (d->other_count < OTHERS_MAX && (node = operator_each_node(host, &cursor))) {
@@ -314,7 +316,7 @@ static bool drain_ended(struct chore *chore, enum err err)
     }
     if (err) return false;
     if (!d->closed) {
-        if (!d->node && !d->other_found) return gave_up(d);
+        if (!d->node && d->node_seen && !d->other_found) return gave_up(d);
         d->closed = true;
         operator_reclaim_started(d->source->host, str_from(d->id));
         if (!d->node) return drained(d); /* no node of this cluster: nothing of it runs there */

@@ -106,11 +106,20 @@ TEST(a_machine_is_not_drained_because_no_node_has_its_name)
     drain_one(LIST(NODE("host-1", "other:///m-1") "," NODE("host-2", "other:///m-2")));
     CHECK_TEXT("given up", why_ended, "no node belongs to the machine, by name or provider id");
     CHECK_U32("no new work can be kept away", started, 0);
-    drain_one(LIST(""));
-    CHECK_HAS("nor when there is none at all", why_ended, "no node belongs to the machine");
     machine_count = 1;
     drain_one(LIST(NODE("host-1", "")));
     CHECK_HAS("nor of the only machine", why_ended, "no node belongs to the machine");
+}
+
+/* Machines whose kubelets never came: no pod runs in a cluster without nodes. */
+TEST(a_machine_of_a_cluster_without_nodes_is_drained)
+{
+    machines[0] = machine_of("m-1", "p://m-1", MACHINE_DRAINING);
+    machines[1] = machine_of("m-2", "p://m-2", MACHINE_CONFIGURED);
+    machine_count = 2;
+    drain_one(LIST(""));
+    CHECK_TEXT("nothing runs there", why_ended, "");
+    CHECK_U32("nothing new goes there", started, 1);
 }
 
 /* Another machine of the cluster has its node: the names agree, and this one never had a node or
