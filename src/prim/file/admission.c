@@ -57,13 +57,11 @@ static bool match_line(struct str line, const struct mount_key *key, char *type,
     bool same = false;
     (void)snprintf(device, sizeof device, "%u:%u", key->major, key->minor);
     for (int field = 1; str_split(&rest, ' ', &part); field++) {
-        if (field == 1 && key->id != 0) { same = str_to_u64(part, &id) == ERR_OK && id == key->id; }
-        if (field == 3 && key->id == 0) { same = str_equal(part, str_from(device)); }
-        if (field > 6 && str_equal(part, STR("-"))) { break; }
+        if (field == 1 && key->id != 0) same = str_to_u64(part, &id) == ERR_OK && id == key->id;
+        if (field == 3 && key->id == 0) same = str_equal(part, str_from(device));
+        if (field > 6 && str_equal(part, STR("-"))) break;
     }
-    if (!same || !str_split(&rest, ' ', &part) || part.len == 0 || part.len >= cap) {
-        return false;
-    }
+    if (!same || !str_split(&rest, ' ', &part) || part.len == 0 || part.len >= cap) return false;
     memcpy(type, part.at, part.len);
     type[part.len] = '\0';
     return true;
@@ -75,10 +73,10 @@ static bool search_mounts(const struct mount_key *key, char *type, size_t cap)
     char *line = NULL;
     size_t room = 0;
     bool found = false;
-    if (mounts == NULL) { return false; }
+    if (mounts == NULL) return false;
     while (!found) {
         ssize_t len = getline(&line, &room, mounts);
-        if (len <= 0) { break; }
+        if (len <= 0) break;
         found = match_line(str_trim(str_of(line, (size_t)len)), key, type, cap);
     }
     free(line);
@@ -94,12 +92,10 @@ static bool mount_type(int dir, char *type, size_t cap)
         (void)snprintf(type, cap, "%s", file_hooks.mount_type);
         return true;
     }
-    if (statx(dir, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &info) < 0) {
-        return false;
-    }
+    if (statx(dir, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &info) < 0) return false;
     struct mount_key key = {.major = info.stx_dev_major, .minor = info.stx_dev_minor};
-    if ((info.stx_mask & STATX_MNT_ID) != 0) { key.id = info.stx_mnt_id; }
-    if (key.id != 0 && search_mounts(&key, type, cap)) { return true; }
+    if ((info.stx_mask & STATX_MNT_ID) != 0) key.id = info.stx_mnt_id;
+    if (key.id != 0 && search_mounts(&key, type, cap)) return true;
     key.id = 0;
     return search_mounts(&key, type, cap);
 }
@@ -121,20 +117,19 @@ coord_result admission_look(int dir, struct medium *ret_medium)
 {
     struct statfs info;
     struct medium medium = {.type = "?"};
-    if (fstatfs(dir, &info) < 0) { return file_trouble(errno, "statfs"); }
+    if (fstatfs(dir, &info) < 0) return file_trouble(errno, "statfs");
     medium.magic =
         file_hooks.file_system != 0 ? file_hooks.file_system : (int64_t)(uint32_t)info.f_type;
     bool typed = mount_type(dir, medium.type, sizeof medium.type);
     for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
-        if (medium.magic != refused[i].magic) { continue; }
+        if (medium.magic != refused[i].magic) continue;
         medium.known = refused[i].name;
         medium.network = refused[i].network;
     }
     *ret_medium = medium;
     for (size_t i = 0; typed && i < ARRAY_LEN(accepted); i++) {
-        if (medium.magic != accepted[i].magic || strcmp(medium.type, accepted[i].type) != 0) {
+        if (medium.magic != accepted[i].magic || strcmp(medium.type, accepted[i].type) != 0)
             continue;
-        }
         ret_medium->durable = accepted[i].durable;
         ret_medium->overlay = accepted[i].overlay;
         return prim_ok(COORD_R_NONE);
@@ -147,9 +142,8 @@ coord_result admission_look(int dir, struct medium *ret_medium)
 static coord_result failed(const char *probe, int error)
 {
     if (error == ENOSPC || error == EDQUOT || error == EIO || error == EROFS || error == EACCES ||
-        error == EMFILE || error == ENFILE) {
+        error == EMFILE || error == ENFILE)
         return file_trouble(error, probe); /* says nothing about what it would do */
-    }
     return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM, "probe %s failed%s%s", probe,
                        error != 0 ? ": " : "", error != 0 ? strerrordesc_np(error) : "");
 }
@@ -162,7 +156,7 @@ struct probe {
 static int touch(const struct file_store *store, int dir, const char *name)
 {
     int fd = sys_open(dir, name, O_RDWR | O_CREAT | O_EXCL, file_mode(store));
-    if (fd < 0) { return errno; }
+    if (fd < 0) return errno;
     sys_close(fd);
     return 0;
 }
@@ -170,22 +164,16 @@ static int touch(const struct file_store *store, int dir, const char *name)
 static coord_result probe_names(const struct probe *probe)
 {
     struct stat info;
-    if (linkat(probe->dir, probe->a, probe->dir, probe->b, 0) == 0 || errno != EEXIST) {
+    if (linkat(probe->dir, probe->a, probe->dir, probe->b, 0) == 0 || errno != EEXIST)
         return failed("no_clobber_link", 0);
-    }
-    if (renameat2(probe->dir, probe->a, probe->dir, probe->b, RENAME_NOREPLACE) == 0) {
+    if (renameat2(probe->dir, probe->a, probe->dir, probe->b, RENAME_NOREPLACE) == 0)
         return failed("no_clobber_rename", 0);
-    }
-    if (errno != EEXIST && errno != EINVAL && errno != ENOSYS) {
+    if (errno != EEXIST && errno != EINVAL && errno != ENOSYS)
         return failed("no_clobber_rename", errno);
-    }
-    if (renameat(probe->dir, probe->a, probe->dir, probe->b) < 0) {
+    if (renameat(probe->dir, probe->a, probe->dir, probe->b) < 0)
         return failed("replace_by_rename", errno);
-    }
-    if (fstatat(probe->dir, probe->a, &info, 0) == 0 ||
-        fstatat(probe->dir, probe->b, &info, 0) < 0) {
+    if (fstatat(probe->dir, probe->a, &info, 0) == 0 || fstatat(probe->dir, probe->b, &info, 0) < 0)
         return failed("replace_by_rename", 0);
-    }
     return prim_ok(COORD_R_NONE);
 }
 
@@ -203,7 +191,7 @@ static coord_result probe_locks(const struct probe *probe)
     } else {
         sys_close(first);
         first = -1;
-        if (sys_lock(second, 0, LOCK_EXCLUSIVE) != 0) { result = failed("lock_freed_on_close", 0); }
+        if (sys_lock(second, 0, LOCK_EXCLUSIVE) != 0) result = failed("lock_freed_on_close", 0);
     }
     sys_close(first);
     sys_close(second);
@@ -215,19 +203,17 @@ static coord_result await_rename(struct file_store *store, const struct probe *p
     char path[40], events[4096];
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", probe->dir);
     if (inotify_add_watch(fd, path, IN_MOVED_TO | IN_ONLYDIR) < 0) {
-        if (errno != ENOSPC && errno != ENOMEM) { return failed("inotify", errno); }
+        if (errno != ENOSPC && errno != ENOMEM) return failed("inotify", errno);
         atomic_store(&store->poll, true);
         return prim_ok(COORD_R_NONE);
     }
-    if (renameat(probe->dir, probe->b, probe->dir, probe->a) < 0) {
-        return failed("inotify", errno);
-    }
+    if (renameat(probe->dir, probe->b, probe->dir, probe->a) < 0) return failed("inotify", errno);
     struct pollfd wait = {.fd = fd, .events = POLLIN};
     int ready;
     do {
         ready = poll(&wait, 1, 1000);
     } while (ready < 0 && errno == EINTR);
-    if (ready <= 0 || read(fd, events, sizeof events) <= 0) { return failed("inotify", 0); }
+    if (ready <= 0 || read(fd, events, sizeof events) <= 0) return failed("inotify", 0);
     return prim_ok(COORD_R_NONE);
 }
 
@@ -249,10 +235,10 @@ coord_result admission_probe(struct file_store *store)
     file_temp_name(store, probe.a);
     file_temp_name(store, probe.b);
     int error = touch(store, probe.dir, probe.a);
-    if (error == 0) { error = touch(store, probe.dir, probe.b); }
+    if (error == 0) error = touch(store, probe.dir, probe.b);
     coord_result result = error == 0 ? probe_names(&probe) : failed("create", error);
-    if (result.code == COORD_OK) { result = probe_locks(&probe); }
-    if (result.code == COORD_OK) { result = probe_events(store, &probe); }
+    if (result.code == COORD_OK) result = probe_locks(&probe);
+    if (result.code == COORD_OK) result = probe_events(store, &probe);
     (void)unlinkat(probe.dir, probe.a, 0);
     (void)unlinkat(probe.dir, probe.b, 0);
     return result;
@@ -267,12 +253,10 @@ coord_result admission_probe_link(struct file_store *store)
     int error = touch(store, probe.dir, probe.a);
     coord_result result = error == 0 ? prim_ok(COORD_R_NONE) : failed("create", error);
     if (error == 0 && (linkat(probe.dir, probe.a, probe.dir, probe.b, 0) < 0 ||
-                       fstatat(probe.dir, probe.a, &info, 0) < 0 || info.st_nlink != 2)) {
+                       fstatat(probe.dir, probe.a, &info, 0) < 0 || info.st_nlink != 2))
         result = failed("link", errno);
-    }
-    if (result.code == COORD_OK && linkat(probe.dir, probe.a, probe.dir, probe.b, 0) == 0) {
+    if (result.code == COORD_OK && linkat(probe.dir, probe.a, probe.dir, probe.b, 0) == 0)
         result = failed("no_clobber_link", 0);
-    }
     (void)unlinkat(probe.dir, probe.a, 0);
     (void)unlinkat(probe.dir, probe.b, 0);
     return result;
@@ -285,11 +269,11 @@ coord_result admission_clock(void)
     int error = sys_read_file(AT_FDCWD, "/proc/self/timens_offsets", text, sizeof text - 1, &got);
     if (error != 0) { return prim_ok(COORD_R_NONE); } /* a kernel without time namespaces */
     const char *line = strstr(text, "boottime");
-    if (line == NULL) { return prim_ok(COORD_R_NONE); }
+    if (line == NULL) return prim_ok(COORD_R_NONE);
     char *end;
     long long seconds = strtoll(line + strlen("boottime"), &end, 10);
     long long nanoseconds = strtoll(end, NULL, 10);
-    if (seconds == 0 && nanoseconds == 0) { return prim_ok(COORD_R_NONE); }
+    if (seconds == 0 && nanoseconds == 0) return prim_ok(COORD_R_NONE);
     return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM,
                        "timens: CLOCK_BOOTTIME is shifted by %lld s in this time namespace",
                        seconds);

@@ -22,12 +22,11 @@ static int make_dirs(struct file_store *store, const char *name)
 {
     static const char *const parts[] = {"h", "l", "t"};
     int error = sys_make_dir(store->buckets_dir, name, store->settings.mode);
-    if (error != 0) { return error; }
+    if (error != 0) return error;
     int dir = sys_open_dir(store->buckets_dir, name);
-    if (dir < 0) { return errno; }
-    for (size_t i = 0; i < ARRAY_LEN(parts) && error == 0; i++) {
+    if (dir < 0) return errno;
+    for (size_t i = 0; i < ARRAY_LEN(parts) && error == 0; i++)
         error = sys_make_dir(dir, parts[i], store->settings.mode);
-    }
     sys_close(dir);
     return error;
 }
@@ -36,18 +35,18 @@ static int open_part(const struct file_store *store, int dir, const char *part, 
 {
     struct stat info;
     *fd = sys_open_dir(dir, part);
-    if (*fd < 0) { return errno; }
-    if (fstat(*fd, &info) < 0) { return errno; }
+    if (*fd < 0) return errno;
+    if (fstat(*fd, &info) < 0) return errno;
     return info.st_dev == store->device ? 0 : EXDEV; /* a rename must never cross file systems */
 }
 
 static int open_dirs(struct file_store *store, const char *name, struct bucket *bucket)
 {
     int dir = sys_open_dir(store->buckets_dir, name);
-    if (dir < 0) { return errno; }
+    if (dir < 0) return errno;
     int error = open_part(store, dir, "h", &bucket->heads);
-    if (error == 0) { error = open_part(store, dir, "l", &bucket->locks); }
-    if (error == 0) { error = open_part(store, dir, "t", &bucket->temps); }
+    if (error == 0) error = open_part(store, dir, "l", &bucket->locks);
+    if (error == 0) error = open_part(store, dir, "t", &bucket->temps);
     sys_close(dir);
     return error;
 }
@@ -56,7 +55,7 @@ static coord_result bucket_open(struct file_store *store, const char *name, bool
                                 struct bucket **ret_bucket)
 {
     struct bucket *bucket = calloc(1, sizeof *bucket);
-    if (bucket == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory"); }
+    if (bucket == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
     list_init(&bucket->node);
     bucket->heads = bucket->locks = bucket->temps = -1;
     door_init(&bucket->door);
@@ -64,16 +63,15 @@ static coord_result bucket_open(struct file_store *store, const char *name, bool
     int error = open_dirs(store, name, bucket);
     if (error == ENOENT && create) {
         error = make_dirs(store, name);
-        if (error == 0) { error = open_dirs(store, name, bucket); }
+        if (error == 0) error = open_dirs(store, name, bucket);
     }
     if (error == 0) {
         *ret_bucket = bucket;
         return prim_ok(COORD_R_NONE);
     }
     bucket_close(bucket);
-    if (error == ENOENT && !create) {
+    if (error == ENOENT && !create)
         return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such bucket");
-    }
     return file_trouble(error, "open the directories of a bucket");
 }
 
@@ -88,7 +86,7 @@ static void forget(struct file_store *store, struct bucket *bucket)
     list_remove(&bucket->node);
     store->bucket_count--;
     bucket->stale = true;
-    if (bucket->refs == 0) { bucket_close(bucket); }
+    if (bucket->refs == 0) bucket_close(bucket);
 }
 
 static struct bucket *find(struct file_store *store, const char *name)
@@ -96,7 +94,7 @@ static struct bucket *find(struct file_store *store, const char *name)
     LIST_EACH(&store->buckets, node)
     {
         struct bucket *bucket = CONTAINER_OF(node, struct bucket, node);
-        if (strcmp(bucket->name, name) != 0) { continue; }
+        if (strcmp(bucket->name, name) != 0) continue;
         list_remove(&bucket->node);
         list_append(&store->buckets, &bucket->node);
         return bucket;
@@ -109,8 +107,8 @@ static void keep_few(struct file_store *store)
     LIST_EACH_SAFE(&store->buckets, node, following)
     {
         struct bucket *bucket = CONTAINER_OF(node, struct bucket, node);
-        if (store->bucket_count <= BUCKETS_KEPT_MAX) { return; }
-        if (bucket->refs == 0) { forget(store, bucket); }
+        if (store->bucket_count <= BUCKETS_KEPT_MAX) return;
+        if (bucket->refs == 0) forget(store, bucket);
     }
 }
 
@@ -124,11 +122,11 @@ coord_result bucket_get(struct file_store *store, const char *name, bool create,
         forget(store, bucket);
         bucket = NULL;
     }
-    if (bucket != NULL) { bucket->refs++; }
+    if (bucket != NULL) bucket->refs++;
     (void)pthread_mutex_unlock(&store->mutex);
     if (bucket == NULL) {
         coord_result result = bucket_open(store, name, create, &fresh);
-        if (result.code != COORD_OK) { return result; }
+        if (result.code != COORD_OK) return result;
         assert(fresh != NULL);
         (void)pthread_mutex_lock(&store->mutex);
         bucket = find(store, name); /* another thread may have been faster */
@@ -141,7 +139,7 @@ coord_result bucket_get(struct file_store *store, const char *name, bool create,
         bucket->refs++;
         keep_few(store);
         (void)pthread_mutex_unlock(&store->mutex);
-        if (fresh != NULL) { bucket_close(fresh); }
+        if (fresh != NULL) bucket_close(fresh);
     }
     *ret_bucket = bucket;
     return prim_ok(COORD_R_NONE);
@@ -149,10 +147,10 @@ coord_result bucket_get(struct file_store *store, const char *name, bool create,
 
 void bucket_put(struct file_store *store, struct bucket *bucket)
 {
-    if (bucket == NULL) { return; }
+    if (bucket == NULL) return;
     (void)pthread_mutex_lock(&store->mutex);
     assert(bucket->refs > 0);
-    if (--bucket->refs == 0 && bucket->stale) { bucket_close(bucket); }
+    if (--bucket->refs == 0 && bucket->stale) bucket_close(bucket);
     (void)pthread_mutex_unlock(&store->mutex);
 }
 

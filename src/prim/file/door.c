@@ -38,16 +38,15 @@ bool door_enter(struct door *door, bool alone, int64_t wait_ns)
         until.tv_sec += wait_ns / 1000000000 + ns / 1000000000;
         until.tv_nsec = ns % 1000000000;
         door->waiting_alone += alone ? 1 : 0;
-        while (!may_enter(door, alone) && waited != ETIMEDOUT) {
+        while (!may_enter(door, alone) && waited != ETIMEDOUT)
             waited = pthread_cond_timedwait(&door->changed, &door->mutex, &until);
-        }
         door->waiting_alone -= alone ? 1 : 0;
     }
     bool entered = may_enter(door, alone);
-    if (entered && alone) { door->alone = true; }
-    if (entered && !alone) { door->sharing++; }
+    if (entered && alone) door->alone = true;
+    if (entered && !alone) door->sharing++;
     /* Who gave up waiting alone held the others back. */
-    if (!entered) { (void)pthread_cond_broadcast(&door->changed); }
+    if (!entered) (void)pthread_cond_broadcast(&door->changed);
     (void)pthread_mutex_unlock(&door->mutex);
     return entered;
 }
@@ -56,11 +55,10 @@ void door_leave(struct door *door, bool alone)
 {
     (void)pthread_mutex_lock(&door->mutex);
     assert(alone ? door->alone : door->sharing > 0);
-    if (alone) {
+    if (alone)
         door->alone = false;
-    } else {
+    else
         door->sharing--;
-    }
     (void)pthread_cond_broadcast(&door->changed);
     (void)pthread_mutex_unlock(&door->mutex);
 }

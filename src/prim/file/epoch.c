@@ -21,11 +21,11 @@ enum { FLOOR_WAIT_MS = 2000 };
 static int write_small(struct file_store *store, const char *temp, const void *bytes, size_t len)
 {
     int fd = sys_open(store->meta, temp, O_RDWR | O_CREAT | O_EXCL, file_mode(store));
-    if (fd < 0) { return errno; }
+    if (fd < 0) return errno;
     int error = sys_write(fd, bytes, len);
-    if (error == 0 && fchmod(fd, file_mode(store)) < 0) { error = errno; }
-    if (error == 0) { error = file_at(STEP_EPOCH_TEMP); }
-    if (error == 0 && fdatasync(fd) < 0) { error = errno; }
+    if (error == 0 && fchmod(fd, file_mode(store)) < 0) error = errno;
+    if (error == 0) error = file_at(STEP_EPOCH_TEMP);
+    if (error == 0 && fdatasync(fd) < 0) error = errno;
     sys_close(fd);
     return error;
 }
@@ -36,14 +36,14 @@ int small_replace(struct file_store *store, int dir, const char *name, const voi
     char temp[LAYOUT_TEMP_CAP];
     file_temp_name(store, temp);
     int error = write_small(store, temp, bytes, len);
-    if (error == 0) { error = file_at(STEP_EPOCH_RENAME); }
-    if (error == 0 && renameat(store->meta, temp, dir, name) < 0) { error = errno; }
+    if (error == 0) error = file_at(STEP_EPOCH_RENAME);
+    if (error == 0 && renameat(store->meta, temp, dir, name) < 0) error = errno;
     if (error != 0) {
         (void)unlinkat(store->meta, temp, 0);
         return error;
     }
     (void)file_at(STEP_EPOCH_DONE);
-    if (fsync(dir) < 0) { return errno; }
+    if (fsync(dir) < 0) return errno;
     return dir != store->meta && fsync(store->meta) < 0 ? errno : 0;
 }
 
@@ -57,21 +57,20 @@ int floor_read(struct file_store *store, uint64_t *ret_floor)
         *ret_floor = 0;
         return 0;
     }
-    if (error == ERANGE) { return EBADMSG; }
-    if (error != 0) { return error; }
+    if (error == ERANGE) return EBADMSG;
+    if (error != 0) return error;
     return floor_record_decode(str_of(bytes, got), ret_floor, &id) == ERR_OK ? 0 : EBADMSG;
 }
 
 static int lock_meta(struct file_store *store, int64_t until_ns, int *ret_fd)
 {
     int fd = lock_open(store, store->meta, "recover.lk");
-    if (fd < 0) { return errno; }
+    if (fd < 0) return errno;
     int error = lock_byte(store, fd, 0, LOCK_EXCLUSIVE, until_ns);
-    if (error == 0) {
+    if (error == 0)
         *ret_fd = fd;
-    } else {
+    else
         sys_close(fd);
-    }
     return error;
 }
 
@@ -81,13 +80,13 @@ int floor_raise(struct file_store *store, uint64_t floor)
     uint64_t now = 0;
     int lock = -1;
     int error = lock_meta(store, file_now(store) + FLOOR_WAIT_MS * NS_IN_MS, &lock);
-    if (error != 0) { return error; }
+    if (error != 0) return error;
     error = floor_read(store, &now);
     if (error == 0 && now < floor) {
         error = file_at(STEP_GC_FLOOR);
         floor_record_encode(floor, &store->id, bytes);
-        if (error == 0) { error = small_replace(store, store->meta, "floor", bytes, sizeof bytes); }
-        if (error == 0) { (void)file_at(STEP_GC_FLOOR_DONE); }
+        if (error == 0) error = small_replace(store, store->meta, "floor", bytes, sizeof bytes);
+        if (error == 0) (void)file_at(STEP_GC_FLOOR_DONE);
     }
     sys_close(lock);
     return error;
@@ -105,18 +104,17 @@ static coord_result open_part(struct file_store *store, const char *name, int *f
 {
     struct stat info;
     int error = sys_make_dir(store->root, name, store->settings.mode);
-    if (error != 0) { return file_trouble(error, name); }
+    if (error != 0) return file_trouble(error, name);
     *fd = sys_open_dir(store->root, name);
-    if (*fd < 0 || fstat(*fd, &info) < 0) { return file_trouble(errno, name); }
+    if (*fd < 0 || fstat(*fd, &info) < 0) return file_trouble(errno, name);
     return info.st_dev == store->device ? prim_ok(COORD_R_NONE) : wrong_device(name);
 }
 
 static bool is_ours(const char *name)
 {
     static const char *const ours[] = {"meta", "s", "b", "lost", "FORMAT", "lost+found"};
-    for (size_t i = 0; i < ARRAY_LEN(ours); i++) {
-        if (strcmp(name, ours[i]) == 0) { return true; }
-    }
+    for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+        if (strcmp(name, ours[i]) == 0) return true;
     return false;
 }
 
@@ -126,7 +124,7 @@ struct foreign {
 static bool note_foreign(void *context, const char *name)
 {
     struct foreign *foreign = context;
-    if (is_ours(name)) { return true; }
+    if (is_ours(name)) return true;
     (void)snprintf(foreign->name, sizeof foreign->name, "%.60s", name);
     return false;
 }
@@ -145,9 +143,9 @@ static int read_format(struct file_store *store, coord_id *ret_id, struct stat *
     char bytes[FORMAT_CAP];
     size_t got;
     int error = sys_read_file(store->root, "FORMAT", bytes, sizeof bytes, &got);
-    if (error == ERANGE) { return EBADMSG; }
-    if (error != 0) { return error; }
-    if (fstatat(store->root, "FORMAT", ret_info, AT_SYMLINK_NOFOLLOW) < 0) { return errno; }
+    if (error == ERANGE) return EBADMSG;
+    if (error != 0) return error;
+    if (fstatat(store->root, "FORMAT", ret_info, AT_SYMLINK_NOFOLLOW) < 0) return errno;
     enum err err = format_decode(str_of(bytes, got), ret_id);
     return err == ERR_OK ? 0 : err == ERR_VERSION ? EPROTO : EBADMSG;
 }
@@ -158,9 +156,8 @@ static int write_format(struct file_store *store, struct stat *ret_info)
     store->id = prim_id_random();
     size_t len = format_encode(&store->id, bytes);
     int error = small_replace(store, store->root, "FORMAT", bytes, len);
-    if (error == 0 && fstatat(store->root, "FORMAT", ret_info, AT_SYMLINK_NOFOLLOW) < 0) {
+    if (error == 0 && fstatat(store->root, "FORMAT", ret_info, AT_SYMLINK_NOFOLLOW) < 0)
         error = errno;
-    }
     return error;
 }
 
@@ -183,18 +180,16 @@ static coord_result bad_format(int error)
 static coord_result check_layer(struct file_store *store)
 {
     struct stat before, after;
-    if (fstatat(store->root, "FORMAT", &before, AT_SYMLINK_NOFOLLOW) < 0) {
+    if (fstatat(store->root, "FORMAT", &before, AT_SYMLINK_NOFOLLOW) < 0)
         return file_trouble(errno, "look at FORMAT");
-    }
     int fd = sys_open(store->root, "FORMAT", O_RDWR | O_NOFOLLOW, 0);
-    if (fd < 0) { return file_trouble(errno, "open FORMAT"); }
+    if (fd < 0) return file_trouble(errno, "open FORMAT");
     int error = fstat(fd, &after) < 0 ? errno : 0;
     sys_close(fd);
-    if (error != 0) { return file_trouble(error, "look at FORMAT"); }
+    if (error != 0) return file_trouble(error, "look at FORMAT");
     if (before.st_ino == after.st_ino && before.st_dev == after.st_dev &&
-        change_of(&before) == change_of(&after)) {
+        change_of(&before) == change_of(&after))
         return prim_ok(COORD_R_NONE);
-    }
     return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM,
                        "overlay: the store stands in a lower layer, which every container shares");
 }
@@ -221,12 +216,12 @@ static bool look_at_head(void *context, const char *name)
                 fstatat(sweep->heads, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
                 (info.st_mode & S_IXUSR) == 0;
     head_file_deinit(&file);
-    if (!torn) { return sweep->error == 0; }
+    if (!torn) return sweep->error == 0;
     /* Two buckets of hashed names make at most 41 + 41 bytes; two plain ones could be too long for
      * one name, then the bucket is cut. */
     (void)snprintf(to, sizeof to, "%.60s.%.150s.%08lx", sweep->bucket_name, name,
                    (unsigned long)(sys_random() & 0xffffffff));
-    if (renameat(sweep->heads, name, sweep->store->lost, to) < 0) { sweep->error = errno; }
+    if (renameat(sweep->heads, name, sweep->store->lost, to) < 0) sweep->error = errno;
     sweep->store->damaged++;
     return sweep->error == 0;
 }
@@ -241,7 +236,7 @@ static bool look_at_bucket(void *context, const char *name)
     sweep->bucket_name = name;
     int error = walk(sweep->heads, look_at_head, sweep);
     sys_close(sweep->heads);
-    if (error != 0 && sweep->error == 0) { sweep->error = error; }
+    if (error != 0 && sweep->error == 0) sweep->error = error;
     return sweep->error == 0;
 }
 
@@ -249,8 +244,8 @@ static int first_of_boot(struct file_store *store)
 {
     struct sweep sweep = {.store = store};
     int error = walk(store->buckets_dir, look_at_bucket, &sweep);
-    if (error == 0) { error = sweep.error; }
-    if (error == 0 && store->damaged > 0 && fsync(store->lost) < 0) { error = errno; }
+    if (error == 0) error = sweep.error;
+    if (error == 0 && store->damaged > 0 && fsync(store->lost) < 0) error = errno;
     return error;
 }
 
@@ -272,8 +267,8 @@ static int read_epoch(struct file_store *store, struct epoch_record *ret_record)
     char bytes[EPOCH_RECORD];
     size_t got;
     int error = sys_read_file(store->meta, "epoch", bytes, sizeof bytes, &got);
-    if (error == ERANGE) { return EBADMSG; }
-    if (error != 0) { return error; }
+    if (error == ERANGE) return EBADMSG;
+    if (error != 0) return error;
     return epoch_record_decode(str_of(bytes, got), ret_record) == ERR_OK ? 0 : EBADMSG;
 }
 
@@ -288,13 +283,13 @@ static coord_result make_new(struct file_store *store)
                            "the directory is no file store and holds something else: %s",
                            foreign.name);
     }
-    if (error == 0) { error = walk(store->buckets_dir, stop_at_first, &full); }
+    if (error == 0) error = walk(store->buckets_dir, stop_at_first, &full);
     if (error == 0 && full) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
                            "FORMAT is missing from a store that holds entries");
     }
-    if (error == 0) { error = write_format(store, &info); }
-    if (error == 0) { error = write_epoch(store, 1, &info); }
+    if (error == 0) error = write_format(store, &info);
+    if (error == 0) error = write_epoch(store, 1, &info);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make a store");
 }
 
@@ -307,7 +302,7 @@ static coord_result without_epoch(struct file_store *store, const struct stat *f
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
                            "meta/epoch is missing from a store that holds entries");
     }
-    if (error == 0) { error = write_epoch(store, 1, format); }
+    if (error == 0) error = write_epoch(store, 1, format);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write the first epoch");
 }
 
@@ -320,8 +315,8 @@ static coord_result bump(struct file_store *store, const struct epoch_record *re
     }
     int error = first_of_boot(store);
     /* Another identity: handles of the directory it was copied from must not work here. */
-    if (error == 0 && copied) { error = write_format(store, format); }
-    if (error == 0) { error = write_epoch(store, record->epoch + 1, format); }
+    if (error == 0 && copied) error = write_format(store, format);
+    if (error == 0) error = write_epoch(store, record->epoch + 1, format);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "begin an epoch");
 }
 
@@ -329,11 +324,10 @@ static coord_result open_existing(struct file_store *store, struct stat *format,
 {
     struct epoch_record record;
     int error = read_epoch(store, &record);
-    if (error == ENOENT) { return without_epoch(store, format); }
-    if (error == EBADMSG) {
+    if (error == ENOENT) return without_epoch(store, format);
+    if (error == EBADMSG)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "meta/epoch is damaged");
-    }
-    if (error != 0) { return file_trouble(error, "read meta/epoch"); }
+    if (error != 0) return file_trouble(error, "read meta/epoch");
     bool copied =
         record.format_inode != format->st_ino || !prim_id_equal(&record.store_id, &store->id);
     if (overlay && (copied || record.format_change != change_of(format))) {
@@ -341,9 +335,8 @@ static coord_result open_existing(struct file_store *store, struct stat *format,
                            "overlay: the store was made in another layer or is a copy");
     }
     store->epoch = record.epoch;
-    if (!copied && memcmp(record.boot_id, store->facts.boot_id, 16) == 0) {
+    if (!copied && memcmp(record.boot_id, store->facts.boot_id, 16) == 0)
         return prim_ok(COORD_R_NONE);
-    }
     return bump(store, &record, format, copied);
 }
 
@@ -354,14 +347,14 @@ static coord_result open_locked(struct file_store *store, bool overlay)
     struct stat format;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         coord_result result = open_part(store, names[i], fds[i]);
-        if (result.code != COORD_OK) { return result; }
+        if (result.code != COORD_OK) return result;
     }
     int error = read_format(store, &store->id, &format);
-    if (error == ENOENT) { return make_new(store); }
-    if (error != 0) { return bad_format(error); }
+    if (error == ENOENT) return make_new(store);
+    if (error != 0) return bad_format(error);
     if (overlay) {
         coord_result result = check_layer(store);
-        if (result.code != COORD_OK) { return result; }
+        if (result.code != COORD_OK) return result;
     }
     return open_existing(store, &format, overlay);
 }
@@ -370,13 +363,13 @@ coord_result epoch_open(struct file_store *store, bool overlay, int64_t until_ns
 {
     int lock = -1;
     coord_result result = open_part(store, "meta", &store->meta);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     int error = lock_meta(store, until_ns, &lock);
     if (error == ETIMEDOUT) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
                            "meta/recover.lk is held: another process is opening the store");
     }
-    if (error != 0) { return file_trouble(error, "lock meta/recover.lk"); }
+    if (error != 0) return file_trouble(error, "lock meta/recover.lk");
     result = open_locked(store, overlay);
     sys_close(lock);
     return result;

@@ -43,7 +43,7 @@ coord_result file_trouble(int error, const char *what)
 
 void file_degrade(struct file_store *store, const char *why)
 {
-    if (atomic_exchange(&store->degraded, true) || store->host == NULL) { return; }
+    if (atomic_exchange(&store->degraded, true) || store->host == NULL) return;
     store->host->degraded(store->host, why);
 }
 
@@ -55,14 +55,12 @@ coord_result file_usable(struct file_store *store)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED,
                            "a sync failed earlier: open the store anew");
     }
-    if (fstat(store->root, &info) < 0) { return file_trouble(errno, "look at the root"); }
-    if (info.st_nlink == 0 || info.st_dev != store->device) {
+    if (fstat(store->root, &info) < 0) return file_trouble(errno, "look at the root");
+    if (info.st_nlink == 0 || info.st_dev != store->device)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "the directory was removed");
-    }
-    if (fstatfs(store->root, &system) < 0) { return file_trouble(errno, "statfs"); }
-    if (file_hooks.file_system == 0 && (int64_t)(uint32_t)system.f_type != store->file_system) {
+    if (fstatfs(store->root, &system) < 0) return file_trouble(errno, "statfs");
+    if (file_hooks.file_system == 0 && (int64_t)(uint32_t)system.f_type != store->file_system)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "the file system is another one");
-    }
     return prim_ok(COORD_R_NONE);
 }
 
@@ -110,9 +108,9 @@ static coord_caps file_capabilities(struct prim_backend *backend)
                 COORD_CAP_MULTI_KEY | COORD_CAP_EXACT_OWNER | COORD_CAP_FORCE;
     if (store->durable_medium) {
         caps.bits |= COORD_CAP_DURABLE;
-        if (store->settings.sync_always) { caps.bits |= COORD_CAP_DURABLE_LEASED; }
+        if (store->settings.sync_always) caps.bits |= COORD_CAP_DURABLE_LEASED;
     }
-    if (atomic_load(&store->poll)) { caps.watch = COORD_WATCH_POLL; }
+    if (atomic_load(&store->poll)) caps.watch = COORD_WATCH_POLL;
     size_t len = 0;
     if (!store->durable_medium) {
         len =
@@ -163,7 +161,7 @@ static void store_free(struct file_store *store)
     sys_close(store->leases);
     sys_close(store->meta);
     sys_close(store->root);
-    for (size_t i = 0; i < KEY_DOORS; i++) { door_deinit(&store->key_doors[i]); }
+    for (size_t i = 0; i < KEY_DOORS; i++) door_deinit(&store->key_doors[i]);
     (void)pthread_mutex_destroy(&store->mutex);
     free(store);
 }
@@ -203,14 +201,13 @@ static coord_result bad_param(const char *name, const char *allowed)
 static coord_result read_mode(struct prim_url *url, mode_t *mode)
 {
     const char *text = prim_url_param(url, "mode");
-    if (text == NULL) { return prim_ok(COORD_R_NONE); }
+    if (text == NULL) return prim_ok(COORD_R_NONE);
     char *end;
     errno = 0;
     long value = strtol(text, &end, 8);
     if (errno != 0 || *end != '\0' || text[0] == '\0' || value < 0700 || value > 0777 ||
-        (value & 0700) != 0700) {
+        (value & 0700) != 0700)
         return bad_param("mode", "octal, 0700 to 0777");
-    }
     *mode = (mode_t)value;
     return prim_ok(COORD_R_NONE);
 }
@@ -221,25 +218,22 @@ static coord_result read_settings(struct prim_url *url, struct file_settings *se
     *settings = (struct file_settings){
         .lock_timeout_ms = 10000, .tombstone_keep_ms = 3600000, .mode = 0700};
     const char *sync = prim_url_param(url, "sync");
-    if (sync != NULL && strcmp(sync, "always") != 0 && strcmp(sync, "auto") != 0) {
+    if (sync != NULL && strcmp(sync, "always") != 0 && strcmp(sync, "auto") != 0)
         return bad_param("sync", "auto or always");
-    }
     settings->sync_always = sync != NULL && strcmp(sync, "always") == 0;
     const char *netfs = prim_url_param(url, "netfs");
-    if (netfs != NULL && strcmp(netfs, "create-only") != 0) {
+    if (netfs != NULL && strcmp(netfs, "create-only") != 0)
         return bad_param("netfs", "create-only");
-    }
     settings->create_only = netfs != NULL;
     coord_result result = prim_url_number(url, "early_death", 0, 1, &early_death);
     settings->early_death = early_death != 0;
-    if (result.code == COORD_OK) {
+    if (result.code == COORD_OK)
         result = prim_url_time_ms(url, "lock_timeout", 10, 600000, &settings->lock_timeout_ms);
-    }
     if (result.code == COORD_OK) {
         result = prim_url_time_ms(url, "tombstone_keep", 0, INT64_C(86400000) * 366,
                                   &settings->tombstone_keep_ms);
     }
-    if (result.code == COORD_OK) { result = read_mode(url, &settings->mode); }
+    if (result.code == COORD_OK) result = read_mode(url, &settings->mode);
     return result;
 }
 
@@ -249,22 +243,20 @@ static coord_result make_root(struct file_store *store)
     char parent[sizeof store->root_path];
     struct medium medium;
     struct stat info;
-    if (stat(store->root_path, &info) == 0) { return prim_ok(COORD_R_NONE); }
-    if (errno != ENOENT) { return file_trouble(errno, "open the directory"); }
+    if (stat(store->root_path, &info) == 0) return prim_ok(COORD_R_NONE);
+    if (errno != ENOENT) return file_trouble(errno, "open the directory");
     (void)snprintf(parent, sizeof parent, "%s", store->root_path);
     char *slash = strrchr(parent, '/');
     assert(slash != NULL);
     slash[slash == parent ? 1 : 0] = '\0';
     int dir = sys_open(AT_FDCWD, parent, O_RDONLY | O_DIRECTORY, 0);
-    if (dir < 0) { return file_trouble(errno, "open the directory above it"); }
+    if (dir < 0) return file_trouble(errno, "open the directory above it");
     coord_result result = admission_look(dir, &medium);
     sys_close(dir);
-    if (result.code != COORD_OK && !(store->settings.create_only && medium.network)) {
-        return result;
-    }
+    if (result.code != COORD_OK && !(store->settings.create_only && medium.network)) return result;
     mode_t mode = store->settings.mode;
     /* All of a shared store belongs to one group, whoever makes a file of it. */
-    if ((mode & S_IRWXG) != 0) { mode |= S_ISGID; }
+    if ((mode & S_IRWXG) != 0) mode |= S_ISGID;
     int error = sys_make_dir(AT_FDCWD, store->root_path, mode);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make the directory");
 }
@@ -273,10 +265,10 @@ static coord_result open_root(struct file_store *store, struct medium *medium)
 {
     struct stat info;
     coord_result result = make_root(store);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     store->root = sys_open(AT_FDCWD, store->root_path, O_RDONLY | O_DIRECTORY, 0);
-    if (store->root < 0) { return file_trouble(errno, "open the directory"); }
-    if (fstat(store->root, &info) < 0) { return file_trouble(errno, "look at the directory"); }
+    if (store->root < 0) return file_trouble(errno, "open the directory");
+    if (fstat(store->root, &info) < 0) return file_trouble(errno, "look at the directory");
     store->device = info.st_dev;
     result = admission_look(store->root, medium);
     store->file_system = medium->magic;
@@ -294,15 +286,15 @@ static coord_result open_store(struct file_store *store, const struct prim_open 
 {
     struct medium medium = {0};
     coord_result result = admission_clock();
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     if (who_am_i(&store->facts) != ERR_OK) {
         return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM,
                            "/proc does not tell boot id and start time of this process");
     }
-    if (!in->options->no_early_death) { store->holder = store->facts.self; }
+    if (!in->options->no_early_death) store->holder = store->facts.self;
     atomic_store(&store->temp_number, sys_random() >> 24);
     result = open_root(store, &medium);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     if (store->settings.create_only) {
         result = netfs_open(store);
         return result.code == COORD_OK ? admission_probe_link(store) : result;
@@ -314,17 +306,17 @@ static coord_result open_store(struct file_store *store, const struct prim_open 
 static struct file_store *store_new(const struct prim_open *in)
 {
     struct file_store *store = calloc(1, sizeof *store);
-    if (store == NULL) { return NULL; }
+    if (store == NULL) return NULL;
     store->backend.ops = &file_ops;
     store->host = in->host;
     store->clock = in->clock;
     store->root = store->meta = store->leases = store->buckets_dir = store->lost = -1;
     list_init(&store->buckets);
     (void)pthread_mutex_init(&store->mutex, NULL);
-    for (size_t i = 0; i < KEY_DOORS; i++) { door_init(&store->key_doors[i]); }
+    for (size_t i = 0; i < KEY_DOORS; i++) door_init(&store->key_doors[i]);
     store->table = lease_table_open();
     store->hub = file_hub_open(store);
-    if (store->table != NULL && store->hub != NULL) { return store; }
+    if (store->table != NULL && store->hub != NULL) return store;
     store_free(store);
     return NULL;
 }
@@ -334,7 +326,7 @@ coord_result prim_file_open(const struct prim_open *in, struct prim_backend **re
     struct file_settings settings;
     struct str path = str_from(in->url->path);
     coord_result result = read_settings(in->url, &settings);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     if (in->url->host_count > 0 || path.len == 0 || path.at[0] != '/') {
         return prim_answer(COORD_INVALID, COORD_R_URL,
                            "a file store is file:///absolute/directory");
@@ -343,9 +335,9 @@ coord_result prim_file_open(const struct prim_open *in, struct prim_backend **re
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "a file store has the clock of its host; options.now is for mem:");
     }
-    while (path.len > 1 && path.at[path.len - 1] == '/') { path.len--; }
+    while (path.len > 1 && path.at[path.len - 1] == '/') path.len--;
     struct file_store *store = store_new(in);
-    if (store == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory"); }
+    if (store == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
     store->settings = settings;
     if (path.len >= sizeof store->root_path) {
         store_free(store);
@@ -357,9 +349,8 @@ coord_result prim_file_open(const struct prim_open *in, struct prim_backend **re
         store_free(store);
         return result;
     }
-    if (!store->settings.create_only && !file_hooks.no_collector) {
+    if (!store->settings.create_only && !file_hooks.no_collector)
         store->collector = collector_open(store);
-    }
     *ret_backend = &store->backend;
     return prim_ok(COORD_R_NONE);
 }

@@ -64,9 +64,9 @@ static bool is_stray(const struct file_store *store, const char *name, const str
     struct layout_temp temp;
     struct timespec now;
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    if (now.tv_sec - info->st_mtim.tv_sec > TEMP_OLD_S) { return true; }
+    if (now.tv_sec - info->st_mtim.tv_sec > TEMP_OLD_S) return true;
     if (!layout_temp_parse(name, &temp)) { return false; } /* not one of ours: by age only */
-    if (memcmp(temp.boot, store->facts.boot_id, sizeof temp.boot) != 0) { return true; }
+    if (memcmp(temp.boot, store->facts.boot_id, sizeof temp.boot) != 0) return true;
     struct who who = {.pid = temp.pid,
                       .start_ticks = temp.start_ticks,
                       .pid_namespace = store->facts.self.pid_namespace};
@@ -87,9 +87,8 @@ static bool collect_temp(void *context, const char *name)
     struct round *round = context;
     struct stat info;
     if (fstatat(round->dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
-        is_stray(round->store, name, &info) && unlinkat(round->dir, name, 0) == 0) {
+        is_stray(round->store, name, &info) && unlinkat(round->dir, name, 0) == 0)
         round->report.temps++;
-    }
     return !stopping(round);
 }
 
@@ -106,9 +105,8 @@ static bool collect_meta_temp(void *context, const char *name)
         fstatat(round->dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
         (memcmp(temp.boot, round->store->facts.boot_id, sizeof temp.boot) != 0 ||
          now.tv_sec - info.st_mtim.tv_sec > TEMP_OLD_S) &&
-        unlinkat(round->dir, name, 0) == 0) {
+        unlinkat(round->dir, name, 0) == 0)
         round->report.temps++;
-    }
     return !stopping(round);
 }
 
@@ -124,7 +122,7 @@ static void refer(struct round *round, const coord_id *id)
     reference->id = *id;
     enum err err = map_put(&round->references, str_of(reference->id.b, 16), reference);
     if (err != ERR_OK) {
-        if (err != ERR_EXISTS) { round->all_seen = false; }
+        if (err != ERR_EXISTS) round->all_seen = false;
         free(reference);
     }
 }
@@ -136,15 +134,12 @@ static bool is_past(struct round *round, const struct head *head)
     struct verdict verdict;
     int64_t now = file_now(store), keep = store->settings.tombstone_keep_ms * NS_IN_MS;
     bool this_boot = memcmp(head->boot_id, store->facts.boot_id, 16) == 0;
-    if ((head->flags & HEAD_TOMBSTONE) != 0) {
-        return !this_boot || now - head->deadline_ns >= keep;
-    }
-    if ((head->flags & HEAD_LEASED) == 0) { return false; }
-    if (!this_boot) { return true; }
+    if ((head->flags & HEAD_TOMBSTONE) != 0) return !this_boot || now - head->deadline_ns >= keep;
+    if ((head->flags & HEAD_LEASED) == 0) return false;
+    if (!this_boot) return true;
     /* It says until when the slot rests. */
-    if ((head->flags & HEAD_SLOT) != 0 && keep < PRIM_COOLDOWN_MAX_MS * NS_IN_MS) {
+    if ((head->flags & HEAD_SLOT) != 0 && keep < PRIM_COOLDOWN_MAX_MS * NS_IN_MS)
         keep = PRIM_COOLDOWN_MAX_MS * NS_IN_MS;
-    }
     coord_result result = judge(store, head, now + 100 * NS_IN_MS, &verdict);
     if (result.code != COORD_OK) {
         round->all_seen = false;
@@ -155,7 +150,7 @@ static bool is_past(struct round *round, const struct head *head)
 
 static void propose(struct round *round, const char *name, uint64_t revision)
 {
-    if (round->count == A_ROUND) { return; }
+    if (round->count == A_ROUND) return;
     struct candidate *candidate = &round->candidates[round->count++];
     memcpy(candidate->name, name, strlen(name) + 1);
     candidate->revision = revision;
@@ -165,10 +160,10 @@ static bool consider_head(void *context, const char *name)
 {
     struct round *round = context;
     struct head_file file;
-    if (strlen(name) >= LAYOUT_NAME_CAP) { return true; }
+    if (strlen(name) >= LAYOUT_NAME_CAP) return true;
     head_file_init(&file);
     int error = head_read(round->bucket->heads, name, STR_EMPTY, &file);
-    if (error != 0 || file.found == HEAD_IS_DAMAGED) { round->all_seen = false; }
+    if (error != 0 || file.found == HEAD_IS_DAMAGED) round->all_seen = false;
     if (error == 0 && file.found == HEAD_IS_THERE) {
         const struct head *head = &file.head;
         if (is_past(round, head)) {
@@ -177,9 +172,7 @@ static bool consider_head(void *context, const char *name)
             round->floor = max_u64(round->floor, head->revision + 1);
         }
         /* It may not go after all: its record stays until it has. */
-        if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0) {
-            refer(round, &head->lease_id);
-        }
+        if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0) refer(round, &head->lease_id);
     }
     head_file_deinit(&file);
     return !stopping(round);
@@ -191,9 +184,8 @@ static bool consider_lock(void *context, const char *name)
     struct round *round = context;
     struct stat info;
     if (name[0] != '.' && strlen(name) < LAYOUT_NAME_CAP &&
-        fstatat(round->bucket->heads, name, &info, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
+        fstatat(round->bucket->heads, name, &info, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
         propose(round, name, 0);
-    }
     return !stopping(round);
 }
 
@@ -201,10 +193,9 @@ static bool consider_lock(void *context, const char *name)
 static void remove_lock_file(struct round *round, const char *name)
 {
     coord_result result = lock_key(&round->locked, name, OP_COLLECT, file_now(round->store) - 1);
-    if (result.code != COORD_OK) { return; }
-    if (file_at(STEP_GC_LOCK) == 0 && unlinkat(round->bucket->locks, name, 0) == 0) {
+    if (result.code != COORD_OK) return;
+    if (file_at(STEP_GC_LOCK) == 0 && unlinkat(round->bucket->locks, name, 0) == 0)
         round->report.locks++;
-    }
     unlock_key(&round->locked);
 }
 
@@ -218,11 +209,10 @@ static void remove_candidate(struct round *round, const struct candidate *candid
     bool same = candidate->revision == 0 ? file.found == HEAD_IS_ABSENT
                                          : there && file.head.revision == candidate->revision;
     head_file_deinit(&file);
-    if (error != 0 || !same) { return; }
+    if (error != 0 || !same) return;
     if (there) {
-        if (file_at(STEP_GC_HEAD) != 0 || unlinkat(round->bucket->heads, candidate->name, 0) < 0) {
+        if (file_at(STEP_GC_HEAD) != 0 || unlinkat(round->bucket->heads, candidate->name, 0) < 0)
             return;
-        }
         round->report.heads++;
     }
     remove_lock_file(round, candidate->name);
@@ -233,18 +223,17 @@ static bool lock_for_a_moment(struct round *round)
 {
     coord_result result =
         lock_bucket(round->store, round->bucket, true, file_now(round->store) - 1, &round->locked);
-    if (result.code != COORD_OK) { round->report.buckets_busy++; }
+    if (result.code != COORD_OK) round->report.buckets_busy++;
     return result.code == COORD_OK;
 }
 
 static void remove_candidates(struct round *round)
 {
-    if (round->floor > 0 && floor_raise(round->store, round->floor) != 0) { return; }
+    if (round->floor > 0 && floor_raise(round->store, round->floor) != 0) return;
     for (size_t i = 0; i < round->count && !stopping(round);) {
-        if (!lock_for_a_moment(round)) { return; }
-        for (size_t end = min_size(i + AT_ONCE, round->count); i < end; i++) {
+        if (!lock_for_a_moment(round)) return;
+        for (size_t end = min_size(i + AT_ONCE, round->count); i < end; i++)
             remove_candidate(round, &round->candidates[i]);
-        }
         unlock(&round->locked);
     }
 }
@@ -253,14 +242,14 @@ static bool collect_bucket(void *context, const char *name)
 {
     struct round *round = context;
     struct file_store *store = round->store;
-    if (bucket_get(store, name, false, &round->bucket).code != COORD_OK) { return true; }
+    if (bucket_get(store, name, false, &round->bucket).code != COORD_OK) return true;
     round->count = 0;
     round->floor = 0;
     round->strays = false;
-    if (walk(round->bucket->heads, consider_head, round) != 0) { round->all_seen = false; }
+    if (walk(round->bucket->heads, consider_head, round) != 0) round->all_seen = false;
     (void)walk(round->bucket->locks, consider_lock, round);
     (void)walk(round->bucket->temps, consider_temp, round);
-    if (round->count > 0) { remove_candidates(round); }
+    if (round->count > 0) remove_candidates(round);
     if (round->strays && lock_for_a_moment(round)) {
         round->dir = round->bucket->temps;
         (void)walk(round->dir, collect_temp, round);
@@ -279,15 +268,14 @@ static bool collect_lease(void *context, const char *name)
     struct lease_record record;
     coord_id id;
     int fd = -1;
-    if (!layout_lease_id(name, &id) || map_get(&round->references, str_of(id.b, 16)) != NULL) {
+    if (!layout_lease_id(name, &id) || map_get(&round->references, str_of(id.b, 16)) != NULL)
         return !stopping(round);
-    }
     int64_t now = file_now(store);
     if (record_open(store, &id, true, now + 10 * NS_IN_MS, &fd, &record) == 0) {
         bool old_boot = memcmp(record.boot_id, store->facts.boot_id, 16) != 0;
         if (old_boot || (record_is_over(store, &record) &&
                          now - record.deadline_ns > COLLECT_AFTER_MS * NS_IN_MS)) {
-            if (unlinkat(store->leases, name, 0) == 0) { round->report.leases++; }
+            if (unlinkat(store->leases, name, 0) == 0) round->report.leases++;
         }
     }
     record_close(fd);
@@ -297,9 +285,7 @@ static bool collect_lease(void *context, const char *name)
 static void free_references(struct map *references)
 {
     struct map_entry *entry;
-    for (size_t cursor = 0; (entry = map_next(references, &cursor)) != NULL;) {
-        free(entry->value);
-    }
+    for (size_t cursor = 0; (entry = map_next(references, &cursor)) != NULL;) free(entry->value);
     map_deinit(references);
 }
 
@@ -308,17 +294,17 @@ static void run_round(struct round *round)
     struct file_store *store = round->store;
     round->dir = store->meta;
     (void)walk(store->meta, collect_meta_temp, round);
-    if (walk(store->buckets_dir, collect_bucket, round) != 0) { round->all_seen = false; }
-    if (round->all_seen && !stopping(round)) { (void)walk(store->leases, collect_lease, round); }
+    if (walk(store->buckets_dir, collect_bucket, round) != 0) round->all_seen = false;
+    if (round->all_seen && !stopping(round)) (void)walk(store->leases, collect_lease, round);
     lease_table_sweep(store);
 }
 
 static struct gc_report run(struct file_store *store, atomic_bool *stop)
 {
     struct round round = {.store = store, .stop = stop, .all_seen = true};
-    if (atomic_load(&store->degraded)) { return round.report; }
+    if (atomic_load(&store->degraded)) return round.report;
     round.candidates = malloc(A_ROUND * sizeof *round.candidates);
-    if (round.candidates == NULL) { return round.report; }
+    if (round.candidates == NULL) return round.report;
     round.locked = LOCKED_NONE;
     map_init(&round.references, REFERENCES_MAX, sys_random());
     run_round(&round);
@@ -342,7 +328,7 @@ enum { BYTE_ROUND = 1, STAMP = 24, ROUND_REST_MS = ROUND_MS / 2 };
 static bool round_is_due(const struct file_store *store, int fd)
 {
     char stamp[STAMP];
-    if (pread(fd, stamp, sizeof stamp, 0) != (ssize_t)sizeof stamp) { return true; }
+    if (pread(fd, stamp, sizeof stamp, 0) != (ssize_t)sizeof stamp) return true;
     int64_t age = file_now(store) - (int64_t)load_le64(stamp + 16);
     return memcmp(stamp, store->facts.boot_id, 16) != 0 || age < 0 ||
            age >= ROUND_REST_MS * NS_IN_MS;
@@ -352,7 +338,7 @@ static void run_for_all(struct file_store *store, atomic_bool *stop)
 {
     char stamp[STAMP];
     int fd = lock_open(store, store->meta, "recover.lk");
-    if (fd < 0) { return; }
+    if (fd < 0) return;
     if (sys_lock(fd, BYTE_ROUND, LOCK_EXCLUSIVE) == 0 && round_is_due(store, fd)) {
         memcpy(stamp, store->facts.boot_id, 16);
         store_le64(stamp + 16, (uint64_t)file_now(store));
@@ -384,9 +370,8 @@ static void *collect(void *arg)
         (void)clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += (time_t)(ROUND_MS / 2000 + sys_random() % (ROUND_MS / 1000));
         int waited = 0;
-        while (!atomic_load(&collector->stop) && waited != ETIMEDOUT) {
+        while (!atomic_load(&collector->stop) && waited != ETIMEDOUT)
             waited = pthread_cond_timedwait(&collector->wake, &collector->mutex, &until);
-        }
     }
     (void)pthread_mutex_unlock(&collector->mutex);
     return NULL;
@@ -396,14 +381,14 @@ struct collector *collector_open(struct file_store *store)
 {
     struct collector *collector = calloc(1, sizeof *collector);
     pthread_condattr_t attributes;
-    if (collector == NULL) { return NULL; }
+    if (collector == NULL) return NULL;
     collector->store = store;
     (void)pthread_mutex_init(&collector->mutex, NULL);
     (void)pthread_condattr_init(&attributes);
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&collector->wake, &attributes);
     (void)pthread_condattr_destroy(&attributes);
-    if (file_thread(&collector->thread, collect, collector)) { return collector; }
+    if (file_thread(&collector->thread, collect, collector)) return collector;
     (void)pthread_cond_destroy(&collector->wake);
     (void)pthread_mutex_destroy(&collector->mutex);
     free(collector);
@@ -412,7 +397,7 @@ struct collector *collector_open(struct file_store *store)
 
 void collector_close(struct collector *collector)
 {
-    if (collector == NULL) { return; }
+    if (collector == NULL) return;
     (void)pthread_mutex_lock(&collector->mutex);
     atomic_store(&collector->stop, true);
     (void)pthread_cond_signal(&collector->wake);

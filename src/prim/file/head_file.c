@@ -36,13 +36,13 @@ static int read_large(int fd, struct head_file *file, struct str *ret_bytes)
 {
     struct stat info;
     size_t got;
-    if (fstat(fd, &info) < 0) { return errno; }
+    if (fstat(fd, &info) < 0) return errno;
     if (info.st_size > HEAD_MAX) {
         *ret_bytes = STR_EMPTY; /* nothing we wrote is that large */
         return 0;
     }
     file->large = malloc((size_t)info.st_size + 1);
-    if (file->large == NULL) { return ENOMEM; }
+    if (file->large == NULL) return ENOMEM;
     /* One byte more than it should have: what has grown meanwhile is not a head. */
     int error = sys_read(fd, file->large, (size_t)info.st_size + 1, &got);
     *ret_bytes = str_of(file->large, got);
@@ -56,12 +56,12 @@ int head_read(int heads, const char *name, struct str key, struct head_file *fil
     head_file_deinit(file);
     file->found = HEAD_IS_ABSENT;
     int fd = sys_open(heads, name, O_RDONLY | O_NOFOLLOW, 0);
-    if (fd < 0) { return errno == ENOENT ? 0 : errno; }
+    if (fd < 0) return errno == ENOENT ? 0 : errno;
     int error = sys_read(fd, file->small, sizeof file->small, &got);
     bytes = str_of(file->small, got);
-    if (error == 0 && got == sizeof file->small) { error = read_large(fd, file, &bytes); }
+    if (error == 0 && got == sizeof file->small) error = read_large(fd, file, &bytes);
     sys_close(fd);
-    if (error != 0) { return error; }
+    if (error != 0) return error;
     bool good = head_decode(bytes, &file->head) == ERR_OK &&
                 (key.len == 0 || str_equal(file->head.key, key));
     file->found = good ? HEAD_IS_THERE : HEAD_IS_DAMAGED;
@@ -76,10 +76,10 @@ int head_next_revision(struct file_store *store, const struct head_file *file, b
         revision = max_u64(revision, file->head.revision + (expired ? 2 : 1));
     } else {
         int error = floor_read(store, &floor);
-        if (error != 0) { return error; }
+        if (error != 0) return error;
         revision = max_u64(revision, floor + 1);
     }
-    if (revision > REVISION_MAX) { return EOVERFLOW; }
+    if (revision > REVISION_MAX) return EOVERFLOW;
     *ret_revision = revision;
     return 0;
 }
@@ -114,7 +114,7 @@ static int temp_open(struct file_store *store, struct bucket *bucket, bool named
 static int temp_mode(const struct file_store *store, const struct temp *temp, bool durable)
 {
     mode_t mode = file_mode(store) | (durable ? S_IXUSR : 0);
-    if (!durable && (store->settings.mode & 077) == 0) { return 0; }
+    if (!durable && (store->settings.mode & 077) == 0) return 0;
     return fchmod(temp->fd, mode) < 0 ? errno : 0;
 }
 
@@ -123,12 +123,12 @@ static int temp_write(const struct file_store *store, struct temp *temp, const s
     char small[2048];
     size_t size = head_size(head);
     char *bytes = size <= sizeof small ? small : malloc(size);
-    if (bytes == NULL) { return ENOMEM; }
+    if (bytes == NULL) return ENOMEM;
     head_encode(head, bytes);
     int error = file_at(STEP_S8_WRITE);
-    if (error == 0) { error = sys_write(temp->fd, bytes, size); }
-    if (error == 0) { error = temp_mode(store, temp, (head->flags & HEAD_DURABLE) != 0); }
-    if (bytes != small) { free(bytes); }
+    if (error == 0) error = sys_write(temp->fd, bytes, size);
+    if (error == 0) error = temp_mode(store, temp, (head->flags & HEAD_DURABLE) != 0);
+    if (bytes != small) free(bytes);
     return error;
 }
 
@@ -141,12 +141,12 @@ static int link_unnamed(int fd, int dir, const char *name)
 
 static int publish_new(struct bucket *bucket, struct temp *temp, const char *name)
 {
-    if (!temp->named) { return link_unnamed(temp->fd, bucket->heads, name); }
+    if (!temp->named) return link_unnamed(temp->fd, bucket->heads, name);
     if (renameat2(bucket->temps, temp->name, bucket->heads, name, RENAME_NOREPLACE) == 0) {
         temp->named = false;
         return 0;
     }
-    if (errno != EINVAL && errno != ENOSYS) { return errno; }
+    if (errno != EINVAL && errno != ENOSYS) return errno;
     return linkat(bucket->temps, temp->name, bucket->heads, name, 0) < 0 ? errno : 0;
 }
 
@@ -154,16 +154,14 @@ static int publish_over(struct bucket *bucket, struct temp *temp, const char *na
 {
     assert(temp->named);
     int error = file_at(STEP_S10_LINKED);
-    if (error != 0) { return error; }
+    if (error != 0) return error;
     /* ext4 starts to write out the content of what replaces a file, which takes a millisecond and
      * is of no use for a head that need not survive. It does not when two names are exchanged; the
      * old head is then the temporary file, and goes as one. */
-    if (!durable &&
-        renameat2(bucket->temps, temp->name, bucket->heads, name, RENAME_EXCHANGE) == 0) {
+    if (!durable && renameat2(bucket->temps, temp->name, bucket->heads, name, RENAME_EXCHANGE) == 0)
         return 0;
-    }
-    if (!durable && errno != EINVAL && errno != ENOSYS) { return errno; }
-    if (renameat(bucket->temps, temp->name, bucket->heads, name) < 0) { return errno; }
+    if (!durable && errno != EINVAL && errno != ENOSYS) return errno;
+    if (renameat(bucket->temps, temp->name, bucket->heads, name) < 0) return errno;
     temp->named = false;
     return 0;
 }
@@ -171,24 +169,22 @@ static int publish_over(struct bucket *bucket, struct temp *temp, const char *na
 /* Once for each bucket: the directories a durable head stands in must be durable as well. */
 static int sync_dirs(struct file_store *store, struct bucket *bucket)
 {
-    if (atomic_load(&bucket->durable)) { return 0; }
+    if (atomic_load(&bucket->durable)) return 0;
     int dir = sys_open_dir(store->buckets_dir, bucket->name);
-    if (dir < 0) { return errno; }
+    if (dir < 0) return errno;
     int error = fsync(dir) < 0 ? errno : 0;
     sys_close(dir);
-    if (error == 0 && fsync(store->buckets_dir) < 0) { error = errno; }
-    if (error == 0) { atomic_store(&bucket->durable, true); }
+    if (error == 0 && fsync(store->buckets_dir) < 0) error = errno;
+    if (error == 0) atomic_store(&bucket->durable, true);
     return error;
 }
 
 static coord_result sync_failed(struct file_store *store, int error, bool published)
 {
     /* A full disk took nothing back that was there: only the temporary file is lost. */
-    if (published || (error != ENOSPC && error != EDQUOT)) {
-        atomic_store(&store->sync_failed, true);
-    }
+    if (published || (error != ENOSPC && error != EDQUOT)) atomic_store(&store->sync_failed, true);
     coord_result result = file_trouble(error, published ? "sync a directory" : "sync a head");
-    if (published) { result.flags |= COORD_F_MAYBE_APPLIED; }
+    if (published) result.flags |= COORD_F_MAYBE_APPLIED;
     return result;
 }
 
@@ -200,7 +196,7 @@ static coord_result place(struct file_store *store, struct bucket *bucket, struc
         error =
             replace ? publish_over(bucket, temp, name, durable) : publish_new(bucket, temp, name);
     }
-    if (error == 0) { return prim_ok(COORD_R_NONE); }
+    if (error == 0) return prim_ok(COORD_R_NONE);
     if (error == EEXIST && !replace) {
         atomic_fetch_add(&store->lock_violations, 1);
         return prim_answer(COORD_UNAVAILABLE, COORD_R_LOCK_VIOLATION,
@@ -217,22 +213,22 @@ static coord_result write_and_place(struct file_store *store, struct bucket *buc
 {
     bool durable = (head->flags & HEAD_DURABLE) != 0;
     int error = temp_write(store, temp, head);
-    if (error == 0) { error = file_at(STEP_S8_DONE); }
-    if (error != 0) { return file_trouble(error, "write a head"); }
+    if (error == 0) error = file_at(STEP_S8_DONE);
+    if (error != 0) return file_trouble(error, "write a head");
     if (durable) {
         error = file_at(STEP_S9);
-        if (error == 0 && fdatasync(temp->fd) < 0) { error = errno; }
-        if (error == 0) { error = sync_dirs(store, bucket); }
-        if (error != 0) { return sync_failed(store, error, false); }
+        if (error == 0 && fdatasync(temp->fd) < 0) error = errno;
+        if (error == 0) error = sync_dirs(store, bucket);
+        if (error != 0) return sync_failed(store, error, false);
         (void)file_at(STEP_S9_DONE);
     }
     coord_result result = place(store, bucket, temp, name, replace, durable);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     (void)file_at(STEP_S10_DONE);
     if (durable) {
         error = file_at(STEP_S11);
-        if (error == 0 && fsync(bucket->heads) < 0) { error = errno; }
-        if (error != 0) { return sync_failed(store, error, true); }
+        if (error == 0 && fsync(bucket->heads) < 0) error = errno;
+        if (error != 0) return sync_failed(store, error, true);
         (void)file_at(STEP_S11_DONE);
     }
     return result;
@@ -243,10 +239,10 @@ coord_result head_publish(struct file_store *store, struct bucket *bucket, const
 {
     struct temp temp;
     int error = file_at(STEP_S8);
-    if (error == 0) { error = temp_open(store, bucket, replace, &temp); }
-    if (error != 0) { return file_trouble(error, "make a temporary file"); }
+    if (error == 0) error = temp_open(store, bucket, replace, &temp);
+    if (error != 0) return file_trouble(error, "make a temporary file");
     coord_result result = write_and_place(store, bucket, &temp, name, head, replace);
-    if (temp.named) { (void)unlinkat(bucket->temps, temp.name, 0); }
+    if (temp.named) (void)unlinkat(bucket->temps, temp.name, 0);
     sys_close(temp.fd);
     return result;
 }

@@ -16,11 +16,10 @@ int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record
     char bytes[LEASE_RECORD];
     size_t got;
     int error = sys_read(fd, bytes, sizeof bytes, &got);
-    if (error != 0) { return error; }
+    if (error != 0) return error;
     if (lease_record_decode(str_of(bytes, got), ret_record) != ERR_OK ||
-        !prim_id_equal(&ret_record->lease_id, id)) {
+        !prim_id_equal(&ret_record->lease_id, id))
         return EBADMSG;
-    }
     return 0;
 }
 
@@ -47,11 +46,11 @@ int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_
     int64_t began = 0;
     for (;;) {
         int error = sys_lock(fd, BYTE_RECORD, exclusive ? LOCK_EXCLUSIVE : LOCK_SHARED);
-        if (error != EAGAIN) { return error; }
+        if (error != EAGAIN) return error;
         int64_t now = file_now(store);
-        if (began == 0) { began = now; }
-        if (now - began > STUCK_AFTER_MS * NS_IN_MS && owner_is_dead(store, fd)) { return 0; }
-        if (!pause_until(store, &pause, until_ns)) { return ETIMEDOUT; }
+        if (began == 0) began = now;
+        if (now - began > STUCK_AFTER_MS * NS_IN_MS && owner_is_dead(store, fd)) return 0;
+        if (!pause_until(store, &pause, until_ns)) return ETIMEDOUT;
     }
 }
 
@@ -61,9 +60,9 @@ int record_open(struct file_store *store, const coord_id *id, bool exclusive, in
     char name[LAYOUT_LEASE_CAP];
     layout_lease(id, name);
     int fd = sys_open(store->leases, name, (exclusive ? O_RDWR : O_RDONLY) | O_NOFOLLOW, 0);
-    if (fd < 0) { return errno; }
+    if (fd < 0) return errno;
     int error = record_lock(store, fd, exclusive, until_ns);
-    if (error == 0) { error = lease_record_get(fd, id, ret_record); }
+    if (error == 0) error = lease_record_get(fd, id, ret_record);
     if (error != 0 && error != EBADMSG) {
         record_close(fd);
         return error;
@@ -74,7 +73,7 @@ int record_open(struct file_store *store, const coord_id *id, bool exclusive, in
 
 void record_close(int fd)
 {
-    if (fd >= 0) { (void)sys_lock(fd, BYTE_RECORD, LOCK_NONE); }
+    if (fd >= 0) (void)sys_lock(fd, BYTE_RECORD, LOCK_NONE);
     sys_close(fd);
 }
 
@@ -108,13 +107,13 @@ static int judge_record(struct file_store *store, int fd, struct lease_record *r
         verdict->over = false;
         return 0;
     }
-    if (record->state != LEASE_LIVE) { return 0; }
+    if (record->state != LEASE_LIVE) return 0;
     record->state = LEASE_DEAD;
-    if (now < record->deadline_ns) { record->deadline_ns = now; }
+    if (now < record->deadline_ns) record->deadline_ns = now;
     verdict->deadline_ns = record->deadline_ns;
     int error = file_at(STEP_JUDGE_LOCKED);
-    if (error == 0) { error = lease_record_put(fd, record); }
-    if (error == 0) { (void)file_at(STEP_JUDGE_DEAD); }
+    if (error == 0) error = lease_record_put(fd, record);
+    if (error == 0) (void)file_at(STEP_JUDGE_DEAD);
     return error;
 }
 
@@ -125,8 +124,8 @@ static int64_t first_sight(struct file_store *store, const coord_id *id)
     (void)pthread_mutex_lock(&store->mutex);
     size_t oldest = 0, i;
     for (i = 0; i < store->sight_count; i++) {
-        if (prim_id_equal(&store->sights[i].lease_id, id)) { break; }
-        if (store->sights[i].since_ns < store->sights[oldest].since_ns) { oldest = i; }
+        if (prim_id_equal(&store->sights[i].lease_id, id)) break;
+        if (store->sights[i].since_ns < store->sights[oldest].since_ns) oldest = i;
     }
     if (i < store->sight_count) {
         since = store->sights[i].since_ns;

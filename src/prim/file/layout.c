@@ -71,7 +71,7 @@ bool layout_lease_id(const char *name, coord_id *ret_id)
 {
     coord_id id = {{0}};
     char again[LAYOUT_LEASE_CAP];
-    if (strlen(name) != 32 || !hex_read_id(str_from(name), id.b)) { return false; }
+    if (strlen(name) != 32 || !hex_read_id(str_from(name), id.b)) return false;
     layout_lease(&id, again);
     assert(strcmp(again, name) == 0);
     *ret_id = id;
@@ -91,19 +91,17 @@ bool layout_temp_parse(const char *name, struct layout_temp *ret_temp)
     struct layout_temp temp = {0};
     struct str rest = str_from(name), part;
     uint64_t pid;
-    if (!str_split(&rest, '.', &part) || part.len != 8) { return false; }
+    if (!str_split(&rest, '.', &part) || part.len != 8) return false;
     for (size_t i = 0; i < 8; i++) {
         int digit = hex_value_lower(part.at[i]);
-        if (digit < 0) { return false; }
+        if (digit < 0) return false;
         temp.boot[i / 2] = (uint8_t)(temp.boot[i / 2] << 4 | digit);
     }
-    if (!str_split(&rest, '.', &part) || str_to_u64(part, &pid) || pid > UINT32_MAX) {
-        return false;
-    }
+    if (!str_split(&rest, '.', &part) || str_to_u64(part, &pid) || pid > UINT32_MAX) return false;
     temp.pid = (uint32_t)pid;
-    if (!str_split(&rest, '.', &part) || str_to_u64(part, &temp.start_ticks)) { return false; }
-    if (!str_split(&rest, '.', &part) || str_to_u64(part, &temp.number)) { return false; }
-    if (str_split(&rest, '.', &part)) { return false; }
+    if (!str_split(&rest, '.', &part) || str_to_u64(part, &temp.start_ticks)) return false;
+    if (!str_split(&rest, '.', &part) || str_to_u64(part, &temp.number)) return false;
+    if (str_split(&rest, '.', &part)) return false;
     *ret_temp = temp;
     return true;
 }

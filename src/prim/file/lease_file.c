@@ -39,7 +39,7 @@ struct lease_table *lease_table_open(void)
 {
     struct rlimit limit = {.rlim_cur = 1024};
     struct lease_table *table = calloc(1, sizeof *table);
-    if (table == NULL) { return NULL; }
+    if (table == NULL) return NULL;
     (void)getrlimit(RLIMIT_NOFILE, &limit);
     (void)pthread_mutex_init(&table->mutex, NULL);
     map_init(&table->map, (size_t)PRIM_LEASES_MAX * 2, sys_random());
@@ -57,10 +57,9 @@ static void lease_free(struct lease *lease)
 void lease_table_close(struct lease_table *table)
 {
     struct map_entry *entry;
-    if (table == NULL) { return; }
-    for (size_t cursor = 0; (entry = map_next(&table->map, &cursor)) != NULL;) {
+    if (table == NULL) return;
+    for (size_t cursor = 0; (entry = map_next(&table->map, &cursor)) != NULL;)
         lease_free(entry->value);
-    }
     map_deinit(&table->map);
     (void)pthread_mutex_destroy(&table->mutex);
     free(table);
@@ -85,7 +84,7 @@ static struct lease *lease_get(struct lease_table *table, const coord_id *id)
             lease = NULL;
         }
     }
-    if (lease != NULL) { lease->refs++; }
+    if (lease != NULL) lease->refs++;
     (void)pthread_mutex_unlock(&table->mutex);
     return lease;
 }
@@ -93,16 +92,16 @@ static struct lease *lease_get(struct lease_table *table, const coord_id *id)
 /* `over`: nobody will ask for it again. */
 static void lease_put(struct lease_table *table, struct lease *lease, bool over)
 {
-    if (lease == NULL) { return; }
+    if (lease == NULL) return;
     (void)pthread_mutex_lock(&table->mutex);
     if (over && !lease->gone) {
         (void)map_remove(&table->map, id_key(&lease->id));
         lease->gone = true;
     }
     bool last = --lease->refs == 0 && lease->gone;
-    if (last && lease->fd >= 0) { table->kept--; }
+    if (last && lease->fd >= 0) table->kept--;
     (void)pthread_mutex_unlock(&table->mutex);
-    if (last) { lease_free(lease); }
+    if (last) lease_free(lease);
 }
 
 /* Holding the lease's mutex: the descriptor stays open with it, if there is room. */
@@ -111,7 +110,7 @@ static void keep(struct lease_table *table, struct lease *lease, int fd)
     assert(lease->fd < 0);
     (void)pthread_mutex_lock(&table->mutex);
     bool room = table->kept < table->kept_max;
-    if (room) { table->kept++; }
+    if (room) table->kept++;
     (void)pthread_mutex_unlock(&table->mutex);
     if (room) {
         lease->fd = fd;
@@ -129,9 +128,9 @@ void lease_table_sweep(struct file_store *store)
     (void)pthread_mutex_lock(&table->mutex);
     for (size_t cursor = 0; (entry = map_next(&table->map, &cursor)) != NULL;) {
         struct lease *lease = entry->value;
-        if (lease->refs > 0 || lease->deadline_ns > long_ago) { continue; }
+        if (lease->refs > 0 || lease->deadline_ns > long_ago) continue;
         (void)map_remove(&table->map, id_key(&lease->id));
-        if (lease->fd >= 0) { table->kept--; }
+        if (lease->fd >= 0) table->kept--;
         lease_free(lease);
     }
     (void)pthread_mutex_unlock(&table->mutex);
@@ -169,17 +168,17 @@ static int make_record(struct file_store *store, const coord_id *id, int64_t ttl
     struct lease_record record = {.lease_id = *id, .ttl_ms = ttl_ms, .state = LEASE_LIVE};
     layout_lease(id, name);
     int error = file_at(STEP_S7);
-    if (error != 0) { return error; }
+    if (error != 0) return error;
     int fd =
         sys_open(store->leases, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode(store));
-    if (fd < 0) { return errno; }
-    if ((store->settings.mode & 077) != 0) { (void)fchmod(fd, file_mode(store)); }
+    if (fd < 0) return errno;
+    if ((store->settings.mode & 077) != 0) (void)fchmod(fd, file_mode(store));
     error = file_at(STEP_S7_CREATED);
     memcpy(record.boot_id, store->facts.boot_id, 16);
     record.who = store->holder;
     record.granted_ns = file_now(store);
     record.deadline_ns = record.granted_ns + ttl_ms * NS_IN_MS;
-    if (error == 0) { error = lease_record_put(fd, &record); }
+    if (error == 0) error = lease_record_put(fd, &record);
     if (error != 0) {
         (void)unlinkat(store->leases, name, 0);
         sys_close(fd);
@@ -199,7 +198,7 @@ static bool discard_dead(struct file_store *store, const coord_id *id)
     layout_lease(id, name);
     int error = record_open(store, id, true, file_now(store) + 1000 * NS_IN_MS, &fd, &record);
     bool dead = error == 0 && record.state != LEASE_LIVE;
-    if (dead) { dead = unlinkat(store->leases, name, 0) == 0; }
+    if (dead) dead = unlinkat(store->leases, name, 0) == 0;
     record_close(fd);
     return dead;
 }
@@ -209,12 +208,11 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
 {
     int fd = -1;
     struct lease *lease = lease_get(store->table, id);
-    if (lease == NULL) { return no_memory(); }
+    if (lease == NULL) return no_memory();
     (void)pthread_mutex_lock(&lease->mutex);
     int error = lease->fd >= 0 ? EEXIST : make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
-    if (error == EEXIST && lease->fd < 0 && discard_dead(store, id)) {
+    if (error == EEXIST && lease->fd < 0 && discard_dead(store, id))
         error = make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
-    }
     if (error == 0) {
         lease->deadline_ns = *ret_deadline_ns;
         lease->lost_known = true;
@@ -229,7 +227,7 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE,
                            "what an earlier attempt of this call left is in the way");
     }
-    if (error == 0) { (void)file_at(STEP_S7_DONE); }
+    if (error == 0) (void)file_at(STEP_S7_DONE);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write a lease record");
 }
 
@@ -251,7 +249,7 @@ static bool end_record(struct file_store *store, const coord_id *id, enum lease_
         error = lease_record_put(fd, &record);
     }
     layout_lease(id, name);
-    if (error == 0 && discard) { (void)unlinkat(store->leases, name, 0); }
+    if (error == 0 && discard) (void)unlinkat(store->leases, name, 0);
     record_close(fd);
     return true;
 }
@@ -283,11 +281,10 @@ coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int6
         error = lease_record_put(fd, &record);
     }
     record_close(fd);
-    if (error == ETIMEDOUT) { return record_timed_out(); }
+    if (error == ETIMEDOUT) return record_timed_out();
     /* Without a record it cannot be renewed anyway. */
-    if (error != 0 && error != ENOENT && error != EBADMSG) {
+    if (error != 0 && error != ENOENT && error != EBADMSG)
         return file_trouble(error, "tell a lease of its loss");
-    }
     (void)file_at(STEP_LOST_RAISED);
     return prim_ok(COORD_R_NONE);
 }
@@ -298,9 +295,9 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
     int fd = -1;
     int error = record_open(store, id, false, until_ns, &fd, ret_record);
     record_close(fd);
-    if (error == ENOENT || error == EBADMSG) { return expired(COORD_R_REVOKED, 0); }
-    if (error == ETIMEDOUT) { return record_timed_out(); }
-    if (error != 0) { return file_trouble(error, "read a lease record"); }
+    if (error == ENOENT || error == EBADMSG) return expired(COORD_R_REVOKED, 0);
+    if (error == ETIMEDOUT) return record_timed_out();
+    if (error != 0) return file_trouble(error, "read a lease record");
     return record_is_over(store, ret_record) ? expired(COORD_R_DEADLINE, 0) : prim_ok(COORD_R_NONE);
 }
 
@@ -308,10 +305,10 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
 
 static int fate_of(const coord_id *id, const struct prim_held *held, const struct head_file *file)
 {
-    if (file->found != HEAD_IS_THERE) { return COORD_R_REVOKED; }
+    if (file->found != HEAD_IS_THERE) return COORD_R_REVOKED;
     bool same = prim_id_equal(&file->head.lease_id, id);
     if ((file->head.flags & HEAD_LIVE) != 0) {
-        if (!same && (file->head.flags & HEAD_LEASED) != 0) { return COORD_R_SUPERSEDED; }
+        if (!same && (file->head.flags & HEAD_LEASED) != 0) return COORD_R_SUPERSEDED;
         return same && file->head.token == held->token ? COORD_R_NONE : COORD_R_REVOKED;
     }
     return same && file->head.reason == COORD_R_RELEASED ? COORD_R_RELEASED : COORD_R_REVOKED;
@@ -335,11 +332,11 @@ coord_result claim_fate(struct file_store *store, const coord_id *id, const stru
     }
     if (result.code == COORD_OK && lock) {
         result = lock_bucket(store, bucket, false, until_ns, &locked);
-        if (result.code == COORD_OK) { result = lock_key(&locked, name, OP_CHECK, until_ns); }
+        if (result.code == COORD_OK) result = lock_key(&locked, name, OP_CHECK, until_ns);
     }
     if (result.code == COORD_OK) {
         int error = head_read(bucket->heads, name, key, &file);
-        if (error != 0) { result = file_trouble(error, "read a head"); }
+        if (error != 0) result = file_trouble(error, "read a head");
     }
     if (result.code == COORD_OK) {
         ret_fate->reason = fate_of(id, held, &file);
@@ -359,8 +356,8 @@ static coord_result claim_check(struct file_store *store, const struct prim_clai
         struct fate fate;
         coord_result result =
             claim_fate(store, &claim->lease_id, &claim->held[i], lock, until_ns, &fate);
-        if (result.code != COORD_OK) { return result; }
-        if (fate.reason != COORD_R_NONE) { return expired(fate.reason, fate.token); }
+        if (result.code != COORD_OK) return result;
+        if (fate.reason != COORD_R_NONE) return expired(fate.reason, fate.token);
     }
     return prim_ok(COORD_R_NONE);
 }
@@ -371,9 +368,8 @@ static coord_result why_over(struct file_store *store, const struct prim_claim *
 {
     coord_result result = claim_check(store, claim, false, until_ns);
     if (result.code == COORD_EXPIRED &&
-        (result.reason == COORD_R_SUPERSEDED || result.reason == COORD_R_RELEASED)) {
+        (result.reason == COORD_R_SUPERSEDED || result.reason == COORD_R_RELEASED))
         return result;
-    }
     return expired(reason, 0);
 }
 
@@ -393,7 +389,7 @@ struct renewal {
 static bool heads_are_there(const struct renewal *renewal)
 {
     struct stat info;
-    if (renewal->claim->count > KEYS_LOOKED_AT) { return true; }
+    if (renewal->claim->count > KEYS_LOOKED_AT) return true;
     for (size_t i = 0; i < renewal->claim->count; i++) {
         char bucket_name[LAYOUT_NAME_CAP], name[LAYOUT_NAME_CAP];
         struct str key = str_from(renewal->claim->held[i].key);
@@ -401,11 +397,11 @@ static bool heads_are_there(const struct renewal *renewal)
         layout_name(prim_bucket_of(key), bucket_name);
         layout_name(prim_leaf_of(key), name);
         coord_result result = bucket_get(renewal->store, bucket_name, false, &bucket);
-        if (result.code == COORD_NOT_FOUND) { return false; }
-        if (result.code != COORD_OK) { continue; }
+        if (result.code == COORD_NOT_FOUND) return false;
+        if (result.code != COORD_OK) continue;
         bool gone = fstatat(bucket->heads, name, &info, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
         bucket_put(renewal->store, bucket);
-        if (gone) { return false; }
+        if (gone) return false;
     }
     return true;
 }
@@ -416,27 +412,27 @@ static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease,
     struct stat info;
     struct lease_record record;
     struct file_store *store = renewal->store;
-    if (fstat(fd, &info) < 0 || info.st_nlink == 0) { return RENEW_GONE; }
+    if (fstat(fd, &info) < 0 || info.st_nlink == 0) return RENEW_GONE;
     int error = lease_record_get(fd, &renewal->claim->lease_id, &record);
-    if (error == EBADMSG) { return RENEW_GONE; }
-    if (error == 0) { error = file_at(STEP_RENEW_LOCKED); }
+    if (error == EBADMSG) return RENEW_GONE;
+    if (error == 0) error = file_at(STEP_RENEW_LOCKED);
     if (error != 0) {
         renewal->error = error;
         return RENEW_FAILED;
     }
     int64_t now = file_now(store);
-    if (record_is_over(store, &record) || now >= record.deadline_ns) { return RENEW_OVER; }
+    if (record_is_over(store, &record) || now >= record.deadline_ns) return RENEW_OVER;
     if (!lease->lost_known || lease->lost_seen != record.lost_count) {
         renewal->lost_count = record.lost_count;
         return RENEW_LOOK;
     }
     renewal->error = file_at(STEP_RENEW_CHECKED);
-    if (renewal->error != 0) { return RENEW_FAILED; }
+    if (renewal->error != 0) return RENEW_FAILED;
     if (renewal->extend) {
         record.deadline_ns = now + record.ttl_ms * NS_IN_MS;
         record.renew_count++;
     }
-    if (renewal->mine) { record.who = store->holder; }
+    if (renewal->mine) record.who = store->holder;
     renewal->error = lease_record_put(fd, &record);
     renewal->deadline_ns = lease->deadline_ns = record.deadline_ns;
     return renewal->error == 0 ? RENEW_ENDED : RENEW_FAILED;
@@ -450,22 +446,20 @@ static enum renew_end renew_once(struct renewal *renewal, struct lease *lease)
     if (fd < 0) {
         layout_lease(&lease->id, name);
         fd = sys_open(store->leases, name, O_RDWR | O_NOFOLLOW, 0);
-        if (fd < 0 && errno == ENOENT) { return RENEW_GONE; }
+        if (fd < 0 && errno == ENOENT) return RENEW_GONE;
         renewal->error = fd < 0 ? errno : 0;
-        if (fd < 0) { return RENEW_FAILED; }
+        if (fd < 0) return RENEW_FAILED;
     }
     renewal->error = record_lock(store, fd, true, renewal->until_ns);
     enum renew_end end = renewal->error == 0 ? renew_locked(renewal, lease, fd) : RENEW_FAILED;
     (void)sys_lock(fd, BYTE_RECORD, LOCK_NONE);
-    if (lease->fd < 0) {
-        if (end == RENEW_ENDED) {
+    if (lease->fd < 0)
+        if (end == RENEW_ENDED)
             keep(store->table, lease, fd);
-        } else {
+        else
             sys_close(fd);
-        }
-    } else if (!lease->alive_locked) {
+    else if (!lease->alive_locked)
         lease->alive_locked = sys_lock(lease->fd, BYTE_LIVENESS, LOCK_EXCLUSIVE) == 0;
-    }
     return end;
 }
 
@@ -474,9 +468,8 @@ static enum renew_end renew_once(struct renewal *renewal, struct lease *lease)
 static coord_result still_mine(struct renewal *renewal)
 {
     coord_result result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);
-    if (result.code == COORD_EXPIRED) {
+    if (result.code == COORD_EXPIRED)
         lease_abandon(renewal->store, &renewal->claim->lease_id, true);
-    }
     return result.code == COORD_OK ? prim_ok(COORD_R_RENEWED) : result;
 }
 
@@ -496,7 +489,7 @@ static coord_result renew_until_clear(struct renewal *renewal, struct lease *lea
         case RENEW_LOOK:
             /* Whoever told us of a loss may still be about to publish: wait for its lock. */
             result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);
-            if (result.code != COORD_OK) { return result; }
+            if (result.code != COORD_OK) return result;
             lease->lost_known = true;
             lease->lost_seen = renewal->lost_count;
             break;
@@ -507,12 +500,11 @@ static coord_result renew_until_clear(struct renewal *renewal, struct lease *lea
 static coord_result renew_as(struct renewal *renewal)
 {
     struct file_store *store = renewal->store;
-    if (atomic_load(&store->degraded)) { return file_usable(store); }
-    if (renewal->extend && !heads_are_there(renewal)) {
+    if (atomic_load(&store->degraded)) return file_usable(store);
+    if (renewal->extend && !heads_are_there(renewal))
         return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
-    }
     struct lease *lease = lease_get(store->table, &renewal->claim->lease_id);
-    if (lease == NULL) { return no_memory(); }
+    if (lease == NULL) return no_memory();
     (void)pthread_mutex_lock(&lease->mutex);
     coord_result result = renew_until_clear(renewal, lease);
     (void)pthread_mutex_unlock(&lease->mutex);
@@ -553,6 +545,6 @@ coord_result lease_take_up(struct file_store *store, const coord_id *id, int64_t
     const struct prim_claim claim = {.lease_id = *id};
     struct renewal renewal = {.store = store, .claim = &claim, .until_ns = until_ns, .mine = true};
     coord_result result = renew_as(&renewal);
-    if (result.code == COORD_OK) { *ret_deadline_ns = renewal.deadline_ns; }
+    if (result.code == COORD_OK) *ret_deadline_ns = renewal.deadline_ns;
     return result;
 }

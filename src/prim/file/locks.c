@@ -16,9 +16,9 @@ enum { PAUSE_FIRST_NS = 200000, PAUSE_LONGEST_NS = 10000000, ROW_GAP_MS = 2000 }
 bool pause_until(struct file_store *store, struct pause *pause, int64_t until_ns)
 {
     int64_t left = until_ns - file_now(store);
-    if (left <= 0) { return false; }
+    if (left <= 0) return false;
     pause->longest_ns = pause->longest_ns == 0 ? PAUSE_FIRST_NS : pause->longest_ns * 2;
-    if (pause->longest_ns > PAUSE_LONGEST_NS) { pause->longest_ns = PAUSE_LONGEST_NS; }
+    if (pause->longest_ns > PAUSE_LONGEST_NS) pause->longest_ns = PAUSE_LONGEST_NS;
     int64_t span = pause->longest_ns - PAUSE_FIRST_NS + 1;
     int64_t ns = PAUSE_FIRST_NS + (int64_t)(sys_random() % (uint64_t)span);
     sys_sleep_ns(ns < left ? ns : left);
@@ -31,8 +31,8 @@ int lock_byte(struct file_store *store, int fd, uint64_t byte, enum lock_kind ki
     struct pause pause = {0};
     for (;;) {
         int error = sys_lock(fd, byte, kind);
-        if (error != EAGAIN) { return error; }
-        if (!pause_until(store, &pause, until_ns)) { return ETIMEDOUT; }
+        if (error != EAGAIN) return error;
+        if (!pause_until(store, &pause, until_ns)) return ETIMEDOUT;
     }
 }
 
@@ -40,10 +40,10 @@ int lock_open(const struct file_store *store, int dir, const char *name)
 {
     for (;;) {
         int fd = sys_open(dir, name, O_RDWR | O_NOFOLLOW, 0);
-        if (fd >= 0 || errno != ENOENT) { return fd; }
+        if (fd >= 0 || errno != ENOENT) return fd;
         fd = sys_open(dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode(store));
         if (fd < 0 && errno == EEXIST) { continue; } /* made by another in between */
-        if (fd >= 0 && (store->settings.mode & 077) != 0) { (void)fchmod(fd, file_mode(store)); }
+        if (fd >= 0 && (store->settings.mode & 077) != 0) (void)fchmod(fd, file_mode(store));
         return fd;
     }
 }
@@ -62,23 +62,23 @@ static int lock_bucket_file(struct file_store *store, struct bucket *bucket, boo
     for (;;) {
         struct stat info;
         int fd = lock_open(store, bucket->locks, ".bucket");
-        if (fd < 0) { return errno; }
+        if (fd < 0) return errno;
         int error = lock_byte(store, fd, BYTE_TURNSTILE, LOCK_EXCLUSIVE, until_ns);
         /* Who shares only passes through it; who wants to be alone stays in it while it waits. */
-        if (error == 0 && !alone) { error = sys_lock(fd, BYTE_TURNSTILE, LOCK_NONE); }
+        if (error == 0 && !alone) error = sys_lock(fd, BYTE_TURNSTILE, LOCK_NONE);
         if (error == 0) {
             enum lock_kind kind = alone ? LOCK_EXCLUSIVE : LOCK_SHARED;
             error = lock_byte(store, fd, BYTE_BUCKET, kind, until_ns);
         }
-        if (error == 0 && alone) { error = sys_lock(fd, BYTE_TURNSTILE, LOCK_NONE); }
-        if (error == 0 && fstat(fd, &info) < 0) { error = errno; }
+        if (error == 0 && alone) error = sys_lock(fd, BYTE_TURNSTILE, LOCK_NONE);
+        if (error == 0 && fstat(fd, &info) < 0) error = errno;
         if (error == 0 && info.st_nlink > 0) {
             *ret_fd = fd;
             return 0;
         }
         sys_close(fd);
-        if (error != 0) { return error; }
-        if (file_now(store) >= until_ns) { return ETIMEDOUT; }
+        if (error != 0) return error;
+        if (file_now(store) >= until_ns) return ETIMEDOUT;
     }
 }
 
@@ -94,10 +94,8 @@ coord_result lock_bucket(struct file_store *store, struct bucket *bucket, bool a
     locked->bucket = bucket;
     locked->alone = alone;
     int error = file_at(STEP_S2_BUCKET);
-    if (error == 0) {
-        error = lock_bucket_file(store, bucket, alone, until_ns, &locked->bucket_fd);
-    }
-    if (error == 0) { return prim_ok(COORD_R_NONE); }
+    if (error == 0) error = lock_bucket_file(store, bucket, alone, until_ns, &locked->bucket_fd);
+    if (error == 0) return prim_ok(COORD_R_NONE);
     unlock(locked);
     return error == ETIMEDOUT ? timed_out("the bucket lock") : file_trouble(error, "lock a bucket");
 }
@@ -118,9 +116,8 @@ static int64_t refused_for(struct file_store *store, uint64_t hash)
     /* A row ends when nobody asked for a while, not when a busy machine let us wait for a turn. */
     int64_t gap_ms =
         store->settings.lock_timeout_ms > ROW_GAP_MS ? store->settings.lock_timeout_ms : ROW_GAP_MS;
-    if (stuck->hash != hash || stuck->since_ns == 0 || now - stuck->last_ns > gap_ms * NS_IN_MS) {
+    if (stuck->hash != hash || stuck->since_ns == 0 || now - stuck->last_ns > gap_ms * NS_IN_MS)
         *stuck = (struct stuck){.hash = hash, .since_ns = now};
-    }
     stuck->last_ns = now;
     int64_t refused = now - stuck->since_ns;
     (void)pthread_mutex_unlock(&store->mutex);
@@ -131,7 +128,7 @@ static void was_granted(struct file_store *store, uint64_t hash)
 {
     (void)pthread_mutex_lock(&store->mutex);
     struct stuck *stuck = &store->stuck[hash % STUCK_MAX];
-    if (stuck->hash == hash) { *stuck = (struct stuck){0}; }
+    if (stuck->hash == hash) *stuck = (struct stuck){0};
     (void)pthread_mutex_unlock(&store->mutex);
 }
 
@@ -167,12 +164,12 @@ static int try_key(struct locked *locked, const char *name, enum file_op op)
     struct file_store *store = locked->store;
     int dir = locked->bucket->locks;
     int fd = lock_open(store, dir, name);
-    if (fd < 0) { return errno; }
+    if (fd < 0) return errno;
     int error = sys_lock(fd, BYTE_KEY, LOCK_EXCLUSIVE);
     if (error == 0) {
         error = file_at(STEP_S2_GRANTED);
-        if (error == 0) { error = write_lock_record(store, fd, op); }
-        if (error == 0 && !is_at(fd, dir, name)) { error = ESTALE; }
+        if (error == 0) error = write_lock_record(store, fd, op);
+        if (error == 0 && !is_at(fd, dir, name)) error = ESTALE;
     }
     if (error == 0) {
         locked->key_fd = fd;
@@ -190,14 +187,14 @@ static bool replace_dead_lock(struct locked *locked, const char *name)
     struct lock_record record;
     char temp[LAYOUT_TEMP_CAP];
     int fd = sys_open(locked->bucket->locks, name, O_RDWR | O_NOFOLLOW, 0);
-    if (fd < 0) { return false; }
+    if (fd < 0) return false;
     bool dead = sys_lock(fd, BYTE_KEY, LOCK_EXCLUSIVE) == EAGAIN && read_lock_record(fd, &record) &&
                 who_is_dead(&store->facts, &record.who, record.boot_id);
     sys_close(fd);
-    if (!dead) { return false; }
+    if (!dead) return false;
     file_temp_name(store, temp);
     fd = sys_open(locked->bucket->temps, temp, O_RDWR | O_CREAT | O_EXCL, file_mode(store));
-    if (fd < 0) { return false; }
+    if (fd < 0) return false;
     (void)fchmod(fd, file_mode(store));
     sys_close(fd);
     if (file_at(STEP_RECOVER_RENAME) != 0 ||
@@ -211,10 +208,9 @@ static bool replace_dead_lock(struct locked *locked, const char *name)
 
 static bool recover_key(struct locked *locked, const char *name, int64_t until_ns)
 {
-    if (file_at(STEP_RECOVER_GATE) != 0) { return false; }
-    if (lock_byte(locked->store, locked->bucket_fd, BYTE_GATE, LOCK_EXCLUSIVE, until_ns) != 0) {
+    if (file_at(STEP_RECOVER_GATE) != 0) return false;
+    if (lock_byte(locked->store, locked->bucket_fd, BYTE_GATE, LOCK_EXCLUSIVE, until_ns) != 0)
         return false;
-    }
     bool replaced = replace_dead_lock(locked, name);
     (void)sys_lock(locked->bucket_fd, BYTE_GATE, LOCK_NONE);
     return replaced;
@@ -226,7 +222,7 @@ static coord_result key_timed_out(struct locked *locked, const char *name)
     int fd = sys_open(locked->bucket->locks, name, O_RDONLY | O_NOFOLLOW, 0);
     bool known = fd >= 0 && read_lock_record(fd, &record);
     sys_close(fd);
-    if (!known) { return timed_out("the key lock"); }
+    if (!known) return timed_out("the key lock");
     return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
                        "the key lock is held by pid %" PRIu32 " for %" PRId64 " ms", record.who.pid,
                        (file_now(locked->store) - record.locked_ns) / NS_IN_MS);
@@ -248,12 +244,11 @@ static int take_key(struct locked *locked, const char *name, enum file_op op, in
             }
             if (error == EAGAIN &&
                 refused_for(store, hash) >= store->settings.lock_timeout_ms * NS_IN_MS &&
-                recover_key(locked, name, until_ns)) {
+                recover_key(locked, name, until_ns))
                 continue;
-            }
         }
-        if (error != EAGAIN && error != ESTALE) { return error; }
-        if (!pause_until(store, &pause, until_ns)) { return ETIMEDOUT; }
+        if (error != EAGAIN && error != ESTALE) return error;
+        if (!pause_until(store, &pause, until_ns)) return ETIMEDOUT;
     }
 }
 
@@ -268,7 +263,7 @@ coord_result lock_key(struct locked *locked, const char *name, enum file_op op, 
     }
     locked->key_door = door;
     int error = take_key(locked, name, op, until_ns);
-    if (error == 0) { return prim_ok(COORD_R_NONE); }
+    if (error == 0) return prim_ok(COORD_R_NONE);
     coord_result result =
         error == ETIMEDOUT ? key_timed_out(locked, name) : file_trouble(error, "lock a key");
     unlock_key(locked);
@@ -278,18 +273,18 @@ coord_result lock_key(struct locked *locked, const char *name, enum file_op op, 
 void unlock_key(struct locked *locked)
 {
     /* Given back in so many words: a child that has not come to its exec yet shares the file. */
-    if (locked->key_fd >= 0) { (void)sys_lock(locked->key_fd, BYTE_KEY, LOCK_NONE); }
+    if (locked->key_fd >= 0) (void)sys_lock(locked->key_fd, BYTE_KEY, LOCK_NONE);
     sys_close(locked->key_fd);
     locked->key_fd = -1;
-    if (locked->key_door != NULL) { door_leave(locked->key_door, true); }
+    if (locked->key_door != NULL) door_leave(locked->key_door, true);
     locked->key_door = NULL;
 }
 
 void unlock(struct locked *locked)
 {
-    if (locked->bucket == NULL) { return; }
+    if (locked->bucket == NULL) return;
     unlock_key(locked);
-    if (locked->bucket_fd >= 0) { (void)sys_lock(locked->bucket_fd, BYTE_BUCKET, LOCK_NONE); }
+    if (locked->bucket_fd >= 0) (void)sys_lock(locked->bucket_fd, BYTE_BUCKET, LOCK_NONE);
     sys_close(locked->bucket_fd);
     door_leave(&locked->bucket->door, locked->alone);
     *locked = LOCKED_NONE;

@@ -24,7 +24,7 @@ struct created {
 static struct created **find(struct file_store *store, struct str key)
 {
     struct created **at = &store->created;
-    while (*at != NULL && !str_equal(str_of((*at)->key, (*at)->len), key)) { at = &(*at)->next; }
+    while (*at != NULL && !str_equal(str_of((*at)->key, (*at)->len), key)) at = &(*at)->next;
     return at;
 }
 
@@ -38,7 +38,7 @@ static void note_created(struct file_store *store, struct str key, uint64_t revi
     made->len = key.len;
     memcpy(made->key, key.at, key.len);
     (void)pthread_mutex_lock(&store->mutex);
-    for (struct created *at = store->created; at != NULL; at = at->next) { count++; }
+    for (struct created *at = store->created; at != NULL; at = at->next) count++;
     struct created **at = find(store, key);
     if (*at != NULL) {
         (*at)->revision = revision;
@@ -69,17 +69,17 @@ static int link_new(struct file_store *store, int temps, int dir, const char *na
     struct stat info;
     file_temp_name(store, temp);
     int fd = sys_open(temps, temp, O_RDWR | O_CREAT | O_EXCL, file_mode(store));
-    if (fd < 0) { return errno; }
+    if (fd < 0) return errno;
     int error = sys_write(fd, bytes, len);
-    if (error == 0 && fchmod(fd, file_mode(store) | S_IXUSR) < 0) { error = errno; }
-    if (error == 0 && fsync(fd) < 0) { error = errno; }
-    if (error == 0) { error = file_at(STEP_NET_LINK); }
+    if (error == 0 && fchmod(fd, file_mode(store) | S_IXUSR) < 0) error = errno;
+    if (error == 0 && fsync(fd) < 0) error = errno;
+    if (error == 0) error = file_at(STEP_NET_LINK);
     if (error == 0) {
-        if (linkat(temps, temp, dir, name, 0) < 0) { error = errno; }
+        if (linkat(temps, temp, dir, name, 0) < 0) error = errno;
         int lost = file_at(STEP_NET_LINK_DONE);
-        if (lost != 0) { error = lost; }
-        if (error != 0 && fstat(fd, &info) == 0 && info.st_nlink == 2) { error = 0; }
-        if (error == 0 && fsync(dir) < 0) { error = errno; }
+        if (lost != 0) error = lost;
+        if (error != 0 && fstat(fd, &info) == 0 && info.st_nlink == 2) error = 0;
+        if (error == 0 && fsync(dir) < 0) error = errno;
     }
     (void)unlinkat(temps, temp, 0);
     sys_close(fd);
@@ -98,7 +98,7 @@ coord_result netfs_open(struct file_store *store)
             *fds[i] = sys_open_dir(store->root, names[i]);
             error = *fds[i] < 0 ? errno : 0;
         }
-        if (error != 0) { return file_trouble(error, names[i]); }
+        if (error != 0) return file_trouble(error, names[i]);
     }
     int error = sys_read_file(store->root, "FORMAT", bytes, sizeof bytes, &got);
     if (error == ENOENT) {
@@ -106,14 +106,12 @@ coord_result netfs_open(struct file_store *store)
         char text[FORMAT_CAP];
         size_t len = format_encode(&id, text);
         error = link_new(store, store->meta, store->root, "FORMAT", text, len);
-        if (error == 0 || error == EEXIST) {
+        if (error == 0 || error == EEXIST)
             error = sys_read_file(store->root, "FORMAT", bytes, sizeof bytes, &got);
-        }
     }
-    if (error != 0) { return file_trouble(error, "open FORMAT"); }
-    if (format_decode(str_of(bytes, got), &store->id) != ERR_OK) {
+    if (error != 0) return file_trouble(error, "open FORMAT");
+    if (format_decode(str_of(bytes, got), &store->id) != ERR_OK)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "FORMAT is damaged");
-    }
     return prim_ok(COORD_R_NONE);
 }
 
@@ -162,11 +160,11 @@ coord_result netfs_create(struct file_store *store, const struct prim_call *call
     char bucket_name[LAYOUT_NAME_CAP], name[LAYOUT_NAME_CAP];
     struct bucket *bucket = NULL;
     struct head head;
-    if (in->ttl_ms != 0 || in->under != NULL) { return refused(); }
+    if (in->ttl_ms != 0 || in->under != NULL) return refused();
     layout_name(prim_bucket_of(in->key), bucket_name);
     layout_name(prim_leaf_of(in->key), name);
     coord_result result = bucket_get(store, bucket_name, true, &bucket);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     head_begin(store, call, in->key, next_revision(), COORD_R_CREATED, &head);
     head.value = in->value;
     char *bytes = malloc(head_size(&head));
@@ -200,15 +198,15 @@ coord_result netfs_remove(struct file_store *store, const struct prim_call *call
     (void)pthread_mutex_lock(&store->mutex);
     struct created **at = find(store, in->key), *made = *at;
     bool ours = made != NULL && (in->expected == COORD_ANY || in->expected == made->revision);
-    if (ours) { *at = made->next; }
+    if (ours) *at = made->next;
     (void)pthread_mutex_unlock(&store->mutex);
-    if (!ours) { return refused(); }
+    if (!ours) return refused();
     layout_name(prim_bucket_of(in->key), bucket_name);
     layout_name(prim_leaf_of(in->key), name);
     coord_result result = bucket_get(store, bucket_name, false, &bucket);
     if (result.code == COORD_OK) {
         int error = unlinkat(bucket->heads, name, 0) < 0 ? errno : 0;
-        if (error == 0 && fsync(bucket->heads) < 0) { error = errno; }
+        if (error == 0 && fsync(bucket->heads) < 0) error = errno;
         if (error == ENOENT) {
             result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "somebody removed it");
         } else if (error != 0) {

@@ -28,7 +28,7 @@ static void seal(char *bytes, size_t len, size_t at)
 
 static void put_magic(char *out, const char *magic)
 {
-    for (size_t i = 0; i < 8; i++) { out[i] = magic[i]; }
+    for (size_t i = 0; i < 8; i++) out[i] = magic[i];
 }
 
 static bool is_time(uint64_t value)
@@ -38,9 +38,8 @@ static bool is_time(uint64_t value)
 
 static bool is_zero(const char *bytes, size_t len)
 {
-    for (size_t i = 0; i < len; i++) {
-        if (bytes[i] != 0) { return false; }
-    }
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i] != 0) return false;
     return true;
 }
 
@@ -53,7 +52,7 @@ size_t head_size(const struct head *head)
 
 static char *put(char *at, struct str bytes)
 {
-    if (bytes.len > 0) { memcpy(at, bytes.at, bytes.len); }
+    if (bytes.len > 0) memcpy(at, bytes.at, bytes.len);
     return at + bytes.len;
 }
 
@@ -100,10 +99,10 @@ static bool head_makes_sense(const struct head *head)
 {
     bool live = (head->flags & HEAD_LIVE) != 0, tombstone = (head->flags & HEAD_TOMBSTONE) != 0;
     bool leased = (head->flags & HEAD_LEASED) != 0;
-    if ((head->flags & ~(uint32_t)HEAD_FLAGS) != 0 || live == tombstone) { return false; }
-    if (head->revision == 0 || head->revision > REVISION_MAX) { return false; }
-    if (head->create_revision > head->revision || head->token > head->revision) { return false; }
-    if (leased && (head->token == 0 || head->ttl_ms <= 0)) { return false; }
+    if ((head->flags & ~(uint32_t)HEAD_FLAGS) != 0 || live == tombstone) return false;
+    if (head->revision == 0 || head->revision > REVISION_MAX) return false;
+    if (head->create_revision > head->revision || head->token > head->revision) return false;
+    if (leased && (head->token == 0 || head->ttl_ms <= 0)) return false;
     return head->ttl_ms >= 0 && head->ttl_ms <= PRIM_TTL_MAX_MS && head->deadline_ns >= 0;
 }
 
@@ -111,13 +110,10 @@ enum err head_decode(struct str bytes, struct head *ret_head)
 {
     size_t key, owner, value;
     struct head head = {0};
-    if (bytes.len < HEAD_HEADER || memcmp(bytes.at, "CRDHEAD1", 8) != 0) { return ERR_CORRUPT; }
-    if (load_le32(bytes.at + 8) != HEAD_HEADER || load_le32(bytes.at + 108) != 0) {
+    if (bytes.len < HEAD_HEADER || memcmp(bytes.at, "CRDHEAD1", 8) != 0) return ERR_CORRUPT;
+    if (load_le32(bytes.at + 8) != HEAD_HEADER || load_le32(bytes.at + 108) != 0)
         return ERR_CORRUPT;
-    }
-    if (!head_lengths_fit(bytes, &key, &owner, &value) || !sealed(bytes, 156)) {
-        return ERR_CORRUPT;
-    }
+    if (!head_lengths_fit(bytes, &key, &owner, &value) || !sealed(bytes, 156)) return ERR_CORRUPT;
     head.flags = load_le32(bytes.at + 12);
     head.revision = load_le64(bytes.at + 16);
     head.token = load_le64(bytes.at + 24);
@@ -136,7 +132,7 @@ enum err head_decode(struct str bytes, struct head *ret_head)
     head.key = str_of(bytes.at + HEAD_HEADER, key);
     head.owner = str_of(head.key.at + key, owner);
     head.value = str_of(head.owner.at + owner, value);
-    if (!head_makes_sense(&head)) { return ERR_CORRUPT; }
+    if (!head_makes_sense(&head)) return ERR_CORRUPT;
     *ret_head = head;
     return ERR_OK;
 }
@@ -165,16 +161,14 @@ void lease_record_encode(const struct lease_record *record, char out[LEASE_RECOR
 enum err lease_record_decode(struct str bytes, struct lease_record *ret_record)
 {
     struct lease_record record = {0};
-    if (bytes.len != LEASE_RECORD || memcmp(bytes.at, "CRDLEAS1", 8) != 0) { return ERR_CORRUPT; }
-    if (!sealed(bytes, 124) || load_le32(bytes.at + 120) != 1 || !is_zero(bytes.at + 104, 16)) {
+    if (bytes.len != LEASE_RECORD || memcmp(bytes.at, "CRDLEAS1", 8) != 0) return ERR_CORRUPT;
+    if (!sealed(bytes, 124) || load_le32(bytes.at + 120) != 1 || !is_zero(bytes.at + 104, 16))
         return ERR_CORRUPT;
-    }
     uint32_t state = load_le32(bytes.at + 64);
     uint64_t ttl = load_le64(bytes.at + 40);
     if (state < LEASE_LIVE || state > LEASE_DEAD || ttl == 0 || ttl > PRIM_TTL_MAX_MS ||
-        !is_time(load_le64(bytes.at + 48)) || !is_time(load_le64(bytes.at + 56))) {
+        !is_time(load_le64(bytes.at + 48)) || !is_time(load_le64(bytes.at + 56)))
         return ERR_CORRUPT;
-    }
     memcpy(record.lease_id.b, bytes.at + 8, 16);
     memcpy(record.boot_id, bytes.at + 24, 16);
     record.ttl_ms = (int64_t)ttl;
@@ -209,9 +203,8 @@ enum err lock_record_decode(struct str bytes, struct lock_record *ret_record)
 {
     struct lock_record record = {0};
     if (bytes.len != LOCK_RECORD || memcmp(bytes.at, "CRDLOCK1", 8) != 0 || !sealed(bytes, 60) ||
-        load_le32(bytes.at + 56) != 0 || !is_time(load_le64(bytes.at + 48))) {
+        load_le32(bytes.at + 56) != 0 || !is_time(load_le64(bytes.at + 48)))
         return ERR_CORRUPT;
-    }
     record.who.pid = load_le32(bytes.at + 8);
     record.op = load_le32(bytes.at + 12);
     record.who.start_ticks = load_le64(bytes.at + 16);
@@ -236,11 +229,10 @@ void epoch_record_encode(const struct epoch_record *record, char out[EPOCH_RECOR
 enum err epoch_record_decode(struct str bytes, struct epoch_record *ret_record)
 {
     struct epoch_record record = {0};
-    if (bytes.len != EPOCH_RECORD || memcmp(bytes.at, "CRDEPOC1", 8) != 0 || !sealed(bytes, 60)) {
+    if (bytes.len != EPOCH_RECORD || memcmp(bytes.at, "CRDEPOC1", 8) != 0 || !sealed(bytes, 60))
         return ERR_CORRUPT;
-    }
     record.epoch = load_le64(bytes.at + 8);
-    if (record.epoch == 0 || record.epoch >= EPOCH_MAX) { return ERR_CORRUPT; }
+    if (record.epoch == 0 || record.epoch >= EPOCH_MAX) return ERR_CORRUPT;
     memcpy(record.boot_id, bytes.at + 16, 16);
     memcpy(record.store_id.b, bytes.at + 32, 16);
     record.format_inode = load_le64(bytes.at + 48);
@@ -263,9 +255,8 @@ enum err floor_record_decode(struct str bytes, uint64_t *ret_floor, coord_id *re
 {
     if (bytes.len != FLOOR_RECORD || memcmp(bytes.at, "CRDFLOR1", 8) != 0 || !sealed(bytes, 60) ||
         !is_zero(bytes.at + 16, 16) || !is_zero(bytes.at + 48, 12) ||
-        load_le64(bytes.at + 8) > REVISION_MAX) {
+        load_le64(bytes.at + 8) > REVISION_MAX)
         return ERR_CORRUPT;
-    }
     *ret_floor = load_le64(bytes.at + 8);
     memcpy(ret_store_id->b, bytes.at + 32, 16);
     return ERR_OK;
@@ -281,15 +272,14 @@ void group_value_encode(const struct group_value *group, char out[GROUP_VALUE])
 enum err group_value_decode(struct str bytes, struct group_value *ret_group)
 {
     struct group_value group = {0};
-    if (bytes.len != GROUP_VALUE) { return ERR_CORRUPT; }
+    if (bytes.len != GROUP_VALUE) return ERR_CORRUPT;
     group.slot_count = load_le32(bytes.at);
     group.cooldown_ms = (int64_t)load_le64(bytes.at + 4);
     group.slots_high = load_le32(bytes.at + 12);
     if (group.slot_count == 0 || group.slots_high > PRIM_SLOTS_MAX ||
         group.slots_high < group.slot_count || group.cooldown_ms < 0 ||
-        group.cooldown_ms > PRIM_COOLDOWN_MAX_MS) {
+        group.cooldown_ms > PRIM_COOLDOWN_MAX_MS)
         return ERR_CORRUPT;
-    }
     *ret_group = group;
     return ERR_OK;
 }
@@ -302,7 +292,7 @@ static size_t uuid_text(const coord_id *id, char *out)
 {
     size_t len = 0, byte = 0;
     for (size_t g = 0; g < sizeof uuid_groups; g++) {
-        if (g > 0) { out[len++] = '-'; }
+        if (g > 0) out[len++] = '-';
         for (int i = 0; i < uuid_groups[g]; i++, byte++) {
             out[len++] = "0123456789abcdef"[id->b[byte] >> 4];
             out[len++] = "0123456789abcdef"[id->b[byte] & 15];
@@ -314,12 +304,12 @@ static size_t uuid_text(const coord_id *id, char *out)
 static bool uuid_parse(struct str text, coord_id *ret_id)
 {
     size_t at = 0, byte = 0;
-    if (text.len != 36) { return false; }
+    if (text.len != 36) return false;
     for (size_t g = 0; g < sizeof uuid_groups; g++) {
-        if (g > 0 && text.at[at++] != '-') { return false; }
+        if (g > 0 && text.at[at++] != '-') return false;
         for (int i = 0; i < uuid_groups[g]; i++, byte++, at += 2) {
             int high = hex_value_lower(text.at[at]), low = hex_value_lower(text.at[at + 1]);
-            if (high < 0 || low < 0) { return false; }
+            if (high < 0 || low < 0) return false;
             ret_id->b[byte] = (uint8_t)(high << 4 | low);
         }
     }
@@ -343,13 +333,13 @@ enum err format_decode(struct str bytes, coord_id *ret_store_id)
     char again[FORMAT_CAP];
     coord_id id;
     struct str first = str_of(bytes.at, str_find(bytes, '\n'));
-    if (!str_starts(first, STR("musterfs "))) { return ERR_CORRUPT; }
-    if (!str_equal(first, STR("musterfs 1"))) { return ERR_VERSION; }
+    if (!str_starts(first, STR("musterfs "))) return ERR_CORRUPT;
+    if (!str_equal(first, STR("musterfs 1"))) return ERR_VERSION;
     struct str rest = str_tail(bytes, first.len + 1);
-    if (!str_starts(rest, STR("store ")) || rest.len < 42) { return ERR_CORRUPT; }
-    if (!uuid_parse(str_of(rest.at + 6, 36), &id)) { return ERR_CORRUPT; }
+    if (!str_starts(rest, STR("store ")) || rest.len < 42) return ERR_CORRUPT;
+    if (!uuid_parse(str_of(rest.at + 6, 36), &id)) return ERR_CORRUPT;
     /* There is one way to write it, so that the rest need not be taken apart. */
-    if (!str_equal(bytes, str_of(again, format_encode(&id, again)))) { return ERR_CORRUPT; }
+    if (!str_equal(bytes, str_of(again, format_encode(&id, again)))) return ERR_CORRUPT;
     *ret_store_id = id;
     return ERR_OK;
 }

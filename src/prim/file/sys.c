@@ -107,12 +107,12 @@ int sys_pidfd(uint32_t pid)
 
 void sys_close(int fd)
 {
-    if (fd < 0) { return; }
+    if (fd < 0) return;
     int error = errno;
     uint64_t bit = UINT64_C(1) << (fd % 64);
     (void)pthread_rwlock_rdlock(&fork_lock);
     /* Not ours any more in a forked child, where the number may be somebody else's by now. */
-    if ((atomic_fetch_and(&ours[fd / 64], ~bit) & bit) != 0) { (void)close(fd); }
+    if ((atomic_fetch_and(&ours[fd / 64], ~bit) & bit) != 0) (void)close(fd);
     (void)pthread_rwlock_unlock(&fork_lock);
     errno = error;
 }
@@ -125,10 +125,10 @@ int sys_open_dir(int parent, const char *name)
 int sys_make_dir(int parent, const char *name, mode_t mode)
 {
     struct stat info;
-    if (mkdirat(parent, name, mode) < 0) { return errno == EEXIST ? 0 : errno; }
+    if (mkdirat(parent, name, mode) < 0) return errno == EEXIST ? 0 : errno;
     /* The mode that was asked for, whatever the umask: users that share a store must all get in.
      * The group it inherits goes on to what is made below it. */
-    if (fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) < 0) { return errno; }
+    if (fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) < 0) return errno;
     return fchmodat(parent, name, mode | (info.st_mode & S_ISGID), 0) < 0 ? errno : 0;
 }
 
@@ -139,7 +139,7 @@ static int lock_call(int fd, int command, uint64_t byte, short type, struct floc
     do {
         got = fcntl(fd, command, &lock);
     } while (got < 0 && errno == EINTR);
-    if (got < 0) { return errno == EACCES ? EAGAIN : errno; }
+    if (got < 0) return errno == EACCES ? EAGAIN : errno;
     *ret_lock = lock;
     return 0;
 }
@@ -163,9 +163,9 @@ int sys_read(int fd, void *into, size_t len, size_t *ret_got)
     size_t got = 0;
     while (got < len) {
         ssize_t n = pread(fd, (char *)into + got, len - got, (off_t)got);
-        if (n < 0 && errno == EINTR) { continue; }
-        if (n < 0) { return errno; }
-        if (n == 0) { break; }
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno;
+        if (n == 0) break;
         got += (size_t)n;
     }
     *ret_got = got;
@@ -177,9 +177,9 @@ int sys_write(int fd, const void *from, size_t len)
     size_t done = 0;
     while (done < len) {
         ssize_t n = pwrite(fd, (const char *)from + done, len - done, (off_t)done);
-        if (n < 0 && errno == EINTR) { continue; }
-        if (n < 0) { return errno; }
-        if (n == 0) { return ENOSPC; }
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno;
+        if (n == 0) return ENOSPC;
         done += (size_t)n;
     }
     return 0;
@@ -190,16 +190,16 @@ int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret
     char more;
     size_t extra = 0;
     int fd = sys_open(dir, name, O_RDONLY | O_NOFOLLOW, 0);
-    if (fd < 0) { return errno; }
+    if (fd < 0) return errno;
     int error = sys_read(fd, into, cap, ret_got);
-    if (error == 0 && *ret_got == cap && pread(fd, &more, 1, (off_t)cap) > 0) { extra = 1; }
+    if (error == 0 && *ret_got == cap && pread(fd, &more, 1, (off_t)cap) > 0) extra = 1;
     sys_close(fd);
     return error != 0 ? error : extra > 0 ? ERANGE : 0;
 }
 
 void sys_sleep_ns(int64_t ns)
 {
-    if (ns <= 0) { return; }
+    if (ns <= 0) return;
     struct timespec time = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL); /* a signal only makes it shorter */
 }
@@ -207,7 +207,7 @@ void sys_sleep_ns(int64_t ns)
 uint64_t sys_random(void)
 {
     uint64_t value = 0;
-    if (getrandom(&value, sizeof value, GRND_NONBLOCK) == (ssize_t)sizeof value) { return value; }
+    if (getrandom(&value, sizeof value, GRND_NONBLOCK) == (ssize_t)sizeof value) return value;
     struct timespec now; /* before the kernel has entropy: good enough to keep two apart */
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid();

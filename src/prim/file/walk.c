@@ -22,16 +22,16 @@ int walk(int dir, walk_fn *each, void *context)
 {
     _Alignas(struct entry) char bytes[16384];
     int fd = sys_open_dir(dir, "."); /* its own position in the directory */
-    if (fd < 0) { return errno; }
+    if (fd < 0) return errno;
     int error = 0;
     for (bool more = true; more;) {
         long got = syscall(SYS_getdents64, fd, bytes, sizeof bytes);
-        if (got < 0) { error = errno; }
-        if (got <= 0) { break; }
+        if (got < 0) error = errno;
+        if (got <= 0) break;
         for (long at = 0; at < got && more;) {
             const struct entry *entry = (const void *)(bytes + at);
             at += entry->length;
-            if (strcmp(entry->name, ".") == 0 || strcmp(entry->name, "..") == 0) { continue; }
+            if (strcmp(entry->name, ".") == 0 || strcmp(entry->name, "..") == 0) continue;
             more = each(context, entry->name);
         }
     }

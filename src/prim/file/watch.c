@@ -105,27 +105,26 @@ static void track_free(struct hub *hub, struct track *track)
 static void place_put(struct hub *hub, struct place *place)
 {
     struct map_entry *entry;
-    if (--place->refs > 0) { return; }
-    if (place->wd >= 0 && !place->gone) { (void)inotify_rm_watch(hub->events, place->wd); }
-    for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
+    if (--place->refs > 0) return;
+    if (place->wd >= 0 && !place->gone) (void)inotify_rm_watch(hub->events, place->wd);
+    for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;)
         track_free(hub, entry->value);
-    }
     map_deinit(&place->tracks);
     list_remove(&place->node);
     bucket_put(hub->store, place->bucket);
     free(place);
-    if (list_empty(&hub->places)) { deaths_forget_all(&hub->deaths); }
+    if (list_empty(&hub->places)) deaths_forget_all(&hub->deaths);
 }
 
 static void place_listen(struct hub *hub, struct place *place)
 {
     char path[40];
     place->wd = -1;
-    if (hub->events < 0) { return; }
+    if (hub->events < 0) return;
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", place->bucket->heads);
     place->wd =
         inotify_add_watch(hub->events, path, IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_ONLYDIR);
-    if (place->wd < 0) { atomic_store(&hub->store->poll, true); }
+    if (place->wd < 0) atomic_store(&hub->store->poll, true);
 }
 
 static coord_result place_get(struct hub *hub, struct str key_bucket, struct place **ret_place)
@@ -143,7 +142,7 @@ static coord_result place_get(struct hub *hub, struct str key_bucket, struct pla
         }
     }
     coord_result result = bucket_get(hub->store, name, true, &bucket);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     struct place *place = calloc(1, sizeof *place);
     if (place == NULL) {
         bucket_put(hub->store, bucket);
@@ -179,10 +178,9 @@ static void tell(struct hub *hub, struct place *place, int type, const struct he
     LIST_EACH(&hub->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, node);
-        if (watch->snapshot_due || !watches_key(watch, place, head->key)) { continue; }
-        if (!prim_feed_put(watch->feed, &event) && prim_feed_wants_snapshot(watch->feed)) {
+        if (watch->snapshot_due || !watches_key(watch, place, head->key)) continue;
+        if (!prim_feed_put(watch->feed, &event) && prim_feed_wants_snapshot(watch->feed))
             watch->snapshot_due = true;
-        }
     }
 }
 
@@ -192,8 +190,8 @@ static void tell_loss(struct hub *hub, struct place *only)
     LIST_EACH(&hub->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, node);
-        if (watch->ended || (only != NULL && watch->place != only)) { continue; }
-        if (!watch->snapshot_due) { prim_feed_resync(watch->feed); }
+        if (watch->ended || (only != NULL && watch->place != only)) continue;
+        if (!watch->snapshot_due) prim_feed_resync(watch->feed);
         watch->snapshot_due = true;
     }
 }
@@ -201,11 +199,11 @@ static void tell_loss(struct hub *hub, struct place *only)
 static void check_guard_key(struct hub *hub, struct guard *guard, const struct guard_key *key)
 {
     struct fate fate;
-    if (guard->told || guard->fate.reason != COORD_R_NONE) { return; }
+    if (guard->told || guard->fate.reason != COORD_R_NONE) return;
     int64_t until = file_now(hub->store) + JUDGE_MS * NS_IN_MS;
     coord_result result = claim_fate(hub->store, &guard->lease_id, &key->held, false, until, &fate);
     /* Its own release is known where it was made. */
-    if (result.code == COORD_OK && fate.reason != COORD_R_RELEASED) { guard->fate = fate; }
+    if (result.code == COORD_OK && fate.reason != COORD_R_RELEASED) guard->fate = fate;
 }
 
 /* `name` NULL: all of the place. */
@@ -216,9 +214,8 @@ static void check_guards(struct hub *hub, const struct place *place, const char 
         struct guard *guard = CONTAINER_OF(node, struct guard, node);
         for (size_t i = 0; i < guard->count; i++) {
             const struct guard_key *key = &guard->keys[i];
-            if (key->place == place && (name == NULL || strcmp(key->name, name) == 0)) {
+            if (key->place == place && (name == NULL || strcmp(key->name, name) == 0))
                 check_guard_key(hub, guard, key);
-            }
         }
     }
 }
@@ -228,9 +225,9 @@ static void check_guards(struct hub *hub, const struct place *place, const char 
 static struct track *track_get(struct place *place, const char *name)
 {
     struct track *track = map_get(&place->tracks, str_from(name));
-    if (track != NULL || strlen(name) >= LAYOUT_NAME_CAP) { return track; }
+    if (track != NULL || strlen(name) >= LAYOUT_NAME_CAP) return track;
     track = calloc(1, sizeof *track);
-    if (track == NULL) { return NULL; }
+    if (track == NULL) return NULL;
     track->place = place;
     memcpy(track->name, name, strlen(name) + 1);
     if (map_put(&place->tracks, str_from(track->name), track) != ERR_OK) {
@@ -246,9 +243,8 @@ static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
     int64_t early = file_now(hub->store) + look_ms * NS_IN_MS;
     int64_t due = deadline_ns < early ? deadline_ns : early;
     /* Without room for a timer an expiry would be missed. */
-    if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK) {
+    if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK)
         tell_loss(hub, track->place);
-    }
 }
 
 /* What is kept of a leased head until its end. */
@@ -289,10 +285,9 @@ static bool judge_track(struct hub *hub, struct track *track)
         arm(hub, track, now + JUDGE_MS * NS_IN_MS); /* looked at again soon */
         return false;
     }
-    if (verdict.over) { return true; }
-    if (hub->store->settings.early_death) {
+    if (verdict.over) return true;
+    if (hub->store->settings.early_death)
         deaths_add(&hub->deaths, &hub->store->facts, &track->head.who);
-    }
     arm(hub, track, verdict.deadline_ns);
     return false;
 }
@@ -303,12 +298,11 @@ static void learn(struct hub *hub, struct track *track, const struct head *head)
     track->revision = head->revision;
     heap_remove(&hub->timers, &track->timer);
     tell(hub, track->place, live ? COORD_PUT : COORD_DELETE, head, head->revision);
-    if (!live || !leased) { return; }
-    if (!remember_lease(track, head)) {
+    if (!live || !leased) return;
+    if (!remember_lease(track, head))
         tell_loss(hub, track->place);
-    } else if (judge_track(hub, track)) {
+    else if (judge_track(hub, track))
         expire(hub, track);
-    }
 }
 
 static bool add_to_snapshot(const struct watch *watch, const struct track *track,
@@ -338,20 +332,17 @@ static bool look(struct hub *hub, struct place *place, const char *name, const s
 {
     struct head_file file;
     bool good = true;
-    if (name[0] == '.') { return true; }
+    if (name[0] == '.') return true;
     head_file_init(&file);
     int error = head_read(place->bucket->heads, name, STR_EMPTY, &file);
-    if (is_passing(error)) { good = false; }
+    if (is_passing(error)) good = false;
     if (error == 0 && file.found == HEAD_IS_THERE) {
         struct track *track = track_get(place, name);
         good = track != NULL;
-        if (track != NULL && file.head.revision > track->revision) {
-            learn(hub, track, &file.head);
-        }
-        if (track != NULL) { track->seen = true; }
-        if (track != NULL && snapshot != NULL) {
+        if (track != NULL && file.head.revision > track->revision) learn(hub, track, &file.head);
+        if (track != NULL) track->seen = true;
+        if (track != NULL && snapshot != NULL)
             good = add_to_snapshot(watch, track, &file.head, snapshot);
-        }
     }
     head_file_deinit(&file);
     return good;
@@ -368,14 +359,14 @@ struct scan {
 static bool scan_name(void *context, const char *name)
 {
     struct scan *scan = context;
-    if (!look(scan->hub, scan->place, name, scan->watch, scan->snapshot)) { scan->good = false; }
+    if (!look(scan->hub, scan->place, name, scan->watch, scan->snapshot)) scan->good = false;
     return true;
 }
 
 static void forget_name(struct hub *hub, struct place *place, const char *name)
 {
     struct track *track = map_remove(&place->tracks, str_from(name));
-    if (track != NULL) { track_free(hub, track); }
+    if (track != NULL) track_free(hub, track);
 }
 
 /* Reads the whole place; what is not there any more was collected. */
@@ -385,13 +376,12 @@ static bool scan_place(struct hub *hub, struct place *place, const struct watch 
     struct scan scan = {
         .hub = hub, .place = place, .watch = watch, .snapshot = snapshot, .good = true};
     struct map_entry *entry;
-    for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
+    for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;)
         ((struct track *)entry->value)->seen = false;
-    }
-    if (walk(place->bucket->heads, scan_name, &scan) != 0) { return false; }
+    if (walk(place->bucket->heads, scan_name, &scan) != 0) return false;
     for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
         struct track *track = entry->value;
-        if (track->seen) { continue; }
+        if (track->seen) continue;
         (void)map_remove(&place->tracks, str_from(track->name));
         track_free(hub, track);
     }
@@ -432,7 +422,7 @@ static void place_is_gone(struct hub *hub, struct place *place)
     LIST_EACH(&hub->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, node);
-        if (watch->place != place || watch->ended) { continue; }
+        if (watch->place != place || watch->ended) continue;
         watch->ended = true;
         prim_feed_end(watch->feed, COORD_R_STORAGE);
     }
@@ -457,15 +447,14 @@ static void take_event(struct hub *hub, const struct inotify_event *event)
     LIST_EACH(&hub->places, node)
     {
         struct place *place = CONTAINER_OF(node, struct place, node);
-        if (place->wd != event->wd || place->gone) { continue; }
+        if (place->wd != event->wd || place->gone) continue;
         if ((event->mask & (IN_IGNORED | IN_UNMOUNT)) != 0) {
             place_is_gone(hub, place);
         } else if (event->len > 0) {
-            if ((event->mask & IN_DELETE) != 0) {
+            if ((event->mask & IN_DELETE) != 0)
                 forget_name(hub, place, event->name);
-            } else if (!look(hub, place, event->name, NULL, NULL)) {
+            else if (!look(hub, place, event->name, NULL, NULL))
                 tell_loss(hub, place);
-            }
             check_guards(hub, place, event->name);
         }
         return;
@@ -476,8 +465,8 @@ static void take_events(struct hub *hub)
 {
     for (;;) {
         ssize_t got = read(hub->events, hub->buffer, sizeof hub->buffer);
-        if (got < 0 && errno == EINTR) { continue; }
-        if (got <= 0) { return; }
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return;
         for (ssize_t at = 0; at < got;) {
             const struct inotify_event *event = (const void *)(hub->buffer + at);
             at += (ssize_t)sizeof *event + (ssize_t)event->len;
@@ -490,19 +479,19 @@ static void poll_places(struct hub *hub)
 {
     struct stat info;
     int64_t now = file_now(hub->store);
-    if (now < hub->next_poll_ns) { return; }
+    if (now < hub->next_poll_ns) return;
     hub->next_poll_ns = now + POLL_MS * NS_IN_MS;
     LIST_EACH(&hub->places, node)
     {
         struct place *place = CONTAINER_OF(node, struct place, node);
-        if (place->gone) { continue; }
+        if (place->gone) continue;
         /* The kernel tells of a directory's end only when nobody has it open, and we have. */
         if (fstat(place->bucket->heads, &info) < 0 || info.st_nlink == 0) {
             place_is_gone(hub, place);
             continue;
         }
-        if (place->wd >= 0) { continue; }
-        if (!scan_place(hub, place, NULL, NULL)) { tell_loss(hub, place); }
+        if (place->wd >= 0) continue;
+        if (!scan_place(hub, place, NULL, NULL)) tell_loss(hub, place);
         check_guards(hub, place, NULL);
     }
 }
@@ -513,7 +502,7 @@ static void take_deadlines(struct hub *hub)
     uint64_t now = (uint64_t)file_now(hub->store);
     while ((node = heap_pop_due(&hub->timers, now)) != NULL) {
         struct track *track = CONTAINER_OF(node, struct track, timer);
-        if (judge_track(hub, track)) { expire(hub, track); }
+        if (judge_track(hub, track)) expire(hub, track);
     }
 }
 
@@ -523,11 +512,11 @@ static int wait_ms(struct hub *hub)
 {
     int64_t now = file_now(hub->store), until = now + WAIT_MS * NS_IN_MS;
     const struct heap_node *first = heap_peek(&hub->timers);
-    if (first != NULL && (int64_t)first->due < until) { until = (int64_t)first->due; }
+    if (first != NULL && (int64_t)first->due < until) until = (int64_t)first->due;
     LIST_EACH(&hub->places, node)
     {
         const struct place *place = CONTAINER_OF(node, struct place, node);
-        if (place->wd < 0 && hub->next_poll_ns < until) { until = hub->next_poll_ns; }
+        if (place->wd < 0 && hub->next_poll_ns < until) until = hub->next_poll_ns;
     }
     return until <= now ? 0 : (int)((until - now + NS_IN_MS - 1) / NS_IN_MS);
 }
@@ -542,17 +531,16 @@ static void tell_host(struct hub *hub)
         LIST_EACH(&hub->guards, node)
         {
             struct guard *guard = CONTAINER_OF(node, struct guard, node);
-            if (guard->told || guard->fate.reason == COORD_R_NONE) { continue; }
+            if (guard->told || guard->fate.reason == COORD_R_NONE) continue;
             guard->told = true;
             fate = guard->fate;
             id = guard->lease_id;
             break;
         }
         (void)pthread_mutex_unlock(&hub->mutex);
-        if (fate.reason == COORD_R_NONE) { return; }
-        if (hub->store->host != NULL) {
+        if (fate.reason == COORD_R_NONE) return;
+        if (hub->store->host != NULL)
             hub->store->host->lost(hub->store->host, &id, fate.reason, fate.token);
-        }
     }
 }
 
@@ -565,9 +553,8 @@ static void hear_death(struct hub *hub, uint32_t pid)
         struct place *place = CONTAINER_OF(node, struct place, node);
         for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
             struct track *track = entry->value;
-            if (track->timer.place != 0 && track->head.who.pid == pid) {
+            if (track->timer.place != 0 && track->head.who.pid == pid)
                 (void)heap_put(&hub->timers, &track->timer, 0); /* it is in: only moved */
-            }
         }
     }
 }
@@ -587,8 +574,8 @@ static void *hub_run(void *arg)
         (void)!read(hub->wake, &count, sizeof count);
         (void)file_at(STEP_WATCH_WAIT);
         (void)pthread_mutex_lock(&hub->mutex);
-        if (hub->events >= 0) { take_events(hub); }
-        for (uint32_t pid; deaths_take(&hub->deaths, &pid);) { hear_death(hub, pid); }
+        if (hub->events >= 0) take_events(hub);
+        for (uint32_t pid; deaths_take(&hub->deaths, &pid);) hear_death(hub, pid);
         poll_places(hub);
         take_deadlines(hub);
         send_snapshots(hub);
@@ -601,9 +588,9 @@ static void *hub_run(void *arg)
 /* Holding the mutex. */
 static coord_result hub_start(struct hub *hub)
 {
-    if (hub->running) { return prim_ok(COORD_R_NONE); }
-    if (hub->wake < 0) { hub->wake = sys_eventfd(); }
-    if (hub->wake < 0) { return file_trouble(errno, "make an event descriptor"); }
+    if (hub->running) return prim_ok(COORD_R_NONE);
+    if (hub->wake < 0) hub->wake = sys_eventfd();
+    if (hub->wake < 0) return file_trouble(errno, "make an event descriptor");
     if (hub->events < 0) {
         hub->events =
             file_hooks.no_inotify != 0 ? (errno = file_hooks.no_inotify, -1) : sys_inotify();
@@ -618,7 +605,7 @@ static coord_result hub_start(struct hub *hub)
 struct hub *file_hub_open(struct file_store *store)
 {
     struct hub *hub = calloc(1, sizeof *hub);
-    if (hub == NULL) { return NULL; }
+    if (hub == NULL) return NULL;
     hub->store = store;
     hub->events = hub->wake = -1;
     deaths_open(&hub->deaths);
@@ -633,13 +620,13 @@ struct hub *file_hub_open(struct file_store *store)
 static void guard_free(struct hub *hub, struct guard *guard)
 {
     list_remove(&guard->node);
-    for (size_t i = 0; i < guard->count; i++) { place_put(hub, guard->keys[i].place); }
+    for (size_t i = 0; i < guard->count; i++) place_put(hub, guard->keys[i].place);
     free(guard);
 }
 
 void file_hub_close(struct hub *hub)
 {
-    if (hub == NULL) { return; }
+    if (hub == NULL) return;
     atomic_store(&hub->stop, true);
     if (hub->running) {
         hub_wake(hub);
@@ -667,21 +654,20 @@ coord_result file_watch(struct prim_backend *backend, const struct prim_call *ca
     struct hub *hub = file_store_of(backend)->hub;
     (void)call;
     coord_result result = file_usable(hub->store);
-    if (result.code != COORD_OK) { return result; }
+    if (result.code != COORD_OK) return result;
     struct watch *watch = calloc(1, sizeof *watch + scope.len);
-    if (watch == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory"); }
+    if (watch == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
     list_init(&watch->node);
     watch->feed = feed;
     watch->bucket = bucket;
     watch->snapshot_due = true;
     watch->scope_len = scope.len;
-    if (scope.len > 0) { memcpy(watch->scope, scope.at, scope.len); }
+    if (scope.len > 0) memcpy(watch->scope, scope.at, scope.len);
     layout_name(prim_leaf_of(scope), watch->name);
     (void)pthread_mutex_lock(&hub->mutex);
     result = hub_start(hub);
-    if (result.code == COORD_OK) {
+    if (result.code == COORD_OK)
         result = place_get(hub, bucket ? scope : prim_bucket_of(scope), &watch->place);
-    }
     if (result.code == COORD_OK) {
         prim_feed_on_room(feed, hub_wake, hub);
         list_append(&hub->watches, &watch->node);
@@ -710,13 +696,13 @@ void file_unwatch(struct prim_backend *backend, void *handle)
 static struct guard *guard_make(struct hub *hub, const struct prim_claim *claim)
 {
     struct guard *guard = calloc(1, sizeof *guard + claim->count * sizeof guard->keys[0]);
-    if (guard == NULL) { return NULL; }
+    if (guard == NULL) return NULL;
     list_init(&guard->node);
     guard->lease_id = claim->lease_id;
     for (size_t i = 0; i < claim->count; i++) {
         struct str key = str_from(claim->held[i].key);
         struct place *place = NULL;
-        if (key.len < PRIM_SLOT_KEY_CAP) { (void)place_get(hub, prim_bucket_of(key), &place); }
+        if (key.len < PRIM_SLOT_KEY_CAP) (void)place_get(hub, prim_bucket_of(key), &place);
         if (place == NULL) { continue; } /* renewals still look at it */
         struct guard_key *at = &guard->keys[guard->count++];
         at->place = place;
@@ -733,7 +719,7 @@ static struct guard *guard_find(struct hub *hub, const coord_id *lease_id)
     LIST_EACH(&hub->guards, node)
     {
         struct guard *guard = CONTAINER_OF(node, struct guard, node);
-        if (prim_id_equal(&guard->lease_id, lease_id)) { return guard; }
+        if (prim_id_equal(&guard->lease_id, lease_id)) return guard;
     }
     return NULL;
 }
@@ -743,12 +729,12 @@ void file_guard(struct prim_backend *backend, const struct prim_claim *claim)
     struct hub *hub = file_store_of(backend)->hub;
     (void)pthread_mutex_lock(&hub->mutex);
     struct guard *old = guard_find(hub, &claim->lease_id);
-    if (old != NULL) { guard_free(hub, old); }
+    if (old != NULL) guard_free(hub, old);
     struct guard *guard = hub_start(hub).code == COORD_OK ? guard_make(hub, claim) : NULL;
     if (guard != NULL) {
         list_append(&hub->guards, &guard->node);
         /* What happened before the directory was being watched. */
-        for (size_t i = 0; i < guard->count; i++) { check_guard_key(hub, guard, &guard->keys[i]); }
+        for (size_t i = 0; i < guard->count; i++) check_guard_key(hub, guard, &guard->keys[i]);
     }
     (void)pthread_mutex_unlock(&hub->mutex);
     hub_wake(hub);
@@ -759,6 +745,6 @@ void file_unguard(struct prim_backend *backend, const coord_id *lease_id)
     struct hub *hub = file_store_of(backend)->hub;
     (void)pthread_mutex_lock(&hub->mutex);
     struct guard *guard = guard_find(hub, lease_id);
-    if (guard != NULL) { guard_free(hub, guard); }
+    if (guard != NULL) guard_free(hub, guard);
     (void)pthread_mutex_unlock(&hub->mutex);
 }

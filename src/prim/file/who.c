@@ -17,12 +17,12 @@ static bool read_text(const char *path, char *text, size_t cap)
 {
     size_t got = 0, len = 0;
     int fd = sys_open(AT_FDCWD, path, O_RDONLY, 0);
-    if (fd < 0) { return false; }
+    if (fd < 0) return false;
     /* Read on from where the last read ended: procfs answers in pieces of its own. */
     while (len < cap - 1) {
         ssize_t n = read(fd, text + len, cap - 1 - len);
-        if (n < 0 && errno == EINTR) { continue; }
-        if (n <= 0) { break; }
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) break;
         got = (size_t)n;
         len += got;
     }
@@ -41,15 +41,15 @@ static bool read_stat(const char *path, struct stat_line *ret_line)
 {
     char text[1024];
     struct stat_line line = {0};
-    if (!read_text(path, text, sizeof text)) { return false; }
+    if (!read_text(path, text, sizeof text)) return false;
     const char *at = strrchr(text, ')');
-    if (at == NULL || at[1] != ' ') { return false; }
+    if (at == NULL || at[1] != ' ') return false;
     struct str rest = str_from(at + 2), part;
     for (int field = 3; field <= 22; field++) {
-        if (!str_split(&rest, ' ', &part) || part.len == 0) { return false; }
-        if (field == 3) { line.state = part.at[0]; }
-        if (field == 20 && str_to_u64(part, &line.threads)) { return false; }
-        if (field == 22 && str_to_u64(part, &line.start_ticks)) { return false; }
+        if (!str_split(&rest, ' ', &part) || part.len == 0) return false;
+        if (field == 3) line.state = part.at[0];
+        if (field == 20 && str_to_u64(part, &line.threads)) return false;
+        if (field == 22 && str_to_u64(part, &line.start_ticks)) return false;
     }
     *ret_line = line;
     return true;
@@ -62,7 +62,7 @@ static bool read_boot_id(uint8_t boot_id[16])
         memcpy(boot_id, file_hooks.boot_id, 16);
         return true;
     }
-    if (!prim_kernel_boot_id(&id)) { return false; }
+    if (!prim_kernel_boot_id(&id)) return false;
     memcpy(boot_id, id.b, sizeof id.b);
     return true;
 }
@@ -74,9 +74,8 @@ enum err who_am_i(struct host_facts *ret_facts)
     struct stat namespace;
     char self[32];
     if (!read_boot_id(facts.boot_id) || !read_stat("/proc/self/stat", &line) ||
-        stat("/proc/self/ns/pid", &namespace) < 0) {
+        stat("/proc/self/ns/pid", &namespace) < 0)
         return ERR_UNSUPPORTED;
-    }
     facts.self.pid = (uint32_t)getpid();
     facts.self.start_ticks = line.start_ticks;
     facts.self.pid_namespace =
@@ -94,15 +93,14 @@ bool who_is_dead(const struct host_facts *facts, const struct who *who, const ui
 {
     char path[64];
     struct stat_line line;
-    if (memcmp(facts->boot_id, boot_id, 16) != 0) { return false; }
-    if (who->pid == 0 || who->pid > INT32_MAX || who->pid_namespace != facts->self.pid_namespace) {
+    if (memcmp(facts->boot_id, boot_id, 16) != 0) return false;
+    if (who->pid == 0 || who->pid > INT32_MAX || who->pid_namespace != facts->self.pid_namespace)
         return false;
-    }
-    if (kill((pid_t)who->pid, 0) < 0 && errno == ESRCH) { return true; }
-    if (!facts->proc_is_ours) { return false; }
+    if (kill((pid_t)who->pid, 0) < 0 && errno == ESRCH) return true;
+    if (!facts->proc_is_ours) return false;
     (void)snprintf(path, sizeof path, "/proc/%u/stat", who->pid);
-    if (!read_stat(path, &line)) { return kill((pid_t)who->pid, 0) < 0 && errno == ESRCH; }
-    if (line.start_ticks != who->start_ticks) { return true; }
+    if (!read_stat(path, &line)) return kill((pid_t)who->pid, 0) < 0 && errno == ESRCH;
+    if (line.start_ticks != who->start_ticks) return true;
     /* A first thread that has ended looks like this too while others of its process live on. */
     return (line.state == 'Z' || line.state == 'X') && line.threads <= 1;
 }
