@@ -275,13 +275,10 @@ static void key_free(struct prim_guards *guards, struct guard_key *key)
     list_append(&guards->empty, &scope->link);
 }
 
-static void keys_free(struct prim_guards *guards, struct list *keys, struct str name)
+static void keys_free(struct prim_guards *guards, struct list *keys)
 {
-    LIST_EACH_SAFE(keys, node, following)
-    {
-        struct guard_key *key = CONTAINER_OF(node, struct guard_key, in_claim);
-        if (name.len == 0 || str_equal(key_name(key), name)) key_free(guards, key);
-    }
+    while (!list_empty(keys))
+        key_free(guards, CONTAINER_OF(keys->next, struct guard_key, in_claim));
 }
 
 static struct guard_key *key_make(struct prim_guards *guards, const coord_id *lease_id,
@@ -328,7 +325,7 @@ static struct guard_claim *claim_get(struct prim_guards *guards, const coord_id 
 
 static void claim_free(struct prim_guards *guards, struct guard_claim *claim)
 {
-    keys_free(guards, &claim->keys, STR_EMPTY);
+    keys_free(guards, &claim->keys);
     (void)map_remove(&guards->claims, claim_id(claim));
     free(claim);
 }
@@ -350,21 +347,18 @@ void prim_guards_add(struct prim_guards *guards, const struct prim_claim *in)
         list_remove(&key->in_claim);
         list_append(&claim->keys, &key->in_claim);
     }
-    keys_free(guards, &before, STR_EMPTY);
+    keys_free(guards, &before);
     pthread_cond_signal(&guards->changed);
     pthread_mutex_unlock(&guards->lock);
 }
 
-void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id, struct str key)
+void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id)
 {
     struct guard_claim *claim;
 
     pthread_mutex_lock(&guards->lock);
     claim = map_get(&guards->claims, str_of(lease_id, sizeof *lease_id));
-    if (claim && key.len > 0)
-        keys_free(guards, &claim->keys, key);
-    else if (claim)
-        claim_free(guards, claim);
+    if (claim) claim_free(guards, claim);
     pthread_cond_signal(&guards->changed);
     pthread_mutex_unlock(&guards->lock);
 }

@@ -25,6 +25,6 @@ struct prim_guards *prim_guards_open(const struct prim_guards_options *options);
 void prim_guards_close(struct prim_guards *guards); /* NULL is fine; ends every watch */
 /* Replaces what is guarded of that lease. Both return at once, from any thread. */
 void prim_guards_add(struct prim_guards *guards, const struct prim_claim *claim);
-/* One key leaves the claim, or with "" all do: what becomes of it is no loss from now on. */
-void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id, struct str key);
+/* What becomes of that lease's keys is no loss from now on. */
+void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id);
 #endif

@@ -564,9 +564,9 @@ struct prim_guards *prim_guards_open(const struct prim_guards_options *options)
     return guards;
 }
 
-void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id, struct str key)
+void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id)
 {
-    (void)lease_id, (void)key;
+    (void)lease_id;
     while (guards->count > 0) {
         guards->count--;
         guards->options.backend->ops->unwatch(guards->options.backend,
@@ -580,7 +580,7 @@ void prim_guards_add(struct prim_guards *guards, const struct prim_claim *claim)
     struct prim_backend *backend = guards->options.backend;
     struct prim_call call = {.deadline_ns = INT64_MAX};
 
-    prim_guards_drop(guards, &claim->lease_id, STR_EMPTY);
+    prim_guards_drop(guards, &claim->lease_id);
     for (size_t i = 0; i < claim->count; i++) {
         struct prim_feed *feed = prim_feed_open_direct(claim->held[i].token + 1, on_event, guards);
         must(feed);
@@ -593,7 +593,7 @@ void prim_guards_add(struct prim_guards *guards, const struct prim_claim *claim)
 
 void prim_guards_close(struct prim_guards *guards)
 {
-    prim_guards_drop(guards, NULL, STR_EMPTY);
+    prim_guards_drop(guards, NULL);
     free(guards);
 }
 

@@ -197,11 +197,9 @@ coord_result etcd_release(struct prim_backend *base, const struct prim_call *cal
     coord_result all = prim_ok(COORD_R_ALREADY), some;
     size_t released = 0;
 
-    if (!key) prim_guards_drop(b->guards, &claim->lease_id, STR_EMPTY);
     for (size_t at = 0; at < claim->count;) {
         size_t count = key ? 1 : min_size(ETCD_TXN_KEYS, claim->count - at);
         if (!key || strcmp(claim->held[at].key, key) == 0) {
-            if (key) prim_guards_drop(b->guards, &claim->lease_id, str_from(key));
             some = release_range(b, call, claim->held + at, count, lease);
             if (released++ == 0 || rank(&some) > rank(&all)) all = some;
         }

@@ -393,9 +393,6 @@ coord_result etcd_cas(struct prim_backend *base, const struct prim_call *call,
         if (result.code != COORD_OK) return result;
         change.new_lease = etcd_lease_number(&in->lease_id);
     }
-    /* The entry leaves the claim by our own hand. */
-    if (change.held && in->ttl_ms != COORD_TTL_KEEP)
-        prim_guards_drop(b->guards, &in->claim->lease_id, in->key);
     result = change_once(b, call, &change, ret_grant);
     if (change.new_lease && result.code != COORD_UNAVAILABLE &&
         (result.code != COORD_OK || !prim_id_equal(&ret_grant->lease_id, &in->lease_id)))
@@ -463,7 +460,6 @@ coord_result etcd_remove(struct prim_backend *base, const struct prim_call *call
     }
     etcd_delete(&txn.then, key);
     etcd_range(&txn.otherwise, key);
-    if (held) prim_guards_drop(b->guards, &in->claim->lease_id, in->key);
     result = etcd_txn_run(b, call, &txn, &arena, &response);
     if (result.code == COORD_OK && response->succeeded) {
         result = removed(call, in, response);

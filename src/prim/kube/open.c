@@ -75,7 +75,7 @@ static void guard(struct prim_backend *backend, const struct prim_claim *claim)
 
 static void unguard(struct prim_backend *backend, const coord_id *lease_id)
 {
-    prim_guards_drop(store_of(backend)->guards, lease_id, STR_EMPTY);
+    prim_guards_drop(store_of(backend)->guards, lease_id);
 }
 
 static const struct prim_backend_ops ops = {

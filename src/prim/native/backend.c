@@ -285,7 +285,7 @@ static void guard(struct prim_backend *base, const struct prim_claim *claim)
 
 static void unguard(struct prim_backend *base, const coord_id *lease_id)
 {
-    prim_guards_drop(native_of(base)->guards, lease_id, STR_EMPTY);
+    prim_guards_drop(native_of(base)->guards, lease_id);
 }
 
 static void wake(struct prim_backend *base)

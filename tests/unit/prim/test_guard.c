@@ -182,14 +182,14 @@ TEST(what_has_left_the_claim_is_no_loss)
     prim_guards_add(r.guards, &(struct prim_claim){lease_a, "me", 1000, held, 2});
     add(&r, &lease_b, "b", 7);
     wait_for(&r, &r.opened, 3);
-    prim_guards_drop(r.guards, &lease_a, STR("a/1"));
+    prim_guards_add(r.guards, &(struct prim_claim){lease_a, "me", 1000, held + 1, 1});
     wait_for(&r, &r.ended, 1);
     CHECK("of that key", !r.watches[0].open && r.watches[1].open);
     send(&r, 1, COORD_DELETE, "a/2", 9, 0);
     CHECK_SIZE("the other one is still guarded", r.loss_count, 1);
-    prim_guards_drop(r.guards, &lease_a, STR_EMPTY);
+    prim_guards_drop(r.guards, &lease_a);
     wait_for(&r, &r.ended, 2);
-    prim_guards_drop(r.guards, &lease_a, STR_EMPTY); /* twice is fine */
+    prim_guards_drop(r.guards, &lease_a); /* twice is fine */
     send(&r, 2, COORD_EXPIRE, "b", 9, 0);
     CHECK_SIZE("another lease's", r.loss_count, 2);
     CHECK("its id", memcmp(&r.losses[1].lease_id, &lease_b, sizeof lease_b) == 0);
@@ -304,7 +304,7 @@ TEST(past_the_limit_a_key_is_left_to_renewals)
     add(&r, &lease_a, "a", 5);
     wait_for(&r, &r.opened, 1);
     add(&r, &lease_b, "b", 5);
-    prim_guards_drop(r.guards, &lease_a, STR_EMPTY);
+    prim_guards_drop(r.guards, &lease_a);
     wait_for(&r, &r.ended, 1);
     add(&r, &lease_a, "c", 6);
     wait_for(&r, &r.opened, 2);
