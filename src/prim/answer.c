@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
-#include <time.h>
+
+#include "base/bytes.h"
+#include "prim/backend.h"
 
 static coord_result blank(int code, int reason)
 {
@@ -124,6 +126,13 @@ void coord_holders_free(coord_holders *public)
     free(CONTAINER_OF(public, struct holders, public));
 }
 
+const struct prim_held *prim_held_of(const struct prim_claim *claim, struct str key)
+{
+    for (size_t i = 0; claim != NULL && i < claim->count; i++)
+        if (str_equal(str_from(claim->held[i].key), key)) return &claim->held[i];
+    return NULL;
+}
+
 bool prim_id_equal(const coord_id *a, const coord_id *b)
 {
     return memcmp(a->b, b->b, sizeof a->b) == 0;
@@ -136,7 +145,13 @@ bool prim_id_is_zero(const coord_id *id)
 
 void prim_id_text(const coord_id *id, char text[PRIM_ID_TEXT_CAP])
 {
-    for (size_t i = 0; i < sizeof id->b; i++) (void)snprintf(text + 2 * i, 3, "%02x", id->b[i]);
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < sizeof id->b; i++) {
+        text[2 * i] = digits[id->b[i] >> 4];
+        text[2 * i + 1] = digits[id->b[i] & 15];
+    }
+    text[2 * sizeof id->b] = '\0';
 }
 
 coord_id prim_id_random(void)
@@ -148,12 +163,16 @@ coord_id prim_id_random(void)
     return id;
 }
 
+uint64_t prim_random(void)
+{
+    coord_id id = prim_id_random();
+    return load_le64(id.b);
+}
+
 coord_id prim_id_request(void)
 {
     coord_id id = prim_id_random();
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t ms = (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+    uint64_t ms = prim_wall_ms();
     for (size_t i = 0; i < 6; i++) id.b[i] = (uint8_t)(ms >> (8 * (5 - i)));
     return id;
 }

@@ -18,7 +18,7 @@ void prim_answer_owner(coord_result *result, struct str owner); /* cut to what f
 /* One allocation; NULL when out of memory. `like` gives everything but the strings. */
 coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str value,
                              struct str owner);
-/* Rows are added by slot in any order; sorted by prim_holders_done. */
+/* Rows are added by slot in any order; coord_list_holders sorts them by prim_holders_done. */
 coord_holders *prim_holders_make(size_t rows_max);
 /* False: no memory, or rows_max reached. */
 bool prim_holders_add(coord_holders *holders, const coord_holder *like, struct str owner,
@@ -32,4 +32,5 @@ void prim_id_text(const coord_id *id, char text[PRIM_ID_TEXT_CAP]);
 /* Random; time-ordered for request ids (I1). */
 coord_id prim_id_random(void);
 coord_id prim_id_request(void);
+uint64_t prim_random(void); /* of maps whose keys come from outside, of pauses */
 #endif

@@ -34,6 +34,7 @@ static inline int64_t prim_clock_now(const struct prim_clock *clock)
     return clock->now(clock->arg);
 }
 int64_t prim_boottime_ns(void *unused);     /* the real one */
+uint64_t prim_wall_ms(void);                /* of the wall clock: for people, decides nothing */
 bool prim_kernel_boot_id(coord_id *ret_id); /* of this boot of this kernel; false: not known */
 /* Whose count of CLOCK_BOOTTIME this process sees: of this boot of this kernel, in this time
  * namespace. Zeros: not known; then no two are the same. */
@@ -67,6 +68,8 @@ struct prim_claim {
     const struct prim_held *held;
     size_t count;
 };
+/* The key as the claim holds it; NULL: the claim is NULL, or does not hold it. */
+const struct prim_held *prim_held_of(const struct prim_claim *claim, struct str key);
 
 /* What a successful create, cas or acquire granted. Zeroed before the call; `revision` and `token`
  * of the result are filled from it by nobody: set both. */
@@ -127,7 +130,7 @@ struct prim_backend_ops {
                             const struct prim_acquire *in, struct prim_grant *ret_grant);
     coord_result (*resize)(struct prim_backend *backend, const struct prim_call *call,
                            struct str group, uint64_t expected, uint32_t slot_count);
-    /* *ret_holders by prim_holders_make; only with OK. */
+    /* *ret_holders by prim_holders_make, with all but the order of its rows; only with OK. */
     coord_result (*holders)(struct prim_backend *backend, const struct prim_call *call,
                             struct str group, coord_holders **ret_holders);
     /* Checks that every key is still the claim's own. */

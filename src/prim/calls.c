@@ -552,6 +552,11 @@ coord_result coord_list_holders(coord_store *store, const coord_call *call, coor
     struct try_group try = {.backend = store->backend, .group = prim_str(group)};
     coord_result result = prim_attempts(store, &frame, try_holders, &try);
     prim_leave(store);
-    if (result.code == COORD_OK) *ret_holders = try.holders;
+    if (result.code != COORD_OK) return result;
+    prim_holders_done(try.holders);
+    result.revision = try.holders->revision;
+    result.slot_count = try.holders->slot_count;
+    result.live = (uint32_t)try.holders->count;
+    *ret_holders = try.holders;
     return result;
 }

@@ -19,6 +19,13 @@ int64_t prim_boottime_ns(void *unused)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+uint64_t prim_wall_ms(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 bool prim_kernel_boot_id(coord_id *ret_id)
 {
     char text[64];

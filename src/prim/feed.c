@@ -416,10 +416,7 @@ static struct prim_feed *feed_make(int fd)
     feed->closed.kind = ITEM_CLOSED;
     list_init(&feed->closed.node);
     feed->need = NEED_SNAPSHOT;
-    coord_id seed = prim_id_random(); /* keys come from outside */
-    uint64_t number;
-    memcpy(&number, seed.b, sizeof number);
-    map_init(&feed->seen, MAP_MOST, number);
+    map_init(&feed->seen, MAP_MOST, prim_random());
     return feed;
 }
 

@@ -199,10 +199,7 @@ coord_result coord_release_key(coord_lease *lease, const coord_call *call, coord
     result = prim_check_key(prim_str(key));
     if (result.code != COORD_OK) return result;
     prim_lease_view(lease, &view);
-    const char *held = NULL;
-    for (size_t i = 0; i < view.claim.count; i++)
-        if (str_equal(str_from(view.claim.held[i].key), prim_str(key)))
-            held = view.claim.held[i].key;
+    const struct prim_held *held = prim_held_of(&view.claim, prim_str(key));
     if (held == NULL || view.claim.count == 1) {
         prim_lease_view_done(&view);
         return held != NULL ? coord_release(lease, call)
@@ -212,7 +209,7 @@ coord_result coord_release_key(coord_lease *lease, const coord_call *call, coord
     result = prim_enter(store, call, 0, &frame);
     if (result.code == COORD_OK) {
         prim_lease_will_drop(lease);
-        struct try_lease try = {.backend = store->backend, .claim = &view.claim, .key = held};
+        struct try_lease try = {.backend = store->backend, .claim = &view.claim, .key = held->key};
         result = prim_attempts(store, &frame, try_release, &try);
         /* EXPIRED: it is not ours any more either; the others are, until the store says no. */
         if (result.code == COORD_OK || result.code == COORD_EXPIRED)

@@ -2,10 +2,12 @@
 #include "prim/courier/op.h"
 
 #include <stdio.h>
+#include <time.h>
 
 enum {
     SLICE_LEAST_MS = 1000,
     SLICE_TROUBLE_MS = 250, /* a caller in more hurry than this proves nothing about the server */
+    OPEN_PAUSE_MS = 100,
 };
 
 static void begin(struct courier_op *op);
@@ -181,6 +183,17 @@ void courier_op_run(struct courier *r, struct courier_op *op)
     op->done = wake;
     courier_op_start(r, op);
     latch_wait(&op->wait);
+}
+
+bool courier_ask_again(const coord_result *result)
+{
+    const struct timespec pause = {0, OPEN_PAUSE_MS * (long)NS_PER_MS};
+
+    if (result->code != COORD_UNAVAILABLE ||
+        (result->reason != COORD_R_NO_LEADER && result->reason != COORD_R_TIMEOUT))
+        return false;
+    (void)nanosleep(&pause, NULL);
+    return true;
 }
 
 /* -- trouble -- */

@@ -53,6 +53,9 @@ void courier_op_run(struct courier *courier, struct courier_op *op);   /* waits;
 void courier_op_begin(struct courier *courier, struct courier_op *op);
 void courier_op_fail(struct courier_op *op, enum err err, const char *text);
 
+/* While a store is being opened: true, after a short pause, when asking again may help. Not the
+ * loop's thread. */
+bool courier_ask_again(const coord_result *result);
 /* Any thread: calls that wait at the server end, and none begins any more. */
 void courier_stop_waiting(struct courier *courier);
 #endif

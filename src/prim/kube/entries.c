@@ -281,7 +281,6 @@ static struct lease_write update(const struct ask *ask, const struct prim_cas *i
 /* What refuses the change of what was read; OK: nothing. */
 static coord_result refuse_cas(struct ask *ask, const struct prim_cas *in, const struct doc *doc)
 {
-    char key[PRIM_KEY_MAX + 1];
     int64_t left_ms;
 
     if (doc->present && doc->view.foreign) return not_ours(doc);
@@ -298,10 +297,8 @@ static coord_result refuse_cas(struct ask *ask, const struct prim_cas *in, const
             return prim_unclear(COORD_R_STORAGE, "the entry changed more than once meanwhile");
         return conflict(COORD_R_REVISION, "the entry has another revision", doc, left_ms);
     }
-    memcpy(key, in->key.at, in->key.len);
-    key[in->key.len] = '\0';
     if ((kube_lease_is_leased(&doc->view) || in->ttl_ms > 0) &&
-        !kube_doc_is_claim(doc, in->claim, key))
+        !kube_doc_is_claim(doc, in->claim, in->key))
         return conflict(COORD_R_NOT_OWNER, "the entry is held by another lease", doc, left_ms);
     return prim_ok(COORD_R_NONE);
 }
@@ -387,12 +384,9 @@ static coord_result refuse_remove(struct ask *ask, const struct prim_delete *in,
                                   const struct doc *doc, bool *ret_own)
 {
     bool force = in->expected == COORD_FORCE, any = force || in->expected == COORD_ANY;
-    char key[PRIM_KEY_MAX + 1];
     int64_t left_ms;
 
-    memcpy(key, in->key.at, in->key.len);
-    key[in->key.len] = '\0';
-    *ret_own = kube_doc_is_claim(doc, in->claim, key);
+    *ret_own = kube_doc_is_claim(doc, in->claim, in->key);
     if (doc->present && doc->view.foreign) return not_ours(doc);
     if (doc->present && kube_lease_is_tombstone(&doc->view) &&
         prim_id_equal(&doc->view.envelope.request_id, &ask->call->request_id)) {
@@ -522,7 +516,7 @@ static coord_result renew_key(struct ask *ask, const struct prim_claim *claim, c
                                  "another controller coordinates by this object");
             break;
         }
-        if (!kube_doc_is_claim(&doc, claim, key)) {
+        if (!kube_doc_is_claim(&doc, claim, str_from(key))) {
             result = why_lost(&doc, claim);
             break;
         }
@@ -585,7 +579,7 @@ static coord_result adopt_doc(struct store *store, const struct prim_claim *clai
     if (doc->present && doc->view.foreign)
         return prim_answer(COORD_EXPIRED, COORD_R_REVOKED,
                            "another controller coordinates by this object");
-    if (!kube_doc_is_claim(doc, claim, key)) return why_lost(doc, claim);
+    if (!kube_doc_is_claim(doc, claim, str_from(key))) return why_lost(doc, claim);
     int64_t ago_ms = age_ms(store, &doc->view);
     if (ago_ms < 0)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE,
@@ -631,7 +625,7 @@ coord_result kube_op_release(struct prim_backend *backend, const struct prim_cal
     while ((result = kube_ask_turn(&ask)).code == COORD_OK) {
         if (!known) result = kube_doc_read(&ask, str_from(key), &doc);
         if (result.code != COORD_OK) break;
-        if (!kube_doc_is_claim(&doc, claim, key)) {
+        if (!kube_doc_is_claim(&doc, claim, str_from(key))) {
             result = why_lost(&doc, claim);
             if (result.reason == COORD_R_RELEASED ||
                 (call->attempt > 0 && result.reason == COORD_R_REVOKED))

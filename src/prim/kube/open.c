@@ -2,7 +2,6 @@
 /* Opening a namespace, closing it, and what it can enforce. */
 #include <stdlib.h>
 
-#include "base/bytes.h"
 #include "base/hex.h"
 #include "prim/kube/store.h"
 #include "prim/url.h"
@@ -273,7 +272,6 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
 {
     struct store *store = calloc(1, sizeof *store);
     coord_result result;
-    coord_id seed = prim_id_random(); /* names come from outside */
     coord_id boot = prim_boot_id();
 
     if (!store || pthread_mutex_init(&store->lock, NULL)) {
@@ -284,8 +282,8 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
     store->clock = in->clock;
     if (!prim_id_is_zero(&boot)) prim_id_text(&boot, store->boot);
     list_init(&store->held_by_age);
-    map_init(&store->held, PRIM_LEASES_MAX, load_le64(seed.b));
-    kube_sights_init(&store->sights, load_le64(seed.b + 8));
+    map_init(&store->held, PRIM_LEASES_MAX, prim_random());
+    kube_sights_init(&store->sights, prim_random());
     store->guards = prim_guards_open(&(struct prim_guards_options){
         .backend = &store->base, .host = in->host, .clock = in->clock, .keys_max = GUARDS_MAX});
     result = store->guards ? open_by_url(store, in)

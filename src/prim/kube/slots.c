@@ -342,7 +342,6 @@ static coord_result list_rows(const struct group *group, coord_holders *holders)
         if (!prim_holders_add(holders, &row, doc->view.envelope.owner, doc->view.envelope.value))
             return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
     }
-    prim_holders_done(holders);
     return prim_ok(COORD_R_NONE);
 }
 
@@ -365,11 +364,10 @@ coord_result kube_op_holders(struct prim_backend *backend, const struct prim_cal
     }
     if (holders) {
         result = list_rows(group, holders);
-        holders->slot_count = result.slot_count = group->slot_count;
-        holders->revision = result.revision = kube_lease_revision(&group->record->view);
+        holders->slot_count = group->slot_count;
+        holders->revision = kube_lease_revision(&group->record->view);
         holders->atomic = 1;
         holders->certainty = COORD_BY_OBSERVATION;
-        result.live = group->live;
     }
     if (result.code == COORD_OK)
         *ret_holders = holders;

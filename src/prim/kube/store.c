@@ -322,15 +322,13 @@ enum life kube_doc_life(struct store *store, struct str key, const struct doc *d
     return *ret_left_ms == 0 ? LIFE_ABSENT : LIFE_LIVE;
 }
 
-bool kube_doc_is_claim(const struct doc *doc, const struct prim_claim *claim, const char *key)
+bool kube_doc_is_claim(const struct doc *doc, const struct prim_claim *claim, struct str key)
 {
-    if (!claim || !doc->present || !kube_lease_is_leased(&doc->view) ||
-        !prim_id_equal(&doc->view.envelope.lease_id, &claim->lease_id))
-        return false;
-    for (size_t i = 0; i < claim->count; i++)
-        if (strcmp(claim->held[i].key, key) == 0)
-            return claim->held[i].token == kube_lease_token(&doc->view);
-    return false;
+    const struct prim_held *held = prim_held_of(claim, key);
+
+    return held && doc->present && kube_lease_is_leased(&doc->view) &&
+           prim_id_equal(&doc->view.envelope.lease_id, &claim->lease_id) &&
+           held->token == kube_lease_token(&doc->view);
 }
 
 /* -- lists -- */

@@ -95,7 +95,7 @@ enum life {
 /* *ret_left_ms: until the holder may count as gone; -1: not leased. */
 enum life kube_doc_life(struct store *store, struct str key, const struct doc *doc,
                         int64_t *ret_left_ms);
-bool kube_doc_is_claim(const struct doc *doc, const struct prim_claim *claim, const char *key);
+bool kube_doc_is_claim(const struct doc *doc, const struct prim_claim *claim, struct str key);
 
 /* Every entry of a bucket, as of one instant; the caller closes each doc and frees the array. */
 struct docs {

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/bytes.h"
 #include "prim/kube/store.h"
 #include "prim/thread.h"
 
@@ -44,20 +43,13 @@ struct watch {
 
 /* -- what is known -- */
 
-static uint64_t load_seed(void)
-{
-    coord_id random = prim_id_random(); /* keys come from outside */
-
-    return load_le64(random.b);
-}
-
 static void forget_all(struct watch *w)
 {
     struct map_entry *entry;
 
     for (size_t cursor = 0; (entry = map_next(&w->known, &cursor));) free(entry->value);
     map_deinit(&w->known);
-    map_init(&w->known, KEYS_MAX, load_seed());
+    map_init(&w->known, KEYS_MAX, prim_random());
 }
 
 static struct known *know(struct watch *w, struct str key)
@@ -403,7 +395,7 @@ coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call 
     w->feed = feed;
     w->bucket = bucket;
     w->scope = str_dup(scope);
-    map_init(&w->known, KEYS_MAX, load_seed());
+    map_init(&w->known, KEYS_MAX, prim_random());
     (void)pthread_mutex_init(&w->lock, NULL);
     prim_cond_init(&w->wake);
     prim_feed_on_room(feed, on_room, w);

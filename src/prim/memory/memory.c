@@ -338,7 +338,6 @@ static coord_holders *holders_of(const struct memory_group *group, int64_t now_n
             return NULL;
         }
     }
-    prim_holders_done(holders);
     return holders;
 }
 
@@ -533,7 +532,6 @@ static void shared_free(struct shared *shared)
 static struct shared *shared_make(const char *name, const struct prim_clock *clock)
 {
     struct shared *shared = calloc(1, sizeof *shared);
-    struct timespec wall;
     if (shared == NULL) return NULL;
     (void)pthread_mutex_init(&shared->mutex, NULL);
     prim_cond_init(&shared->wake);
@@ -545,13 +543,11 @@ static struct shared *shared_make(const char *name, const struct prim_clock *clo
     shared->last_ns = INT64_MIN;
     shared->sleeping_until_ns = INT64_MIN; /* awake: it looks before it sleeps */
     shared->id = prim_id_random();
-    (void)clock_gettime(CLOCK_REALTIME, &wall);
     /* So that the tokens of a restarted process are larger than its earlier ones, unless the wall
      * clock went back; capabilities promise it within one process only. */
-    uint64_t wall_ms = (uint64_t)wall.tv_sec * 1000 + (uint64_t)wall.tv_nsec / 1000000;
     struct memory_core_options options = {
-        .revision_start = wall_ms << 16, .entries_max = ENTRIES_MAX, .bytes_max = BYTES_MAX};
-    memcpy(&options.seed, shared->id.b, sizeof options.seed);
+        .revision_start = prim_wall_ms() << 16, .entries_max = ENTRIES_MAX, .bytes_max = BYTES_MAX};
+    options.seed = prim_random();
     shared->core = memory_core_open(&options);
     if (name != NULL) shared->name = str_dup(str_from(name));
     if (shared->core == NULL || (name != NULL && shared->name == NULL) ||

@@ -7,18 +7,11 @@
 
 enum { BUSY_PAUSE_MS = 2, BUSY_PAUSE_MAX_MS = 50 };
 
-uint64_t jet_wall_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
-}
-
 /* Two machines' wall clocks: good enough for "come back in about", for nothing else. */
 int64_t jet_remaining_ms(const struct jet_state *state)
 {
     if (!(state->envelope.flags & ENVELOPE_LEASED) || state->stored_ms == 0) return -1;
-    int64_t left = state->stored_ms + state->envelope.ttl_ms - (int64_t)jet_wall_ms();
+    int64_t left = state->stored_ms + state->envelope.ttl_ms - (int64_t)prim_wall_ms();
     return left < 0 ? 0 : left > state->envelope.ttl_ms ? state->envelope.ttl_ms : left;
 }
 
@@ -55,7 +48,7 @@ struct envelope jet_same(const struct jet_state *state)
     struct envelope same = state->envelope;
     same.revision = state->revision;
     same.token = state->token;
-    same.wall_ms = jet_wall_ms();
+    same.wall_ms = prim_wall_ms();
     return same;
 }
 

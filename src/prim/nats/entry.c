@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "prim/nats/store.h"
 
-static struct jet_store *store_of(struct prim_backend *backend)
-{
-    return CONTAINER_OF(backend, struct jet_store, backend);
-}
-
 static int64_t granted_ttl(int64_t ttl_ms)
 {
     return (ttl_ms + JET_TTL_STEP_MS - 1) / JET_TTL_STEP_MS * JET_TTL_STEP_MS;
 }
 
-static bool is_replay(const struct jet_change *change, const struct jet_state *state)
+bool jet_is_replay(const struct jet_change *change, const struct jet_state *state)
 {
     return prim_id_equal(&state->envelope.request_id, &change->call->request_id);
 }
 
 /* This request did it already. A lease is renewed on the way: how long ago its grant left is not
  * known, and its holder must not count from now what the server counts from then. */
-static void replay(const struct jet_change *change, const struct jet_state *state, int first,
-                   struct jet_plan *plan)
+void jet_replay(const struct jet_change *change, const struct jet_state *state, int first,
+                struct jet_plan *plan)
 {
     plan->result = prim_ok(change->sent ? first : COORD_R_REPLAYED);
     if (!change->sent && (state->envelope.flags & ENVELOPE_LEASED)) {
@@ -30,11 +25,11 @@ static void replay(const struct jet_change *change, const struct jet_state *stat
 
 /* -- create ----------------------------------------------------------------------------------- */
 
-static struct envelope new_envelope(const struct prim_call *call, struct str value,
-                                    struct str owner, int64_t ttl_ms, const coord_id *lease_id)
+struct envelope jet_new(const struct prim_call *call, struct str value, struct str owner,
+                        int64_t ttl_ms, const coord_id *lease_id)
 {
     struct envelope envelope = {
-        .request_id = call->request_id, .wall_ms = jet_wall_ms(), .value = value};
+        .request_id = call->request_id, .wall_ms = prim_wall_ms(), .value = value};
     if (ttl_ms > 0) {
         envelope.flags = ENVELOPE_LEASED;
         envelope.lease_id = *lease_id;
@@ -48,14 +43,13 @@ static void decide_create(struct jet_change *change, const struct jet_state *sta
                           struct jet_plan *plan)
 {
     const struct prim_create *in = change->in;
-    if (state->kind == JET_LIVE && is_replay(change, state)) {
-        replay(change, state, COORD_R_CREATED, plan);
+    if (state->kind == JET_LIVE && jet_is_replay(change, state)) {
+        jet_replay(change, state, COORD_R_CREATED, plan);
     } else if (state->kind == JET_LIVE) {
         plan->result = jet_exists(COORD_R_HELD, state);
     } else {
         plan->write = true;
-        plan->envelope =
-            new_envelope(change->call, in->value, in->owner, in->ttl_ms, &in->lease_id);
+        plan->envelope = jet_new(change->call, in->value, in->owner, in->ttl_ms, &in->lease_id);
         plan->result = prim_ok(COORD_R_CREATED);
     }
 }
@@ -67,7 +61,7 @@ coord_result jet_create(struct prim_backend *backend, const struct prim_call *ca
     static const struct jet_state nothing = {.kind = JET_NOTHING};
     struct jet_change change = {
         .call = call, .key = in->key, .decide = decide_create, .in = in, .known = &nothing};
-    coord_result result = jet_change_run(store_of(backend), &change);
+    coord_result result = jet_change_run(jet_of(backend), &change);
     *ret_grant = change.grant;
     return result;
 }
@@ -81,16 +75,10 @@ static coord_result conflict(int reason, uint64_t revision, const char *text)
     return result;
 }
 
-static uint64_t token_in(const struct prim_claim *claim, struct str key)
-{
-    for (size_t i = 0; claim != NULL && i < claim->count; i++)
-        if (str_equal(str_from(claim->held[i].key), key)) return claim->held[i].token;
-    return 0;
-}
-
 static bool owns(const struct prim_claim *claim, struct str key, const struct jet_state *state)
 {
-    return claim != NULL && jet_is_mine(state, claim, token_in(claim, key));
+    const struct prim_held *held = prim_held_of(claim, key);
+    return held != NULL && jet_is_mine(state, claim, held->token);
 }
 
 static coord_result not_owner(const struct jet_state *state)
@@ -116,10 +104,10 @@ static void decide_update(struct jet_change *change, const struct jet_state *sta
     plan->result = prim_ok(COORD_R_UPDATED);
     if (in->ttl_ms > 0) {
         plan->envelope =
-            new_envelope(change->call, in->value, state->envelope.owner, in->ttl_ms, &in->lease_id);
+            jet_new(change->call, in->value, state->envelope.owner, in->ttl_ms, &in->lease_id);
         return;
     }
-    plan->envelope = new_envelope(change->call, in->value, STR_EMPTY, 0, NULL);
+    plan->envelope = jet_new(change->call, in->value, STR_EMPTY, 0, NULL);
     plan->envelope.token = state->token; /* of the grant, or of the creation: neither changes */
     if (in->ttl_ms == COORD_TTL_KEEP && leased) {
         plan->envelope.flags = state->envelope.flags;
@@ -133,8 +121,8 @@ static void decide_cas(struct jet_change *change, const struct jet_state *state,
                        struct jet_plan *plan)
 {
     const struct prim_cas *in = change->in;
-    if (state->kind == JET_LIVE && is_replay(change, state)) {
-        replay(change, state, in->expected == 0 ? COORD_R_CREATED : COORD_R_UPDATED, plan);
+    if (state->kind == JET_LIVE && jet_is_replay(change, state)) {
+        jet_replay(change, state, in->expected == 0 ? COORD_R_CREATED : COORD_R_UPDATED, plan);
     } else if (state->kind == JET_LIVE && in->expected == 0) {
         plan->result = conflict(COORD_R_PRESENT, state->revision, "a live entry is there");
     } else if (state->kind == JET_LIVE && state->revision != in->expected) {
@@ -145,8 +133,7 @@ static void decide_cas(struct jet_change *change, const struct jet_state *state,
         plan->result = conflict(COORD_R_ABSENT, 0, "no live entry is there");
     } else {
         plan->write = true;
-        plan->envelope =
-            new_envelope(change->call, in->value, in->owner, in->ttl_ms, &in->lease_id);
+        plan->envelope = jet_new(change->call, in->value, in->owner, in->ttl_ms, &in->lease_id);
         plan->result = prim_ok(COORD_R_CREATED);
     }
 }
@@ -155,7 +142,7 @@ coord_result jet_cas(struct prim_backend *backend, const struct prim_call *call,
                      const struct prim_cas *in, struct prim_grant *ret_grant)
 {
     struct jet_change change = {.call = call, .key = in->key, .decide = decide_cas, .in = in};
-    coord_result result = jet_change_run(store_of(backend), &change);
+    coord_result result = jet_change_run(jet_of(backend), &change);
     *ret_grant = change.grant;
     /* Under the lease that was there no lease was made. */
     if (in->ttl_ms <= 0) ret_grant->granted_ttl_ms = 0;
@@ -167,14 +154,14 @@ coord_result jet_cas(struct prim_backend *backend, const struct prim_call *call,
 static struct envelope tombstone(const struct prim_call *call)
 {
     return (struct envelope){
-        .flags = ENVELOPE_TOMBSTONE, .request_id = call->request_id, .wall_ms = jet_wall_ms()};
+        .flags = ENVELOPE_TOMBSTONE, .request_id = call->request_id, .wall_ms = prim_wall_ms()};
 }
 
 static void decide_remove(struct jet_change *change, const struct jet_state *state,
                           struct jet_plan *plan)
 {
     const struct prim_delete *in = change->in;
-    if (state->kind == JET_TOMBSTONE && is_replay(change, state)) {
+    if (state->kind == JET_TOMBSTONE && jet_is_replay(change, state)) {
         plan->result = prim_ok(change->sent ? COORD_R_DELETED : COORD_R_ALREADY);
         plan->result.revision = state->revision;
     } else if (state->kind != JET_LIVE) {
@@ -196,7 +183,7 @@ coord_result jet_remove(struct prim_backend *backend, const struct prim_call *ca
                         const struct prim_delete *in)
 {
     struct jet_change change = {.call = call, .key = in->key, .decide = decide_remove, .in = in};
-    return jet_change_run(store_of(backend), &change);
+    return jet_change_run(jet_of(backend), &change);
 }
 
 coord_result jet_get(struct prim_backend *backend, const struct prim_call *call, struct str key,
@@ -206,7 +193,7 @@ coord_result jet_get(struct prim_backend *backend, const struct prim_call *call,
     struct jet_state state;
     struct buf memory;
     buf_init(&memory, JET_ANSWER_MAX);
-    coord_result result = jet_read(store_of(backend), call->deadline_ns, key, &memory, &state);
+    coord_result result = jet_read(jet_of(backend), call->deadline_ns, key, &memory, &state);
     if (result.code == COORD_OK && state.kind == JET_FOREIGN) result = jet_corrupt(key);
     if (result.code == COORD_OK && state.kind != JET_LIVE)
         result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry is there");
@@ -281,7 +268,7 @@ coord_result jet_renew(struct prim_backend *backend, const struct prim_call *cal
                                     .key = str_from(claim->held[i].key),
                                     .decide = decide_renew,
                                     .in = &holding};
-        result = jet_change_run(store_of(backend), &change);
+        result = jet_change_run(jet_of(backend), &change);
         if (change.grant.sent_ns < earliest) earliest = change.grant.sent_ns;
     }
     if (result.code == COORD_OK) *ret_sent_ns = earliest;
@@ -320,7 +307,7 @@ coord_result jet_check_claim(struct jet_store *store, int64_t deadline_ns, struc
 coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
                        const struct prim_claim *claim, int64_t *ret_left_ms)
 {
-    struct jet_store *store = store_of(backend);
+    struct jet_store *store = jet_of(backend);
     int64_t now_ms, stored_ms = 0, least_ms = claim->ttl_ms;
     coord_result result = jet_server_ms(store, call->deadline_ns, &now_ms);
     for (size_t i = 0; i < claim->count && result.code == COORD_OK; i++) {
@@ -349,7 +336,7 @@ static void decide_release(struct jet_change *change, const struct jet_state *st
     }
     plan->result = lost(state, &holding->claim->lease_id);
     if (plan->result.reason == COORD_R_RELEASED) {
-        bool now = change->sent && is_replay(change, state);
+        bool now = change->sent && jet_is_replay(change, state);
         plan->result = prim_ok(now ? COORD_R_RELEASED : COORD_R_ALREADY);
     } else if (change->call->attempt > 0 && state->kind != JET_LIVE) {
         plan->result = prim_ok(COORD_R_ALREADY);
@@ -367,7 +354,7 @@ coord_result jet_release(struct prim_backend *backend, const struct prim_call *c
                                     .key = str_from(claim->held[i].key),
                                     .decide = decide_release,
                                     .in = &holding};
-        result = jet_change_run(store_of(backend), &change);
+        result = jet_change_run(jet_of(backend), &change);
         if (result.code != COORD_OK) break;
     }
     return result;

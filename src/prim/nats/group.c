@@ -9,11 +9,6 @@
 
 enum { RUN_MIN = 64 }; /* slots up to which asking for each is cheaper */
 
-static struct jet_store *store_of(struct prim_backend *backend)
-{
-    return CONTAINER_OF(backend, struct jet_store, backend);
-}
-
 static coord_result no_memory(void)
 {
     return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
@@ -34,7 +29,7 @@ static struct envelope group_envelope(const struct jet_change *change, struct gr
     envelope_group_value(group->slot_count, group->value);
     return (struct envelope){.flags = ENVELOPE_GROUP,
                              .request_id = change->call->request_id,
-                             .wall_ms = jet_wall_ms(),
+                             .wall_ms = prim_wall_ms(),
                              .value = str_of(group->value, sizeof group->value)};
 }
 
@@ -108,7 +103,7 @@ coord_result jet_resize(struct prim_backend *backend, const struct prim_call *ca
     prim_group_key(name, key);
     struct jet_change change = {
         .call = call, .key = str_from(key), .decide = decide_resize, .out = &group};
-    return jet_change_run(store_of(backend), &change);
+    return jet_change_run(jet_of(backend), &change);
 }
 
 /* -- the slots -------------------------------------------------------------------------------- */
@@ -237,30 +232,17 @@ static void decide_take(struct jet_change *change, const struct jet_state *state
     const struct taking *taking = change->in;
     const struct prim_acquire *in = taking->in;
     bool live = state->kind == JET_LIVE;
-    if (live && prim_id_equal(&state->envelope.request_id, &change->call->request_id)) {
-        plan->result = prim_ok(change->sent ? COORD_R_ACQUIRED : COORD_R_REPLAYED);
-        if (!change->sent) { /* as with create: its time is not known */
-            plan->write = true;
-            plan->envelope = jet_same(state);
-        }
-        return;
-    }
     bool same = live && str_equal(state->envelope.owner, in->owner);
-    if (live && !(taking->over && same)) {
+    if (live && jet_is_replay(change, state)) {
+        jet_replay(change, state, COORD_R_ACQUIRED, plan);
+    } else if (live && !(taking->over && same)) {
         plan->result = jet_exists(same ? COORD_R_ALREADY_HOLDER : COORD_R_HELD, state);
-        return;
+    } else {
+        plan->write = true;
+        plan->result = prim_ok(COORD_R_ACQUIRED);
+        plan->envelope = jet_new(change->call, in->value, in->owner, in->ttl_ms, &in->lease_id);
+        plan->envelope.flags |= ENVELOPE_SLOT;
     }
-    plan->write = true;
-    plan->result = prim_ok(COORD_R_ACQUIRED);
-    plan->envelope = (struct envelope){
-        .flags = ENVELOPE_LEASED | ENVELOPE_SLOT,
-        .lease_id = in->lease_id,
-        .request_id = change->call->request_id,
-        .ttl_ms = (in->ttl_ms + JET_TTL_STEP_MS - 1) / JET_TTL_STEP_MS * JET_TTL_STEP_MS,
-        .wall_ms = jet_wall_ms(),
-        .owner = in->owner,
-        .value = in->value,
-    };
 }
 
 static coord_result take(struct slots *slots, const struct prim_call *call,
@@ -323,7 +305,7 @@ static coord_result acquire_among(struct slots *slots, const struct prim_call *c
 coord_result jet_acquire(struct prim_backend *backend, const struct prim_call *call,
                          const struct prim_acquire *in, struct prim_grant *ret_grant)
 {
-    struct jet_store *store = store_of(backend);
+    struct jet_store *store = jet_of(backend);
     char key[PRIM_SLOT_KEY_CAP];
     struct group group = {.in = in, .slot_count = in->slot_count};
     struct slots *slots = NULL;
@@ -357,7 +339,7 @@ static bool add_row(coord_holders *holders, size_t index, const struct jet_state
 coord_result jet_holders(struct prim_backend *backend, const struct prim_call *call,
                          struct str name, coord_holders **ret_holders)
 {
-    struct jet_store *store = store_of(backend);
+    struct jet_store *store = jet_of(backend);
     char key[PRIM_SLOT_KEY_CAP];
     struct group group = {0};
     struct jet_state state = {.kind = JET_NOTHING};
@@ -384,11 +366,8 @@ coord_result jet_holders(struct prim_backend *backend, const struct prim_call *c
         coord_holders_free(holders);
         return no_memory();
     }
-    prim_holders_done(holders);
     holders->slot_count = group.slot_count;
     holders->revision = group.revision;
-    result.revision = group.revision;
-    result.slot_count = group.slot_count;
     *ret_holders = holders;
     return result;
 }

@@ -138,7 +138,7 @@ static void tap_close(struct tap *tap)
 
 void jet_guard(struct prim_backend *backend, const struct prim_claim *claim)
 {
-    struct jet_store *store = CONTAINER_OF(backend, struct jet_store, backend);
+    struct jet_store *store = jet_of(backend);
     for (size_t i = 0; i < claim->count; i++) {
         char subject[JET_SUBJECT_CAP];
         jet_subject_of(str_from(store->bucket), str_from(claim->held[i].key), subject);
@@ -149,7 +149,7 @@ void jet_guard(struct prim_backend *backend, const struct prim_claim *claim)
 
 void jet_unguard(struct prim_backend *backend, const coord_id *lease_id)
 {
-    struct jet_guards *guards = CONTAINER_OF(backend, struct jet_store, backend)->guards;
+    struct jet_guards *guards = jet_of(backend)->guards;
     struct list gone;
     list_init(&gone);
     (void)pthread_mutex_lock(&guards->lock);

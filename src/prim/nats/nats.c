@@ -6,14 +6,9 @@
 
 #include "prim/nats/store.h"
 
-static struct jet_store *store_of(struct prim_backend *backend)
-{
-    return CONTAINER_OF(backend, struct jet_store, backend);
-}
-
 static coord_caps capabilities(struct prim_backend *backend)
 {
-    struct jet_store *store = store_of(backend);
+    struct jet_store *store = jet_of(backend);
     (void)pthread_mutex_lock(&store->lock);
     coord_caps caps = store->caps;
     (void)pthread_mutex_unlock(&store->lock);
@@ -22,12 +17,12 @@ static coord_caps capabilities(struct prim_backend *backend)
 
 static coord_limits limits(struct prim_backend *backend)
 {
-    return store_of(backend)->limits;
+    return jet_of(backend)->limits;
 }
 
 static coord_id id(struct prim_backend *backend)
 {
-    return store_of(backend)->id;
+    return jet_of(backend)->id;
 }
 
 static void store_free(struct jet_store *store)
@@ -39,7 +34,7 @@ static void store_free(struct jet_store *store)
 
 static void close_store(struct prim_backend *backend)
 {
-    struct jet_store *store = store_of(backend);
+    struct jet_store *store = jet_of(backend);
     jet_guards_close(store);
     store_free(store);
 }

@@ -43,6 +43,11 @@ struct jet_store {
     struct jet_guards *guards;
 };
 
+static inline struct jet_store *jet_of(struct prim_backend *backend)
+{
+    return CONTAINER_OF(backend, struct jet_store, backend);
+}
+
 /* stream.c: what the server offers. */
 coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in);
 /* C4: looks at the configuration again; degrades the store when it lost something. */
@@ -87,7 +92,6 @@ struct jet_change {
 coord_result jet_change_run(struct jet_store *store, struct jet_change *change);
 /* The envelope that stands there, as a renewal writes it again: revision and token as they are. */
 struct envelope jet_same(const struct jet_state *state);
-uint64_t jet_wall_ms(void);
 void jet_pause_ms(int64_t ms); /* under a second */
 int64_t jet_remaining_ms(const struct jet_state *state);
 /* EXISTS, with who is there. */
@@ -110,6 +114,13 @@ coord_result jet_release(struct prim_backend *backend, const struct prim_call *c
                          const struct prim_claim *claim, const char *key);
 coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
                        const struct prim_claim *claim, int64_t *ret_left_ms);
+bool jet_is_replay(const struct jet_change *change, const struct jet_state *state);
+/* This request did it already; `first`: the reason when it was this very call. */
+void jet_replay(const struct jet_change *change, const struct jet_state *state, int first,
+                struct jet_plan *plan);
+/* ttl_ms 0: without a lease. */
+struct envelope jet_new(const struct prim_call *call, struct str value, struct str owner,
+                        int64_t ttl_ms, const coord_id *lease_id);
 /* Is the claim's key still its own? OK, EXPIRED with a reason, UNAVAILABLE. */
 coord_result jet_check_claim(struct jet_store *store, int64_t deadline_ns, struct str key,
                              const coord_id *lease_id, uint64_t token);

@@ -41,10 +41,7 @@ static void forget_all(struct watch *watch)
     struct map_entry *entry;
     for (size_t cursor = 0; (entry = map_next(&watch->live, &cursor)) != NULL;) free(entry->value);
     map_deinit(&watch->live);
-    coord_id seed = prim_id_random();
-    uint64_t number;
-    memcpy(&number, seed.b, sizeof number);
-    map_init(&watch->live, MAP_MOST, number);
+    map_init(&watch->live, MAP_MOST, prim_random());
 }
 
 static bool remember(struct watch *watch, struct str key)
@@ -187,7 +184,7 @@ static void *run(void *arg)
 coord_result jet_watch(struct prim_backend *backend, const struct prim_call *call, struct str scope,
                        bool bucket, struct prim_feed *feed, void **ret_watch)
 {
-    struct jet_store *store = CONTAINER_OF(backend, struct jet_store, backend);
+    struct jet_store *store = jet_of(backend);
     struct watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
     watch->store = store;
