@@ -2,19 +2,24 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "prim/native/internal.h"
 #include "prim/native/native.h"
 #include "prim/url.h"
 
 enum {
-    OPEN_PAUSE_MS = 100,
     GUARDS_MAX = 64 * 1024,
     KEYS_ALONE = 4, /* each watch is a stream: the next key of a bucket has the bucket watched */
     VOTERS_HA = 3,
     PULSE_MS = 1000,
     PULSE_LIMIT_MS = 5000,
+    DIAL_TIMEOUT_MS = 1000,
+    BACKOFF_FIRST_MS = 50,
+    BACKOFF_MAX_MS = 1000,
+    ATTEMPTS_MAX = 6,
+    STREAM_MESSAGE_MAX = 8 * 1024 * 1024,
+    RESPONSE_MAX = 8 * 1024 * 1024,
+    STORE_ID_FIELD = 15, /* number of `store_id` in every request */
 };
 
 /* -- what it can -- */
@@ -58,6 +63,23 @@ static void fill_caps(struct native_backend *b, uint32_t voters)
 
 /* -- one call -- */
 
+/* All carry (client, sequence), or only read: a repeat does no harm. */
+void native_op_init(struct courier_op *op, const char *path, int64_t deadline_ns)
+{
+    courier_op_init(op, path, deadline_ns, NATIVE_REQUEST_MAX, RESPONSE_MAX);
+    op->idempotent = true;
+}
+
+enum err native_write(const struct native_backend *b, ProtobufCMessage *message, struct buf *into)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field(message->descriptor, STORE_ID_FIELD);
+    ProtobufCBinaryData meant = native_id_bytes(&b->store_id);
+
+    if (field && b->bound) memcpy((char *)message + field->offset, &meant, sizeof meant);
+    return message_write(message, into, NULL);
+}
+
 static void request_text(const struct native_request *request, char text[COURIER_REQUEST_ID_CAP])
 {
     char client[PRIM_ID_TEXT_CAP];
@@ -93,11 +115,11 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     op.waits = ask->waits;
     op.hurried = ask->hurried;
     if (ask->request_of) request_text(ask->request_of, op.request_id);
-    if (native_client_write(b->client, ask->request, &op.request)) {
+    if (native_write(b, ask->request, &op.request)) {
         courier_op_deinit(&op);
         return native_no_memory();
     }
-    courier_op_run(&b->client->courier, &op);
+    courier_op_run(&b->courier, &op);
     if (op.err) {
         result = native_failed(b, &op, ask->request_of != NULL);
     } else if (native_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
@@ -139,16 +161,16 @@ static void on_pulse(struct timer *timer)
     Muster__V1__StatusRequest request = MUSTER__V1__STATUS_REQUEST__INIT;
     struct courier_op *op = &b->pulse_op;
 
-    if (!courier_listens(&b->client->courier)) {
+    if (!courier_listens(&b->courier)) {
         timer_start_in(&b->pulse, PULSE_MS);
         return;
     }
     native_op_init(op, NATIVE_PATH("Status"),
-                   courier_now(&b->client->courier) + PULSE_LIMIT_MS * (int64_t)NS_PER_MS);
+                   courier_now(&b->courier) + PULSE_LIMIT_MS * (int64_t)NS_PER_MS);
     op->done = on_pulse_answer;
     (void)message_write(&request.base, &op->request, NULL); /* it is empty */
     b->pulsing = true;
-    courier_op_start(&b->client->courier, op);
+    courier_op_start(&b->courier, op);
 }
 
 /* -- opening -- */
@@ -175,7 +197,7 @@ static coord_result probe_status(struct native_backend *b, int64_t deadline_ns,
         /* The first leader of a new store names it. A replica that nobody has let in, or that was
          * removed before, never hears of that: others are asked as well. */
         if (prim_id_is_zero(&b->store_id)) {
-            courier_move_on(&b->client->courier);
+            courier_move_on(&b->courier);
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_NO_LEADER,
                                  "muster: the store has no identity yet (no leader, or replicas "
                                  "of a release without a store)");
@@ -185,35 +207,26 @@ static coord_result probe_status(struct native_backend *b, int64_t deadline_ns,
     return result;
 }
 
-static bool worth_another(const coord_result *result)
-{
-    return result->code == COORD_UNAVAILABLE &&
-           (result->reason == COORD_R_NO_LEADER || result->reason == COORD_R_TIMEOUT);
-}
-
 /* Who it is, after one read that needs a leader and our rights. */
 static coord_result probe(struct native_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};
-    const struct timespec pause = {0, OPEN_PAUSE_MS * (long)NS_PER_MS};
     struct native_entry entry;
     uint32_t voters = 0;
     struct arena arena;
     coord_result result;
     int found;
 
-    for (;;) { /* until the deadline */
+    do {
         result = probe_status(b, deadline_ns, &voters);
         if (result.code == COORD_OK) {
             result = native_look(b, &call, STR("open"), false, &arena, &found, &entry);
             arena_deinit(&arena);
         }
-        if (!worth_another(&result) || courier_now(&b->client->courier) >= deadline_ns) break;
-        (void)nanosleep(&pause, NULL);
-    }
+    } while (courier_now(&b->courier) < deadline_ns && courier_ask_again(&result));
     if (result.code == COORD_OK) {
         fill_caps(b, voters);
-        native_client_bind(b->client, &b->store_id);
+        b->bound = true;
     }
     return result;
 }
@@ -223,13 +236,17 @@ static coord_result url_invalid(const char *what)
     return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s", what);
 }
 
-static coord_result open_client(const struct prim_open *in, struct native_backend *b)
+static coord_result open_courier(const struct prim_open *in, struct native_backend *b)
 {
+    static const struct courier_ways ways = {.thread_name = "muster-native",
+                                             .attempts_max = ATTEMPTS_MAX,
+                                             .stream = {.idempotent = true,
+                                                        .response_max = STREAM_MESSAGE_MAX,
+                                                        .attempts_max = ATTEMPTS_MAX}};
     static const struct courier_words words = {
         .name = "muster", .port = ":7790", .example = "muster://h1:7790,h2:7790", .tls = "tls=1"};
     const struct prim_url *url = in->url;
     struct courier_servers servers;
-    struct native_client_options client = {.servers = &servers, .clock = in->clock};
     struct note note = {""};
     coord_result result;
     enum err err;
@@ -239,7 +256,12 @@ static coord_result open_client(const struct prim_open *in, struct native_backen
     if (url->host_count > 0 && url->user) return url_invalid("it takes no user: use certificates");
     result = courier_servers_read(in, &words, &servers);
     if (result.code != COORD_OK) return result;
-    err = native_client_open(&client, &b->client, &note);
+    err = courier_open(&b->courier, &ways, &servers, in->clock,
+                       &(struct rpc_channel_options){.follow_leader = true,
+                                                     .backoff_first_ms = BACKOFF_FIRST_MS,
+                                                     .backoff_max_ms = BACKOFF_MAX_MS,
+                                                     .dial_timeout_ms = DIAL_TIMEOUT_MS},
+                       &note);
     if (err == ERR_NOMEM) return native_no_memory();
     if (err)
         return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s",
@@ -259,7 +281,7 @@ static void set_up(void *owner)
     struct setup *setup = owner;
     struct native_backend *b = setup->backend;
     enum err beats = native_beats_setup(b); /* both in any case: tear_down takes no half */
-    enum err pulse = timer_init(&b->pulse, courier_loop(&b->client->courier), on_pulse);
+    enum err pulse = timer_init(&b->pulse, courier_loop(&b->courier), on_pulse);
 
     setup->err = beats ? beats : pulse;
 }
@@ -290,7 +312,7 @@ static void unguard(struct prim_backend *base, const coord_id *lease_id)
 
 static void wake(struct prim_backend *base)
 {
-    courier_stop_waiting(&native_of(base)->client->courier);
+    courier_stop_waiting(&native_of(base)->courier);
 }
 
 static void close_backend(struct prim_backend *base)
@@ -298,8 +320,8 @@ static void close_backend(struct prim_backend *base)
     struct native_backend *b = native_of(base);
 
     prim_guards_close(b->guards);
-    courier_do(&b->client->courier, tear_down, b);
-    native_client_close(b->client);
+    courier_do(&b->courier, tear_down, b);
+    courier_close(&b->courier, NULL, NULL);
     assert(!b->pulsing);
     native_requests_deinit(&b->requests);
     free(b);
@@ -337,13 +359,13 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
     if (!b) return native_no_memory();
     b->base.ops = &native_ops;
     b->host = in->host;
-    result = open_client(in, b);
+    result = open_courier(in, b);
     if (result.code != COORD_OK) {
         free(b);
         return result;
     }
     native_requests_init(&b->requests);
-    courier_do(&b->client->courier, set_up, &setup);
+    courier_do(&b->courier, set_up, &setup);
     b->guards = prim_guards_open(&(struct prim_guards_options){.backend = &b->base,
                                                                .host = in->host,
                                                                .clock = in->clock,
@@ -354,7 +376,7 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
         close_backend(&b->base);
         return result;
     }
-    courier_do(&b->client->courier, start_pulse, b);
+    courier_do(&b->courier, start_pulse, b);
     *ret_backend = &b->base;
     return result;
 }

@@ -53,7 +53,7 @@ static coord_result judge(const Muster__V1__Renewal *renewal)
 static void tell_all(struct batch *batch, const Muster__V1__RenewResponse *response,
                      const coord_result *failure)
 {
-    int64_t now_ns = courier_now(&batch->backend->client->courier);
+    int64_t now_ns = courier_now(&batch->backend->courier);
     struct list *node;
 
     for (size_t i = 0; (node = list_pop(&batch->beats)); i++) {
@@ -108,7 +108,7 @@ static enum err encode(struct batch *batch)
             beat->deadline_ns < batch->op.deadline_ns ? beat->deadline_ns : batch->op.deadline_ns;
     }
     batch->count = request.n_lease_ids;
-    return native_client_write(batch->backend->client, &request.base, &batch->op.request);
+    return native_write(batch->backend, &request.base, &batch->op.request);
 }
 
 static void flush(struct native_backend *b)
@@ -139,7 +139,7 @@ static void flush(struct native_backend *b)
         free(batch);
         return;
     }
-    courier_op_start(&b->client->courier, &batch->op);
+    courier_op_start(&b->courier, &batch->op);
 }
 
 static void on_due(struct timer *timer)
@@ -166,7 +166,7 @@ static void on_beat(struct post *post)
 enum err native_beats_setup(struct native_backend *b)
 {
     list_init(&b->beats.fresh);
-    return timer_init(&b->beats.due, courier_loop(&b->client->courier), on_due);
+    return timer_init(&b->beats.due, courier_loop(&b->courier), on_due);
 }
 
 void native_beats_teardown(struct native_backend *b)
@@ -180,14 +180,14 @@ coord_result native_beat(struct native_backend *b, int64_t deadline_ns, const co
 {
     struct beat beat = {
         .backend = b, .lease_id = *lease_id, .token = token, .deadline_ns = deadline_ns};
-    int64_t sent_ns = courier_now(&b->client->courier);
+    int64_t sent_ns = courier_now(&b->courier);
 
     if (b->degraded)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED, "muster: another store answers");
     list_init(&beat.link);
     latch_init(&beat.wait);
     post_init(&beat.post, on_beat);
-    loop_post(courier_loop(&b->client->courier), &beat.post);
+    loop_post(courier_loop(&b->courier), &beat.post);
     latch_wait(&beat.wait);
     *ret_sent_ns = sent_ns;
     return beat.result;

@@ -13,15 +13,15 @@ char *native_owner(struct str owner, char text[PRIM_OWNER_MAX + 1])
 
 uint64_t native_token(const struct prim_claim *claim, struct str key)
 {
-    for (size_t i = 0; i < claim->count; i++)
-        if (str_equal(str_from(claim->held[i].key), key)) return claim->held[i].token;
-    return NATIVE_NO_TOKEN;
+    const struct prim_held *held = prim_held_of(claim, key);
+
+    return held ? held->token : NATIVE_NO_TOKEN;
 }
 
 void native_change(struct native_backend *b, const struct prim_call *call,
                    const struct native_change *change, struct native_done *ret_done)
 {
-    struct native_done done = {.sent_ns = courier_now(&b->client->courier)};
+    struct native_done done = {.sent_ns = courier_now(&b->courier)};
     struct native_request request;
     ProtobufCMessage *message;
     struct arena arena;

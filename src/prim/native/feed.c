@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reader's watch: what the server tells, handed to the reader's queue.
+/* A watch: what the server tells, handed to the reader's queue. Its stream resumes by itself after
+ * the last revision that it was told whole.
  *
  *   SNAPSHOT --whole--> LIVE --queue full--> WAIT_ROOM --reader has room--> SNAPSHOT
  *                        \--history gone----------------------------------> SNAPSHOT
@@ -12,19 +13,26 @@
 struct native_feed {
     struct native_backend *backend;
     struct prim_feed *feed;
-    struct native_sub sub;
+    struct courier_stream stream;
+    uint64_t next; /* the first revision it was not told whole; 0: a snapshot first */
+    bool bucket;
+    size_t scope_len;
+    char scope[PRIM_KEY_MAX + 1];
     struct prim_snapshot *snapshot;
     bool waits_for_room;
     struct post room;
     _Atomic bool room_posted, closed;
     /* who opened it */
-    struct str scope;
-    bool bucket;
     int64_t deadline_ns;
     struct timer late;
     struct latch *opening; /* until the first snapshot */
     coord_result opened;
 };
+
+static struct str scope_of(const struct native_feed *f)
+{
+    return str_of(f->scope, f->scope_len);
+}
 
 static void opened(struct native_feed *f, coord_result result)
 {
@@ -39,7 +47,7 @@ static void opened(struct native_feed *f, coord_result result)
 
 static void end(struct native_feed *f, int reason)
 {
-    native_sub_pause(&f->sub);
+    courier_stream_leave(&f->stream);
     if (f->opening && reason == COORD_R_OTHER_STORE)
         opened(f, native_other_store(f->backend));
     else if (f->opening)
@@ -54,8 +62,7 @@ static bool to_event(const struct native_feed *f, const Muster__V1__WatchEvent *
     struct native_entry entry;
 
     if (native_entry(event->entry, false, &entry)) return false;
-    if (!prim_in_scope(entry.key, str_of(f->sub.scope, f->sub.scope_len), f->sub.bucket))
-        return false;
+    if (!prim_in_scope(entry.key, scope_of(f), f->bucket)) return false;
     *ret_event = (struct prim_event){.type = type,
                                      .revision = entry.revision,
                                      .token = entry.token,
@@ -65,24 +72,23 @@ static bool to_event(const struct native_feed *f, const Muster__V1__WatchEvent *
     return true;
 }
 
-static void on_begin(struct native_sub *sub)
+/* What came of a snapshot so far is void. */
+static void drop_snapshot(struct native_feed *f)
 {
-    struct native_feed *f = CONTAINER_OF(sub, struct native_feed, sub);
-
     prim_snapshot_close(f->snapshot);
     f->snapshot = NULL;
 }
 
-static void on_snapshot(struct native_sub *sub, const Muster__V1__WatchResponse *part)
+/* A part of a snapshot; the last has no `more`. */
+static void take_snapshot(struct native_feed *f, const Muster__V1__WatchResponse *part)
 {
-    struct native_feed *f = CONTAINER_OF(sub, struct native_feed, sub);
     struct prim_event event;
 
     if (!f->snapshot) f->snapshot = prim_snapshot_open();
     for (size_t i = 0; f->snapshot && i < part->n_events; i++) {
         if (!to_event(f, part->events[i], COORD_ENTRY, &event)) continue;
         if (prim_snapshot_add(f->snapshot, &event)) continue;
-        on_begin(sub);
+        drop_snapshot(f);
         break;
     }
     if (!f->snapshot) {
@@ -98,21 +104,20 @@ static void on_snapshot(struct native_sub *sub, const Muster__V1__WatchResponse 
 static void begin_anew(struct native_feed *f)
 {
     f->waits_for_room = false;
-    f->sub.next = 0;
-    native_sub_open(&f->sub);
+    f->next = 0;
+    courier_stream_want(&f->stream);
 }
 
 static void overflowed(struct native_feed *f)
 {
-    native_sub_pause(&f->sub);
+    courier_stream_leave(&f->stream);
     f->waits_for_room = true;
     if (prim_feed_wants_snapshot(f->feed)) begin_anew(f);
 }
 
-static void on_changes(struct native_sub *sub, const Muster__V1__WatchResponse *changes)
+static void take_changes(struct native_feed *f, const Muster__V1__WatchResponse *changes)
 {
     static const int types[] = {COORD_PUT, COORD_DELETE, COORD_EXPIRE};
-    struct native_feed *f = CONTAINER_OF(sub, struct native_feed, sub);
     struct prim_event event;
 
     for (size_t i = 0; i < changes->n_events; i++) {
@@ -125,39 +130,99 @@ static void on_changes(struct native_sub *sub, const Muster__V1__WatchResponse *
     }
 }
 
-static void on_progress(struct native_sub *sub, uint64_t revision)
+/* Events were lost; a snapshot follows. */
+static void take_gap(struct native_feed *f)
 {
-    struct native_feed *f = CONTAINER_OF(sub, struct native_feed, sub);
-
-    (void)prim_feed_put(f->feed,
-                        &(struct prim_event){.type = COORD_PROGRESS, .revision = revision});
-}
-
-static void on_gap(struct native_sub *sub)
-{
-    struct native_feed *f = CONTAINER_OF(sub, struct native_feed, sub);
-
-    on_begin(sub);
+    f->next = 0;
+    drop_snapshot(f);
     prim_feed_resync(f->feed);
 }
 
-static void on_refused(struct native_sub *sub, int reason, struct str text)
-{
-    struct native_feed *f = CONTAINER_OF(sub, struct native_feed, sub);
+/* -- the stream -- */
 
-    (void)text;
-    if (reason == COORD_R_OTHER_STORE) (void)native_other_store(f->backend);
-    end(f, reason);
+static void on_open(struct courier_stream *stream)
+{
+    struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
+    Muster__V1__WatchRequest message = MUSTER__V1__WATCH_REQUEST__INIT;
+    struct buf request;
+
+    message.scope = native_bytes(scope_of(f));
+    message.bucket = f->bucket;
+    message.start_revision = f->next;
+    buf_init(&request, NATIVE_REQUEST_MAX);
+    if (native_write(f->backend, &message.base, &request) ||
+        courier_stream_send(stream, buf_peek(&request)))
+        courier_stream_reset(stream);
+    courier_stream_send_end(stream);
+    buf_deinit(&request);
 }
 
-static const struct native_sub_events feed_events = {
-    .on_begin = on_begin,
-    .on_snapshot = on_snapshot,
-    .on_changes = on_changes,
-    .on_progress = on_progress,
-    .on_gap = on_gap,
-    .on_refused = on_refused,
-};
+static void take(struct native_feed *f, const Muster__V1__WatchResponse *m)
+{
+    switch (m->kind) {
+    case MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES:
+        /* Of a revision told in parts the rest is still to come. */
+        if (m->revision >= f->next) f->next = m->more ? m->revision : m->revision + 1;
+        take_changes(f, m);
+        break;
+    case MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT:
+        if (!m->more) f->next = m->revision + 1;
+        take_snapshot(f, m);
+        break;
+    case MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC:
+    case MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED: /* its stream ends and is asked for anew */
+        take_gap(f);
+        break;
+    case MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS:
+        if (m->revision >= f->next) f->next = m->revision + 1;
+        (void)prim_feed_put(f->feed,
+                            &(struct prim_event){.type = COORD_PROGRESS, .revision = m->revision});
+        break;
+    default: break; /* of a later version: not for us */
+    }
+}
+
+static bool is_good(const Muster__V1__WatchResponse *m)
+{
+    struct native_entry entry;
+
+    for (size_t i = 0; i < m->n_events; i++)
+        if (native_entry(m->events[i]->entry, false, &entry)) return false;
+    return true;
+}
+
+/* An event that cannot be is not passed over: that would be a gap which nobody is told of. */
+static void on_message(struct courier_stream *stream, struct str bytes)
+{
+    struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
+    ProtobufCMessage *message;
+    struct arena arena;
+
+    if (native_read(bytes, &muster__v1__watch_response__descriptor, &arena, &message)) {
+        courier_stream_reset(stream);
+    } else if (is_good((Muster__V1__WatchResponse *)message)) {
+        take(f, (Muster__V1__WatchResponse *)message);
+    } else {
+        take_gap(f);
+        courier_stream_reset(stream);
+    }
+    arena_deinit(&arena);
+}
+
+static void on_broken(struct courier_stream *stream, enum grpc_status status, struct str text)
+{
+    struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
+    int reason = 0;
+
+    (void)text;
+    if (f->next == 0) drop_snapshot(f);
+    if (status == GRPC_PERMISSION_DENIED || status == GRPC_UNAUTHENTICATED)
+        reason = COORD_R_FORBIDDEN;
+    if (status == GRPC_UNIMPLEMENTED || status == GRPC_INVALID_ARGUMENT) reason = COORD_R_STORAGE;
+    if (status == GRPC_NOT_FOUND) reason = COORD_R_OTHER_STORE;
+    if (reason == COORD_R_OTHER_STORE) (void)native_other_store(f->backend);
+    if (reason) end(f, reason);
+}
 
 /* -- from outside -- */
 
@@ -175,7 +240,7 @@ static void on_room(void *owner)
 
     if (f->closed || atomic_exchange(&f->room_posted, true)) return;
     post_init(&f->room, on_room_post);
-    loop_post(courier_loop(&f->backend->client->courier), &f->room);
+    loop_post(courier_loop(&f->backend->courier), &f->room);
 }
 
 static void on_late(struct timer *timer)
@@ -187,33 +252,32 @@ static void on_late(struct timer *timer)
 static void on_watch(void *owner)
 {
     struct native_feed *f = owner;
-    struct native_client *client = f->backend->client;
-    int64_t left_ms = (f->deadline_ns - courier_now(&client->courier)) / (int64_t)NS_PER_MS;
+    struct courier *courier = &f->backend->courier;
+    int64_t left_ms = (f->deadline_ns - courier_now(courier)) / (int64_t)NS_PER_MS;
 
-    if (timer_init(&f->late, courier_loop(&client->courier), on_late) ||
-        native_sub_init(&f->sub, client, f->scope, f->bucket, prim_feed_since(f->feed))) {
+    if (timer_init(&f->late, courier_loop(courier), on_late) ||
+        courier_stream_init(&f->stream, courier, "/muster.v1.Coordination/Watch")) {
         opened(f, native_no_memory());
         return;
     }
     timer_start_in(&f->late, left_ms > 0 ? (uint64_t)left_ms : 0);
-    native_sub_open(&f->sub);
-    if (f->sub.next > 0) opened(f, prim_ok(COORD_R_NONE)); /* there is no snapshot to wait for */
+    courier_stream_want(&f->stream);
+    if (f->next > 0) opened(f, prim_ok(COORD_R_NONE)); /* there is no snapshot to wait for */
 }
 
 static void on_unwatch(void *owner)
 {
     struct native_feed *f = owner;
 
-    native_sub_deinit(&f->sub);
+    if (f->stream.courier) courier_stream_deinit(&f->stream);
     timer_deinit(&f->late);
-    on_begin(&f->sub);
+    drop_snapshot(f);
 }
 
 static void close_feed(struct native_feed *f)
 {
     f->closed = true;
-    courier_do(&f->backend->client->courier, on_unwatch,
-               f); /* after a post for room, if there is one */
+    courier_do(&f->backend->courier, on_unwatch, f); /* after a post for room, if there is one */
     free(f);
 }
 
@@ -227,14 +291,19 @@ coord_result native_watch(struct prim_backend *base, const struct prim_call *cal
     if (!f) return native_no_memory();
     f->backend = native_of(base);
     f->feed = feed;
-    f->scope = scope;
+    assert(scope.len < sizeof f->scope);
+    if (scope.len) memcpy(f->scope, scope.at, scope.len);
+    f->scope_len = scope.len;
     f->bucket = bucket;
+    f->next = prim_feed_since(feed);
     f->deadline_ns = call->deadline_ns;
-    f->sub.events = &feed_events;
+    f->stream.on_open = on_open;
+    f->stream.on_message = on_message;
+    f->stream.on_broken = on_broken;
     prim_feed_on_room(feed, on_room, f);
     latch_init(&wait);
     f->opening = &wait;
-    courier_do(&f->backend->client->courier, on_watch, f);
+    courier_do(&f->backend->courier, on_watch, f);
     latch_wait(&wait);
     result = f->opened;
     if (result.code == COORD_OK)

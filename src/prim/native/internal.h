@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share.
  *
- *   client.c    the thread, unary calls, streams     requests.c  which request of ours a call is
- *   reply.c     what the store answers               backend.c   open, capabilities, pulse, close
- *   entries.c   create, cas, delete, get             slots.c     acquire, resize, holders
- *   claims.c    renew (many in one), release, adopt  sub.c       one watch that resumes
- *   feed.c      a reader's watch, and that of prim/guard.c */
+ *   backend.c   open, capabilities, pulse, close     requests.c  which request of ours a call is
+ *   reply.c     what the store answers               entries.c   create, cas, delete, get
+ *   claims.c    renew (many in one), release, adopt  slots.c     acquire, resize, holders
+ *   feed.c      a watch that resumes: a reader's, and that of prim/guard.c
+ *
+ * One thread talks to the coordinators (prim/courier), over a channel that follows the leader. Every
+ * call may be sent again: the server knows writes by their request, and reads and renewals do no
+ * harm. So a replica that is cut off, stopped or slow costs a caller a slice of its time, not all of
+ * it: after a slice in silence the channel moves on, and so do the streams and the calls that wait
+ * for a slot, whose place the server keeps. */
 #ifndef PRIM_NATIVE_INTERNAL_H
 #define PRIM_NATIVE_INTERNAL_H
+#include "prim/courier/stream.h"
 #include "prim/guard.h"
 #include "prim/names.h"
-#include "prim/native/client.h"
 #include "prim/native/reply.h"
 #include "prim/native/requests.h"
-#include "prim/native/sub.h"
 
 enum {
     NATIVE_TTL_MIN_MS = 500,
     NATIVE_TTL_STEP_MS = 10,
     NATIVE_RENEW_MAX = 1024, /* ids in one call */
+    NATIVE_REQUEST_MAX = 4 * 1024 * 1024,
 };
 #define NATIVE_PATH(name) "/muster.v1.Coordination/" name
 
@@ -30,9 +35,10 @@ struct native_beats { /* claims.c: loop thread */
 struct native_backend {
     struct prim_backend base;
     struct prim_host *host;
-    struct native_client *client;
+    struct courier courier;
     struct native_requests requests;
     coord_id store_id;
+    bool bound; /* every request says that it is meant for store_id */
     coord_caps caps;
     _Atomic bool degraded;
     struct native_beats beats;
@@ -48,6 +54,9 @@ static inline struct native_backend *native_of(struct prim_backend *base)
 }
 
 /* -- backend.c: one call -- */
+void native_op_init(struct courier_op *op, const char *path, int64_t deadline_ns);
+/* Encodes a request, with the store that it is meant for. */
+enum err native_write(const struct native_backend *b, ProtobufCMessage *message, struct buf *into);
 struct native_ask {
     const char *path;
     ProtobufCMessage *request;

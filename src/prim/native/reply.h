@@ -4,7 +4,7 @@
 #ifndef PRIM_NATIVE_REPLY_H
 #define PRIM_NATIVE_REPLY_H
 #include "prim/answer.h"
-#include "prim/native/client.h"
+#include "prim/courier/op.h"
 #include "wire/message.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 

@@ -8,7 +8,7 @@ enum { ANSWER_MS = 500, HEARD_MS = 100 };
 static int64_t wait_ms(const struct native_backend *b, const struct prim_call *call,
                        const struct prim_acquire *in)
 {
-    int64_t left = (call->deadline_ns - courier_now(&b->client->courier)) / (int64_t)NS_PER_MS;
+    int64_t left = (call->deadline_ns - courier_now(&b->courier)) / (int64_t)NS_PER_MS;
     int64_t most = left / 2 > ANSWER_MS ? left - ANSWER_MS : left / 2;
 
     if (in->wait_ms <= 0) return 0;
@@ -23,8 +23,7 @@ static coord_result confirm(struct native_backend *b, const struct prim_call *ca
     int64_t sent_ns;
     coord_result renewed;
 
-    if (grant->sent_ns + HEARD_MS * (int64_t)NS_PER_MS > courier_now(&b->client->courier))
-        return result;
+    if (grant->sent_ns + HEARD_MS * (int64_t)NS_PER_MS > courier_now(&b->courier)) return result;
     renewed = native_beat(b, call->deadline_ns, &grant->lease_id, grant->token, &sent_ns);
     if (renewed.code == COORD_EXPIRED)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
@@ -158,10 +157,6 @@ coord_result native_holders(struct prim_backend *base, const struct prim_call *c
         coord_holders_free(all.holders);
         return result;
     }
-    prim_holders_done(all.holders);
-    result.revision = all.holders->revision;
-    result.slot_count = all.holders->slot_count;
-    result.live = (uint32_t)all.holders->count;
     *ret_holders = all.holders;
     return result;
 }
