@@ -53,6 +53,7 @@ static void bare_cas(struct bare *b)
     const struct envelope envelope = {.request_id = {{1}}, .value = str_of(value, sizeof value)};
     struct str key = STR("muster/bench/bare");
     struct buf stored, request;
+    Etcdserverpb__TxnRequest message;
     struct etcd_txn txn;
 
     buf_init(&stored, 4096);
@@ -63,7 +64,8 @@ static void bare_cas(struct bare *b)
     etcd_if_leased(&txn, key, 0);
     etcd_put(&txn.then, key, buf_peek(&stored), 0);
     etcd_range(&txn.otherwise, key);
-    MUST(!etcd_txn_encode(&txn, &request));
+    etcd_txn_request(&txn, &message);
+    MUST(!message_write(&message.base, &request, NULL));
     b->answered = false;
     MUST(!rpc_unary(b->channel,
                     &(struct rpc_call_options){.path = "/etcdserverpb.KV/Txn",

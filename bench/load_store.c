@@ -298,7 +298,10 @@ static int etcd_done(struct slot *slot, struct str message)
 
 static void encode_txn(struct etcd_txn *txn, struct buf *into)
 {
-    if (etcd_txn_encode(txn, into)) load_die("transaction", STR_EMPTY);
+    Etcdserverpb__TxnRequest request;
+
+    etcd_txn_request(txn, &request);
+    if (message_write(&request.base, into, NULL)) load_die("transaction", STR_EMPTY);
 }
 
 static const char *etcd_create(struct slot *slot, struct buf *request)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "prim/etcd/etcd.h"
 #include "prim/etcd/internal.h"
@@ -9,7 +8,6 @@
 
 enum {
     PREFIX_MAX = 200,
-    OPEN_PAUSE_MS = 100,
     GUARDS_MAX = 64 * 1024,
     VERSION_MAJOR = 3,
     VERSION_MINOR = 4, /* LEASE compares, watch ids of our own choice */
@@ -68,27 +66,6 @@ static void fill_id(struct etcd_backend *b)
 
 /* -- opening -- */
 
-/* A call at open time; the answer in `arena`. */
-static coord_result ask(struct etcd_backend *b, const char *path, const ProtobufCMessage *request,
-                        const ProtobufCMessageDescriptor *type, int64_t deadline_ns,
-                        struct arena *arena, ProtobufCMessage **ret_message)
-{
-    coord_result result = prim_ok(COORD_R_NONE);
-    struct courier_op op;
-
-    arena_init(arena, 1);
-    etcd_op_init(&op, path, deadline_ns);
-    op.idempotent = op.hurried = true;
-    if (message_write(request, &op.request, NULL)) op.err = ERR_NOMEM;
-    if (!op.err) etcd_op_run(b->client, &op);
-    if (op.err)
-        result = etcd_failure(&op, false);
-    else if (etcd_reply(&op, type, arena, ret_message))
-        result = etcd_corrupt("an answer that cannot be read");
-    courier_op_deinit(&op);
-    return result;
-}
-
 static bool version_is_enough(const char *version)
 {
     struct str rest = str_from(version), part;
@@ -106,8 +83,12 @@ static coord_result probe_status(struct etcd_backend *b, int64_t deadline_ns, ch
     ProtobufCMessage *message = NULL;
     struct arena arena;
     coord_result result =
-        ask(b, "/etcdserverpb.Maintenance/Status", &request.base,
-            &etcdserverpb__status_response__descriptor, deadline_ns, &arena, &message);
+        etcd_ask(b, deadline_ns,
+                 &(struct etcd_ask){.path = "/etcdserverpb.Maintenance/Status",
+                                    .request = &request.base,
+                                    .type = &etcdserverpb__status_response__descriptor,
+                                    .hurried = true},
+                 &arena, &message);
 
     if (result.code == COORD_OK && message) {
         status = (Etcdserverpb__StatusResponse *)message;
@@ -133,8 +114,12 @@ static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
     struct arena arena;
     size_t members = 0;
     coord_result result =
-        ask(b, "/etcdserverpb.Cluster/MemberList", &request.base,
-            &etcdserverpb__member_list_response__descriptor, deadline_ns, &arena, &message);
+        etcd_ask(b, deadline_ns,
+                 &(struct etcd_ask){.path = "/etcdserverpb.Cluster/MemberList",
+                                    .request = &request.base,
+                                    .type = &etcdserverpb__member_list_response__descriptor,
+                                    .hurried = true},
+                 &arena, &message);
 
     if (result.code == COORD_OK && message) {
         const Etcdserverpb__MemberListResponse *list = (Etcdserverpb__MemberListResponse *)message;
@@ -145,32 +130,23 @@ static size_t probe_members(struct etcd_backend *b, int64_t deadline_ns)
     return members;
 }
 
-static bool worth_another(const coord_result *result)
-{
-    return result->code == COORD_UNAVAILABLE &&
-           (result->reason == COORD_R_NO_LEADER || result->reason == COORD_R_TIMEOUT);
-}
-
 /* Version and cluster, then one read that needs a leader and our rights. */
 static coord_result probe(struct etcd_backend *b, int64_t deadline_ns)
 {
     const struct prim_call call = {.deadline_ns = deadline_ns};
-    const struct timespec pause = {0, OPEN_PAUSE_MS * (long)NS_PER_MS};
     struct etcd_entry entry;
     struct arena arena;
     char version[64];
     coord_result result;
     int found;
 
-    for (;;) {
+    do {
         result = probe_status(b, deadline_ns, version);
         if (result.code == COORD_OK) {
             result = etcd_read(b, &call, STR(".open"), false, &arena, &found, &entry);
             arena_deinit(&arena);
         }
-        if (!worth_another(&result) || etcd_client_now(b->client) >= deadline_ns) break;
-        (void)nanosleep(&pause, NULL);
-    }
+    } while (etcd_client_now(b->client) < deadline_ns && courier_ask_again(&result));
     if (result.code != COORD_OK) return result;
     fill_caps(b, version, probe_members(b, deadline_ns));
     fill_id(b);

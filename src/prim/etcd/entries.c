@@ -9,19 +9,10 @@
  * it; it is revoked only with an answer that is final. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "prim/etcd/internal.h"
 
 enum { VALUE_MAX = 2 * 1024 * 1024 };
-
-static uint64_t wall_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / NS_PER_MS;
-}
 
 enum err etcd_value(const struct etcd_backend *b, const struct envelope *envelope, struct buf *out)
 {
@@ -29,7 +20,7 @@ enum err etcd_value(const struct etcd_backend *b, const struct envelope *envelop
 
     buf_init(out, VALUE_MAX);
     if (b->space.raw) return buf_append(out, envelope->value);
-    dated.wall_ms = wall_ms();
+    dated.wall_ms = prim_wall_ms();
     return envelope_encode(&dated, out);
 }
 
@@ -227,13 +218,6 @@ coord_result etcd_create(struct prim_backend *base, const struct prim_call *call
 
 /* -- compare and set -- */
 
-static const struct prim_held *held_of(const struct prim_claim *claim, struct str key)
-{
-    for (size_t i = 0; claim && i < claim->count; i++)
-        if (str_equal(str_from(claim->held[i].key), key)) return &claim->held[i];
-    return NULL;
-}
-
 static bool is_claims(const struct prim_claim *claim, const struct prim_held *held,
                       const struct etcd_entry *entry)
 {
@@ -372,7 +356,7 @@ coord_result etcd_cas(struct prim_backend *base, const struct prim_call *call,
                       const struct prim_cas *in, struct prim_grant *ret_grant)
 {
     struct etcd_backend *b = etcd_of(base);
-    struct change change = {.in = in, .held = held_of(in->claim, in->key)};
+    struct change change = {.in = in, .held = prim_held_of(in->claim, in->key)};
     coord_result result;
 
     if (in->expected == 0)
@@ -437,7 +421,7 @@ coord_result etcd_remove(struct prim_backend *base, const struct prim_call *call
                          const struct prim_delete *in)
 {
     struct etcd_backend *b = etcd_of(base);
-    const struct prim_held *held = held_of(in->claim, in->key);
+    const struct prim_held *held = prim_held_of(in->claim, in->key);
     bool exact = in->expected != COORD_ANY && in->expected != COORD_FORCE;
     Etcdserverpb__TxnResponse *response;
     struct etcd_entry entry;

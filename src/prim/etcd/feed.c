@@ -462,8 +462,8 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
     return true;
 }
 
-static void on_events(struct etcd_sub *sub, const Etcdserverpb__WatchResponse *response,
-                      struct str bytes)
+void etcd_sub_events(struct etcd_sub *sub, const Etcdserverpb__WatchResponse *response,
+                     struct str bytes)
 {
     struct etcd_feed *f = CONTAINER_OF(sub, struct etcd_feed, sub);
     size_t leases = f->guard ? 0 : count_leases(response);
@@ -480,22 +480,19 @@ static void on_events(struct etcd_sub *sub, const Etcdserverpb__WatchResponse *r
     flush(f);
 }
 
-static void on_compacted(struct etcd_sub *sub)
+void etcd_sub_compacted(struct etcd_sub *sub)
 {
     resync(CONTAINER_OF(sub, struct etcd_feed, sub));
 }
 
-static void on_denied(struct etcd_sub *sub, const char *text)
+void etcd_sub_denied(struct etcd_sub *sub)
 {
     struct etcd_feed *f = CONTAINER_OF(sub, struct etcd_feed, sub);
 
-    (void)text;
     stop_live(f);
     f->state = FEED_ENDED;
     prim_feed_end(f->feed, COORD_R_FORBIDDEN);
 }
-
-static const struct etcd_sub_events feed_events = {on_events, on_compacted, on_denied};
 
 /* -- from outside -- */
 
@@ -577,8 +574,7 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
     f->open_deadline_ns = call->deadline_ns;
     list_init(&f->chunks);
     set_range(f);
-    f->sub = (struct etcd_sub){.events = &feed_events,
-                               .key = str_of(f->from.text, f->from.len),
+    f->sub = (struct etcd_sub){.key = str_of(f->from.text, f->from.len),
                                .end = str_of(f->end.text, f->end.len),
                                .progress = !f->guard};
     list_init(&f->sub.link);

@@ -56,6 +56,16 @@ static inline struct etcd_backend *etcd_of(struct prim_backend *base)
 }
 
 /* -- request.c over client.c -- */
+struct etcd_ask {
+    const char *path;
+    const ProtobufCMessage *request;
+    const ProtobufCMessageDescriptor *type; /* of the answer */
+    bool writes;                            /* a repeat would do harm; doubt is worth saying */
+    bool hurried;
+};
+/* One call, waited for. OK: *ret_message stands in `arena`, which the caller closes in any case. */
+coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct etcd_ask *ask,
+                      struct arena *arena, ProtobufCMessage **ret_message);
 /* OK: *ret_response is set, in `arena`, which the caller closes in any case. */
 coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
                           struct etcd_txn *txn, struct arena *arena,

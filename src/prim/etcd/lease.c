@@ -195,44 +195,33 @@ void etcd_beat_wait(struct etcd_beat *beat)
 
 /* -- grant -- */
 
+/* EXISTS: an earlier attempt made it. */
 static coord_result grant(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
-                          int64_t seconds, bool *ret_exists)
+                          int64_t seconds)
 {
     Etcdserverpb__LeaseGrantRequest request = ETCDSERVERPB__LEASE_GRANT_REQUEST__INIT;
-    Etcdserverpb__LeaseGrantResponse *answer;
+    const Etcdserverpb__LeaseGrantResponse *answer;
     ProtobufCMessage *message;
-    coord_result result = prim_ok(COORD_R_NONE);
+    coord_result result;
     struct arena arena;
-    struct courier_op op;
 
-    *ret_exists = false;
-    arena_init(&arena, 1);
     request.id = lease;
     request.ttl = seconds;
-    etcd_op_init(&op, "/etcdserverpb.Lease/LeaseGrant", call->deadline_ns);
-    op.idempotent = true; /* the number is ours: a repeat is told that it exists */
-    if (message_write(&request.base, &op.request, NULL)) {
-        result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
-        goto done;
-    }
-    etcd_op_run(b->client, &op);
-    if (etcd_says(&op, GRPC_FAILED_PRECONDITION, "lease already exists")) {
-        *ret_exists = true;
-    } else if (op.err) {
-        result = etcd_failure(&op, false);
-    } else if (etcd_reply(&op, &etcdserverpb__lease_grant_response__descriptor, &arena, &message)) {
-        result = etcd_corrupt("an answer that cannot be read");
-    } else {
-        answer = (Etcdserverpb__LeaseGrantResponse *)message;
+    /* The number is ours, so that a repeat does no harm. */
+    result = etcd_ask(b, call->deadline_ns,
+                      &(struct etcd_ask){.path = "/etcdserverpb.Lease/LeaseGrant",
+                                         .request = &request.base,
+                                         .type = &etcdserverpb__lease_grant_response__descriptor},
+                      &arena, &message);
+    if (result.code == COORD_OK) {
+        answer = (const Etcdserverpb__LeaseGrantResponse *)message;
         result.granted_ttl_ms = answer->ttl;
         if (answer->error && answer->error[0])
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "etcd: lease grant refused");
         else if (answer->id != lease)
             result = etcd_corrupt("another lease was granted than asked for");
     }
-done:
     arena_deinit(&arena);
-    courier_op_deinit(&op);
     return result;
 }
 
@@ -243,13 +232,12 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
     int64_t lease = etcd_lease_number(lease_id), seconds = (ttl_ms + 999) / 1000;
     coord_result result;
     struct etcd_beat beat;
-    bool exists;
 
     for (int round = 0; round < 2; round++) {
         *ret_sent_ns = etcd_client_now(b->client);
-        result = grant(b, call, lease, seconds, &exists);
-        if (result.code != COORD_OK) return result;
-        if (exists) {
+        result = grant(b, call, lease, seconds);
+        if (result.code != COORD_OK && result.code != COORD_EXISTS) return result;
+        if (result.code == COORD_EXISTS) {
             /* An earlier attempt's, of unknown age: make it whole, and learn its length. */
             etcd_beat_start(b, &beat, lease, call->deadline_ns);
             etcd_beat_wait(&beat);
@@ -276,30 +264,25 @@ coord_result etcd_lease_left(struct etcd_backend *b, const struct prim_call *cal
 {
     Etcdserverpb__LeaseTimeToLiveRequest request = ETCDSERVERPB__LEASE_TIME_TO_LIVE_REQUEST__INIT;
     ProtobufCMessage *message;
-    coord_result result = prim_ok(COORD_R_NONE);
+    coord_result result;
     struct arena arena;
-    struct courier_op op;
-    int64_t ttl = -1;
+    int64_t ttl;
 
-    arena_init(&arena, 1);
     request.id = lease;
-    etcd_op_init(&op, "/etcdserverpb.Lease/LeaseTimeToLive", call->deadline_ns);
-    op.idempotent = true;
-    if (message_write(&request.base, &op.request, NULL)) op.err = ERR_NOMEM;
-    if (!op.err) etcd_op_run(b->client, &op);
-    if (op.err && !etcd_says(&op, GRPC_NOT_FOUND, "lease not found"))
-        result = etcd_failure(&op, false);
-    else if (!op.err && etcd_reply(&op, &etcdserverpb__lease_time_to_live_response__descriptor,
-                                   &arena, &message))
-        result = etcd_corrupt("an answer that cannot be read");
-    else if (!op.err)
-        ttl = ((Etcdserverpb__LeaseTimeToLiveResponse *)message)->ttl;
-    if (result.code == COORD_OK && ttl < 0)
-        result = prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "etcd: the lease has ended");
-    else if (result.code == COORD_OK)
-        *ret_left_ms = (ttl < PRIM_TTL_MAX_MS ? ttl : PRIM_TTL_MAX_MS) * 1000;
+    result =
+        etcd_ask(b, call->deadline_ns,
+                 &(struct etcd_ask){.path = "/etcdserverpb.Lease/LeaseTimeToLive",
+                                    .request = &request.base,
+                                    .type = &etcdserverpb__lease_time_to_live_response__descriptor},
+                 &arena, &message);
+    if (result.code == COORD_OK) {
+        ttl = ((const Etcdserverpb__LeaseTimeToLiveResponse *)message)->ttl;
+        if (ttl < 0)
+            result = prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "etcd: the lease has ended");
+        else
+            *ret_left_ms = (ttl < PRIM_TTL_MAX_MS ? ttl : PRIM_TTL_MAX_MS) * 1000;
+    }
     arena_deinit(&arena);
-    courier_op_deinit(&op);
     return result;
 }
 

@@ -111,6 +111,8 @@ coord_result etcd_failure(const struct courier_op *op, bool writes)
     if (etcd_says(op, GRPC_INVALID_ARGUMENT, "request is too large"))
         return prim_answer(COORD_INVALID, COORD_R_VALUE_SIZE,
                            "the server takes no request this large (its --max-request-bytes)");
+    if (etcd_says(op, GRPC_FAILED_PRECONDITION, "lease already exists"))
+        return prim_answer(COORD_EXISTS, COORD_R_HELD, "etcd: the lease is there already");
     if (etcd_says(op, GRPC_NOT_FOUND, "lease not found"))
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "etcd: the lease has ended");
     result = prim_answer(COORD_UNAVAILABLE, reason, "etcd: %s",

@@ -115,17 +115,15 @@ void etcd_range(struct etcd_ops *ops, struct str key)
     etcd_range_to(ops, key, STR_EMPTY);
 }
 
-enum err etcd_txn_encode(struct etcd_txn *txn, struct buf *into)
+void etcd_txn_request(struct etcd_txn *txn, Etcdserverpb__TxnRequest *ret_request)
 {
-    Etcdserverpb__TxnRequest request = ETCDSERVERPB__TXN_REQUEST__INIT;
-
-    request.n_compare = txn->compare_count;
-    request.compare = txn->compare_list;
-    request.n_success = txn->then.count;
-    request.success = txn->then.list;
-    request.n_failure = txn->otherwise.count;
-    request.failure = txn->otherwise.list;
-    return message_write(&request.base, into, NULL);
+    *ret_request = (Etcdserverpb__TxnRequest)ETCDSERVERPB__TXN_REQUEST__INIT;
+    ret_request->n_compare = txn->compare_count;
+    ret_request->compare = txn->compare_list;
+    ret_request->n_success = txn->then.count;
+    ret_request->success = txn->then.list;
+    ret_request->n_failure = txn->otherwise.count;
+    ret_request->failure = txn->otherwise.list;
 }
 
 /* -- over the client -- */
@@ -145,40 +143,54 @@ static coord_result other_cluster(void)
                        "etcd: the endpoints answer for another cluster now");
 }
 
+coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct etcd_ask *ask,
+                      struct arena *arena, ProtobufCMessage **ret_message)
+{
+    coord_result result = prim_ok(COORD_R_NONE);
+    struct courier_op op;
+
+    arena_init(arena, 1);
+    if (b->degraded) return other_cluster();
+    etcd_op_init(&op, ask->path, deadline_ns);
+    op.idempotent = !ask->writes;
+    op.hurried = ask->hurried;
+    if (message_write(ask->request, &op.request, NULL)) {
+        courier_op_deinit(&op);
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory for the request");
+    }
+    etcd_op_run(b->client, &op);
+    if (op.err) {
+        result = etcd_failure(&op, ask->writes);
+    } else if (etcd_reply(&op, ask->type, arena, ret_message)) {
+        result = etcd_corrupt("an answer that cannot be read");
+        if (ask->writes) result.flags |= COORD_F_MAYBE_APPLIED;
+    }
+    courier_op_deinit(&op);
+    return result;
+}
+
 coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
                           struct etcd_txn *txn, struct arena *arena,
                           Etcdserverpb__TxnResponse **ret_response)
 {
-    struct courier_op op;
-    coord_result result = prim_ok(COORD_R_NONE);
+    Etcdserverpb__TxnRequest request;
+    const struct etcd_ask ask = {.path = "/etcdserverpb.KV/Txn",
+                                 .request = &request.base,
+                                 .type = &etcdserverpb__txn_response__descriptor,
+                                 .writes = !txn->reads_only};
+    const Etcdserverpb__TxnResponse *response;
     ProtobufCMessage *message;
+    coord_result result;
 
-    arena_init(arena, 1);
-    if (b->degraded) return other_cluster();
-    etcd_op_init(&op, "/etcdserverpb.KV/Txn", call->deadline_ns);
-    op.idempotent = txn->reads_only;
-    if (etcd_txn_encode(txn, &op.request)) {
-        result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory for the request");
-        goto done;
+    etcd_txn_request(txn, &request);
+    result = etcd_ask(b, call->deadline_ns, &ask, arena, &message);
+    if (result.code != COORD_OK) return result;
+    response = *ret_response = (Etcdserverpb__TxnResponse *)message;
+    if (!etcd_header_fits(b, response->header)) return other_cluster();
+    if (response->header->revision <= (response->succeeded ? txn->revision_floor : 0)) {
+        result = etcd_corrupt("a revision that cannot be");
+        if (ask.writes) result.flags |= COORD_F_MAYBE_APPLIED;
     }
-    etcd_op_run(b->client, &op);
-    if (op.err) {
-        result = etcd_failure(&op, !txn->reads_only);
-    } else if (etcd_reply(&op, &etcdserverpb__txn_response__descriptor, arena, &message)) {
-        result = etcd_corrupt("an answer that cannot be read");
-        if (!txn->reads_only) result.flags |= COORD_F_MAYBE_APPLIED;
-    } else {
-        *ret_response = (Etcdserverpb__TxnResponse *)message;
-        if (!etcd_header_fits(b, (*ret_response)->header)) {
-            result = other_cluster();
-        } else if ((*ret_response)->header->revision <=
-                   ((*ret_response)->succeeded ? txn->revision_floor : 0)) {
-            result = etcd_corrupt("a revision that cannot be");
-            if (!txn->reads_only) result.flags |= COORD_F_MAYBE_APPLIED;
-        }
-    }
-done:
-    courier_op_deinit(&op);
     return result;
 }
 
@@ -187,38 +199,22 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
                        struct etcd_entry *ret_entry)
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
-    Etcdserverpb__RangeResponse *range;
+    const Etcdserverpb__RangeResponse *range;
     ProtobufCMessage *message;
-    coord_result result = prim_ok(COORD_R_NONE);
     struct etcd_key stored;
-    struct courier_op op;
+    coord_result result;
 
-    arena_init(arena, 1);
-    if (b->degraded) return other_cluster();
     etcd_key_make(&b->space, key, &stored);
     request.key = etcd_bytes(str_of(stored.text, stored.len));
     request.serializable = stale;
-    etcd_op_init(&op, "/etcdserverpb.KV/Range", call->deadline_ns);
-    op.idempotent = true;
-    if (message_write(&request.base, &op.request, NULL)) {
-        result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory for the request");
-        goto done;
-    }
-    etcd_op_run(b->client, &op);
-    if (op.err) {
-        result = etcd_failure(&op, false);
-    } else if (etcd_reply(&op, &etcdserverpb__range_response__descriptor, arena, &message)) {
-        result = etcd_corrupt("an answer that cannot be read");
-    } else {
-        range = (Etcdserverpb__RangeResponse *)message;
-        if (!etcd_header_fits(b, range->header)) {
-            result = other_cluster();
-        } else {
-            *ret_found = etcd_range_one(&b->space, range, key, ret_entry);
-            if (*ret_found < 0) result = etcd_corrupt("what stands there is no entry of ours");
-        }
-    }
-done:
-    courier_op_deinit(&op);
-    return result;
+    result = etcd_ask(b, call->deadline_ns,
+                      &(struct etcd_ask){.path = "/etcdserverpb.KV/Range",
+                                         .request = &request.base,
+                                         .type = &etcdserverpb__range_response__descriptor},
+                      arena, &message);
+    if (result.code != COORD_OK) return result;
+    range = (const Etcdserverpb__RangeResponse *)message;
+    if (!etcd_header_fits(b, range->header)) return other_cluster();
+    *ret_found = etcd_range_one(&b->space, range, key, ret_entry);
+    return *ret_found < 0 ? etcd_corrupt("what stands there is no entry of ours") : result;
 }

@@ -38,7 +38,5 @@ void etcd_put_same_lease(struct etcd_ops *ops, struct str key, struct str value)
 void etcd_delete(struct etcd_ops *ops, struct str key);
 void etcd_range(struct etcd_ops *ops, struct str key);
 void etcd_range_to(struct etcd_ops *ops, struct str from, struct str end);
-/* ERR_FULL (too large), ERR_NOMEM. */
-struct buf;
-enum err etcd_txn_encode(struct etcd_txn *txn, struct buf *into);
+void etcd_txn_request(struct etcd_txn *txn, Etcdserverpb__TxnRequest *ret_request); /* borrows */
 #endif

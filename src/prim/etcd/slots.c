@@ -145,10 +145,7 @@ static enum prim_group_choice choose(const struct search *s, uint32_t *ret_slot)
     for (size_t i = 0; i < p->live; i++)
         prim_group_held(&group, p->slots[i].number, &p->slots[i].entry.request_id,
                         p->slots[i].entry.owner, -1);
-    if (s->contended && !s->doubted) {
-        coord_id random = prim_id_random();
-        spread = (uint32_t)(random.b[0] | random.b[1] << 8);
-    }
+    if (s->contended && !s->doubted) spread = (uint32_t)prim_random();
     return prim_group_choose(&group, spread, ret_slot);
 }
 
@@ -456,11 +453,7 @@ coord_result etcd_holders(struct prim_backend *base, const struct prim_call *cal
     holders->revision = p.group_revision;
     holders->atomic = 1;
     holders->certainty = COORD_BY_AUTHORITY;
-    prim_holders_done(holders);
     *ret_holders = holders;
-    result.revision = p.group_revision;
-    result.slot_count = p.slot_count;
-    result.live = (uint32_t)p.live;
     goto done;
 
 no_memory:

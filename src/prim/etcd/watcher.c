@@ -89,7 +89,7 @@ static void cancelled(struct etcd_watcher *w, struct etcd_sub *sub,
 {
     if (response->compact_revision > 0 || strstr(response->cancel_reason, "compacted")) {
         take_off(sub);
-        sub->events->on_compacted(sub);
+        etcd_sub_compacted(sub);
     } else if (strstr(response->cancel_reason, "permission") ||
                strstr(response->cancel_reason, "auth") ||
                strstr(response->cancel_reason, "user name is empty")) {
@@ -98,7 +98,7 @@ static void cancelled(struct etcd_watcher *w, struct etcd_sub *sub,
             return;
         }
         take_off(sub);
-        sub->events->on_denied(sub, response->cancel_reason);
+        etcd_sub_denied(sub);
     } else {
         courier_stream_reset(&w->stream); /* asked again, after a pause */
     }
@@ -146,7 +146,7 @@ static void take(struct etcd_watcher *w, const Etcdserverpb__WatchResponse *resp
                             : (uint64_t)response->header->revision;
         if (seen + 1 > sub->next) sub->next = seen + 1;
     }
-    sub->events->on_events(sub, response, bytes);
+    etcd_sub_events(sub, response, bytes);
 }
 
 static void on_message(struct courier_stream *stream, struct str bytes)
