@@ -12,7 +12,6 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
-#include "prim/file/layout.h"
 #include "prim/file/record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Copies sources with all the bugs of a list in them, for a build that can switch on each (mutant.h).
+"""Copies sources with all the bugs of a list in them, for a build that can switch on each (mutant.h), or with hooks.
 
-usage: plant.py SOURCE_ROOT OUT_DIR LIST SOURCE...
+usage: plant.py [--include HEADER] SOURCE_ROOT OUT_DIR LIST SOURCE...
 
-Writes OUT_DIR/mutant_map.h and a copy of each source; what would not change is left alone, so that it is not compiled
-again.
+Writes a copy of each source, and OUT_DIR/mutant_map.h unless the edits need another HEADER; what would not change is left
+alone, so that it is not compiled again.
 """
 import os
 import sys
 
-ROOT, OUT, LIST = sys.argv[1:4]
-SOURCES = [os.path.relpath(path, ROOT) for path in sys.argv[4:]]
+HEADER = sys.argv[2] if sys.argv[1] == "--include" else "mutants/mutant.h"
+ROOT, OUT, LIST, *PATHS = sys.argv[3 if sys.argv[1] == "--include" else 1:]
+SOURCES = [os.path.relpath(path, ROOT) for path in PATHS]
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "scripts"))
 import planting  # noqa: E402
@@ -32,10 +33,11 @@ def main():
     wrong = [why for bug in bugs for why in texts.plant(bug)]
     if wrong:
         sys.exit("\n".join(wrong))
-    write("mutant_map.h", "/* Generated from " + os.path.basename(LIST) + ". */\n#define MUTANT_MAP(X) " +
-          " ".join(f"X({bug['name']})" for bug in bugs) + "\n")
+    if HEADER == "mutants/mutant.h":
+        write("mutant_map.h", "/* Generated from " + os.path.basename(LIST) + ". */\n#define MUTANT_MAP(X) " +
+              " ".join(f"X({bug['name']})" for bug in bugs) + "\n")
     for source in SOURCES:
-        include = '#include "mutants/mutant.h"\n' if source in texts else ""
+        include = f'#include "{HEADER}"\n' if source in texts else ""
         write(source, include + texts[source])
     missing = set(texts) - set(SOURCES)
     if missing:

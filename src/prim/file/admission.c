@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/file/admission.h"
+#include "prim/file/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +12,6 @@
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
-
-#include "prim/file/hooks.h"
-#include "prim/file/sys.h"
 
 static const struct {
     const char *type;
@@ -88,10 +85,6 @@ static bool search_mounts(const struct mount_key *key, char *type, size_t cap)
 static bool mount_type(int dir, char *type, size_t cap)
 {
     struct statx info;
-    if (file_hooks.mount_type != NULL) {
-        (void)snprintf(type, cap, "%s", file_hooks.mount_type);
-        return true;
-    }
     if (statx(dir, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &info) < 0) return false;
     struct mount_key key = {.major = info.stx_dev_major, .minor = info.stx_dev_minor};
     if ((info.stx_mask & STATX_MNT_ID) != 0) key.id = info.stx_mnt_id;
@@ -118,8 +111,7 @@ coord_result admission_look(int dir, struct medium *ret_medium)
     struct statfs info;
     struct medium medium = {.type = "?"};
     if (fstatfs(dir, &info) < 0) return file_trouble(errno, "statfs");
-    medium.magic =
-        file_hooks.file_system != 0 ? file_hooks.file_system : (int64_t)(uint32_t)info.f_type;
+    medium.magic = (int64_t)(uint32_t)info.f_type;
     bool typed = mount_type(dir, medium.type, sizeof medium.type);
     for (size_t i = 0; i < ARRAY_LEN(refused); i++) {
         if (medium.magic != refused[i].magic) continue;
@@ -219,7 +211,7 @@ static coord_result await_rename(struct file_store *store, const struct probe *p
 
 static coord_result probe_events(struct file_store *store, const struct probe *probe)
 {
-    int fd = file_hooks.no_inotify != 0 ? (errno = file_hooks.no_inotify, -1) : sys_inotify();
+    int fd = sys_inotify();
     if (fd < 0) {
         atomic_store(&store->poll, true); /* B2.10: found by looking instead */
         return prim_ok(COORD_R_NONE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/file/epoch.h"
+#include "prim/file/store.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -9,10 +9,7 @@
 #include <unistd.h>
 
 #include "prim/file/head_file.h"
-#include "prim/file/hooks.h"
 #include "prim/file/locks.h"
-#include "prim/file/sys.h"
-#include "prim/file/walk.h"
 
 enum { FLOOR_WAIT_MS = 2000 };
 
@@ -24,25 +21,23 @@ static int write_small(struct file_store *store, const char *temp, const void *b
     if (fd < 0) return errno;
     int error = sys_write(fd, bytes, len);
     if (error == 0 && fchmod(fd, file_mode(store)) < 0) error = errno;
-    if (error == 0) error = file_at(STEP_EPOCH_TEMP);
     if (error == 0 && fdatasync(fd) < 0) error = errno;
     sys_close(fd);
     return error;
 }
 
-int small_replace(struct file_store *store, int dir, const char *name, const void *bytes,
-                  size_t len)
+/* Replaces a small file of `dir` durably: temporary, sync, rename, sync. */
+static int small_replace(struct file_store *store, int dir, const char *name, const void *bytes,
+                         size_t len)
 {
     char temp[LAYOUT_TEMP_CAP];
     file_temp_name(store, temp);
     int error = write_small(store, temp, bytes, len);
-    if (error == 0) error = file_at(STEP_EPOCH_RENAME);
     if (error == 0 && renameat(store->meta, temp, dir, name) < 0) error = errno;
     if (error != 0) {
         (void)unlinkat(store->meta, temp, 0);
         return error;
     }
-    (void)file_at(STEP_EPOCH_DONE);
     if (fsync(dir) < 0) return errno;
     return dir != store->meta && fsync(store->meta) < 0 ? errno : 0;
 }
@@ -83,10 +78,8 @@ int floor_raise(struct file_store *store, uint64_t floor)
     if (error != 0) return error;
     error = floor_read(store, &now);
     if (error == 0 && now < floor) {
-        error = file_at(STEP_GC_FLOOR);
         floor_record_encode(floor, &store->id, bytes);
-        if (error == 0) error = small_replace(store, store->meta, "floor", bytes, sizeof bytes);
-        if (error == 0) (void)file_at(STEP_GC_FLOOR_DONE);
+        error = small_replace(store, store->meta, "floor", bytes, sizeof bytes);
     }
     sys_close(lock);
     return error;
@@ -220,7 +213,7 @@ static bool look_at_head(void *context, const char *name)
     /* Two buckets of hashed names make at most 41 + 41 bytes; two plain ones could be too long for
      * one name, then the bucket is cut. */
     (void)snprintf(to, sizeof to, "%.60s.%.150s.%08lx", sweep->bucket_name, name,
-                   (unsigned long)(sys_random() & 0xffffffff));
+                   (unsigned long)(prim_random() & 0xffffffff));
     if (renameat(sweep->heads, name, sweep->store->lost, to) < 0) sweep->error = errno;
     sweep->store->damaged++;
     return sweep->error == 0;
@@ -234,7 +227,7 @@ static bool look_at_bucket(void *context, const char *name)
     sys_close(dir);
     if (sweep->heads < 0) { return true; } /* half-made: the next user of it finishes it */
     sweep->bucket_name = name;
-    int error = walk(sweep->heads, look_at_head, sweep);
+    int error = sys_walk(sweep->heads, look_at_head, sweep);
     sys_close(sweep->heads);
     if (error != 0 && sweep->error == 0) sweep->error = error;
     return sweep->error == 0;
@@ -243,7 +236,7 @@ static bool look_at_bucket(void *context, const char *name)
 static int first_of_boot(struct file_store *store)
 {
     struct sweep sweep = {.store = store};
-    int error = walk(store->buckets_dir, look_at_bucket, &sweep);
+    int error = sys_walk(store->buckets_dir, look_at_bucket, &sweep);
     if (error == 0) error = sweep.error;
     if (error == 0 && store->damaged > 0 && fsync(store->lost) < 0) error = errno;
     return error;
@@ -277,13 +270,13 @@ static coord_result make_new(struct file_store *store)
     struct foreign foreign = {{0}};
     struct stat info;
     bool full = false;
-    int error = walk(store->root, note_foreign, &foreign);
+    int error = sys_walk(store->root, note_foreign, &foreign);
     if (error == 0 && foreign.name[0] != '\0') {
         return prim_answer(COORD_INVALID, COORD_R_URL,
                            "the directory is no file store and holds something else: %s",
                            foreign.name);
     }
-    if (error == 0) error = walk(store->buckets_dir, stop_at_first, &full);
+    if (error == 0) error = sys_walk(store->buckets_dir, stop_at_first, &full);
     if (error == 0 && full) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
                            "FORMAT is missing from a store that holds entries");
@@ -297,7 +290,7 @@ static coord_result make_new(struct file_store *store)
 static coord_result without_epoch(struct file_store *store, const struct stat *format)
 {
     bool full = false;
-    int error = walk(store->buckets_dir, stop_at_first, &full);
+    int error = sys_walk(store->buckets_dir, stop_at_first, &full);
     if (error == 0 && full) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
                            "meta/epoch is missing from a store that holds entries");

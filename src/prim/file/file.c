@@ -3,22 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "prim/file/admission.h"
-#include "prim/file/epoch.h"
-#include "prim/file/gc.h"
-#include "prim/file/hooks.h"
 #include "prim/file/lease_file.h"
-#include "prim/file/netfs.h"
-#include "prim/file/slots.h"
-#include "prim/file/sys.h"
-#include "prim/file/watch.h"
 #include "prim/file/write.h"
 #include "prim/url.h"
 
@@ -59,7 +50,7 @@ coord_result file_usable(struct file_store *store)
     if (info.st_nlink == 0 || info.st_dev != store->device)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "the directory was removed");
     if (fstatfs(store->root, &system) < 0) return file_trouble(errno, "statfs");
-    if (file_hooks.file_system == 0 && (int64_t)(uint32_t)system.f_type != store->file_system)
+    if ((int64_t)(uint32_t)system.f_type != store->file_system)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "the file system is another one");
     return prim_ok(COORD_R_NONE);
 }
@@ -71,16 +62,6 @@ void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP])
                                .number = atomic_fetch_add(&store->temp_number, 1)};
     memcpy(temp.boot, store->facts.boot_id, sizeof temp.boot);
     layout_temp(&temp, name);
-}
-
-bool file_thread(pthread_t *ret_thread, void *(*run)(void *), void *arg)
-{
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(ret_thread, NULL, run, arg);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0;
 }
 
 /* -- what it is -- */
@@ -135,18 +116,6 @@ static coord_id file_id(struct prim_backend *backend)
     return file_store_of(backend)->id;
 }
 
-static coord_result file_renew(struct prim_backend *backend, const struct prim_call *call,
-                               const struct prim_claim *claim, int64_t *ret_sent_ns)
-{
-    return lease_renew(file_store_of(backend), call, claim, ret_sent_ns);
-}
-
-static coord_result file_adopt(struct prim_backend *backend, const struct prim_call *call,
-                               const struct prim_claim *claim, int64_t *ret_left_ms)
-{
-    return lease_adopt(file_store_of(backend), call, claim, ret_left_ms);
-}
-
 /* -- opening -- */
 
 static void store_free(struct file_store *store)
@@ -161,7 +130,7 @@ static void store_free(struct file_store *store)
     sys_close(store->leases);
     sys_close(store->meta);
     sys_close(store->root);
-    for (size_t i = 0; i < KEY_DOORS; i++) door_deinit(&store->key_doors[i]);
+    for (size_t i = 0; i < KEY_RWLOCKS; i++) rwlock_deinit(&store->key_rwlocks[i]);
     (void)pthread_mutex_destroy(&store->mutex);
     free(store);
 }
@@ -292,7 +261,7 @@ static coord_result open_store(struct file_store *store, const struct prim_open 
                            "/proc does not tell boot id and start time of this process");
     }
     if (!in->options->no_early_death) store->holder = store->facts.self;
-    atomic_store(&store->temp_number, sys_random() >> 24);
+    atomic_store(&store->temp_number, prim_random() >> 24);
     result = open_root(store, &medium);
     if (result.code != COORD_OK) return result;
     if (store->settings.create_only) {
@@ -313,7 +282,7 @@ static struct file_store *store_new(const struct prim_open *in)
     store->root = store->meta = store->leases = store->buckets_dir = store->lost = -1;
     list_init(&store->buckets);
     (void)pthread_mutex_init(&store->mutex, NULL);
-    for (size_t i = 0; i < KEY_DOORS; i++) door_init(&store->key_doors[i]);
+    for (size_t i = 0; i < KEY_RWLOCKS; i++) rwlock_init(&store->key_rwlocks[i]);
     store->table = lease_table_open();
     store->hub = file_hub_open(store);
     if (store->table != NULL && store->hub != NULL) return store;
@@ -349,8 +318,7 @@ coord_result prim_file_open(const struct prim_open *in, struct prim_backend **re
         store_free(store);
         return result;
     }
-    if (!store->settings.create_only && !file_hooks.no_collector)
-        store->collector = collector_open(store);
+    if (!store->settings.create_only) store->collector = collector_open(store);
     *ret_backend = &store->backend;
     return prim_ok(COORD_R_NONE);
 }

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/file/gc.h"
+#include "prim/file/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "prim/file/epoch.h"
 #include "prim/file/head_file.h"
-#include "prim/file/hooks.h"
-#include "prim/file/judge.h"
 #include "prim/file/lease_file.h"
 #include "prim/file/locks.h"
-#include "prim/file/sys.h"
-#include "prim/file/walk.h"
+#include "prim/thread.h"
 
 enum {
     ROUND_MS = 60000,
@@ -59,54 +54,40 @@ static bool stopping(const struct round *round)
 
 /* -- temporary files -- */
 
-static bool is_stray(const struct file_store *store, const char *name, const struct stat *info)
+/* A temporary file in round->dir that is nobody's. In meta/ temporaries stand beside files that stay,
+ * and no lock keeps their makers away: a pid of another namespace looks dead from here, so only the
+ * boot and the age count there. */
+static bool is_stray(const struct round *round, const char *name)
 {
+    const struct host_facts *facts = &round->store->facts;
+    bool meta = round->dir == round->store->meta;
     struct layout_temp temp;
     struct timespec now;
+    struct stat info;
+    if (fstatat(round->dir, name, &info, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(info.st_mode))
+        return false;
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    if (now.tv_sec - info->st_mtim.tv_sec > TEMP_OLD_S) return true;
-    if (!layout_temp_parse(name, &temp)) { return false; } /* not one of ours: by age only */
-    if (memcmp(temp.boot, store->facts.boot_id, sizeof temp.boot) != 0) return true;
+    bool named = layout_temp_parse(name, &temp);
+    bool old = now.tv_sec - info.st_mtim.tv_sec > TEMP_OLD_S;
+    if (!named || old) return old && (named || !meta); /* not one of ours: by age only */
+    if (memcmp(temp.boot, facts->boot_id, sizeof temp.boot) != 0) return true;
     struct who who = {.pid = temp.pid,
                       .start_ticks = temp.start_ticks,
-                      .pid_namespace = store->facts.self.pid_namespace};
-    return who_is_dead(&store->facts, &who, store->facts.boot_id);
+                      .pid_namespace = facts->self.pid_namespace};
+    return !meta && who_is_dead(facts, &who, facts->boot_id);
 }
 
 static bool consider_temp(void *context, const char *name)
 {
     struct round *round = context;
-    struct stat info;
-    round->strays = fstatat(round->bucket->temps, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-                    S_ISREG(info.st_mode) && is_stray(round->store, name, &info);
+    round->strays = is_stray(round, name);
     return !round->strays;
 }
 
 static bool collect_temp(void *context, const char *name)
 {
     struct round *round = context;
-    struct stat info;
-    if (fstatat(round->dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode) &&
-        is_stray(round->store, name, &info) && unlinkat(round->dir, name, 0) == 0)
-        round->report.temps++;
-    return !stopping(round);
-}
-
-/* meta/ holds temporaries beside files that stay, and no lock keeps their makers away: a pid of
- * another namespace looks dead from here, so only the boot and the age count. */
-static bool collect_meta_temp(void *context, const char *name)
-{
-    struct round *round = context;
-    struct layout_temp temp;
-    struct stat info;
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    if (layout_temp_parse(name, &temp) &&
-        fstatat(round->dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-        (memcmp(temp.boot, round->store->facts.boot_id, sizeof temp.boot) != 0 ||
-         now.tv_sec - info.st_mtim.tv_sec > TEMP_OLD_S) &&
-        unlinkat(round->dir, name, 0) == 0)
-        round->report.temps++;
+    if (is_stray(round, name) && unlinkat(round->dir, name, 0) == 0) round->report.temps++;
     return !stopping(round);
 }
 
@@ -194,8 +175,7 @@ static void remove_lock_file(struct round *round, const char *name)
 {
     coord_result result = lock_key(&round->locked, name, OP_COLLECT, file_now(round->store) - 1);
     if (result.code != COORD_OK) return;
-    if (file_at(STEP_GC_LOCK) == 0 && unlinkat(round->bucket->locks, name, 0) == 0)
-        round->report.locks++;
+    if (unlinkat(round->bucket->locks, name, 0) == 0) round->report.locks++;
     unlock_key(&round->locked);
 }
 
@@ -211,8 +191,7 @@ static void remove_candidate(struct round *round, const struct candidate *candid
     head_file_deinit(&file);
     if (error != 0 || !same) return;
     if (there) {
-        if (file_at(STEP_GC_HEAD) != 0 || unlinkat(round->bucket->heads, candidate->name, 0) < 0)
-            return;
+        if (unlinkat(round->bucket->heads, candidate->name, 0) < 0) return;
         round->report.heads++;
     }
     remove_lock_file(round, candidate->name);
@@ -246,13 +225,13 @@ static bool collect_bucket(void *context, const char *name)
     round->count = 0;
     round->floor = 0;
     round->strays = false;
-    if (walk(round->bucket->heads, consider_head, round) != 0) round->all_seen = false;
-    (void)walk(round->bucket->locks, consider_lock, round);
-    (void)walk(round->bucket->temps, consider_temp, round);
+    if (sys_walk(round->bucket->heads, consider_head, round) != 0) round->all_seen = false;
+    (void)sys_walk(round->bucket->locks, consider_lock, round);
+    round->dir = round->bucket->temps;
+    (void)sys_walk(round->dir, consider_temp, round);
     if (round->count > 0) remove_candidates(round);
     if (round->strays && lock_for_a_moment(round)) {
-        round->dir = round->bucket->temps;
-        (void)walk(round->dir, collect_temp, round);
+        (void)sys_walk(round->dir, collect_temp, round);
         unlock(&round->locked);
     }
     bucket_put(store, round->bucket);
@@ -293,9 +272,9 @@ static void run_round(struct round *round)
 {
     struct file_store *store = round->store;
     round->dir = store->meta;
-    (void)walk(store->meta, collect_meta_temp, round);
-    if (walk(store->buckets_dir, collect_bucket, round) != 0) round->all_seen = false;
-    if (round->all_seen && !stopping(round)) (void)walk(store->leases, collect_lease, round);
+    (void)sys_walk(store->meta, collect_temp, round);
+    if (sys_walk(store->buckets_dir, collect_bucket, round) != 0) round->all_seen = false;
+    if (round->all_seen && !stopping(round)) (void)sys_walk(store->leases, collect_lease, round);
     lease_table_sweep(store);
 }
 
@@ -306,7 +285,7 @@ static struct gc_report run(struct file_store *store, atomic_bool *stop)
     round.candidates = malloc(A_ROUND * sizeof *round.candidates);
     if (round.candidates == NULL) return round.report;
     round.locked = LOCKED_NONE;
-    map_init(&round.references, REFERENCES_MAX, sys_random());
+    map_init(&round.references, REFERENCES_MAX, prim_random());
     run_round(&round);
     free_references(&round.references);
     free(round.candidates);
@@ -366,9 +345,7 @@ static void *collect(void *arg)
         (void)pthread_mutex_unlock(&collector->mutex);
         run_for_all(collector->store, &collector->stop);
         (void)pthread_mutex_lock(&collector->mutex);
-        struct timespec until;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += (time_t)(ROUND_MS / 2000 + sys_random() % (ROUND_MS / 1000));
+        struct timespec until = prim_until_ms((int64_t)(ROUND_MS / 2 + prim_random() % ROUND_MS));
         int waited = 0;
         while (!atomic_load(&collector->stop) && waited != ETIMEDOUT)
             waited = pthread_cond_timedwait(&collector->wake, &collector->mutex, &until);
@@ -380,15 +357,11 @@ static void *collect(void *arg)
 struct collector *collector_open(struct file_store *store)
 {
     struct collector *collector = calloc(1, sizeof *collector);
-    pthread_condattr_t attributes;
     if (collector == NULL) return NULL;
     collector->store = store;
     (void)pthread_mutex_init(&collector->mutex, NULL);
-    (void)pthread_condattr_init(&attributes);
-    (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&collector->wake, &attributes);
-    (void)pthread_condattr_destroy(&attributes);
-    if (file_thread(&collector->thread, collect, collector)) return collector;
+    prim_cond_init(&collector->wake);
+    if (prim_thread_start(&collector->thread, collect, collector)) return collector;
     (void)pthread_cond_destroy(&collector->wake);
     (void)pthread_mutex_destroy(&collector->mutex);
     free(collector);

@@ -8,10 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "prim/file/epoch.h"
-#include "prim/file/hooks.h"
-#include "prim/file/sys.h"
-
 void head_file_init(struct head_file *file)
 {
     file->found = HEAD_IS_ABSENT;
@@ -99,9 +95,8 @@ static int temp_open(struct file_store *store, struct bucket *bucket, bool named
     mode_t mode = file_mode(store);
     temp->named = false;
     file_temp_name(store, temp->name);
-    temp->fd = named || file_hooks.no_unnamed
-                   ? (errno = EOPNOTSUPP, -1)
-                   : sys_open(bucket->temps, ".", O_TMPFILE | O_RDWR, mode);
+    temp->fd =
+        named ? (errno = EOPNOTSUPP, -1) : sys_open(bucket->temps, ".", O_TMPFILE | O_RDWR, mode);
     if (temp->fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
         temp->fd = sys_open(bucket->temps, temp->name, O_RDWR | O_CREAT | O_EXCL, mode);
         temp->named = temp->fd >= 0;
@@ -125,8 +120,7 @@ static int temp_write(const struct file_store *store, struct temp *temp, const s
     char *bytes = size <= sizeof small ? small : malloc(size);
     if (bytes == NULL) return ENOMEM;
     head_encode(head, bytes);
-    int error = file_at(STEP_S8_WRITE);
-    if (error == 0) error = sys_write(temp->fd, bytes, size);
+    int error = sys_write(temp->fd, bytes, size);
     if (error == 0) error = temp_mode(store, temp, (head->flags & HEAD_DURABLE) != 0);
     if (bytes != small) free(bytes);
     return error;
@@ -153,8 +147,6 @@ static int publish_new(struct bucket *bucket, struct temp *temp, const char *nam
 static int publish_over(struct bucket *bucket, struct temp *temp, const char *name, bool durable)
 {
     assert(temp->named);
-    int error = file_at(STEP_S10_LINKED);
-    if (error != 0) return error;
     /* ext4 starts to write out the content of what replaces a file, which takes a millisecond and
      * is of no use for a head that need not survive. It does not when two names are exchanged; the
      * old head is then the temporary file, and goes as one. */
@@ -191,11 +183,8 @@ static coord_result sync_failed(struct file_store *store, int error, bool publis
 static coord_result place(struct file_store *store, struct bucket *bucket, struct temp *temp,
                           const char *name, bool replace, bool durable)
 {
-    int error = file_at(STEP_S10);
-    if (error == 0) {
-        error =
-            replace ? publish_over(bucket, temp, name, durable) : publish_new(bucket, temp, name);
-    }
+    int error =
+        replace ? publish_over(bucket, temp, name, durable) : publish_new(bucket, temp, name);
     if (error == 0) return prim_ok(COORD_R_NONE);
     if (error == EEXIST && !replace) {
         atomic_fetch_add(&store->lock_violations, 1);
@@ -213,24 +202,15 @@ static coord_result write_and_place(struct file_store *store, struct bucket *buc
 {
     bool durable = (head->flags & HEAD_DURABLE) != 0;
     int error = temp_write(store, temp, head);
-    if (error == 0) error = file_at(STEP_S8_DONE);
     if (error != 0) return file_trouble(error, "write a head");
     if (durable) {
-        error = file_at(STEP_S9);
-        if (error == 0 && fdatasync(temp->fd) < 0) error = errno;
+        if (fdatasync(temp->fd) < 0) error = errno;
         if (error == 0) error = sync_dirs(store, bucket);
         if (error != 0) return sync_failed(store, error, false);
-        (void)file_at(STEP_S9_DONE);
     }
     coord_result result = place(store, bucket, temp, name, replace, durable);
     if (result.code != COORD_OK) return result;
-    (void)file_at(STEP_S10_DONE);
-    if (durable) {
-        error = file_at(STEP_S11);
-        if (error == 0 && fsync(bucket->heads) < 0) error = errno;
-        if (error != 0) return sync_failed(store, error, true);
-        (void)file_at(STEP_S11_DONE);
-    }
+    if (durable && fsync(bucket->heads) < 0) return sync_failed(store, errno, true);
     return result;
 }
 
@@ -238,8 +218,7 @@ coord_result head_publish(struct file_store *store, struct bucket *bucket, const
                           const struct head *head, bool replace)
 {
     struct temp temp;
-    int error = file_at(STEP_S8);
-    if (error == 0) error = temp_open(store, bucket, replace, &temp);
+    int error = temp_open(store, bucket, replace, &temp);
     if (error != 0) return file_trouble(error, "make a temporary file");
     coord_result result = write_and_place(store, bucket, &temp, name, head, replace);
     if (temp.named) (void)unlinkat(bucket->temps, temp.name, 0);

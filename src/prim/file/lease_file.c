@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "prim/file/head_file.h"
-#include "prim/file/hooks.h"
-#include "prim/file/judge.h"
 #include "prim/file/locks.h"
-#include "prim/file/sys.h"
 
-enum { KEYS_LOOKED_AT = 4 }; /* by every renewal; more would make it slow */
+enum {
+    KEYS_LOOKED_AT = 4, /* by every renewal; more would make it slow */
+    STUCK_AFTER_MS = 50,
+};
 
 struct lease {
     coord_id id;
@@ -42,7 +42,7 @@ struct lease_table *lease_table_open(void)
     if (table == NULL) return NULL;
     (void)getrlimit(RLIMIT_NOFILE, &limit);
     (void)pthread_mutex_init(&table->mutex, NULL);
-    map_init(&table->map, (size_t)PRIM_LEASES_MAX * 2, sys_random());
+    map_init(&table->map, (size_t)PRIM_LEASES_MAX * 2, prim_random());
     table->kept_max = (size_t)min_u64(limit.rlim_cur / 4, PRIM_LEASES_MAX);
     return table;
 }
@@ -159,26 +159,179 @@ static coord_result expired(int reason, uint64_t token)
     return result;
 }
 
+/* -- records, and whether a lease is over -- */
+
+int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record)
+{
+    char bytes[LEASE_RECORD];
+    size_t got;
+    int error = sys_read(fd, bytes, sizeof bytes, &got);
+    if (error != 0) return error;
+    if (lease_record_decode(str_of(bytes, got), ret_record) != ERR_OK ||
+        !prim_id_equal(&ret_record->lease_id, id))
+        return EBADMSG;
+    return 0;
+}
+
+int lease_record_put(int fd, const struct lease_record *record)
+{
+    char bytes[LEASE_RECORD];
+    lease_record_encode(record, bytes);
+    return sys_write(fd, bytes, sizeof bytes);
+}
+
+static bool owner_is_dead(struct file_store *store, int fd)
+{
+    char bytes[LEASE_RECORD];
+    struct lease_record record;
+    size_t got;
+    return sys_read(fd, bytes, sizeof bytes, &got) == 0 &&
+           lease_record_decode(str_of(bytes, got), &record) == ERR_OK &&
+           who_is_dead(&store->facts, &record.who, record.boot_id);
+}
+
+int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns)
+{
+    struct pause pause = {0};
+    int64_t began = 0;
+    for (;;) {
+        int error = sys_lock(fd, BYTE_RECORD, exclusive ? LOCK_EXCLUSIVE : LOCK_SHARED);
+        if (error != EAGAIN) return error;
+        int64_t now = file_now(store);
+        if (began == 0) began = now;
+        if (now - began > STUCK_AFTER_MS * NS_IN_MS && owner_is_dead(store, fd)) return 0;
+        if (!pause_until(store, &pause, until_ns)) return ETIMEDOUT;
+    }
+}
+
+int record_open(struct file_store *store, const coord_id *id, bool exclusive, int64_t until_ns,
+                int *ret_fd, struct lease_record *ret_record)
+{
+    char name[PRIM_ID_TEXT_CAP];
+    prim_id_text(id, name);
+    int fd = sys_open(store->leases, name, (exclusive ? O_RDWR : O_RDONLY) | O_NOFOLLOW, 0);
+    if (fd < 0) return errno;
+    int error = record_lock(store, fd, exclusive, until_ns);
+    if (error == 0) error = lease_record_get(fd, id, ret_record);
+    if (error != 0 && error != EBADMSG) {
+        record_close(fd);
+        return error;
+    }
+    *ret_fd = fd;
+    return error;
+}
+
+void record_close(int fd)
+{
+    if (fd >= 0) (void)sys_lock(fd, BYTE_RECORD, LOCK_NONE);
+    sys_close(fd);
+}
+
+bool record_is_over(const struct file_store *store, const struct lease_record *record)
+{
+    return memcmp(record->boot_id, store->facts.boot_id, 16) != 0 || record->state != LEASE_LIVE ||
+           file_now(store) >= record->deadline_ns;
+}
+
+/* Both must hold: a program may close its descriptors and live, and a child may keep them open. */
+static bool died_early(struct file_store *store, int fd, const struct lease_record *record)
+{
+    return store->settings.early_death &&
+           who_is_dead(&store->facts, &record->who, record->boot_id) &&
+           sys_lock_test(fd, BYTE_LIVENESS) == 0;
+}
+
+static int judge_record(struct file_store *store, int fd, struct lease_record *record,
+                        struct verdict *verdict)
+{
+    int64_t now = file_now(store);
+    bool timely = record->state != LEASE_LIVE || now >= record->deadline_ns;
+    *verdict = (struct verdict){.over = true,
+                                .released = record->state == LEASE_RELEASED,
+                                .deadline_ns = record->deadline_ns};
+    if (memcmp(record->boot_id, store->facts.boot_id, 16) != 0) {
+        verdict->deadline_ns = 0;
+        return 0;
+    }
+    if (!timely && !died_early(store, fd, record)) {
+        verdict->over = false;
+        return 0;
+    }
+    if (record->state != LEASE_LIVE) return 0;
+    record->state = LEASE_DEAD;
+    if (now < record->deadline_ns) record->deadline_ns = now;
+    verdict->deadline_ns = record->deadline_ns;
+    return lease_record_put(fd, record);
+}
+
+/* Since when we know. The oldest makes room: it then waits once more, which is safe. */
+static int64_t first_sight(struct file_store *store, const coord_id *id)
+{
+    int64_t now = file_now(store), since = now;
+    (void)pthread_mutex_lock(&store->mutex);
+    size_t oldest = 0, i;
+    for (i = 0; i < store->sight_count; i++) {
+        if (prim_id_equal(&store->sights[i].lease_id, id)) break;
+        if (store->sights[i].since_ns < store->sights[oldest].since_ns) oldest = i;
+    }
+    if (i < store->sight_count) {
+        since = store->sights[i].since_ns;
+    } else {
+        i = store->sight_count < SIGHTS_MAX ? store->sight_count++ : oldest;
+        store->sights[i] = (struct sight){.lease_id = *id, .since_ns = now};
+    }
+    (void)pthread_mutex_unlock(&store->mutex);
+    return since;
+}
+
+static void judge_damaged(struct file_store *store, const struct head *head,
+                          struct verdict *verdict)
+{
+    int64_t end = first_sight(store, &head->lease_id) + head->ttl_ms * NS_IN_MS;
+    *verdict = (struct verdict){.over = file_now(store) >= end, .deadline_ns = end};
+}
+
+coord_result judge(struct file_store *store, const struct head *head, int64_t until_ns,
+                   struct verdict *ret_verdict)
+{
+    struct lease_record record = {0};
+    int fd = -1;
+    if (memcmp(head->boot_id, store->facts.boot_id, 16) != 0) {
+        *ret_verdict = (struct verdict){.over = true};
+        return prim_ok(COORD_R_NONE);
+    }
+    int error = record_open(store, &head->lease_id, true, until_ns, &fd, &record);
+    if (error == ENOENT || error == EBADMSG) {
+        judge_damaged(store, head, ret_verdict);
+        error = 0;
+    } else if (error == 0) {
+        error = judge_record(store, fd, &record, ret_verdict);
+    }
+    record_close(fd);
+    if (error == ETIMEDOUT) {
+        return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
+                           "the record of a lease is locked by its holder, pid %u", head->who.pid);
+    }
+    return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "judge a lease");
+}
+
 /* -- making and ending -- */
 
 static int make_record(struct file_store *store, const coord_id *id, int64_t ttl_ms, int *ret_fd,
                        int64_t *ret_deadline_ns)
 {
-    char name[LAYOUT_LEASE_CAP];
+    char name[PRIM_ID_TEXT_CAP];
     struct lease_record record = {.lease_id = *id, .ttl_ms = ttl_ms, .state = LEASE_LIVE};
-    layout_lease(id, name);
-    int error = file_at(STEP_S7);
-    if (error != 0) return error;
+    prim_id_text(id, name);
     int fd =
         sys_open(store->leases, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, file_mode(store));
     if (fd < 0) return errno;
     if ((store->settings.mode & 077) != 0) (void)fchmod(fd, file_mode(store));
-    error = file_at(STEP_S7_CREATED);
     memcpy(record.boot_id, store->facts.boot_id, 16);
     record.who = store->holder;
     record.granted_ns = file_now(store);
     record.deadline_ns = record.granted_ns + ttl_ms * NS_IN_MS;
-    if (error == 0) error = lease_record_put(fd, &record);
+    int error = lease_record_put(fd, &record);
     if (error != 0) {
         (void)unlinkat(store->leases, name, 0);
         sys_close(fd);
@@ -192,10 +345,10 @@ static int make_record(struct file_store *store, const coord_id *id, int64_t ttl
 /* Left by an attempt of the same call that failed after it: dead, and nobody else knows its id. */
 static bool discard_dead(struct file_store *store, const coord_id *id)
 {
-    char name[LAYOUT_LEASE_CAP];
+    char name[PRIM_ID_TEXT_CAP];
     struct lease_record record = {0};
     int fd = -1;
-    layout_lease(id, name);
+    prim_id_text(id, name);
     int error = record_open(store, id, true, file_now(store) + 1000 * NS_IN_MS, &fd, &record);
     bool dead = error == 0 && record.state != LEASE_LIVE;
     if (dead) dead = unlinkat(store->leases, name, 0) == 0;
@@ -227,7 +380,6 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE,
                            "what an earlier attempt of this call left is in the way");
     }
-    if (error == 0) (void)file_at(STEP_S7_DONE);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write a lease record");
 }
 
@@ -235,7 +387,7 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
 static bool end_record(struct file_store *store, const coord_id *id, enum lease_state state,
                        bool discard, int64_t until_ns)
 {
-    char name[LAYOUT_LEASE_CAP];
+    char name[PRIM_ID_TEXT_CAP];
     struct lease_record record;
     int fd = -1;
     int error = record_open(store, id, true, until_ns, &fd, &record);
@@ -248,7 +400,7 @@ static bool end_record(struct file_store *store, const coord_id *id, enum lease_
         record.deadline_ns = file_now(store);
         error = lease_record_put(fd, &record);
     }
-    layout_lease(id, name);
+    prim_id_text(id, name);
     if (error == 0 && discard) (void)unlinkat(store->leases, name, 0);
     record_close(fd);
     return true;
@@ -285,7 +437,6 @@ coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int6
     /* Without a record it cannot be renewed anyway. */
     if (error != 0 && error != ENOENT && error != EBADMSG)
         return file_trouble(error, "tell a lease of its loss");
-    (void)file_at(STEP_LOST_RAISED);
     return prim_ok(COORD_R_NONE);
 }
 
@@ -317,15 +468,13 @@ static int fate_of(const coord_id *id, const struct prim_held *held, const struc
 coord_result claim_fate(struct file_store *store, const coord_id *id, const struct prim_held *held,
                         bool lock, int64_t until_ns, struct fate *ret_fate)
 {
-    char bucket_name[LAYOUT_NAME_CAP], name[LAYOUT_NAME_CAP];
+    char name[LAYOUT_NAME_CAP];
     struct str key = str_from(held->key);
     struct bucket *bucket = NULL;
     struct locked locked = LOCKED_NONE;
     struct head_file file;
-    layout_name(prim_bucket_of(key), bucket_name);
-    layout_name(prim_leaf_of(key), name);
     head_file_init(&file);
-    coord_result result = bucket_get(store, bucket_name, false, &bucket);
+    coord_result result = bucket_of_key(store, key, false, &bucket, name);
     if (result.code == COORD_NOT_FOUND) {
         *ret_fate = (struct fate){.reason = COORD_R_REVOKED};
         return prim_ok(COORD_R_NONE);
@@ -391,12 +540,10 @@ static bool heads_are_there(const struct renewal *renewal)
     struct stat info;
     if (renewal->claim->count > KEYS_LOOKED_AT) return true;
     for (size_t i = 0; i < renewal->claim->count; i++) {
-        char bucket_name[LAYOUT_NAME_CAP], name[LAYOUT_NAME_CAP];
-        struct str key = str_from(renewal->claim->held[i].key);
+        char name[LAYOUT_NAME_CAP];
         struct bucket *bucket;
-        layout_name(prim_bucket_of(key), bucket_name);
-        layout_name(prim_leaf_of(key), name);
-        coord_result result = bucket_get(renewal->store, bucket_name, false, &bucket);
+        coord_result result = bucket_of_key(renewal->store, str_from(renewal->claim->held[i].key),
+                                            false, &bucket, name);
         if (result.code == COORD_NOT_FOUND) return false;
         if (result.code != COORD_OK) continue;
         bool gone = fstatat(bucket->heads, name, &info, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
@@ -415,7 +562,6 @@ static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease,
     if (fstat(fd, &info) < 0 || info.st_nlink == 0) return RENEW_GONE;
     int error = lease_record_get(fd, &renewal->claim->lease_id, &record);
     if (error == EBADMSG) return RENEW_GONE;
-    if (error == 0) error = file_at(STEP_RENEW_LOCKED);
     if (error != 0) {
         renewal->error = error;
         return RENEW_FAILED;
@@ -426,8 +572,6 @@ static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease,
         renewal->lost_count = record.lost_count;
         return RENEW_LOOK;
     }
-    renewal->error = file_at(STEP_RENEW_CHECKED);
-    if (renewal->error != 0) return RENEW_FAILED;
     if (renewal->extend) {
         record.deadline_ns = now + record.ttl_ms * NS_IN_MS;
         record.renew_count++;
@@ -440,11 +584,11 @@ static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease,
 
 static enum renew_end renew_once(struct renewal *renewal, struct lease *lease)
 {
-    char name[LAYOUT_LEASE_CAP];
+    char name[PRIM_ID_TEXT_CAP];
     struct file_store *store = renewal->store;
     int fd = lease->fd;
     if (fd < 0) {
-        layout_lease(&lease->id, name);
+        prim_id_text(&lease->id, name);
         fd = sys_open(store->leases, name, O_RDWR | O_NOFOLLOW, 0);
         if (fd < 0 && errno == ENOENT) return RENEW_GONE;
         renewal->error = fd < 0 ? errno : 0;
@@ -512,23 +656,22 @@ static coord_result renew_as(struct renewal *renewal)
     return result;
 }
 
-coord_result lease_renew(struct file_store *store, const struct prim_call *call,
-                         const struct prim_claim *claim, int64_t *ret_sent_ns)
+coord_result file_renew(struct prim_backend *backend, const struct prim_call *call,
+                        const struct prim_claim *claim, int64_t *ret_sent_ns)
 {
+    struct file_store *store = file_store_of(backend);
     struct renewal renewal = {
         .store = store, .claim = claim, .until_ns = call->deadline_ns, .extend = true};
     *ret_sent_ns = file_now(store);
     coord_result result = renew_as(&renewal);
-    if (result.code == COORD_OK) {
-        result.granted_ttl_ms = claim->ttl_ms;
-        (void)file_at(STEP_RENEW_DONE);
-    }
+    if (result.code == COORD_OK) result.granted_ttl_ms = claim->ttl_ms;
     return result;
 }
 
-coord_result lease_adopt(struct file_store *store, const struct prim_call *call,
-                         const struct prim_claim *claim, int64_t *ret_left_ms)
+coord_result file_adopt(struct prim_backend *backend, const struct prim_call *call,
+                        const struct prim_claim *claim, int64_t *ret_left_ms)
 {
+    struct file_store *store = file_store_of(backend);
     struct renewal renewal = {
         .store = store, .claim = claim, .until_ns = call->deadline_ns, .mine = true};
     coord_result result = renew_as(&renewal);

@@ -20,10 +20,10 @@ void lease_abandon(struct file_store *store, const coord_id *id, bool published)
 /* Its holder is this process from now on. EXPIRED/deadline, EXPIRED/revoked. */
 coord_result lease_take_up(struct file_store *store, const coord_id *id, int64_t until_ns,
                            int64_t *ret_deadline_ns);
-coord_result lease_renew(struct file_store *store, const struct prim_call *call,
-                         const struct prim_claim *claim, int64_t *ret_sent_ns);
-coord_result lease_adopt(struct file_store *store, const struct prim_call *call,
-                         const struct prim_claim *claim, int64_t *ret_left_ms);
+coord_result file_renew(struct prim_backend *backend, const struct prim_call *call,
+                        const struct prim_claim *claim, int64_t *ret_sent_ns);
+coord_result file_adopt(struct prim_backend *backend, const struct prim_call *call,
+                        const struct prim_claim *claim, int64_t *ret_left_ms);
 /* Is it live now? For one more key under it. OK, EXPIRED/deadline, EXPIRED/revoked. */
 coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t until_ns,
                          struct lease_record *ret_record);
@@ -43,4 +43,34 @@ coord_result claim_fate(struct file_store *store, const coord_id *id, const stru
                         bool lock, int64_t until_ns, struct fate *ret_fate);
 /* Gives back descriptors of leases that ended long ago without a word. */
 void lease_table_sweep(struct file_store *store);
+
+/* Whether a lease is over. The only place that decides it, always under the record lock, and before
+ * an entry is given to anybody else the record says "dead": a renewal that comes later finds that.
+ *
+ * Over: of another boot; released; dead; past its deadline; or its process is provably dead and its
+ * liveness lock is free (early death). A record that is missing or damaged proves nothing: its
+ * holder cannot renew, but may have renewed a moment ago, so a full TTL must pass from our own
+ * first sight of the damage. */
+enum { BYTE_RECORD = 0, BYTE_LIVENESS = 4096, COLLECT_AFTER_MS = 600000 };
+
+struct verdict {
+    bool over;
+    bool released;       /* over, by its own holder */
+    int64_t deadline_ns; /* live: when it ends unless renewed; over: when it ended, 0 unknown */
+};
+/* Writes "dead" when it is over. UNAVAILABLE/timeout, UNAVAILABLE/storage. */
+coord_result judge(struct file_store *store, const struct head *head, int64_t until_ns,
+                   struct verdict *ret_verdict);
+
+/* Opens s/<id>, takes the record lock and reads. *ret_fd stays open, locked. 0; ENOENT; EBADMSG
+ * (damaged; the lock is held all the same); ETIMEDOUT; another errno. A record lock that is stuck
+ * with a provably dead owner counts as taken: only its owner would renew. */
+int record_open(struct file_store *store, const coord_id *id, bool exclusive, int64_t until_ns,
+                int *ret_fd, struct lease_record *ret_record);
+int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns);
+int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record);
+int lease_record_put(int fd, const struct lease_record *record);
+void record_close(int fd);
+/* By what stands in it, now, without the liveness lock. */
+bool record_is_over(const struct file_store *store, const struct lease_record *record);
 #endif

@@ -5,10 +5,177 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "prim/file/hooks.h"
+/* -- buckets -- */
+
+static void bucket_close(struct bucket *bucket)
+{
+    sys_close(bucket->heads);
+    sys_close(bucket->locks);
+    sys_close(bucket->temps);
+    rwlock_deinit(&bucket->rwlock);
+    free(bucket);
+}
+
+static int bucket_make_dirs(struct file_store *store, const char *name)
+{
+    static const char *const parts[] = {"h", "l", "t"};
+    int error = sys_make_dir(store->buckets_dir, name, store->settings.mode);
+    if (error != 0) return error;
+    int dir = sys_open_dir(store->buckets_dir, name);
+    if (dir < 0) return errno;
+    for (size_t i = 0; i < ARRAY_LEN(parts) && error == 0; i++)
+        error = sys_make_dir(dir, parts[i], store->settings.mode);
+    sys_close(dir);
+    return error;
+}
+
+static int bucket_open_part(const struct file_store *store, int dir, const char *part, int *fd)
+{
+    struct stat info;
+    *fd = sys_open_dir(dir, part);
+    if (*fd < 0) return errno;
+    if (fstat(*fd, &info) < 0) return errno;
+    return info.st_dev == store->device ? 0 : EXDEV; /* a rename must never cross file systems */
+}
+
+static int bucket_open_dirs(struct file_store *store, const char *name, struct bucket *bucket)
+{
+    int dir = sys_open_dir(store->buckets_dir, name);
+    if (dir < 0) return errno;
+    int error = bucket_open_part(store, dir, "h", &bucket->heads);
+    if (error == 0) error = bucket_open_part(store, dir, "l", &bucket->locks);
+    if (error == 0) error = bucket_open_part(store, dir, "t", &bucket->temps);
+    sys_close(dir);
+    return error;
+}
+
+static coord_result bucket_open(struct file_store *store, const char *name, bool create,
+                                struct bucket **ret_bucket)
+{
+    struct bucket *bucket = calloc(1, sizeof *bucket);
+    if (bucket == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
+    list_init(&bucket->node);
+    bucket->heads = bucket->locks = bucket->temps = -1;
+    rwlock_init(&bucket->rwlock);
+    (void)snprintf(bucket->name, sizeof bucket->name, "%s", name);
+    int error = bucket_open_dirs(store, name, bucket);
+    if (error == ENOENT && create) {
+        error = bucket_make_dirs(store, name);
+        if (error == 0) error = bucket_open_dirs(store, name, bucket);
+    }
+    if (error == 0) {
+        *ret_bucket = bucket;
+        return prim_ok(COORD_R_NONE);
+    }
+    bucket_close(bucket);
+    if (error == ENOENT && !create)
+        return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such bucket");
+    return file_trouble(error, "open the directories of a bucket");
+}
+
+static bool bucket_is_gone(const struct bucket *bucket)
+{
+    struct stat info;
+    return fstat(bucket->heads, &info) < 0 || info.st_nlink == 0;
+}
+
+static void bucket_forget(struct file_store *store, struct bucket *bucket)
+{
+    list_remove(&bucket->node);
+    store->bucket_count--;
+    bucket->stale = true;
+    if (bucket->refs == 0) bucket_close(bucket);
+}
+
+static struct bucket *bucket_find(struct file_store *store, const char *name)
+{
+    LIST_EACH(&store->buckets, node)
+    {
+        struct bucket *bucket = CONTAINER_OF(node, struct bucket, node);
+        if (strcmp(bucket->name, name) != 0) continue;
+        list_remove(&bucket->node);
+        list_append(&store->buckets, &bucket->node);
+        return bucket;
+    }
+    return NULL;
+}
+
+static void buckets_trim(struct file_store *store)
+{
+    LIST_EACH_SAFE(&store->buckets, node, following)
+    {
+        struct bucket *bucket = CONTAINER_OF(node, struct bucket, node);
+        if (store->bucket_count <= BUCKETS_KEPT_MAX) return;
+        if (bucket->refs == 0) bucket_forget(store, bucket);
+    }
+}
+
+coord_result bucket_get(struct file_store *store, const char *name, bool create,
+                        struct bucket **ret_bucket)
+{
+    struct bucket *fresh = NULL;
+    (void)pthread_mutex_lock(&store->mutex);
+    struct bucket *bucket = bucket_find(store, name);
+    if (bucket != NULL && bucket_is_gone(bucket)) {
+        bucket_forget(store, bucket);
+        bucket = NULL;
+    }
+    if (bucket != NULL) bucket->refs++;
+    (void)pthread_mutex_unlock(&store->mutex);
+    if (bucket == NULL) {
+        coord_result result = bucket_open(store, name, create, &fresh);
+        if (result.code != COORD_OK) return result;
+        assert(fresh != NULL);
+        (void)pthread_mutex_lock(&store->mutex);
+        bucket = bucket_find(store, name); /* another thread may have been faster */
+        if (bucket == NULL) {
+            bucket = fresh;
+            fresh = NULL;
+            list_append(&store->buckets, &bucket->node);
+            store->bucket_count++;
+        }
+        bucket->refs++;
+        buckets_trim(store);
+        (void)pthread_mutex_unlock(&store->mutex);
+        if (fresh != NULL) bucket_close(fresh);
+    }
+    *ret_bucket = bucket;
+    return prim_ok(COORD_R_NONE);
+}
+
+coord_result bucket_of_key(struct file_store *store, struct str key, bool create,
+                           struct bucket **ret_bucket, char name[LAYOUT_NAME_CAP])
+{
+    char bucket_name[LAYOUT_NAME_CAP];
+    layout_name(prim_bucket_of(key), bucket_name);
+    layout_name(prim_leaf_of(key), name);
+    return bucket_get(store, bucket_name, create, ret_bucket);
+}
+
+void bucket_put(struct file_store *store, struct bucket *bucket)
+{
+    if (bucket == NULL) return;
+    (void)pthread_mutex_lock(&store->mutex);
+    assert(bucket->refs > 0);
+    if (--bucket->refs == 0 && bucket->stale) bucket_close(bucket);
+    (void)pthread_mutex_unlock(&store->mutex);
+}
+
+void buckets_close(struct file_store *store)
+{
+    LIST_EACH_SAFE(&store->buckets, node, following)
+    {
+        struct bucket *bucket = CONTAINER_OF(node, struct bucket, node);
+        assert(bucket->refs == 0);
+        bucket_forget(store, bucket);
+    }
+}
+
+/* -- locks -- */
 
 enum { BYTE_BUCKET = 0, BYTE_TURNSTILE = 1, BYTE_GATE = 2, BYTE_KEY = 0 };
 enum { PAUSE_FIRST_NS = 200000, PAUSE_LONGEST_NS = 10000000, ROW_GAP_MS = 2000 };
@@ -20,7 +187,7 @@ bool pause_until(struct file_store *store, struct pause *pause, int64_t until_ns
     pause->longest_ns = pause->longest_ns == 0 ? PAUSE_FIRST_NS : pause->longest_ns * 2;
     if (pause->longest_ns > PAUSE_LONGEST_NS) pause->longest_ns = PAUSE_LONGEST_NS;
     int64_t span = pause->longest_ns - PAUSE_FIRST_NS + 1;
-    int64_t ns = PAUSE_FIRST_NS + (int64_t)(sys_random() % (uint64_t)span);
+    int64_t ns = PAUSE_FIRST_NS + (int64_t)(prim_random() % (uint64_t)span);
     sys_sleep_ns(ns < left ? ns : left);
     return true;
 }
@@ -86,15 +253,14 @@ coord_result lock_bucket(struct file_store *store, struct bucket *bucket, bool a
                          int64_t until_ns, struct locked *locked)
 {
     *locked = LOCKED_NONE;
-    if (!door_enter(&bucket->door, alone, until_ns - file_now(store))) {
+    if (!rwlock_take(&bucket->rwlock, alone, until_ns - file_now(store))) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
                            "the bucket lock is held by another thread");
     }
     locked->store = store;
     locked->bucket = bucket;
     locked->alone = alone;
-    int error = file_at(STEP_S2_BUCKET);
-    if (error == 0) error = lock_bucket_file(store, bucket, alone, until_ns, &locked->bucket_fd);
+    int error = lock_bucket_file(store, bucket, alone, until_ns, &locked->bucket_fd);
     if (error == 0) return prim_ok(COORD_R_NONE);
     unlock(locked);
     return error == ETIMEDOUT ? timed_out("the bucket lock") : file_trouble(error, "lock a bucket");
@@ -167,8 +333,7 @@ static int try_key(struct locked *locked, const char *name, enum file_op op)
     if (fd < 0) return errno;
     int error = sys_lock(fd, BYTE_KEY, LOCK_EXCLUSIVE);
     if (error == 0) {
-        error = file_at(STEP_S2_GRANTED);
-        if (error == 0) error = write_lock_record(store, fd, op);
+        error = write_lock_record(store, fd, op);
         if (error == 0 && !is_at(fd, dir, name)) error = ESTALE;
     }
     if (error == 0) {
@@ -197,18 +362,15 @@ static bool replace_dead_lock(struct locked *locked, const char *name)
     if (fd < 0) return false;
     (void)fchmod(fd, file_mode(store));
     sys_close(fd);
-    if (file_at(STEP_RECOVER_RENAME) != 0 ||
-        renameat(locked->bucket->temps, temp, locked->bucket->locks, name) < 0) {
+    if (renameat(locked->bucket->temps, temp, locked->bucket->locks, name) < 0) {
         (void)unlinkat(locked->bucket->temps, temp, 0);
         return false;
     }
-    (void)file_at(STEP_RECOVER_DONE);
     return true;
 }
 
 static bool recover_key(struct locked *locked, const char *name, int64_t until_ns)
 {
-    if (file_at(STEP_RECOVER_GATE) != 0) return false;
     if (lock_byte(locked->store, locked->bucket_fd, BYTE_GATE, LOCK_EXCLUSIVE, until_ns) != 0)
         return false;
     bool replaced = replace_dead_lock(locked, name);
@@ -256,12 +418,12 @@ coord_result lock_key(struct locked *locked, const char *name, enum file_op op, 
 {
     struct file_store *store = locked->store;
     assert(locked->bucket != NULL && locked->key_fd < 0);
-    struct door *door = &store->key_doors[key_hash(locked->bucket, name) % KEY_DOORS];
-    if (!door_enter(door, true, until_ns - file_now(store))) {
+    struct rwlock *lock = &store->key_rwlocks[key_hash(locked->bucket, name) % KEY_RWLOCKS];
+    if (!rwlock_take(lock, true, until_ns - file_now(store))) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
                            "the key lock is held by another thread");
     }
-    locked->key_door = door;
+    locked->key_rwlock = lock;
     int error = take_key(locked, name, op, until_ns);
     if (error == 0) return prim_ok(COORD_R_NONE);
     coord_result result =
@@ -276,8 +438,8 @@ void unlock_key(struct locked *locked)
     if (locked->key_fd >= 0) (void)sys_lock(locked->key_fd, BYTE_KEY, LOCK_NONE);
     sys_close(locked->key_fd);
     locked->key_fd = -1;
-    if (locked->key_door != NULL) door_leave(locked->key_door, true);
-    locked->key_door = NULL;
+    if (locked->key_rwlock != NULL) rwlock_give(locked->key_rwlock, true);
+    locked->key_rwlock = NULL;
 }
 
 void unlock(struct locked *locked)
@@ -286,6 +448,6 @@ void unlock(struct locked *locked)
     unlock_key(locked);
     if (locked->bucket_fd >= 0) (void)sys_lock(locked->bucket_fd, BYTE_BUCKET, LOCK_NONE);
     sys_close(locked->bucket_fd);
-    door_leave(&locked->bucket->door, locked->alone);
+    rwlock_give(&locked->bucket->rwlock, locked->alone);
     *locked = LOCKED_NONE;
 }

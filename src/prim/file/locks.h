@@ -12,14 +12,13 @@
 #ifndef PRIM_FILE_LOCKS_H
 #define PRIM_FILE_LOCKS_H
 #include "prim/file/store.h"
-#include "prim/file/sys.h"
 
 struct locked {
     struct file_store *store;
     struct bucket *bucket; /* NULL: nothing is held */
     int bucket_fd, key_fd; /* -1: not held */
     bool alone;
-    struct door *key_door;
+    struct rwlock *key_rwlock;
 };
 #define LOCKED_NONE ((struct locked){.bucket_fd = -1, .key_fd = -1})
 

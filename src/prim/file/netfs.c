@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/file/netfs.h"
+/* netfs=create-only: what can still be promised on a network file system, which is little: create
+ * without a lease, by link(), whose success shows in the link count even when its reply was lost;
+ * get; and delete of what this very store object created. Everything else is refused. */
+#include "prim/file/write.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,11 +10,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "prim/file/head_file.h"
-#include "prim/file/hooks.h"
-#include "prim/file/sys.h"
-#include "prim/file/write.h"
 
 /* A key this object made, and may therefore delete. */
 struct created {
@@ -73,11 +71,8 @@ static int link_new(struct file_store *store, int temps, int dir, const char *na
     int error = sys_write(fd, bytes, len);
     if (error == 0 && fchmod(fd, file_mode(store) | S_IXUSR) < 0) error = errno;
     if (error == 0 && fsync(fd) < 0) error = errno;
-    if (error == 0) error = file_at(STEP_NET_LINK);
     if (error == 0) {
         if (linkat(temps, temp, dir, name, 0) < 0) error = errno;
-        int lost = file_at(STEP_NET_LINK_DONE);
-        if (lost != 0) error = lost;
         if (error != 0 && fstat(fd, &info) == 0 && info.st_nlink == 2) error = 0;
         if (error == 0 && fsync(dir) < 0) error = errno;
     }
@@ -157,13 +152,11 @@ static coord_result refused(void)
 coord_result netfs_create(struct file_store *store, const struct prim_call *call,
                           const struct prim_create *in, struct prim_grant *ret_grant)
 {
-    char bucket_name[LAYOUT_NAME_CAP], name[LAYOUT_NAME_CAP];
+    char name[LAYOUT_NAME_CAP];
     struct bucket *bucket = NULL;
     struct head head;
     if (in->ttl_ms != 0 || in->under != NULL) return refused();
-    layout_name(prim_bucket_of(in->key), bucket_name);
-    layout_name(prim_leaf_of(in->key), name);
-    coord_result result = bucket_get(store, bucket_name, true, &bucket);
+    coord_result result = bucket_of_key(store, in->key, true, &bucket, name);
     if (result.code != COORD_OK) return result;
     head_begin(store, call, in->key, next_revision(), COORD_R_CREATED, &head);
     head.value = in->value;
@@ -192,7 +185,7 @@ coord_result netfs_create(struct file_store *store, const struct prim_call *call
 coord_result netfs_remove(struct file_store *store, const struct prim_call *call,
                           const struct prim_delete *in)
 {
-    char bucket_name[LAYOUT_NAME_CAP], name[LAYOUT_NAME_CAP];
+    char name[LAYOUT_NAME_CAP];
     struct bucket *bucket = NULL;
     (void)call;
     (void)pthread_mutex_lock(&store->mutex);
@@ -201,9 +194,7 @@ coord_result netfs_remove(struct file_store *store, const struct prim_call *call
     if (ours) *at = made->next;
     (void)pthread_mutex_unlock(&store->mutex);
     if (!ours) return refused();
-    layout_name(prim_bucket_of(in->key), bucket_name);
-    layout_name(prim_leaf_of(in->key), name);
-    coord_result result = bucket_get(store, bucket_name, false, &bucket);
+    coord_result result = bucket_of_key(store, in->key, false, &bucket, name);
     if (result.code == COORD_OK) {
         int error = unlinkat(bucket->heads, name, 0) < 0 ? errno : 0;
         if (error == 0 && fsync(bucket->heads) < 0) error = errno;

@@ -1,11 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The bytes of a file store and the names of its files (record.h). Pure: no clock, no I/O, no thread.
+ *
+ * A record is a table of fields: where each stands in the bytes and in the struct. Bytes between the
+ * fields are zero. A record that decodes encodes to the same bytes, which is how a decoder checks
+ * the magic, the checksum and the zeros at once. */
 #include "prim/file/record.h"
 
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <stddef.h>
 #include <stdio.h>
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
 #include "base/hex.h"
+#include "prim/answer.h"
+
+static const char hex[] = "0123456789abcdef";
+
+struct field {
+    uint16_t at, offset, size; /* in the bytes; in the struct; 4 and 8: a number, 16: bytes */
+};
+struct shape {
+    const char *magic;
+    size_t len, crc_at;
+    uint32_t mark_at, mark; /* a constant; 0: none */
+    const struct field *fields;
+    size_t count;
+};
+#define FIELD(type, place, member)                                                                 \
+    {                                                                                              \
+        place, offsetof(struct type, member), sizeof(((struct type *)0)->member)                   \
+    }
+#define SHAPE(magic, len, crc_at, mark_at, mark, fields)                                           \
+    {                                                                                              \
+        magic, len, crc_at, mark_at, mark, fields, ARRAY_LEN(fields)                               \
+    }
 
 /* Over all bytes with the four of the checksum itself taken as zero. */
 static uint32_t crc_around(const char *bytes, size_t len, size_t at)
@@ -16,34 +46,95 @@ static uint32_t crc_around(const char *bytes, size_t len, size_t at)
     return crc32c(crc, bytes + at + sizeof zero, len - at - sizeof zero);
 }
 
-static bool sealed(struct str bytes, size_t at)
-{
-    return load_le32(bytes.at + at) == crc_around(bytes.at, bytes.len, at);
-}
-
 static void seal(char *bytes, size_t len, size_t at)
 {
     store_le32(bytes + at, crc_around(bytes, len, at));
 }
 
-static void put_magic(char *out, const char *magic)
+/* Everything but the checksum. */
+static void fields_store(const struct shape *shape, const void *record, char *out)
 {
-    for (size_t i = 0; i < 8; i++) out[i] = magic[i];
+    memset(out, 0, shape->len);
+    memcpy(out, shape->magic, 8);
+    if (shape->mark_at > 0) store_le32(out + shape->mark_at, shape->mark);
+    for (size_t i = 0; i < shape->count; i++) {
+        const struct field *field = &shape->fields[i];
+        const char *from = (const char *)record + field->offset;
+        uint32_t small;
+        uint64_t large;
+        switch (field->size) {
+        case 4:
+            memcpy(&small, from, 4);
+            store_le32(out + field->at, small);
+            break;
+        case 8:
+            memcpy(&large, from, 8);
+            store_le64(out + field->at, large);
+            break;
+        default: memcpy(out + field->at, from, field->size);
+        }
+    }
 }
 
-static bool is_time(uint64_t value)
+static void fields_load(const struct shape *shape, const char *bytes, void *record)
 {
-    return value <= INT64_MAX;
+    for (size_t i = 0; i < shape->count; i++) {
+        const struct field *field = &shape->fields[i];
+        char *to = (char *)record + field->offset;
+        uint32_t small;
+        uint64_t large;
+        switch (field->size) {
+        case 4:
+            small = load_le32(bytes + field->at);
+            memcpy(to, &small, 4);
+            break;
+        case 8:
+            large = load_le64(bytes + field->at);
+            memcpy(to, &large, 8);
+            break;
+        default: memcpy(to, bytes + field->at, field->size);
+        }
+    }
 }
 
-static bool is_zero(const char *bytes, size_t len)
+static void record_store(const struct shape *shape, const void *record, char *out)
 {
-    for (size_t i = 0; i < len; i++)
-        if (bytes[i] != 0) return false;
-    return true;
+    fields_store(shape, record, out);
+    seal(out, shape->len, shape->crc_at);
+}
+
+/* False: not such a record, or damaged. */
+static bool record_load(const struct shape *shape, struct str bytes, void *record)
+{
+    char again[LEASE_RECORD];
+    assert(shape->len <= sizeof again);
+    if (bytes.len != shape->len) return false;
+    fields_load(shape, bytes.at, record);
+    record_store(shape, record, again);
+    return memcmp(again, bytes.at, bytes.len) == 0;
 }
 
 /* -- heads -- */
+
+static const struct field head_fields[] = {
+    FIELD(head, 12, flags),
+    FIELD(head, 16, revision),
+    FIELD(head, 24, token),
+    FIELD(head, 32, create_revision),
+    FIELD(head, 40, changes),
+    FIELD(head, 48, ttl_ms),
+    FIELD(head, 56, deadline_ns),
+    FIELD(head, 64, boot_id),
+    FIELD(head, 80, lease_id),
+    FIELD(head, 96, wall_ms),
+    FIELD(head, 104, who.pid),
+    FIELD(head, 112, who.start_ticks),
+    FIELD(head, 120, who.pid_namespace),
+    FIELD(head, 128, request_id),
+    FIELD(head, 144, reason),
+};
+static const struct shape head_shape =
+    SHAPE("CRDHEAD1", HEAD_HEADER, 156, 8, HEAD_HEADER, head_fields);
 
 size_t head_size(const struct head *head)
 {
@@ -61,29 +152,12 @@ void head_encode(const struct head *head, char *out)
     assert(head->key.len >= 1 && head->key.len <= PRIM_KEY_MAX);
     assert(head->owner.len <= PRIM_OWNER_MAX && head->value.len <= PRIM_VALUE_LARGE_MAX);
     assert(head->revision > 0 && head->revision <= REVISION_MAX);
-    put_magic(out, "CRDHEAD1");
-    store_le32(out + 8, HEAD_HEADER);
-    store_le32(out + 12, head->flags);
-    store_le64(out + 16, head->revision);
-    store_le64(out + 24, head->token);
-    store_le64(out + 32, head->create_revision);
-    store_le64(out + 40, head->changes);
-    store_le64(out + 48, (uint64_t)head->ttl_ms);
-    store_le64(out + 56, (uint64_t)head->deadline_ns);
-    memcpy(out + 64, head->boot_id, 16);
-    memcpy(out + 80, head->lease_id.b, 16);
-    store_le64(out + 96, head->wall_ms);
-    store_le32(out + 104, head->who.pid);
-    store_le32(out + 108, 0);
-    store_le64(out + 112, head->who.start_ticks);
-    store_le64(out + 120, head->who.pid_namespace);
-    memcpy(out + 128, head->request_id.b, 16);
-    store_le32(out + 144, head->reason);
+    fields_store(&head_shape, head, out);
     store_le16(out + 148, (uint16_t)head->key.len);
     store_le16(out + 150, (uint16_t)head->owner.len);
     store_le32(out + 152, (uint32_t)head->value.len);
     put(put(put(out + HEAD_HEADER, head->key), head->owner), head->value);
-    seal(out, head_size(head), 156);
+    seal(out, head_size(head), head_shape.crc_at);
 }
 
 static bool head_lengths_fit(struct str bytes, size_t *key, size_t *owner, size_t *value)
@@ -110,25 +184,14 @@ enum err head_decode(struct str bytes, struct head *ret_head)
 {
     size_t key, owner, value;
     struct head head = {0};
-    if (bytes.len < HEAD_HEADER || memcmp(bytes.at, "CRDHEAD1", 8) != 0) return ERR_CORRUPT;
+    if (bytes.len < HEAD_HEADER || memcmp(bytes.at, head_shape.magic, 8) != 0) return ERR_CORRUPT;
     if (load_le32(bytes.at + 8) != HEAD_HEADER || load_le32(bytes.at + 108) != 0)
         return ERR_CORRUPT;
-    if (!head_lengths_fit(bytes, &key, &owner, &value) || !sealed(bytes, 156)) return ERR_CORRUPT;
-    head.flags = load_le32(bytes.at + 12);
-    head.revision = load_le64(bytes.at + 16);
-    head.token = load_le64(bytes.at + 24);
-    head.create_revision = load_le64(bytes.at + 32);
-    head.changes = load_le64(bytes.at + 40);
-    head.ttl_ms = (int64_t)load_le64(bytes.at + 48);
-    head.deadline_ns = (int64_t)load_le64(bytes.at + 56);
-    memcpy(head.boot_id, bytes.at + 64, 16);
-    memcpy(head.lease_id.b, bytes.at + 80, 16);
-    head.wall_ms = load_le64(bytes.at + 96);
-    head.who.pid = load_le32(bytes.at + 104);
-    head.who.start_ticks = load_le64(bytes.at + 112);
-    head.who.pid_namespace = load_le64(bytes.at + 120);
-    memcpy(head.request_id.b, bytes.at + 128, 16);
-    head.reason = load_le32(bytes.at + 144);
+    if (!head_lengths_fit(bytes, &key, &owner, &value) ||
+        load_le32(bytes.at + head_shape.crc_at) !=
+            crc_around(bytes.at, bytes.len, head_shape.crc_at))
+        return ERR_CORRUPT;
+    fields_load(&head_shape, bytes.at, &head);
     head.key = str_of(bytes.at + HEAD_HEADER, key);
     head.owner = str_of(head.key.at + key, owner);
     head.value = str_of(head.owner.at + owner, value);
@@ -137,128 +200,100 @@ enum err head_decode(struct str bytes, struct head *ret_head)
     return ERR_OK;
 }
 
-/* -- leases -- */
+/* -- leases, locks, epoch, floor -- */
+
+static const struct field lease_fields[] = {
+    FIELD(lease_record, 8, lease_id),
+    FIELD(lease_record, 24, boot_id),
+    FIELD(lease_record, 40, ttl_ms),
+    FIELD(lease_record, 48, deadline_ns),
+    FIELD(lease_record, 56, granted_ns),
+    FIELD(lease_record, 64, state),
+    FIELD(lease_record, 68, who.pid),
+    FIELD(lease_record, 72, who.start_ticks),
+    FIELD(lease_record, 80, who.pid_namespace),
+    FIELD(lease_record, 88, renew_count),
+    FIELD(lease_record, 96, lost_count),
+};
+static const struct field lock_fields[] = {
+    FIELD(lock_record, 8, who.pid),          FIELD(lock_record, 12, op),
+    FIELD(lock_record, 16, who.start_ticks), FIELD(lock_record, 24, who.pid_namespace),
+    FIELD(lock_record, 32, boot_id),         FIELD(lock_record, 48, locked_ns),
+};
+static const struct field epoch_fields[] = {
+    FIELD(epoch_record, 8, epoch),          FIELD(epoch_record, 16, boot_id),
+    FIELD(epoch_record, 32, store_id),      FIELD(epoch_record, 48, format_inode),
+    FIELD(epoch_record, 56, format_change),
+};
+struct floor_record {
+    uint64_t floor;
+    coord_id store_id;
+};
+static const struct field floor_fields[] = {
+    FIELD(floor_record, 8, floor),
+    FIELD(floor_record, 32, store_id),
+};
+static const struct shape lease_shape = SHAPE("CRDLEAS1", LEASE_RECORD, 124, 120, 1, lease_fields);
+static const struct shape lock_shape = SHAPE("CRDLOCK1", LOCK_RECORD, 60, 0, 0, lock_fields);
+static const struct shape epoch_shape = SHAPE("CRDEPOC1", EPOCH_RECORD, 60, 0, 0, epoch_fields);
+static const struct shape floor_shape = SHAPE("CRDFLOR1", FLOOR_RECORD, 60, 0, 0, floor_fields);
 
 void lease_record_encode(const struct lease_record *record, char out[LEASE_RECORD])
 {
-    put_magic(out, "CRDLEAS1");
-    memcpy(out + 8, record->lease_id.b, 16);
-    memcpy(out + 24, record->boot_id, 16);
-    store_le64(out + 40, (uint64_t)record->ttl_ms);
-    store_le64(out + 48, (uint64_t)record->deadline_ns);
-    store_le64(out + 56, (uint64_t)record->granted_ns);
-    store_le32(out + 64, record->state);
-    store_le32(out + 68, record->who.pid);
-    store_le64(out + 72, record->who.start_ticks);
-    store_le64(out + 80, record->who.pid_namespace);
-    store_le64(out + 88, record->renew_count);
-    store_le64(out + 96, record->lost_count);
-    memset(out + 104, 0, 16);
-    store_le32(out + 120, 1);
-    seal(out, LEASE_RECORD, 124);
+    record_store(&lease_shape, record, out);
 }
 
 enum err lease_record_decode(struct str bytes, struct lease_record *ret_record)
 {
     struct lease_record record = {0};
-    if (bytes.len != LEASE_RECORD || memcmp(bytes.at, "CRDLEAS1", 8) != 0) return ERR_CORRUPT;
-    if (!sealed(bytes, 124) || load_le32(bytes.at + 120) != 1 || !is_zero(bytes.at + 104, 16))
+    if (!record_load(&lease_shape, bytes, &record) || record.state < LEASE_LIVE ||
+        record.state > LEASE_DEAD || record.ttl_ms <= 0 || record.ttl_ms > PRIM_TTL_MAX_MS ||
+        record.deadline_ns < 0 || record.granted_ns < 0)
         return ERR_CORRUPT;
-    uint32_t state = load_le32(bytes.at + 64);
-    uint64_t ttl = load_le64(bytes.at + 40);
-    if (state < LEASE_LIVE || state > LEASE_DEAD || ttl == 0 || ttl > PRIM_TTL_MAX_MS ||
-        !is_time(load_le64(bytes.at + 48)) || !is_time(load_le64(bytes.at + 56)))
-        return ERR_CORRUPT;
-    memcpy(record.lease_id.b, bytes.at + 8, 16);
-    memcpy(record.boot_id, bytes.at + 24, 16);
-    record.ttl_ms = (int64_t)ttl;
-    record.deadline_ns = (int64_t)load_le64(bytes.at + 48);
-    record.granted_ns = (int64_t)load_le64(bytes.at + 56);
-    record.state = (enum lease_state)state;
-    record.who.pid = load_le32(bytes.at + 68);
-    record.who.start_ticks = load_le64(bytes.at + 72);
-    record.who.pid_namespace = load_le64(bytes.at + 80);
-    record.renew_count = load_le64(bytes.at + 88);
-    record.lost_count = load_le64(bytes.at + 96);
     *ret_record = record;
     return ERR_OK;
 }
 
-/* -- locks, epoch, floor -- */
-
 void lock_record_encode(const struct lock_record *record, char out[LOCK_RECORD])
 {
-    put_magic(out, "CRDLOCK1");
-    store_le32(out + 8, record->who.pid);
-    store_le32(out + 12, record->op);
-    store_le64(out + 16, record->who.start_ticks);
-    store_le64(out + 24, record->who.pid_namespace);
-    memcpy(out + 32, record->boot_id, 16);
-    store_le64(out + 48, (uint64_t)record->locked_ns);
-    store_le32(out + 56, 0);
-    seal(out, LOCK_RECORD, 60);
+    record_store(&lock_shape, record, out);
 }
 
 enum err lock_record_decode(struct str bytes, struct lock_record *ret_record)
 {
     struct lock_record record = {0};
-    if (bytes.len != LOCK_RECORD || memcmp(bytes.at, "CRDLOCK1", 8) != 0 || !sealed(bytes, 60) ||
-        load_le32(bytes.at + 56) != 0 || !is_time(load_le64(bytes.at + 48)))
-        return ERR_CORRUPT;
-    record.who.pid = load_le32(bytes.at + 8);
-    record.op = load_le32(bytes.at + 12);
-    record.who.start_ticks = load_le64(bytes.at + 16);
-    record.who.pid_namespace = load_le64(bytes.at + 24);
-    memcpy(record.boot_id, bytes.at + 32, 16);
-    record.locked_ns = (int64_t)load_le64(bytes.at + 48);
+    if (!record_load(&lock_shape, bytes, &record) || record.locked_ns < 0) return ERR_CORRUPT;
     *ret_record = record;
     return ERR_OK;
 }
 
 void epoch_record_encode(const struct epoch_record *record, char out[EPOCH_RECORD])
 {
-    put_magic(out, "CRDEPOC1");
-    store_le64(out + 8, record->epoch);
-    memcpy(out + 16, record->boot_id, 16);
-    memcpy(out + 32, record->store_id.b, 16);
-    store_le64(out + 48, record->format_inode);
-    store_le32(out + 56, record->format_change);
-    seal(out, EPOCH_RECORD, 60);
+    record_store(&epoch_shape, record, out);
 }
 
 enum err epoch_record_decode(struct str bytes, struct epoch_record *ret_record)
 {
     struct epoch_record record = {0};
-    if (bytes.len != EPOCH_RECORD || memcmp(bytes.at, "CRDEPOC1", 8) != 0 || !sealed(bytes, 60))
+    if (!record_load(&epoch_shape, bytes, &record) || record.epoch == 0 ||
+        record.epoch >= EPOCH_MAX)
         return ERR_CORRUPT;
-    record.epoch = load_le64(bytes.at + 8);
-    if (record.epoch == 0 || record.epoch >= EPOCH_MAX) return ERR_CORRUPT;
-    memcpy(record.boot_id, bytes.at + 16, 16);
-    memcpy(record.store_id.b, bytes.at + 32, 16);
-    record.format_inode = load_le64(bytes.at + 48);
-    record.format_change = load_le32(bytes.at + 56);
     *ret_record = record;
     return ERR_OK;
 }
 
 void floor_record_encode(uint64_t floor, const coord_id *store_id, char out[FLOOR_RECORD])
 {
-    put_magic(out, "CRDFLOR1");
-    store_le64(out + 8, floor);
-    memset(out + 16, 0, 16);
-    memcpy(out + 32, store_id->b, 16);
-    memset(out + 48, 0, 12);
-    seal(out, FLOOR_RECORD, 60);
+    record_store(&floor_shape, &(struct floor_record){floor, *store_id}, out);
 }
 
 enum err floor_record_decode(struct str bytes, uint64_t *ret_floor, coord_id *ret_store_id)
 {
-    if (bytes.len != FLOOR_RECORD || memcmp(bytes.at, "CRDFLOR1", 8) != 0 || !sealed(bytes, 60) ||
-        !is_zero(bytes.at + 16, 16) || !is_zero(bytes.at + 48, 12) ||
-        load_le64(bytes.at + 8) > REVISION_MAX)
+    struct floor_record record = {0};
+    if (!record_load(&floor_shape, bytes, &record) || record.floor > REVISION_MAX)
         return ERR_CORRUPT;
-    *ret_floor = load_le64(bytes.at + 8);
-    memcpy(ret_store_id->b, bytes.at + 32, 16);
+    *ret_floor = record.floor;
+    *ret_store_id = record.store_id;
     return ERR_OK;
 }
 
@@ -286,41 +321,12 @@ enum err group_value_decode(struct str bytes, struct group_value *ret_group)
 
 /* -- FORMAT -- */
 
-static const char uuid_groups[] = {4, 2, 2, 2, 6};
-
-static size_t uuid_text(const coord_id *id, char *out)
-{
-    size_t len = 0, byte = 0;
-    for (size_t g = 0; g < sizeof uuid_groups; g++) {
-        if (g > 0) out[len++] = '-';
-        for (int i = 0; i < uuid_groups[g]; i++, byte++) {
-            out[len++] = "0123456789abcdef"[id->b[byte] >> 4];
-            out[len++] = "0123456789abcdef"[id->b[byte] & 15];
-        }
-    }
-    return len;
-}
-
-static bool uuid_parse(struct str text, coord_id *ret_id)
-{
-    size_t at = 0, byte = 0;
-    if (text.len != 36) return false;
-    for (size_t g = 0; g < sizeof uuid_groups; g++) {
-        if (g > 0 && text.at[at++] != '-') return false;
-        for (int i = 0; i < uuid_groups[g]; i++, byte++, at += 2) {
-            int high = hex_value_lower(text.at[at]), low = hex_value_lower(text.at[at + 1]);
-            if (high < 0 || low < 0) return false;
-            ret_id->b[byte] = (uint8_t)(high << 4 | low);
-        }
-    }
-    return true;
-}
-
 size_t format_encode(const coord_id *store_id, char out[FORMAT_CAP])
 {
-    char uuid[37] = {0};
-    uuid_text(store_id, uuid);
-    int len = snprintf(out, FORMAT_CAP, "musterfs 1\nstore %s\nencoding pct1\n", uuid);
+    char id[PRIM_ID_TEXT_CAP];
+    prim_id_text(store_id, id);
+    int len = snprintf(out, FORMAT_CAP, "musterfs 1\nstore %.8s-%.4s-%.4s-%.4s-%s\nencoding pct1\n",
+                       id, id + 8, id + 12, id + 16, id + 20);
     assert(len > 0 && len < FORMAT_CAP);
     uint32_t crc = crc32c(0, out, (size_t)len);
     int more = snprintf(out + len, FORMAT_CAP - (size_t)len, "crc32c %08x\n", crc);
@@ -337,9 +343,87 @@ enum err format_decode(struct str bytes, coord_id *ret_store_id)
     if (!str_equal(first, STR("musterfs 1"))) return ERR_VERSION;
     struct str rest = str_tail(bytes, first.len + 1);
     if (!str_starts(rest, STR("store ")) || rest.len < 42) return ERR_CORRUPT;
-    if (!uuid_parse(str_of(rest.at + 6, 36), &id)) return ERR_CORRUPT;
+    if (!hex_read_id(str_of(rest.at + 6, 36), id.b)) return ERR_CORRUPT;
     /* There is one way to write it, so that the rest need not be taken apart. */
     if (!str_equal(bytes, str_of(again, format_encode(&id, again)))) return ERR_CORRUPT;
     *ret_store_id = id;
     return ERR_OK;
+}
+
+/* -- names -- */
+
+static bool is_plain(char c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+}
+
+static void hashed(struct str raw, char *name)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    int done = EVP_Digest(raw.at, raw.len, digest, NULL, EVP_sha256(), NULL);
+    assert(done == 1); /* it fails for lack of the algorithm only */
+    name[0] = '~';
+    for (size_t i = 0; i < 20; i++) {
+        name[1 + 2 * i] = hex[digest[i] >> 4];
+        name[2 + 2 * i] = hex[digest[i] & 15];
+    }
+    name[41] = '\0';
+}
+
+void layout_name(struct str raw, char name[LAYOUT_NAME_CAP])
+{
+    size_t len = 0;
+    if (raw.len == 0) {
+        memcpy(name, "~", 2);
+        return;
+    }
+    for (size_t i = 0; i < raw.len; i++) {
+        size_t need = is_plain(raw.at[i]) ? 1 : 3;
+        if (len + need > LAYOUT_PLAIN_MAX) {
+            hashed(raw, name);
+            return;
+        }
+        if (need == 1) {
+            name[len++] = raw.at[i];
+        } else {
+            name[len++] = '%';
+            name[len++] = "0123456789ABCDEF"[(unsigned char)raw.at[i] >> 4];
+            name[len++] = "0123456789ABCDEF"[raw.at[i] & 15];
+        }
+    }
+    name[len] = '\0';
+}
+
+bool layout_lease_id(const char *name, coord_id *ret_id)
+{
+    return strlen(name) == PRIM_ID_TEXT_CAP - 1 && hex_read_id(str_from(name), ret_id->b);
+}
+
+void layout_temp(const struct layout_temp *temp, char name[LAYOUT_TEMP_CAP])
+{
+    int len = snprintf(name, LAYOUT_TEMP_CAP, "%02x%02x%02x%02x.%" PRIu32 ".%" PRIu64 ".%" PRIu64,
+                       temp->boot[0], temp->boot[1], temp->boot[2], temp->boot[3], temp->pid,
+                       temp->start_ticks, temp->number);
+    assert(len > 0 && len < LAYOUT_TEMP_CAP);
+}
+
+bool layout_temp_parse(const char *name, struct layout_temp *ret_temp)
+{
+    struct layout_temp temp = {0};
+    struct str rest = str_from(name), part;
+    uint64_t pid;
+    if (!str_split(&rest, '.', &part) || part.len != 8) return false;
+    for (size_t i = 0; i < 8; i++) {
+        int digit = hex_value_lower(part.at[i]);
+        if (digit < 0) return false;
+        temp.boot[i / 2] = (uint8_t)(temp.boot[i / 2] << 4 | digit);
+    }
+    if (!str_split(&rest, '.', &part) || str_to_u64(part, &pid) || pid > UINT32_MAX) return false;
+    temp.pid = (uint32_t)pid;
+    if (!str_split(&rest, '.', &part) || str_to_u64(part, &temp.start_ticks)) return false;
+    if (!str_split(&rest, '.', &part) || str_to_u64(part, &temp.number)) return false;
+    if (str_split(&rest, '.', &part)) return false;
+    *ret_temp = temp;
+    return true;
 }

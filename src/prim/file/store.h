@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of one open file store share. Internal to prim/file. */
+/* What the parts of one open file store share. Internal to prim/file; the calls are in write.h. */
 #ifndef PRIM_FILE_STORE_H
 #define PRIM_FILE_STORE_H
 #include <pthread.h>
@@ -10,15 +10,14 @@
 #include "base/map.h"
 #include "prim/answer.h"
 #include "prim/backend.h"
-#include "prim/file/door.h"
-#include "prim/file/layout.h"
+#include "prim/file/process.h"
 #include "prim/file/record.h"
-#include "prim/file/who.h"
+#include "prim/file/sys.h"
 
 enum {
     FILE_TTL_MIN_MS = 100,
     BUCKETS_KEPT_MAX = 64, /* with their three descriptors each; the rest is opened anew */
-    KEY_DOORS = 64,
+    KEY_RWLOCKS = 64,
     STUCK_MAX = 64,
     SIGHTS_MAX = 1024,
     CREATED_MAX = 4096, /* netfs=create-only: keys this store object may delete */
@@ -44,8 +43,8 @@ struct bucket {
     unsigned refs;
     bool stale; /* its directory is gone; nobody gets it any more */
     int heads, locks, temps;
-    atomic_bool durable; /* the directories themselves have been synced */
-    struct door door;    /* the bucket lock among our own threads */
+    atomic_bool durable;  /* the directories themselves have been synced */
+    struct rwlock rwlock; /* the bucket lock among our own threads */
 };
 
 /* The first time this store object saw that a lease record was damaged or gone. */
@@ -97,7 +96,7 @@ struct file_store {
     struct sight sights[SIGHTS_MAX];
     size_t sight_count;
     struct stuck stuck[STUCK_MAX];
-    struct door key_doors[KEY_DOORS];
+    struct rwlock key_rwlocks[KEY_RWLOCKS];
     struct created *created;
 
     struct lease_table *table;
@@ -117,19 +116,87 @@ static inline mode_t file_mode(const struct file_store *store)
 {
     return store->settings.mode & 0666;
 }
+/* -- file.c -- */
+
 /* UNAVAILABLE for an errno: storage, forbidden, overloaded, memory. `what` reads as a path. */
 coord_result file_trouble(int error, const char *what);
 /* An fsync failed: nothing this object writes can be believed any more. Call without locks held. */
 void file_degrade(struct file_store *store, const char *why);
 /* S1. OK, UNAVAILABLE/degraded, UNAVAILABLE/storage when the root is gone. */
 coord_result file_usable(struct file_store *store);
-/* A thread with all signals blocked: handlers run on the host program's own threads. */
-bool file_thread(pthread_t *ret_thread, void *(*run)(void *), void *arg);
 void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP]);
+
+/* -- locks.c: directories of buckets are made and opened once, and kept for the next call -- */
 
 /* UNAVAILABLE; or NOT_FOUND when it is not there and `create` is false. */
 coord_result bucket_get(struct file_store *store, const char *name, bool create,
                         struct bucket **ret_bucket);
+/* The bucket of a key, and the name of the key's files in it. */
+coord_result bucket_of_key(struct file_store *store, struct str key, bool create,
+                           struct bucket **ret_bucket, char name[LAYOUT_NAME_CAP]);
 void bucket_put(struct file_store *store, struct bucket *bucket);
 void buckets_close(struct file_store *store);
+
+/* -- admission.c: which file systems may carry a store, and whether this one does what it should --
+ *
+ * A store is only as safe as the locks and renames below it. What is not known to be good is
+ * refused; nothing a caller says turns a network file system into a safe one. */
+struct medium {
+    int64_t magic;
+    char type[32];     /* as the mount table says, "ext4" */
+    bool durable;      /* what is synced survives power loss */
+    bool overlay;      /* one container's own */
+    bool network;      /* refused, but a store that only creates may try (netfs=create-only) */
+    const char *known; /* "NFS", or NULL */
+};
+/* By statfs and the mount table, both of which must agree. OK, or UNSUPPORTED/file_system. */
+coord_result admission_look(int dir, struct medium *ret_medium);
+/* Live, in store->meta: what the promises stand on. UNSUPPORTED/file_system naming the probe. Sets
+ * store->poll when no inotify can be had. */
+coord_result admission_probe(struct file_store *store);
+/* The little that create-only needs: link() that does not replace. */
+coord_result admission_probe_link(struct file_store *store);
+/* A clock shifted by a time namespace would put our deadlines elsewhere than everybody's. */
+coord_result admission_clock(void);
+
+/* -- epoch.c: FORMAT, the epoch of this boot, the floor of revisions --
+ *
+ * A revision is never smaller than epoch << 40, and the epoch grows with each boot of the host:
+ * that is why leased entries need no sync. What a power cut takes back was written in an epoch
+ * whose numbers are never given out again. */
+
+/* Makes or opens the store below store->root, under meta/recover.lk. Sets id, epoch, the
+ * directories and `damaged`. UNAVAILABLE, INVALID/url, UNSUPPORTED. */
+coord_result epoch_open(struct file_store *store, bool overlay, int64_t until_ns);
+/* The highest revision ever collected; 0 when none was. 0 or errno (EBADMSG: damaged). */
+int floor_read(struct file_store *store, uint64_t *ret_floor);
+/* Raises it, durably; never lowers it. Among processes one at a time, by meta/recover.lk. */
+int floor_raise(struct file_store *store, uint64_t floor);
+
+/* -- gc.c: what nobody needs any more --
+ *
+ * Temporary files of dead processes, lease records that are over and unreferenced, old tombstones
+ * and expired entries, and their lock files. A revision that goes with its head is remembered by
+ * meta/floor first, durably: a key created anew gets a larger one. */
+struct gc_report {
+    unsigned temps, heads, locks, leases, buckets_busy;
+};
+/* One round over the whole store. It looks without any lock, and locks a bucket for moments only
+ * where there is something to remove; one that is in use is left for the next round. */
+struct gc_report gc_run(struct file_store *store);
+/* A thread that does it at once and then every 60 s, give or take half, unless another process did
+ * within the last half minute. NULL: none could start. */
+struct collector *collector_open(struct file_store *store);
+void collector_close(struct collector *collector);
+
+/* -- watch.c: one thread, one inotify descriptor, the directories of heads it looks at -- */
+
+/* The thread starts with the first watch or guard. NULL: no memory. */
+struct hub *file_hub_open(struct file_store *store);
+void file_hub_close(struct hub *hub);
+coord_result file_watch(struct prim_backend *backend, const struct prim_call *call,
+                        struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch);
+void file_unwatch(struct prim_backend *backend, void *watch);
+void file_guard(struct prim_backend *backend, const struct prim_claim *claim);
+void file_unguard(struct prim_backend *backend, const coord_id *lease_id);
 #endif

@@ -5,14 +5,16 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "prim/thread.h"
 
 /* One bit for each descriptor number: ours. */
 enum { FD_WORDS = 16384, FD_MAX = FD_WORDS * 64 };
@@ -204,11 +206,87 @@ void sys_sleep_ns(int64_t ns)
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL); /* a signal only makes it shorter */
 }
 
-uint64_t sys_random(void)
+/* -- directories -- */
+
+/* As the kernel lays it out: getdents64 needs no descriptor that escapes the fork handler. */
+struct entry {
+    uint64_t inode;
+    int64_t offset;
+    unsigned short length;
+    unsigned char type;
+    char name[];
+};
+
+int sys_walk(int dir, sys_walk_fn *each, void *context)
 {
-    uint64_t value = 0;
-    if (getrandom(&value, sizeof value, GRND_NONBLOCK) == (ssize_t)sizeof value) return value;
-    struct timespec now; /* before the kernel has entropy: good enough to keep two apart */
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_nsec * 0x9e3779b97f4a7c15u ^ (uint64_t)getpid();
+    _Alignas(struct entry) char bytes[16384];
+    int fd = sys_open_dir(dir, "."); /* its own position in the directory */
+    if (fd < 0) return errno;
+    int error = 0;
+    for (bool more = true; more;) {
+        long got = syscall(SYS_getdents64, fd, bytes, sizeof bytes);
+        if (got < 0) error = errno;
+        if (got <= 0) break;
+        for (long at = 0; at < got && more;) {
+            const struct entry *entry = (const void *)(bytes + at);
+            at += entry->length;
+            if (strcmp(entry->name, ".") == 0 || strcmp(entry->name, "..") == 0) continue;
+            more = each(context, entry->name);
+        }
+    }
+    sys_close(fd);
+    return error;
+}
+
+/* -- locks among threads -- */
+
+void rwlock_init(struct rwlock *lock)
+{
+    *lock = (struct rwlock){0};
+    (void)pthread_mutex_init(&lock->mutex, NULL);
+    prim_cond_init(&lock->changed);
+}
+
+void rwlock_deinit(struct rwlock *lock)
+{
+    assert(lock->sharing == 0 && !lock->alone);
+    (void)pthread_cond_destroy(&lock->changed);
+    (void)pthread_mutex_destroy(&lock->mutex);
+}
+
+static bool rwlock_is_free(const struct rwlock *lock, bool alone)
+{
+    return alone ? !lock->alone && lock->sharing == 0 : !lock->alone && lock->waiting_alone == 0;
+}
+
+bool rwlock_take(struct rwlock *lock, bool alone, int64_t wait_ns)
+{
+    struct timespec until = prim_until_ms(wait_ns > 0 ? wait_ns / 1000000 + 1 : 0);
+    int waited = 0;
+    (void)pthread_mutex_lock(&lock->mutex);
+    if (!rwlock_is_free(lock, alone) && wait_ns > 0) {
+        lock->waiting_alone += alone ? 1 : 0;
+        while (!rwlock_is_free(lock, alone) && waited != ETIMEDOUT)
+            waited = pthread_cond_timedwait(&lock->changed, &lock->mutex, &until);
+        lock->waiting_alone -= alone ? 1 : 0;
+    }
+    bool entered = rwlock_is_free(lock, alone);
+    if (entered && alone) lock->alone = true;
+    if (entered && !alone) lock->sharing++;
+    /* Who gave up waiting alone held the others back. */
+    if (!entered) (void)pthread_cond_broadcast(&lock->changed);
+    (void)pthread_mutex_unlock(&lock->mutex);
+    return entered;
+}
+
+void rwlock_give(struct rwlock *lock, bool alone)
+{
+    (void)pthread_mutex_lock(&lock->mutex);
+    assert(alone ? lock->alone : lock->sharing > 0);
+    if (alone)
+        lock->alone = false;
+    else
+        lock->sharing--;
+    (void)pthread_cond_broadcast(&lock->changed);
+    (void)pthread_mutex_unlock(&lock->mutex);
 }

@@ -8,6 +8,7 @@
  * what the recovery in locks.h is for. */
 #ifndef PRIM_FILE_SYS_H
 #define PRIM_FILE_SYS_H
+#include <pthread.h>
 #include <sys/types.h>
 
 #include "base/str.h"
@@ -33,6 +34,24 @@ int sys_read(int fd, void *into, size_t len, size_t *ret_got);
 int sys_write(int fd, const void *from, size_t len); /* all, at offset 0 */
 /* A small file by name: ERANGE when it holds more than `cap` bytes. */
 int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret_got);
+/* The names in a directory, without the two that are always there. 0 or errno. */
+typedef bool sys_walk_fn(void *context, const char *name); /* false: enough */
+int sys_walk(int dir, sys_walk_fn *each, void *context);
 void sys_sleep_ns(int64_t ns);
-uint64_t sys_random(void);
+
+/* A lock among the threads of this process, shared or exclusive, that gives up at a deadline.
+ *
+ * Beside the locks on files it decides nothing: those exclude threads too, each call opening its
+ * own. It is there so that threads of one process wake each other instead of asking the kernel
+ * again and again. A thread that waits for it alone gets it before those that would share it. */
+struct rwlock {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    unsigned sharing, waiting_alone;
+    bool alone;
+};
+void rwlock_init(struct rwlock *lock);
+void rwlock_deinit(struct rwlock *lock);
+bool rwlock_take(struct rwlock *lock, bool alone, int64_t wait_ns); /* false: not in time */
+void rwlock_give(struct rwlock *lock, bool alone);
 #endif

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/file/watch.h"
+/* Watches and guards: one thread, one inotify descriptor, the directories of heads it looks at.
+ *
+ * Only head files are watched; temporary files, locks and lease records stand in directories that
+ * nobody watches. An event names a file; what counts is the head that is read then, and whether its
+ * revision is larger than the last one known. Expiry makes no event: deadlines are kept, and judged
+ * when they are due, and every now and then before, because a holder may die early. Without inotify
+ * the same is done by reading all heads every 250 ms. */
+#include "prim/file/store.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,14 +17,10 @@
 #include <unistd.h>
 
 #include "base/heap.h"
-#include "prim/file/deaths.h"
 #include "prim/file/head_file.h"
-#include "prim/file/hooks.h"
-#include "prim/file/judge.h"
 #include "prim/file/lease_file.h"
-#include "prim/file/sys.h"
-#include "prim/file/walk.h"
 #include "prim/names.h"
+#include "prim/thread.h"
 
 enum {
     POLL_MS = 250,
@@ -151,7 +154,7 @@ static coord_result place_get(struct hub *hub, struct str key_bucket, struct pla
     place->bucket = bucket;
     place->refs = 1;
     list_init(&place->node);
-    map_init(&place->tracks, TRACKS_MAX, sys_random());
+    map_init(&place->tracks, TRACKS_MAX, prim_random());
     place_listen(hub, place);
     list_append(&hub->places, &place->node);
     *ret_place = place;
@@ -239,8 +242,7 @@ static struct track *track_get(struct place *place, const char *name)
 
 static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
 {
-    int64_t look_ms = file_hooks.look_ms != 0 ? file_hooks.look_ms : LOOK_MS;
-    int64_t early = file_now(hub->store) + look_ms * NS_IN_MS;
+    int64_t early = file_now(hub->store) + LOOK_MS * NS_IN_MS;
     int64_t due = deadline_ns < early ? deadline_ns : early;
     /* Without room for a timer an expiry would be missed. */
     if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK)
@@ -378,7 +380,7 @@ static bool scan_place(struct hub *hub, struct place *place, const struct watch 
     struct map_entry *entry;
     for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;)
         ((struct track *)entry->value)->seen = false;
-    if (walk(place->bucket->heads, scan_name, &scan) != 0) return false;
+    if (sys_walk(place->bucket->heads, scan_name, &scan) != 0) return false;
     for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
         struct track *track = entry->value;
         if (track->seen) continue;
@@ -572,7 +574,6 @@ static void *hub_run(void *arg)
                                {.fd = hub->deaths.poll, .events = POLLIN}};
         (void)poll(fds, ARRAY_LEN(fds), timeout); /* a descriptor of -1 is skipped */
         (void)!read(hub->wake, &count, sizeof count);
-        (void)file_at(STEP_WATCH_WAIT);
         (void)pthread_mutex_lock(&hub->mutex);
         if (hub->events >= 0) take_events(hub);
         for (uint32_t pid; deaths_take(&hub->deaths, &pid);) hear_death(hub, pid);
@@ -592,11 +593,10 @@ static coord_result hub_start(struct hub *hub)
     if (hub->wake < 0) hub->wake = sys_eventfd();
     if (hub->wake < 0) return file_trouble(errno, "make an event descriptor");
     if (hub->events < 0) {
-        hub->events =
-            file_hooks.no_inotify != 0 ? (errno = file_hooks.no_inotify, -1) : sys_inotify();
+        hub->events = sys_inotify();
         atomic_store(&hub->store->poll, hub->events < 0);
     }
-    hub->running = file_thread(&hub->thread, hub_run, hub);
+    hub->running = prim_thread_start(&hub->thread, hub_run, hub);
     return hub->running ? prim_ok(COORD_R_NONE)
                         : prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,
                                       "no thread for the watch could be started");

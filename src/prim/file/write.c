@@ -2,114 +2,113 @@
 #include "prim/file/write.h"
 
 #include <errno.h>
-#include <time.h>
 
-#include "prim/file/hooks.h"
-#include "prim/file/lease_file.h"
-#include "prim/file/netfs.h"
+/* -- one key -- */
 
-/* One call on one key, between S2 and S12. */
-struct op {
-    struct file_store *store;
-    const struct prim_call *call;
-    struct str key;
-    char name[LAYOUT_NAME_CAP];
-    struct bucket *bucket; /* NULL: not there, and so is the key */
-    struct locked locked;
-    struct head_file file;
-    struct verdict verdict;
-    bool live;    /* there is an entry */
-    bool expired; /* there was one; its lease is over */
-};
-
-uint64_t file_wall_ms(void)
+void key_op_init(struct key_op *op, struct file_store *store, const struct prim_call *call)
 {
-    struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    op->store = store;
+    op->call = call;
+    op->bucket = NULL;
+    op->locked = LOCKED_NONE;
+    op->live = op->expired = false;
+    head_file_init(&op->file);
 }
 
-void file_settle(struct file_store *store)
+coord_result key_op_look(struct key_op *op)
 {
-    if (!atomic_exchange(&store->sync_failed, false)) return;
-    file_degrade(store, "a sync failed: what was written may be lost");
-}
-
-static coord_result op_look(struct op *op)
-{
-    int error = file_at(STEP_S3);
-    if (error == 0) error = head_read(op->bucket->heads, op->name, op->key, &op->file);
+    op->live = op->expired = false;
+    op->verdict = (struct verdict){0};
+    int error = head_read(op->bucket->heads, op->name, op->key, &op->file);
     if (error != 0) return file_trouble(error, "read a head");
     if (op->file.found == HEAD_IS_DAMAGED) return head_damaged(op->key);
     op->live = head_is_live(&op->file);
     if (!op->live || (op->file.head.flags & HEAD_LEASED) == 0) return prim_ok(COORD_R_NONE);
-    error = file_at(STEP_S4);
-    if (error != 0) return file_trouble(error, "judge a lease");
     coord_result result = judge(op->store, &op->file.head, op->call->deadline_ns, &op->verdict);
-    if (result.code != COORD_OK) return result;
-    op->expired = op->verdict.over;
-    op->live = !op->verdict.over;
+    op->expired = result.code == COORD_OK && op->verdict.over;
+    op->live = !op->expired;
     return result;
 }
 
-/* S1 to S4. Without `create` a bucket that is not there means an absent key. op_end is due. */
-static coord_result op_begin(struct op *op, struct prim_backend *backend,
-                             const struct prim_call *call, struct str key, enum file_op kind,
-                             bool create)
+coord_result key_op_begin(struct key_op *op, struct prim_backend *backend,
+                          const struct prim_call *call, struct str key, enum file_op kind,
+                          bool create)
 {
-    char bucket_name[LAYOUT_NAME_CAP];
     struct file_store *store = file_store_of(backend);
-    op->store = store;
-    op->call = call;
+    bool alone = kind >= OP_ACQUIRE;
+    key_op_init(op, store, call);
     op->key = key;
-    op->bucket = NULL;
-    op->locked = LOCKED_NONE;
-    op->verdict = (struct verdict){0};
-    op->live = op->expired = false;
-    head_file_init(&op->file);
-    (void)file_at(STEP_S1);
     coord_result result = file_usable(store);
     if (result.code != COORD_OK) return result;
-    layout_name(prim_bucket_of(key), bucket_name);
-    layout_name(prim_leaf_of(key), op->name);
-    result = bucket_get(store, bucket_name, create, &op->bucket);
+    result = bucket_of_key(store, key, create, &op->bucket, op->name);
     if (result.code == COORD_NOT_FOUND) return prim_ok(COORD_R_NONE);
     if (result.code != COORD_OK) return result;
-    (void)file_at(STEP_S2);
-    result = lock_bucket(store, op->bucket, false, call->deadline_ns, &op->locked);
-    if (result.code == COORD_OK) result = lock_key(&op->locked, op->name, kind, call->deadline_ns);
-    return result.code == COORD_OK ? op_look(op) : result;
+    result = lock_bucket(store, op->bucket, alone, call->deadline_ns, &op->locked);
+    if (result.code == COORD_OK && !alone)
+        result = lock_key(&op->locked, op->name, kind, call->deadline_ns);
+    return result.code == COORD_OK ? key_op_look(op) : result;
 }
 
-static void op_end(struct op *op)
+void key_op_end(struct key_op *op)
 {
-    (void)file_at(STEP_S12);
     unlock(&op->locked);
     bucket_put(op->store, op->bucket);
     head_file_deinit(&op->file);
-    file_settle(op->store);
+    if (atomic_exchange(&op->store->sync_failed, false))
+        file_degrade(op->store, "a sync failed: what was written may be lost");
 }
 
-static bool op_is_replay(const struct op *op)
+static bool key_op_is_replay(const struct key_op *op)
 {
-    (void)file_at(STEP_S5);
     return op->file.found == HEAD_IS_THERE &&
            prim_id_equal(&op->file.head.request_id, &op->call->request_id);
 }
 
-static coord_result op_next(struct op *op, int reason, struct head *ret_head)
+coord_result key_op_next(const struct key_op *op, int reason, struct head *ret_head)
 {
     uint64_t revision = 0;
-    int error = file_at(STEP_S6);
-    if (error == 0) error = head_next_revision(op->store, &op->file, op->expired, &revision);
+    int error = head_next_revision(op->store, &op->file, op->expired, &revision);
     if (error != 0) return file_trouble(error, "number a change");
     head_begin(op->store, op->call, op->key, revision, reason, ret_head);
     return prim_ok(COORD_R_NONE);
 }
 
-static coord_result op_publish(struct op *op, const struct head *head)
+coord_result key_op_publish(const struct key_op *op, const struct head *head)
 {
     return head_publish(op->store, op->bucket, op->name, head, op->file.found == HEAD_IS_THERE);
+}
+
+static void head_lease(const struct file_store *store, const coord_id *id, struct str owner,
+                       int64_t ttl_ms, int64_t deadline_ns, struct head *head)
+{
+    head->flags |= HEAD_LEASED;
+    if (!store->settings.sync_always) head->flags &= ~(uint32_t)HEAD_DURABLE;
+    head->token = head->revision;
+    head->ttl_ms = ttl_ms;
+    head->deadline_ns = deadline_ns;
+    head->lease_id = *id;
+    head->owner = owner;
+}
+
+coord_result key_op_publish_leased(const struct key_op *op, struct head *head, const coord_id *id,
+                                   struct str owner, int64_t ttl_ms)
+{
+    int64_t deadline_ns = 0;
+    coord_result result = lease_make(op->store, id, ttl_ms, &deadline_ns);
+    if (result.code != COORD_OK) return result;
+    head_lease(op->store, id, owner, ttl_ms, deadline_ns, head);
+    result = key_op_publish(op, head);
+    if (result.code != COORD_OK) {
+        bool open = (result.flags & COORD_F_MAYBE_APPLIED) != 0;
+        lease_abandon(op->store, id, open && head_may_have_lease(op->bucket, op->name, id));
+    }
+    return result;
+}
+
+int64_t key_op_left_ms(const struct key_op *op)
+{
+    int64_t left = op->verdict.deadline_ns - file_now(op->store);
+    return left > 0 ? left / NS_IN_MS : 0;
 }
 
 /* -- heads -- */
@@ -122,7 +121,7 @@ void head_begin(const struct file_store *store, const struct prim_call *call, st
     *ret_head = (struct head){.flags = HEAD_LIVE | HEAD_DURABLE,
                               .revision = revision,
                               .create_revision = revision,
-                              .wall_ms = file_wall_ms(),
+                              .wall_ms = prim_wall_ms(),
                               .who = store->holder,
                               .request_id = call->request_id,
                               .reason = (uint32_t)reason,
@@ -134,44 +133,17 @@ void head_begin(const struct file_store *store, const struct prim_call *call, st
     if (str_equal(leaf, STR(".group"))) ret_head->flags |= HEAD_GROUP;
 }
 
-void head_lease(const struct file_store *store, const coord_id *id, struct str owner,
-                int64_t ttl_ms, int64_t deadline_ns, struct head *head)
+void answer_holder(const struct key_op *op, coord_result *result)
 {
-    head->flags |= HEAD_LEASED;
-    if (!store->settings.sync_always) head->flags &= ~(uint32_t)HEAD_DURABLE;
-    head->token = head->revision;
-    head->ttl_ms = ttl_ms;
-    head->deadline_ns = deadline_ns;
-    head->lease_id = *id;
-    head->owner = owner;
-}
-
-/* Keeps the id of the lease that ended, so that its holder can be told what became of it. */
-void head_tombstone(const struct file_store *store, const struct prim_call *call,
-                    const struct head *old, uint64_t revision, int reason, struct head *ret_head)
-{
-    head_begin(store, call, old->key, revision, reason, ret_head);
-    ret_head->flags = (ret_head->flags & ~(uint32_t)HEAD_LIVE) | HEAD_TOMBSTONE;
-    if ((old->flags & HEAD_LEASED) != 0 && !store->settings.sync_always)
-        ret_head->flags &= ~(uint32_t)HEAD_DURABLE;
-    ret_head->create_revision = old->create_revision;
-    ret_head->changes = old->changes + 1;
-    ret_head->lease_id = old->lease_id;
-    ret_head->deadline_ns = file_now(store);
-}
-
-void answer_holder(const struct file_store *store, coord_result *result, const struct head *head,
-                   const struct verdict *verdict)
-{
+    const struct head *head = &op->file.head;
     result->revision = head->revision;
     if ((head->flags & HEAD_LEASED) == 0) return;
-    int64_t left = verdict->deadline_ns - file_now(store);
     prim_answer_owner(result, head->owner);
     result->token = head->token;
-    result->hint_ms = left > 0 ? left / NS_IN_MS : 0;
+    result->hint_ms = key_op_left_ms(op);
 }
 
-static void answer_grant(const struct head *head, coord_result *result, struct prim_grant *grant)
+void answer_grant(const struct head *head, coord_result *result, struct prim_grant *grant)
 {
     bool leased = (head->flags & HEAD_LEASED) != 0;
     result->revision = head->revision;
@@ -199,58 +171,43 @@ coord_result replay_grant(struct file_store *store, const struct prim_call *call
 
 /* -- create -- */
 
-/* S7 to S11 for a new lease of its own. */
-static coord_result publish_leased(struct op *op, struct head *head, const coord_id *id,
-                                   struct str owner, int64_t ttl_ms)
-{
-    int64_t deadline_ns = 0;
-    coord_result result = lease_make(op->store, id, ttl_ms, &deadline_ns);
-    if (result.code != COORD_OK) return result;
-    head_lease(op->store, id, owner, ttl_ms, deadline_ns, head);
-    result = op_publish(op, head);
-    if (result.code != COORD_OK) {
-        bool open = (result.flags & COORD_F_MAYBE_APPLIED) != 0;
-        lease_abandon(op->store, id, open && head_may_have_lease(op->bucket, op->name, id));
-    }
-    return result;
-}
-
-static coord_result publish_under(struct op *op, struct head *head, const struct prim_claim *under)
+static coord_result publish_under(struct key_op *op, struct head *head,
+                                  const struct prim_claim *under)
 {
     struct lease_record record;
     coord_result result = lease_alive(op->store, &under->lease_id, op->call->deadline_ns, &record);
     if (result.code != COORD_OK) return result;
     head_lease(op->store, &under->lease_id, str_from(under->owner), record.ttl_ms,
                record.deadline_ns, head);
-    return op_publish(op, head);
+    return key_op_publish(op, head);
 }
 
-static coord_result make_entry(struct op *op, const struct prim_create *in,
+static coord_result make_entry(struct key_op *op, const struct prim_create *in,
                                struct prim_grant *ret_grant)
 {
     struct head head = {0};
-    coord_result result = op_next(op, COORD_R_CREATED, &head);
+    coord_result result = key_op_next(op, COORD_R_CREATED, &head);
     if (result.code != COORD_OK) return result;
     head.value = in->value;
     if (in->under != NULL)
         result = publish_under(op, &head, in->under);
     else if (in->ttl_ms > 0)
-        result = publish_leased(op, &head, &in->lease_id, in->owner, in->ttl_ms);
+        result = key_op_publish_leased(op, &head, &in->lease_id, in->owner, in->ttl_ms);
     else
-        result = op_publish(op, &head);
+        result = key_op_publish(op, &head);
     if (result.code != COORD_OK) return result;
     result = prim_ok(COORD_R_CREATED);
     answer_grant(&head, &result, ret_grant);
     return result;
 }
 
-static coord_result held_by(const struct op *op, int code, int reason)
+static coord_result held_by(const struct key_op *op, int code, int reason)
 {
     const struct head *head = &op->file.head;
     coord_result result = (head->flags & HEAD_LEASED) != 0
                               ? prim_answer(code, reason, "held by %.*s", STR_ARG(head->owner))
                               : prim_answer(code, reason, "there is an entry already");
-    answer_holder(op->store, &result, head, &op->verdict);
+    answer_holder(op, &result);
     return result;
 }
 
@@ -258,21 +215,21 @@ coord_result file_create(struct prim_backend *backend, const struct prim_call *c
                          const struct prim_create *in, struct prim_grant *ret_grant)
 {
     struct file_store *store = file_store_of(backend);
-    struct op op;
+    struct key_op op;
     coord_result result;
     if (store->settings.create_only) return netfs_create(store, call, in, ret_grant);
     for (int round = 0;; round++) {
         struct head found = {0};
         bool replay = false;
-        result = op_begin(&op, backend, call, in->key, OP_CREATE, true);
+        result = key_op_begin(&op, backend, call, in->key, OP_CREATE, true);
         if (result.code == COORD_OK && op.live) {
-            replay = op_is_replay(&op);
+            replay = key_op_is_replay(&op);
             found = op.file.head;
             if (!replay) result = held_by(&op, COORD_EXISTS, COORD_R_HELD);
         } else if (result.code == COORD_OK) {
             result = make_entry(&op, in, ret_grant);
         }
-        op_end(&op);
+        key_op_end(&op);
         if (!replay) return result;
         result = replay_grant(store, call, &found, ret_grant);
         /* It ended between two of our looks: then this is a new call. */
@@ -284,14 +241,12 @@ coord_result file_create(struct prim_backend *backend, const struct prim_call *c
 
 static bool is_holder(const struct prim_claim *claim, const struct head *head)
 {
-    if (claim == NULL || !prim_id_equal(&claim->lease_id, &head->lease_id)) return false;
-    for (size_t i = 0; i < claim->count; i++)
-        if (str_equal(str_from(claim->held[i].key), head->key))
-            return claim->held[i].token == head->token;
-    return false;
+    const struct prim_held *held = prim_held_of(claim, head->key);
+    return held != NULL && held->token == head->token &&
+           prim_id_equal(&claim->lease_id, &head->lease_id);
 }
 
-static coord_result cas_compare(const struct op *op, const struct prim_cas *in)
+static coord_result cas_compare(const struct key_op *op, const struct prim_cas *in)
 {
     const struct head *head = &op->file.head;
     if (in->expected == 0)
@@ -315,13 +270,13 @@ static void keep_lease(const struct file_store *store, const struct head *old, s
 }
 
 /* *ret_left: the claim has no other key, and this one has left it. */
-static coord_result cas_write(struct op *op, const struct prim_cas *in,
+static coord_result cas_write(struct key_op *op, const struct prim_cas *in,
                               struct prim_grant *ret_grant, bool *ret_left)
 {
     struct head head = {0};
     const struct head *old = &op->file.head;
     bool update = in->expected != 0;
-    coord_result result = op_next(op, update ? COORD_R_UPDATED : COORD_R_CREATED, &head);
+    coord_result result = key_op_next(op, update ? COORD_R_UPDATED : COORD_R_CREATED, &head);
     if (result.code != COORD_OK) return result;
     head.value = in->value;
     if (update) {
@@ -330,10 +285,10 @@ static coord_result cas_write(struct op *op, const struct prim_cas *in,
     }
     if (in->ttl_ms > 0) {
         struct str owner = update ? old->owner : in->owner;
-        result = publish_leased(op, &head, &in->lease_id, owner, in->ttl_ms);
+        result = key_op_publish_leased(op, &head, &in->lease_id, owner, in->ttl_ms);
     } else {
         if (update && in->ttl_ms == COORD_TTL_KEEP) keep_lease(op->store, old, &head);
-        result = op_publish(op, &head);
+        result = key_op_publish(op, &head);
     }
     if (result.code != COORD_OK) return result;
     *ret_left = update && (old->flags & HEAD_LEASED) != 0 && in->ttl_ms != COORD_TTL_KEEP &&
@@ -348,18 +303,18 @@ coord_result file_cas(struct prim_backend *backend, const struct prim_call *call
                       const struct prim_cas *in, struct prim_grant *ret_grant)
 {
     struct file_store *store = file_store_of(backend);
-    struct op op;
+    struct key_op op;
     struct head found = {0};
     bool replay = false, left = false;
-    coord_result result = op_begin(&op, backend, call, in->key, OP_CAS, in->expected == 0);
-    if (result.code == COORD_OK && op.live && op_is_replay(&op)) {
+    coord_result result = key_op_begin(&op, backend, call, in->key, OP_CAS, in->expected == 0);
+    if (result.code == COORD_OK && op.live && key_op_is_replay(&op)) {
         replay = true;
         found = op.file.head;
     } else if (result.code == COORD_OK) {
         result = cas_compare(&op, in);
         if (result.code == COORD_OK) result = cas_write(&op, in, ret_grant, &left);
     }
-    op_end(&op);
+    key_op_end(&op);
     if (left) lease_finish(store, &in->claim->lease_id, call->deadline_ns);
     if (!replay) return result;
     result = replay_grant(store, call, &found, ret_grant);
@@ -376,25 +331,34 @@ static coord_result not_found(void)
     return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "there is no such entry");
 }
 
-static coord_result bury(struct op *op, int reason)
+/* A tombstone in place of the entry. It keeps the id of the lease that ended, so that its holder can
+ * be told what became of it. */
+static coord_result bury(struct key_op *op, int reason)
 {
-    struct head head = {0}, *old = &op->file.head;
-    coord_result result = op_next(op, reason, &head);
+    struct head head = {0};
+    const struct head *old = &op->file.head;
+    coord_result result = key_op_next(op, reason, &head);
     if (result.code != COORD_OK) return result;
-    head_tombstone(op->store, op->call, old, head.revision, reason, &head);
-    result = op_publish(op, &head);
+    head.flags = (head.flags & ~(uint32_t)HEAD_LIVE) | HEAD_TOMBSTONE;
+    if ((old->flags & HEAD_LEASED) != 0 && !op->store->settings.sync_always)
+        head.flags &= ~(uint32_t)HEAD_DURABLE;
+    head.create_revision = old->create_revision;
+    head.changes = old->changes + 1;
+    head.lease_id = old->lease_id;
+    head.deadline_ns = file_now(op->store);
+    result = key_op_publish(op, &head);
     if (result.code != COORD_OK) return result;
     result = prim_ok(reason);
     result.revision = head.revision;
     return result;
 }
 
-static coord_result remove_entry(struct op *op, const struct prim_delete *in)
+static coord_result remove_entry(struct key_op *op, const struct prim_delete *in)
 {
     const struct head *head = &op->file.head;
     if (!op->live) {
         if (op->file.found == HEAD_IS_THERE && (head->flags & HEAD_TOMBSTONE) != 0 &&
-            op_is_replay(op)) {
+            key_op_is_replay(op)) {
             coord_result result = prim_ok(COORD_R_ALREADY);
             result.revision = head->revision;
             return result;
@@ -417,11 +381,11 @@ coord_result file_remove(struct prim_backend *backend, const struct prim_call *c
                          const struct prim_delete *in)
 {
     struct file_store *store = file_store_of(backend);
-    struct op op;
+    struct key_op op;
     if (store->settings.create_only) return netfs_remove(store, call, in);
-    coord_result result = op_begin(&op, backend, call, in->key, OP_REMOVE, false);
+    coord_result result = key_op_begin(&op, backend, call, in->key, OP_REMOVE, false);
     if (result.code == COORD_OK) result = remove_entry(&op, in);
-    op_end(&op);
+    key_op_end(&op);
     return result;
 }
 
@@ -432,7 +396,8 @@ static coord_result gone_as(int reason, uint64_t token)
     return result;
 }
 
-static coord_result release_entry(struct op *op, const coord_id *id, const struct prim_held *held)
+static coord_result release_entry(struct key_op *op, const coord_id *id,
+                                  const struct prim_held *held)
 {
     const struct head *head = &op->file.head;
     if (op->bucket == NULL || op->file.found != HEAD_IS_THERE) return gone_as(COORD_R_REVOKED, 0);
@@ -447,17 +412,16 @@ static coord_result release_entry(struct op *op, const coord_id *id, const struc
     }
     if (head->token != held->token) return gone_as(COORD_R_REVOKED, 0);
     if (op->expired) return gone_as(COORD_R_DEADLINE, 0);
-    (void)file_at(STEP_RELEASE_HEADS);
     return bury(op, COORD_R_RELEASED);
 }
 
 static coord_result release_key(struct prim_backend *backend, const struct prim_call *call,
                                 const coord_id *id, const struct prim_held *held)
 {
-    struct op op;
-    coord_result result = op_begin(&op, backend, call, str_from(held->key), OP_RELEASE, false);
+    struct key_op op;
+    coord_result result = key_op_begin(&op, backend, call, str_from(held->key), OP_RELEASE, false);
     if (result.code == COORD_OK) result = release_entry(&op, id, held);
-    op_end(&op);
+    key_op_end(&op);
     /* A retry that finds nothing of its own did it the first time. */
     if (result.code == COORD_EXPIRED && call->attempt > 0 && result.reason == COORD_R_REVOKED)
         return prim_ok(COORD_R_ALREADY);
@@ -479,45 +443,28 @@ coord_result file_release(struct prim_backend *backend, const struct prim_call *
             worst = result;
     }
     if (!found) return prim_answer(COORD_INVALID, COORD_R_KEY, "the lease does not hold this key");
-    if (clear && (key == NULL || claim->count <= 1)) {
-        (void)file_at(STEP_RELEASE_RECORD);
+    if (clear && (key == NULL || claim->count <= 1))
         lease_finish(store, &claim->lease_id, call->deadline_ns);
-        (void)file_at(STEP_RELEASE_DONE);
-    }
     return worst;
 }
 
 /* -- get -- */
 
-static coord_result read_entry(struct file_store *store, const struct prim_call *call,
-                               struct str key, struct bucket *bucket, struct head_file *file,
-                               coord_entry **ret_entry)
+static coord_result answer_entry(const struct key_op *op, coord_entry **ret_entry)
 {
-    char name[LAYOUT_NAME_CAP];
-    struct verdict verdict = {0};
-    coord_entry like = {.remaining_ms = -1};
-    layout_name(prim_leaf_of(key), name);
-    int error = head_read(bucket->heads, name, key, file);
-    if (error != 0) return file_trouble(error, "read a head");
-    if (file->found == HEAD_IS_DAMAGED) return head_damaged(key);
-    if (!head_is_live(file)) return not_found();
-    const struct head *head = &file->head;
+    const struct head *head = &op->file.head;
+    coord_entry like = {.revision = head->revision,
+                        .create_revision = head->create_revision,
+                        .token = head->token,
+                        .remaining_ms = -1};
+    coord_result result = prim_ok(COORD_R_NONE);
     if ((head->flags & HEAD_LEASED) != 0) {
-        coord_result result = judge(store, head, call->deadline_ns, &verdict);
-        if (result.code != COORD_OK) return result;
-        if (verdict.over) return not_found();
-        int64_t left = verdict.deadline_ns - file_now(store);
-        like.remaining_ms = left > 0 ? left / NS_IN_MS : 0;
+        like.remaining_ms = key_op_left_ms(op);
         like.lease_id = head->lease_id;
         like.ttl_ms = head->ttl_ms;
     }
-    like.revision = head->revision;
-    like.create_revision = head->create_revision;
-    like.token = head->token;
-    coord_entry *entry = prim_entry_make(&like, head->key, head->value, head->owner);
-    if (entry == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
-    *ret_entry = entry;
-    coord_result result = prim_ok(COORD_R_NONE);
+    *ret_entry = prim_entry_make(&like, head->key, head->value, head->owner);
+    if (*ret_entry == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
     result.revision = head->revision;
     result.token = head->token;
     return result;
@@ -526,20 +473,20 @@ static coord_result read_entry(struct file_store *store, const struct prim_call 
 coord_result file_get(struct prim_backend *backend, const struct prim_call *call, struct str key,
                       int consistency, coord_entry **ret_entry)
 {
-    char bucket_name[LAYOUT_NAME_CAP];
     struct file_store *store = file_store_of(backend);
-    struct bucket *bucket = NULL;
-    struct head_file file;
+    struct key_op op;
     (void)consistency; /* the file system has one: the latest */
     coord_result result = file_usable(store);
     if (result.code != COORD_OK) return result;
-    layout_name(prim_bucket_of(key), bucket_name);
-    result = bucket_get(store, bucket_name, false, &bucket);
-    if (result.code == COORD_NOT_FOUND) return not_found();
-    if (result.code != COORD_OK) return result;
-    head_file_init(&file);
-    result = read_entry(store, call, key, bucket, &file, ret_entry);
-    head_file_deinit(&file);
-    bucket_put(store, bucket);
+    key_op_init(&op, store, call);
+    op.key = key;
+    result = bucket_of_key(store, key, false, &op.bucket, op.name);
+    if (result.code == COORD_OK) result = key_op_look(&op);
+    if (result.code == COORD_NOT_FOUND || (result.code == COORD_OK && !op.live))
+        result = not_found();
+    else if (result.code == COORD_OK)
+        result = answer_entry(&op, ret_entry);
+    bucket_put(store, op.bucket);
+    head_file_deinit(&op.file);
     return result;
 }

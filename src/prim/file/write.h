@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls on one key: create, compare-and-set, delete, release, get. Steps S1 to S12. */
+/* The calls: create, compare-and-set, delete, release and get on one key (write.c), groups
+ * (slots.c), and what is left of them on a network file system (netfs.c). Steps S1 to S12. */
 #ifndef PRIM_FILE_WRITE_H
 #define PRIM_FILE_WRITE_H
 #include "prim/file/head_file.h"
-#include "prim/file/judge.h"
+#include "prim/file/lease_file.h"
 #include "prim/file/locks.h"
 
 coord_result file_create(struct prim_backend *backend, const struct prim_call *call,
@@ -17,22 +18,60 @@ coord_result file_get(struct prim_backend *backend, const struct prim_call *call
 coord_result file_release(struct prim_backend *backend, const struct prim_call *call,
                           const struct prim_claim *claim, const char *key);
 
-/* -- shared with slots.c -- */
-uint64_t file_wall_ms(void);
-/* A head for `key` as this process writes it now; the caller sets what differs. */
-void head_begin(const struct file_store *store, const struct prim_call *call, struct str key,
-                uint64_t revision, int reason, struct head *ret_head);
-void head_lease(const struct file_store *store, const coord_id *id, struct str owner,
-                int64_t ttl_ms, int64_t deadline_ns, struct head *head);
-void head_tombstone(const struct file_store *store, const struct prim_call *call,
-                    const struct head *old, uint64_t revision, int reason, struct head *ret_head);
+/* A group is N slots as ordinary keys of its bucket, and one record that fixes N. The three calls
+ * hold the bucket lock alone, so that choosing a slot, changing N and listing are each one step for
+ * the whole group. */
+coord_result file_acquire(struct prim_backend *backend, const struct prim_call *call,
+                          const struct prim_acquire *in, struct prim_grant *ret_grant);
+coord_result file_resize(struct prim_backend *backend, const struct prim_call *call,
+                         struct str group, uint64_t expected, uint32_t slot_count);
+coord_result file_holders(struct prim_backend *backend, const struct prim_call *call,
+                          struct str group, coord_holders **ret_holders);
+
+/* -- netfs.c -- */
+coord_result netfs_open(struct file_store *store);
+coord_result netfs_create(struct file_store *store, const struct prim_call *call,
+                          const struct prim_create *in, struct prim_grant *ret_grant);
+coord_result netfs_remove(struct file_store *store, const struct prim_call *call,
+                          const struct prim_delete *in);
+void netfs_close(struct file_store *store);
+
+/* -- one key of one call, between S2 and S12 -- */
+struct key_op {
+    struct file_store *store;
+    const struct prim_call *call;
+    struct str key;
+    char name[LAYOUT_NAME_CAP];
+    struct bucket *bucket; /* NULL: not there, and so is the key */
+    struct locked locked;
+    struct head_file file;
+    struct verdict verdict;
+    bool live;    /* there is an entry */
+    bool expired; /* there was one; its lease is over */
+};
+void key_op_init(struct key_op *op, struct file_store *store, const struct prim_call *call);
+/* S1 to S4. Locks the key; from OP_ACQUIRE on the whole bucket. Without `create` a bucket that is
+ * not there means an absent key. key_op_end is due in any case. */
+coord_result key_op_begin(struct key_op *op, struct prim_backend *backend,
+                          const struct prim_call *call, struct str key, enum file_op kind,
+                          bool create);
+void key_op_end(struct key_op *op);
+/* Reads the head named `name` in the bucket, and whether its lease is over. */
+coord_result key_op_look(struct key_op *op);
+coord_result key_op_next(const struct key_op *op, int reason, struct head *ret_head); /* S6 */
+coord_result key_op_publish(const struct key_op *op, const struct head *head);        /* S8 on */
+/* S7 to S11 for a new lease of its own. */
+coord_result key_op_publish_leased(const struct key_op *op, struct head *head, const coord_id *id,
+                                   struct str owner, int64_t ttl_ms);
+int64_t key_op_left_ms(const struct key_op *op); /* of a leased entry */
 /* Who is in the way: owner, token, revision, when it may be over. */
-void answer_holder(const struct file_store *store, coord_result *result, const struct head *head,
-                   const struct verdict *verdict);
+void answer_holder(const struct key_op *op, coord_result *result);
+void answer_grant(const struct head *head, coord_result *result, struct prim_grant *grant);
 /* The rest of a grant that was made before, of a live head: OK/replayed. EXPIRED: it is over by
  * now. Without locks held. */
 coord_result replay_grant(struct file_store *store, const struct prim_call *call,
                           const struct head *head, struct prim_grant *ret_grant);
-/* Tells the host of a failed sync. Without locks held. */
-void file_settle(struct file_store *store);
+/* A head for `key` as this process writes it now; the caller sets what differs. */
+void head_begin(const struct file_store *store, const struct prim_call *call, struct str key,
+                uint64_t revision, int reason, struct head *ret_head);
 #endif

@@ -12,8 +12,8 @@
 #include "child.h"
 #include "lib/hosts.h"
 #include "lib/test.h"
-#include "prim/file/gc.h"
 #include "prim/file/lease_file.h"
+#include "prim/file/store.h"
 
 static const uint8_t boot_two[16] = {2}, boot_three[16] = {3};
 
@@ -109,8 +109,8 @@ TEST(I05_I06_I07_a_damaged_head_is_never_a_value_and_never_absent)
 
 static void lease_name(const struct rig_lease *lease, char name[64])
 {
-    char id[LAYOUT_LEASE_CAP];
-    layout_lease(&lease->grant.lease_id, id);
+    char id[PRIM_ID_TEXT_CAP];
+    prim_id_text(&lease->grant.lease_id, id);
     (void)snprintf(name, 64, "s/%s", id);
 }
 

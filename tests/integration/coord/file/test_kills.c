@@ -7,7 +7,7 @@
 
 #include "child.h"
 #include "lib/test.h"
-#include "prim/file/gc.h"
+#include "prim/file/store.h"
 
 /* One store for all; each scene has a bucket of its own, so that nothing is synced twice. */
 static char group[16], key[32], temps[32];

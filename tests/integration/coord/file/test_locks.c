@@ -15,8 +15,8 @@
 
 #include "child.h"
 #include "lib/test.h"
-#include "prim/file/gc.h"
 #include "prim/file/locks.h"
+#include "prim/file/store.h"
 #include "prim/file/sys.h"
 
 /* What processes of a test share: who is inside, and how often two were. */

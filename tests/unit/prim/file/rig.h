@@ -4,8 +4,8 @@
 #define TESTS_UNIT_PRIM_FILE_RIG_H
 #include <stdatomic.h>
 
+#include "hooks.h"
 #include "prim/file/file.h"
-#include "prim/file/hooks.h"
 #include "prim/file/store.h"
 
 enum { RIG_KEYS = 4, RIG_TIMEOUT_MS = 60000 /* against a hang only */ };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a file store, and the names of its files. */
+#include "prim/answer.h"
 #include "prim/file/record.h"
 
 #include <stdio.h>
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "hooks.h"
 #include "lib/test.h"
-#include "prim/file/hooks.h"
-#include "prim/file/layout.h"
 
 static const struct head sample = {.flags = HEAD_LIVE | HEAD_LEASED | HEAD_SLOT,
                                    .revision = (UINT64_C(3) << 40) + 9,
@@ -222,7 +222,7 @@ TEST(temporary_files_say_whose_they_are)
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         CHECK(bad[i], !layout_temp_parse(bad[i], &back));
     }
-    layout_lease(&id, name);
+    prim_id_text(&id, name);
     CHECK_TEXT("a lease", name, "abcd0000000000000000000000000000");
     CHECK("read back", layout_lease_id(name, &id_back) && memcmp(&id, &id_back, 16) == 0);
     CHECK("not one", !layout_lease_id("abcd", &id_back));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of a file store in one process. */
 #include "lib/test.h"
-#include "prim/file/gc.h"
+#include "prim/file/store.h"
 #include "rig.h"
 
 TEST(no_more_holders_than_slots_and_the_lowest_free_one_first)

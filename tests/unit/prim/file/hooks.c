@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/file/hooks.h"
+#include "unit/prim/file/hooks.h"
 
 struct file_hooks file_hooks;
 

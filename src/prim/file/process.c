@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/file/who.h"
+#include "prim/file/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "prim/backend.h"
-#include "prim/file/hooks.h"
 #include "prim/file/sys.h"
 
 static bool read_text(const char *path, char *text, size_t cap)
@@ -58,10 +59,6 @@ static bool read_stat(const char *path, struct stat_line *ret_line)
 static bool read_boot_id(uint8_t boot_id[16])
 {
     coord_id id;
-    if (file_hooks.boot_id != NULL) {
-        memcpy(boot_id, file_hooks.boot_id, 16);
-        return true;
-    }
     if (!prim_kernel_boot_id(&id)) return false;
     memcpy(boot_id, id.b, sizeof id.b);
     return true;
@@ -78,8 +75,7 @@ enum err who_am_i(struct host_facts *ret_facts)
         return ERR_UNSUPPORTED;
     facts.self.pid = (uint32_t)getpid();
     facts.self.start_ticks = line.start_ticks;
-    facts.self.pid_namespace =
-        file_hooks.pid_namespace != 0 ? file_hooks.pid_namespace : namespace.st_ino;
+    facts.self.pid_namespace = namespace.st_ino;
     ssize_t len = readlink("/proc/self", self, sizeof self - 1);
     if (len > 0) {
         self[len] = '\0';
@@ -103,4 +99,60 @@ bool who_is_dead(const struct host_facts *facts, const struct who *who, const ui
     if (line.start_ticks != who->start_ticks) return true;
     /* A first thread that has ended looks like this too while others of its process live on. */
     return (line.state == 'Z' || line.state == 'X') && line.threads <= 1;
+}
+
+/* -- deaths -- */
+
+void deaths_open(struct deaths *deaths)
+{
+    deaths->count = 0;
+    deaths->poll = sys_epoll();
+}
+
+void deaths_forget_all(struct deaths *deaths)
+{
+    while (deaths->count > 0) sys_close(deaths->each[--deaths->count].fd);
+}
+
+void deaths_close(struct deaths *deaths)
+{
+    deaths_forget_all(deaths);
+    sys_close(deaths->poll);
+    deaths->poll = -1;
+}
+
+void deaths_add(struct deaths *deaths, const struct host_facts *facts, const struct who *who)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u32 = who->pid}};
+    if (deaths->poll < 0 || deaths->count == DEATHS_MAX || who->pid == 0 ||
+        who->pid == facts->self.pid || who->pid_namespace != facts->self.pid_namespace ||
+        !facts->proc_is_ours)
+        return;
+    for (size_t i = 0; i < deaths->count; i++)
+        if (deaths->each[i].pid == who->pid) return;
+    int fd = sys_pidfd(who->pid);
+    if (fd < 0) return;
+    /* Dead already and not reaped: its lease was judged, and lives on in another process or in a
+     * child. To hear of it again and again would be to spin. */
+    struct pollfd end = {.fd = fd, .events = POLLIN};
+    if (poll(&end, 1, 0) != 0 || epoll_ctl(deaths->poll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        sys_close(fd);
+        return;
+    }
+    deaths->each[deaths->count++] = (struct death){who->pid, fd};
+}
+
+bool deaths_take(struct deaths *deaths, uint32_t *ret_pid)
+{
+    struct epoll_event event;
+    if (deaths->poll < 0 || epoll_wait(deaths->poll, &event, 1, 0) <= 0) return false;
+    *ret_pid = event.data.u32;
+    for (size_t i = 0; i < deaths->count; i++) {
+        if (deaths->each[i].pid != *ret_pid) continue;
+        (void)epoll_ctl(deaths->poll, EPOLL_CTL_DEL, deaths->each[i].fd, NULL);
+        sys_close(deaths->each[i].fd);
+        deaths->each[i] = deaths->each[--deaths->count];
+        return true;
+    }
+    return true;
 }
