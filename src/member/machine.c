@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "section/section.h"
 
 enum {
     ARENA_MAX = 256 << 20, /* what reading the worst command takes */
@@ -24,12 +24,6 @@ struct member_machine {
     } read;
     struct member_result results[MEMBER_OPS_MAX];
     struct member_restore *restore;
-    bool restore_has_bytes;
-    struct view *view; /* the one that is open */
-};
-struct view {
-    struct member_machine *machine; /* NULL: its state is gone */
-    struct member_view *of;
 };
 
 /* -- replies -- */
@@ -121,7 +115,6 @@ enum err member_machine_open(const struct member_machine_options *options,
 void member_machine_close(struct member_machine *machine)
 {
     if (!machine) return;
-    assert(!machine->view);
     if (machine->restore) member_restore_close(machine->restore);
     member_close(machine->membership);
     arena_deinit(&machine->arena);
@@ -178,43 +171,8 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
 
 static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
 {
-    struct member_machine *machine = state;
-    struct view *view;
-
     (void)index;
-    if (machine->view) return ERR_FULL; /* one at a time */
-    view = calloc(1, sizeof *view);
-    if (view) *view = (struct view){machine, member_view_open(machine->membership)};
-    if (!view || !view->of) {
-        free(view);
-        return ERR_NOMEM;
-    }
-    machine->view = *ret_view = view;
-    return ERR_OK;
-}
-
-static enum err snapshot_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
-{
-    struct view *view = opaque;
-    enum err err = ERR_OK;
-
-    if (!view->machine) return ERR_CLOSED;
-    *ret_done = !member_view_next(view->of, budget, into, &err);
-    return err;
-}
-
-static void let_go(struct view *view)
-{
-    if (!view || !view->machine) return;
-    member_view_close(view->of);
-    view->machine->view = NULL;
-    view->machine = NULL;
-}
-
-static void snapshot_end(void *view)
-{
-    let_go(view);
-    free(view);
+    return member_view_open(((struct member_machine *)state)->membership, ret_view);
 }
 
 /* -- restoring -- */
@@ -225,7 +183,6 @@ static enum err restore_begin(void *state, uint64_t index, struct note *note)
 
     (void)index;
     if (machine->restore) member_restore_close(machine->restore);
-    machine->restore_has_bytes = false;
     machine->restore = member_restore_open(&machine->options.member);
     if (!machine->restore) note_set(note, "member: %s", err_text(ERR_NOMEM));
     return machine->restore ? ERR_OK : ERR_NOMEM;
@@ -233,27 +190,19 @@ static enum err restore_begin(void *state, uint64_t index, struct note *note)
 
 static enum err restore_next(void *state, struct str bytes, struct note *note)
 {
-    struct member_machine *machine = state;
-
-    machine->restore_has_bytes |= bytes.len > 0;
-    return member_restore_feed(machine->restore, bytes, note);
+    return member_restore_feed(((struct member_machine *)state)->restore, bytes, note);
 }
 
 static enum err restore_end(void *state, struct note *note)
 {
     struct member_machine *machine = state;
     struct membership *fresh = NULL;
-    enum err err = ERR_OK;
+    enum err err = member_restore_done(machine->restore, &fresh, note);
 
-    if (machine->restore_has_bytes)
-        err = member_restore_done(machine->restore, &fresh, note);
-    else if (!(fresh = member_open(&machine->options.member)))
-        err = ERR_NOMEM;
     member_restore_close(machine->restore);
     machine->restore = NULL;
     if (err) return err;
-    let_go(machine->view); /* of what is gone now: its reader is told */
-    member_close(machine->membership);
+    member_close(machine->membership); /* the reader of an open view is told */
     machine->membership = fresh;
     if (machine->options.restored) machine->options.restored(machine->options.owner);
     return ERR_OK;
@@ -291,8 +240,8 @@ static const struct machine_ops ops = {
     .knows = knows,
     .apply = apply,
     .snapshot_begin = snapshot_begin,
-    .snapshot_next = snapshot_next,
-    .snapshot_end = snapshot_end,
+    .snapshot_next = section_view_next,
+    .snapshot_end = section_view_close,
     .restore_begin = restore_begin,
     .restore_next = restore_next,
     .restore_end = restore_end,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "section/section.h"
 #include "store/bounds.h"
 #include "store/txn_wire.h"
 #include "wire/message.h"
@@ -27,20 +28,14 @@ struct store_machine {
     struct store_renewal renewals[STORE_RENEW_MAX];
     struct txn_writer writer; /* of the transaction being applied */
     struct store_restore *restore;
-    bool restoring, restore_has_bytes;
     uint64_t clock_ns, index;
-    struct view *view; /* the one that is open */
-    struct {           /* a command that takes more than one turn */
+    struct { /* a command that takes more than one turn */
         bool on;
         struct buf source; /* its bytes: the entry's are not ours */
         struct machine_entry entry;
         uint64_t told; /* changes that were, by it or before it */
         uint64_t hash; /* the state before it */
     } part;
-};
-struct view {
-    struct store_machine *machine; /* NULL: its state is gone */
-    struct store_view *of;
 };
 
 /* -- commands -- */
@@ -334,7 +329,6 @@ enum err store_machine_open(const struct store_machine_options *options,
 void store_machine_close(struct store_machine *machine)
 {
     if (!machine) return;
-    assert(!machine->view);
     store_restore_close(machine->restore);
     store_close(machine->store);
     arena_deinit(&machine->arena);
@@ -359,7 +353,7 @@ uint64_t store_machine_index(const struct store_machine *machine)
 
 bool store_machine_restoring(const struct store_machine *machine)
 {
-    return machine->restoring;
+    return machine->restore != NULL;
 }
 
 /* -- applying -- */
@@ -439,7 +433,7 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
     const struct store_command *command = &machine->read.command;
     struct store_result result;
 
-    assert(!machine->restoring && !machine->part.on);
+    assert(!machine->restore && !machine->part.on);
     machine->part.entry = *entry;
     machine->part.told = keys_changes(store_keys(machine->store)).end;
     machine->part.hash = store_hash(machine->store);
@@ -516,43 +510,9 @@ bool store_change_expired(const struct store_applied *applied, const struct key_
 static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
 {
     struct store_machine *machine = state;
-    struct view *view;
 
     (void)index;
-    if (machine->view || machine->part.on) return ERR_FULL; /* one at a time, and between entries */
-    view = calloc(1, sizeof *view);
-    if (!view) return ERR_NOMEM;
-    *view = (struct view){machine, store_view_open(machine->store)};
-    if (!view->of) {
-        free(view);
-        return ERR_NOMEM;
-    }
-    machine->view = view;
-    *ret_view = view;
-    return ERR_OK;
-}
-
-static enum err snapshot_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
-{
-    struct view *view = opaque;
-    enum err err = ERR_CLOSED;
-
-    if (view->machine) *ret_done = !store_view_next(view->of, budget, into, &err);
-    return err;
-}
-
-static void view_detach(struct view *view)
-{
-    if (!view || !view->machine) return;
-    store_view_close(view->of);
-    view->machine->view = NULL;
-    view->machine = NULL;
-}
-
-static void snapshot_end(void *view)
-{
-    view_detach(view);
-    free(view);
+    return machine->part.on ? ERR_FULL : store_view_open(machine->store, ret_view);
 }
 
 /* -- restoring -- */
@@ -562,8 +522,6 @@ static enum err restore_begin(void *state, uint64_t index, struct note *note)
 
     (void)index;
     store_restore_close(machine->restore);
-    machine->restoring = true;
-    machine->restore_has_bytes = false;
     machine->restore = store_restore_open(&machine->options.store);
     if (machine->restore) return ERR_OK;
     note_set(note, "store: %s", err_text(ERR_NOMEM));
@@ -574,8 +532,7 @@ static enum err restore_next(void *state, struct str bytes, struct note *note)
 {
     struct store_machine *machine = state;
 
-    assert(machine->restoring && machine->restore);
-    if (bytes.len) machine->restore_has_bytes = true;
+    assert(machine->restore);
     return store_restore_feed(machine->restore, bytes, note);
 }
 
@@ -583,20 +540,15 @@ static enum err restore_end(void *state, struct note *note)
 {
     struct store_machine *machine = state;
     struct store *fresh = NULL;
-    enum err err = ERR_OK;
+    enum err err;
 
-    assert(machine->restoring && machine->restore);
-    if (machine->restore_has_bytes)
-        err = store_restore_done(machine->restore, &fresh, note);
-    else if (!(fresh = store_open(&machine->options.store)))
-        err = ERR_NOMEM;
+    assert(machine->restore);
+    err = store_restore_done(machine->restore, &fresh, note);
     store_restore_close(machine->restore);
     machine->restore = NULL;
-    machine->restoring = false;
     if (err) return err;
     machine->part.on = false;
-    view_detach(machine->view); /* of what is gone now: its reader is told */
-    store_close(machine->store);
+    store_close(machine->store); /* the reader of an open view is told */
     machine->store = fresh;
     machine->clock_ns = store_clock_ns(fresh);
     if (machine->options.restored) machine->options.restored(machine->options.owner);
@@ -609,7 +561,7 @@ static void recover(void *state, const struct machine_recovery *recovery)
     struct store_id identity;
 
     static_assert(sizeof identity == sizeof recovery->identity, "one for the other");
-    assert(!machine->restoring && !machine->part.on);
+    assert(!machine->restore && !machine->part.on);
     memcpy(&identity, recovery->identity, sizeof identity);
     store_become_other(machine->store, recovery->clock_ns, &identity, recovery->floor);
     machine->clock_ns = store_clock_ns(machine->store);
@@ -643,8 +595,8 @@ static const struct machine_ops ops = {
     .apply = apply,
     .apply_more = apply_more,
     .snapshot_begin = snapshot_begin,
-    .snapshot_next = snapshot_next,
-    .snapshot_end = snapshot_end,
+    .snapshot_next = section_view_next,
+    .snapshot_end = section_view_close,
     .restore_begin = restore_begin,
     .restore_next = restore_next,
     .restore_end = restore_end,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "member/core/member.h"
+#include "section/section.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,16 +32,16 @@ static void write_again(struct str bytes, const struct member_command *command)
 static struct membership *copy_of(struct membership *m, const struct member_options *options)
 {
     struct member_restore *restore = member_restore_open(options);
-    struct member_view *view = member_view_open(m);
+    void *view;
     struct membership *copy = NULL;
     struct note note = {""};
-    enum err err = ERR_OK;
+    bool done = false;
     struct buf bytes;
 
     buf_init(&bytes, (size_t)64 << 20);
-    must(view && restore);
-    while (member_view_next(view, 100, &bytes, &err)) must(!err);
-    member_view_close(view);
+    must(restore && member_view_open(m, &view) == ERR_OK);
+    while (!done) must(section_view_next(view, 100, &bytes, &done) == ERR_OK);
+    section_view_close(view);
     must(member_restore_feed(restore, buf_peek(&bytes), &note) == ERR_OK);
     must(member_restore_done(restore, &copy, &note) == ERR_OK);
     member_restore_close(restore);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "member/core/member.h"
+#include "section/section.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,10 +38,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct member_op op = {.kind = MEMBER_OP_TICK};
     struct member_command command = {.ops = &op, .op_count = 1};
     struct member_result result;
-    struct member_view *view;
+    void *view;
     struct note note = {""};
     struct buf bytes;
-    enum err err = ERR_OK;
+    bool done = false;
 
     if (size == 0) return 0;
     if (read_section(str_of(data + 1, size - 1), data[0] ? data[0] : size, &m, &note)) {
@@ -48,10 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     buf_init(&bytes, (size_t)256 << 20);
-    view = member_view_open(m);
-    must(view);
-    while (member_view_next(view, 1000, &bytes, &err)) must(!err);
-    member_view_close(view);
+    must(member_view_open(m, &view) == ERR_OK);
+    while (!done) must(section_view_next(view, 1000, &bytes, &done) == ERR_OK);
+    section_view_close(view);
     must(read_section(buf_peek(&bytes), 7, &again, &note) == ERR_OK);
     must(member_hash(again) == member_hash(m));
     for (uint64_t i = 1; i < 4; i++) {

@@ -3,6 +3,7 @@
  * note, or read, and then what is written of it is read to the same hash. */
 #include <stdlib.h>
 
+#include "section/section.h"
 #include "store/core/store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -33,10 +34,10 @@ static enum err read_section(struct str bytes, size_t cut, struct store **ret_st
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct store *store, *again = NULL;
-    struct store_view *view;
+    void *view;
     struct note note = {""};
     struct buf bytes;
-    enum err err = ERR_OK;
+    bool done = false;
 
     if (size == 0) return 0;
     if (read_section(str_of(data + 1, size - 1), data[0] ? data[0] : size, &store, &note)) {
@@ -44,11 +45,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     buf_init(&bytes, (size_t)64 << 20);
-    view = store_view_open(store);
-    must(view);
-    while (store_view_next(view, 1000, &bytes, &err)) must(!err);
-    store_view_close(view);
-    must(!err && read_section(buf_peek(&bytes), 7, &again, &note) == ERR_OK);
+    must(store_view_open(store, &view) == ERR_OK);
+    while (!done) must(section_view_next(view, 1000, &bytes, &done) == ERR_OK);
+    section_view_close(view);
+    must(read_section(buf_peek(&bytes), 7, &again, &note) == ERR_OK);
     must(store_hash(again) == store_hash(store));
     store_close(store);
     store_close(again);

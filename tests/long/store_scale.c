@@ -13,6 +13,7 @@
 #include "base/order.h"
 #include "base/prng.h"
 #include "lib/test.h"
+#include "section/section.h"
 #include "store/core/store.h"
 
 #ifndef SHARE
@@ -281,12 +282,11 @@ TEST(a_snapshot_is_told_in_slices_under_writes_and_none_of_it_takes_long)
     struct store_options options = {.quota_bytes = 16ull << 30};
     struct store_restore *restore = store_restore_open(&options);
     struct store *copy;
-    struct store_view *view;
+    void *view;
     struct note note = {""};
     struct buf slice;
     uint64_t began, opened, worst_slice = 0, worst_feed = 0, largest = 0, served = 0, hash;
-    enum err err = ERR_OK;
-    bool more = true;
+    bool done = false;
 
     prng_seed(&p, 1);
     fill(&s, STR("a value that is not very long"));
@@ -294,24 +294,22 @@ TEST(a_snapshot_is_told_in_slices_under_writes_and_none_of_it_takes_long)
     meter(&s);
     buf_init(&slice, 64 << 20);
     began = cpu_ns();
-    view = store_view_open(s.store);
+    CHECK_OK("view", store_view_open(s.store, &view));
     opened = cpu_ns() - began;
-    CHECK("view", view);
-    while (more) {
+    while (!done) {
         write_on(&s, &p, &served);
         buf_clear(&slice);
         began = cpu_ns();
-        more = store_view_next(view, SLICE, &slice, &err);
+        CHECK_OK("slice", section_view_next(view, SLICE, &slice, &done));
         worst_slice = max_u64(worst_slice, cpu_ns() - began);
         largest = max_u64(largest, slice.len);
-        CHECK_OK("slice", err);
-        CHECK("something, or the end", slice.len > 0 || !more);
+        CHECK("something, or the end", slice.len > 0 || done);
         began = cpu_ns();
         CHECK_OK(note.text, store_restore_feed(restore, buf_peek(&slice), &note));
         worst_feed = max_u64(worst_feed, cpu_ns() - began);
     }
     began = cpu_ns();
-    store_view_close(view);
+    section_view_close(view);
     opened = max_u64(opened, cpu_ns() - began);
     CHECK("it changed meanwhile", store_hash(s.store) != hash);
     (void)ticks_until_nothing_is_left(&s);

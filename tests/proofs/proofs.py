@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-PURE = ["base", "model", "shard/state", "shard/decide", "shard/core", "operator/core", "fleet/core", "member/core",
+PURE = ["base", "model", "section", "shard/state", "shard/decide", "shard/core", "operator/core", "fleet/core", "member/core",
         "worker/core", "store/core", "prim/memory/core"]
 # What the system libraries under a module need at link time.
 EXTERNAL = ["libuv", "openssl", "jansson", "libnghttp2", "libprotobuf-c",

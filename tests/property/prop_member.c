@@ -15,6 +15,7 @@
 #include "base/prng.h"
 #include "lib/test.h"
 #include "member/core/local.h"
+#include "section/section.h"
 
 #define MS 1000000ull
 enum {
@@ -80,7 +81,7 @@ struct entry {
 struct replica {
     struct membership *m;
     uint64_t applied, lag_until_ms;
-    struct member_view *view; /* a snapshot being read while it goes on */
+    void *view; /* a snapshot being read while it goes on */
     struct buf snapshot;
     uint64_t snapshot_at, snapshot_hash;
 };
@@ -845,24 +846,26 @@ static void calm_down(struct world *w)
 /* -- replicas that lag, and come from snapshots taken while the log went on -- */
 static void step_replica(struct world *w, struct replica *r)
 {
-    enum err err = ERR_OK;
+    bool done = false;
 
     if (w->leader >= 0 && r == &w->replicas[w->leader] && r->view == NULL &&
         prng_chance(&w->prng, 2000)) {
-        r->view = member_view_open(r->m);
+        CHECK_OK("a view", member_view_open(r->m, &r->view));
         r->snapshot_at = r->applied;
         r->snapshot_hash = member_hash(r->m);
         buf_clear(&r->snapshot);
     }
-    if (r->view && prng_chance(&w->prng, 500000) &&
-        !member_view_next(r->view, prng_between(&w->prng, 1, 400), &r->snapshot, &err)) {
+    if (r->view && prng_chance(&w->prng, 500000))
+        CHECK_OK("written",
+                 section_view_next(r->view, prng_between(&w->prng, 1, 400), &r->snapshot, &done));
+    if (done) {
         struct replica *to = &w->replicas[prng_below(&w->prng, REPLICAS)];
         struct member_options options = {0};
         struct member_restore *restore;
         struct membership *fresh = NULL;
         struct note note = {""};
 
-        member_view_close(r->view);
+        section_view_close(r->view);
         r->view = NULL;
         if (to == r || to->view || (w->leader >= 0 && to == &w->replicas[w->leader]) ||
             to->applied > r->snapshot_at)
@@ -877,7 +880,6 @@ static void step_replica(struct world *w, struct replica *r)
         to->applied = r->snapshot_at;
         w->restores++;
     }
-    CHECK_OK("told", err);
     if (w->now_ms < r->lag_until_ms) return;
     if (prng_chance(&w->prng, 1000)) r->lag_until_ms = w->now_ms + 5000;
     while (r->applied < w->log_count &&
@@ -973,7 +975,7 @@ static void close_world(struct world *w)
 {
     member_local_close(w->local);
     for (int i = 0; i < REPLICAS; i++) {
-        member_view_close(w->replicas[i].view);
+        section_view_close(w->replicas[i].view);
         member_close(w->replicas[i].m);
         buf_deinit(&w->replicas[i].snapshot);
     }

@@ -11,6 +11,7 @@
 #include "base/prng.h"
 #include "lib/test.h"
 #include "prim/memory/core/core.h"
+#include "section/section.h"
 #include "store/core/store.h"
 
 enum { KEYS = 10, GROUPS = 3, HANDS = 40, STEPS = 2500, WORLDS = 30, CLIENTS = 5 };
@@ -30,7 +31,7 @@ struct world {
     uint64_t now_ns, sequence;
     struct hand hands[HANDS];
     uint64_t store_revision[KEYS], memory_revision[KEYS];
-    struct store_view *view;
+    void *view;
     struct store_restore *restore;
     uint64_t view_hash;
     uint32_t sizes[GROUPS];
@@ -451,30 +452,30 @@ static void do_view(struct world *w)
     struct store *restored;
     struct note note = {""};
     struct buf out;
-    enum err err;
-    bool more;
+    void *second;
+    bool done = false;
 
     if (!w->view) {
-        w->view = store_view_open(w->store);
+        CHECK_OK("a view opens", store_view_open(w->store, &w->view));
         w->restore = store_restore_open(&options);
         w->view_hash = store_hash(w->store);
-        CHECK("a view opens", w->view && w->restore);
-        CHECK("one at a time", store_view_open(w->store) == NULL);
+        CHECK("a restore", w->restore);
+        CHECK_ERR("one at a time", store_view_open(w->store, &second), ERR_FULL);
         return;
     }
     buf_init(&out, 1 << 24);
-    more = store_view_next(w->view, prng_below(&w->p, 400), &out, &err);
+    CHECK_OK("next", section_view_next(w->view, prng_below(&w->p, 400), &out, &done));
     for (struct str left = buf_peek(&out); left.len > 0;) {
         size_t part = min_size(left.len, 1 + prng_below(&w->p, 300));
         CHECK_OK("feed", store_restore_feed(w->restore, str_of(left.at, part), &note));
         left = str_tail(left, part);
     }
     buf_deinit(&out);
-    if (more) return;
+    if (!done) return;
     CHECK_OK("whole", store_restore_done(w->restore, &restored, &note));
     CHECK("of its moment", store_hash(restored) == w->view_hash);
     store_restore_close(w->restore);
-    store_view_close(w->view);
+    section_view_close(w->view);
     w->view = NULL;
     w->restore = NULL;
     store_close(restored);
@@ -484,23 +485,23 @@ static void do_view(struct world *w)
 static void exchange_twin(struct world *w)
 {
     struct store_options options = {0};
-    struct store_view *view = store_view_open(w->twin);
     struct store_restore *restore = store_restore_open(&options);
     struct note note = {""};
     struct store *fresh;
     struct buf out;
-    enum err err;
-    bool more = true;
+    void *view;
+    bool done = false;
 
-    while (more) {
+    CHECK_OK("a view", store_view_open(w->twin, &view));
+    while (!done) {
         buf_init(&out, 1 << 24);
-        more = store_view_next(view, 1000, &out, &err);
+        CHECK_OK("next", section_view_next(view, 1000, &out, &done));
         CHECK_OK("feed", store_restore_feed(restore, buf_peek(&out), &note));
         buf_deinit(&out);
     }
     CHECK_OK("whole", store_restore_done(restore, &fresh, &note));
     store_restore_close(restore);
-    store_view_close(view);
+    section_view_close(view);
     store_close(w->twin);
     w->twin = fresh;
 }
@@ -537,7 +538,7 @@ static void run(uint64_t seed)
             do_plain(&w);
         if (step % 500 == 499) exchange_twin(&w);
     }
-    store_view_close(w.view);
+    section_view_close(w.view);
     store_restore_close(w.restore);
     store_close(w.store);
     store_close(w.twin);

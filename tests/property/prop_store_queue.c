@@ -14,6 +14,7 @@
 
 #include "base/prng.h"
 #include "lib/test.h"
+#include "section/section.h"
 #include "store/core/store.h"
 
 enum {
@@ -62,7 +63,7 @@ struct world {
     struct group groups[GROUPS];
     struct claim *granted[CLAIMS]; /* by the present command, in order */
     size_t granted_count, awake;   /* awake: clients that ask at present; the others are silent */
-    struct store_view *view;
+    void *view;
     struct store_restore *restore;
     struct said said[SAID_MAX]; /* since the view was opened */
     size_t said_count;
@@ -596,27 +597,25 @@ static void do_tick(struct world *w)
 }
 
 /* -- snapshots -- */
-static void feed(struct store_view *view, struct store_restore *restore, size_t budget,
-                 bool *ret_more)
+static void feed(void *view, struct store_restore *restore, size_t budget, bool *ret_done)
 {
     struct note note = {""};
     struct buf out;
-    enum err err;
 
     buf_init(&out, 1 << 24);
-    *ret_more = store_view_next(view, budget, &out, &err);
+    CHECK_OK("next", section_view_next(view, budget, &out, ret_done));
     CHECK_OK("feed", store_restore_feed(restore, buf_peek(&out), &note));
     buf_deinit(&out);
 }
 
-static void restore_twin(struct world *w, struct store_view *view, struct store_restore *restore)
+static void restore_twin(struct world *w, void *view, struct store_restore *restore)
 {
     struct note note = {""};
     struct store *fresh;
 
     CHECK_OK("whole", store_restore_done(restore, &fresh, &note));
     store_restore_close(restore);
-    store_view_close(view);
+    section_view_close(view);
     store_close(w->twin);
     w->twin = fresh;
 }
@@ -624,11 +623,12 @@ static void restore_twin(struct world *w, struct store_view *view, struct store_
 static void exchange_twin(struct world *w)
 {
     struct store_options options = {0};
-    struct store_view *view = store_view_open(w->twin);
     struct store_restore *restore = store_restore_open(&options);
-    bool more = true;
+    void *view;
+    bool done = false;
 
-    while (more) feed(view, restore, 1000, &more);
+    CHECK_OK("a view", store_view_open(w->twin, &view));
+    while (!done) feed(view, restore, 1000, &done);
     restore_twin(w, view, restore);
 }
 
@@ -636,18 +636,18 @@ static void do_view(struct world *w)
 {
     struct store_options options = {0};
     struct store_event event;
-    bool more;
+    bool done = false;
 
     if (!w->view) {
-        w->view = store_view_open(w->store);
+        CHECK_OK("a view", store_view_open(w->store, &w->view));
         w->restore = store_restore_open(&options);
         w->said_count = 0;
         return;
     }
     /* The rest at once when there would be too much to say again. */
-    do feed(w->view, w->restore, prng_below(&w->p, 2000), &more);
-    while (more && w->said_count > SAID_MAX / 2);
-    if (more) return;
+    do feed(w->view, w->restore, prng_below(&w->p, 2000), &done);
+    while (!done && w->said_count > SAID_MAX / 2);
+    if (!done) return;
     restore_twin(w, w->view, w->restore);
     w->view = NULL;
     w->restore = NULL;
@@ -729,7 +729,7 @@ static void run(uint64_t seed)
         if (store_clock_ns(w.store) == w.now_ns) compare(&w);
         if (step % 400 == 399) exchange_twin(&w);
     }
-    store_view_close(w.view);
+    section_view_close(w.view);
     store_restore_close(w.restore);
     store_close(w.store);
     store_close(w.twin);

@@ -4,7 +4,6 @@
  * A command: u8 version, i64 wall ms, then operations: u8 kind, u32 length, content. Of each
  * operation only the fields of its kind are written (the table below), in the order of the bits;
  * what follows the known fields of a known kind is refused. docs/formats/member.md. */
-#include "member/core/codec.h"
 #include "member/core/internal.h"
 
 enum { VERSION = 1, HEAD = 9, OP_HEAD = 5 };
@@ -71,25 +70,25 @@ void member_rules_defaults(struct member_rules *ret_rules)
     };
 }
 
-void pen_rules(struct pen *pen, const struct member_rules *rules)
+void member_rules_write(struct encoder *out, const struct member_rules *rules)
 {
-    pen_u32(pen, rules->total_partitions);
-    pen_u32(pen, rules->virtual_nodes);
-    pen_u8(pen, rules->placement);
-    pen_u32(pen, rules->epsilon_ppm);
-    pen_u32(pen, rules->move_limit_ppm);
-    pen_u8(pen, rules->ring_on_register);
-    pen_u8(pen, rules->grant_to_legacy);
-    pen_u8(pen, rules->evict_on_revoke_timeout);
-    pen_u8(pen, rules->failure_per_worker);
-    pen_u64(pen, rules->rebalance_window_ms);
-    pen_u64(pen, rules->revoke_timeout_ms);
-    pen_u64(pen, rules->dead_retention_ms);
-    pen_u64(pen, rules->tombstone_retention_ms);
-    pen_u32(pen, rules->work_max_attempts);
-    pen_u32(pen, rules->work_max_steal);
-    pen_u8(pen, rules->work_requeue_failed);
-    pen_u8(pen, rules->work_steal_started);
+    encode_u32(out, rules->total_partitions);
+    encode_u32(out, rules->virtual_nodes);
+    encode_u8(out, rules->placement);
+    encode_u32(out, rules->epsilon_ppm);
+    encode_u32(out, rules->move_limit_ppm);
+    encode_u8(out, rules->ring_on_register);
+    encode_u8(out, rules->grant_to_legacy);
+    encode_u8(out, rules->evict_on_revoke_timeout);
+    encode_u8(out, rules->failure_per_worker);
+    encode_u64(out, rules->rebalance_window_ms);
+    encode_u64(out, rules->revoke_timeout_ms);
+    encode_u64(out, rules->dead_retention_ms);
+    encode_u64(out, rules->tombstone_retention_ms);
+    encode_u32(out, rules->work_max_attempts);
+    encode_u32(out, rules->work_max_steal);
+    encode_u8(out, rules->work_requeue_failed);
+    encode_u8(out, rules->work_steal_started);
 }
 
 /* A year and a bit: sums with T do not wrap. */
@@ -110,81 +109,81 @@ bool member_rules_fit(const struct member_rules *r)
            r->work_max_steal <= MEMBER_PULL_MAX;
 }
 
-bool eye_rules(struct eye *eye, struct member_rules *ret_rules)
+bool member_rules_read(struct decoder *in, struct member_rules *ret_rules)
 {
     struct member_rules *r = ret_rules;
 
-    *r = (struct member_rules){.total_partitions = eye_u32(eye)};
-    r->virtual_nodes = eye_u32(eye);
-    r->placement = (enum member_placement)eye_u8(eye);
-    r->epsilon_ppm = eye_u32(eye);
-    r->move_limit_ppm = eye_u32(eye);
-    r->ring_on_register = eye_bool(eye);
-    r->grant_to_legacy = eye_bool(eye);
-    r->evict_on_revoke_timeout = eye_bool(eye);
-    r->failure_per_worker = eye_bool(eye);
-    r->rebalance_window_ms = eye_u64(eye);
-    r->revoke_timeout_ms = eye_u64(eye);
-    r->dead_retention_ms = eye_u64(eye);
-    r->tombstone_retention_ms = eye_u64(eye);
-    r->work_max_attempts = eye_u32(eye);
-    r->work_max_steal = eye_u32(eye);
-    r->work_requeue_failed = eye_bool(eye);
-    r->work_steal_started = eye_bool(eye);
-    return eye->good && member_rules_fit(r);
+    *r = (struct member_rules){.total_partitions = decode_u32(in)};
+    r->virtual_nodes = decode_u32(in);
+    r->placement = (enum member_placement)decode_u8(in);
+    r->epsilon_ppm = decode_u32(in);
+    r->move_limit_ppm = decode_u32(in);
+    r->ring_on_register = decode_bool(in);
+    r->grant_to_legacy = decode_bool(in);
+    r->evict_on_revoke_timeout = decode_bool(in);
+    r->failure_per_worker = decode_bool(in);
+    r->rebalance_window_ms = decode_u64(in);
+    r->revoke_timeout_ms = decode_u64(in);
+    r->dead_retention_ms = decode_u64(in);
+    r->tombstone_retention_ms = decode_u64(in);
+    r->work_max_attempts = decode_u32(in);
+    r->work_max_steal = decode_u32(in);
+    r->work_requeue_failed = decode_bool(in);
+    r->work_steal_started = decode_bool(in);
+    return in->good && member_rules_fit(r);
 }
 
 uint64_t member_rules_fingerprint(const struct member_rules *rules)
 {
     struct buf bytes;
-    struct pen pen = {&bytes, ERR_OK};
+    struct encoder out = {&bytes, ERR_OK};
     uint64_t print;
 
     buf_init(&bytes, 4096);
-    pen_rules(&pen, rules);
-    if (pen.err) (void)member_must(NULL);
+    member_rules_write(&out, rules);
+    if (out.err) (void)member_must(NULL);
     print = str_hash(buf_peek(&bytes), 0x3e3be2);
     buf_deinit(&bytes);
     return print;
 }
 
 /* -- one operation -- */
-static void write_op(struct pen *pen, const struct member_op *op)
+static void write_op(struct encoder *out, const struct member_op *op)
 {
     uint32_t has = fields[op->kind];
 
-    if (has & F_WORKER) pen_text(pen, op->worker);
-    if (has & F_INCARNATION) pen_u64(pen, op->incarnation);
-    if (has & F_INSTANCE) pen_bytes(pen, op->instance.b, sizeof op->instance.b);
-    if (has & F_EXPECT) pen_u64(pen, op->expect);
-    if (has & F_FENCE) pen_u64(pen, op->fence_ns);
+    if (has & F_WORKER) encode_text(out, op->worker);
+    if (has & F_INCARNATION) encode_u64(out, op->incarnation);
+    if (has & F_INSTANCE) encode_bytes(out, op->instance.b, sizeof op->instance.b);
+    if (has & F_EXPECT) encode_u64(out, op->expect);
+    if (has & F_FENCE) encode_u64(out, op->fence_ns);
     if (has & F_TERMS) {
-        pen_u32(pen, op->lease_ms);
-        pen_u32(pen, op->weight);
-        pen_text(pen, op->labels);
-        pen_u8(pen, op->capable);
+        encode_u32(out, op->lease_ms);
+        encode_u32(out, op->weight);
+        encode_text(out, op->labels);
+        encode_u8(out, op->capable);
     }
     if (has & F_BY) {
-        pen_u8(pen, op->by_beat);
-        pen_u8(pen, op->restart);
+        encode_u8(out, op->by_beat);
+        encode_u8(out, op->restart);
     }
-    if (has & F_FLAG) pen_u8(pen, op->flag);
-    if (has & F_TEXT) pen_text(pen, op->text);
-    if (has & F_BYTES) pen_text(pen, op->bytes);
+    if (has & F_FLAG) encode_u8(out, op->flag);
+    if (has & F_TEXT) encode_text(out, op->text);
+    if (has & F_BYTES) encode_text(out, op->bytes);
     if (has & F_CAUSE) {
-        pen_u8(pen, op->cause);
-        pen_u64(pen, (uint64_t)op->due_ms);
+        encode_u8(out, op->cause);
+        encode_u64(out, (uint64_t)op->due_ms);
     }
     if (has & F_EPOCH) {
-        pen_u32(pen, op->partition);
-        pen_u64(pen, op->epoch);
+        encode_u32(out, op->partition);
+        encode_u64(out, op->epoch);
     }
-    if (has & F_NUMBER) pen_u64(pen, op->number);
-    if (has & F_LIMIT) pen_u64(pen, op->limit);
-    if (has & F_WALL) pen_u64(pen, (uint64_t)op->wall_ms);
-    if (has & F_ITEM) pen_bytes(pen, op->item.b, sizeof op->item.b);
-    if (has & F_RULES) pen_rules(pen, op->rules);
-    if (has & F_ALL) pen_u8(pen, op->all);
+    if (has & F_NUMBER) encode_u64(out, op->number);
+    if (has & F_LIMIT) encode_u64(out, op->limit);
+    if (has & F_WALL) encode_u64(out, (uint64_t)op->wall_ms);
+    if (has & F_ITEM) encode_bytes(out, op->item.b, sizeof op->item.b);
+    if (has & F_RULES) member_rules_write(out, op->rules);
+    if (has & F_ALL) encode_u8(out, op->all);
 }
 
 static size_t text_max(enum member_kind kind)
@@ -198,47 +197,47 @@ static size_t bytes_max(enum member_kind kind)
 }
 
 /* `rules` is where they go. */
-static bool read_op(struct eye *eye, struct member_op *op, struct member_rules *rules)
+static bool read_op(struct decoder *in, struct member_op *op, struct member_rules *rules)
 {
     uint32_t has = fields[op->kind];
 
     op->worker = op->labels = op->text = op->bytes = STR_EMPTY;
-    if (has & F_WORKER) op->worker = eye_text(eye, MEMBER_ID_MAX);
-    if (has & F_INCARNATION) op->incarnation = eye_u64(eye);
-    if (has & F_INSTANCE) eye_copy(eye, op->instance.b, sizeof op->instance.b);
-    if (has & F_EXPECT) op->expect = eye_u64(eye);
-    if (has & F_FENCE) op->fence_ns = eye_u64(eye);
+    if (has & F_WORKER) op->worker = decode_text(in, MEMBER_ID_MAX);
+    if (has & F_INCARNATION) op->incarnation = decode_u64(in);
+    if (has & F_INSTANCE) decode_copy(in, op->instance.b, sizeof op->instance.b);
+    if (has & F_EXPECT) op->expect = decode_u64(in);
+    if (has & F_FENCE) op->fence_ns = decode_u64(in);
     if (has & F_TERMS) {
-        op->lease_ms = eye_u32(eye);
-        op->weight = eye_u32(eye);
-        op->labels = eye_text(eye, MEMBER_LABELS_MAX);
-        op->capable = eye_bool(eye);
+        op->lease_ms = decode_u32(in);
+        op->weight = decode_u32(in);
+        op->labels = decode_text(in, MEMBER_LABELS_MAX);
+        op->capable = decode_bool(in);
     }
     if (has & F_BY) {
-        op->by_beat = eye_bool(eye);
-        op->restart = eye_bool(eye);
+        op->by_beat = decode_bool(in);
+        op->restart = decode_bool(in);
     }
-    if (has & F_FLAG) op->flag = eye_bool(eye);
-    if (has & F_TEXT) op->text = eye_text(eye, text_max(op->kind));
-    if (has & F_BYTES) op->bytes = eye_text(eye, bytes_max(op->kind));
+    if (has & F_FLAG) op->flag = decode_bool(in);
+    if (has & F_TEXT) op->text = decode_text(in, text_max(op->kind));
+    if (has & F_BYTES) op->bytes = decode_text(in, bytes_max(op->kind));
     if (has & F_CAUSE) {
-        op->cause = (enum member_cause)eye_u8(eye);
-        op->due_ms = (int64_t)eye_u64(eye);
+        op->cause = (enum member_cause)decode_u8(in);
+        op->due_ms = (int64_t)decode_u64(in);
     }
     if (has & F_EPOCH) {
-        op->partition = eye_u32(eye);
-        op->epoch = eye_u64(eye);
+        op->partition = decode_u32(in);
+        op->epoch = decode_u64(in);
     }
-    if (has & F_NUMBER) op->number = eye_u64(eye);
-    if (has & F_LIMIT) op->limit = eye_u64(eye);
-    if (has & F_WALL) op->wall_ms = (int64_t)eye_u64(eye);
-    if (has & F_ITEM) eye_copy(eye, op->item.b, sizeof op->item.b);
+    if (has & F_NUMBER) op->number = decode_u64(in);
+    if (has & F_LIMIT) op->limit = decode_u64(in);
+    if (has & F_WALL) op->wall_ms = (int64_t)decode_u64(in);
+    if (has & F_ITEM) decode_copy(in, op->item.b, sizeof op->item.b);
     if (has & F_RULES) {
-        if (!rules || !eye_rules(eye, rules)) return false;
+        if (!rules || !member_rules_read(in, rules)) return false;
         op->rules = rules;
     }
-    if (has & F_ALL) op->all = eye_bool(eye);
-    return eye_done(eye);
+    if (has & F_ALL) op->all = decode_bool(in);
+    return decode_done(in);
 }
 
 bool member_is_id(struct str id)
@@ -268,28 +267,28 @@ static bool op_fits(const struct member_op *op)
 /* -- batches -- */
 enum err member_batch_begin(struct buf *into, int64_t wall_ms)
 {
-    struct pen pen = {into, ERR_OK};
+    struct encoder out = {into, ERR_OK};
 
     buf_clear(into);
-    pen_u8(&pen, VERSION);
-    pen_u64(&pen, (uint64_t)wall_ms);
-    if (pen.err) buf_clear(into);
-    return pen.err;
+    encode_u8(&out, VERSION);
+    encode_u64(&out, (uint64_t)wall_ms);
+    if (out.err) buf_clear(into);
+    return out.err;
 }
 
 enum err member_batch_add(struct buf *into, const struct member_op *op)
 {
     size_t before = into->len;
-    struct pen pen = {into, ERR_OK};
+    struct encoder out = {into, ERR_OK};
 
     assert(before >= HEAD && op->kind >= MEMBER_OP_TICK && op->kind <= MEMBER_OP_LAST);
     if (!op_fits(op)) return ERR_INVALID;
-    pen_u8(&pen, op->kind);
-    pen_u32(&pen, 0);
-    write_op(&pen, op);
-    if (pen.err) {
+    encode_u8(&out, op->kind);
+    encode_u32(&out, 0);
+    write_op(&out, op);
+    if (out.err) {
         into->len = before; /* all of it or nothing */
-        return pen.err;
+        return out.err;
     }
     store_le32(into->data + before + 1, (uint32_t)(into->len - before - OP_HEAD));
     return ERR_OK;
@@ -342,7 +341,7 @@ enum err member_command_read(struct str bytes, struct arena *arena,
     ops = arena_calloc(arena, count ? count : 1, sizeof *ops);
     if (!ops) return ERR_NOMEM;
     for (size_t i = 0; next_op(&left, &kind, &content); i++) {
-        struct eye eye = {content, true};
+        struct decoder in = {content, true};
         struct member_rules *rules = NULL;
 
         if (kind < MEMBER_OP_TICK || kind > MEMBER_OP_LAST) {
@@ -352,7 +351,7 @@ enum err member_command_read(struct str bytes, struct arena *arena,
         ops[i].kind = (enum member_kind)kind;
         if (kind == MEMBER_OP_CONFIGURE && !(rules = ARENA_NEW(arena, struct member_rules)))
             return ERR_NOMEM;
-        if (!read_op(&eye, &ops[i], rules) || !op_fits(&ops[i])) {
+        if (!read_op(&in, &ops[i], rules) || !op_fits(&ops[i])) {
             note_set(note, "operation %zu of kind %u is not whole, or past a limit", i, kind);
             return ERR_INVALID;
         }

@@ -4,7 +4,7 @@
  *   member.c     life, apply                  workers.c   the registry
  *   events.c     what was not emitted yet
  *   partitions.c who owns what                work.c      items
- *   rows.c       rows told and hashed         view.c, restore.c  snapshots
+ *   rows.c       rows written and hashed         restore.c    a snapshot read
  *   read.c       for those who look           command.c   commands as bytes
  *   local.c, rounds.c  the leader's half
  *
@@ -19,6 +19,7 @@
 #include "base/order.h"
 #include "member/core/member.h"
 #include "member/core/ring.h"
+#include "section/section.h"
 
 #define MEMBER_NS_PER_MS    1000000ull
 #define MEMBER_FENCE_MAX_NS (86400000ull * MEMBER_NS_PER_MS)
@@ -26,10 +27,8 @@ enum { MEMBER_ADVISE_MAX_MS = 3600000, MEMBER_FORMAT = 1 };
 
 enum row_kind { ROW_WORKER, ROW_PARTITION, ROW_ITEM, ROW_EVENT, ROW_KINDS };
 struct row {
-    struct list told;   /* by kind: those a view has not told yet stand first */
-    struct list edited; /* in membership.edited while a command is applied */
-    uint32_t stamp;     /* of the last view that told it, or that it came after */
-    uint8_t kind;
+    struct section_row section; /* of a snapshot; kind: enum row_kind */
+    struct list edited;         /* in membership.edited while a command is applied */
     bool is_edited;
 };
 
@@ -120,7 +119,6 @@ struct member_head {
     char leader[MEMBER_ID_MAX];
 };
 
-struct member_view;
 struct member_local;
 struct membership {
     struct member_options options;
@@ -147,10 +145,7 @@ struct membership {
     struct ring *ring;
     uint32_t of_standing[4], draining, of_partition[4];
     uint64_t of_item[5], event_count;
-    /* rows told */
-    struct list told[ROW_KINDS];
-    struct member_view *view;
-    uint32_t view_stamp;
+    struct section section; /* of a snapshot */
     struct buf scratch;
     /* the leader's own */
     struct member_local *local;
@@ -165,20 +160,18 @@ char *member_copy(struct str text);
 /* -- command.c -- */
 bool member_rules_fit(const struct member_rules *rules);
 bool member_is_id(struct str id);
+void member_rules_write(struct encoder *out, const struct member_rules *rules);
+/* False: out of bounds. */
+bool member_rules_read(struct decoder *in, struct member_rules *ret_rules);
 
 /* -- rows.c -- */
 void row_born(struct membership *m, struct row *row, enum row_kind kind);
 void row_edit(struct membership *m, struct row *row);
 void row_gone(struct membership *m, struct row *row);
-void rows_settle(struct membership *m); /* the command is over */
-struct pen;
-void row_write(struct pen *pen, const struct row *row, bool whole); /* whole: with payloads */
-void member_head_write(struct pen *pen, const struct member_head *head);
-struct eye;
-bool member_head_read(struct eye *eye, struct member_head *ret_head);
-
-/* -- view.c -- */
-void view_keep(struct membership *m, struct row *row); /* before it changes or goes */
+void rows_settle(struct membership *m);                                  /* the command is over */
+void row_record(const struct section_row *section, struct encoder *out); /* of a snapshot */
+void member_head_write(struct encoder *out, const struct member_head *head);
+bool member_head_read(struct decoder *in, struct member_head *ret_head);
 
 /* -- member.c -- */
 bool member_has_room(const struct membership *m, uint64_t bytes);

@@ -118,7 +118,7 @@ struct membership *member_open(const struct member_options *options)
     list_init(&m->busy);
     list_init(&m->ring_changed);
     list_init(&m->touched);
-    for (int kind = 0; kind < ROW_KINDS; kind++) list_init(&m->told[kind]);
+    section_init(&m->section, "WPIE", row_record);
     buf_init(&m->scratch, SIZE_MAX / 4);
     return m;
 }
@@ -129,7 +129,8 @@ void member_close(struct membership *m)
     void *row;
 
     if (!m) return;
-    assert(!m->view && !m->local);
+    assert(!m->local);
+    section_close(&m->section);
     heap_deinit(&m->dues);
     heap_deinit(&m->ends);
     partitions_free(m);

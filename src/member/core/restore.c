@@ -4,29 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "member/core/codec.h"
 #include "member/core/internal.h"
 
-enum { RECORD_HEAD = 5, RECORD_MAX = 4 << 20, EVENTS_MOST = 1 << 24 };
-static const char stages[] = "HWPIEZ";
+enum { EVENTS_MOST = 1 << 24 };
 
 struct member_restore {
     struct membership *m;
-    struct buf rest; /* the record that is not whole yet */
-    uint64_t at, hash;
+    struct section_reader reader;
     uint32_t partitions;
     bool *seen; /* partitions that have come */
-    char stage;
-    bool ended;
 };
 
-static enum err header(struct member_restore *restore, struct eye *eye)
+static enum err header(struct member_restore *restore, struct decoder *in)
 {
     struct membership *m = restore->m;
 
-    if (eye_u32(eye) != MEMBER_FORMAT) return eye->good ? ERR_VERSION : ERR_CORRUPT;
-    m->clock_ns = eye_u64(eye);
-    if (!member_head_read(eye, &m->head) || !eye_done(eye) ||
+    if (decode_u32(in) != MEMBER_FORMAT) return in->good ? ERR_VERSION : ERR_CORRUPT;
+    m->clock_ns = decode_u64(in);
+    if (!member_head_read(in, &m->head) || !decode_done(in) ||
         (m->head.dirty && m->head.dirty_ns > m->clock_ns))
         return ERR_CORRUPT;
     if (m->head.event_number - m->head.emitted > EVENTS_MOST) return ERR_CORRUPT;
@@ -49,35 +44,35 @@ static bool worker_fits(const struct membership *m, const struct worker *w)
            w->on_ring == (w->ring_weight > 0);
 }
 
-static enum err worker(struct member_restore *restore, struct eye *eye)
+static enum err worker(struct member_restore *restore, struct decoder *in)
 {
     struct membership *m = restore->m;
-    struct str id = eye_text(eye, MEMBER_ID_MAX), labels;
+    struct str id = decode_text(in, MEMBER_ID_MAX), labels;
     struct worker *w;
 
-    if (!eye->good || !member_is_id(id) || worker_find(m, id)) return ERR_CORRUPT;
+    if (!in->good || !member_is_id(id) || worker_find(m, id)) return ERR_CORRUPT;
     w = worker_new(m, id);
-    w->standing = (enum member_standing)eye_u8(eye);
-    w->removal = (enum member_removal)eye_u8(eye);
-    w->cause = (enum member_cause)eye_u8(eye);
-    w->capable = eye_bool(eye);
-    w->ready = eye_bool(eye);
-    w->draining = eye_bool(eye);
-    w->drain_said = eye_bool(eye);
-    w->on_ring = eye_bool(eye);
-    w->failed_told = eye_bool(eye);
-    w->incarnation = eye_u64(eye);
-    eye_copy(eye, w->instance.b, sizeof w->instance.b);
-    w->lease_ms = eye_u32(eye);
-    w->weight = eye_u32(eye);
-    w->ring_weight = eye_u32(eye);
-    w->registered_ms = (int64_t)eye_u64(eye);
-    w->ended_ms = (int64_t)eye_u64(eye);
-    w->ended_ns = eye_u64(eye);
-    w->flips = eye_u32(eye);
-    w->flips_ns = eye_u64(eye);
-    labels = eye_text(eye, MEMBER_LABELS_MAX);
-    if (!eye_done(eye) || !worker_fits(m, w) || (w->on_ring && !m->ring)) {
+    w->standing = (enum member_standing)decode_u8(in);
+    w->removal = (enum member_removal)decode_u8(in);
+    w->cause = (enum member_cause)decode_u8(in);
+    w->capable = decode_bool(in);
+    w->ready = decode_bool(in);
+    w->draining = decode_bool(in);
+    w->drain_said = decode_bool(in);
+    w->on_ring = decode_bool(in);
+    w->failed_told = decode_bool(in);
+    w->incarnation = decode_u64(in);
+    decode_copy(in, w->instance.b, sizeof w->instance.b);
+    w->lease_ms = decode_u32(in);
+    w->weight = decode_u32(in);
+    w->ring_weight = decode_u32(in);
+    w->registered_ms = (int64_t)decode_u64(in);
+    w->ended_ms = (int64_t)decode_u64(in);
+    w->ended_ns = decode_u64(in);
+    w->flips = decode_u32(in);
+    w->flips_ns = decode_u64(in);
+    labels = decode_text(in, MEMBER_LABELS_MAX);
+    if (!decode_done(in) || !worker_fits(m, w) || (w->on_ring && !m->ring)) {
         w->standing = MEMBER_REMOVED; /* a count has to be given back when it is freed */
         return ERR_CORRUPT;
     }
@@ -104,31 +99,31 @@ static bool owner_fits(const struct partition *p)
     return false;
 }
 
-static enum err partition(struct member_restore *restore, struct eye *eye)
+static enum err partition(struct member_restore *restore, struct decoder *in)
 {
     struct membership *m = restore->m;
-    uint32_t number = eye_u32(eye);
+    uint32_t number = decode_u32(in);
     struct str owner, reference;
     struct partition *p;
 
-    if (!eye->good || !m->partitions || number >= m->head.rules.total_partitions ||
+    if (!in->good || !m->partitions || number >= m->head.rules.total_partitions ||
         restore->seen[number])
         return ERR_CORRUPT;
     restore->seen[number] = true;
     restore->partitions++;
     p = &m->partitions[number];
-    p->state = (enum member_partition_state)eye_u8(eye);
-    p->timeouts = eye_u32(eye);
-    owner = eye_text(eye, MEMBER_ID_MAX);
-    p->owner_incarnation = eye_u64(eye);
-    p->grant_epoch = eye_u64(eye);
-    p->since_ns = eye_u64(eye);
-    p->deadline_ns = eye_u64(eye);
-    reference = eye_text(eye, MEMBER_REFERENCE_MAX);
-    p->checkpoint_epoch = eye_u64(eye);
-    p->checkpoint_ms = (int64_t)eye_u64(eye);
+    p->state = (enum member_partition_state)decode_u8(in);
+    p->timeouts = decode_u32(in);
+    owner = decode_text(in, MEMBER_ID_MAX);
+    p->owner_incarnation = decode_u64(in);
+    p->grant_epoch = decode_u64(in);
+    p->since_ns = decode_u64(in);
+    p->deadline_ns = decode_u64(in);
+    reference = decode_text(in, MEMBER_REFERENCE_MAX);
+    p->checkpoint_epoch = decode_u64(in);
+    p->checkpoint_ms = (int64_t)decode_u64(in);
     p->owner = owner.len ? worker_find(m, owner) : NULL;
-    if (!eye_done(eye) || (owner.len && !p->owner) || !owner_fits(p) ||
+    if (!decode_done(in) || (owner.len && !p->owner) || !owner_fits(p) ||
         p->grant_epoch > m->head.assignment_epoch || p->since_ns > m->clock_ns)
         return ERR_CORRUPT;
     partition_reference(m, p, reference);
@@ -164,28 +159,28 @@ static bool place_is_free(const struct membership *m, uint64_t place)
     return !order_find(&m->pending, (struct order_key){.first = str_of(key, sizeof key)});
 }
 
-static enum err item(struct member_restore *restore, struct eye *eye)
+static enum err item(struct member_restore *restore, struct decoder *in)
 {
     struct membership *m = restore->m;
     struct member_digest id = {{0}};
     struct str owner, result, payload;
     struct item *made;
 
-    eye_copy(eye, id.b, sizeof id.b);
-    if (!eye->good || item_find(m, &id)) return ERR_CORRUPT;
+    decode_copy(in, id.b, sizeof id.b);
+    if (!in->good || item_find(m, &id)) return ERR_CORRUPT;
     made = item_new(m, &id);
-    made->state = (enum member_item_state)eye_u8(eye);
-    made->place = eye_u64(eye);
-    owner = eye_text(eye, MEMBER_ID_MAX);
-    made->incarnation = eye_u64(eye);
-    made->started = eye_bool(eye);
-    made->attempts = eye_u32(eye);
-    made->enqueued_ms = (int64_t)eye_u64(eye);
-    made->changed_ms = (int64_t)eye_u64(eye);
-    result = eye_text(eye, MEMBER_WORK_RESULT_MAX);
-    payload = eye_text(eye, MEMBER_PAYLOAD_MAX);
+    made->state = (enum member_item_state)decode_u8(in);
+    made->place = decode_u64(in);
+    owner = decode_text(in, MEMBER_ID_MAX);
+    made->incarnation = decode_u64(in);
+    made->started = decode_bool(in);
+    made->attempts = decode_u32(in);
+    made->enqueued_ms = (int64_t)decode_u64(in);
+    made->changed_ms = (int64_t)decode_u64(in);
+    result = decode_text(in, MEMBER_WORK_RESULT_MAX);
+    payload = decode_text(in, MEMBER_PAYLOAD_MAX);
     made->worker = owner.len ? worker_find(m, owner) : NULL;
-    if (!eye_done(eye) || (owner.len && !made->worker) || !item_fits(m, made) ||
+    if (!decode_done(in) || (owner.len && !made->worker) || !item_fits(m, made) ||
         (made->state == MEMBER_ITEM_PENDING && !place_is_free(m, made->place)))
         return ERR_CORRUPT;
     item_texts(m, made, payload, result);
@@ -193,46 +188,36 @@ static enum err item(struct member_restore *restore, struct eye *eye)
     return ERR_OK;
 }
 
-static enum err event(struct member_restore *restore, struct eye *eye)
+static enum err event(struct member_restore *restore, struct decoder *in)
 {
-    struct member_event e = {.number = eye_u64(eye)};
+    struct member_event e = {.number = decode_u64(in)};
 
-    e.topic = (enum member_topic)eye_u8(eye);
-    e.index = eye_u64(eye);
-    e.n = eye_u32(eye);
-    e.wall_ms = (int64_t)eye_u64(eye);
-    e.worker = eye_text(eye, MEMBER_ID_MAX);
-    e.incarnation = eye_u64(eye);
-    e.text = eye_text(eye, MEMBER_REASON_MAX);
-    e.due_ms = (int64_t)eye_u64(eye);
-    e.epoch = eye_u64(eye);
-    e.partition = eye_u32(eye);
-    e.count = eye_u64(eye);
-    e.extra = eye_u64(eye);
-    eye_copy(eye, e.item.b, sizeof e.item.b);
-    if (!eye_done(eye) || e.topic < MEMBER_EV_REGISTERED || e.topic > MEMBER_EV_WORK_STOLEN)
+    e.topic = (enum member_topic)decode_u8(in);
+    e.index = decode_u64(in);
+    e.n = decode_u32(in);
+    e.wall_ms = (int64_t)decode_u64(in);
+    e.worker = decode_text(in, MEMBER_ID_MAX);
+    e.incarnation = decode_u64(in);
+    e.text = decode_text(in, MEMBER_REASON_MAX);
+    e.due_ms = (int64_t)decode_u64(in);
+    e.epoch = decode_u64(in);
+    e.partition = decode_u32(in);
+    e.count = decode_u64(in);
+    e.extra = decode_u64(in);
+    decode_copy(in, e.item.b, sizeof e.item.b);
+    if (!decode_done(in) || e.topic < MEMBER_EV_REGISTERED || e.topic > MEMBER_EV_WORK_STOLEN)
         return ERR_CORRUPT;
     return member_event_put(restore->m, &e) ? ERR_OK : ERR_CORRUPT;
 }
 
-static enum err take_record(struct member_restore *restore, char kind, struct str content)
+static enum err take_record(void *restore, char kind, struct decoder *in)
 {
-    struct eye eye = {content, true};
-    const char *now = strchr(stages, restore->stage), *then = kind ? strchr(stages, kind) : NULL;
-
-    if (!then || then < now || restore->ended || (kind == 'H') != (restore->at == 0))
-        return ERR_CORRUPT;
-    restore->stage = kind;
     switch (kind) {
-    case 'H': return header(restore, &eye);
-    case 'W': return worker(restore, &eye);
-    case 'P': return partition(restore, &eye);
-    case 'I': return item(restore, &eye);
-    case 'E': return event(restore, &eye);
-    default:
-        restore->hash = eye_u64(&eye);
-        restore->ended = true;
-        return eye_done(&eye) ? ERR_OK : ERR_CORRUPT;
+    case 'H': return header(restore, in);
+    case 'W': return worker(restore, in);
+    case 'P': return partition(restore, in);
+    case 'I': return item(restore, in);
+    default: return event(restore, in);
     }
 }
 
@@ -244,8 +229,7 @@ struct member_restore *member_restore_open(const struct member_options *options)
         free(restore);
         return NULL;
     }
-    restore->stage = 'H';
-    buf_init(&restore->rest, RECORD_MAX + RECORD_HEAD);
+    section_read_begin(&restore->reader, "member", "HWPIEZ", take_record, restore);
     return restore;
 }
 
@@ -253,43 +237,14 @@ void member_restore_close(struct member_restore *restore)
 {
     if (!restore) return;
     member_close(restore->m);
-    buf_deinit(&restore->rest);
+    section_read_close(&restore->reader);
     free(restore->seen);
     free(restore);
 }
 
-static enum err say(const struct member_restore *restore, enum err err, struct note *note)
-{
-    if (err)
-        note_set(note, "member section: record '%c' at byte %llu: %s", restore->stage,
-                 (unsigned long long)restore->at, err_text(err));
-    return err;
-}
-
 enum err member_restore_feed(struct member_restore *restore, struct str bytes, struct note *note)
 {
-    struct str left = bytes;
-
-    while (left.len > 0) {
-        struct str have = buf_peek(&restore->rest);
-        size_t want =
-            have.len < RECORD_HEAD ? RECORD_HEAD : RECORD_HEAD + (size_t)load_le32(have.at + 1);
-        size_t part = min_size(left.len, want - have.len);
-        enum err err;
-
-        if (want > RECORD_MAX + RECORD_HEAD) return say(restore, ERR_CORRUPT, note);
-        if ((err = buf_append(&restore->rest, str_of(left.at, part))))
-            return say(restore, err, note);
-        left = str_tail(left, part);
-        have = buf_peek(&restore->rest);
-        if (have.len < RECORD_HEAD || have.len < RECORD_HEAD + (size_t)load_le32(have.at + 1))
-            continue;
-        if ((err = take_record(restore, have.at[0], str_tail(have, RECORD_HEAD))))
-            return say(restore, err, note);
-        restore->at += have.len;
-        buf_clear(&restore->rest);
-    }
-    return ERR_OK;
+    return section_read(&restore->reader, bytes, note);
 }
 
 /* What follows from the rows. */
@@ -306,19 +261,25 @@ static enum err follow(struct membership *m)
     return m->partitions ? partitions_target(m, &moved) : ERR_OK;
 }
 
+static enum err restore_whole(struct member_restore *restore)
+{
+    struct membership *m = restore->m;
+    bool whole = m->event_count == m->head.event_number - m->head.emitted &&
+                 (!m->partitions || restore->partitions == m->head.rules.total_partitions);
+    enum err err = whole ? section_read_end(&restore->reader) : ERR_CORRUPT;
+
+    if (!err) err = follow(m);
+    rows_settle(m);
+    return !err && member_hash(m) != restore->reader.hash ? ERR_CORRUPT : err;
+}
+
 enum err member_restore_done(struct member_restore *restore, struct membership **ret_membership,
                              struct note *note)
 {
-    struct membership *m = restore->m;
-    bool whole = restore->ended && restore->rest.len == 0 &&
-                 m->event_count == m->head.event_number - m->head.emitted &&
-                 (!m->partitions || restore->partitions == m->head.rules.total_partitions);
-    enum err err = whole ? follow(m) : ERR_CORRUPT;
+    enum err err = section_read_any(&restore->reader) ? restore_whole(restore) : ERR_OK;
 
-    rows_settle(m);
-    if (!err && member_hash(m) != restore->hash) err = ERR_CORRUPT;
-    if (err) return say(restore, err, note);
-    *ret_membership = m;
+    if (err) return section_read_failed(&restore->reader, err, note);
+    *ret_membership = restore->m;
     restore->m = NULL;
     return ERR_OK;
 }

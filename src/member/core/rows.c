@@ -1,146 +1,145 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows as bytes: the same for the state's hash and for a snapshot. */
-#include "member/core/codec.h"
 #include "member/core/internal.h"
 
 /* -- writing -- */
-static void write_worker(struct pen *pen, const struct worker *w)
+static void write_worker(struct encoder *out, const struct worker *w)
 {
-    pen_text(pen, worker_id(w));
-    pen_u8(pen, w->standing);
-    pen_u8(pen, w->removal);
-    pen_u8(pen, w->cause);
-    pen_u8(pen, w->capable);
-    pen_u8(pen, w->ready);
-    pen_u8(pen, w->draining);
-    pen_u8(pen, w->drain_said);
-    pen_u8(pen, w->on_ring);
-    pen_u8(pen, w->failed_told);
-    pen_u64(pen, w->incarnation);
-    pen_bytes(pen, w->instance.b, sizeof w->instance.b);
-    pen_u32(pen, w->lease_ms);
-    pen_u32(pen, w->weight);
-    pen_u32(pen, w->ring_weight);
-    pen_u64(pen, (uint64_t)w->registered_ms);
-    pen_u64(pen, (uint64_t)w->ended_ms);
-    pen_u64(pen, w->ended_ns);
-    pen_u32(pen, w->flips);
-    pen_u64(pen, w->flips_ns);
-    pen_text(pen, str_of(w->labels, w->labels_len));
+    encode_text(out, worker_id(w));
+    encode_u8(out, w->standing);
+    encode_u8(out, w->removal);
+    encode_u8(out, w->cause);
+    encode_u8(out, w->capable);
+    encode_u8(out, w->ready);
+    encode_u8(out, w->draining);
+    encode_u8(out, w->drain_said);
+    encode_u8(out, w->on_ring);
+    encode_u8(out, w->failed_told);
+    encode_u64(out, w->incarnation);
+    encode_bytes(out, w->instance.b, sizeof w->instance.b);
+    encode_u32(out, w->lease_ms);
+    encode_u32(out, w->weight);
+    encode_u32(out, w->ring_weight);
+    encode_u64(out, (uint64_t)w->registered_ms);
+    encode_u64(out, (uint64_t)w->ended_ms);
+    encode_u64(out, w->ended_ns);
+    encode_u32(out, w->flips);
+    encode_u64(out, w->flips_ns);
+    encode_text(out, str_of(w->labels, w->labels_len));
 }
 
-static void write_partition(struct pen *pen, const struct partition *p)
+static void write_partition(struct encoder *out, const struct partition *p)
 {
-    pen_u32(pen, p->number);
-    pen_u8(pen, p->state);
-    pen_u32(pen, p->timeouts);
-    pen_text(pen, p->owner ? worker_id(p->owner) : STR_EMPTY);
-    pen_u64(pen, p->owner_incarnation);
-    pen_u64(pen, p->grant_epoch);
-    pen_u64(pen, p->since_ns);
-    pen_u64(pen, p->deadline_ns);
-    pen_text(pen, str_of(p->checkpoint, p->checkpoint_len));
-    pen_u64(pen, p->checkpoint_epoch);
-    pen_u64(pen, (uint64_t)p->checkpoint_ms);
+    encode_u32(out, p->number);
+    encode_u8(out, p->state);
+    encode_u32(out, p->timeouts);
+    encode_text(out, p->owner ? worker_id(p->owner) : STR_EMPTY);
+    encode_u64(out, p->owner_incarnation);
+    encode_u64(out, p->grant_epoch);
+    encode_u64(out, p->since_ns);
+    encode_u64(out, p->deadline_ns);
+    encode_text(out, str_of(p->checkpoint, p->checkpoint_len));
+    encode_u64(out, p->checkpoint_epoch);
+    encode_u64(out, (uint64_t)p->checkpoint_ms);
 }
 
 /* The id stands for the payload. */
-static void write_item(struct pen *pen, const struct item *item, bool whole)
+static void write_item(struct encoder *out, const struct item *item, bool whole)
 {
-    pen_bytes(pen, item->id.b, sizeof item->id.b);
-    pen_u8(pen, item->state);
-    pen_u64(pen, item->place);
-    pen_text(pen, item->worker ? worker_id(item->worker) : STR_EMPTY);
-    pen_u64(pen, item->incarnation);
-    pen_u8(pen, item->started);
-    pen_u32(pen, item->attempts);
-    pen_u64(pen, (uint64_t)item->enqueued_ms);
-    pen_u64(pen, (uint64_t)item->changed_ms);
-    pen_text(pen, str_of(item->result, item->result_len));
+    encode_bytes(out, item->id.b, sizeof item->id.b);
+    encode_u8(out, item->state);
+    encode_u64(out, item->place);
+    encode_text(out, item->worker ? worker_id(item->worker) : STR_EMPTY);
+    encode_u64(out, item->incarnation);
+    encode_u8(out, item->started);
+    encode_u32(out, item->attempts);
+    encode_u64(out, (uint64_t)item->enqueued_ms);
+    encode_u64(out, (uint64_t)item->changed_ms);
+    encode_text(out, str_of(item->result, item->result_len));
     if (whole)
-        pen_text(pen, str_of(item->payload, item->payload_len));
+        encode_text(out, str_of(item->payload, item->payload_len));
     else
-        pen_u32(pen, item->payload_len);
+        encode_u32(out, item->payload_len);
 }
 
-static void write_event(struct pen *pen, const struct member_event *e)
+static void write_event(struct encoder *out, const struct member_event *e)
 {
-    pen_u64(pen, e->number);
-    pen_u8(pen, e->topic);
-    pen_u64(pen, e->index);
-    pen_u32(pen, e->n);
-    pen_u64(pen, (uint64_t)e->wall_ms);
-    pen_text(pen, e->worker);
-    pen_u64(pen, e->incarnation);
-    pen_text(pen, e->text);
-    pen_u64(pen, (uint64_t)e->due_ms);
-    pen_u64(pen, e->epoch);
-    pen_u32(pen, e->partition);
-    pen_u64(pen, e->count);
-    pen_u64(pen, e->extra);
-    pen_bytes(pen, e->item.b, sizeof e->item.b);
+    encode_u64(out, e->number);
+    encode_u8(out, e->topic);
+    encode_u64(out, e->index);
+    encode_u32(out, e->n);
+    encode_u64(out, (uint64_t)e->wall_ms);
+    encode_text(out, e->worker);
+    encode_u64(out, e->incarnation);
+    encode_text(out, e->text);
+    encode_u64(out, (uint64_t)e->due_ms);
+    encode_u64(out, e->epoch);
+    encode_u32(out, e->partition);
+    encode_u64(out, e->count);
+    encode_u64(out, e->extra);
+    encode_bytes(out, e->item.b, sizeof e->item.b);
 }
 
-void row_write(struct pen *pen, const struct row *row, bool whole)
+static void row_write(struct encoder *out, const struct row *row, bool whole)
 {
-    switch ((enum row_kind)row->kind) {
-    case ROW_WORKER: write_worker(pen, CONTAINER_OF(row, const struct worker, row)); return;
+    switch ((enum row_kind)row->section.kind) {
+    case ROW_WORKER: write_worker(out, CONTAINER_OF(row, const struct worker, row)); return;
     case ROW_PARTITION:
-        write_partition(pen, CONTAINER_OF(row, const struct partition, row));
+        write_partition(out, CONTAINER_OF(row, const struct partition, row));
         return;
-    case ROW_ITEM: write_item(pen, CONTAINER_OF(row, const struct item, row), whole); return;
+    case ROW_ITEM: write_item(out, CONTAINER_OF(row, const struct item, row), whole); return;
     case ROW_EVENT:
-        write_event(pen, &CONTAINER_OF(row, const struct event_row, row)->event);
+        write_event(out, &CONTAINER_OF(row, const struct event_row, row)->event);
         return;
     case ROW_KINDS: break;
     }
-    assert(row->kind < ROW_KINDS);
+    assert(row->section.kind < ROW_KINDS);
 }
 
-void member_head_write(struct pen *pen, const struct member_head *h)
+void member_head_write(struct encoder *out, const struct member_head *h)
 {
-    pen_rules(pen, &h->rules);
-    pen_u8(pen, h->configured);
-    pen_u8(pen, h->led);
-    pen_u8(pen, h->dirty);
-    pen_u8(pen, h->dirty_cause);
-    pen_u64(pen, h->dirty_ns);
-    pen_u64(pen, h->coord_epoch);
-    pen_u64(pen, h->term);
-    pen_u64(pen, h->assignment_epoch);
-    pen_u64(pen, h->round);
-    pen_u64(pen, h->advised_ms);
-    pen_u64(pen, h->advised_before_ms);
-    pen_u64(pen, h->advised_before_until_ns);
-    pen_u64(pen, h->event_number);
-    pen_u64(pen, h->emitted);
-    pen_u64(pen, h->places);
-    pen_text(pen, str_of(h->leader, h->leader_len));
+    member_rules_write(out, &h->rules);
+    encode_u8(out, h->configured);
+    encode_u8(out, h->led);
+    encode_u8(out, h->dirty);
+    encode_u8(out, h->dirty_cause);
+    encode_u64(out, h->dirty_ns);
+    encode_u64(out, h->coord_epoch);
+    encode_u64(out, h->term);
+    encode_u64(out, h->assignment_epoch);
+    encode_u64(out, h->round);
+    encode_u64(out, h->advised_ms);
+    encode_u64(out, h->advised_before_ms);
+    encode_u64(out, h->advised_before_until_ns);
+    encode_u64(out, h->event_number);
+    encode_u64(out, h->emitted);
+    encode_u64(out, h->places);
+    encode_text(out, str_of(h->leader, h->leader_len));
 }
 
-bool member_head_read(struct eye *eye, struct member_head *h)
+bool member_head_read(struct decoder *in, struct member_head *h)
 {
     struct str leader;
 
     memset(h, 0, sizeof *h);
-    if (!eye_rules(eye, &h->rules)) return false;
-    h->configured = eye_bool(eye);
-    h->led = eye_bool(eye);
-    h->dirty = eye_bool(eye);
-    h->dirty_cause = (uint8_t)eye_u8(eye);
-    h->dirty_ns = eye_u64(eye);
-    h->coord_epoch = eye_u64(eye);
-    h->term = eye_u64(eye);
-    h->assignment_epoch = eye_u64(eye);
-    h->round = eye_u64(eye);
-    h->advised_ms = eye_u64(eye);
-    h->advised_before_ms = eye_u64(eye);
-    h->advised_before_until_ns = eye_u64(eye);
-    h->event_number = eye_u64(eye);
-    h->emitted = eye_u64(eye);
-    h->places = eye_u64(eye);
-    leader = eye_text(eye, MEMBER_ID_MAX);
-    if (!eye->good || h->dirty_cause > RING_SEVERAL || h->emitted > h->event_number ||
+    if (!member_rules_read(in, &h->rules)) return false;
+    h->configured = decode_bool(in);
+    h->led = decode_bool(in);
+    h->dirty = decode_bool(in);
+    h->dirty_cause = (uint8_t)decode_u8(in);
+    h->dirty_ns = decode_u64(in);
+    h->coord_epoch = decode_u64(in);
+    h->term = decode_u64(in);
+    h->assignment_epoch = decode_u64(in);
+    h->round = decode_u64(in);
+    h->advised_ms = decode_u64(in);
+    h->advised_before_ms = decode_u64(in);
+    h->advised_before_until_ns = decode_u64(in);
+    h->event_number = decode_u64(in);
+    h->emitted = decode_u64(in);
+    h->places = decode_u64(in);
+    leader = decode_text(in, MEMBER_ID_MAX);
+    if (!in->good || h->dirty_cause > RING_SEVERAL || h->emitted > h->event_number ||
         h->advised_ms > MEMBER_ADVISE_MAX_MS || h->advised_before_ms > MEMBER_ADVISE_MAX_MS)
         return false;
     h->leader_len = (uint32_t)leader.len;
@@ -148,28 +147,53 @@ bool member_head_read(struct eye *eye, struct member_head *h)
     return true;
 }
 
+/* -- a snapshot (docs/formats/member.md); restore.c reads it back -- */
+void row_record(const struct section_row *section, struct encoder *out)
+{
+    row_write(out, CONTAINER_OF(section, const struct row, section), true);
+}
+
+enum err member_view_open(struct membership *m, void **ret_view)
+{
+    struct section_view *view;
+    struct encoder *out;
+    size_t start;
+    enum err err = section_view_open(&m->section, &view);
+
+    if (err) return err;
+    out = section_view_encoder(view);
+    start = section_record_begin(out, 'H');
+    encode_u32(out, MEMBER_FORMAT);
+    encode_u64(out, m->clock_ns);
+    member_head_write(out, &m->head);
+    section_record_end(out, start);
+    section_view_rows(view);
+    section_view_hash(view, 'Z', member_hash(m));
+    return section_view_ready(view, ERR_OK, ret_view);
+}
+
 /* -- the hash -- */
 static uint64_t row_hash(struct membership *m, const struct row *row)
 {
-    struct pen pen = {&m->scratch, ERR_OK};
+    struct encoder out = {&m->scratch, ERR_OK};
 
     buf_clear(&m->scratch);
-    row_write(&pen, row, false);
-    if (pen.err) (void)member_must(NULL);
+    row_write(&out, row, false);
+    if (out.err) (void)member_must(NULL);
     m->work++;
-    return str_hash(buf_peek(&m->scratch), 0x40d5 + row->kind);
+    return str_hash(buf_peek(&m->scratch), 0x40d5 + row->section.kind);
 }
 
 uint64_t member_hash(const struct membership *m)
 {
     struct buf bytes;
-    struct pen pen = {&bytes, ERR_OK};
+    struct encoder out = {&bytes, ERR_OK};
     uint64_t hash;
 
     assert(list_empty(&m->edited));
     buf_init(&bytes, 4096);
-    member_head_write(&pen, &m->head);
-    if (pen.err) (void)member_must(NULL);
+    member_head_write(&out, &m->head);
+    if (out.err) (void)member_must(NULL);
     hash = m->hash ^ str_hash(buf_peek(&bytes), 0x4ead);
     buf_deinit(&bytes);
     return hash;
@@ -183,17 +207,16 @@ static void mark(struct membership *m, struct row *row)
 
 void row_born(struct membership *m, struct row *row, enum row_kind kind)
 {
-    *row = (struct row){.stamp = m->view_stamp, .kind = (uint8_t)kind};
-    list_init(&row->told);
+    *row = (struct row){.is_edited = false};
     list_init(&row->edited);
-    list_append(&m->told[kind], &row->told);
+    section_row_born(&m->section, &row->section, kind);
     mark(m, row);
 }
 
 void row_edit(struct membership *m, struct row *row)
 {
     if (row->is_edited) return;
-    view_keep(m, row);
+    section_row_keep(&m->section, &row->section);
     m->hash ^= row_hash(m, row);
     mark(m, row);
 }
@@ -202,7 +225,7 @@ void row_gone(struct membership *m, struct row *row)
 {
     row_edit(m, row);
     list_remove(&row->edited);
-    list_remove(&row->told);
+    section_row_gone(&row->section);
 }
 
 void rows_settle(struct membership *m)

@@ -79,7 +79,7 @@ static void rests_join(struct store *store, struct group *group)
 static void rest_begin(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns)
 {
     assert(until_ns && !group->slots[slot].rest_until_ns);
-    view_group(store, group);
+    section_row_keep(&store->section, &group->row);
     rests_leave(store, group);
     group->rests++;
     group->slots[slot].rest_until_ns = until_ns;
@@ -95,7 +95,7 @@ static bool has_rested(const struct store *store, const struct group *group)
 static void end_rests(struct store *store, struct group *group)
 {
     if (!has_rested(store, group)) return;
-    view_group(store, group);
+    section_row_keep(&store->section, &group->row);
     rests_leave(store, group);
     for (uint32_t i = 0; i < group->slot_cap; i++) {
         uint64_t until_ns = group->slots[i].rest_until_ns;
@@ -175,7 +175,7 @@ static void give(struct store *store, struct group *group, uint32_t slot, struct
     struct str name = str_of(key, slot_key(group, slot, key));
     uint64_t revision;
 
-    view_group(store, group);
+    section_row_keep(&store->section, &group->row);
     keys_begin(store->keys);
     keys_put(store->keys, name, value, lease->number);
     revision = keys_commit(store->keys);
@@ -196,11 +196,11 @@ static void waiter_forget(struct store *store, struct waiter *waiter)
 {
     struct group *group = waiter->group;
 
-    view_waiter(store, waiter);
-    view_lease(store, waiter->lease);
+    section_row_keep(&store->section, &waiter->row);
+    section_row_keep(&store->section, &waiter->lease->row);
     toggle(store, group);
     list_remove(&waiter->in_group);
-    list_remove(&waiter->told.link);
+    section_row_gone(&waiter->row);
     group->waiter_count--;
     store->waiters--;
     store->bytes -= WAITER_COST + waiter->value_len;
@@ -255,7 +255,7 @@ void group_serve(struct store *store, struct group *group)
 void group_slot_freed(struct store *store, struct group *group, uint32_t slot, uint64_t expired_ns)
 {
     assert(slot < group->slot_cap && group->slots[slot].lease);
-    view_group(store, group);
+    section_row_keep(&store->section, &group->row);
     group->slots[slot].lease = NULL;
     group->live--;
     if (expired_ns && add_sat_u64(expired_ns, group->cooldown_ns) > store->clock_ns)
@@ -268,7 +268,7 @@ void group_restore_waiter(struct store *store, struct group *group, struct lease
 {
     struct waiter *waiter = store_must(malloc(sizeof *waiter + command->value.len));
 
-    view_lease(store, lease);
+    section_row_keep(&store->section, &lease->row);
     *waiter = (struct waiter){.group = group,
                               .lease = lease,
                               .client = command->client,
@@ -278,7 +278,7 @@ void group_restore_waiter(struct store *store, struct group *group, struct lease
                               .value_len = (uint32_t)command->value.len};
     if (command->value.len) memcpy(waiter->value, command->value.at, command->value.len);
     list_init(&waiter->in_group);
-    view_born(store, &store->waiters_told, &waiter->told);
+    section_row_born(&store->section, &waiter->row, ROW_WAITER);
     toggle(store, group);
     list_append(&group->waiters, &waiter->in_group);
     group->waiter_count++;
@@ -301,7 +301,7 @@ static struct group *group_make(struct store *store, struct str key, uint32_t sl
     group->revision = revision;
     list_init(&group->waiters);
     slots_grow(store, group, slot_cap);
-    view_born(store, &store->groups_told, &group->told);
+    section_row_born(&store->section, &group->row, ROW_GROUP);
     if (map_put(&store->groups, group_name(group), group)) (void)store_must(NULL);
     store->bytes += GROUP_COST + group->key_len;
     toggle(store, group);
@@ -463,7 +463,7 @@ void group_resize(struct store *store, const struct store_command *command,
         *result = store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
         return;
     }
-    view_group(store, group);
+    section_row_keep(&store->section, &group->row);
     toggle(store, group);
     slots_grow(store, group, command->slot_count);
     group->slot_count = command->slot_count;

@@ -6,18 +6,15 @@
 
 #include "base/list.h"
 #include "base/map.h"
+#include "section/section.h"
 #include "store/core/must.h"
 #include "store/core/store.h"
 
 struct lease;
 struct group;
 
-/* Of a record that a view tells: those it has not told yet stand first on their kind's list, so a
- * view begins and ends at once, however many there are. */
-struct told {
-    struct list link;
-    uint32_t stamp; /* of the last view that told it, or that it came after */
-};
+/* Kinds of rows in a snapshot beside the keys. */
+enum store_row { ROW_LEASE, ROW_GROUP, ROW_WAITER, ROW_CLIENT };
 
 /* One key of a lease. */
 struct claim {
@@ -35,7 +32,7 @@ struct lease {
     struct claim *claims;
     uint32_t claim_count, claim_cap;
     struct waiter *waiter; /* its place in a queue, or NULL */
-    struct told told;
+    struct section_row row;
     int lost_reason; /* superseded or revoked: renewals are over */
     uint64_t lost_token;
     uint32_t owner_len;
@@ -48,7 +45,7 @@ struct waiter {
     struct lease *lease;
     struct store_id client;
     uint64_t sequence, place; /* place: grows with who comes later */
-    struct told told;
+    struct section_row row;
     uint32_t prefer_slot, value_len;
     char value[];
 };
@@ -63,7 +60,7 @@ struct group {
     struct slot *slots;
     struct list waiters; /* first come, first served */
     uint32_t rests;      /* slots with rest_until_ns set */
-    struct told told;
+    struct section_row row;
     uint8_t due[8]; /* of the first rest that ends, while rests > 0 */
     uint32_t key_len;
     char key[]; /* "muster/jobs/indexer" */
@@ -79,7 +76,7 @@ struct client {
     uint64_t seen_ns, use; /* use: in the order of by_use, also in a snapshot */
     uint64_t floor;        /* smaller sequences are over: what comes of them came late */
     uint32_t count;
-    struct told told;
+    struct section_row row;
     struct answer *answers; /* STORE_RESULTS_MAX at most, in the order they were decided */
 };
 struct store {
@@ -96,10 +93,8 @@ struct store {
     struct store_event *events;
     size_t event_count, event_cap, event_next;
     uint64_t waiters, hash, uses, work;
-    struct store_view *view; /* one at a time */
-    uint32_t view_stamp;     /* how many were ever opened */
-    struct list leases_told, groups_told, waiters_told, clients_told;
-    struct { /* a DELETE_RANGE on its way */
+    struct section section; /* of a snapshot */
+    struct {                /* a DELETE_RANGE on its way */
         bool on;
         uint32_t found;
         size_t at_len;
@@ -119,12 +114,10 @@ void store_event(struct store *store, const struct store_event *event);
 /* Records go into and out of the state's hash as they change. */
 void store_toggle(struct store *store, char kind, struct str bytes);
 
-/* -- view.c: before a record changes or goes, what a view has not told yet is put aside -- */
-void view_born(struct store *store, struct list *kind, struct told *told);
-void view_lease(struct store *store, struct lease *lease);
-void view_group(struct store *store, struct group *group);
-void view_waiter(struct store *store, struct waiter *waiter);
-void view_client(struct store *store, struct client *client);
+/* -- view.c: rows as records of a snapshot -- */
+enum { STORE_FORMAT = 2 };
+extern const char store_kinds[];
+void store_row_write(const struct section_row *row, struct encoder *out);
 
 /* -- leases.c -- */
 struct lease *lease_find(const struct store *store, const struct store_id *id);

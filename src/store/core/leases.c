@@ -119,7 +119,7 @@ struct lease *lease_restore(struct store *store, const struct store_id *id, stru
         map_put(&store->lease_numbers, number_text(lease), lease) ||
         order_insert(&store->due, lease))
         (void)store_must(NULL);
-    view_born(store, &store->leases_told, &lease->told);
+    section_row_born(&store->section, &lease->row, ROW_LEASE);
     store->bytes += LEASE_COST + owner.len;
     toggle(store, lease);
     return lease;
@@ -135,7 +135,7 @@ struct lease *lease_grant(struct store *store, const struct store_id *id, struct
 
 void lease_extend(struct store *store, struct lease *lease)
 {
-    view_lease(store, lease);
+    section_row_keep(&store->section, &lease->row);
     store->work++;
     toggle(store, lease);
     order_remove(&store->due, lease);
@@ -182,7 +182,7 @@ struct claim *lease_claim_add(struct store *store, struct lease *lease, struct s
     struct claim *claim;
 
     assert(lease->claim_count < STORE_KEYS_PER_LEASE_MAX && !lease->waiter);
-    view_lease(store, lease);
+    section_row_keep(&store->section, &lease->row);
     if (lease->claim_count == lease->claim_cap) {
         lease->claim_cap = lease->claim_cap ? lease->claim_cap * 2 : 1;
         lease->claims =
@@ -202,7 +202,7 @@ void lease_claim_drop(struct store *store, struct lease *lease, struct claim *cl
     size_t place = (size_t)(claim - lease->claims);
 
     assert(place < lease->claim_count);
-    view_lease(store, lease);
+    section_row_keep(&store->section, &lease->row);
     toggle_claim(store, lease, claim);
     store->bytes -= CLAIM_COST + claim->key_len;
     free(claim->key);
@@ -213,7 +213,7 @@ void lease_claim_drop(struct store *store, struct lease *lease, struct claim *cl
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token)
 {
     if (lease->lost_reason) return; /* the first loss is what its holder is told */
-    view_lease(store, lease);
+    section_row_keep(&store->section, &lease->row);
     toggle(store, lease);
     lease->lost_reason = reason;
     lease->lost_token = token;
@@ -245,7 +245,7 @@ static size_t delete_keys(struct store *store, const struct lease *lease)
 
 void lease_end(struct store *store, struct lease *lease, int reason)
 {
-    view_lease(store, lease);
+    section_row_keep(&store->section, &lease->row);
     if (lease->waiter) group_waiter_drop(store, lease->waiter);
     if (lease->claim_count > 1) /* slots are freed in key order, too */
         qsort(lease->claims, lease->claim_count, sizeof *lease->claims, by_key);
@@ -256,7 +256,7 @@ void lease_end_done(struct store *store, struct lease *lease, int reason, size_t
 {
     uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
 
-    view_lease(store, lease);
+    section_row_keep(&store->section, &lease->row);
     store->work += 1u + keys;
     if (!lease->lost_reason && reason != COORD_R_RELEASED)
         store_event(store, &(struct store_event){
@@ -266,7 +266,7 @@ void lease_end_done(struct store *store, struct lease *lease, int reason, size_t
     order_remove(&store->due, lease);
     toggle(store, lease);
     store->bytes -= LEASE_COST + lease->owner_len;
-    list_remove(&lease->told.link);
+    section_row_gone(&lease->row);
     for (uint32_t i = 0; i < lease->claim_count; i++) {
         struct claim *claim = &lease->claims[i];
         toggle_claim(store, lease, claim);

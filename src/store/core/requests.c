@@ -77,7 +77,7 @@ static void toggle_floor(struct store *store, const struct client *client)
 static void drop_first(struct store *store, struct client *client, uint32_t count)
 {
     if (count == 0) return; /* it may have none, and no memory for any */
-    view_client(store, client);
+    section_row_keep(&store->section, &client->row);
     for (uint32_t i = 0; i < count; i++) toggle(store, client, &client->answers[i]);
     memmove(client->answers, client->answers + count,
             (client->count - count) * sizeof *client->answers);
@@ -87,12 +87,12 @@ static void drop_first(struct store *store, struct client *client, uint32_t coun
 
 static void client_forget(struct store *store, struct client *client)
 {
-    view_client(store, client);
+    section_row_keep(&store->section, &client->row);
     drop_first(store, client, client->count);
     toggle_floor(store, client);
     (void)map_remove(&store->clients, id_text(&client->id));
     list_remove(&client->by_use);
-    list_remove(&client->told.link);
+    section_row_gone(&client->row);
     store->bytes -= CLIENT_COST;
     free(client->answers);
     free(client);
@@ -115,7 +115,7 @@ static struct client *client_make(struct store *store, const struct store_id *id
     toggle_floor(store, client);
     list_init(&client->by_use);
     list_append(&store->clients_by_use, &client->by_use);
-    view_born(store, &store->clients_told, &client->told);
+    section_row_born(&store->section, &client->row, ROW_CLIENT);
     if (map_put(&store->clients, id_text(&client->id), client)) (void)store_must(NULL);
     store->bytes += CLIENT_COST;
     return client;
@@ -130,7 +130,7 @@ struct client *request_restore_client(struct store *store, const struct store_id
 
 static void used(struct store *store, struct client *client)
 {
-    view_client(store, client);
+    section_row_keep(&store->section, &client->row);
     client->seen_ns = store->clock_ns;
     client->use = ++store->uses;
     list_remove(&client->by_use);
@@ -154,7 +154,7 @@ static struct answer *answer_of(const struct client *client, uint64_t sequence)
 
 static void drop_at(struct store *store, struct client *client, uint32_t place)
 {
-    view_client(store, client);
+    section_row_keep(&store->section, &client->row);
     toggle(store, client, &client->answers[place]);
     memmove(client->answers + place, client->answers + place + 1,
             (client->count - place - 1) * sizeof *client->answers);
@@ -211,7 +211,7 @@ static void make_room(struct store *store, struct client *client)
 {
     uint32_t first = 0;
 
-    view_client(store, client);
+    section_row_keep(&store->section, &client->row);
     for (uint32_t i = 1; i < client->count; i++)
         if (goes_before(&client->answers[i], &client->answers[first])) first = i;
     raise_floor(store, client, client->answers[first].sequence + 1);
@@ -263,7 +263,7 @@ void request_update(struct store *store, const struct store_id *id, uint64_t seq
     struct answer *answer = answer_of(client, sequence);
 
     if (!answer) return;
-    view_client(store, client);
+    section_row_keep(&store->section, &client->row);
     toggle(store, client, answer);
     answer->result = *result;
     toggle(store, client, answer);

@@ -88,10 +88,7 @@ struct store *store_open(const struct store_options *options)
     map_init(&store->groups, MAP_MOST, 13);
     map_init(&store->clients, MAP_MOST, 14);
     list_init(&store->clients_by_use);
-    list_init(&store->leases_told);
-    list_init(&store->groups_told);
-    list_init(&store->waiters_told);
-    list_init(&store->clients_told);
+    section_init(&store->section, store_kinds, store_row_write);
     if (!store->keys) {
         free(store);
         return NULL;
@@ -118,6 +115,7 @@ void store_close(struct store *store)
     size_t cursor = 0;
 
     if (!store) return;
+    section_close(&store->section);
     ending_close(store);
     while ((entry = map_next(&store->leases, &cursor))) free_lease(entry->value);
     for (cursor = 0; (entry = map_next(&store->groups, &cursor));) {

@@ -219,13 +219,12 @@ struct store_sizes {
 struct store_sizes store_sizes(const struct store *store);
 uint64_t store_hash(const struct store *store); /* of everything replicated */
 
-/* -- snapshot: begin, next (byte budget), end over one moment; restore -- */
-struct store_view;
-struct store_view *store_view_open(struct store *store);
-/* Appends about `budget` bytes. False: done. ERR_NOMEM, ERR_FULL through *ret_err. */
-bool store_view_next(struct store_view *view, size_t budget, struct buf *into, enum err *ret_err);
-void store_view_close(struct store_view *view);
-/* Bytes in any portions. ERR_CORRUPT with a note that says at which byte of the section. */
+/* -- snapshot: the view of one moment (section/section.h); restore -- */
+/* A struct section_view, read by section_view_next() and section_view_close(). ERR_FULL: one is open.
+ * ERR_NOMEM. */
+enum err store_view_open(struct store *store, void **ret_view);
+/* Bytes in any portions, or none at all: an empty store. ERR_CORRUPT, ERR_VERSION with a note that
+ * says at which byte of the section. */
 struct store_restore;
 struct store_restore *store_restore_open(const struct store_options *options);
 enum err store_restore_feed(struct store_restore *restore, struct str bytes, struct note *note);

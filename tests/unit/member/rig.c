@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "rig.h"
+#include "section/section.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,19 +140,19 @@ void rig_reload(struct rig *rig)
 {
     struct member_options options = {0};
     struct member_restore *restore = member_restore_open(&options);
-    struct member_view *view;
+    void *view;
     struct membership *fresh = NULL;
     struct buf bytes;
     struct note note = {""};
-    enum err err;
+    bool done = false;
     uint64_t hash = member_hash(rig->m);
 
     member_local_close(rig->local);
     buf_init(&bytes, 64 << 20);
-    view = member_view_open(rig->m);
-    CHECK("a view", view && restore);
-    while (member_view_next(view, 100, &bytes, &err)) CHECK_OK("viewed", err);
-    member_view_close(view);
+    CHECK_OK("a view", member_view_open(rig->m, &view));
+    CHECK("a restore", restore);
+    while (!done) CHECK_OK("viewed", section_view_next(view, 100, &bytes, &done));
+    section_view_close(view);
     for (size_t at = 0; at < bytes.len; at += 7)
         CHECK_OK(note.text,
                  member_restore_feed(restore, str_of(bytes.data + at, min_size(7, bytes.len - at)),

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/test.h"
+#include "section/section.h"
 #include "store/core/store.h"
 
 static struct store *store;
@@ -273,15 +274,15 @@ TEST(below_level_4_the_oldest_answer_is_forgotten_as_before)
 static struct store *restored(void)
 {
     struct store_restore *restore = store_restore_open(&(struct store_options){0});
-    struct store_view *view = store_view_open(store);
+    void *view;
     struct store *copy = NULL;
-    enum err err = ERR_OK;
+    bool done = false;
     struct buf bytes;
 
     buf_init(&bytes, 16 << 20);
-    while (store_view_next(view, 1 << 20, &bytes, &err)) {}
-    CHECK_OK("taken", err);
-    store_view_close(view);
+    CHECK_OK("a view", store_view_open(store, &view));
+    while (!done) CHECK_OK("taken", section_view_next(view, 1 << 20, &bytes, &done));
+    section_view_close(view);
     CHECK_OK("fed", store_restore_feed(restore, buf_peek(&bytes), NULL));
     CHECK_OK("whole", store_restore_done(restore, &copy, NULL));
     store_restore_close(restore);
