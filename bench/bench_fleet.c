@@ -129,26 +129,25 @@ static void run_commands(const struct data *d, struct fleet *fleet, bool text)
 /* The slices are put together outside of the time: the log hands each to its disk thread. */
 static void write_all(struct fleet *fleet, struct buf *text, double *ret_ns, double *ret_slice_ns)
 {
-    struct fleet_state_writer writer;
-    struct fleet_view *view;
+    struct fleet_state_writer *writer;
     struct buf slice;
     bool done = false;
     double start = now_ns(), ns;
 
     *ret_slice_ns = *ret_ns = 0;
     buf_init(&slice, (size_t)2 * SLICE);
-    MUST(fleet_view_open(fleet, &view) == ERR_OK);
-    fleet_state_write_begin(&writer, view, (struct fleet_state_style){.sealed = true});
+    MUST(fleet_state_write_open(fleet, (struct fleet_state_style){.sealed = true}, &writer) ==
+         ERR_OK);
     while (!done) {
         buf_clear(&slice);
-        MUST(fleet_state_write_next(&writer, SLICE, &slice, &done) == ERR_OK);
+        MUST(fleet_state_write_next(writer, SLICE, &slice, &done) == ERR_OK);
         ns = now_ns() - start;
         *ret_ns += ns;
         if (ns > *ret_slice_ns) *ret_slice_ns = ns;
         MUST(buf_append(text, buf_peek(&slice)) == ERR_OK);
         start = now_ns();
     }
-    fleet_view_close(view);
+    fleet_state_write_close(writer);
     buf_deinit(&slice);
 }
 

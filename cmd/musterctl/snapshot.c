@@ -16,24 +16,14 @@
 
 /* -- saving -- */
 
-static enum err on_save_chunk(void *owner, const ProtobufCMessage *message, struct note *note)
+/* A chunk of a backup is on the wire what a chunk of a saved snapshot is. */
+static enum err on_chunk(void *owner, const ProtobufCMessage *message, struct note *note)
 {
     const Bigfleet__V1alpha1__SnapshotSaveChunk *chunk = (const void *)message;
 
     if (chunk->payload_case == BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_META_JSON)
         return save_meta(owner, ctl_view(chunk->meta_json), note);
     if (chunk->payload_case == BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_DATA)
-        return save_data(owner, ctl_view(chunk->data), note);
-    return save_data(owner, STR_EMPTY, note);
-}
-
-static enum err on_backup_chunk(void *owner, const ProtobufCMessage *message, struct note *note)
-{
-    const Muster__V1__BackupChunk *chunk = (const void *)message;
-
-    if (chunk->payload_case == MUSTER__V1__BACKUP_CHUNK__PAYLOAD_META_JSON)
-        return save_meta(owner, ctl_view(chunk->meta_json), note);
-    if (chunk->payload_case == MUSTER__V1__BACKUP_CHUNK__PAYLOAD_DATA)
         return save_data(owner, ctl_view(chunk->data), note);
     return save_data(owner, STR_EMPTY, note);
 }
@@ -63,8 +53,8 @@ static enum err save(struct ctl *ctl, enum save_kind kind, const char *path)
     static const struct remote_method methods[] = {
         [SAVE_SNAPSHOT] = {"/bigfleet.v1alpha1.Coordinator/SnapshotSave",
                            &bigfleet__v1alpha1__snapshot_save_chunk__descriptor, REMOTE_READ, NULL},
-        [SAVE_BACKUP] = {"/muster.v1.Fleet/Backup", &muster__v1__backup_chunk__descriptor,
-                         REMOTE_READ, NULL},
+        [SAVE_BACKUP] = {"/muster.v1.Fleet/Backup",
+                         &bigfleet__v1alpha1__snapshot_save_chunk__descriptor, REMOTE_READ, NULL},
     };
     Bigfleet__V1alpha1__SnapshotSaveRequest snapshot =
         BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_REQUEST__INIT;
@@ -76,7 +66,7 @@ static enum err save(struct ctl *ctl, enum save_kind kind, const char *path)
 
     if (err) return err;
     err = remote_stream(ctl->remote, &methods[kind], is_snapshot ? &snapshot.base : &backup.base,
-                        is_snapshot ? on_save_chunk : on_backup_chunk, file, &ctl->note);
+                        on_chunk, file, &ctl->note);
     if (err) {
         save_abandon(file);
         return err;

@@ -178,9 +178,9 @@ enum err fleet_answers_view_open(struct fleet_answers *answers,
     return ERR_OK;
 }
 
-enum err fleet_answers_view_next(struct fleet_answers_view *view, size_t budget, struct buf *into,
-                                 bool *ret_done)
+enum err fleet_answers_view_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
 {
+    struct fleet_answers_view *view = opaque;
     size_t start = into->len;
 
     while (view->next < view->count && (into->len == start || into->len - start < budget)) {
@@ -194,8 +194,9 @@ enum err fleet_answers_view_next(struct fleet_answers_view *view, size_t budget,
     return ERR_OK;
 }
 
-void fleet_answers_view_close(struct fleet_answers_view *view)
+void fleet_answers_view_close(void *opaque)
 {
+    struct fleet_answers_view *view = opaque;
     struct fleet_answers *answers;
 
     if (!view) return;
@@ -214,8 +215,7 @@ void fleet_answers_view_close(struct fleet_answers_view *view)
 
 /* -- back from bytes -- */
 
-enum err fleet_answers_take(struct fleet_answers *answers, struct str bytes, size_t *ret_taken,
-                            struct note *note)
+enum err fleet_answers_take(void *answers, struct str bytes, size_t *ret_taken, struct note *note)
 {
     size_t taken = 0;
 

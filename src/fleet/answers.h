@@ -41,13 +41,11 @@ struct fleet_answers_view;
 enum err fleet_answers_view_open(struct fleet_answers *answers,
                                  struct fleet_answers_view **ret_view); /* ERR_NOMEM */
 /* Appends about `budget` bytes, at least one answer unless done. ERR_FULL, ERR_NOMEM. */
-enum err fleet_answers_view_next(struct fleet_answers_view *view, size_t budget, struct buf *into,
-                                 bool *ret_done);
-void fleet_answers_view_close(struct fleet_answers_view *view); /* NULL is fine */
+enum err fleet_answers_view_next(void *view, size_t budget, struct buf *into, bool *ret_done);
+void fleet_answers_view_close(void *view); /* NULL is fine */
 
 /* -- back from bytes -- */
 /* Takes the whole answers from the front of `bytes` and says how much that was; what is left is
  * less than one. ERR_CORRUPT with a note, ERR_NOMEM. */
-enum err fleet_answers_take(struct fleet_answers *answers, struct str bytes, size_t *ret_taken,
-                            struct note *note);
+enum err fleet_answers_take(void *answers, struct str bytes, size_t *ret_taken, struct note *note);
 #endif

@@ -39,7 +39,10 @@ enum err fleet_copy_open(struct fleet_copy *copy, struct fleet *fleet,
 {
     struct replica_status status = replica_status(replica);
     struct fleet_meta *meta = &copy->meta;
-    enum err err = fleet_view_open(fleet, &copy->view);
+    enum err err = fleet_state_write_open(
+        fleet,
+        (struct fleet_state_style){.heartbeats = true, .sealed = true, .index = status.applied},
+        &copy->writer);
 
     if (err) return err;
     /* A leader that is ready has applied an entry of its own term, so the last one is of it. */
@@ -49,19 +52,11 @@ enum err fleet_copy_open(struct fleet_copy *copy, struct fleet *fleet,
                                 .configuration_index = status.applied};
     fleet_meta_name(meta, now.ms);
     name_servers(meta, replica, roster);
-    fleet_state_write_begin(
-        &copy->writer, copy->view,
-        (struct fleet_state_style){.heartbeats = true, .sealed = true, .index = status.applied});
     return ERR_OK;
-}
-
-enum err fleet_copy_next(struct fleet_copy *copy, size_t budget, struct buf *into, bool *ret_done)
-{
-    return fleet_state_write_next(&copy->writer, budget, into, ret_done);
 }
 
 void fleet_copy_close(struct fleet_copy *copy)
 {
-    fleet_view_close(copy->view);
-    copy->view = NULL;
+    fleet_state_write_close(copy->writer);
+    copy->writer = NULL;
 }

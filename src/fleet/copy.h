@@ -12,17 +12,14 @@
 #include "fleet/format/state.h"
 #include "fleet/roster.h"
 
-struct fleet_copy {         /* the caller's storage; fine to close when zeroed */
-    struct fleet_meta meta; /* its size is the caller's to fill in */
-    struct fleet_view *view;
-    struct fleet_state_writer writer;
+struct fleet_copy {                    /* the caller's storage; fine to close when zeroed */
+    struct fleet_meta meta;            /* its size is the caller's to fill in */
+    struct fleet_state_writer *writer; /* of the state; NULL: closed */
 };
 /* No table has a row: there is nothing to copy. */
 bool fleet_copy_is_empty(const struct fleet *fleet);
 /* roster may be NULL: members are then named by their identity. ERR_FULL, ERR_NOMEM. */
 enum err fleet_copy_open(struct fleet_copy *copy, struct fleet *fleet,
                          const struct replica *replica, const struct roster *roster, wall_time now);
-/* As fleet_state_write_next. */
-enum err fleet_copy_next(struct fleet_copy *copy, size_t budget, struct buf *into, bool *ret_done);
 void fleet_copy_close(struct fleet_copy *copy);
 #endif

@@ -164,7 +164,7 @@ static void copy_slice(struct export_loop *loop)
     enum err err;
 
     buf_clear(&loop->slice);
-    err = fleet_copy_next(&loop->copy, SLICE_BYTES, &loop->slice, &loop->copied);
+    err = fleet_state_write_next(loop->copy.writer, SLICE_BYTES, &loop->slice, &loop->copied);
     if (err)
         give_up(loop, err, "read the tables");
     else

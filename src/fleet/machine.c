@@ -15,6 +15,7 @@
 #include "fleet/answers.h"
 #include "fleet/format/command.h"
 #include "fleet/format/state.h"
+#include "section/section.h"
 
 enum {
     REPLY_HEAD = 20,
@@ -40,12 +41,6 @@ struct fleet_machine {
     bool restoring, restore_has_bytes, restore_has_state; /* has_state: its line is over */
     struct buf part;  /* of an answer whose rest is still to come */
     struct buf reply; /* the last one made */
-};
-struct view {
-    struct fleet_view *rows;
-    struct fleet_state_writer writer;
-    struct fleet_answers_view *answers;
-    bool state_done, answers_any;
 };
 
 enum err fleet_machine_open(const struct fleet_machine_options *options,
@@ -254,46 +249,26 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
 }
 
 /* -- snapshots -- */
-static void snapshot_end(void *opaque)
-{
-    struct view *view = opaque;
-
-    fleet_answers_view_close(view->answers);
-    fleet_view_close(view->rows);
-    free(view);
-}
-
 static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
 {
     struct fleet_machine *machine = state;
-    struct view *view = calloc(1, sizeof *view);
-    enum err err;
+    struct fleet_state_style style = {.sealed = true, .index = index};
+    struct fleet_state_writer *writer = NULL;
+    struct fleet_answers_view *answers = NULL;
+    struct section_view *view;
+    enum err err = section_view_open(NULL, &view);
 
-    if (!view) return ERR_NOMEM;
-    view->answers_any = fleet_answers_count(machine->answers) > 0;
-    err = fleet_answers_view_open(machine->answers, &view->answers);
-    if (!err) err = fleet_view_open(machine->fleet, &view->rows);
-    if (err) {
-        fleet_answers_view_close(view->answers);
-        free(view);
-        return err;
+    if (err) return err;
+    err = fleet_state_write_open(machine->fleet, style, &writer);
+    section_view_add(
+        view, (struct section_part){fleet_state_write_next, fleet_state_write_close, writer});
+    if (!err && fleet_answers_count(machine->answers) > 0) {
+        encode_u8(section_view_encoder(view), '\n');
+        err = fleet_answers_view_open(machine->answers, &answers);
+        section_view_add(view, (struct section_part){fleet_answers_view_next,
+                                                     fleet_answers_view_close, answers});
     }
-    fleet_state_write_begin(&view->writer, view->rows,
-                            (struct fleet_state_style){.sealed = true, .index = index});
-    *ret_view = view;
-    return ERR_OK;
-}
-
-static enum err snapshot_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
-{
-    struct view *view = opaque;
-    enum err err;
-
-    if (view->state_done) return fleet_answers_view_next(view->answers, budget, into, ret_done);
-    err = fleet_state_write_next(&view->writer, budget, into, &view->state_done);
-    if (!err && view->state_done && view->answers_any) err = buf_append_byte(into, '\n');
-    if (!err) *ret_done = view->state_done && !view->answers_any;
-    return err;
+    return section_view_ready(view, err, ret_view);
 }
 
 /* -- restoring -- */
@@ -323,22 +298,6 @@ static enum err restore_failed(enum err err, struct note *note)
     return err == ERR_NOMEM || err == ERR_VERSION ? err : ERR_CORRUPT;
 }
 
-/* What is left of `part` is always less than one answer, so there is room for more. */
-static enum err restore_answers(struct fleet_machine *machine, struct str bytes, struct note *note)
-{
-    while (bytes.len) {
-        size_t taken, len = min_size(bytes.len, PART_MAX - machine->part.len);
-        enum err err = buf_append(&machine->part, str_of(bytes.at, len));
-
-        if (!err)
-            err = fleet_answers_take(machine->answers, buf_peek(&machine->part), &taken, note);
-        if (err) return err;
-        buf_consume(&machine->part, taken);
-        bytes = str_tail(bytes, len);
-    }
-    return ERR_OK;
-}
-
 static enum err restore_next(void *state, struct str bytes, struct note *note)
 {
     struct fleet_machine *machine = state;
@@ -353,7 +312,8 @@ static enum err restore_next(void *state, struct str bytes, struct note *note)
         machine->restore_has_state = line < bytes.len;
         bytes = str_tail(bytes, line + 1);
     }
-    if (!err && machine->restore_has_state) err = restore_answers(machine, bytes, note);
+    if (!err && machine->restore_has_state)
+        err = section_feed(&machine->part, bytes, fleet_answers_take, machine->answers, note);
     return err ? restore_failed(err, note) : ERR_OK;
 }
 
@@ -405,8 +365,8 @@ static const struct machine_ops ops = {
     .knows = knows,
     .apply = apply,
     .snapshot_begin = snapshot_begin,
-    .snapshot_next = snapshot_next,
-    .snapshot_end = snapshot_end,
+    .snapshot_next = section_view_next,
+    .snapshot_end = section_view_close,
     .restore_begin = restore_begin,
     .restore_next = restore_next,
     .restore_end = restore_end,

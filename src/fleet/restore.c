@@ -11,6 +11,7 @@
 #include "fleet/format/state.h"
 #include "fleet/machine.h"
 #include "fleet/roster.h"
+#include "log/sections.h"
 
 enum {
     READ_BYTES = 256 << 10,
@@ -30,13 +31,10 @@ struct archive {
     struct fs *fs;
     const char *path;
     struct fleet_state_reader *state;
-    uint64_t state_bytes;
-    struct fleet_meta meta;
     /* while it is written */
-    size_t machine;
-    void *view;
+    struct sections sections;
     struct buf slice;
-    uint32_t slice_section;
+    size_t slice_machine;
 };
 
 const char *archive_kind_word(enum archive_kind kind)
@@ -70,11 +68,9 @@ static enum err check_head(const struct backup_head *head, struct note *note)
 
 /* -- reading a file in steps -- */
 
-typedef enum err bytes_fn(struct archive *archive, void *reader, struct str bytes,
-                          struct note *note);
-
-static enum err each_step(struct archive *archive, const char *path, bytes_fn *each, void *reader,
-                          struct note *note)
+static enum err each_step(struct archive *archive, const char *path,
+                          enum err (*each)(void *reader, struct str bytes, struct note *note),
+                          void *reader, struct note *note)
 {
     struct fs_file *file;
     uint64_t offset = 0;
@@ -91,7 +87,7 @@ static enum err each_step(struct archive *archive, const char *path, bytes_fn *e
         err = fs_read_at(archive->fs, file, offset, room, READ_BYTES, &got);
         if (err)
             note_set(note, "read %s at %" PRIu64 ": %s", path, offset, err_text(err));
-        else if (got > 0 && (err = each(archive, reader, str_of(room, got), note)))
+        else if (got > 0 && (err = each(reader, str_of(room, got), note)))
             note_prefix(note, "%s", path);
         offset += got;
     }
@@ -102,108 +98,75 @@ static enum err each_step(struct archive *archive, const char *path, bytes_fn *e
 
 /* -- the original's two files -- */
 
-static enum err state_begin(struct archive *archive)
-{
-    struct fleet_state_options options = {.fleet = fleet_machine_fleet(archive->fleet)};
-
-    return fleet_state_read_begin(&options, &archive->state);
-}
-
 static enum err state_bytes(void *owner, struct str bytes, struct note *note)
 {
-    struct archive *archive = owner;
-    enum err err = fleet_state_read_next(archive->state, bytes, note);
-
-    archive->state_bytes += bytes.len;
-    return err;
-}
-
-static enum err state_step(struct archive *archive, void *reader, struct str bytes,
-                           struct note *note)
-{
-    (void)reader;
-    return state_bytes(archive, bytes, note);
+    return fleet_state_read_next(((struct archive *)owner)->state, bytes, note);
 }
 
 /* What the files say of themselves must be true. */
-static enum err state_end(struct archive *archive, struct note *note)
+static enum err pair_end(struct archive *archive, struct fleet_archive_reader *reader,
+                         struct note *note)
 {
-    const struct fleet_meta *meta = &archive->meta;
     struct fleet *fleet = fleet_machine_fleet(archive->fleet);
     struct fleet_state_summary summary;
-    struct backup_head *head = &archive->facts.head;
-    enum err err = fleet_state_read_end(archive->state, &summary, note);
+    struct fleet_meta meta;
+    uint64_t size;
+    enum err err = fleet_archive_end(reader, &meta, &size, note);
 
-    if (!err && meta->size != 0 && meta->size != archive->state_bytes) {
-        note_set(note, "state has %" PRIu64 " bytes, meta.json says %" PRIu64, archive->state_bytes,
-                 meta->size);
-        err = ERR_CORRUPT;
-    }
+    if (!err) err = fleet_state_read_end(archive->state, &summary, note);
     if (!err && summary.sealed &&
-        (summary.hash != fleet_hash(fleet) || summary.index != meta->index)) {
+        (summary.hash != fleet_hash(fleet) || summary.index != meta.index)) {
         note_set(note, "state is sealed with another hash or index than it has");
         err = ERR_CORRUPT;
     }
-    if (err) {
-        note_prefix(note, "%s", archive->path);
-        return err;
-    }
+    if (err) return err;
     archive->facts.dropped = summary.dropped;
-    *head = (struct backup_head){.index = meta->index,
-                                 .term = meta->term,
-                                 .level = LEVEL_FIRST,
-                                 .section_count = 1,
-                                 .sections = {{.id = FLEET_MACHINE_ID,
-                                               .version = FLEET_FIRST_VERSION,
-                                               .name = "fleet",
-                                               .hash = fleet_hash(fleet),
-                                               .bytes = archive->state_bytes}}};
-    err = check_head(head, note);
-    if (err) note_prefix(note, "%s", archive->path);
-    return err;
+    archive->facts.head = (struct backup_head){.index = meta.index,
+                                               .term = meta.term,
+                                               .level = LEVEL_FIRST,
+                                               .section_count = 1,
+                                               .sections = {{.id = FLEET_MACHINE_ID,
+                                                             .version = FLEET_FIRST_VERSION,
+                                                             .name = "fleet",
+                                                             .hash = fleet_hash(fleet),
+                                                             .bytes = size}}};
+    return check_head(&archive->facts.head, note);
 }
 
-static enum err read_directory(struct archive *archive, struct note *note)
+static enum err directory_bytes(struct archive *archive, struct fleet_archive_reader *reader,
+                                struct note *note)
 {
     char path[FS_PATH_CAP + 16];
     struct buf json;
     enum err err;
 
-    archive->facts.kind = ARCHIVE_DIRECTORY;
     buf_init(&json, FLEET_META_BYTES_MAX);
     snprintf(path, sizeof path, "%s/meta.json", archive->path);
     err = fs_read_whole(archive->fs, path, FLEET_META_BYTES_MAX, &json);
     if (err)
         note_set(note, "read %s: %s", path, err_text(err));
-    else if ((err = fleet_meta_read(buf_peek(&json), &archive->meta, note)))
+    else if ((err = fleet_archive_meta(reader, buf_peek(&json), note)))
         note_prefix(note, "%s", path);
     buf_deinit(&json);
-    if (!err) err = state_begin(archive);
     snprintf(path, sizeof path, "%s/state", archive->path);
-    if (!err) err = each_step(archive, path, state_step, NULL, note);
-    return err ? err : state_end(archive, note);
+    return err ? err : each_step(archive, path, fleet_archive_state, reader, note);
 }
 
-static enum err tar_step(struct archive *archive, void *reader, struct str bytes, struct note *note)
+static enum err read_pair(struct archive *archive, enum archive_kind kind, struct note *note)
 {
-    (void)archive;
-    return fleet_archive_read(reader, bytes, note);
-}
+    struct fleet_state_options options = {.fleet = fleet_machine_fleet(archive->fleet)};
+    struct fleet_archive_reader *reader = NULL;
+    enum err err = fleet_state_read_begin(&options, &archive->state);
 
-static enum err read_tar(struct archive *archive, struct note *note)
-{
-    struct fleet_archive_reader *reader;
-    uint64_t size;
-    enum err err = state_begin(archive);
-
-    archive->facts.kind = ARCHIVE_TAR;
+    archive->facts.kind = kind;
     if (!err) err = fleet_archive_open(state_bytes, archive, &reader);
-    if (err) return err;
-    err = each_step(archive, archive->path, tar_step, reader, note);
-    if (!err && (err = fleet_archive_end(reader, &archive->meta, &size, note)))
-        note_prefix(note, "%s", archive->path);
+    if (!err)
+        err = kind == ARCHIVE_DIRECTORY
+                  ? directory_bytes(archive, reader, note)
+                  : each_step(archive, archive->path, fleet_archive_read, reader, note);
+    if (!err && (err = pair_end(archive, reader, note))) note_prefix(note, "%s", archive->path);
     fleet_archive_close(reader);
-    return err ? err : state_end(archive, note);
+    return err;
 }
 
 /* -- a backup -- */
@@ -246,13 +209,6 @@ static enum err on_piece(void *owner, const struct backup_section *section, stru
     return err;
 }
 
-static enum err backup_step(struct archive *archive, void *reader, struct str bytes,
-                            struct note *note)
-{
-    (void)archive;
-    return backup_read(reader, bytes, note);
-}
-
 /* Each machine must have become what was written. */
 static enum err end_machines(struct archive *archive, struct note *note)
 {
@@ -282,7 +238,7 @@ static enum err read_backup(struct archive *archive, struct note *note)
 
     archive->facts.kind = ARCHIVE_BACKUP;
     if (err) return err;
-    err = each_step(archive, archive->path, backup_step, reader, note);
+    err = each_step(archive, archive->path, backup_read, reader, note);
     if (!err) {
         err = backup_read_end(reader, &archive->facts.head, note);
         if (!err) err = end_machines(archive, note);
@@ -322,10 +278,10 @@ static enum err read_any(struct archive *archive, struct note *note)
         note_set(note, "open %s: %s", archive->path, err_text(err));
         return err;
     }
-    if (info.kind == FS_DIRECTORY) return read_directory(archive, note);
+    if (info.kind == FS_DIRECTORY) return read_pair(archive, ARCHIVE_DIRECTORY, note);
     err = first_bytes(archive, &is_backup, note);
     if (err) return err;
-    return is_backup ? read_backup(archive, note) : read_tar(archive, note);
+    return is_backup ? read_backup(archive, note) : read_pair(archive, ARCHIVE_TAR, note);
 }
 
 static void find_lacks(struct archive *archive)
@@ -390,16 +346,10 @@ enum err archive_open(struct fs *fs, const char *path, const struct machine *mor
     return ERR_OK;
 }
 
-static void end_view(struct archive *archive)
-{
-    if (archive->view) archive->machines[archive->machine].ops->snapshot_end(archive->view);
-    archive->view = NULL;
-}
-
 void archive_close(struct archive *archive)
 {
     if (!archive) return;
-    end_view(archive);
+    sections_end(&archive->sections);
     /* A reader that is half-way holds memory that only its end gives back. */
     for (size_t i = 0; i < archive->machine_count; i++)
         if (archive->begun[i])
@@ -417,49 +367,27 @@ const struct archive_facts *archive_facts(const struct archive *archive)
 
 /* -- out again -- */
 
-/* Fills `slice` from the machine whose turn it is; its end is found by an empty one. */
-static enum err next_slice(struct archive *archive)
-{
-    enum err err = ERR_OK;
-
-    while (!err && archive->slice.len == 0 && archive->machine < archive->machine_count) {
-        const struct machine *machine = &archive->machines[archive->machine];
-        bool is_last = is_left_out(machine);
-        if (!is_last && !archive->view)
-            err = machine->ops->snapshot_begin(machine->state, archive->facts.head.index,
-                                               &archive->view);
-        if (!is_last && !err)
-            err = machine->ops->snapshot_next(archive->view, READ_BYTES, &archive->slice, &is_last);
-        archive->slice_section = machine->id;
-        if (err || !is_last) break;
-        end_view(archive);
-        archive->machine++;
-    }
-    return err;
-}
-
 static enum err next(void *owner, uint32_t *ret_section, struct buf *into, struct note *note)
 {
     struct archive *archive = owner;
+    struct str slice;
     size_t len;
-    enum err err = next_slice(archive);
+    enum err err = ERR_OK;
 
+    if (archive->slice.len == 0)
+        err =
+            sections_next(&archive->sections, READ_BYTES, &archive->slice, &archive->slice_machine);
+    slice = buf_peek(&archive->slice);
+    len = min_size(slice.len, DATADIR_SECTION_BYTES_MAX);
+    if (!err) err = buf_append(into, str_of(slice.at, len));
     if (err) {
-        note_set(note, "section %s: %s", archive->machines[archive->machine].name, err_text(err));
+        note_set(note, "section %s: %s", archive->machines[archive->slice_machine].name,
+                 err_text(err));
         return err;
     }
-    if (archive->slice.len == 0) {
-        *ret_section = DATADIR_SECTIONS_END;
-        return ERR_OK;
-    }
-    *ret_section = archive->slice_section;
-    len = min_size(archive->slice.len, DATADIR_SECTION_BYTES_MAX);
-    err = buf_append(into, str_of(archive->slice.data, len));
-    if (err)
-        note_set(note, "section %" PRIu32 ": %s", archive->slice_section, err_text(err));
-    else
-        buf_consume(&archive->slice, len);
-    return err;
+    buf_consume(&archive->slice, len);
+    *ret_section = len ? archive->machines[archive->slice_machine].id : DATADIR_SECTIONS_END;
+    return ERR_OK;
 }
 
 static void recover(struct archive *archive, const struct archive_restore_options *options)
@@ -493,12 +421,19 @@ enum err archive_restore(struct archive *archive, const struct archive_restore_o
         .next = next,
         .owner = archive,
     };
-    enum err err;
+    enum err err = ERR_OK;
 
-    archive->machine = 0;
     buf_clear(&archive->slice);
     recover(archive, options);
-    err = datadir_restore(&restore, ret_datadir, note);
-    end_view(archive);
+    archive->sections =
+        (struct sections){.machines = archive->machines, .count = archive->machine_count};
+    for (size_t i = 0; !err && i < archive->machine_count; i++)
+        if (!is_left_out(&archive->machines[i]))
+            err = sections_add(&archive->sections, i, head->index);
+    if (err)
+        note_set(note, "read the archive: %s", err_text(err));
+    else
+        err = datadir_restore(&restore, ret_datadir, note);
+    sections_end(&archive->sections);
     return err;
 }

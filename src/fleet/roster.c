@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
+#include "section/section.h"
 
 enum {
     ENTRY_HEAD = 8 + 3,
@@ -279,51 +279,25 @@ static bool has_tails(const struct roster *roster)
     return false;
 }
 
-/* A few kilobytes: the view is the whole of it, written at once. */
+/* A few kilobytes, written at once. */
 static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
 {
     const struct roster *roster = state;
-    struct buf *view = calloc(1, sizeof *view);
-    char head[SNAPSHOT_HEAD];
     bool tails = has_tails(roster);
-    enum err err;
+    struct section_view *view;
+    struct encoder *out;
+    enum err err = section_view_open(NULL, &view);
 
     (void)index;
-    if (!view) return ERR_NOMEM;
-    buf_init(view, SNAPSHOT_MAX);
-    store_le32(head, tails ? SNAPSHOT_FORMAT_TAILS : SNAPSHOT_FORMAT);
-    store_le32(head + 4, (uint32_t)roster->count);
-    err = buf_append(view, str_of(head, sizeof head));
-    for (size_t i = 0; !err && i < roster->count; i++) {
-        err = append_entry(&roster->entries[i], view);
-        if (!err && tails) err = append_tail(&roster->entries[i], view);
-    }
-    if (err) {
-        buf_deinit(view);
-        free(view);
-        return err;
-    }
-    *ret_view = view;
-    return ERR_OK;
-}
-
-static enum err snapshot_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
-{
-    struct buf *view = opaque;
-    size_t len = min_size(max_size(budget, 1), view->len);
-    enum err err = buf_append(into, str_of(view->data, len));
-
     if (err) return err;
-    buf_consume(view, len);
-    *ret_done = view->len == 0;
-    return ERR_OK;
-}
-
-static void snapshot_end(void *opaque)
-{
-    struct buf *view = opaque;
-    buf_deinit(view);
-    free(view);
+    out = section_view_encoder(view);
+    encode_u32(out, tails ? SNAPSHOT_FORMAT_TAILS : SNAPSHOT_FORMAT);
+    encode_u32(out, (uint32_t)roster->count);
+    for (size_t i = 0; !out->err && i < roster->count; i++) {
+        out->err = append_entry(&roster->entries[i], out->into);
+        if (!out->err && tails) out->err = append_tail(&roster->entries[i], out->into);
+    }
+    return section_view_ready(view, ERR_OK, ret_view);
 }
 
 static enum err restore_begin(void *state, uint64_t index, struct note *note)
@@ -412,8 +386,8 @@ static uint64_t size(const void *state)
 static const struct machine_ops roster_ops = {
     .apply = apply,
     .snapshot_begin = snapshot_begin,
-    .snapshot_next = snapshot_next,
-    .snapshot_end = snapshot_end,
+    .snapshot_next = section_view_next,
+    .snapshot_end = section_view_close,
     .restore_begin = restore_begin,
     .restore_next = restore_next,
     .restore_end = restore_end,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fleet/save_file.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,11 +17,10 @@ struct save_file {
     char path[FS_PATH_CAP], temp[FS_PATH_CAP], dir[FS_PATH_CAP];
     uint64_t at; /* bytes in the file */
     bool has_meta;
-    /* SAVE_SNAPSHOT */
-    struct fleet_meta meta;
+    /* SAVE_SNAPSHOT; what comes is checked */
     struct buf meta_json;
-    uint64_t state_size;
-    struct fleet_state_reader *state; /* checks what comes */
+    struct fleet_archive_reader *archive;
+    struct fleet_state_reader *state;
     /* SAVE_BACKUP */
     struct backup_reader *backup;
 };
@@ -33,12 +31,26 @@ static enum err say(const struct save_file *file, enum err err, const char *what
     return err;
 }
 
+static enum err state_check(void *owner, struct str bytes, struct note *note)
+{
+    return fleet_state_read_next(((struct save_file *)owner)->state, bytes, note);
+}
+
+static enum err checks_open(struct save_file *file)
+{
+    struct fleet_state_options check = {.fleet = NULL};
+    struct backup_events nothing = {0};
+    enum err err;
+
+    if (file->kind == SAVE_BACKUP) return backup_read_open(&nothing, &file->backup);
+    err = fleet_state_read_begin(&check, &file->state);
+    return err ? err : fleet_archive_open(state_check, file, &file->archive);
+}
+
 enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_t unique,
                    struct save_file **ret_file, struct note *note)
 {
     struct save_file *file = calloc(1, sizeof *file);
-    struct fleet_state_options check = {.fleet = NULL};
-    struct backup_events nothing = {0};
     struct fs_info info;
     enum err err;
 
@@ -57,8 +69,7 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
         err = ERR_EXISTS;
     }
     if (!err) {
-        err = kind == SAVE_SNAPSHOT ? fleet_state_read_begin(&check, &file->state)
-                                    : backup_read_open(&nothing, &file->backup);
+        err = checks_open(file);
         if (!err)
             err = fs_open(fs, file->temp, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, FILE_MODE,
                           &file->file);
@@ -93,7 +104,7 @@ enum err save_meta(struct save_file *file, struct str meta_json, struct note *no
     }
     file->has_meta = true;
     if (file->kind == SAVE_BACKUP) return ERR_OK; /* it is in the bytes as well */
-    err = fleet_meta_read(meta_json, &file->meta, note);
+    err = fleet_archive_meta(file->archive, meta_json, note);
     if (!err) err = buf_append(&file->meta_json, meta_json);
     if (err) {
         note_prefix(note, "meta");
@@ -115,44 +126,41 @@ enum err save_data(struct save_file *file, struct str bytes, struct note *note)
         return ERR_PARSE;
     }
     if (file->kind == SAVE_SNAPSHOT)
-        err = fleet_state_read_next(file->state, bytes, note);
+        err = fleet_archive_state(file->archive, bytes, note);
     else
         err = backup_read(file->backup, bytes, note);
     if (err) {
         note_prefix(note, "what came");
         return err;
     }
-    file->state_size += bytes.len;
     return put(file, bytes, note);
 }
 
 static enum err finish_snapshot(struct save_file *file, struct save_facts *facts, struct note *note)
 {
     struct fleet_state_summary summary;
+    struct fleet_meta meta;
     struct buf bytes;
+    uint64_t size;
     enum err err = fleet_state_read_end(file->state, &summary, note);
 
-    if (!err && file->meta.size != 0 && file->meta.size != file->state_size) {
-        note_set(note, "%" PRIu64 " bytes of state came, %" PRIu64 " were announced",
-                 file->state_size, file->meta.size);
-        err = ERR_CORRUPT;
-    }
+    if (!err) err = fleet_archive_end(file->archive, &meta, &size, note);
     if (err) {
         note_prefix(note, "what came");
         return err;
     }
     buf_init(&bytes, HEAD_MAX);
-    err = say(file, fleet_archive_tail(file->state_size, &bytes), "write", note);
+    err = say(file, fleet_archive_tail(size, &bytes), "write", note);
     if (!err) err = put(file, buf_peek(&bytes), note);
     buf_clear(&bytes);
     if (!err)
-        err = say(file, fleet_archive_head(buf_peek(&file->meta_json), file->state_size, &bytes),
-                  "write", note);
+        err =
+            say(file, fleet_archive_head(buf_peek(&file->meta_json), size, &bytes), "write", note);
     if (!err)
         err = say(file, fs_write_at(file->fs, file->file, 0, buf_peek(&bytes)), "write", note);
     buf_deinit(&bytes);
-    facts->index = file->meta.index;
-    facts->term = file->meta.term;
+    facts->index = meta.index;
+    facts->term = meta.term;
     return err;
 }
 
@@ -205,6 +213,7 @@ void save_abandon(struct save_file *own_file)
     if (!own_file) return;
     fs_close(own_file->fs, own_file->file);
     if (own_file->temp[0]) fs_remove(own_file->fs, own_file->temp);
+    fleet_archive_close(own_file->archive);
     fleet_state_read_close(own_file->state);
     backup_read_close(own_file->backup);
     buf_deinit(&own_file->meta_json);

@@ -8,6 +8,7 @@
 
 #include "fleet/copy.h"
 #include "fleet/format/backup.h"
+#include "log/sections.h"
 #include "rpc/forward.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
@@ -36,6 +37,7 @@ struct outflow {
     struct read_ticket ticket;
     struct timer timer; /* the next slice; while blocked or reading, the end of patience */
     bool reading, blocked, queued, waited; /* queued: until a machine has a view for it */
+    bool is_made;                          /* all of it is in `out`, or sent */
     mono_time turn_until;
     struct buf out; /* made, not sent */
     uint64_t sent;
@@ -44,8 +46,7 @@ struct outflow {
     struct fleet_copy measure, copy;
     /* BACKUP */
     struct backup_writer backup;
-    void *views[BACKUP_SECTIONS_MAX];
-    size_t section;
+    struct sections sections;
     struct buf slice;
 };
 struct snapshot_service {
@@ -79,10 +80,7 @@ static void end_views(struct outflow *stream)
 {
     fleet_copy_close(&stream->measure);
     fleet_copy_close(&stream->copy);
-    for (size_t i = 0; i < BACKUP_SECTIONS_MAX; i++) {
-        if (stream->views[i]) stream->service->machines[i].ops->snapshot_end(stream->views[i]);
-        stream->views[i] = NULL;
-    }
+    sections_end(&stream->sections);
 }
 
 /* Nothing is kept but the place for the next one. */
@@ -96,9 +94,8 @@ static void stream_clear(struct outflow *stream)
     buf_init(&stream->out, OUT_MAX);
     buf_init(&stream->slice, OUT_MAX);
     stream->call = NULL;
-    stream->reading = stream->blocked = stream->queued = false;
+    stream->reading = stream->blocked = stream->queued = stream->is_made = false;
     stream->sent = 0;
-    stream->section = 0;
 }
 
 static void fail(struct outflow *stream, enum err err, const char *what)
@@ -168,35 +165,28 @@ static enum err send_etcd(struct outflow *stream, bool is_head, ProtobufCBinaryD
     return rpc_send(stream->call, &response.base);
 }
 
+/* A chunk of a backup is on the wire what a chunk of a saved snapshot is. */
+static enum err send_chunk(struct outflow *stream, bool is_head, ProtobufCBinaryData frame)
+{
+    Bigfleet__V1alpha1__SnapshotSaveChunk chunk;
+
+    bigfleet__v1alpha1__snapshot_save_chunk__init(&chunk);
+    chunk.payload_case = is_head ? BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_META_JSON
+                                 : BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_DATA;
+    if (is_head)
+        chunk.meta_json = frame;
+    else
+        chunk.data = frame;
+    return rpc_send(stream->call, &chunk.base);
+}
+
 /* True: it was taken. */
 static bool send_frame(struct outflow *stream, bool is_head, struct str bytes)
 {
     ProtobufCBinaryData frame = {.len = bytes.len, .data = (uint8_t *)bytes.at};
-    Bigfleet__V1alpha1__SnapshotSaveChunk save;
-    Muster__V1__BackupChunk backup;
-    enum err err;
+    enum err err = stream->kind == ETCD ? send_etcd(stream, is_head, frame)
+                                        : send_chunk(stream, is_head, frame);
 
-    if (stream->kind == SAVE) {
-        bigfleet__v1alpha1__snapshot_save_chunk__init(&save);
-        save.payload_case = is_head ? BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_META_JSON
-                                    : BIGFLEET__V1ALPHA1__SNAPSHOT_SAVE_CHUNK__PAYLOAD_DATA;
-        if (is_head)
-            save.meta_json = frame;
-        else
-            save.data = frame;
-        err = rpc_send(stream->call, &save.base);
-    } else if (stream->kind == ETCD) {
-        err = send_etcd(stream, is_head, frame);
-    } else {
-        muster__v1__backup_chunk__init(&backup);
-        backup.payload_case = is_head ? MUSTER__V1__BACKUP_CHUNK__PAYLOAD_META_JSON
-                                      : MUSTER__V1__BACKUP_CHUNK__PAYLOAD_DATA;
-        if (is_head)
-            backup.meta_json = frame;
-        else
-            backup.data = frame;
-        err = rpc_send(stream->call, &backup.base);
-    }
     if (err == ERR_FULL) {
         stream->blocked = true;
         return false;
@@ -220,47 +210,27 @@ static bool flush(struct outflow *stream, bool is_last)
 
 /* -- the original's format -- */
 
-static enum err save_head(struct outflow *stream)
-{
-    struct buf json;
-    enum err err;
-
-    buf_init(&json, FLEET_META_BYTES_MAX);
-    err = fleet_meta_write(&stream->copy.meta, false, &json);
-    if (err)
-        fail(stream, ERR_INTERNAL, "meta cannot be written");
-    else if (send_frame(stream, true, buf_peek(&json)))
-        stream->stage = SENDING;
-    buf_deinit(&json);
-    return err;
-}
-
-static void save_step(struct outflow *stream)
+static void measure(struct outflow *stream)
 {
     bool is_last = false;
-    enum err err = ERR_OK;
+    enum err err;
 
-    if (stream->stage == MEASURING) {
-        buf_clear(&stream->slice);
-        err = fleet_copy_next(&stream->measure, SLICE_BYTES, &stream->slice, &is_last);
-        stream->copy.meta.size += stream->slice.len;
-        if (!err && !is_last) return;
-        fleet_copy_close(&stream->measure);
-        if (!err) stream->stage = HEAD;
-    }
-    if (!err && stream->stage == HEAD) {
-        (void)save_head(stream);
-        return;
-    }
-    /* Without a view all of it is in `out` already. */
-    if (!err && stream->copy.view) {
-        err = fleet_copy_next(&stream->copy, SLICE_BYTES, &stream->out, &is_last);
-        if (!err && is_last) fleet_copy_close(&stream->copy);
-    }
-    if (err)
-        fail(stream, err, err_text(err));
-    else if (flush(stream, !stream->copy.view) && !stream->copy.view)
-        finish(stream);
+    buf_clear(&stream->slice);
+    err = fleet_state_write_next(stream->measure.writer, SLICE_BYTES, &stream->slice, &is_last);
+    stream->copy.meta.size += stream->slice.len;
+    if (err) fail(stream, err, err_text(err));
+    if (err || !is_last) return;
+    fleet_copy_close(&stream->measure);
+    stream->stage = HEAD;
+}
+
+static enum err save_slice(struct outflow *stream)
+{
+    enum err err =
+        fleet_state_write_next(stream->copy.writer, SLICE_BYTES, &stream->out, &stream->is_made);
+
+    if (!err && stream->is_made) fleet_copy_close(&stream->copy);
+    return err;
 }
 
 static enum err save_begin(struct outflow *stream)
@@ -297,6 +267,8 @@ static enum err backup_begin(struct outflow *stream)
     };
     enum err err = ERR_OK;
 
+    stream->sections =
+        (struct sections){.machines = service->machines, .count = service->machine_count};
     for (size_t i = 0; !err && i < service->machine_count; i++) {
         const struct machine *machine = &service->machines[i];
         struct backup_section *section = &head.sections[i];
@@ -304,7 +276,7 @@ static enum err backup_begin(struct outflow *stream)
         section->version = machine->version;
         section->hash = machine->ops->hash(machine->state);
         snprintf(section->name, sizeof section->name, "%s", machine->name);
-        err = machine->ops->snapshot_begin(machine->state, status.applied, &stream->views[i]);
+        err = sections_add(&stream->sections, i, status.applied);
     }
     stream->index = head.index;
     stream->term = head.term;
@@ -313,67 +285,64 @@ static enum err backup_begin(struct outflow *stream)
     return err;
 }
 
-/* One slice of the machine whose turn it is. */
+/* One slice, and the end behind the last. */
 static enum err backup_slice(struct outflow *stream)
 {
-    void **view = &stream->views[stream->section];
-    const struct machine_ops *ops = stream->service->machines[stream->section].ops;
     struct str rest;
-    bool is_last = false;
+    size_t place = 0;
     enum err err;
 
     buf_clear(&stream->slice);
-    err = ops->snapshot_next(*view, SLICE_BYTES, &stream->slice, &is_last);
-    if (err) return err;
+    err = sections_next(&stream->sections, SLICE_BYTES, &stream->slice, &place);
     for (rest = buf_peek(&stream->slice); !err && rest.len > 0;) {
         struct str piece = str_of(rest.at, min_size(rest.len, BACKUP_PIECE_MAX));
-        err = backup_write_piece(&stream->backup, stream->section, piece, &stream->out);
+        err = backup_write_piece(&stream->backup, place, piece, &stream->out);
         rest = str_tail(rest, piece.len);
     }
-    if (!is_last) return err;
-    ops->snapshot_end(*view);
-    *view = NULL;
-    stream->section++;
-    if (!err && stream->section == stream->service->machine_count)
-        err = backup_write_end(&stream->backup, &stream->out);
-    return err;
-}
-
-static void backup_step(struct outflow *stream)
-{
-    size_t count = stream->service->machine_count;
-    enum err err = ERR_OK;
-
-    if (stream->stage == HEAD) {
-        struct buf json;
-        buf_init(&json, BACKUP_JSON_MAX);
-        err = backup_head_json(&stream->backup.head, &json);
-        if (err)
-            fail(stream, ERR_INTERNAL, "manifest cannot be written");
-        else if (send_frame(stream, true, buf_peek(&json)))
-            stream->stage = SENDING;
-        buf_deinit(&json);
-        return;
-    }
-    if (stream->section < count) err = backup_slice(stream);
-    if (err)
-        fail(stream, err, err_text(err));
-    else if (flush(stream, stream->section == count) && stream->section == count)
-        finish(stream);
+    stream->is_made = stream->sections.at == stream->sections.count;
+    return !err && stream->is_made ? backup_write_end(&stream->backup, &stream->out) : err;
 }
 
 /* -- driving -- */
 
 static void on_read(struct read_ticket *ticket, enum err err);
 
+static void send_head(struct outflow *stream)
+{
+    struct buf json;
+    enum err err;
+
+    buf_init(&json, FLEET_META_BYTES_MAX);
+    err = stream->kind == SAVE ? fleet_meta_write(&stream->copy.meta, false, &json)
+                               : backup_head_json(&stream->backup.head, &json);
+    if (err)
+        fail(stream, ERR_INTERNAL, "its head cannot be written");
+    else if (send_frame(stream, true, buf_peek(&json)))
+        stream->stage = SENDING;
+    buf_deinit(&json);
+}
+
+static void send_slice(struct outflow *stream)
+{
+    enum err err = ERR_OK;
+
+    if (!stream->is_made) err = stream->kind == SAVE ? save_slice(stream) : backup_slice(stream);
+    if (err)
+        fail(stream, err, err_text(err));
+    else if (flush(stream, stream->is_made) && stream->is_made)
+        finish(stream);
+}
+
 static void step(struct outflow *stream)
 {
     const struct snapshot_service_options *o = &stream->service->options;
 
-    if (stream->kind == SAVE)
-        save_step(stream);
+    if (stream->stage == MEASURING)
+        measure(stream);
+    else if (stream->stage == HEAD)
+        send_head(stream);
     else
-        backup_step(stream);
+        send_slice(stream);
     if (stream->stage == DONE) return;
     if (stream->blocked)
         timer_start_in(&stream->timer, o->stall_ms);

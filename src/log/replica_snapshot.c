@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "log/replica_internal.h"
+#include "log/sections.h"
 
 enum {
     SLICE_MAX = 64 << 20,  /* a machine's largest record: more than that is no slice */
@@ -31,8 +32,7 @@ struct replica_snapshots {
     bool wanted;
     enum taking state;
     struct snap_head head;
-    void *views[REPLICA_MACHINES_MAX + 1]; /* NULL: not begun, or read to its end */
-    uint32_t section;                      /* of the machine that is being read */
+    struct sections sections; /* by id of the machine */
     mono_time began;
 
     /* the bulk thread's while busy */
@@ -42,7 +42,7 @@ struct replica_snapshots {
     struct snap_writer *writer; /* NULL: not made yet, or gone */
     uint64_t unique;
     struct buf slice;
-    uint32_t slice_section;
+    size_t slice_section;
     uint64_t file_bytes;
     enum err err;
     struct note note;
@@ -69,7 +69,7 @@ static enum err write_slice(struct replica_snapshots *s)
         err = snap_create(replica->io->fs, replica->dir, &s->head, s->unique, &s->writer, &s->note);
     while (!err && rest.len > 0) {
         size_t piece = min_size(rest.len, SNAP_CHUNK_MAX);
-        err = snap_write(s->writer, s->slice_section, str_of(rest.at, piece), &s->note);
+        err = snap_write(s->writer, (uint32_t)s->slice_section, str_of(rest.at, piece), &s->note);
         rest = str_tail(rest, piece);
     }
     return err;
@@ -119,23 +119,13 @@ static void submit(struct replica_snapshots *s, enum file_work work)
     }
 }
 
-/* -- views -- */
-
-static void end_views(struct replica_snapshots *s)
-{
-    for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
-        if (s->views[id]) s->replica->machines[id].ops->snapshot_end(s->views[id]);
-        s->views[id] = NULL;
-    }
-}
-
 void replica_snapshot_give_up(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
 
     s->wanted = false;
     if (s->state == IDLE) return;
-    end_views(s);
+    sections_end(&s->sections);
     s->state = GIVING_UP;
     replica_wake(replica);
 }
@@ -234,17 +224,15 @@ static void begin(struct replica *replica)
     if (!is_worth_it(replica)) return;
     s->head = head;
     s->state = TAKING;
-    s->section = 1;
+    s->sections =
+        (struct sections){.machines = replica->machines, .count = REPLICA_MACHINES_MAX + 1};
     s->err = ERR_OK;
     s->unique = entropy_u64(replica->io->entropy);
     s->began = replica_now(replica);
-    for (uint32_t id = 1; !err && id <= REPLICA_MACHINES_MAX; id++) {
-        const struct machine *machine = &replica->machines[id];
-        if (has_section(replica, id))
-            err = machine->ops->snapshot_begin(machine->state, replica->applied, &s->views[id]);
-    }
+    for (uint32_t id = 1; !err && id <= REPLICA_MACHINES_MAX; id++)
+        if (has_section(replica, id)) err = sections_add(&s->sections, id, replica->applied);
     if (err == ERR_FULL) { /* somebody else reads it, for a backup: when it is looked at next */
-        end_views(s);
+        sections_end(&s->sections);
         s->state = IDLE;
         LOG_DEBUG(&replica->log, "no snapshot now: a machine is being read");
         return;
@@ -254,37 +242,10 @@ static void begin(struct replica *replica)
 
 /* -- a slice -- */
 
-/* Fills the buffer from the machine whose turn it is. False: none has anything left. */
-static enum err next_slice(struct replica *replica, bool *ret_any)
-{
-    struct replica_snapshots *s = replica->snapshots;
-    size_t budget = replica->limits.snapshot_chunk_bytes;
-
-    buf_clear(&s->slice);
-    for (; s->section <= REPLICA_MACHINES_MAX && s->slice.len == 0; s->section++) {
-        const struct machine_ops *ops = replica->machines[s->section].ops;
-        void **view = &s->views[s->section];
-        bool is_last = false;
-        enum err err;
-
-        if (!*view) continue;
-        s->slice_section = s->section;
-        err = ops->snapshot_next(*view, budget, &s->slice, &is_last);
-        if (err) return err;
-        assert(is_last || s->slice.len > 0); /* or it would never end */
-        if (!is_last) break;
-        ops->snapshot_end(*view);
-        *view = NULL;
-    }
-    *ret_any = s->slice.len > 0;
-    return ERR_OK;
-}
-
 static void take_slice(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
-    bool any = false;
-    enum err err = ERR_OK;
+    enum err err;
 
     /* A slice the bulk thread had no room for is still in the buffer. */
     if (s->err == ERR_BUSY) {
@@ -300,12 +261,14 @@ static void take_slice(struct replica *replica)
         }
         return;
     }
-    err = next_slice(replica, &any);
+    buf_clear(&s->slice);
+    err = sections_next(&s->sections, replica->limits.snapshot_chunk_bytes, &s->slice,
+                        &s->slice_section);
     if (err) {
         failed(replica, err, &(struct note){"read a machine"});
         return;
     }
-    if (any) {
+    if (s->slice.len > 0) {
         submit(s, FILE_WRITE);
         return;
     }
@@ -464,7 +427,7 @@ void replica_snapshot_stop(struct replica *replica)
 
     if (!s) return;
     timer_stop(&s->timer);
-    end_views(s);
+    sections_end(&s->sections);
 }
 
 void replica_snapshot_close(struct replica *replica)

@@ -33,9 +33,8 @@ static enum err read_state(struct fleet *fleet, bool strict, struct str bytes, s
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct fleet_state_writer writer;
+    struct fleet_state_writer *writer;
     struct fleet *fleet, *again;
-    struct fleet_view *view;
     struct note note = {""};
     struct buf text;
     bool done = false;
@@ -47,10 +46,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (read_state(fleet, false, str_of(data + 1, size - 1), (size_t)data[0] + 1, &note)) {
         must(note.text[0] != '\0');
     } else {
-        must(fleet_view_open(fleet, &view) == ERR_OK);
-        fleet_state_write_begin(&writer, view, (struct fleet_state_style){.sealed = true});
-        while (!done) must(fleet_state_write_next(&writer, 100, &text, &done) == ERR_OK);
-        fleet_view_close(view);
+        must(fleet_state_write_open(fleet, (struct fleet_state_style){.sealed = true}, &writer) ==
+             ERR_OK);
+        while (!done) must(fleet_state_write_next(writer, 100, &text, &done) == ERR_OK);
+        fleet_state_write_close(writer);
         must(read_state(again, true, buf_peek(&text), 64, &note) == ERR_OK);
         must(fleet_hash(again) == fleet_hash(fleet));
     }

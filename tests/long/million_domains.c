@@ -43,10 +43,9 @@ TEST(a_million_domains_are_held_listed_snapshotted_while_they_change_and_restore
     struct fleet_state_options options = {.fleet = other, .strict = true};
     struct fleet_state_summary summary;
     struct fleet_state_reader *reader;
-    struct fleet_state_writer writer;
+    struct fleet_state_writer *writer;
     struct fleet_walk walk = {0};
     struct fleet_domain domain;
-    struct fleet_view *view;
     struct note note = {""};
     struct buf slice;
     unsigned changed = 0;
@@ -63,9 +62,9 @@ TEST(a_million_domains_are_held_listed_snapshotted_while_they_change_and_restore
     }
     fleet_clear(other);
     buf_init(&slice, (size_t)4 * SLICE);
-    CHECK_OK("view", fleet_view_open(fleet, &view));
     CHECK_OK("reader", fleet_state_read_begin(&options, &reader));
-    fleet_state_write_begin(&writer, view, (struct fleet_state_style){.sealed = true});
+    CHECK_OK("writer",
+             fleet_state_write_open(fleet, (struct fleet_state_style){.sealed = true}, &writer));
     while (!done) {
         for (unsigned i = 0; i < 100 && changed < DOMAINS / 10; i++, changed++) {
             unsigned at = (unsigned)((uint64_t)changed * STEP % DOMAINS);
@@ -76,12 +75,12 @@ TEST(a_million_domains_are_held_listed_snapshotted_while_they_change_and_restore
             CHECK("on", fleet_apply(fleet, &command).changed);
         }
         buf_clear(&slice);
-        CHECK_OK("slice", fleet_state_write_next(&writer, SLICE, &slice, &done));
+        CHECK_OK("slice", fleet_state_write_next(writer, SLICE, &slice, &done));
         CHECK_OK(note.text, fleet_state_read_next(reader, buf_peek(&slice), &note));
     }
     CHECK("they changed meanwhile", changed >= DOMAINS / 10 && fleet_hash(fleet) != hash);
     CHECK("what was removed was handed over", fleet_bytes(fleet) < bytes + bytes / 4);
-    fleet_view_close(view);
+    fleet_state_write_close(writer);
     CHECK_OK(note.text, fleet_state_read_end(reader, &summary, &note));
     fleet_state_read_close(reader);
     CHECK_U64("as it was", fleet_hash(other), hash);

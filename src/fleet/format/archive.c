@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The archive. */
+/* The archive: a tar of the pair, or the pair itself. */
 #include "fleet/format/archive.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@ struct fleet_archive_reader {
     fleet_archive_state_fn *state;
     void *owner;
     struct tar_reader tar;
+    bool is_tar;
     enum entry entry; /* being read */
     struct buf meta_json;
     struct fleet_meta meta;
@@ -107,37 +109,51 @@ static enum err entry_begin(struct fleet_archive_reader *reader, struct note *no
     return ERR_OK;
 }
 
+enum err fleet_archive_meta(struct fleet_archive_reader *reader, struct str json, struct note *note)
+{
+    enum err err = fleet_meta_read(json, &reader->meta, note);
+
+    reader->has_meta = !err;
+    return err;
+}
+
+enum err fleet_archive_state(void *opaque, struct str bytes, struct note *note)
+{
+    struct fleet_archive_reader *reader = opaque;
+
+    reader->has_state = true;
+    reader->state_size += bytes.len;
+    return reader->state ? reader->state(reader->owner, bytes, note) : ERR_OK;
+}
+
 static enum err entry_data(struct fleet_archive_reader *reader, struct note *note)
 {
     struct str data = reader->tar.data;
 
     if (reader->entry == ENTRY_META) return buf_append(&reader->meta_json, data);
-    if (reader->entry == ENTRY_OTHER) return ERR_OK;
-    reader->state_size += data.len;
-    return reader->state ? reader->state(reader->owner, data, note) : ERR_OK;
+    return reader->entry == ENTRY_STATE ? fleet_archive_state(reader, data, note) : ERR_OK;
 }
 
 static enum err entry_end(struct fleet_archive_reader *reader, struct note *note)
 {
     enum err err = ERR_OK;
 
-    if (reader->entry == ENTRY_META) {
-        err = fleet_meta_read(buf_peek(&reader->meta_json), &reader->meta, note);
-        reader->has_meta = !err;
-    } else if (reader->entry == ENTRY_STATE) {
-        reader->has_state = true;
-    }
+    if (reader->entry == ENTRY_META)
+        err = fleet_archive_meta(reader, buf_peek(&reader->meta_json), note);
+    else if (reader->entry == ENTRY_STATE)
+        reader->has_state = true; /* of no bytes at all */
     if (err) note_prefix(note, "archive");
     return err;
 }
 
-enum err fleet_archive_read(struct fleet_archive_reader *reader, struct str bytes,
-                            struct note *note)
+enum err fleet_archive_read(void *opaque, struct str bytes, struct note *note)
 {
+    struct fleet_archive_reader *reader = opaque;
     enum tar_event event = TAR_NEED;
     enum err err = reader->failed;
 
     if (err) return err;
+    reader->is_tar = true;
     do {
         err = tar_read(&reader->tar, &bytes, &event, note);
         if (err) break;
@@ -152,14 +168,20 @@ enum err fleet_archive_read(struct fleet_archive_reader *reader, struct str byte
 enum err fleet_archive_end(struct fleet_archive_reader *reader, struct fleet_meta *ret_meta,
                            uint64_t *ret_state_size, struct note *note)
 {
+    const struct fleet_meta *meta = &reader->meta;
     enum err err = reader->failed;
 
-    if (!err && !tar_read_whole(&reader->tar)) err = wrong("cut short", note);
+    if (!err && reader->is_tar && !tar_read_whole(&reader->tar)) err = wrong("cut short", note);
     if (!err && !reader->has_meta) err = wrong("it holds no meta.json", note);
     if (!err && !reader->has_state) err = wrong("it holds no state", note);
+    if (!err && meta->size != 0 && meta->size != reader->state_size) {
+        note_set(note, "state has %" PRIu64 " bytes, meta.json says %" PRIu64, reader->state_size,
+                 meta->size);
+        err = ERR_CORRUPT;
+    }
     reader->failed = err;
     if (err) return err;
-    *ret_meta = reader->meta;
+    *ret_meta = *meta;
     *ret_state_size = reader->state_size;
     return ERR_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The archive of `snapshot save`: a tar of `meta.json` and then `state` (coordinator.md 6.5, 6.6),
- * written and read as bytes in, bytes out.
+/* The original's archive: `meta.json` and then `state`, as a tar (`snapshot save`; coordinator.md
+ * 6.5, 6.6) or as two files (export). Written and read as bytes in, bytes out.
  *
  * The header before the state needs its size, so a writer spools the state first; the size is in
  * the meta. A reader gets the archive in pieces and hands on the state as it comes. */
@@ -28,10 +28,13 @@ enum err fleet_archive_open(fleet_archive_state_fn *state, void *owner,
 /* ERR_PARSE (not a tar, meta is not JSON, state before meta, an entry twice), ERR_INVALID (index
  * 0), ERR_TOO_LARGE (meta), and what the state function answers. Entries of other names are
  * skipped; names match exactly. */
-enum err fleet_archive_read(struct fleet_archive_reader *reader, struct str bytes,
+enum err fleet_archive_read(void *reader, struct str bytes, struct note *note);
+/* The pair without a tar: all of meta.json, then the state in any portions. */
+enum err fleet_archive_meta(struct fleet_archive_reader *reader, struct str json,
                             struct note *note);
-/* After the last byte. ERR_PARSE: no meta.json, no state, or cut short. The meta is the caller's to
- * keep; *ret_state_size is what came, whatever the meta says. */
+enum err fleet_archive_state(void *reader, struct str bytes, struct note *note);
+/* After the last byte. ERR_PARSE: no meta.json, no state, or cut short. ERR_CORRUPT: a state of
+ * another size than the meta says; one that says 0 says nothing. */
 enum err fleet_archive_end(struct fleet_archive_reader *reader, struct fleet_meta *ret_meta,
                            uint64_t *ret_state_size, struct note *note);
 void fleet_archive_close(struct fleet_archive_reader *reader); /* NULL is fine */

@@ -9,6 +9,8 @@
 
 #include "base/bytes.h"
 #include "base/crc32c.h"
+#include "base/hex.h"
+#include "section/section.h"
 #include "text/json.h"
 
 static const char magic[BACKUP_MAGIC_BYTES] = {'m', 'u', 's', 't', 'e', 'r', 'b', 'k'};
@@ -207,21 +209,11 @@ static enum err get_hex(const struct json *json, const char *path, uint64_t *ret
                         struct note *note)
 {
     struct str text;
-    uint64_t value = 0;
     enum err err = json_get_string(json, path, &text, note);
 
-    if (err) return err;
-    for (size_t i = 0; i < text.len; i++) {
-        static const char digits[] = "0123456789abcdef";
-        const char *at = text.at[i] ? strchr(digits, text.at[i]) : NULL;
-        if (!at || text.len != 16) {
-            note_set(note, "field '%s': expected 16 hexadecimal digits", path);
-            return ERR_INVALID;
-        }
-        value = value << 4 | (uint64_t)(at - digits);
-    }
-    *ret_value = value;
-    return ERR_OK;
+    if (err || (text.len == 16 && hex_read(text, ret_value))) return err;
+    note_set(note, "field '%s': expected 16 hexadecimal digits", path);
+    return ERR_INVALID;
 }
 
 static enum err get_u32(const struct json *json, const char *path, uint32_t *ret_value,
@@ -293,9 +285,9 @@ static enum err strange(const struct backup_reader *reader, enum err err, struct
 }
 
 /* *ret_size 0: not whole yet. */
-static enum err take_head(struct backup_reader *reader, size_t *ret_size, struct note *note)
+static enum err take_head(struct backup_reader *reader, struct str bytes, size_t *ret_size,
+                          struct note *note)
 {
-    struct str bytes = buf_peek(&reader->pending);
     struct json *json;
     size_t length, size;
     enum err err;
@@ -386,9 +378,10 @@ static enum err take_section(struct backup_reader *reader, uint32_t id, struct s
     return reader->events.on_piece(reader->events.owner, section, bytes, note);
 }
 
-static enum err take_piece(struct backup_reader *reader, size_t *ret_size, struct note *note)
+static enum err take_piece(struct backup_reader *reader, struct str all, size_t *ret_size,
+                           struct note *note)
 {
-    struct str all = buf_peek(&reader->pending), bytes;
+    struct str bytes;
     uint32_t section, length;
 
     *ret_size = 0;
@@ -406,44 +399,42 @@ static enum err take_piece(struct backup_reader *reader, size_t *ret_size, struc
                                   : take_section(reader, section, bytes, note);
 }
 
-static enum err take(struct backup_reader *reader, struct note *note)
+static enum err take(void *opaque, struct str bytes, size_t *ret_taken, struct note *note)
 {
+    struct backup_reader *reader = opaque;
     enum err err = ERR_OK;
     size_t size;
 
     do {
         size = 0;
         if (reader->stage == AT_HEAD)
-            err = take_head(reader, &size, note);
+            err = take_head(reader, bytes, &size, note);
         else if (reader->stage == AT_PIECES)
-            err = take_piece(reader, &size, note);
-        else if (reader->pending.len > 0)
+            err = take_piece(reader, bytes, &size, note);
+        else if (bytes.len > 0)
             err = wrong(reader, "bytes behind the end", note);
-        if (!err) {
-            buf_consume(&reader->pending, size);
-            reader->offset += size;
-        }
-    } while (!err && size > 0);
-    return err;
+        if (err) return err;
+        bytes = str_tail(bytes, size);
+        *ret_taken += size;
+        reader->offset += size;
+    } while (size > 0);
+    return ERR_OK;
 }
 
-enum err backup_read(struct backup_reader *reader, struct str bytes, struct note *note)
+enum err backup_read(void *opaque, struct str bytes, struct note *note)
 {
-    enum { STEP = 64 << 10 }; /* so that `pending` never holds more than a piece and a step */
-    enum err err = reader->failed;
+    struct backup_reader *reader = opaque;
+    struct note why = {""};
 
-    if (err) note_set(note, "failed before: %s", err_text(err));
-    while (!err && bytes.len > 0) {
-        struct str step = str_of(bytes.at, min_size(bytes.len, STEP));
-        bytes = str_tail(bytes, step.len);
-        err = buf_append(&reader->pending, step);
-        if (err)
-            note_set(note, "offset %" PRIu64 ": %s", reader->offset, err_text(err));
-        else
-            err = take(reader, note);
+    if (reader->failed) {
+        note_set(note, "failed before: %s", err_text(reader->failed));
+        return reader->failed;
     }
-    reader->failed = err;
-    return err;
+    reader->failed = section_feed(&reader->pending, bytes, take, reader, &why);
+    if (reader->failed && !why.text[0])
+        note_set(&why, "offset %" PRIu64 ": %s", reader->offset, err_text(reader->failed));
+    if (reader->failed) note_set(note, "%s", why.text);
+    return reader->failed;
 }
 
 enum err backup_read_end(struct backup_reader *reader, struct backup_head *ret_head,

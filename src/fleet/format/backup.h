@@ -75,7 +75,7 @@ enum err backup_read_open(const struct backup_events *events,
                           struct backup_reader **ret_reader); /* ERR_NOMEM */
 /* Bytes in order, cut anywhere. ERR_CORRUPT (with the offset in the note), ERR_VERSION, ERR_NOMEM,
  * and what the events answer; final. */
-enum err backup_read(struct backup_reader *reader, struct str bytes, struct note *note);
+enum err backup_read(void *reader, struct str bytes, struct note *note);
 /* After the last byte. ERR_CORRUPT: cut short. */
 enum err backup_read_end(struct backup_reader *reader, struct backup_head *ret_head,
                          struct note *note);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fleet/format/record.h"
+#include "text/ndjson.h"
 
 enum { TEXT_ID, TEXT_SERVER_ID, TEXT_SERVER_ADDRESS }; /* slots */
 enum {
@@ -45,102 +46,63 @@ void fleet_meta_name(struct fleet_meta *meta, uint64_t unix_ms)
 }
 
 /* -- writing -- */
-struct layout { /* the same members, with or without lines */
-    struct buf *into;
-    bool indented;
-    unsigned depth;
-    enum err err; /* the first failure: then nothing is written any more */
+struct layout {
+    struct ndjson line;
+    struct buf text; /* one value, escaped as the original does */
+    enum err err;    /* of a text; the first stays */
 };
 
-static void put(struct layout *out, const char *text)
+static void text_put(struct layout *out, struct str key, const char *value)
 {
-    if (!out->err) out->err = buf_append_c(out->into, text);
+    enum err err;
+
+    buf_clear(&out->text);
+    err = json_text_put(&out->text, str_from(value));
+    if (err && !out->err) out->err = err;
+    if (!err) ndjson_raw(&out->line, key, buf_peek(&out->text));
 }
 
-static void line(struct layout *out)
+static void servers_put(struct layout *out, const struct fleet_meta *meta)
 {
-    if (!out->indented) return;
-    put(out, "\n");
-    for (unsigned i = 0; i < out->depth; i++) put(out, "  ");
-}
-
-static void begin(struct layout *out, const char *bracket)
-{
-    put(out, bracket);
-    out->depth++;
-}
-
-static void end(struct layout *out, const char *bracket)
-{
-    out->depth--;
-    line(out);
-    put(out, bracket);
-}
-
-/* A comma but before the first, and the name. */
-static void name(struct layout *out, bool first, const char *text)
-{
-    if (!first) put(out, ",");
-    line(out);
-    put(out, "\"");
-    put(out, text);
-    put(out, out->indented ? "\": " : "\":");
-}
-
-static void number(struct layout *out, bool first, const char *label, uint64_t value)
-{
-    name(out, first, label);
-    if (!out->err) out->err = buf_appendf(out->into, "%llu", (unsigned long long)value);
-}
-
-static void text(struct layout *out, bool first, const char *label, const char *value)
-{
-    name(out, first, label);
-    if (!out->err) out->err = json_text_put(out->into, str_from(value));
-}
-
-static void servers(struct layout *out, const struct fleet_meta *meta)
-{
-    name(out, true, "Servers");
     if (meta->server_count == 0) {
-        put(out, "null");
+        ndjson_null(&out->line, STR("Servers"));
         return;
     }
-    begin(out, "[");
+    ndjson_open_array(&out->line, STR("Servers"));
     for (size_t i = 0; i < meta->server_count; i++) {
-        if (i > 0) put(out, ",");
-        line(out);
-        begin(out, "{");
-        number(out, true, "Suffrage", meta->servers[i].suffrage);
-        text(out, false, "ID", meta->servers[i].id);
-        text(out, false, "Address", meta->servers[i].address);
-        end(out, "}");
+        ndjson_open_object(&out->line, NDJSON_ITEM);
+        ndjson_u64(&out->line, STR("Suffrage"), meta->servers[i].suffrage);
+        text_put(out, STR("ID"), meta->servers[i].id);
+        text_put(out, STR("Address"), meta->servers[i].address);
+        ndjson_close_object(&out->line);
     }
-    end(out, "]");
+    ndjson_close_array(&out->line);
 }
 
 enum err fleet_meta_write(const struct fleet_meta *meta, bool indented, struct buf *into)
 {
-    struct layout out = {.into = into, .indented = indented};
+    struct layout out = {.err = ERR_OK};
     size_t start = into->len;
+    enum err err;
 
     assert(meta->server_count <= FLEET_META_SERVERS_MAX);
-    begin(&out, "{");
-    number(&out, true, "Version", meta->version);
-    text(&out, false, "ID", meta->id);
-    number(&out, false, "Index", meta->index);
-    number(&out, false, "Term", meta->term);
-    name(&out, false, "Peers");
-    put(&out, "null");
-    name(&out, false, "Configuration");
-    begin(&out, "{");
-    servers(&out, meta);
-    end(&out, "}");
-    number(&out, false, "ConfigurationIndex", meta->configuration_index);
-    number(&out, false, "Size", meta->size);
-    end(&out, "}");
-    if (out.err) into->len = start;
-    return out.err;
+    buf_init(&out.text, FLEET_META_BYTES_MAX);
+    ndjson_begin(&out.line, into, indented ? NDJSON_PRETTY : NDJSON_LINE);
+    ndjson_u64(&out.line, STR("Version"), meta->version);
+    text_put(&out, STR("ID"), meta->id);
+    ndjson_u64(&out.line, STR("Index"), meta->index);
+    ndjson_u64(&out.line, STR("Term"), meta->term);
+    ndjson_null(&out.line, STR("Peers"));
+    ndjson_open_object(&out.line, STR("Configuration"));
+    servers_put(&out, meta);
+    ndjson_close_object(&out.line);
+    ndjson_u64(&out.line, STR("ConfigurationIndex"), meta->configuration_index);
+    ndjson_u64(&out.line, STR("Size"), meta->size);
+    err = ndjson_end(&out.line);
+    if (!err && out.err) err = out.err;
+    into->len = err ? start : into->len - 1; /* no line end */
+    buf_deinit(&out.text);
+    return err;
 }
 
 /* -- reading -- */

@@ -24,18 +24,14 @@ struct fleet_state_style {
     bool sealed;         /* with the member "muster" */
     uint64_t index;      /* in the seal */
 };
-struct fleet_state_writer { /* the caller's storage; the view stays the caller's */
-    struct fleet_view *view;
-    struct fleet_state_style style;
-    enum fleet_table table; /* being written */
-    bool begun, any, done;  /* anything at all; a row of this table; the last byte */
-};
-void fleet_state_write_begin(struct fleet_state_writer *writer, struct fleet_view *view,
-                             struct fleet_state_style style);
-/* Appends about `budget` bytes, at least one unless done. The fleet may change between calls, the
- * view is read by nobody else. What fleet_view_next() answers, ERR_FULL, ERR_NOMEM. */
-enum err fleet_state_write_next(struct fleet_state_writer *writer, size_t budget, struct buf *into,
-                                bool *ret_done);
+struct fleet_state_writer;
+/* The tables as they are now. What fleet_view_open() answers, ERR_NOMEM. */
+enum err fleet_state_write_open(struct fleet *fleet, struct fleet_state_style style,
+                                struct fleet_state_writer **ret_writer);
+/* Appends about `budget` bytes, at least one unless done. The fleet may change between calls. What
+ * fleet_view_next() answers, ERR_FULL, ERR_NOMEM. A part of a section (section/section.h). */
+enum err fleet_state_write_next(void *writer, size_t budget, struct buf *into, bool *ret_done);
+void fleet_state_write_close(void *writer); /* NULL is fine */
 
 /* -- reading -- */
 struct fleet_state_reader;

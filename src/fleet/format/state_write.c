@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state as one line of JSON, from a view. */
+#include <stdlib.h>
+
 #include "fleet/format/shapes.h"
 #include "fleet/format/state.h"
 
+struct fleet_state_writer {
+    struct fleet_view *view;
+    struct fleet_state_style style;
+    enum fleet_table table; /* being written */
+    bool begun, any, done;  /* anything at all; a row of this table; the last byte */
+};
 static const struct {
     const char *name;
     const char *empty;
@@ -16,12 +24,31 @@ static const struct {
     [FLEET_LEAVING] = {"domains_leaving", "null", '[', ']'},
 };
 
-void fleet_state_write_begin(struct fleet_state_writer *writer, struct fleet_view *view,
-                             struct fleet_state_style style)
+enum err fleet_state_write_open(struct fleet *fleet, struct fleet_state_style style,
+                                struct fleet_state_writer **ret_writer)
 {
+    struct fleet_state_writer *writer = malloc(sizeof *writer);
+    enum err err;
+
     /* A seal is of all tables. */
     assert(!style.sealed || !style.generation_new);
-    *writer = (struct fleet_state_writer){.view = view, .style = style};
+    if (!writer) return ERR_NOMEM;
+    *writer = (struct fleet_state_writer){.style = style};
+    err = fleet_view_open(fleet, &writer->view);
+    if (err)
+        free(writer);
+    else
+        *ret_writer = writer;
+    return err;
+}
+
+void fleet_state_write_close(void *opaque)
+{
+    struct fleet_state_writer *writer = opaque;
+
+    if (!writer) return;
+    fleet_view_close(writer->view);
+    free(writer);
 }
 
 static bool any_leaving(const struct fleet_state_writer *writer)
@@ -95,9 +122,9 @@ static enum err end_put(struct fleet_state_writer *writer, struct buf *into)
     return err;
 }
 
-enum err fleet_state_write_next(struct fleet_state_writer *writer, size_t budget, struct buf *into,
-                                bool *ret_done)
+enum err fleet_state_write_next(void *opaque, size_t budget, struct buf *into, bool *ret_done)
 {
+    struct fleet_state_writer *writer = opaque;
     size_t start = into->len;
     struct fleet_row row;
     enum err err = ERR_OK;

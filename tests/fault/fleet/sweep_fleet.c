@@ -140,15 +140,14 @@ TEST(a_view_that_finds_no_memory_fails_and_the_command_does_not)
 /* -- the formats -- */
 static enum err write_state(struct fleet *fleet, struct buf *text)
 {
-    struct fleet_state_writer writer;
-    struct fleet_view *view;
+    struct fleet_state_writer *writer;
     bool done = false;
-    enum err err = fleet_view_open(fleet, &view);
+    enum err err =
+        fleet_state_write_open(fleet, (struct fleet_state_style){.sealed = true}, &writer);
 
     if (err) return err;
-    fleet_state_write_begin(&writer, view, (struct fleet_state_style){.sealed = true});
-    while (!err && !done) err = fleet_state_write_next(&writer, 100, text, &done);
-    fleet_view_close(view);
+    while (!err && !done) err = fleet_state_write_next(writer, 100, text, &done);
+    fleet_state_write_close(writer);
     return err;
 }
 

@@ -67,19 +67,17 @@ static const char script[] =
 static void write_state(struct fleet *fleet, struct fleet_state_style style, size_t budget,
                         struct buf *text)
 {
-    struct fleet_state_writer writer;
-    struct fleet_view *view;
+    struct fleet_state_writer *writer;
     bool done = false;
 
     buf_clear(text);
-    CHECK_OK("view", fleet_view_open(fleet, &view));
-    fleet_state_write_begin(&writer, view, style);
+    CHECK_OK("writer", fleet_state_write_open(fleet, style, &writer));
     while (!done) {
         size_t before = text->len;
-        CHECK_OK("next", fleet_state_write_next(&writer, budget, text, &done));
+        CHECK_OK("next", fleet_state_write_next(writer, budget, text, &done));
         CHECK("at least one byte", text->len > before || done);
     }
-    fleet_view_close(view);
+    fleet_state_write_close(writer);
 }
 
 static enum err read_state(struct str text, size_t piece, const struct fleet_state_options *options,
@@ -366,10 +364,9 @@ TEST(a_snapshot_taken_while_commands_go_on_is_the_state_it_began_with)
     for (unsigned round = 0; round < 40; round++) {
         struct fleet_state_style style = {.sealed = true, .index = round};
         struct fleet_state_summary summary;
-        struct fleet_state_writer writer;
+        struct fleet_state_writer *writer;
         struct fleet *copy = open_fleet();
         struct fleet_state_options options = {.fleet = copy, .strict = true};
-        struct fleet_view *view;
         struct note note = {""};
         bool done = false;
         uint64_t hash;
@@ -377,8 +374,7 @@ TEST(a_snapshot_taken_while_commands_go_on_is_the_state_it_began_with)
         write_state(fleet, style, 1 << 20, &before);
         hash = fleet_hash(fleet);
         buf_clear(&during);
-        CHECK_OK("view", fleet_view_open(fleet, &view));
-        fleet_state_write_begin(&writer, view, style);
+        CHECK_OK("writer", fleet_state_write_open(fleet, style, &writer));
         while (!done) {
             for (unsigned i = 0; i < 20; i++) {
                 char value[24], shard[24];
@@ -412,9 +408,9 @@ TEST(a_snapshot_taken_while_commands_go_on_is_the_state_it_began_with)
                 }
                 fleet_apply(fleet, &change);
             }
-            CHECK_OK("next", fleet_state_write_next(&writer, 400, &during, &done));
+            CHECK_OK("next", fleet_state_write_next(writer, 400, &during, &done));
         }
-        fleet_view_close(view);
+        fleet_state_write_close(writer);
         CHECK_STR("byte for byte", buf_peek(&during), buf_peek(&before));
         CHECK_OK(note.text, read_state(buf_peek(&during), 1000, &options, &summary, &note));
         CHECK_U64("hash", fleet_hash(copy), hash);

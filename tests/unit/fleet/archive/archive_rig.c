@@ -73,15 +73,13 @@ uint64_t sample_hash(uint64_t index)
 void sample_state(uint64_t index, struct buf *into)
 {
     struct fleet *fleet = sample_fleet(index);
-    struct fleet_state_writer writer;
-    struct fleet_view *view;
+    struct fleet_state_style style = {.sealed = true, .index = index};
+    struct fleet_state_writer *writer;
     bool done = false;
 
-    CHECK_OK("a view", fleet_view_open(fleet, &view));
-    fleet_state_write_begin(&writer, view,
-                            (struct fleet_state_style){.sealed = true, .index = index});
-    while (!done) CHECK_OK("state", fleet_state_write_next(&writer, 1000, into, &done));
-    fleet_view_close(view);
+    CHECK_OK("a writer", fleet_state_write_open(fleet, style, &writer));
+    while (!done) CHECK_OK("state", fleet_state_write_next(writer, 1000, into, &done));
+    fleet_state_write_close(writer);
     fleet_close(fleet);
 }
 
