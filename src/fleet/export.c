@@ -25,14 +25,11 @@ struct export_loop {
     struct worker *worker;
     struct read_ticket ticket;
     struct fleet_copy copy;
-    uint64_t hash, exported_hash; /* of the state being copied, and of the last export */
-    uint64_t term, exported_term;
     struct export_counts counts;
     struct metric_family *total;
     struct gauge *last_time, *last_index, *last_bytes;
     enum state state;
-    bool copied;   /* to the last byte */
-    bool exported; /* once, by this process */
+    bool copied; /* to the last byte */
 
     /* the worker's while busy */
     bool busy, swept;
@@ -142,9 +139,6 @@ static void give_up(struct export_loop *loop, enum err err, const char *why)
 
 static void settle(struct export_loop *loop)
 {
-    loop->exported = true;
-    loop->exported_hash = loop->hash;
-    loop->exported_term = loop->term;
     loop->counts.done++;
     count(loop, "done");
     if (loop->last_time) gauge_set(loop->last_time, (double)loop->now.ms / 1000);
@@ -194,13 +188,9 @@ static void begin(struct export_loop *loop)
     struct fleet *fleet = fleet_machine_fleet(o->fleet);
     enum err err;
 
-    loop->hash = fleet_hash(fleet);
-    loop->term = replica_status(o->replica).term;
-    /* In another term another leader may have exported to the same place, and moved `latest`. */
-    if (loop->exported ? loop->hash == loop->exported_hash && loop->term == loop->exported_term
-                       : fleet_copy_is_empty(fleet)) {
-        loop->counts.unchanged++;
-        count(loop, "unchanged");
+    if (fleet_copy_is_empty(fleet)) {
+        loop->counts.empty++;
+        count(loop, "empty");
         end(loop);
         return;
     }
@@ -250,7 +240,7 @@ static enum err add_metrics(struct export_loop *loop, struct metrics *metrics, s
 {
     struct metric_options total = {
         .name = "muster_coordinator_exports_total",
-        .help = "Ticks of the export loop on a leader by outcome: done, failed, unchanged.",
+        .help = "Ticks of the export loop on a leader by outcome: done, failed, empty.",
         .kind = METRIC_COUNTER,
         .labels = {"outcome"},
     };

@@ -2,8 +2,9 @@
 /* The export loop: every so often the leader writes the fleet tables to a directory, in the
  * original's format (coordinator.md 6.4, fleet/export_dir.h).
  *
- * A tick does nothing on a replica that does not lead, while the last export is still under way,
- * while no table has ever had a row, and when nothing has changed since this replica's last export.
+ * A tick does nothing on a replica that does not lead, while the last export is still under way, and
+ * while no table has a row. A state that has not changed is exported again: the age of `latest` is
+ * the age of what it holds.
  * What fails is logged and counted, and tried again at the next tick: an export never stops the
  * coordinator. The tables are read in slices on the loop; files are written by a worker. */
 #ifndef FLEET_EXPORT_H
@@ -37,7 +38,7 @@ enum err export_loop_open(const struct export_loop_options *options, struct expo
 void export_loop_close(struct export_loop *loop);
 /* What has come of it so far; also in the metrics. */
 struct export_counts {
-    uint64_t done, failed, unchanged;
+    uint64_t done, failed, empty;
 };
 struct export_counts export_loop_counts(const struct export_loop *loop);
 #endif

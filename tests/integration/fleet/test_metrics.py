@@ -26,7 +26,7 @@ WANTED = {f"{name}{{{label}=\"{value}\"}}" for name, label, values in (
     ("muster_coordinator_instructions_dropped_total", "reason", ("full", "shard_removed", "term")),
     ("muster_coordinator_rows", "table", ("shards", "clusters", "domains", "quotas", "providers", "leaving")),
     ("bigfleet_coordinator_pending_instructions", "shard", ("a",)),
-    ("muster_coordinator_exports_total", "outcome", ("done", "failed", "unchanged")),
+    ("muster_coordinator_exports_total", "outcome", ("done", "failed", "empty")),
 ) for value in values} | {
     "bigfleet_coordinator_raft_term", "muster_coordinator_is_leader", "muster_coordinator_shards_silent",
     "muster_coordinator_shard_id_conflicts", "muster_coordinator_shards_unscoped", "muster_coordinator_domain_conflicts",

@@ -63,7 +63,7 @@ static void count_exports(void *context, const char *name, enum fs_kind kind)
     if (kind == FS_DIRECTORY) ++*(size_t *)context;
 }
 
-TEST(the_leader_exports_each_state_once_and_keeps_the_newest)
+TEST(the_leader_exports_at_each_interval_and_keeps_the_newest)
 {
     struct rig_node *node;
     size_t kept = 0;
@@ -80,7 +80,7 @@ TEST(the_leader_exports_each_state_once_and_keeps_the_newest)
         CHECK_U64("added", rig_add(name, "h:1"), GRPC_OK);
         rig_run(3 * EVERY_MS);
         CHECK_U64("exported", exported(node), i);
-        CHECK_U64("once", counts_of(node).done, i);
+        CHECK("at each interval", counts_of(node).done >= (uint64_t)2 * i);
     }
     CHECK_OK("list", fs_list(node->io->fs, EXPORTS, count_exports, &kept));
     CHECK_U64("pruned", kept, 2);
@@ -90,6 +90,7 @@ TEST(the_leader_exports_each_state_once_and_keeps_the_newest)
 TEST(only_the_leader_exports)
 {
     struct rig_node *leader, *other;
+    uint64_t done = 0;
 
     rig_open((struct rig_options){.nodes = 3});
     open_loops();
@@ -97,51 +98,16 @@ TEST(only_the_leader_exports)
     CHECK_U64("added", rig_add("shard-1", "h:1"), GRPC_OK);
     rig_run(5 * EVERY_MS);
     for (size_t i = 0; i < rig.nodes_count; i++)
-        CHECK_U64("it alone", exported(&rig.nodes[i]), &rig.nodes[i] == leader ? 1 : 0);
+        CHECK("it alone", (exported(&rig.nodes[i]) > 0) == (&rig.nodes[i] == leader));
+    done = counts_of(leader).done;
     /* cut off, it can no longer prove that it leads: it exports nothing, and says so */
     rig_cut(leader, true);
     rig_run(10 * EVERY_MS);
     other = rig_leader();
     CHECK("another leads", other != leader);
-    CHECK_U64("which exports now", exported(other), 1);
-    CHECK_U64("the old one did not", counts_of(leader).done, 1);
+    CHECK("which exports now", exported(other) > 0);
+    CHECK_U64("the old one did not", counts_of(leader).done, done);
     rig_cut(leader, false);
-    close_loops();
-}
-
-static void ignore_transfer(struct transfer *transfer, enum err err, const struct note *note)
-{
-    (void)transfer;
-    (void)note;
-    CHECK_OK("handed over", err);
-}
-
-/* All may export to one place: what another leader exported meanwhile must not stay the latest. */
-TEST(who_leads_again_exports_again_although_its_own_last_export_was_of_the_same_state)
-{
-    struct rig_node *leader, *other;
-    struct transfer back = {.done = ignore_transfer};
-
-    rig_open((struct rig_options){.nodes = 3});
-    open_loops();
-    leader = rig_leader();
-    CHECK_U64("added", rig_add("shard-1", "h:1"), GRPC_OK);
-    rig_run(3 * EVERY_MS);
-    CHECK_U64("exported", counts_of(leader).done, 1);
-    rig_cut(leader, true);
-    rig_run(10 * EVERY_MS);
-    other = rig_leader();
-    CHECK("another leads", other != leader);
-    rig_cut(leader, false);
-    CHECK_U64("added", rig_add("shard-2", "h:1"), GRPC_OK);
-    rig_run(3 * EVERY_MS);
-    CHECK_U64("exported by the other", exported(other), 2);
-    CHECK_U64("removed", rig_remove("shard-2"), GRPC_OK);
-    back.to = replica_status(leader->replica).id;
-    replica_transfer(other->replica, &back);
-    rig_run(3 * EVERY_MS);
-    CHECK("it leads again", rig_leader() == leader);
-    CHECK_U64("exported again", counts_of(leader).done, 2);
     close_loops();
 }
 
