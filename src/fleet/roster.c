@@ -7,7 +7,6 @@
 #include "section/section.h"
 
 enum {
-    ENTRY_HEAD = 8 + 3,
     SNAPSHOT_FORMAT = 1,
     SNAPSHOT_FORMAT_TAILS = 2,
     PUT_WITH_TAIL = 3, /* as it is written: in memory it is a ROSTER_PUT */
@@ -63,66 +62,48 @@ uint32_t roster_command_version(const struct roster_command *command)
                                                                : ROSTER_FIRST_VERSION;
 }
 
-static enum err append_entry(const struct roster_entry *entry, struct buf *into)
+static void write_entry(const struct roster_entry *entry, struct encoder *out)
 {
-    size_t name = strlen(entry->name), grpc = strlen(entry->grpc), http = strlen(entry->http);
-    size_t len = ENTRY_HEAD + name + grpc + http;
-    char *room;
-    enum err err = buf_reserve(into, len, &room);
+    const char *const texts[] = {entry->name, entry->grpc, entry->http};
 
-    if (err) return err;
-    store_le64(room, entry->id);
-    room[8] = (char)name;
-    room[9] = (char)grpc;
-    room[10] = (char)http;
-    memcpy(room + ENTRY_HEAD, entry->name, name);
-    memcpy(room + ENTRY_HEAD + name, entry->grpc, grpc);
-    memcpy(room + ENTRY_HEAD + name + grpc, entry->http, http);
-    buf_commit(into, len);
-    return ERR_OK;
+    encode_u64(out, entry->id);
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) encode_u8(out, (unsigned)strlen(texts[i]));
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) encode_bytes(out, texts[i], strlen(texts[i]));
 }
 
-static enum err append_tail(const struct roster_entry *entry, struct buf *into)
+static void write_tail(const struct roster_entry *entry, struct encoder *out)
 {
-    struct str etcd = str_from(entry->etcd);
-    enum err err = buf_append_byte(into, (char)etcd.len);
-
-    return err ? err : buf_append(into, etcd);
+    encode_u8(out, (unsigned)strlen(entry->etcd));
+    encode_bytes(out, entry->etcd, strlen(entry->etcd));
 }
 
-/* False: shorter than it says, or longer than a text may be. */
-static bool cut_text(struct str *rest, size_t len, char *to, size_t max)
+/* Not good: shorter than it says, or longer than a text may be. */
+static void read_text(struct decoder *in, size_t len, char *to, size_t max)
 {
-    if (len > max || len > rest->len || memchr(rest->at, '\0', len)) return false;
-    memcpy(to, rest->at, len);
-    *rest = str_tail(*rest, len);
-    return true;
+    if (len > max || len > in->left.len || memchr(in->left.at, '\0', len)) in->good = false;
+    decode_copy(in, to, len);
 }
 
-static bool cut_entry(struct str *rest, struct roster_entry *entry)
+static bool read_entry(struct decoder *in, struct roster_entry *entry)
 {
     size_t name, grpc, http;
 
-    *entry = (struct roster_entry){0};
-    if (rest->len < ENTRY_HEAD) return false;
-    entry->id = load_le64(rest->at);
-    name = (uint8_t)rest->at[8];
-    grpc = (uint8_t)rest->at[9];
-    http = (uint8_t)rest->at[10];
-    *rest = str_tail(*rest, ENTRY_HEAD);
-    return cut_text(rest, name, entry->name, REPLICA_NAME_MAX) &&
-           cut_text(rest, grpc, entry->grpc, REPLICA_ADDRESS_MAX) &&
-           cut_text(rest, http, entry->http, REPLICA_ADDRESS_MAX) && roster_entry_valid(entry);
+    *entry = (struct roster_entry){.id = decode_u64(in)};
+    name = decode_u8(in);
+    grpc = decode_u8(in);
+    http = decode_u8(in);
+    read_text(in, name, entry->name, REPLICA_NAME_MAX);
+    read_text(in, grpc, entry->grpc, REPLICA_ADDRESS_MAX);
+    read_text(in, http, entry->http, REPLICA_ADDRESS_MAX);
+    return in->good && roster_entry_valid(entry);
 }
 
-static bool cut_tail(struct str *rest, struct roster_entry *entry)
+static bool read_tail(struct decoder *in, struct roster_entry *entry)
 {
-    size_t len;
+    size_t len = decode_u8(in);
 
-    if (rest->len == 0) return false;
-    len = (uint8_t)rest->at[0];
-    *rest = str_tail(*rest, 1);
-    return cut_text(rest, len, entry->etcd, REPLICA_ADDRESS_MAX) && roster_entry_valid(entry);
+    read_text(in, len, entry->etcd, REPLICA_ADDRESS_MAX);
+    return in->good && roster_entry_valid(entry);
 }
 
 /* An entry that older releases know, too, has the hash that they give it. */
@@ -205,41 +186,41 @@ const char *roster_grpc(const struct roster *roster, uint64_t id)
 
 enum err roster_encode(const struct roster_command *command, struct buf *into)
 {
-    char head[1 + 8] = {(char)command->op};
+    const struct roster_entry *entry = &command->entry;
+    struct encoder out = {into, ERR_OK};
+    bool has_tail = command->op == ROSTER_PUT && entry->etcd[0];
     size_t before = into->len;
-    enum err err;
 
-    if (command->op == ROSTER_FORGET) {
-        if (command->entry.id == 0) return ERR_INVALID;
-        store_le64(head + 1, command->entry.id);
-        return buf_append(into, str_of(head, sizeof head));
-    }
-    if (command->op != ROSTER_PUT || !roster_entry_valid(&command->entry)) return ERR_INVALID;
-    err = buf_append_byte(into, command->entry.etcd[0] ? PUT_WITH_TAIL : head[0]);
-    if (!err) err = append_entry(&command->entry, into);
-    if (!err && command->entry.etcd[0]) err = append_tail(&command->entry, into);
-    if (err) into->len = before;
-    return err;
+    if (command->op == ROSTER_FORGET ? entry->id == 0
+                                     : command->op != ROSTER_PUT || !roster_entry_valid(entry))
+        return ERR_INVALID;
+    encode_u8(&out, has_tail ? PUT_WITH_TAIL : (unsigned)command->op);
+    if (command->op == ROSTER_FORGET)
+        encode_u64(&out, entry->id);
+    else
+        write_entry(entry, &out);
+    if (has_tail) write_tail(entry, &out);
+    if (out.err) into->len = before;
+    return out.err;
 }
 
 enum err roster_decode(struct str bytes, struct roster_command *ret_command)
 {
     struct roster_command command = {.op = ROSTER_PUT};
-    struct str rest = str_tail(bytes, 1);
-    int op = bytes.len > 0 ? (uint8_t)bytes.at[0] : 0;
+    struct roster_entry *entry = &command.entry;
+    struct decoder in = {bytes, true};
+    unsigned op = decode_u8(&in);
+    bool good = false;
 
     if (op == ROSTER_FORGET) {
-        if (rest.len != 8) return ERR_PARSE;
         command.op = ROSTER_FORGET;
-        command.entry.id = load_le64(rest.at);
-        if (command.entry.id == 0) return ERR_PARSE;
-    } else {
-        if (op != ROSTER_PUT && op != PUT_WITH_TAIL) return ERR_PARSE;
-        if (!cut_entry(&rest, &command.entry)) return ERR_PARSE;
-        if (op == PUT_WITH_TAIL && (!cut_tail(&rest, &command.entry) || !command.entry.etcd[0]))
-            return ERR_PARSE;
-        if (rest.len > 0) return ERR_PARSE;
+        entry->id = decode_u64(&in);
+        good = entry->id != 0;
+    } else if (op == ROSTER_PUT || op == PUT_WITH_TAIL) {
+        good = read_entry(&in, entry);
+        if (op == PUT_WITH_TAIL) good = good && read_tail(&in, entry) && entry->etcd[0];
     }
+    if (!good || !decode_done(&in)) return ERR_PARSE;
     *ret_command = command;
     return ERR_OK;
 }
@@ -293,9 +274,9 @@ static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
     out = section_view_encoder(view);
     encode_u32(out, tails ? SNAPSHOT_FORMAT_TAILS : SNAPSHOT_FORMAT);
     encode_u32(out, (uint32_t)roster->count);
-    for (size_t i = 0; !out->err && i < roster->count; i++) {
-        out->err = append_entry(&roster->entries[i], out->into);
-        if (!out->err && tails) out->err = append_tail(&roster->entries[i], out->into);
+    for (size_t i = 0; i < roster->count; i++) {
+        write_entry(&roster->entries[i], out);
+        if (tails) write_tail(&roster->entries[i], out);
     }
     return section_view_ready(view, ERR_OK, ret_view);
 }
@@ -332,33 +313,34 @@ static enum err corrupt(const struct roster *roster, struct str rest, struct not
 
 static enum err restore_bytes(struct roster *roster, struct note *note)
 {
-    struct str rest = buf_peek(&roster->pending);
+    struct decoder in = {buf_peek(&roster->pending), true};
     struct roster_entry entry;
     uint64_t before = 0;
     uint32_t format, count;
+    bool tails;
 
-    if (rest.len == 0) return ERR_OK; /* never in a snapshot */
-    if (rest.len < SNAPSHOT_HEAD) return corrupt(roster, rest, note, "cut short");
-    format = load_le32(rest.at);
-    count = load_le32(rest.at + 4);
-    if (format != SNAPSHOT_FORMAT && format != SNAPSHOT_FORMAT_TAILS) {
+    if (in.left.len == 0) return ERR_OK; /* never in a snapshot */
+    if (in.left.len < SNAPSHOT_HEAD) return corrupt(roster, in.left, note, "cut short");
+    format = decode_u32(&in);
+    count = decode_u32(&in);
+    tails = format == SNAPSHOT_FORMAT_TAILS;
+    if (format != SNAPSHOT_FORMAT && !tails) {
         note_set(note, "roster: format %u is not known here", format);
         return ERR_VERSION;
     }
-    rest = str_tail(rest, SNAPSHOT_HEAD);
-    if (count > ROSTER_ENTRIES_MAX) return corrupt(roster, rest, note, "too many entries");
+    if (count > ROSTER_ENTRIES_MAX) return corrupt(roster, in.left, note, "too many entries");
     for (uint32_t i = 0; i < count; i++) {
-        struct str at = rest;
-        if (!cut_entry(&rest, &entry)) return corrupt(roster, at, note, "no entry");
-        if (format == SNAPSHOT_FORMAT_TAILS && !cut_tail(&rest, &entry))
+        struct str at = in.left;
+        if (!read_entry(&in, &entry)) return corrupt(roster, at, note, "no entry");
+        if (tails && !read_tail(&in, &entry))
             return corrupt(roster, at, note, "no address for etcd's clients");
         if (entry.id <= before) return corrupt(roster, at, note, "out of order");
         before = entry.id;
         if (put(roster, &entry)) return corrupt(roster, at, note, "too many entries");
     }
-    if (rest.len > 0) return corrupt(roster, rest, note, "more than it says");
-    if (format == SNAPSHOT_FORMAT_TAILS && !has_tails(roster))
-        return corrupt(roster, rest, note, "format 2, and nobody serves etcd's clients");
+    if (in.left.len > 0) return corrupt(roster, in.left, note, "more than it says");
+    if (tails && !has_tails(roster))
+        return corrupt(roster, in.left, note, "format 2, and nobody serves etcd's clients");
     return ERR_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "fleet/bootstrap_rules.h"
 #include "log/datadir.h"
 #include "rpc/forward.h"
@@ -146,17 +147,16 @@ static void audit(const struct request *r, const char *what)
 
 /* -- who is meant -- */
 
+/* Of either case: people write it. */
 static bool parse_id(struct str text, uint64_t *ret_id)
 {
     uint64_t id = 0;
 
     if (text.len != HEX_LEN) return false;
     for (size_t i = 0; i < text.len; i++) {
-        const char *digits = "0123456789abcdef";
-        char c = (char)(text.at[i] >= 'A' && text.at[i] <= 'F' ? text.at[i] | 0x20 : text.at[i]);
-        const char *at = c ? strchr(digits, c) : NULL;
-        if (!at) return false;
-        id = id << 4 | (uint64_t)(at - digits);
+        int digit = hex_value(text.at[i]);
+        if (digit < 0) return false;
+        id = id << 4 | (uint64_t)digit;
     }
     *ret_id = id;
     return true;
