@@ -343,13 +343,13 @@ const struct member_rules *member_rules(const struct membership *membership);
 uint64_t member_rules_fingerprint(const struct member_rules *rules);
 
 /* -- snapshot: the view of one moment (section/section.h); and its way back -- */
-/* A struct section_view, read by section_view_next() and section_view_close(). ERR_FULL: one is open.
+/* A struct section_view, for section_view_next() and section_view_close(). ERR_FULL: one is open.
  * ERR_NOMEM. */
 enum err member_view_open(struct membership *membership, void **ret_view);
 struct member_restore;
 struct member_restore *member_restore_open(const struct member_options *options);
-/* Bytes in any portions, or none at all: an empty one. ERR_CORRUPT, ERR_VERSION with a note that says
- * at which byte. */
+/* Bytes in any portions, or none at all: an empty one. ERR_CORRUPT, ERR_VERSION with a note that
+ * says at which byte. */
 enum err member_restore_feed(struct member_restore *restore, struct str bytes, struct note *note);
 enum err member_restore_done(struct member_restore *restore, struct membership **ret_membership,
                              struct note *note);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A membership from the bytes of a view (view.c), in any portions. Every number is checked against
+/* A membership from the bytes of a view (rows.c), in any portions. Every number is checked against
  * what it must fit: bytes from outside build nothing that a command could not have built. */
 #include <stdlib.h>
 #include <string.h>

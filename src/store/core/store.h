@@ -220,7 +220,7 @@ struct store_sizes store_sizes(const struct store *store);
 uint64_t store_hash(const struct store *store); /* of everything replicated */
 
 /* -- snapshot: the view of one moment (section/section.h); restore -- */
-/* A struct section_view, read by section_view_next() and section_view_close(). ERR_FULL: one is open.
+/* A struct section_view, for section_view_next() and section_view_close(). ERR_FULL: one is open.
  * ERR_NOMEM. */
 enum err store_view_open(struct store *store, void **ret_view);
 /* Bytes in any portions, or none at all: an empty store. ERR_CORRUPT, ERR_VERSION with a note that

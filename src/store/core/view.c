@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The store's section of a snapshot (section/section.h); restore.c reads it back. Keys have views of
- * their own (keys.h), in key order.
+/* The store's section of a snapshot (section/section.h); restore.c reads it back. Keys have views
+ * of their own (keys.h), in key order.
  *
  * Records: first H (version, clock, identity, marks, uses), then V (versions of keys, in key order,
  * old to new), L (leases with their claims), G (groups with their slots), W (who waits, with its
