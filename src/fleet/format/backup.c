@@ -187,7 +187,7 @@ enum err backup_read_open(const struct backup_events *events, struct backup_read
 
     if (!reader) return ERR_NOMEM;
     reader->events = *events;
-    buf_init(&reader->pending, 2 * (BACKUP_PIECE_HEAD + BACKUP_PIECE_MAX));
+    buf_init(&reader->pending, (size_t)2 * (BACKUP_PIECE_HEAD + BACKUP_PIECE_MAX));
     *ret_reader = reader;
     return ERR_OK;
 }
