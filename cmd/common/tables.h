@@ -5,29 +5,25 @@
 #define COMMON_TABLES_H
 #include "conf/conf.h"
 
-extern const struct option_table dev_table, coordinator_run_table, shard_run_table;
-extern const struct option_table operator_run_table, provider_run_table, worker_run_table;
-extern const struct option_table force_config_table, rejoin_table, set_epoch_table, plan_table;
-extern const struct option_table cert_ca_table, cert_rotate_table, cert_retire_table;
-extern const struct option_table cert_issue_table, cert_renew_table, cert_show_table;
-extern const struct option_table config_check_table, config_reference_table;
-extern const struct option_table ctl_table, ctl_offline_table, list_shard_reports_table;
-extern const struct option_table needs_table, top_table, doctor_table, explain_table;
-extern const struct option_table assign_domain_table, unassign_domain_table, remove_shard_table;
-extern const struct option_table add_shard_table, bind_cluster_table, set_quota_table;
-extern const struct option_table upsert_provider_table, instruction_list_table;
-extern const struct option_table instruction_queue_table, replica_add_table;
-extern const struct option_table coordinator_restore_table, snapshot_restore_table;
-extern const struct option_table coord_table, coord_create_table, coord_cas_table, coord_get_table;
-extern const struct option_table coord_delete_table, coord_acquire_table, coord_lease_table;
-extern const struct option_table coord_release_table, coord_resize_table, coord_watch_table;
-extern const struct option_table coord_exec_table;
-extern const struct option_table store_get_table, store_write_table, store_del_table;
-extern const struct option_table store_import_table, store_export_table;
-extern const struct option_table provider_verify_table;
-extern const struct option_table member_list_table, status_table, workers_table, partitions_table;
-extern const struct option_table work_table, drain_table, test_fence_table, mock_run_table;
-extern const struct option_table coordinator_ledger_table;
+/* clang-format off */
+#define OPTION_TABLES(each) \
+    each(dev) each(coordinator_run) each(shard_run) each(operator_run) each(provider_run) \
+    each(worker_run) each(force_config) each(rejoin) each(set_epoch) each(plan) each(cert_ca) \
+    each(cert_rotate) each(cert_retire) each(cert_issue) each(cert_renew) each(cert_show) \
+    each(config_check) each(config_reference) each(ctl) each(ctl_offline) \
+    each(list_shard_reports) each(needs) each(top) each(doctor) each(explain) \
+    each(assign_domain) each(unassign_domain) each(remove_shard) each(add_shard) \
+    each(bind_cluster) each(set_quota) each(upsert_provider) each(provider_verify) \
+    each(member_list) each(status) each(workers) each(partitions) each(work) each(drain) \
+    each(test_fence) each(mock_run) each(coordinator_ledger) each(instruction_list) \
+    each(instruction_queue) each(replica_add) each(coordinator_restore) each(snapshot_restore) \
+    each(coord) each(coord_create) each(coord_cas) each(coord_get) each(coord_delete) \
+    each(coord_acquire) each(coord_lease) each(coord_release) each(coord_resize) \
+    each(coord_watch) each(coord_exec) each(store_get) each(store_write) each(store_del) \
+    each(store_import) each(store_export)
+/* clang-format on */
+#define DECLARE_TABLE(name) extern const struct option_table name##_table;
+OPTION_TABLES(DECLARE_TABLE)
 extern const struct option_table *const all_tables[]; /* ends with NULL */
 
 /* What a role's settings must obey as a whole, beside what the table says of each: the first thing

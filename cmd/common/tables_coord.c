@@ -6,212 +6,106 @@
 
 #define COORD_OPTIONS                                                                              \
     OPTION_OUTPUT,                                                                                 \
-        {.name = "store",                                                                          \
-         .kind = OPTION_STRING,                                                                    \
-         .placeholder = "URL",                                                                     \
-         .example = "etcd://h1:2379,h2:2379,h3:2379",                                              \
-         .help = "where claims live: file:///dir, etcd://hosts, k8s://namespace, "                 \
-                 "nats://host/bucket, mem: (this process only); without it, a directory of this "  \
-                 "user on this host"},                                                             \
-        {.name = "timeout",                                                                        \
-         .kind = OPTION_DURATION,                                                                  \
-         .fallback = "5s",                                                                         \
-         .min = 1,                                                                                 \
-         .max = 600 * 1000ull,                                                                     \
-         .help = "how long one call may take; waiting for a slot has --wait"},                     \
-        {.name = "tls.cert-file",                                                                  \
-         .also = "--tls-cert",                                                                     \
-         .kind = OPTION_STRING,                                                                    \
-         .placeholder = "FILE",                                                                    \
-         .help = "certificate to show to a server over TLS"},                                      \
-        {.name = "tls.key-file",                                                                   \
-         .also = "--tls-key",                                                                      \
-         .kind = OPTION_STRING,                                                                    \
-         .placeholder = "FILE",                                                                    \
-         .help = "the private key of tls.cert-file"},                                              \
-    {                                                                                              \
-        .name = "tls.ca-file", .also = "--tls-ca", .kind = OPTION_STRING, .placeholder = "FILE",   \
-        .help = "the authority the server's certificate comes from"                                \
-    }
+        OPTION("store", STRING, .placeholder = "URL", .example = "etcd://h1:2379,h2:2379,h3:2379", \
+               .help = "where claims live: file:///dir, etcd://hosts, k8s://namespace, "           \
+                       "nats://host/bucket, mem: (this process only); without it, a directory of " \
+                       "this user on this host"),                                                  \
+        OPTION("timeout", DURATION, .fallback = "5s", .min = 1, .max = 600 * 1000ull,              \
+               .help = "how long one call may take; waiting for a slot has --wait"),               \
+        OPTION("tls.cert-file", STRING, .also = "--tls-cert", .placeholder = "FILE",               \
+               .help = "certificate to show to a server over TLS"),                                \
+        OPTION("tls.key-file", STRING, .also = "--tls-key", .placeholder = "FILE",                 \
+               .help = "the private key of tls.cert-file"),                                        \
+        OPTION("tls.ca-file", STRING, .also = "--tls-ca", .placeholder = "FILE",                   \
+               .help = "the authority the server's certificate comes from")
 #define OPTION_OWNER                                                                               \
-    {                                                                                              \
-        .name = "owner", .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY, .placeholder = "NAME",  \
-        .example = "indexer-3",                                                                    \
-        .help = "who is shown as the holder, 1-128 bytes of A-Z a-z 0-9 . _ : @ / -; without it, " \
-                "user@host:pid"                                                                    \
-    }
+    FLAG("owner", STRING, .placeholder = "NAME", .example = "indexer-3",                           \
+         .help = "who is shown as the holder, 1-128 bytes of A-Z a-z 0-9 . _ : @ / -; without "    \
+                 "it, user@host:pid")
 #define OPTION_TTL(fallback_text, what)                                                            \
-    {                                                                                              \
-        .name = "ttl", .kind = OPTION_DURATION, .flags = OPTION_FLAG_ONLY,                         \
-        .fallback = (fallback_text), .max = 86400 * 1000ull, .help = (what)                        \
-    }
+    FLAG("ttl", DURATION, .fallback = (fallback_text), .max = 86400 * 1000ull, .help = (what))
 #define OPTION_LEASE(what)                                                                         \
-    {                                                                                              \
-        .name = "lease", .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY, .placeholder = "FILE",  \
-        .example = "/run/indexer.lease", .help = (what)                                            \
-    }
+    FLAG("lease", STRING, .placeholder = "FILE", .example = "/run/indexer.lease", .help = (what))
 #define OPTION_LEASE_NEEDED                                                                        \
-    {                                                                                              \
-        .name = "lease", .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,       \
-        .placeholder = "FILE", .example = "/run/indexer.lease",                                    \
-        .help = "the handle that `create` or `acquire` wrote; as powerful as the claim"            \
-    }
+    OPTION("lease", STRING, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED, .placeholder = "FILE",    \
+           .example = "/run/indexer.lease",                                                        \
+           .help = "the handle that `create` or `acquire` wrote; as powerful as the claim")
 #define OPTION_VALUE_FILE                                                                          \
-    {                                                                                              \
-        .name = "value-file", .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY,                    \
-        .placeholder = "FILE", .help = "take the value from a file; - is standard input"           \
-    }
+    FLAG("value-file", STRING, .placeholder = "FILE",                                              \
+         .help = "take the value from a file; - is standard input")
 #define OPTION_GROUP                                                                               \
-    {                                                                                              \
-        .name = "group", .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,       \
-        .placeholder = "NAME", .example = "jobs/indexer", .help = "the group of slots"             \
-    }
+    OPTION("group", STRING, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED, .placeholder = "NAME",    \
+           .example = "jobs/indexer", .help = "the group of slots")
 #define OPTION_SLOTS                                                                               \
-    {                                                                                              \
-        .name = "slots", .kind = OPTION_U64, .flags = OPTION_FLAG_ONLY, .fallback = "1", .min = 1, \
-        .max = 1024, .help = "how many may hold at once; fixed by whoever is first"                \
-    }
+    FLAG("slots", U64, .fallback = "1", .min = 1, .max = 1024,                                     \
+         .help = "how many may hold at once; fixed by whoever is first")
 #define OPTION_WAIT(fallback_text)                                                                 \
-    {                                                                                              \
-        .name = "wait", .kind = OPTION_DURATION, .flags = OPTION_FLAG_ONLY,                        \
-        .fallback = (fallback_text), .max = 30 * 86400 * 1000ull,                                  \
-        .help = "how long to wait for a slot; 0: answer at once"                                   \
-    }
+    FLAG("wait", DURATION, .fallback = (fallback_text), .max = 30 * 86400 * 1000ull,               \
+         .help = "how long to wait for a slot; 0: answer at once")
 #define OPTION_TAKEOVER                                                                            \
-    {                                                                                              \
-        .name = "takeover", .kind = OPTION_BOOL, .flags = OPTION_FLAG_ONLY,                        \
-        .help = "if --owner holds a slot already, take that one over: for a restarted program "    \
-                "that must not wait for its own TTL"                                               \
-    }
+    FLAG("takeover", BOOL,                                                                         \
+         .help = "if --owner holds a slot already, take that one over: for a restarted program "   \
+                 "that must not wait for its own TTL")
 
-static const struct option coord_options[] = {COORD_OPTIONS};
-TABLE(coord);
+TABLE(coord, COORD_OPTIONS);
 
-static const struct option coord_create_options[] = {
-    OPTION_TTL("0", "the entry ends after this unless renewed; 0: it stays"),
-    OPTION_OWNER,
-    OPTION_LEASE("with --ttl: write the handle here, so that it can be renewed and released"),
-    OPTION_VALUE_FILE,
-    COORD_OPTIONS,
-};
-TABLE(coord_create);
+TABLE(coord_create, OPTION_TTL("0", "the entry ends after this unless renewed; 0: it stays"),
+      OPTION_OWNER,
+      OPTION_LEASE("with --ttl: write the handle here, so that it can be renewed and released"),
+      OPTION_VALUE_FILE, COORD_OPTIONS);
 
-static const struct option coord_cas_options[] = {
-    OPTION_TTL("0", "with revision 0: make it a leased entry that ends after this"),
-    OPTION_OWNER,
-    OPTION_LEASE("your claim, when the entry is leased; with --ttl: where the handle goes"),
-    {.name = "drop-lease",
-     .kind = OPTION_BOOL,
-     .flags = OPTION_FLAG_ONLY,
-     .help = "with --lease: the entry stays for good, the claim ends"},
-    OPTION_VALUE_FILE,
-    COORD_OPTIONS,
-};
-TABLE(coord_cas);
+TABLE(coord_cas, OPTION_TTL("0", "with revision 0: make it a leased entry that ends after this"),
+      OPTION_OWNER,
+      OPTION_LEASE("your claim, when the entry is leased; with --ttl: where the handle goes"),
+      FLAG("drop-lease", BOOL, .help = "with --lease: the entry stays for good, the claim ends"),
+      OPTION_VALUE_FILE, COORD_OPTIONS);
 
-static const struct option coord_get_options[] = {
-    {.name = "stale",
-     .kind = OPTION_BOOL,
-     .flags = OPTION_FLAG_ONLY,
-     .help = "any replica may answer, possibly with the past"},
-    COORD_OPTIONS,
-};
-TABLE(coord_get);
+TABLE(coord_get, FLAG("stale", BOOL, .help = "any replica may answer, possibly with the past"),
+      COORD_OPTIONS);
 
-static const struct option coord_delete_options[] = {
-    {.name = "revision",
-     .kind = OPTION_U64,
-     .flags = OPTION_FLAG_ONLY,
-     .fallback = "0",
-     .help = "only if it is at this revision; 0: whatever is there"},
-    OPTION_LEASE("your claim, when the entry is leased"),
-    {.name = "force",
-     .kind = OPTION_BOOL,
-     .flags = OPTION_FLAG_ONLY,
-     .help = "even if another holds it; its holder is told that it is revoked"},
-    COORD_OPTIONS,
-};
-TABLE(coord_delete);
+TABLE(coord_delete,
+      FLAG("revision", U64, .fallback = "0",
+           .help = "only if it is at this revision; 0: whatever is there"),
+      OPTION_LEASE("your claim, when the entry is leased"),
+      FLAG("force", BOOL,
+           .help = "even if another holds it; its holder is told that it is revoked"),
+      COORD_OPTIONS);
 
-static const struct option coord_acquire_options[] = {
-    OPTION_GROUP,
-    OPTION_SLOTS,
-    OPTION_TTL("30s", "the claim ends after this unless renewed"),
-    OPTION_WAIT("0"),
-    OPTION_OWNER,
-    OPTION_TAKEOVER,
-    {.name = "prefer",
-     .kind = OPTION_U64,
-     .flags = OPTION_FLAG_ONLY,
-     .max = 1023,
-     .help = "this slot if it is free, else the lowest free one"},
-    {.name = "cooldown",
-     .kind = OPTION_DURATION,
-     .flags = OPTION_FLAG_ONLY,
-     .fallback = "0",
-     .max = 60 * 1000ull,
-     .help = "a slot whose holder expired rests that long"},
-    {.name = "lease",
-     .kind = OPTION_STRING,
-     .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED,
-     .placeholder = "FILE",
-     .example = "/run/indexer.lease",
-     .help = "write the handle here: renew and release take it"},
-    OPTION_VALUE_FILE,
-    COORD_OPTIONS,
-};
-TABLE(coord_acquire);
+TABLE(coord_acquire, OPTION_GROUP, OPTION_SLOTS,
+      OPTION_TTL("30s", "the claim ends after this unless renewed"), OPTION_WAIT("0"), OPTION_OWNER,
+      OPTION_TAKEOVER,
+      FLAG("prefer", U64, .max = 1023, .help = "this slot if it is free, else the lowest free one"),
+      FLAG("cooldown", DURATION, .fallback = "0", .max = 60 * 1000ull,
+           .help = "a slot whose holder expired rests that long"),
+      OPTION("lease", STRING, .flags = OPTION_FLAG_ONLY | OPTION_REQUIRED, .placeholder = "FILE",
+             .example = "/run/indexer.lease",
+             .help = "write the handle here: renew and release take it"),
+      OPTION_VALUE_FILE, COORD_OPTIONS);
 
-static const struct option coord_lease_options[] = {OPTION_LEASE_NEEDED, COORD_OPTIONS};
-TABLE(coord_lease);
+TABLE(coord_lease, OPTION_LEASE_NEEDED, COORD_OPTIONS);
 
-static const struct option coord_release_options[] = {
-    OPTION_LEASE_NEEDED,
-    {.name = "key",
-     .kind = OPTION_STRING,
-     .flags = OPTION_FLAG_ONLY,
-     .placeholder = "KEY",
-     .help = "only this key of the lease; the others live on"},
-    COORD_OPTIONS,
-};
-TABLE(coord_release);
+TABLE(coord_release, OPTION_LEASE_NEEDED,
+      FLAG("key", STRING, .placeholder = "KEY",
+           .help = "only this key of the lease; the others live on"),
+      COORD_OPTIONS);
 
-static const struct option coord_resize_options[] = {
-    {.name = "revision",
-     .kind = OPTION_U64,
-     .flags = OPTION_FLAG_ONLY,
-     .fallback = "0",
-     .help = "only if the group is at this revision; 0: as it is now"},
-    COORD_OPTIONS,
-};
-TABLE(coord_resize);
+TABLE(coord_resize,
+      FLAG("revision", U64, .fallback = "0",
+           .help = "only if the group is at this revision; 0: as it is now"),
+      COORD_OPTIONS);
 
-static const struct option coord_watch_options[] = {
-    {.name = "key",
-     .kind = OPTION_BOOL,
-     .flags = OPTION_FLAG_ONLY,
-     .help = "SCOPE is one key; without it, a bucket or a group: its own keys, not deeper ones"},
-    {.name = "count",
-     .kind = OPTION_U64,
-     .flags = OPTION_FLAG_ONLY,
-     .fallback = "0",
-     .help = "end after so many changes (what is there at the start is not counted); 0: never"},
-    COORD_OPTIONS,
-};
-TABLE(coord_watch);
+TABLE(
+    coord_watch,
+    FLAG(
+        "key", BOOL,
+        .help = "SCOPE is one key; without it, a bucket or a group: its own keys, not deeper ones"),
+    FLAG("count", U64, .fallback = "0",
+         .help = "end after so many changes (what is there at the start is not counted); 0: never"),
+    COORD_OPTIONS);
 
-static const struct option coord_exec_options[] = {
-    OPTION_GROUP,
-    OPTION_SLOTS,
-    OPTION_TTL("15s", "how long after a crash of this host the slot stays taken"),
-    OPTION_WAIT("0"),
-    {.name = "grace",
-     .kind = OPTION_DURATION,
-     .flags = OPTION_FLAG_ONLY,
-     .fallback = "0",
-     .help = "between TERM and KILL when the claim is about to be lost; 0: a third of the TTL"},
-    OPTION_OWNER,
-    OPTION_TAKEOVER,
-    COORD_OPTIONS,
-};
-TABLE(coord_exec);
+TABLE(
+    coord_exec, OPTION_GROUP, OPTION_SLOTS,
+    OPTION_TTL("15s", "how long after a crash of this host the slot stays taken"), OPTION_WAIT("0"),
+    FLAG("grace", DURATION, .fallback = "0",
+         .help = "between TERM and KILL when the claim is about to be lost; 0: a third of the TTL"),
+    OPTION_OWNER, OPTION_TAKEOVER, COORD_OPTIONS);

@@ -9,51 +9,29 @@ extern const char *const ctl_outputs[];
 enum ctl_output { CTL_OUTPUT_TABLE, CTL_OUTPUT_JSON };
 
 #define OPTION_OUTPUT                                                                              \
-    {                                                                                              \
-        .name = "output", .also = "-o", .kind = OPTION_ENUM, .choices = ctl_outputs,               \
-        .flags = OPTION_FLAG_ONLY, .fallback = "table",                                            \
-        .help = "a table for people, or one JSON document for programs"                            \
-    }
+    FLAG("output", ENUM, .also = "-o", .choices = ctl_outputs, .fallback = "table",                \
+         .help = "a table for people, or one JSON document for programs")
 /* `who` it is that shows a certificate, and `whose` the authority must have made, too. */
 #define OPTIONS_CTL_TLS(who, whose)                                                                \
-    {.name = "tls.cert-file",                                                                      \
-     .also = "--tls-cert",                                                                         \
-     .kind = OPTION_STRING,                                                                        \
-     .placeholder = "FILE",                                                                        \
-     .example = "tls/" who ".pem",                                                                 \
-     .help = "certificate to show, as `musterctl cert issue " who "` makes it; all three TLS "     \
-             "files, or none for plaintext"},                                                      \
-        {.name = "tls.key-file",                                                                   \
-         .also = "--tls-key",                                                                      \
-         .kind = OPTION_STRING,                                                                    \
-         .placeholder = "FILE",                                                                    \
-         .example = "tls/" who ".key.pem",                                                         \
-         .help = "the private key of tls.cert-file"},                                              \
-    {                                                                                              \
-        .name = "tls.ca-file", .also = "--tls-ca", .kind = OPTION_STRING, .placeholder = "FILE",   \
-        .example = "tls/ca.pem", .help = "the authority " whose " certificate comes from"          \
-    }
+    OPTION("tls.cert-file", STRING, .also = "--tls-cert", .placeholder = "FILE",                   \
+           .example = "tls/" who ".pem",                                                           \
+           .help = "certificate to show, as `musterctl cert issue " who                            \
+                   "` makes it; all three TLS files, or none for plaintext"),                      \
+        OPTION("tls.key-file", STRING, .also = "--tls-key", .placeholder = "FILE",                 \
+               .example = "tls/" who ".key.pem", .help = "the private key of tls.cert-file"),      \
+        OPTION("tls.ca-file", STRING, .also = "--tls-ca", .placeholder = "FILE",                   \
+               .example = "tls/ca.pem", .help = "the authority " whose " certificate comes from")
 /* Where the coordinators are and how to be one of those they answer; `wait` is --timeout's default. */
 #define CTL_CONNECTION_OPTIONS(wait)                                                               \
-    {.name = "coordinator",                                                                        \
-     .kind = OPTION_LIST,                                                                          \
-     .fallback = "127.0.0.1:7790",                                                                 \
-     .placeholder = "ADDRESS,...",                                                                 \
-     .example = "c1.example:7790,c2.example:7790,c3.example:7790",                                 \
-     .help = "gRPC addresses of the replicas, any of them or all; the leader is found"},           \
-        {.name = "timeout",                                                                        \
-         .kind = OPTION_DURATION,                                                                  \
-         .fallback = (wait),                                                                       \
-         .min = 1,                                                                                 \
-         .max = 86400 * 1000ull,                                                                   \
-         .help = "how long one call may take, with finding the leader and trying again"},          \
+    OPTION("coordinator", LIST, .fallback = "127.0.0.1:7790", .placeholder = "ADDRESS,...",        \
+           .example = "c1.example:7790,c2.example:7790,c3.example:7790",                           \
+           .help = "gRPC addresses of the replicas, any of them or all; the leader is found"),     \
+        OPTION("timeout", DURATION, .fallback = (wait), .min = 1, .max = 86400 * 1000ull,          \
+               .help = "how long one call may take, with finding the leader and trying again"),    \
         OPTIONS_CTL_TLS("admin", "the coordinator's")
 #define CTL_OPTIONS OPTION_OUTPUT, CTL_CONNECTION_OPTIONS("10s")
 #define OPTION_REQUEST_ID                                                                          \
-    {                                                                                              \
-        .name = "request-id", .kind = OPTION_STRING, .flags = OPTION_FLAG_ONLY,                    \
-        .placeholder = "ID",                                                                       \
-        .help = "the id of a command whose outcome stayed unknown: repeated under the same id it " \
-                "is done once; without it, drawn"                                                  \
-    }
+    FLAG("request-id", STRING, .placeholder = "ID",                                                \
+         .help = "the id of a command whose outcome stayed unknown: repeated under the same id "   \
+                 "it is done once; without it, drawn")
 #endif

@@ -76,6 +76,11 @@ struct option {
     const char *also_key;       /* one more name in a file, "cluster.id", or NULL */
     enum option_file file;
 };
+/* A row of a table: its name, its kind without OPTION_, then what else is to be said of it. */
+#define OPTION(option_name, option_kind, ...)                                                      \
+    {                                                                                              \
+        .name = (option_name), .kind = OPTION_##option_kind, __VA_ARGS__                           \
+    }
 struct option_table {
     const struct option *options;
     size_t count;
