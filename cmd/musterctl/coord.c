@@ -178,6 +178,18 @@ const char *coord_ctl_owner(struct ctl *ctl, char memory[132])
     return memory;
 }
 
+void coord_ctl_slot(struct ctl *ctl, coord_slot_request *request, char memory[132])
+{
+    struct str group = str_from(conf_text(ctl->conf, "group"));
+
+    request->group = (coord_str){group.at, group.len};
+    request->slot_count = (uint32_t)conf_number(ctl->conf, "slots");
+    request->owner = coord_ctl_owner(ctl, memory);
+    request->ttl_ms = (int64_t)conf_number(ctl->conf, "ttl");
+    request->wait_ms = (int64_t)conf_number(ctl->conf, "wait");
+    if (conf_bool(ctl->conf, "takeover")) request->flags |= COORD_TAKEOVER_SAME_OWNER;
+}
+
 enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value)
 {
     const char *path = conf_text(ctl->conf, "value-file");

@@ -43,6 +43,8 @@ void coord_ctl_json_id(struct ndjson *json, struct str key, const uint8_t *bytes
 coord_str coord_ctl_argument(const struct ctl *ctl, size_t place);
 /* --owner, or user@host:pid. */
 const char *coord_ctl_owner(struct ctl *ctl, char memory[132]);
+/* What --group, --slots, --ttl, --wait, --takeover and --owner say; `memory` is the owner's. */
+void coord_ctl_slot(struct ctl *ctl, coord_slot_request *request, char memory[132]);
 /* The argument at `place` if it is there, or --value-file, or nothing; ERR_INVALID for both. */
 enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value);
 enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease, const char *path);

@@ -15,8 +15,8 @@
 
 #include "base/time.h"
 #include "common/tables.h"
+#include "ctl/coord_guard.h"
 #include "musterctl/coord.h"
-#include "musterctl/coord_guard.h"
 
 /* What a shell answers for a command that is not there, and for one that cannot be run. */
 enum { EXIT_NO_COMMAND = 127, EXIT_NOT_RUNNABLE = 126, EXIT_SIGNAL_BASE = 128 };
@@ -223,23 +223,17 @@ static enum err await_claim(struct run *run, int signals)
 static enum err acquire(struct run *run, int signals)
 {
     struct ctl *ctl = run->coord->ctl;
-    struct str group = str_from(conf_text(ctl->conf, "group"));
     coord_request request = {
         .op = COORD_OP_ACQUIRE, .call = run->coord->call, .slot = COORD_SLOT_REQUEST_INIT};
     char memory[132];
 
-    request.slot.group = (coord_str){group.at, group.len};
-    request.slot.slot_count = (uint32_t)conf_number(ctl->conf, "slots");
-    request.slot.owner = coord_ctl_owner(ctl, memory);
-    request.slot.ttl_ms = (int64_t)conf_number(ctl->conf, "ttl");
-    request.slot.wait_ms = (int64_t)conf_number(ctl->conf, "wait");
-    if (conf_bool(ctl->conf, "takeover")) request.slot.flags |= COORD_TAKEOVER_SAME_OWNER;
+    coord_ctl_slot(ctl, &request.slot, memory);
     coord_result started = coord_start(run->coord->store, &request, on_claimed, run);
     enum err err = coord_ctl_error(ctl, &started);
     if (!err) err = await_claim(run, signals);
     if (err) return err;
     run->lease = run->claimed.lease;
-    (void)setenv("COORD_GROUP", group.at, 1);
+    (void)setenv("COORD_GROUP", conf_text(ctl->conf, "group"), 1);
     (void)setenv("COORD_OWNER", request.slot.owner, 1);
     set_number("COORD_SLOT", run->claimed.result.slot);
     set_number("COORD_TOKEN", run->claimed.result.token);
@@ -337,8 +331,8 @@ const struct command coord_exec_command = {
     .about =
         "Acquires one of --slots, runs the command, keeps the claim, gives it back at the end. The "
         "command finds COORD_SLOT, COORD_TOKEN, COORD_GROUP and COORD_OWNER in its environment. "
-        "When the claim cannot be renewed it gets TERM, and KILL before another could be let in; "
-        "a second process sees to that even if this one is stopped or killed.\n"
+        "When the claim cannot be renewed it gets TERM, and KILL before another could be let in; a "
+        "second process sees to that even if this one is stopped or killed.\n"
         "Ends as the command ends (128 + N after signal N, 127 when there is no such command). "
         "Exit code 4: every slot is held, or the claim was lost.",
     .options = &coord_exec_table,

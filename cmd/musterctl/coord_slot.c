@@ -9,7 +9,7 @@
 static enum err acquire(struct coord_ctl *coord)
 {
     struct ctl *ctl = coord->ctl;
-    struct str group = str_from(conf_text(ctl->conf, "group"));
+    const char *group = conf_text(ctl->conf, "group");
     const char *path = conf_text(ctl->conf, "lease");
     coord_slot_request request = COORD_SLOT_REQUEST_INIT;
     coord_lease *lease = NULL;
@@ -17,24 +17,19 @@ static enum err acquire(struct coord_ctl *coord)
     enum err err = coord_ctl_value(ctl, 0, &request.value);
 
     if (err) return err;
-    request.group = (coord_str){group.at, group.len};
-    request.slot_count = (uint32_t)conf_number(ctl->conf, "slots");
-    request.owner = coord_ctl_owner(ctl, memory);
-    request.ttl_ms = (int64_t)conf_number(ctl->conf, "ttl");
-    request.wait_ms = (int64_t)conf_number(ctl->conf, "wait");
+    coord_ctl_slot(ctl, &request, memory);
     request.cooldown_ms = (int64_t)conf_number(ctl->conf, "cooldown");
     if (conf_is_set(ctl->conf, "prefer"))
         request.prefer_slot = (uint32_t)conf_number(ctl->conf, "prefer");
-    if (conf_bool(ctl->conf, "takeover")) request.flags |= COORD_TAKEOVER_SAME_OWNER;
     coord_result result = coord_acquire_slot(coord->store, &coord->call, &request, &lease);
     err = coord_ctl_error(ctl, &result);
     if (!err) err = coord_ctl_keep_lease(coord, lease, path);
     if (err && lease != NULL) (void)coord_release(lease, &coord->call);
     coord_lease_unref(lease);
     if (err) return err;
-    return coord_ctl_say(coord, &result, group.at, path,
+    return coord_ctl_say(coord, &result, group, path,
                          "acquired slot %" PRIu32 " of %s (token %" PRIu64 ") for %" PRId64 " ms",
-                         result.slot, group.at, result.token, result.granted_ttl_ms);
+                         result.slot, group, result.token, result.granted_ttl_ms);
 }
 
 static void print_holders_json(struct ctl *ctl, const coord_holders *holders)

@@ -5,8 +5,8 @@
  * command's process group `grace` before that time is over, and KILL when it is over or when its
  * parent is gone. So a parent that hangs, is stopped (SIGSTOP) or is killed cannot leave a command
  * running on a claim that another may get. */
-#ifndef MUSTERCTL_COORD_GUARD_H
-#define MUSTERCTL_COORD_GUARD_H
+#ifndef CTL_COORD_GUARD_H
+#define CTL_COORD_GUARD_H
 #include <sys/types.h>
 
 #include "base/err.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "musterctl/coord_guard.h"
+#include "ctl/coord_guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
