@@ -18,9 +18,8 @@ static const struct command *const children[] = {
 static const struct command program = {
     .name = "bigfleetctl",
     .summary = "the commands of bigfleetctl, by musterctl",
-    .about =
-        "Takes the command lines of bigfleetctl. The leader is found from any replica; musterctl "
-        "has all of this and more.",
+    .about = "Takes the command lines of bigfleetctl. The leader is found from any replica; "
+             "musterctl has all of this and more.",
     .examples = COMMAND_EXAMPLES(
         {"bigfleetctl --coordinator c1:7790 list-shards", "options may stand before the command"},
         {"bigfleetctl assign-domain --key zone --value eu-1a --shard shard-0",

@@ -116,8 +116,8 @@ static void quota_rows(struct text_table *table, const ProtobufCMessage *answer)
 const struct command list_quotas_command = {
     .name = "list-quotas",
     .summary = "how many speculative machines each shard may order",
-    .about = "Lists the quotas in order of provider, region and shard, one row for each shard's "
-             "slice.",
+    .about =
+        "Lists the quotas in order of provider, region and shard, one row for each shard's slice.",
     .options = &ctl_table,
     .examples = COMMAND_EXAMPLES({"musterctl list-quotas", "one row for each shard's slice"}),
     .exits = CTL_EXITS,

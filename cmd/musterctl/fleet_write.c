@@ -46,11 +46,10 @@ const struct command unassign_domain_command = {
 const struct command remove_shard_command = {
     .name = "remove-shard",
     .summary = "forget a shard and all it owns",
-    .about =
-        "Removes a shard with its domains and its clusters' bindings; rows of quotas that name "
-        "it stay. Stop its process first: a shard that reported within its silence time is "
-        "refused. Its domains are leaving until it acknowledges that it gave them up; another "
-        "shard gets them before that only with `assign-domain --force-two-owners`.",
+    .about = "Removes a shard with its domains and its clusters' bindings; rows of quotas that "
+             "name it stay. Stop its process first: a shard that reported within its silence time "
+             "is refused. Its domains are leaving until it acknowledges that it gave them up; "
+             "another shard gets them before that only with `assign-domain --force-two-owners`.",
     .options = &remove_shard_table,
     .examples =
         COMMAND_EXAMPLES({"musterctl remove-shard --shard shard-0", "forget it and all it owns"}),

@@ -37,17 +37,15 @@ const struct command top_command = {
 const struct command doctor_command = {
     .name = "doctor",
     .summary = "is anything wrong with this fleet, and what to do about it",
-    .about =
-        "Looks at quorum and lag of the replicas, at each replica's readiness, clock, disk, file "
-        "descriptors, certificate and build over its HTTP address, at the store's quota, the "
-        "workers, domains that change hands and shards that own the same machines, each shard's "
-        "last cycle and rails, and on this machine at the TLS files that are "
-        "given and the disks of --data-dir. Each finding is a line: ok, warn or fail, what was "
-        "seen, and after -- what to do. Nothing is changed.\n"
-        "It ends with 0 when all is well, 1 when something wants a look, 2 when something is "
-        "wrong. "
-        "Clocks are compared with this machine's by the Date of an answer: only what the measuring "
-        "cannot explain counts, a second and more.",
+    .about = "Looks at quorum and lag of the replicas, at each replica's readiness, clock, disk, "
+             "file descriptors, certificate and build over its HTTP address, at the store's quota, "
+             "the workers, domains that change hands and shards that own the same machines, each "
+             "shard's last cycle and rails, and on this machine at the TLS files that are given "
+             "and the disks of --data-dir. Each finding is a line: ok, warn or fail, what was "
+             "seen, and after -- what to do. Nothing is changed.\n"
+             "It ends with 0 when all is well, 1 when something wants a look, 2 when something is "
+             "wrong. Clocks are compared with this machine's by the Date of an answer: only what "
+             "the measuring cannot explain counts, a second and more.",
     .options = &doctor_table,
     .examples = COMMAND_EXAMPLES(
         {"musterctl doctor --coordinator c1:7790,c2:7790,c3:7790",
@@ -62,10 +60,9 @@ const struct command doctor_command = {
 static const struct command need_command = {
     .name = "need",
     .summary = "what a Need asks for, got and lacks, why, and what would change it",
-    .about =
-        "Asks the shards what their last cycle decided for the Needs of a cluster, and says it "
-        "in words: what it asks for, what it has, what is coming, what it lacks and why, what "
-        "would change that, and what was done for the cluster lately.",
+    .about = "Asks the shards what their last cycle decided for the Needs of a cluster, and says "
+             "it in words: what it asks for, what it has, what is coming, what it lacks and why, "
+             "what would change that, and what was done for the cluster lately.",
     .options = &explain_table,
     COMMAND_ARGUMENTS("CLUSTER[/WHICH]", 1, 1),
     .examples = COMMAND_EXAMPLES({"musterctl explain need cluster-a", "every Need of the cluster"},
@@ -79,10 +76,9 @@ static const struct command need_command = {
 static const struct command machine_command = {
     .name = "machine",
     .summary = "what a machine is, whom it serves, why nobody acts on it",
-    .about =
-        "Asks the shards for the machine, and says in words what state it is in, what it was "
-        "bought for, what is planned, why it rests and for how long, and what was done with it "
-        "lately.",
+    .about = "Asks the shards for the machine, and says in words what state it is in, what it was "
+             "bought for, what is planned, why it rests and for how long, and what was done with "
+             "it lately.",
     .options = &explain_table,
     COMMAND_ARGUMENTS("MACHINE", 1, 1),
     .examples = COMMAND_EXAMPLES(
@@ -132,21 +128,17 @@ const struct command state_hash_command = {
 const struct command needs_command = {
     .name = "needs",
     .summary = "what each Need of a shard got, and why it lacks the rest",
-    .about =
-        "Asks a shard what its last cycle decided for each Need, the most important first. HAS "
-        "counts machines that serve it, COMING those begun in that cycle, SUPPLY the machines of a "
-        "fitting shape, idle/speculative/configured, whoever has them (+: there are more). LACKS "
-        "is "
-        "what is missing still, CYCLES_UNMET for how many cycles.\n"
-        "WHY, and what to do: no-matching-supply, no machine of this shape exists here: raise the "
-        "quota, or ask for another shape. priority-starved, there are some, and more important "
-        "Needs "
-        "have them: raise the priority, or add machines. preemption-exhausted, machines were taken "
-        "from others and it still is not enough. topology-unsatisfiable, no single domain can hold "
-        "all of it: make the group smaller, or the domain larger; parked means that it is not "
-        "tried "
-        "in every cycle.\n"
-        "Under TLS a certificate of bigfleet://readonly or bigfleet://admin is needed.",
+    .about = "Asks a shard what its last cycle decided for each Need, the most important first. "
+             "HAS counts machines that serve it, COMING those begun in that cycle, SUPPLY the "
+             "machines of a fitting shape, idle/speculative/configured, whoever has them (+: there "
+             "are more). LACKS is what is missing still, CYCLES_UNMET for how many cycles.\n"
+             "WHY, and what to do: no-matching-supply, no machine of this shape exists here: raise "
+             "the quota, or ask for another shape. priority-starved, there are some, and more "
+             "important Needs have them: raise the priority, or add machines. "
+             "preemption-exhausted, machines were taken from others and it still is not enough. "
+             "topology-unsatisfiable, no single domain can hold all of it: make the group smaller, "
+             "or the domain larger; parked means that it is not tried in every cycle.\n"
+             "Under TLS a certificate of bigfleet://readonly or bigfleet://admin is needed.",
     .options = &needs_table,
     .examples = COMMAND_EXAMPLES(
         {"musterctl needs --shard shard-0.example:7780", "every Need of its last cycle"},

@@ -10,9 +10,8 @@ static const struct command program = {
     .summary = "looks at a fleet and changes it; makes its certificates",
     .about = "Talks to a coordinator: any replica will do, the leader is found. Also makes the "
              "certificates a fleet proves itself with, checks configuration files, and claims, "
-             "locks and "
-             "compares on any store (`musterctl coord`). Installed "
-             "under the name bigfleetctl it takes that program's command lines.",
+             "locks and compares on any store (`musterctl coord`). Installed under the name "
+             "bigfleetctl it takes that program's command lines.",
     .examples =
         COMMAND_EXAMPLES({"musterctl list-shards --coordinator c1:7790,c2:7790,c3:7790",
                           "any replicas; whoever leads is found"},

@@ -31,8 +31,8 @@ const struct command evict_command = {
     .name = "evict",
     .summary = "declare a worker failed",
     .about = "Declares a worker dead, as if it had been silent for too long: one worker_failed "
-             "event with the reason evicted. What it owned goes to others when it must have "
-             "fenced itself. If it beats again it comes back under a new incarnation.",
+             "event with the reason evicted. What it owned goes to others when it must have fenced "
+             "itself. If it beats again it comes back under a new incarnation.",
     .options = &ctl_table,
     COMMAND_ARGUMENTS("WORKER", 1, 1),
     .examples =

@@ -30,9 +30,9 @@ static void silence_cell(struct text_table *table, const ProtobufCMessage *row)
 static const struct command list_command = {
     .name = "list",
     .summary = "the replicas, who leads and how far each is",
-    .about = "Lists the replicas in order of their names. MATCH is the index up to which the "
-             "leader knows a replica's log to agree with its own, SILENT how long ago it last "
-             "answered.",
+    .about =
+        "Lists the replicas in order of their names. MATCH is the index up to which the leader "
+        "knows a replica's log to agree with its own, SILENT how long ago it last answered.",
     .options = &ctl_table,
     .examples =
         COMMAND_EXAMPLES({"musterctl replica list", "who they are, who leads, who is silent"}),
@@ -137,11 +137,10 @@ static enum err bootstrap_check(struct ctl *ctl, ProtobufCMessage *request)
 static const struct command bootstrap_command = {
     .name = "bootstrap",
     .summary = "let the replica that waits bootstrap a cluster now",
-    .about =
-        "Tells the one replica that waits to bootstrap a cluster (ordinal 0 over an empty data "
-        "directory) to do so although not all others answered or promised. Refused when a "
-        "replica that answers has a log. Make sure first that no silent replica holds data: "
-        "its cluster would exist beside the new one.",
+    .about = "Tells the one replica that waits to bootstrap a cluster (ordinal 0 over an empty "
+             "data directory) to do so although not all others answered or promised. Refused when "
+             "a replica that answers has a log. Make sure first that no silent replica holds data: "
+             "its cluster would exist beside the new one.",
     .options = &ctl_table,
     .examples = COMMAND_EXAMPLES({"musterctl replica bootstrap --coordinator c1:7790",
                                   "c1 waits for replicas that will not come"}),

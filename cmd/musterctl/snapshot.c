@@ -144,10 +144,10 @@ const struct command snapshot_command = {
 const struct command restore_command = {
     .name = "restore",
     .summary = "make a data directory out of a backup",
-    .about = "The same as `muster coordinator restore`, for a machine where only musterctl is: "
-             "offline, this node becomes the only voter of a new cluster. Takes a backup, an "
-             "export or a saved snapshot, and says what it lacks. Data that is there is replaced "
-             "with --yes only.",
+    .about =
+        "The same as `muster coordinator restore`, for a machine where only musterctl is: offline, "
+        "this node becomes the only voter of a new cluster. Takes a backup, an export or a saved "
+        "snapshot, and says what it lacks. Data that is there is replaced with --yes only.",
     .options = &coordinator_restore_table,
     COMMAND_ARGUMENTS("ARCHIVE", 1, 1),
     .examples = COMMAND_EXAMPLES(

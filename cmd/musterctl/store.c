@@ -388,8 +388,8 @@ static const struct command import_command = {
     .summary = "copy keys from an etcd into the store",
     .about = "Reads the keys of an etcd cluster as of one moment and writes those that the store "
              "lacks or has otherwise. Run again, it goes on where it was. At the end both sides "
-             "are read once more, counted and hashed. Leases are not copied; keys that hang on "
-             "one are left out unless --leased is given.",
+             "are read once more, counted and hashed. Leases are not copied; keys that hang on one "
+             "are left out unless --leased is given.",
     .options = &store_import_table,
     .examples = COMMAND_EXAMPLES(
         {"musterctl store import --from etcd://old:2379", "every key of an etcd"},
