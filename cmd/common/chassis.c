@@ -410,10 +410,17 @@ static void on_signal(void *owner, int signal)
 
 /* -- the run -- */
 
-static enum err make_conf(const void *chassis, struct buf *into)
+static int print_conf(const struct chassis *c)
 {
-    const struct chassis *c = chassis;
-    return conf_print(c->conf, c->name, into);
+    struct buf text;
+    int exit_code;
+    enum err err;
+
+    buf_init(&text, PROGRAM_TEXT_MAX);
+    err = conf_print(c->conf, c->name, &text);
+    exit_code = err ? program_fail(c->call, err, NULL) : program_print(buf_peek(&text));
+    buf_deinit(&text);
+    return exit_code;
 }
 
 /* On stdout for whoever started it; on stderr when stdout belongs to the events. */
@@ -495,7 +502,7 @@ int chassis_run(const struct program *program, const struct command_call *call,
     c.conf = c.conf_at_start;
     command_path_text(call, c.name);
     if (conf_bool(c.conf, "print-config")) {
-        exit_code = program_print_made(call, make_conf, &c);
+        exit_code = print_conf(&c);
         conf_close(c.conf_at_start);
         return exit_code;
     }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,19 +21,6 @@ int program_print(struct str text)
     if (fwrite(text.at, 1, text.len, stdout) == text.len && fflush(stdout) == 0) return 0;
     fprintf(stderr, "cannot write to standard output: %s\n", strerror(errno));
     return err_exit_code(ERR_INTERNAL);
-}
-
-int program_print_made(const struct command_call *call, program_make_fn *make, const void *of)
-{
-    struct buf text;
-    int exit_code;
-    enum err err;
-
-    buf_init(&text, PROGRAM_TEXT_MAX);
-    err = make(of, &text);
-    exit_code = err ? program_fail(call, err, NULL) : program_print(buf_peek(&text));
-    buf_deinit(&text);
-    return exit_code;
 }
 
 /* "muster dev: LINE" on stderr, in one piece. */
@@ -162,14 +150,54 @@ enum err program_load_conf(const struct program *program, const struct command_c
 
 /* -- the run -- */
 
-static enum err make_help(const void *call, struct buf *into)
+/* Everything that a command prints at once: a plan of a large fleet. */
+enum { OUT_MAX = 1 << 30 };
+
+static int run_act(const struct command_call *call, const struct conf *conf, program_act_fn *act)
 {
-    return command_help(call, into);
+    struct program_run run = {.call = call, .conf = conf};
+    enum err err;
+    int exit_code = 0;
+
+    buf_init(&run.out, OUT_MAX);
+    err = act(&run);
+    if (run.out.len > 0) exit_code = program_print(buf_peek(&run.out));
+    if (err) exit_code = program_fail(call, err, &run.note);
+    buf_deinit(&run.out);
+    return exit_code ? exit_code : run.exit_code;
 }
 
-enum err program_make_version(const void *call, struct buf *into)
+int program_act(void *context, const struct command_call *call)
 {
-    return version_print(((const struct command_call *)call)->path[0]->name, into);
+    const struct program_action *action = command_of(call)->data;
+    struct conf *conf;
+    enum err err = program_load_conf(context, call, &conf);
+    int exit_code;
+
+    if (err) return err_exit_code(err);
+    exit_code = run_act(call, conf, action->act);
+    conf_close(conf);
+    return exit_code;
+}
+
+enum err program_refuse(struct program_run *run, enum err err, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    (void)vsnprintf(run->note.text, sizeof run->note.text, format, args);
+    va_end(args);
+    return err;
+}
+
+static enum err print_help(struct program_run *run)
+{
+    return command_help(run->call, &run->out);
+}
+
+enum err program_version(struct program_run *run)
+{
+    return version_print(run->call->path[0]->name, &run->out);
 }
 
 /* A group without its command: the help is what was wrong. */
@@ -207,8 +235,8 @@ int program_main(const struct command *root, int argc, char **argv)
     if (!fill_standard_files()) return err_exit_code(ERR_INTERNAL);
     err = command_resolve(root, count, (const char *const *)argv + 1, &call, &note);
     if (err) return program_fail(&call, err, &note);
-    if (call.wish == COMMAND_VERSION) return program_print_made(&call, program_make_version, &call);
-    if (call.wish == COMMAND_HELP) return program_print_made(&call, make_help, &call);
+    if (call.wish == COMMAND_VERSION) return run_act(&call, NULL, program_version);
+    if (call.wish == COMMAND_HELP) return run_act(&call, NULL, print_help);
     if (call.wish == COMMAND_MISSING) return help_as_mistake(&call);
     err = version_check_engines(&note); /* help and version work on any machine; no more */
     if (err) return program_fail(&call, err, &note);

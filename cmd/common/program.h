@@ -33,10 +33,29 @@ void program_say_problems(const struct command_call *call, struct str problems);
 int program_fail(const struct command_call *call, enum err err, const struct note *note);
 /* Writes all of it to stdout. An exit code: a write that failed is said on stderr, and is 1. */
 int program_print(struct str text);
-/* The same with what `make` writes of `of`. */
-typedef enum err program_make_fn(const void *of, struct buf *into);
-int program_print_made(const struct command_call *call, program_make_fn *make, const void *of);
-enum err program_make_version(const void *call, struct buf *into);
+
+/* -- a command that works by itself and prints: PROGRAM_ACT(fn) in its struct command -- */
+struct program_run {
+    const struct command_call *call;
+    const struct conf *conf;
+    struct buf out; /* printed when the command ends, also when it ends badly */
+    struct note note;
+    int exit_code; /* of one that ends well, and still has something to say */
+};
+typedef enum err program_act_fn(struct program_run *run);
+struct program_action {
+    program_act_fn *act;
+};
+int program_act(void *context, const struct command_call *call); /* what `data` says */
+#define PROGRAM_ACT(fn)                                                                            \
+    .run = program_act, .data = &(const struct program_action)                                     \
+    {                                                                                              \
+        .act = (fn)                                                                                \
+    }
+enum err program_version(struct program_run *run); /* prints which build this is */
+/* Sets the note and returns `err`. */
+enum err program_refuse(struct program_run *run, enum err err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* For a command that root runs over the data directory of a service: gives what root owns in it to the
  * directory's owner, so that the service can start. Errors are left to that start, which names the

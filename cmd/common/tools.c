@@ -8,118 +8,76 @@
 #include "common/tables.h"
 #include "common/version.h"
 
-/* For a command without options: whatever follows it is refused. */
-static int only_print(void *context, const struct command_call *call, program_make_fn *make)
-{
-    struct conf *conf;
-    enum err err = program_load_conf(context, call, &conf);
-
-    if (err) return err_exit_code(err);
-    conf_close(conf);
-    return program_print_made(call, make, call);
-}
-
-static int run_version(void *context, const struct command_call *call)
-{
-    return only_print(context, call, program_make_version);
-}
-
 const struct command version_command = {
     .name = "version",
     .summary = "version, commit, compiler and engines",
     .about = "Prints which build this is, and the engines it runs on as they are loaded now. The "
-             "same as "
-             "--version.",
+             "same as --version.",
     .exits = BIT(1) | BIT(2),
-    .run = run_version,
+    PROGRAM_ACT(program_version),
 };
 
 /* -- completion -- */
 
-static enum err make_bash(const void *call, struct buf *into)
+static enum err print_bash(struct program_run *run)
 {
-    return command_completion_bash(((const struct command_call *)call)->path[0], into);
+    return command_completion_bash(run->call->path[0], &run->out);
 }
 
-static int run_completion_bash(void *context, const struct command_call *call)
-{
-    return only_print(context, call, make_bash);
-}
-
-static const struct command_example bash_examples[] = {
-    {"source <(muster completion bash)", "for this shell; musterctl has its own"},
-    {"muster completion bash > ~/.local/share/bash-completion/completions/muster",
-     "for every new one"},
-    {NULL, NULL},
-};
 static const struct command bash_command = {
     .name = "bash",
     .summary = "a script for bash",
     .about = "Prints a script that teaches bash the commands, options and choices of this program. "
              "It is made from the same tables as --help.",
-    .examples = bash_examples,
+    .examples = COMMAND_EXAMPLES(
+        {"source <(muster completion bash)", "for this shell; musterctl has its own"},
+        {"muster completion bash > ~/.local/share/bash-completion/completions/muster",
+         "for every new one"}),
     .exits = BIT(1) | BIT(2),
-    .run = run_completion_bash,
+    PROGRAM_ACT(print_bash),
 };
 
-static enum err make_zsh(const void *call, struct buf *into)
+static enum err print_zsh(struct program_run *run)
 {
-    return command_completion_zsh(((const struct command_call *)call)->path[0], into);
+    return command_completion_zsh(run->call->path[0], &run->out);
 }
 
-static int run_completion_zsh(void *context, const struct command_call *call)
-{
-    return only_print(context, call, make_zsh);
-}
-
-static const struct command_example zsh_examples[] = {
-    {"source <(muster completion zsh)", "for this shell, after compinit; musterctl has its own"},
-    {"muster completion zsh > ~/.zfunc/_muster", "for every new one, with ~/.zfunc in fpath"},
-    {NULL, NULL},
-};
 static const struct command zsh_command = {
     .name = "zsh",
     .summary = "a script for zsh",
     .about = "Prints a script that teaches zsh the commands, options and choices of this program, "
              "and what each is for. It is made from the same tables as --help.",
-    .examples = zsh_examples,
+    .examples = COMMAND_EXAMPLES(
+        {"source <(muster completion zsh)",
+         "for this shell, after compinit; musterctl has its own"},
+        {"muster completion zsh > ~/.zfunc/_muster", "for every new one, with ~/.zfunc in fpath"}),
     .exits = BIT(1) | BIT(2),
-    .run = run_completion_zsh,
+    PROGRAM_ACT(print_zsh),
 };
 
-static enum err make_fish(const void *call, struct buf *into)
+static enum err print_fish(struct program_run *run)
 {
-    return command_completion_fish(((const struct command_call *)call)->path[0], into);
+    return command_completion_fish(run->call->path[0], &run->out);
 }
 
-static int run_completion_fish(void *context, const struct command_call *call)
-{
-    return only_print(context, call, make_fish);
-}
-
-static const struct command_example fish_examples[] = {
-    {"muster completion fish | source", "for this shell; musterctl has its own"},
-    {"muster completion fish > ~/.config/fish/completions/muster.fish", "for every new one"},
-    {NULL, NULL},
-};
 static const struct command fish_command = {
     .name = "fish",
     .summary = "a script for fish",
     .about = "Prints a script that teaches fish the commands, options and choices of this program, "
              "and what each is for. It is made from the same tables as --help.",
-    .examples = fish_examples,
+    .examples = COMMAND_EXAMPLES(
+        {"muster completion fish | source", "for this shell; musterctl has its own"},
+        {"muster completion fish > ~/.config/fish/completions/muster.fish", "for every new one"}),
     .exits = BIT(1) | BIT(2),
-    .run = run_completion_fish,
+    PROGRAM_ACT(print_fish),
 };
 
-static const struct command *const completion_children[] = {&bash_command, &zsh_command,
-                                                            &fish_command, NULL};
 const struct command completion_command = {
     .name = "completion",
     .summary = "completion scripts for shells",
     .about = "Scripts that let a shell complete commands and options. `make install` puts them "
              "where the shells look.",
-    .children = completion_children,
+    .children = COMMAND_CHILDREN(&bash_command, &zsh_command, &fish_command),
 };
 
 /* -- manual pages -- */
@@ -221,50 +179,33 @@ static enum err file_page(struct buf *into)
                : buf_append_c(into, ".SH SEE ALSO\n\\fBmuster\\fP(1),\n\\fBmusterctl\\fP(1)\n");
 }
 
-static enum err make_page(const void *wanted, struct buf *into)
+static enum err print_page(struct program_run *run)
 {
-    struct page page = *(const struct page *)wanted;
+    struct page page = {.program = run->call->path[0],
+                        .wanted = str_from(conf_argument(run->conf, 0)),
+                        .into = &run->out};
     bool is_ctl = strcmp(page.program->name, "musterctl") == 0;
     enum err err;
 
-    page.into = into;
     if (page.wanted.len == 0) {
         err = command_visit(page.program, list_page, &page);
-        return err || !is_ctl ? err : buf_append_c(into, FILE_PAGE "\n");
+        return err || !is_ctl ? err : buf_append_c(page.into, FILE_PAGE "\n");
     }
-    if (is_ctl && str_equal(page.wanted, STR(FILE_PAGE))) return file_page(into);
+    if (is_ctl && str_equal(page.wanted, STR(FILE_PAGE))) return file_page(page.into);
     err = command_visit(page.program, find_page, &page);
     return err || page.found ? err : ERR_NOT_FOUND;
 }
 
-static int run_man(void *context, const struct command_call *call)
-{
-    struct page page = {.program = call->path[0]};
-    struct conf *conf;
-    enum err err = program_load_conf(context, call, &conf);
-    int exit_code;
-
-    if (err) return err_exit_code(err);
-    page.wanted = str_from(conf_argument(conf, 0));
-    exit_code = program_print_made(call, make_page, &page);
-    conf_close(conf);
-    return exit_code;
-}
-
-static const struct command_example man_examples[] = {
-    {"muster man", "which pages there are"},
-    {"muster man muster-dev.1 | man -l -", "one of them, read at once"},
-    {NULL, NULL},
-};
 const struct command man_command = {
     .name = "man",
     .summary = "manual pages",
     .about = "Prints a manual page, made from the same tables as --help; without one, the names of "
              "all. `make install` installs them.",
-    .arguments = "[PAGE]",
-    .arguments_max = 1,
-    .examples = man_examples,
+    COMMAND_ARGUMENTS("[PAGE]", 0, 1),
+    .examples =
+        COMMAND_EXAMPLES({"muster man", "which pages there are"},
+                         {"muster man muster-dev.1 | man -l -", "one of them, read at once"}),
     .exits = BIT(1) | BIT(2) | BIT(5),
-    .run = run_man,
+    PROGRAM_ACT(print_page),
     .hidden = true,
 };

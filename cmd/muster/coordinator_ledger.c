@@ -10,10 +10,10 @@
 #include "muster/commands.h"
 #include "text/ndjson.h"
 
-enum { FILE_MAX = 1 << 30, OUT_MAX = 1 << 30 };
+enum { FILE_MAX = 1 << 30 };
 
 struct printing {
-    struct buf out;
+    struct buf *out;
     enum err err;
     size_t unreadable;
 };
@@ -31,7 +31,7 @@ static bool print_worker(void *context, const struct ledger_key *key, struct str
         p->unreadable++;
         return true;
     }
-    ndjson_begin(&line, &p->out, NDJSON_LINE);
+    ndjson_begin(&line, p->out, NDJSON_LINE);
     ndjson_c_string(&line, STR("row"), "worker");
     ndjson_string(&line, STR("worker_id"), row.worker_id);
     ndjson_string(&line, STR("run_id"), row.run_id);
@@ -56,7 +56,7 @@ static bool print_beat(void *context, const struct ledger_key *key, struct str v
         p->unreadable++;
         return true;
     }
-    ndjson_begin(&line, &p->out, NDJSON_LINE);
+    ndjson_begin(&line, p->out, NDJSON_LINE);
     ndjson_c_string(&line, STR("row"), "heartbeat");
     ndjson_string(&line, STR("worker_id"), row.worker_id);
     ndjson_string(&line, STR("run_id"), row.run_id);
@@ -94,36 +94,21 @@ static enum err check_there(const char *path, struct note *note)
     return err;
 }
 
-static int run_ledger(void *context, const struct command_call *call)
+static enum err print_ledger(struct program_run *run)
 {
-    struct printing p = {0};
+    const char *path = conf_argument(run->conf, 0);
+    struct printing p = {.out = &run->out};
     struct ledger_db *db = NULL;
-    struct note note = {""};
-    struct conf *conf;
-    int exit_code = 0;
-    enum err err = program_load_conf(context, call, &conf);
+    enum err err = check_there(path, &run->note);
 
-    if (err) return err_exit_code(err);
-    buf_init(&p.out, OUT_MAX);
-    err = check_there(conf_argument(conf, 0), &note);
-    if (!err) err = ledger_db_open(fs_real(), conf_argument(conf, 0), FILE_MAX, &db, &note);
+    if (!err) err = ledger_db_open(fs_real(), path, FILE_MAX, &db, &run->note);
     if (!err) err = print_all(db, &p);
-    if (p.out.len > 0) exit_code = program_print(buf_peek(&p.out));
-    if (!err && p.unreadable) {
-        note_set(&note, "%zu rows could not be read and were left out", p.unreadable);
-        err = ERR_CORRUPT;
-    }
-    if (err) exit_code = program_fail(call, err, &note);
     ledger_db_close(db);
-    buf_deinit(&p.out);
-    conf_close(conf);
-    return exit_code;
+    if (err || !p.unreadable) return err;
+    return program_refuse(run, ERR_CORRUPT, "%zu rows could not be read and were left out",
+                          p.unreadable);
 }
 
-static const struct command_example ledger_examples[] = {
-    {"muster coordinator ledger ./data/rollout.db", "who there was, and each one's last beat"},
-    {NULL, NULL},
-};
 const struct command coordinator_ledger_command = {
     .name = "ledger",
     .summary = "print the heartbeat ledger of one that does not run",
@@ -131,10 +116,9 @@ const struct command coordinator_ledger_command = {
              "then the last beat of each that was written. Nothing decides by it; a coordinator "
              "that runs has the file to itself.",
     .options = &coordinator_ledger_table,
-    .arguments = "FILE",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = ledger_examples,
+    COMMAND_ARGUMENTS("FILE", 1, 1),
+    .examples = COMMAND_EXAMPLES(
+        {"muster coordinator ledger ./data/rollout.db", "who there was, and each one's last beat"}),
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
-    .run = run_ledger,
+    PROGRAM_ACT(print_ledger),
 };

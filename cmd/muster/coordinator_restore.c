@@ -6,56 +6,42 @@
 #include "common/tables_ctl.h"
 #include "muster/commands.h"
 
-static int run_restore(void *context, const struct command_call *call)
+static enum err restore(struct program_run *run)
 {
-    struct note note = {""};
-    struct conf *conf;
-    struct buf out;
-    int exit_code;
-    enum err err = program_load_conf(context, call, &conf);
-
-    if (err) return err_exit_code(err);
+    const struct conf *conf = run->conf;
     struct restore_wish wish = {.archive = conf_argument(conf, 0),
                                 .data_dir = conf_text(conf, "data-dir"),
                                 .address = conf_text(conf, "raft-advertise"),
                                 .name = conf_text(conf, "id"),
                                 .replaces = conf_bool(conf, "yes"),
                                 .json = conf_choice(conf, "output") == CTL_OUTPUT_JSON};
-    buf_init(&out, PROGRAM_TEXT_MAX);
-    err = restore_archive(&wish, &out, &note);
+    enum err err = restore_archive(&wish, &run->out, &run->note);
+
     program_give_to_owner(wish.data_dir);
-    exit_code = err ? program_fail(call, err, &note) : program_print(buf_peek(&out));
-    buf_deinit(&out);
-    conf_close(conf);
-    return exit_code;
+    return err;
 }
 
-static const struct command_example examples[] = {
-    {"muster coordinator restore b.muster --data-dir coord-data --raft-advertise n0:7791",
-     "from what `musterctl backup` saved"},
-    {"muster coordinator restore e/latest --data-dir d --raft-advertise n0:7791 --yes",
-     "from the newest export, over the data of the replica that is there"},
-    {NULL, NULL},
-};
 const struct command coordinator_restore_command = {
     .name = "restore",
     .summary = "make a data directory out of a backup, an export or a saved snapshot",
-    .about = "Makes this node the only voter of a new cluster that holds what the archive holds: "
-             "a backup of `musterctl backup`, an archive of `snapshot save` (the original's as "
-             "well), or a directory of the export loop. What the data directory held is removed, "
-             "once the new state is safe beside it. What was committed after the archive was made "
-             "is lost; shards register again with their next report. The term and every number of "
-             "the store and of workers go on far above all that the lost history can have given "
-             "out: the clock of this machine must be right. The replica must not be running; all "
-             "others must begin with empty data directories (or after `muster coordinator "
-             "rejoin`) and join.\n"
-             "Interrupted, it leaves the old data, or a directory that nothing starts from until a "
-             "restore has run again.",
+    .about =
+        "Makes this node the only voter of a new cluster that holds what the archive holds: a "
+        "backup of `musterctl backup`, an archive of `snapshot save` (the original's as well), or "
+        "a directory of the export loop. What the data directory held is removed, once the new "
+        "state is safe beside it. What was committed after the archive was made is lost; shards "
+        "register again with their next report. The term and every number of the store and of "
+        "workers go on far above all that the lost history can have given out: the clock of this "
+        "machine must be right. The replica must not be running; all others must begin with empty "
+        "data directories (or after `muster coordinator rejoin`) and join.\n"
+        "Interrupted, it leaves the old data, or a directory that nothing starts from until a "
+        "restore has run again.",
     .options = &coordinator_restore_table,
-    .arguments = "ARCHIVE",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = examples,
+    COMMAND_ARGUMENTS("ARCHIVE", 1, 1),
+    .examples = COMMAND_EXAMPLES(
+        {"muster coordinator restore b.muster --data-dir coord-data --raft-advertise n0:7791",
+         "from what `musterctl backup` saved"},
+        {"muster coordinator restore e/latest --data-dir d --raft-advertise n0:7791 --yes",
+         "from the newest export, over the data of the replica that is there"}),
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
-    .run = run_restore,
+    PROGRAM_ACT(restore),
 };

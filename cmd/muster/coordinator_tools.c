@@ -1,113 +1,76 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster coordinator force-config, rejoin: the offline tools for bad days. */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "common/program.h"
 #include "common/tables.h"
 #include "log/datadir.h"
 #include "muster/commands.h"
 
-static bool agreed(const struct conf *conf, const struct command_call *call, const char *what,
-                   int *ret_exit)
+static enum err agreed(struct program_run *run, const char *what)
 {
-    struct note note = {""};
-
-    if (conf_bool(conf, "yes")) return true;
-    note_set(&note, "%s; say --yes if that is what you want", what);
-    *ret_exit = program_fail(call, ERR_INVALID, &note);
-    return false;
+    if (conf_bool(run->conf, "yes")) return ERR_OK;
+    return program_refuse(run, ERR_INVALID, "%s; say --yes if that is what you want", what);
 }
 
-static int run_force_config(void *context, const struct command_call *call)
+static enum err force_config(struct program_run *run)
 {
-    struct note note = {""};
+    struct datadir_force force = {.fs = fs_real(),
+                                  .entropy = entropy_real(),
+                                  .dir = conf_argument(run->conf, 0),
+                                  .address = conf_text(run->conf, "address"),
+                                  .wall_ms = clock_wall(clock_real()).ms};
     struct datadir made;
-    struct conf *conf;
-    int exit_code = 0;
-    enum err err = program_load_conf(context, call, &conf);
+    enum err err =
+        agreed(run, "this makes the replica the only voter of a new cluster, and what only the "
+                    "others have is lost");
 
-    if (err) return err_exit_code(err);
-    if (agreed(conf, call,
-               "this makes the replica the only voter of a new cluster, and what only the others "
-               "have is lost",
-               &exit_code)) {
-        struct datadir_force force = {.fs = fs_real(),
-                                      .entropy = entropy_real(),
-                                      .dir = conf_argument(conf, 0),
-                                      .address = conf_text(conf, "address"),
-                                      .wall_ms = clock_wall(clock_real()).ms};
-        err = datadir_force_config(&force, &made, &note);
-        program_give_to_owner(force.dir);
-        if (err)
-            exit_code = program_fail(call, err, &note);
-        else
-            printf("replica %016" PRIx64 " is the only voter of cluster %016" PRIx64
-                   ". Start it. Then, for each other replica: muster coordinator rejoin DIR --yes "
-                   "(or an empty directory), and start it.\n",
-                   made.replica_id, made.cluster_id);
-    }
-    conf_close(conf);
-    return exit_code;
+    if (err) return err;
+    err = datadir_force_config(&force, &made, &run->note);
+    program_give_to_owner(force.dir);
+    if (err) return err;
+    return buf_appendf(&run->out,
+                       "replica %016" PRIx64 " is the only voter of cluster %016" PRIx64
+                       ". Start it. Then, for each other replica: muster coordinator rejoin DIR "
+                       "--yes (or an empty directory), and start it.\n",
+                       made.replica_id, made.cluster_id);
 }
 
-static int run_rejoin(void *context, const struct command_call *call)
+static enum err rejoin(struct program_run *run)
 {
-    struct note note = {""};
+    const char *dir = conf_argument(run->conf, 0);
     struct datadir old, made;
-    struct conf *conf;
-    int exit_code = 0;
-    enum err err = program_load_conf(context, call, &conf);
+    enum err err =
+        agreed(run, "this puts the replica's log and snapshots aside and gives it a new identity");
 
-    if (err) return err_exit_code(err);
-    if (agreed(conf, call,
-               "this puts the replica's log and snapshots aside and gives it a new identity",
-               &exit_code)) {
-        const char *dir = conf_argument(conf, 0);
-        err = datadir_rejoin(fs_real(), entropy_real(), dir, &old, &made, &note);
-        program_give_to_owner(dir);
-        if (err)
-            exit_code = program_fail(call, err, &note);
-        else
-            printf("replica %016" PRIx64 " is %016" PRIx64 " now, empty and of no cluster; what it "
-                   "had is in %s/damaged-%016" PRIx64
-                   "/. Start it: a coordinator with --join-addr asks the cluster there for its "
-                   "place, and the old identity is removed.\n",
-                   old.replica_id, made.replica_id, dir, old.replica_id);
-    }
-    conf_close(conf);
-    return exit_code;
+    if (err) return err;
+    err = datadir_rejoin(fs_real(), entropy_real(), dir, &old, &made, &run->note);
+    program_give_to_owner(dir);
+    if (err) return err;
+    return buf_appendf(&run->out,
+                       "replica %016" PRIx64 " is %016" PRIx64 " now, empty and of no cluster; "
+                       "what it had is in %s/damaged-%016" PRIx64
+                       "/. Start it: a coordinator with --join-addr asks the cluster there for "
+                       "its place, and the old identity is removed.\n",
+                       old.replica_id, made.replica_id, dir, old.replica_id);
 }
 
-static const struct command_example force_examples[] = {
-    {"muster coordinator force-config /var/lib/muster --yes",
-     "on the one replica that is left, and is the newest of them"},
-    {NULL, NULL},
-};
 const struct command force_config_command = {
     .name = "force-config",
     .summary = "make one replica the only voter, when a majority is gone",
-    .about =
-        "For the day when a majority of replicas is lost for good. Makes this replica the only "
-        "voter, under a new cluster identity, so that the others are refused should they come "
-        "back. Its log and state stay; what was acknowledged by a majority without it is "
-        "lost. The store gets a new id, and the term, revisions, fencing tokens and the workers' "
-        "epochs go on far above all that the lost ones can have given out: the machine's clock "
-        "must "
-        "be right. Take the replica with the highest last index (muster check tells). The replica "
-        "must not be running.",
+    .about = "For the day when a majority of replicas is lost for good. Makes this replica the "
+             "only voter, under a new cluster identity, so that the others are refused should they "
+             "come back. Its log and state stay; what was acknowledged by a majority without it is "
+             "lost. The store gets a new id, and the term, revisions, fencing tokens and the "
+             "workers' epochs go on far above all that the lost ones can have given out: the "
+             "machine's clock must be right. Take the replica with the highest last index (muster "
+             "check tells). The replica must not be running.",
     .options = &force_config_table,
-    .arguments = "DIR",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = force_examples,
+    COMMAND_ARGUMENTS("DIR", 1, 1),
+    .examples = COMMAND_EXAMPLES({"muster coordinator force-config /var/lib/muster --yes",
+                                  "on the one replica that is left, and is the newest of them"}),
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
-    .run = run_force_config,
-};
-static const struct command_example rejoin_examples[] = {
-    {"muster coordinator rejoin /var/lib/muster --yes",
-     "after `muster check` found it damaged, or the cluster was restored or forced without it"},
-    {NULL, NULL},
+    PROGRAM_ACT(force_config),
 };
 const struct command rejoin_command = {
     .name = "rejoin",
@@ -118,10 +81,10 @@ const struct command rejoin_command = {
              "catches up from the others. A replica that forgot its votes must not vote under its "
              "old name. The replica must not be running.",
     .options = &rejoin_table,
-    .arguments = "DIR",
-    .arguments_min = 1,
-    .arguments_max = 1,
-    .examples = rejoin_examples,
+    COMMAND_ARGUMENTS("DIR", 1, 1),
+    .examples = COMMAND_EXAMPLES({"muster coordinator rejoin /var/lib/muster --yes",
+                                  "after `muster check` found it damaged, or the cluster was "
+                                  "restored or forced without it"}),
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
-    .run = run_rejoin,
+    PROGRAM_ACT(rejoin),
 };

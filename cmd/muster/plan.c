@@ -9,7 +9,7 @@
 #include "io/fs.h"
 #include "muster/commands.h"
 
-enum { TEXT_MAX = 1 << 30, FILE_TEXT_CAP = 64 << 10 };
+enum { FILE_TEXT_CAP = 64 << 10 };
 #define INPUT_MAX ((size_t)4 << 30)
 
 /* ---- the fleet ---- */
@@ -189,65 +189,47 @@ static enum err tell(const struct planner *planner, const struct conf *conf, str
     return err ? err : tell_rest(told, all ? t.needs : t.needs - t.served, out);
 }
 
-static int run_plan(void *context, const struct command_call *call)
+static enum err plan(struct program_run *run)
 {
     struct planner *planner = NULL;
-    struct note note = {""};
-    struct conf *conf;
-    struct buf out;
-    enum err err = program_load_conf(context, call, &conf);
-    int exit_code;
+    enum err err = planner_open(&planner);
 
-    if (err) return err_exit_code(err);
-    buf_init(&out, TEXT_MAX);
-    err = planner_open(&planner);
-    if (!err) err = load_fleet(planner, conf, &note);
+    if (!err) err = load_fleet(planner, run->conf, &run->note);
     if (!err) err = planner_decide(planner);
     if (!err)
-        err = conf_bool(conf, "transcript") ? planner_transcript(planner, &out)
-                                            : tell(planner, conf, &out);
-    if (err && !note.text[0]) note_set(&note, "%s", err_text(err));
-    exit_code = err ? program_fail(call, err, &note) : program_print(buf_peek(&out));
-    buf_deinit(&out);
+        err = conf_bool(run->conf, "transcript") ? planner_transcript(planner, &run->out)
+                                                 : tell(planner, run->conf, &run->out);
     planner_close(planner);
-    conf_close(conf);
-    return exit_code;
+    return err;
 }
 
-static const struct command_example examples[] = {
-    {"muster plan --inventory machines.json --needs needs.json", "what would you do, and why?"},
-    {"muster plan --generate --machines 500 --needs 40 --seed 7", "a made-up fleet, planned"},
-    {"muster plan --generate --machines 6 --needs 2 --clusters 1 --dump /tmp/fleet",
-     "writes /tmp/fleet-inventory.ndjson and /tmp/fleet-needs.ndjson: change them, plan them"},
-    {NULL, NULL},
-};
 const struct command plan_command = {
     .name = "plan",
     .summary = "what the decision engine would do with a fleet, and why",
-    .about =
-        "Reads machines and demand from files (or makes them up), decides once and tells every "
-        "action and every need that is not served, with the reason. Nothing is touched and nobody "
-        "is called.\n"
-        "A file is one JSON document; named *.ndjson it holds one machine or one cluster a line. "
-        "Unknown and misspelt fields are refused.\n"
-        "{\"machines\": [...]}: id and state (Speculative, Creating, Idle, Configuring, "
-        "Configured, "
-        "Draining, Deleting, Failed) must be there; cluster, instance_type, zone, capacity_type "
-        "(BareMetal, Reserved, OnDemand, Spot), price_per_hour, interruption_probability, "
-        "resources "
-        "and allocatable ({\"cpu\": \"4\", \"memory\": \"16Gi\"}), labels, host, last_error, "
-        "shard_metadata, idle_seconds may be.\n"
-        "{\"clusters\": [{\"cluster_id\": ..., \"needs\": [...]}]}, and of a need: "
-        "aggregate_resources (all it wants) must be there; min_unit (what one machine must hold), "
-        "priority, interruption_penalty_bucket and reclamation_penalty_bucket (dollars as text, or "
-        "\"pinned\"), requirements (key, operator In, NotIn, Exists, DoesNotExist or Same, "
-        "values), "
-        "spread (topology_key, max_skew, when_unsatisfiable), group, arrival_unix_nanos may be. A "
-        "cluster that stands here without needs gives its machines back; one that does not stand "
-        "here keeps them.\n"
-        "docs/decision.md has the rules and an example of both.",
+    .about = "Reads machines and demand from files (or makes them up), decides once and tells "
+             "every action and every need that is not served, with the reason. Nothing is touched "
+             "and nobody is called.\n"
+             "A file is one JSON document; named *.ndjson it holds one machine or one cluster a "
+             "line. Unknown and misspelt fields are refused.\n"
+             "{\"machines\": [...]}: id and state (Speculative, Creating, Idle, Configuring, "
+             "Configured, Draining, Deleting, Failed) must be there; cluster, instance_type, zone, "
+             "capacity_type (BareMetal, Reserved, OnDemand, Spot), price_per_hour, "
+             "interruption_probability, resources and allocatable ({\"cpu\": \"4\", \"memory\": "
+             "\"16Gi\"}), labels, host, last_error, shard_metadata, idle_seconds may be.\n"
+             "{\"clusters\": [{\"cluster_id\": ..., \"needs\": [...]}]}, and of a need: "
+             "aggregate_resources (all it wants) must be there; min_unit (what one machine must "
+             "hold), priority, interruption_penalty_bucket and reclamation_penalty_bucket (dollars "
+             "as text, or \"pinned\"), requirements (key, operator In, NotIn, Exists, DoesNotExist "
+             "or Same, values), spread (topology_key, max_skew, when_unsatisfiable), group, "
+             "arrival_unix_nanos may be. A cluster that stands here without needs gives its "
+             "machines back; one that does not stand here keeps them.\n"
+             "docs/decision.md has the rules and an example of both.",
     .options = &plan_table,
-    .examples = examples,
+    .examples = COMMAND_EXAMPLES(
+        {"muster plan --inventory machines.json --needs needs.json", "what would you do, and why?"},
+        {"muster plan --generate --machines 500 --needs 40 --seed 7", "a made-up fleet, planned"},
+        {"muster plan --generate --machines 6 --needs 2 --clusters 1 --dump /tmp/fleet",
+         "writes /tmp/fleet-inventory.ndjson and /tmp/fleet-needs.ndjson: change them, plan them"}),
     .exits = BIT(1) | BIT(2) | BIT(5),
-    .run = run_plan,
+    PROGRAM_ACT(plan),
 };

@@ -33,33 +33,26 @@ static void new_ulid(struct ulid_maker *maker, char text[ULID_TEXT_CAP])
 
 /* -- test-fence -- */
 
-static bool read_epoch(const struct conf *conf, size_t place, uint64_t *ret_epoch,
-                       struct note *note)
+static enum err read_epoch(struct program_run *run, size_t place, uint64_t *ret_epoch)
 {
-    if (str_to_u64(str_from(conf_argument(conf, place)), ret_epoch) == ERR_OK) return true;
-    note_set(note, "'%s' is no epoch", conf_argument(conf, place));
-    return false;
+    const char *text = conf_argument(run->conf, place);
+
+    if (str_to_u64(str_from(text), ret_epoch) == ERR_OK) return ERR_OK;
+    return program_refuse(run, ERR_INVALID, "'%s' is no epoch", text);
 }
 
-static int run_test_fence(void *context, const struct command_call *call)
+static enum err test_fence(struct program_run *run)
 {
     struct ulid_maker maker = {0};
-    struct note note = {""};
     char id[ULID_TEXT_CAP], message[96];
     uint64_t stale = 0, observed = 0;
-    struct buf line;
-    struct conf *conf;
-    bool good;
-    enum err err = program_load_conf(context, call, &conf);
+    enum err err = read_epoch(run, 0, &stale);
 
-    if (err) return err_exit_code(err);
-    good = read_epoch(conf, 0, &stale, &note) && read_epoch(conf, 1, &observed, &note);
-    conf_close(conf);
-    if (!good) return program_fail(call, ERR_INVALID, &note);
+    if (!err) err = read_epoch(run, 1, &observed);
+    if (err) return err;
     new_ulid(&maker, id);
     snprintf(message, sizeof message, "stale_epoch=%" PRIu64 " < observed_epoch=%" PRIu64, stale,
              observed);
-    buf_init(&line, EVENT_LINE_MAX);
     err = event_line_write(
         &(struct event_line){
             .topic = TOPIC_COORDINATOR_FENCED,
@@ -69,28 +62,22 @@ static int run_test_fence(void *context, const struct command_call *call)
             .fields = (const struct log_field[]){log_u64("observed_epoch", observed),
                                                  log_u64("stale_epoch", stale), LOG_END},
         },
-        STR_EMPTY, false, false, &line);
-    if (!err) (void)program_print(buf_peek(&line));
-    buf_deinit(&line);
+        STR_EMPTY, false, false, &run->out);
+    if (!err) (void)program_print(buf_peek(&run->out));
     abort(); /* as a coordinator that finds itself deposed */
 }
 
-static const struct command_example fence_examples[] = {
-    {"muster test-fence 0 1", "one coordinator_fenced event, then signal 6"},
-    {NULL, NULL},
-};
 const struct command test_fence_command = {
     .name = "test-fence",
     .summary = "print a coordinator_fenced event, then abort",
     .about = "Prints the event of a coordinator of epoch STALE that has seen OBSERVED, then "
              "aborts, as rollout's command of this name does.",
     .options = &test_fence_table,
-    .arguments = "STALE OBSERVED",
-    .arguments_min = 2,
-    .arguments_max = 2,
-    .examples = fence_examples,
+    COMMAND_ARGUMENTS("STALE OBSERVED", 2, 2),
+    .examples =
+        COMMAND_EXAMPLES({"muster test-fence 0 1", "one coordinator_fenced event, then signal 6"}),
     .exits = BIT(2),
-    .run = run_test_fence,
+    PROGRAM_ACT(test_fence),
     .hidden = true,
 };
 
@@ -279,41 +266,31 @@ static enum err open_mock(struct mock *m, const struct conf *conf, struct events
     return err ? err : member_events_open(&options, &m->events);
 }
 
-static int run_mock_run(void *context, const struct command_call *call)
+static enum err run_mock_run(struct program_run *run)
 {
-    struct mock mock = {0};
+    struct mock mock = {.run = conf_text(run->conf, "run-id")};
     struct events *sink = NULL;
-    struct note note = {""};
-    struct conf *conf;
-    int exit_code = 0;
-    enum err err = program_load_conf(context, call, &conf);
+    enum err err = open_mock(&mock, run->conf, &sink, &run->note);
 
-    if (err) return err_exit_code(err);
-    mock.run = conf_text(conf, "run-id");
-    err = open_mock(&mock, conf, &sink, &note);
     if (!err) err = mock_run(&mock);
-    if (!err && mock.done != mock.items) exit_code = 1;
+    if (!err && mock.done != mock.items) run->exit_code = 1;
     member_events_close(mock.events);
     events_close(sink);
     ledger_db_close(mock.ledger);
     member_close(mock.membership);
-    conf_close(conf);
-    return err ? program_fail(call, err, &note) : exit_code;
+    return err;
 }
 
-static const struct command_example mock_examples[] = {
-    {"muster mock-run --storage run.db --run-id 01JFEAVS7C5DE5XEAEAB91EBT5",
-     "eight items, three workers, two of the items stolen"},
-    {NULL, NULL},
-};
 const struct command mock_run_command = {
     .name = "mock-run",
     .summary = "drive the work queue from its first item to its last",
     .about = "Gives items to workers that only this process knows: the last one steals from the "
              "others. Prints the events of the queue, and run_done.",
     .options = &mock_run_table,
-    .examples = mock_examples,
+    .examples =
+        COMMAND_EXAMPLES({"muster mock-run --storage run.db --run-id 01JFEAVS7C5DE5XEAEAB91EBT5",
+                          "eight items, three workers, two of the items stolen"}),
     .exits = BIT(1) | BIT(2),
-    .run = run_mock_run,
+    PROGRAM_ACT(run_mock_run),
     .hidden = true,
 };
