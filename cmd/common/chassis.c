@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "common/version.h"
 #include "io/real.h"
 #include "io/signals.h"
+#include "obs/events.h"
 
 /* How often the files that may change under us are looked at: the TLS pair; queued events. */
 enum { LOOK_EVERY_MS = 1000, SIGNAL_EXIT = 128 };
@@ -20,7 +22,6 @@ enum { LOOK_EVERY_MS = 1000, SIGNAL_EXIT = 128 };
 struct chassis {
     const struct program *program;
     const struct command_call *call;
-    const struct role *role;
     char name[COMMAND_PATH_CAP]; /* "muster dev" */
     struct conf *conf_at_start;  /* kept to the end: parts may hold texts of it */
     struct conf *conf;           /* what is in force */
@@ -35,8 +36,9 @@ struct chassis {
     struct timer live_timer, look_timer;
     mono_time started;
     const struct chassis_hooks *hooks;
-    void *state;  /* the role's */
-    bool running; /* all is open */
+    struct role_base *state; /* the role's */
+    size_t drained;          /* of the role's drains, so many have ended or are under way */
+    bool running;            /* all is open */
     bool stopping;
     enum err failed; /* why the role could not go on */
     int failed_code;
@@ -71,6 +73,11 @@ const struct conf *chassis_conf(const struct chassis *chassis)
 const struct conf *chassis_conf_now(const struct chassis *chassis)
 {
     return chassis->conf;
+}
+
+const struct chassis_hooks *chassis_hooks(const struct chassis *chassis)
+{
+    return chassis->hooks;
 }
 
 struct instruments *chassis_instruments(const struct chassis *chassis)
@@ -224,6 +231,22 @@ static enum err open_serve(struct chassis *c, struct note *note)
 static void on_signal(void *owner, int signal);
 static void on_look_timer(struct timer *timer);
 
+static enum err open_role(struct chassis *c, struct note *note)
+{
+    chassis_step_fn *const *step = c->hooks->steps;
+    enum err err = ERR_OK;
+
+    c->state = calloc(1, c->hooks->state_size);
+    if (!c->state) return ERR_NOMEM;
+    *c->state = (struct role_base){.chassis = c,
+                                   .io = chassis_io(c),
+                                   .conf = c->conf_at_start,
+                                   .instruments = c->instruments,
+                                   .metrics = instruments_metrics(c->instruments)};
+    while (!err && *step) err = (*step++)(c->state, note);
+    return err;
+}
+
 static enum err open_parts(struct chassis *c, struct note *note)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, 0};
@@ -237,8 +260,7 @@ static enum err open_parts(struct chassis *c, struct note *note)
     if (!err) err = timer_init(&c->live_timer, chassis_io(c)->loop, on_live_timer);
     if (!err) err = timer_init(&c->look_timer, chassis_io(c)->loop, on_look_timer);
     if (!err) err = signals_open(chassis_io(c)->loop, numbers, on_signal, c, &c->signals);
-    if (!err && c->hooks->open) err = c->hooks->open(c, &c->state, note);
-    return err;
+    return err ? err : open_role(c, note);
 }
 
 /* What a setting names and cannot be opened is a wrong configuration, however the opener calls it;
@@ -263,6 +285,7 @@ static void close_parts(struct chassis *c)
 {
     signals_close(c->signals);
     if (c->state) c->hooks->close(c->state);
+    free(c->state);
     timer_deinit(&c->look_timer);
     timer_deinit(&c->live_timer);
     serve_close(c->serve);
@@ -318,7 +341,7 @@ static bool reload_conf(struct chassis *c)
 
     buf_init(&problems, PROGRAM_TEXT_MAX);
     err = program_read_conf(c->program, c->call, &next, &problems);
-    if (!err) err = role_problems(c->role, next, &problems); /* nothing is taken half */
+    if (!err) err = role_problems(c->hooks->role, next, &problems); /* nothing is taken half */
     if (!err) err = conf_reload(c->conf, next, &changes);
     if (err) {
         instruments_count_reload(c->instruments, false, 0);
@@ -370,14 +393,24 @@ static void on_look_timer(struct timer *timer)
     timer_start_in(timer, LOOK_EVERY_MS);
 }
 
+void chassis_drained(void *chassis)
+{
+    struct chassis *c = chassis;
+    chassis_drain_fn *drain = c->hooks->drains ? c->hooks->drains[c->drained] : NULL;
+
+    if (!drain) {
+        real_io_stop(c->real);
+        return;
+    }
+    c->drained++;
+    drain(c->state);
+}
+
 static void begin_stop(struct chassis *c)
 {
     instruments_event(c->instruments, "stopping");
     instruments_set_ready(c->instruments, false);
-    if (c->hooks->stop)
-        c->hooks->stop(c->state);
-    else
-        real_io_stop(c->real);
+    chassis_drained(c);
 }
 
 static void on_signal(void *owner, int signal)
@@ -426,7 +459,7 @@ static int print_conf(const struct chassis *c)
 /* On stdout for whoever started it; on stderr when stdout belongs to the events. */
 static void say_started(const struct chassis *c)
 {
-    bool events = conf_choice(c->conf, "events.sink") == EVENTS_CHOICE_STDOUT;
+    bool events = conf_choice(c->conf, "events.sink") == EVENTS_STDOUT;
     const char *scheme = c->tls ? "https" : "http", *trust = c->tls ? "--insecure " : "";
     const char *address = serve_address(c->serve);
     bool taken = events || (c->hooks->owns_stdout && c->hooks->owns_stdout(c->state));
@@ -474,7 +507,7 @@ static enum err check_role(const struct chassis *c)
     enum err err;
 
     buf_init(&problems, PROGRAM_TEXT_MAX);
-    err = role_problems(c->role, c->conf, &problems);
+    err = role_problems(c->hooks->role, c->conf, &problems);
     if (err) program_say_problems(c->call, buf_peek(&problems));
     buf_deinit(&problems);
     return err;
@@ -483,17 +516,14 @@ static enum err check_role(const struct chassis *c)
 /* Nothing is made and nothing is bound for settings that cannot work. */
 static enum err check_files(const struct chassis *c, struct note *note)
 {
-    enum err err = files_check(c->role->table, c->conf, fs_real(), note);
+    enum err err = files_check(c->hooks->role->table, c->conf, fs_real(), note);
 
     return err || !c->hooks->check ? err : c->hooks->check(c->conf, fs_real(), note);
 }
 
-int chassis_run(const struct program *program, const struct command_call *call,
-                const struct role *role, const struct chassis_hooks *hooks)
+int chassis_run(void *program, const struct command_call *call)
 {
-    static const struct chassis_hooks none;
-    struct chassis c = {
-        .program = program, .call = call, .role = role, .hooks = hooks ? hooks : &none};
+    struct chassis c = {.program = program, .call = call, .hooks = command_of(call)->data};
     struct note note = {""};
     int exit_code = 0;
     enum err err = program_load_conf(program, call, &c.conf_at_start);

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every role stands on: configuration, data directory, loop, log, metrics, events, probes,
- * status page, signals, TLS files and reload.
+ * status page, signals, TLS files and reload; and the one sequence that all of them start and stop
+ * by. A role is a table of what is its own:
  *
- *     int run_dev(void *context, const struct command_call *call)
- *     {
- *         return chassis_run(context, call, &dev_role);
- *     }
+ *     static const struct chassis_hooks hooks = {.role = &shard_role, .steps = CHASSIS_STEPS(...), ...};
+ *     ... .run = chassis_run, .data = &hooks
+ *
+ * Start: settings checked -> files checked -> data directory -> log, metrics, events, pages ->
+ * the role's steps, in their order. The first that fails ends the process.
+ * Stop: the role's drains, one after the other -> the loop ends -> the role is closed, then what
+ * it stands on, in reverse order. After a start that failed only the closing.
  *
  * SIGTERM and SIGINT stop it in order: exit code 0. SIGHUP reads the configuration again, says
  * what changed and what needs a restart, opens the log file anew and looks at the TLS files; a
@@ -20,17 +24,43 @@
 #include "common/tables.h"
 
 struct chassis;
-/* What a role adds; each may be NULL. All on the loop's thread. */
+/* What the state of every role begins with. What the role does not use stays NULL; muster/role.h
+ * fills in what is below `metrics`, and closes it. */
+struct role_base {
+    struct chassis *chassis;
+    struct io *io;
+    const struct conf *conf; /* as it was at the start */
+    struct instruments *instruments;
+    struct metrics *metrics;
+    struct log_source log; /* with the name of the role's own on every line */
+    struct health_check *ready;
+    struct tls_context *server_tls, *client_tls;
+    struct rpc_client_metrics *client_metrics;
+    struct rpc_meter *meter;
+    struct rpc_server *server;
+    struct rpc_health *health;
+    struct rpc_reflection *reflection;
+};
+typedef enum err chassis_step_fn(void *state, struct note *note);
+typedef void chassis_drain_fn(void *state);
+
+/* What a role adds; all but the first three may be NULL. All on the loop's thread. */
 struct chassis_hooks {
-    bool locks_data_dir;     /* the role does it itself */
+    const struct role *role;
+    size_t state_size; /* zeroed before the first step; begins with struct role_base */
+    /* After everything else is open; ends with NULL. A step may turn the loop; what waits long looks
+     * at chassis_stopping() and gives up with any error: exit code 0. */
+    chassis_step_fn *const *steps;
+    /* At SIGTERM or SIGINT; ends with NULL. Each calls chassis_drained once, maybe at once. */
+    chassis_drain_fn *const *drains;
+    const char *ready_check, *ready_reason; /* of role_open_ready */
+    unsigned tls;                           /* of role_open_tls */
+    bool locks_data_dir;                    /* the role does it itself */
     bool knows_callers;      /* HTTPS asks who calls: a certificate of tls.ca-file, or none */
     bool second_signal_ends; /* SIGTERM or SIGINT while it stops: 143 or 130, at once */
     /* What the files that the settings name contain, before a directory is made or a port is
      * bound; that they can be opened was checked (common/files.h). */
     enum err (*check)(const struct conf *conf, struct fs *fs, struct note *note);
-    /* After everything else is open; `ret_state` is given to the others. May turn the loop; what
-     * waits long looks at chassis_stopping() and gives up with any error: exit code 0. */
-    enum err (*open)(struct chassis *chassis, void **ret_state, struct note *note);
     /* The first lines for whoever started it, before the status page; no log line precedes them. */
     void (*say_first)(void *state, FILE *out);
     /* More lines for whoever started it. */
@@ -38,15 +68,15 @@ struct chassis_hooks {
     bool (*owns_stdout)(const void *state); /* then such lines go to stderr */
     /* SIGHUP, after the settings were looked at, right or wrong. */
     void (*reload)(void *state);
-    /* SIGTERM or SIGINT: end in order, then chassis_stop. */
-    void (*stop)(void *state);
-    void (*close)(void *state); /* also after an open that failed, if it set the state */
+    void (*close)(void *state); /* also after a step that failed; the chassis frees the state */
 };
-/* The whole life of a role's process; an exit code. */
-int chassis_run(const struct program *program, const struct command_call *call,
-                const struct role *role, const struct chassis_hooks *hooks);
+#define CHASSIS_STEPS(...)  ((chassis_step_fn *const[]){__VA_ARGS__, NULL})
+#define CHASSIS_DRAINS(...) ((chassis_drain_fn *const[]){__VA_ARGS__, NULL})
+/* The `run` of a role's command, whose `data` are the hooks: the whole life of its process. */
+int chassis_run(void *program, const struct command_call *call);
 
 /* -- for a role's hooks -- */
+const struct chassis_hooks *chassis_hooks(const struct chassis *chassis);
 struct io *chassis_io(const struct chassis *chassis);
 const struct conf *chassis_conf(const struct chassis *chassis);     /* as it was at the start */
 const struct conf *chassis_conf_now(const struct chassis *chassis); /* until the next reload */
@@ -66,6 +96,14 @@ enum err chassis_tls(const struct chassis *chassis, enum tls_side side, const ch
                      struct tls_context **ret_context, struct note *note);
 void chassis_turn(struct chassis *chassis); /* one turn of the loop, waiting; open and close only */
 void chassis_set_true(void *truth);         /* a done() to turn for: sets the bool it is given */
+/* Calls end(of, done, owner) and turns the loop until it is done; nothing when `of` is NULL. */
+#define CHASSIS_AWAIT(chassis, end, of)                                                            \
+    do {                                                                                           \
+        bool done_ = (of) == NULL;                                                                 \
+        if (!done_) end((of), chassis_set_true, &done_);                                           \
+        while (!done_) chassis_turn(chassis);                                                      \
+    } while (0)
+void chassis_drained(void *chassis);                  /* the end of a drain: the next one begins */
 bool chassis_stopping(const struct chassis *chassis); /* SIGTERM or SIGINT came */
 void chassis_stop(struct chassis *chassis);           /* the loop ends; exit code 0 */
 /* It cannot go on: said in the log and on stderr, and the exit code is 1. */

@@ -67,6 +67,24 @@ static enum err check_input(struct fs *fs, const char *name, const char *path, s
     return err;
 }
 
+/* `base` may be NULL: the path is as given. */
+static enum err join_path(const char *name, const char *base, const char *given,
+                          char path[FS_PATH_CAP], struct note *note)
+{
+    bool below = base && given[0] != '/';
+    int len = snprintf(path, FS_PATH_CAP, "%s%s%s", below ? base : "", below ? "/" : "", given);
+
+    if (len < FS_PATH_CAP) return ERR_OK;
+    note_set(note, "%s: the path is longer than %d bytes", name, FS_PATH_CAP - 1);
+    return ERR_INVALID;
+}
+
+enum err files_below_data_dir(const struct conf *conf, const char *name, const char *given,
+                              char path[FS_PATH_CAP], struct note *note)
+{
+    return join_path(name, conf_text(conf, "data-dir"), given, path, note);
+}
+
 /* `base`, unless it is NULL, is made later when it does not exist. */
 static enum err check_output(struct fs *fs, const char *name, const char *given, const char *base,
                              struct note *note)
@@ -75,13 +93,9 @@ static enum err check_output(struct fs *fs, const char *name, const char *given,
     char path[FS_PATH_CAP];
     struct fs_info info;
     const char *slash;
-    enum err err;
+    enum err err = join_path(name, base, given, path, note);
 
-    if (snprintf(path, sizeof path, "%s%s%s", below ? base : "", below ? "/" : "", given) >=
-        (int)sizeof path) {
-        note_set(note, "%s: the path is longer than %d bytes", name, FS_PATH_CAP - 1);
-        return ERR_INVALID;
-    }
+    if (err) return err;
     if (!fs_stat(fs, path, &info)) {
         if (info.kind != FS_DIRECTORY) return ERR_OK;
         note_set(note, "%s %s: it is a directory", name, given);

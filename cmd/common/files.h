@@ -14,4 +14,8 @@
  * a note that names the option. Makes nothing. */
 enum err files_check(const struct option_table *table, const struct conf *conf, struct fs *fs,
                      struct note *note);
+/* The path that an option names, which is below data-dir unless it begins with /. ERR_INVALID with a
+ * note: it is too long. */
+enum err files_below_data_dir(const struct conf *conf, const char *name, const char *given,
+                              char path[FS_PATH_CAP], struct note *note);
 #endif

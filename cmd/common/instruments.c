@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/files.h"
 #include "common/tables.h"
 #include "common/version.h"
 #include "io/worker.h"
@@ -17,7 +18,7 @@
 #include "obs/ring.h"
 #include "text/ndjson.h"
 
-enum { EVENTS_PATH_CAP = 4096, EVENTS_JOBS_MAX = 64 };
+enum { EVENTS_JOBS_MAX = 64 };
 enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: a reload tells all it changed */
 
 struct instruments {
@@ -113,31 +114,21 @@ static void on_events_trouble(void *context, enum err trouble, const char *note,
         LOG_WARN(&in->log, "events are written again", log_u64("lost", lost));
 }
 
-/* Below the data directory unless the path says otherwise. */
 static enum err open_events(struct instruments *in, struct io *io, const struct conf *conf,
                             struct note *note)
 {
-    static const enum events_kind kinds[] = {
-        [EVENTS_CHOICE_NONE] = EVENTS_NONE,
-        [EVENTS_CHOICE_STDOUT] = EVENTS_STDOUT,
-        [EVENTS_CHOICE_FILE] = EVENTS_FILE,
-    };
-    const char *file = conf_text(conf, "events.file"), *dir = conf_text(conf, "data-dir");
-    char path[EVENTS_PATH_CAP];
-    enum err err;
+    char path[FS_PATH_CAP];
+    enum err err =
+        files_below_data_dir(conf, "events.file", conf_text(conf, "events.file"), path, note);
 
-    if (snprintf(path, sizeof path, "%s%s%s", file[0] == '/' ? "" : dir, file[0] == '/' ? "" : "/",
-                 file) >= EVENTS_PATH_CAP) {
-        note_set(note, "events.file: the path is too long");
-        return ERR_INVALID;
-    }
-    if (conf_choice(conf, "events.sink") == EVENTS_CHOICE_FILE) {
+    if (err) return err;
+    if (conf_choice(conf, "events.sink") == EVENTS_FILE) {
         struct worker_options worker = {.name = "events", .jobs_max = EVENTS_JOBS_MAX};
         err = worker_open(io->loop, &worker, &in->events_worker);
         if (err) return err;
     }
     struct events_options options = {
-        .kind = kinds[conf_choice(conf, "events.sink")],
+        .kind = (enum events_kind)conf_choice(conf, "events.sink"),
         .fs = io->fs,
         .clock = io->clock,
         .path = path,

@@ -11,19 +11,23 @@
 #include "model/ids.h"
 #include "store/etcd/access/access.h"
 
-/* An empty path is a mistake everywhere; without this the kernel would say so, in other words. */
-static enum err check_paths(const struct conf *conf, struct note *note)
+/* An empty path is a mistake everywhere; without this the kernel would say so, in other words. The
+ * first five are of every role; after them a role's own, ending with NULL. */
+static enum err check_paths(const struct conf *conf, const char *const *own, struct note *note)
 {
-    static const char *const names[] = {"data-dir", "tls.cert-file", "tls.key-file", "log.file",
-                                        "events.file"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        const char *path = conf_text(conf, names[i]);
-        if (!path || path[0]) continue;
-        note_set(note, "%s must not be empty", names[i]);
-        return ERR_INVALID;
-    }
+    static const char *const names[] = {"data-dir", "tls.cert-file", "tls.key-file",
+                                        "log.file", "events.file",   NULL};
+
+    for (const char *const *list = names; list; list = list == names ? own : NULL)
+        for (const char *const *name = list; *name; name++) {
+            const char *path = conf_text(conf, *name);
+            if (!path || path[0]) continue;
+            note_set(note, "%s must not be empty", *name);
+            return ERR_INVALID;
+        }
     return ERR_OK;
 }
+#define OWN_PATHS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 enum err role_problems(const struct role *role, const struct conf *conf, struct buf *problems)
 {
@@ -63,7 +67,7 @@ static enum err check_http(const struct conf *conf, const char *wanted, struct n
 static enum err check_dev(const struct conf *conf, struct note *note)
 {
     const char *cert = conf_text(conf, "tls.cert-file"), *key = conf_text(conf, "tls.key-file");
-    enum err err = check_paths(conf, note);
+    enum err err = check_paths(conf, NULL, note);
 
     if (err) return err;
     if (!cert != !key) {
@@ -105,15 +109,6 @@ static enum err check_addresses(const struct conf *conf, const char *name, struc
         return ERR_INVALID;
     }
     return ERR_OK;
-}
-
-static enum err check_not_empty(const struct conf *conf, const char *name, struct note *note)
-{
-    const char *text = conf_text(conf, name);
-
-    if (!text || text[0]) return ERR_OK;
-    note_set(note, "%s must not be empty", name);
-    return ERR_INVALID;
 }
 
 /* As the log scales them (replica_open). */
@@ -203,9 +198,7 @@ static enum err check_coordinator(const struct conf *conf, struct note *note)
 {
     enum err err = join_name(str_from(conf_text(conf, "id")), note);
 
-    if (!err) err = check_paths(conf, note);
-    if (!err) err = check_not_empty(conf, "bootstrap-state", note);
-    if (!err) err = check_not_empty(conf, "dashboard.token-file", note);
+    if (!err) err = check_paths(conf, OWN_PATHS("bootstrap-state", "dashboard.token-file"), note);
     if (!err) err = check_timing(conf, note);
     if (!err) err = check_tls(conf, note);
     if (!err) err = check_listener(conf, "listen", tls_files, note);
@@ -266,19 +259,14 @@ static enum err check_domains(const struct conf *conf, struct note *note)
 
 static enum err check_shard(const struct conf *conf, struct note *note)
 {
-    const char *audit = conf_text(conf, "audit-log");
     enum err err = id_check("id", str_from(conf_text(conf, "id")), ID_MAX, note);
 
-    if (!err) err = check_paths(conf, note);
+    if (!err) err = check_paths(conf, OWN_PATHS("audit-log"), note);
     if (!err) err = check_tls(conf, note);
     if (!err) err = check_listener(conf, "listen", tls_files, note);
     if (!err) err = check_http(conf, tls_files, note);
     if (!err) err = check_addresses(conf, "coordinator-addr", note);
     if (!err) err = check_domains(conf, note);
-    if (!err && audit && !audit[0]) {
-        note_set(note, "audit-log must not be empty");
-        err = ERR_INVALID;
-    }
     if (!err && conf_number(conf, "rest-most") < conf_number(conf, "rest-first")) {
         note_set(note, "rest-most must not be less than rest-first");
         err = ERR_INVALID;
@@ -306,7 +294,7 @@ static enum err check_operator(const struct conf *conf, struct note *note)
     enum err err = id_check("cluster-id", str_from(conf_text(conf, "cluster-id")), ID_MAX, note);
 
     if (!err) err = check_source(conf, note);
-    if (!err) err = check_paths(conf, note);
+    if (!err) err = check_paths(conf, NULL, note);
     if (!err) err = check_tls(conf, note);
     if (!err) err = check_http(conf, tls_files, note);
     return err ? err : check_addresses(conf, "shard-addr", note);
@@ -318,16 +306,9 @@ const struct role operator_role = {
 
 static enum err check_provider(const struct conf *conf, struct note *note)
 {
-    static const char *const paths[] = {"state", "catalogue"};
     enum err err = id_check("name", str_from(conf_text(conf, "name")), ID_MAX, note);
 
-    if (!err) err = check_paths(conf, note);
-    for (size_t i = 0; !err && i < ARRAY_LEN(paths); i++) {
-        const char *path = conf_text(conf, paths[i]);
-        if (!path || path[0]) continue;
-        note_set(note, "%s must not be empty", paths[i]);
-        err = ERR_INVALID;
-    }
+    if (!err) err = check_paths(conf, OWN_PATHS("state", "catalogue"), note);
     if (!err && conf_choice(conf, "backend") == BACKEND_COMMAND &&
         !conf_is_set(conf, "command.script")) {
         note_set(note, "--backend command needs --command-script");

@@ -54,7 +54,7 @@ enum instruction_choice {
     INSTRUCTION_DRAIN,
     INSTRUCTION_TRANSFER,
 };
-/* What conf_choice answers: log.level and log.format in the order of obs/log.h, events.sink so: */
+/* What conf_choice answers: log.level and log.format in the order of obs/log.h, events.sink in that
+ * of obs/events.h. */
 enum backend_choice { BACKEND_CATALOGUE, BACKEND_PROCESS, BACKEND_COMMAND };
-enum events_choice { EVENTS_CHOICE_NONE, EVENTS_CHOICE_STDOUT, EVENTS_CHOICE_FILE };
 #endif

@@ -62,26 +62,17 @@ static enum err open_waiting(struct waiting *w, const char *dir, struct note *no
     return err;
 }
 
-static void turn_until(struct chassis *chassis, const bool *truth)
-{
-    while (!*truth) chassis_turn(chassis);
-}
-
 static void close_waiting(struct waiting *w)
 {
     struct chassis *chassis = w->options->chassis;
-    bool stopped = false, drained = false, closed = false;
+    bool drained = false;
 
-    if (w->bootstrap) {
-        bootstrap_stop(w->bootstrap, chassis_set_true, &stopped);
-        turn_until(chassis, &stopped);
-    }
+    CHASSIS_AWAIT(chassis, bootstrap_stop, w->bootstrap);
     if (w->server && rpc_server_stats(w->server).connections > 0) { /* answers may be unsent */
         rpc_server_drain(w->server, ANSWER_WITHIN_MS, chassis_set_true, &drained);
-        turn_until(chassis, &drained);
+        while (!drained) chassis_turn(chassis);
     }
-    rpc_server_close(w->server, chassis_set_true, &closed);
-    turn_until(chassis, &closed);
+    CHASSIS_AWAIT(chassis, rpc_server_close, w->server);
     bootstrap_free(w->bootstrap);
 }
 

@@ -28,7 +28,7 @@ static enum err open_listener(struct coordinator_etcd *etcd,
                                    &etcd->server, note);
 
     if (!err) err = etcd_methods(etcd->api, etcd->server, note);
-    if (!err) err = coordinator_state_etcd(options->state, etcd->server, note);
+    if (!err) err = snapshot_service_etcd(options->snapshots, etcd->server, note);
     if (!err) rpc_server_pages(etcd->server, etcd_page, etcd->api);
     if (!err) err = rpc_health_open(etcd->server, &etcd->health, note);
     if (!err) err = rpc_health_set(etcd->health, STR_EMPTY, RPC_SERVING);
@@ -77,7 +77,7 @@ enum err coordinator_etcd_open(const struct coordinator_etcd_options *options,
     if (!err) err = open_tls(etcd, options, note);
     if (!err) err = etcd_open(&api, &etcd->api);
     if (!err) err = etcd_methods(etcd->api, options->server, note);
-    if (!err) err = coordinator_state_etcd(options->state, options->server, note);
+    if (!err) err = snapshot_service_etcd(options->snapshots, options->server, note);
     if (!err) rpc_server_pages(options->server, etcd_page, etcd->api);
     if (!err && address) err = open_listener(etcd, options, address, note);
     return err;

@@ -3,7 +3,7 @@
 #ifndef MUSTER_COORDINATOR_ETCD_H
 #define MUSTER_COORDINATOR_ETCD_H
 #include "conf/conf.h"
-#include "muster/coordinator_state.h"
+#include "fleet/service_snapshot.h"
 #include "rpc/meter.h"
 #include "store/etcd/etcd.h"
 
@@ -13,7 +13,7 @@ struct coordinator_etcd_options {
     const struct conf *conf;
     struct rpc_server *server; /* of the gRPC port; does not listen yet */
     struct rpc_meter *meter;
-    struct coordinator_state *state; /* whose Snapshot it is */
+    struct snapshot_service *snapshots; /* whose Snapshot it is */
 };
 /* Begins to listen when the options say where. */
 enum err coordinator_etcd_open(const struct coordinator_etcd_options *options,

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster coordinator run: one replica of the coordinator. Joins the parts; decides nothing.
  *
- * Up:   data directory (coordinator_bootstrap.h) -> state machines -> replica ->
- *       gRPC server with its methods -> the place among the others (fleet/quorum.h)
- * Down: leadership handed over -> server drained -> dashboard -> quorum -> replica -> state
- * machines */
+ * `hooks` has the order of its start and its end; close_coordinator that of the rest. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/chassis.h"
 #include "common/tables.h"
+#include "fleet/export.h"
 #include "fleet/join.h"
 #include "fleet/quorum.h"
 #include "fleet/rival.h"
@@ -19,6 +15,7 @@
 #include "fleet/seed.h"
 #include "fleet/service.h"
 #include "fleet/service_replica.h"
+#include "fleet/service_snapshot.h"
 #include "io/tls.h"
 #include "log/datadir.h"
 #include "member/machine.h"
@@ -26,19 +23,14 @@
 #include "muster/coordinator_bootstrap.h"
 #include "muster/coordinator_dash.h"
 #include "muster/coordinator_etcd.h"
-#include "muster/coordinator_state.h"
 #include "muster/coordinator_workers.h"
-#include "rpc/health.h"
-#include "rpc/meter.h"
-#include "rpc/reflection.h"
+#include "muster/role.h"
 #include "store/service.h"
-#include "wire/descriptors.h"
 
 #define SERVICE_NAME "bigfleet.v1alpha1.Coordinator"
 enum {
     TABLES_SHARE = 4 << 20,
     WORKERS_SHARE = 16 << 20,
-    DRAIN_WITHIN_MS = 5000,
     ADDRESS_CAP = REPLICA_ADDRESS_MAX + 1,
     JOIN_ADDRESSES_MAX = 64,
     FOREIGN_KNOWN_MS = 60000, /* a cluster's replicas dial far more often */
@@ -48,12 +40,10 @@ static_assert((int)STORE_MACHINE_VERSION <= (int)CLUSTER_LEVEL,
 static_assert((int)MEMBER_MACHINE_VERSION <= (int)CLUSTER_LEVEL, "nor could workers register");
 
 struct coordinator {
-    struct chassis *chassis;
-    struct io *io;
-    const struct conf *conf;
+    struct role_base role; /* first; its TLS contexts are those of gRPC */
     const struct log_source *log;
     const char *join_addresses[JOIN_ADDRESSES_MAX + 1];
-    struct tls_context *grpc_server, *grpc_client, *raft_server, *raft_client;
+    struct tls_context *raft_server, *raft_client;
     struct roster *roster;
     struct fleet_seed seed;
     struct fleet_journal *journal;
@@ -62,32 +52,28 @@ struct coordinator {
     struct machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
     struct replica *replica;
-    struct rpc_meter *meter;
-    struct rpc_server *server;
-    struct rpc_health *health;
-    struct rpc_reflection *reflection;
     struct replica_service *replicas;
     bool told_to_join; /* the other replicas named a cluster when this one asked to bootstrap */
     bool bootstrapped_alone; /* at this start, without join addresses */
     struct task foreign;     /* judges the last hello of another cluster */
     mono_time foreign_at;    /* 0: none came */
     uint64_t foreign_cluster, foreign_to;
-    struct coordinator_state *state;
+    struct snapshot_service *snapshots;
+    struct export_loop *exports;
     struct coordinator_etcd *etcd;
     struct coordinator_workers *workers;
     struct quorum *quorum;
     struct rival *rival;
     struct coordinator_dash *dash;
-    struct health_check *ready;
     struct transfer transfer;
     char grpc_address[ADDRESS_CAP], http_address[ADDRESS_CAP];
-    bool quorum_stopped, server_closed, etcd_stopped;
+    bool quorum_stopped;
 };
 
 static const char *raft_address(const struct coordinator *c)
 {
-    const char *told = conf_text(c->conf, "raft-advertise");
-    return told ? told : conf_text(c->conf, "raft-bind");
+    const char *told = conf_text(c->role.conf, "raft-advertise");
+    return told ? told : conf_text(c->role.conf, "raft-bind");
 }
 
 /* A listener on every interface is reached at the host the log is reached at. */
@@ -112,15 +98,14 @@ static enum err reached_at(const struct coordinator *c, const char *listening,
 
 /* -- TLS -- */
 
-static enum err open_tls(struct coordinator *c, struct note *note)
+static enum err open_raft_tls(void *state, struct note *note)
 {
+    struct coordinator *c = state;
     enum err err;
 
-    if (!conf_is_set(c->conf, "tls.cert-file")) return ERR_OK;
-    err = chassis_tls(c->chassis, TLS_SERVER, "h2", &c->grpc_server, note);
-    if (!err) err = chassis_tls(c->chassis, TLS_CLIENT, "h2", &c->grpc_client, note);
-    if (!err) err = chassis_tls(c->chassis, TLS_SERVER, NULL, &c->raft_server, note);
-    return err ? err : chassis_tls(c->chassis, TLS_CLIENT, NULL, &c->raft_client, note);
+    if (!conf_is_set(c->role.conf, "tls.cert-file")) return ERR_OK;
+    err = chassis_tls(c->role.chassis, TLS_SERVER, NULL, &c->raft_server, note);
+    return err ? err : chassis_tls(c->role.chassis, TLS_CLIENT, NULL, &c->raft_client, note);
 }
 
 /* -- the replica -- */
@@ -136,9 +121,9 @@ static void on_change(void *owner, const struct replica_status *status)
              log_bool("ready", status->ready), log_bool("voter", status->voter),
              log_u64("term", status->term), log_u64("commit", status->commit),
              log_text("leader", status->leader_address));
-    health_check_set(c->ready, led && status->voter,
+    health_check_set(c->role.ready, led && status->voter,
                      led ? "not a voter yet" : "no leader is known");
-    (void)rpc_health_set(c->health, STR(SERVICE_NAME), led ? RPC_SERVING : RPC_NOT_SERVING);
+    (void)rpc_health_set(c->role.health, STR(SERVICE_NAME), led ? RPC_SERVING : RPC_NOT_SERVING);
     quorum_on_change(c->quorum, status);
     fleet_service_on_change(c->fleet, status);
     store_service_on_change(c->store, status);
@@ -149,7 +134,7 @@ static void on_change(void *owner, const struct replica_status *status)
 static void on_stopped(void *owner, enum err why, const struct note *note)
 {
     struct coordinator *c = owner;
-    chassis_fail(c->chassis, why, note);
+    chassis_fail(c->role.chassis, why, note);
 }
 
 /* A hello of another cluster is known of for as long as its replicas go on dialing. */
@@ -159,7 +144,7 @@ static bool cluster_known(void *owner)
 
     return c->told_to_join ||
            (c->foreign_at.ms &&
-            mono_elapsed_ms(c->foreign_at, loop_now(c->io->loop)) < FOREIGN_KNOWN_MS);
+            mono_elapsed_ms(c->foreign_at, loop_now(c->role.io->loop)) < FOREIGN_KNOWN_MS);
 }
 
 static void on_rival(void *owner, const struct note *note);
@@ -189,13 +174,13 @@ static void on_foreign(void *owner, uint64_t cluster_id, uint64_t to)
 {
     struct coordinator *c = owner;
 
-    c->foreign_at = loop_now(c->io->loop);
+    c->foreign_at = loop_now(c->role.io->loop);
     c->foreign_cluster = cluster_id;
     c->foreign_to = to;
     if (c->rival)
         rival_greeted(c->rival, cluster_id);
     else
-        loop_defer(c->io->loop, &c->foreign);
+        loop_defer(c->role.io->loop, &c->foreign);
 }
 
 static const char *leader_address(void *owner)
@@ -206,24 +191,24 @@ static const char *leader_address(void *owner)
 
 static enum err open_fleet(struct coordinator *c, struct note *note)
 {
-    struct instruments *instruments = chassis_instruments(c->chassis);
+    struct instruments *instruments = c->role.instruments;
     struct fleet_journal_options journal = {
-        .clock = c->io->clock,
+        .clock = c->role.io->clock,
         .events = instruments_events(instruments),
         .audit = instruments_events(instruments),
-        .node = conf_text(c->conf, "id"),
+        .node = conf_text(c->role.conf, "id"),
     };
     struct fleet_service_options options = {
-        .io = c->io,
+        .io = c->role.io,
         .log = c->log,
-        .metrics = instruments_metrics(instruments),
+        .metrics = c->role.metrics,
         .leader_address = leader_address,
         .owner = c,
         .seed = &c->seed,
-        .limits = {.silent_after_ms = conf_number(c->conf, "shard-silent-after")},
+        .limits = {.silent_after_ms = conf_number(c->role.conf, "shard-silent-after")},
     };
-    const char *seed = conf_text(c->conf, "bootstrap-state");
-    enum err err = seed ? fleet_seed_read(c->io->fs, seed, &c->seed, note) : ERR_OK;
+    const char *seed = conf_text(c->role.conf, "bootstrap-state");
+    enum err err = seed ? fleet_seed_read(c->role.io->fs, seed, &c->seed, note) : ERR_OK;
 
     if (!err) err = fleet_journal_open(&journal, &c->journal);
     options.journal = c->journal;
@@ -233,13 +218,13 @@ static enum err open_fleet(struct coordinator *c, struct note *note)
 static enum err open_store(struct coordinator *c, struct note *note)
 {
     struct store_service_options options = {
-        .io = c->io,
+        .io = c->role.io,
         .log = c->log,
-        .metrics = instruments_metrics(chassis_instruments(c->chassis)),
+        .metrics = c->role.metrics,
         .leader_address = leader_address,
         .owner = c,
-        .limits = {.history_ms = conf_number(c->conf, "store-history"),
-                   .history_revisions = conf_number(c->conf, "store-history-revisions")},
+        .limits = {.history_ms = conf_number(c->role.conf, "store-history"),
+                   .history_revisions = conf_number(c->role.conf, "store-history-revisions")},
     };
     if (!options.limits.history_ms) options.limits.history_ms = UINT64_MAX;
     return store_service_open(&options, &c->store, note);
@@ -247,19 +232,22 @@ static enum err open_store(struct coordinator *c, struct note *note)
 
 static enum err open_workers(struct coordinator *c, struct note *note)
 {
-    struct coordinator_workers_options options = {
-        .chassis = c->chassis, .tls = c->grpc_client, .leader_address = leader_address, .owner = c};
+    struct coordinator_workers_options options = {.chassis = c->role.chassis,
+                                                  .tls = c->role.client_tls,
+                                                  .leader_address = leader_address,
+                                                  .owner = c};
     return coordinator_workers_open(&options, &c->workers, note);
 }
 
-static enum err open_replica(struct coordinator *c, struct note *note)
+static enum err open_replica(void *state, struct note *note)
 {
-    const struct conf *conf = c->conf;
+    struct coordinator *c = state;
+    const struct conf *conf = c->role.conf;
     const char *dir = conf_text(conf, "data-dir");
     struct replica_options options = {
-        .io = c->io,
+        .io = c->role.io,
         .log = c->log,
-        .metrics = instruments_metrics(chassis_instruments(c->chassis)),
+        .metrics = c->role.metrics,
         .dir = dir,
         .listen = conf_text(conf, "raft-bind"),
         .address = raft_address(c),
@@ -281,19 +269,19 @@ static enum err open_replica(struct coordinator *c, struct note *note)
                    .owner = c},
     };
     struct coordinator_bootstrap_options directory = {
-        .chassis = c->chassis,
+        .chassis = c->role.chassis,
         .join_addresses = c->join_addresses,
         .grpc_address = c->grpc_address,
         .raft_address = raft_address(c),
-        .grpc_server = c->grpc_server,
-        .grpc_client = c->grpc_client,
-        .ready = c->ready,
+        .grpc_server = c->role.server_tls,
+        .grpc_client = c->role.client_tls,
+        .ready = c->role.ready,
         .ret_told_to_join = &c->told_to_join,
         .ret_alone = &c->bootstrapped_alone,
     };
     enum err err = coordinator_directory(&directory, note);
 
-    if (!err) health_check_set(c->ready, false, "no leader is known");
+    if (!err) health_check_set(c->role.ready, false, "no leader is known");
     if (!err) err = roster_open(&c->roster);
     if (!err) err = open_fleet(c, note);
     if (!err) err = open_store(c, note);
@@ -317,12 +305,12 @@ static enum err open_replica(struct coordinator *c, struct note *note)
 
 /* -- the server -- */
 
-static enum err open_state(struct coordinator *c, struct note *note)
+static enum err open_snapshots(struct coordinator *c, struct note *note)
 {
     struct snapshot_service_options options = {
-        .io = c->io,
+        .io = c->role.io,
         .log = c->log,
-        .metrics = instruments_metrics(chassis_instruments(c->chassis)),
+        .metrics = c->role.metrics,
         .replica = c->replica,
         .fleet = fleet_service_machine(c->fleet),
         .roster = c->roster,
@@ -331,7 +319,22 @@ static enum err open_state(struct coordinator *c, struct note *note)
         .leader_address = leader_address,
         .owner = c,
     };
-    return coordinator_state_open(&options, c->conf, c->server, &c->state, note);
+    struct export_loop_options exports = {
+        .io = options.io,
+        .log = options.log,
+        .metrics = options.metrics,
+        .replica = options.replica,
+        .fleet = options.fleet,
+        .roster = options.roster,
+        .dir = conf_text(c->role.conf, "snapshot-export-dir"),
+        .every_ms = conf_number(c->role.conf, "snapshot-export-interval"),
+        .keep = (uint32_t)conf_number(c->role.conf, "snapshot-export-keep"),
+    };
+    enum err err = snapshot_service_open(&options, &c->snapshots, note);
+
+    if (!err) err = snapshot_service_methods(c->snapshots, c->role.server, note);
+    if (err || !exports.dir || !exports.dir[0]) return err;
+    return export_loop_open(&exports, &c->exports, note);
 }
 
 static size_t etcd_members_of(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX])
@@ -358,88 +361,80 @@ static size_t etcd_members_of(void *owner, struct etcd_member members[REPLICA_ME
 static enum err open_etcd(struct coordinator *c, struct note *note)
 {
     struct coordinator_etcd_options options = {
-        .api = {.io = c->io,
+        .api = {.io = c->role.io,
                 .log = c->log,
                 .store = c->store,
                 .replica = c->replica,
                 .leader_address = leader_address,
                 .owner = c,
                 .members = etcd_members_of,
-                .version = conf_text(c->conf, "etcd-version"),
-                .tls = c->grpc_client,
-                .election_ms = (uint32_t)conf_number(c->conf, "election"),
-                .progress_ms = conf_number(c->conf, "etcd-progress")},
-        .conf = c->conf,
-        .server = c->server,
-        .meter = c->meter,
-        .state = c->state,
+                .version = conf_text(c->role.conf, "etcd-version"),
+                .tls = c->role.client_tls,
+                .election_ms = (uint32_t)conf_number(c->role.conf, "election"),
+                .progress_ms = conf_number(c->role.conf, "etcd-progress")},
+        .conf = c->role.conf,
+        .server = c->role.server,
+        .meter = c->role.meter,
+        .snapshots = c->snapshots,
     };
     return coordinator_etcd_open(&options, &c->etcd, note);
 }
 
-static enum err open_server(struct coordinator *c, struct note *note)
+static enum err open_server(void *state, struct note *note)
 {
-    struct metrics *metrics = instruments_metrics(chassis_instruments(c->chassis));
-    struct rpc_server_options options = {
-        .io = c->io, .log = c->log, .limits = etcd_server_limits()};
+    struct coordinator *c = state;
+    struct rpc_server_options options = {.log = c->log, .limits = etcd_server_limits()};
     struct replica_service_options replicas = {
-        .io = c->io,
+        .io = c->role.io,
         .log = c->log,
         .journal = c->journal,
         .replica = c->replica,
         .roster = c->roster,
-        .name = conf_text(c->conf, "id"),
-        .dir = conf_text(c->conf, "data-dir"),
+        .name = conf_text(c->role.conf, "id"),
+        .dir = conf_text(c->role.conf, "data-dir"),
         .machines = c->machines,
         .machine_count = c->machine_count,
         .cluster_known = cluster_known,
         .owner = c,
     };
-    enum err err = rpc_meter_open(metrics, &c->meter, note);
+    enum err err = role_open_server(&c->role, &options, note);
 
-    options.meter = c->meter;
-    if (!err) err = rpc_server_open(&options, &c->server, note);
     if (!err) err = replica_service_open(&replicas, &c->replicas);
-    if (!err) err = replica_service_methods(c->replicas, c->server, note);
-    if (!err) err = fleet_service_methods(c->fleet, c->server, note);
-    if (!err) err = store_service_methods(c->store, c->server, note);
-    if (!err) err = coordinator_workers_serve(c->workers, c->server, c->meter, note);
-    if (!err) err = open_state(c, note);
+    if (!err) err = replica_service_methods(c->replicas, c->role.server, note);
+    if (!err) err = fleet_service_methods(c->fleet, c->role.server, note);
+    if (!err) err = store_service_methods(c->store, c->role.server, note);
+    if (!err) err = coordinator_workers_serve(c->workers, c->role.server, c->role.meter, note);
+    if (!err) err = open_snapshots(c, note);
     if (!err) err = open_etcd(c, note);
-    if (!err) err = rpc_health_open(c->server, &c->health, note);
-    if (!err) err = rpc_reflection_open(c->server, descriptors_product(), &c->reflection, note);
-    if (!err) err = rpc_health_set(c->health, STR_EMPTY, RPC_SERVING);
-    if (!err) err = rpc_health_set(c->health, STR(SERVICE_NAME), RPC_NOT_SERVING);
-    if (err) return err;
-    err = rpc_server_listen(c->server, conf_text(c->conf, "listen"), c->grpc_server, note);
-    if (err) note_prefix(note, "listen");
-    return err;
+    if (!err) err = role_open_health(&c->role, SERVICE_NAME, RPC_NOT_SERVING, note);
+    return err ? err : role_listen(&c->role, note);
 }
 
-static enum err open_quorum(struct coordinator *c, struct note *note)
+static enum err open_quorum(void *state, struct note *note)
 {
-    const char *told = conf_text(c->conf, "advertise");
+    struct coordinator *c = state;
+    const char *told = conf_text(c->role.conf, "advertise");
     struct quorum_options options = {
-        .io = c->io,
+        .io = c->role.io,
         .log = c->log,
         .replica = c->replica,
         .roster = c->roster,
         .raft = raft_address(c),
         .join_addresses = c->join_addresses,
-        .tls = c->grpc_client,
+        .tls = c->role.client_tls,
         .look_up = true,
     };
     enum err err =
-        reached_at(c, told ? told : rpc_server_address(c->server, 0), c->grpc_address, note);
+        reached_at(c, told ? told : rpc_server_address(c->role.server, 0), c->grpc_address, note);
 
-    if (!err && chassis_http_address(c->chassis)[0])
-        err = reached_at(c, chassis_http_address(c->chassis), c->http_address, note);
+    if (!err && chassis_http_address(c->role.chassis)[0])
+        err = reached_at(c, chassis_http_address(c->role.chassis), c->http_address, note);
     if (err) return err;
-    snprintf(options.self.name, sizeof options.self.name, "%s", conf_text(c->conf, "id"));
+    snprintf(options.self.name, sizeof options.self.name, "%s", conf_text(c->role.conf, "id"));
     memcpy(options.self.grpc, c->grpc_address, sizeof options.self.grpc);
     memcpy(options.self.http, c->http_address, sizeof options.self.http);
     if (coordinator_etcd_address(c->etcd)[0]) {
-        told = conf_text(c->conf, "etcd-advertise");
+        told = conf_text(c->role.conf, "etcd-advertise");
         err =
             reached_at(c, told ? told : coordinator_etcd_address(c->etcd), options.self.etcd, note);
         if (err) return err;
@@ -457,23 +452,24 @@ static void on_rival(void *owner, const struct note *note)
     struct datadir mark = {.replica_id = status.id, .cluster_id = status.cluster_id};
     struct note why;
 
-    if (datadir_mark_write(c->io->fs, c->io->entropy, conf_text(c->conf, "data-dir"),
+    if (datadir_mark_write(c->role.io->fs, c->role.io->entropy, conf_text(c->role.conf, "data-dir"),
                            DATADIR_CONFLICT, &mark, &why))
         LOG_ERROR(c->log, "the next start will not know of the other cluster",
                   log_text("why", why.text));
-    chassis_fail(c->chassis, ERR_CONFLICT, note);
+    chassis_fail(c->role.chassis, ERR_CONFLICT, note);
 }
 
-static enum err open_rival(struct coordinator *c, struct note *note)
+static enum err open_rival(void *state, struct note *note)
 {
+    struct coordinator *c = state;
     struct rival_options options = {
-        .io = c->io,
+        .io = c->role.io,
         .log = c->log,
         .replica = c->replica,
-        .name = conf_text(c->conf, "id"),
+        .name = conf_text(c->role.conf, "id"),
         .join_addresses = c->join_addresses,
         .self = c->grpc_address,
-        .tls = c->grpc_client,
+        .tls = c->role.client_tls,
         .look_up = true,
         .found = on_rival,
         .owner = c,
@@ -481,12 +477,13 @@ static enum err open_rival(struct coordinator *c, struct note *note)
     return c->join_addresses[0] ? rival_open(&options, &c->rival, note) : ERR_OK;
 }
 
-static enum err open_dash(struct coordinator *c, struct note *note)
+static enum err open_dash(void *state, struct note *note)
 {
+    struct coordinator *c = state;
     struct coordinator_dash_options options = {
-        .chassis = c->chassis,
+        .chassis = c->role.chassis,
         .replica = c->replica,
-        .tls = c->grpc_client,
+        .tls = c->role.client_tls,
         .address = c->grpc_address,
         .join_addresses = c->join_addresses,
     };
@@ -495,47 +492,33 @@ static enum err open_dash(struct coordinator *c, struct note *note)
 
 /* -- the hooks -- */
 
-static void warn_of_open_listeners(const struct coordinator *c)
+static enum err coordinator_begin(void *state, struct note *note)
 {
-    static const char *const names[] = {"listen", "raft-bind", "etcd-listen"};
+    struct coordinator *c = state;
+    struct option_value join = conf_list(c->role.conf, "join-addr");
+    const char *told = conf_text(c->role.conf, "advertise");
 
-    if (c->grpc_server) return;
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (conf_text(c->conf, names[i]) && !address_is_loopback(conf_text(c->conf, names[i])))
-            LOG_WARN(c->log, "listener is open to the network without TLS",
-                     log_text("option", names[i]), log_text("at", conf_text(c->conf, names[i])));
-}
-
-static enum err open_coordinator(struct chassis *chassis, void **ret_state, struct note *note)
-{
-    struct coordinator *c = calloc(1, sizeof *c);
-    struct option_value join;
-    const char *told;
-    enum err err;
-
-    if (!c) return ERR_NOMEM;
-    *ret_state = c;
-    c->chassis = chassis;
     task_init(&c->foreign, judge_foreign);
-    c->io = chassis_io(chassis);
-    c->conf = chassis_conf(chassis);
-    c->log = instruments_log(chassis_instruments(chassis));
-    join = conf_list(c->conf, "join-addr");
+    c->log = instruments_log(c->role.instruments);
     static_assert((int)JOIN_ADDRESSES_MAX >= (int)OPTION_LIST_MAX, "every item of the list fits");
     for (size_t i = 0; i < join.item_count; i++) c->join_addresses[i] = join.items[i].at;
-    told = conf_text(c->conf, "advertise"); /* good enough to know ourselves among the others */
-    err = reached_at(c, told ? told : conf_text(c->conf, "listen"), c->grpc_address, note);
-    if (!err)
-        err = instruments_check(chassis_instruments(chassis), "quorum", "no leader is known",
-                                &c->ready);
-    if (!err) err = open_tls(c, note);
-    if (!err) err = open_replica(c, note);
-    if (!err) err = open_server(c, note);
-    if (!err) err = open_quorum(c, note);
-    if (!err) err = open_rival(c, note);
-    if (!err) err = open_dash(c, note);
-    if (!err) warn_of_open_listeners(c);
-    return err;
+    /* good enough to know ourselves among the others */
+    return reached_at(c, told ? told : conf_text(c->role.conf, "listen"), c->grpc_address, note);
+}
+
+static enum err warn_of_open_listeners(void *state, struct note *note)
+{
+    static const char *const names[] = {"listen", "raft-bind", "etcd-listen"};
+    const struct coordinator *c = state;
+
+    (void)note;
+    for (size_t i = 0; i < ARRAY_LEN(names) && !c->role.server_tls; i++) {
+        const char *address = conf_text(c->role.conf, names[i]);
+        if (address && !address_is_loopback(address))
+            LOG_WARN(c->log, "listener is open to the network without TLS",
+                     log_text("option", names[i]), log_text("at", address));
+    }
+    return ERR_OK;
 }
 
 static void say_started(void *state, FILE *out)
@@ -544,13 +527,13 @@ static void say_started(void *state, FILE *out)
     struct replica_status status = replica_status(c->replica);
 
     coordinator_dash_say(c->dash, out);
-    fprintf(out, "  gRPC         %s\n", rpc_server_address(c->server, 0));
+    fprintf(out, "  gRPC         %s\n", rpc_server_address(c->role.server, 0));
     if (coordinator_etcd_address(c->etcd)[0])
         fprintf(out, "  etcd         %s\n", coordinator_etcd_address(c->etcd));
     if (coordinator_workers_address(c->workers)[0])
         fprintf(out, "  workers      %s\n", coordinator_workers_address(c->workers));
     fprintf(out, "  Raft         %s\n", replica_address(c->replica));
-    fprintf(out, "  replica      %016" PRIx64 " (%s)\n", status.id, conf_text(c->conf, "id"));
+    fprintf(out, "  replica      %016" PRIx64 " (%s)\n", status.id, conf_text(c->role.conf, "id"));
 }
 
 static void reload(void *state)
@@ -563,29 +546,14 @@ static bool owns_stdout(const void *state)
     return coordinator_workers_own_stdout(((const struct coordinator *)state)->workers);
 }
 
-static void on_quorum_stopped(void *owner)
-{
-    struct coordinator *c = owner;
-    c->quorum_stopped = true;
-    chassis_stop(c->chassis);
-}
+/* -- the end -- */
 
-static void on_workers_drained(void *owner)
+static void drain_dash(void *state)
 {
-    struct coordinator *c = owner;
-    quorum_stop(c->quorum, on_quorum_stopped, c);
-}
+    struct coordinator *c = state;
 
-static void on_etcd_drained(void *owner)
-{
-    struct coordinator *c = owner;
-    coordinator_workers_drain(c->workers, DRAIN_WITHIN_MS, on_workers_drained, c);
-}
-
-static void on_drained(void *owner)
-{
-    struct coordinator *c = owner;
-    coordinator_etcd_drain(c->etcd, DRAIN_WITHIN_MS, on_etcd_drained, c);
+    coordinator_dash_stop(c->dash); /* a client less to drain */
+    chassis_drained(c->role.chassis);
 }
 
 static void on_handed_over(struct transfer *transfer, enum err err, const struct note *note)
@@ -595,64 +563,63 @@ static void on_handed_over(struct transfer *transfer, enum err err, const struct
     if (err && err != ERR_NOT_READY)
         LOG_INFO(c->log, "leadership was not handed over", log_err("err", err),
                  log_text("why", note->text));
-    rpc_server_drain(c->server, DRAIN_WITHIN_MS, on_drained, c);
+    chassis_drained(c->role.chassis);
 }
 
-static void stop(void *state)
+static void drain_leadership(void *state)
 {
     struct coordinator *c = state;
 
-    health_check_set(c->ready, false, "stopping");
-    coordinator_dash_stop(c->dash); /* a client less to drain */
-    if (replica_status(c->replica).role == REPLICA_LEADER) {
-        c->transfer = (struct transfer){.done = on_handed_over};
+    c->transfer = (struct transfer){.done = on_handed_over};
+    if (replica_status(c->replica).role == REPLICA_LEADER)
         replica_transfer(c->replica, &c->transfer);
-    } else {
-        rpc_server_drain(c->server, DRAIN_WITHIN_MS, on_drained, c);
-    }
+    else
+        chassis_drained(c->role.chassis);
 }
 
-static void on_server_closed(void *owner)
+static void drain_etcd(void *state)
 {
-    struct coordinator *c = owner;
-    c->server_closed = true;
+    struct coordinator *c = state;
+    coordinator_etcd_drain(c->etcd, ROLE_DRAIN_WITHIN_MS, chassis_drained, c->role.chassis);
 }
 
-static void on_etcd_stopped(void *owner)
+static void drain_workers(void *state)
 {
-    struct coordinator *c = owner;
-    c->etcd_stopped = true;
+    struct coordinator *c = state;
+    coordinator_workers_drain(c->workers, ROLE_DRAIN_WITHIN_MS, chassis_drained, c->role.chassis);
 }
 
-static void on_stopped_late(void *owner)
+static void on_quorum_stopped(void *owner)
 {
     struct coordinator *c = owner;
+
     c->quorum_stopped = true;
+    chassis_drained(c->role.chassis);
+}
+
+static void drain_quorum(void *state)
+{
+    struct coordinator *c = state;
+    quorum_stop(c->quorum, on_quorum_stopped, c);
 }
 
 /* From any half-built state. */
 static void close_coordinator(void *state)
 {
     struct coordinator *c = state;
-    bool rival_closed = false;
+    struct chassis *chassis = c->role.chassis;
+    struct rival *rival = c->rival;
 
     coordinator_dash_close(c->dash);
     task_cancel(&c->foreign);
-    rival_close(c->rival, chassis_set_true, &rival_closed);
     c->rival = NULL;
-    while (!rival_closed) chassis_turn(c->chassis);
-    if (c->server) {
-        rpc_server_close(c->server, on_server_closed, c);
-        while (!c->server_closed) chassis_turn(c->chassis);
-    }
-    coordinator_etcd_stop(c->etcd, on_etcd_stopped, c);
-    while (!c->etcd_stopped) chassis_turn(c->chassis);
+    CHASSIS_AWAIT(chassis, rival_close, rival);
+    role_close_server(&c->role);
+    CHASSIS_AWAIT(chassis, coordinator_etcd_stop, c->etcd);
     coordinator_workers_stop(c->workers);
-    if (c->quorum && !c->quorum_stopped) {
-        quorum_stop(c->quorum, on_stopped_late, c);
-        while (!c->quorum_stopped) chassis_turn(c->chassis);
-    }
-    coordinator_state_close(c->state);
+    if (!c->quorum_stopped) CHASSIS_AWAIT(chassis, quorum_stop, c->quorum);
+    export_loop_close(c->exports);
+    snapshot_service_close(c->snapshots);
     replica_close(c->replica);
     coordinator_workers_close(c->workers);
     quorum_close(c->quorum);
@@ -662,15 +629,10 @@ static void close_coordinator(void *state)
     store_service_close(c->store);
     fleet_journal_close(c->journal);
     fleet_seed_deinit(&c->seed);
-    rpc_reflection_close(c->reflection);
-    rpc_health_close(c->health);
-    rpc_meter_close(c->meter);
     roster_close(c->roster);
-    tls_context_unref(c->grpc_server);
-    tls_context_unref(c->grpc_client);
     tls_context_unref(c->raft_server);
     tls_context_unref(c->raft_client);
-    free(c);
+    role_close(&c->role);
 }
 
 static_assert((int)JOIN_NAME_MAX == (int)REPLICA_NAME_MAX, "one bound of a replica's name");
@@ -685,49 +647,50 @@ static enum err check_coordinator(const struct conf *conf, struct fs *fs, struct
     return err || !path ? err : dash_token_check(fs, path, note);
 }
 
-static int run_coordinator(void *context, const struct command_call *call)
-{
-    static const struct chassis_hooks hooks = {
-        .locks_data_dir = true,
-        .knows_callers = true,
-        .check = check_coordinator,
-        .open = open_coordinator,
-        .say_started = say_started,
-        .owns_stdout = owns_stdout,
-        .reload = reload,
-        .stop = stop,
-        .close = close_coordinator,
-    };
-    return chassis_run(context, call, &coordinator_role, &hooks);
-}
-
-static const struct command_example examples[] = {
-    {"muster coordinator run", "a cluster of one on this machine"},
-    {"muster coordinator run --config node-1.toml --join-addr 127.0.0.1:7790",
-     "one that joins it: id = \"node-1\", its own addresses and data-dir. Start the first one with "
-     "--join-addr from then on, too: it finds its cluster again when its directory is lost"},
-    {"muster coordinator run --id $HOSTNAME --join-addr coordinator:7790 --config tls.toml",
-     "the same arguments on every replica of a stateful set"},
-    {NULL, NULL},
+static const struct chassis_hooks hooks = {
+    .role = &coordinator_role,
+    .state_size = sizeof(struct coordinator),
+    .ready_check = "quorum",
+    .ready_reason = "no leader is known",
+    .tls = ROLE_TLS_SERVER | ROLE_TLS_CLIENT,
+    .steps = CHASSIS_STEPS(coordinator_begin, role_open_ready, role_open_tls, open_raft_tls,
+                           open_replica, open_server, open_quorum, open_rival, open_dash,
+                           warn_of_open_listeners),
+    .drains = CHASSIS_DRAINS(role_drain_ready, drain_dash, drain_leadership, role_drain_server,
+                             drain_etcd, drain_workers, drain_quorum),
+    .locks_data_dir = true,
+    .knows_callers = true,
+    .check = check_coordinator,
+    .say_started = say_started,
+    .owns_stdout = owns_stdout,
+    .reload = reload,
+    .close = close_coordinator,
 };
+
 const struct command coordinator_run_command = {
     .name = "run",
     .summary = "run one replica of the coordinator",
-    .about =
-        "Runs one replica of the fleet coordinator: the replicated tables of shards, clusters, "
-        "domains, quotas and providers, its gRPC service, probes, metrics and a status page. "
-        "Without options it is a cluster of one on this machine.\n"
-        "Every replica of a cluster is started with the same arguments but its own --id and "
-        "addresses. Ordinal 0 bootstraps the cluster once --bootstrap-expect less one other "
-        "replicas answered that they have no log and promised to stay out of it; all others, and "
-        "every restart, ask at --join-addr for their place until they have it. A replica that "
-        "comes "
-        "back at another address is rewritten in place; one that lost its disk comes back as a "
-        "new one under its old name.\n"
-        "SIGTERM or Ctrl-C hands leadership over, drains and ends. SIGHUP reads the "
-        "configuration again; changed TLS files are noticed without it.",
+    .about = "Runs one replica of the fleet coordinator: the replicated tables of shards, "
+             "clusters, domains, quotas and providers, its gRPC service, probes, metrics and a "
+             "status page. Without options it is a cluster of one on this machine.\n"
+             "Every replica of a cluster is started with the same arguments but its own --id and "
+             "addresses. Ordinal 0 bootstraps the cluster once --bootstrap-expect less one other "
+             "replicas answered that they have no log and promised to stay out of it; all others, "
+             "and every restart, ask at --join-addr for their place until they have it. A replica "
+             "that comes back at another address is rewritten in place; one that lost its disk "
+             "comes back as a new one under its old name.\n"
+             "SIGTERM or Ctrl-C hands leadership over, drains and ends. SIGHUP reads the "
+             "configuration again; changed TLS files are noticed without it.",
     .options = &coordinator_run_table,
-    .examples = examples,
+    .examples = COMMAND_EXAMPLES(
+        {"muster coordinator run", "a cluster of one on this machine"},
+        {"muster coordinator run --config node-1.toml --join-addr 127.0.0.1:7790",
+         "one that joins it: id = \"node-1\", its own addresses and data-dir. Start the first one "
+         "with "
+         "--join-addr from then on, too: it finds its cluster again when its directory is lost"},
+        {"muster coordinator run --id $HOSTNAME --join-addr coordinator:7790 --config tls.toml",
+         "the same arguments on every replica of a stateful set"}),
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
-    .run = run_coordinator,
+    .run = chassis_run,
+    .data = &hooks,
 };

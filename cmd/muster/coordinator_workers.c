@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cert/workers.h"
+#include "common/files.h"
 #include "common/version.h"
 #include "member/config/config.h"
 #include "member/events/events.h"
@@ -20,16 +21,24 @@ enum {
     HTTP_FINE = 200,
     HTTP_UNAVAILABLE = 503,
     CERTS_EVERY = 600, /* flushes: a minute */
-    PATH_CAP = 4096,
     PING_LEAST_MS = 5000,
     PROBLEMS_MAX = 64 << 10,
     PAGE_MAX = 64 << 20,
     PPM = 1000000,
 };
-static const enum member_events_heartbeat heartbeats[] = {
-    [CONFIG_EVENTS_ALL] = HEARTBEAT_EVENTS_ALL,
-    [CONFIG_EVENTS_SAMPLED] = HEARTBEAT_EVENTS_SAMPLED,
-    [CONFIG_EVENTS_NONE] = HEARTBEAT_EVENTS_NONE};
+/* A choice of the configuration is a value of the part it is for. */
+static_assert((int)CONFIG_EVENTS_SAMPLED == (int)HEARTBEAT_EVENTS_SAMPLED &&
+                  (int)CONFIG_EVENTS_NONE == (int)HEARTBEAT_EVENTS_NONE,
+              "events.heartbeat");
+static_assert((int)CONFIG_PLACEMENT_BOUNDED == (int)MEMBER_RING_BOUNDED &&
+                  (int)CONFIG_PLACEMENT_RENDEZVOUS == (int)MEMBER_RENDEZVOUS,
+              "placement.kind");
+static_assert((int)CONFIG_SOURCE_WORKER == (int)DETECT_WORKER &&
+                  (int)CONFIG_SOURCE_ARRIVAL == (int)DETECT_ARRIVAL,
+              "detector.deadline_source");
+static_assert((int)CONFIG_UNKNOWN_IGNORE == (int)MEMBER_UNKNOWN_IGNORE &&
+                  (int)CONFIG_UNKNOWN_REJECT == (int)MEMBER_UNKNOWN_REJECT,
+              "membership.unknown_beat");
 
 struct coordinator_workers {
     struct chassis *chassis;
@@ -51,7 +60,6 @@ struct coordinator_workers {
     bool log_is_slow, led;
     mono_time give_up_at;
     struct buf page;
-    bool server_closed, service_stopped;
 };
 
 /* -- the configuration, as the service takes it -- */
@@ -63,16 +71,12 @@ static uint32_t ppm(double fraction)
 
 static struct member_rules rules_of(const struct member_config *c)
 {
-    static const enum member_placement kinds[] = {[CONFIG_PLACEMENT_RING] = MEMBER_RING,
-                                                  [CONFIG_PLACEMENT_BOUNDED] = MEMBER_RING_BOUNDED,
-                                                  [CONFIG_PLACEMENT_RENDEZVOUS] =
-                                                      MEMBER_RENDEZVOUS};
     struct member_rules rules;
 
     member_rules_defaults(&rules);
     rules.total_partitions = (uint32_t)c->placement.total_partitions;
     rules.virtual_nodes = (uint32_t)c->placement.virtual_nodes;
-    rules.placement = kinds[c->placement.kind];
+    rules.placement = (enum member_placement)c->placement.kind;
     rules.epsilon_ppm = ppm(c->placement.epsilon);
     rules.move_limit_ppm = ppm(c->placement.partition_move_limit);
     rules.ring_on_register = c->placement.ring_on == CONFIG_RING_ON_REGISTER;
@@ -92,20 +96,13 @@ static struct member_rules rules_of(const struct member_config *c)
 
 static struct member_local_options local_of(const struct member_config *c)
 {
-    static const enum detect_source sources[] = {[CONFIG_SOURCE_AUTO] = DETECT_AUTO,
-                                                 [CONFIG_SOURCE_WORKER] = DETECT_WORKER,
-                                                 [CONFIG_SOURCE_ARRIVAL] = DETECT_ARRIVAL};
-    static const enum member_unknown unknown[] = {[CONFIG_UNKNOWN_REGISTER] =
-                                                      MEMBER_UNKNOWN_REGISTER,
-                                                  [CONFIG_UNKNOWN_IGNORE] = MEMBER_UNKNOWN_IGNORE,
-                                                  [CONFIG_UNKNOWN_REJECT] = MEMBER_UNKNOWN_REJECT};
     const struct member_transport *t = &c->transport;
     struct member_local_options local;
 
     member_local_defaults(&local);
     local.detect.kind =
         c->detector.kind == CONFIG_DETECTOR_SILENCE ? DETECT_SILENCE : DETECT_DEADLINE;
-    local.detect.source = sources[c->detector.deadline_source];
+    local.detect.source = (enum detect_source)c->detector.deadline_source;
     local.detect.heartbeat_interval_ns = t->heartbeat_interval_ms * NS_PER_MS;
     local.detect.clock_skew_budget_ns = t->clock_skew_budget_ms * NS_PER_MS;
     local.detect.failure_timeout_ns = t->coordinator_failure_timeout_ms * NS_PER_MS;
@@ -120,7 +117,7 @@ static struct member_local_options local_of(const struct member_config *c)
     local.detect.phi_min_std_ns = c->detector.phi_min_std_ms * NS_PER_MS;
     local.self_fence_ns = t->worker_self_fence_timeout_ms * NS_PER_MS;
     local.beat_budget = (uint32_t)t->beat_budget;
-    local.unknown_beat = unknown[c->membership.unknown_beat];
+    local.unknown_beat = (enum member_unknown)c->membership.unknown_beat;
     local.checkpoint_interval_ns = c->checkpoint.interval_ms * NS_PER_MS;
     local.checkpoint_ack_timeout_ns = c->checkpoint.ack_timeout_ms * NS_PER_MS;
     local.checkpoint_min_pause_ns = c->checkpoint.min_pause_ms * NS_PER_MS;
@@ -162,11 +159,7 @@ static enum err open_events(struct coordinator_workers *w, struct note *note)
                                              [CONFIG_SINK_FILE] = EVENTS_FILE,
                                              [CONFIG_SINK_NONE] = EVENTS_NONE};
     const struct conf *conf = chassis_conf(w->chassis);
-    const char *file = w->config.events.file;
-    char path[PATH_CAP], run[ULID_TEXT_CAP];
-    int len = file[0] == '/'
-                  ? snprintf(path, sizeof path, "%s", file)
-                  : snprintf(path, sizeof path, "%s/%s", conf_text(conf, "data-dir"), file);
+    char path[FS_PATH_CAP], run[ULID_TEXT_CAP];
     struct events_options options = {
         .kind = kinds[w->config.events.sink],
         .fs = w->io->fs,
@@ -178,9 +171,11 @@ static enum err open_events(struct coordinator_workers *w, struct note *note)
         .on_trouble = on_trouble,
         .context = w,
     };
-    enum err err = len < PATH_CAP ? ERR_OK : ERR_TOO_LARGE;
+    enum err err =
+        files_below_data_dir(conf, "events.worker_file", w->config.events.file, path, note);
 
-    if (!err && options.kind == EVENTS_FILE)
+    if (err) return err;
+    if (options.kind == EVENTS_FILE)
         err = worker_open(w->io->loop, &(struct worker_options){.name = "events", .jobs_max = 64},
                           &w->sink_worker);
     options.worker = w->sink_worker;
@@ -196,7 +191,7 @@ static enum err open_events(struct coordinator_workers *w, struct note *note)
             .clock = w->io->clock,
             .log = w->log,
             .run_id = str_from(run),
-            .heartbeat = heartbeats[w->config.events.heartbeat],
+            .heartbeat = (enum member_events_heartbeat)w->config.events.heartbeat,
             .heartbeat_limit = w->config.events.heartbeat_event_limit,
             .ids = w->config.events.ids,
             .rollout_only = w->config.events.topics == CONFIG_TOPICS_ROLLOUT,
@@ -453,7 +448,7 @@ void coordinator_workers_reload(struct coordinator_workers *w)
         local = local_of(&next);
         if (member_service_reload(w->service, &local))
             LOG_ERROR(w->log, "detector.* and checkpoint.* stay as they are");
-        member_events_set(w->events, heartbeats[next.events.heartbeat],
+        member_events_set(w->events, (enum member_events_heartbeat)next.events.heartbeat,
                           next.events.heartbeat_event_limit, next.events.ids,
                           next.events.topics == CONFIG_TOPICS_ROLLOUT);
     }
@@ -484,18 +479,13 @@ void coordinator_workers_stop(struct coordinator_workers *w)
 {
     if (!w) return;
     timer_stop(&w->timer);
-    if (!w->server) return;
-    rpc_server_close(w->server, chassis_set_true, &w->server_closed);
-    while (!w->server_closed) chassis_turn(w->chassis);
+    CHASSIS_AWAIT(w->chassis, rpc_server_close, w->server);
 }
 
 void coordinator_workers_close(struct coordinator_workers *w)
 {
     if (!w) return;
-    if (w->service) {
-        member_service_stop(w->service, chassis_set_true, &w->service_stopped);
-        while (!w->service_stopped) chassis_turn(w->chassis);
-    }
+    CHASSIS_AWAIT(w->chassis, member_service_stop, w->service);
     member_service_close(w->service);
     rpc_health_close(w->health);
     timer_deinit(&w->timer);

@@ -44,6 +44,7 @@ struct dev_fleet {
     size_t leader;
     struct timer look, kill, tell_end;
     struct dev_sight sight; /* of the look under way */
+    const struct dev_question *asked;
     bool with_chaos;
     struct dev_chaos chaos;
     struct dev_demand demand;
@@ -122,49 +123,44 @@ static void tell(struct dev_fleet *fleet, bool ready, const char *reason)
     look_ended(fleet, ready);
 }
 
-static enum err ask(struct dev_fleet *fleet, const char *path, rpc_unary_fn *done)
-{
-    struct rpc_call_options call = {.path = path, .timeout_ms = 2000, .idempotent = true};
+/* What is asked of the coordinators while the fleet is looked at, and what the answer says. */
+struct dev_question {
+    const char *path;
+    const ProtobufCMessageDescriptor *type;
+    void (*judge)(struct dev_fleet *fleet, const ProtobufCMessage *answer); /* NULL: none came */
+};
 
-    return rpc_unary(fleet->channel, &call, STR_EMPTY, done, fleet, NULL);
-}
-
-/* What an answer counts; 0 when there is none. */
-typedef size_t count_fn(const ProtobufCMessage *message);
-static size_t counted(const struct rpc_outcome *outcome, struct str bytes,
-                      const ProtobufCMessageDescriptor *type, count_fn *count)
-{
-    ProtobufCMessage *message;
-    struct arena arena;
-    size_t number = 0;
-
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (!outcome->err && !message_read(type, bytes, NULL, &arena, &message, NULL))
-        number = count(message);
-    arena_deinit(&arena);
-    return number;
-}
-
-static size_t count_active(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__ClusterStatusResponse *)message)->active;
-}
-
-static size_t count_reports(const ProtobufCMessage *message)
-{
-    return ((const Bigfleet__V1alpha1__ListShardReportsResponse *)message)->n_reports;
-}
-
-static void on_members(void *owner, const struct rpc_client_call *call,
-                       const struct rpc_outcome *outcome, struct str bytes)
+static void on_answer(void *owner, const struct rpc_client_call *call,
+                      const struct rpc_outcome *outcome, struct str bytes)
 {
     struct dev_fleet *fleet = owner;
-    size_t count =
-        counted(outcome, bytes, &muster__v1__cluster_status_response__descriptor, count_active);
-    char reason[64];
+    ProtobufCMessage *answer = NULL;
+    struct arena arena;
 
     (void)call;
     if (fleet->stopping) return;
+    arena_init(&arena, ANSWER_ARENA_MAX);
+    if (outcome->err || message_read(fleet->asked->type, bytes, NULL, &arena, &answer, NULL))
+        answer = NULL;
+    fleet->asked->judge(fleet, answer);
+    arena_deinit(&arena);
+}
+
+static void ask(struct dev_fleet *fleet, const struct dev_question *question)
+{
+    struct rpc_call_options call = {.path = question->path, .timeout_ms = 2000, .idempotent = true};
+
+    fleet->asked = question;
+    if (rpc_unary(fleet->channel, &call, STR_EMPTY, on_answer, fleet, NULL))
+        look_ended(fleet, false);
+}
+
+static void judge_members(struct dev_fleet *fleet, const ProtobufCMessage *answer)
+{
+    const Muster__V1__ClusterStatusResponse *status = (const void *)answer;
+    size_t count = status ? status->active : 0;
+    char reason[64];
+
     snprintf(reason, sizeof reason, "%zu of %zu workers beat", count, fleet->parts.workers);
     tell(fleet, count >= fleet->parts.workers, reason);
 }
@@ -172,23 +168,22 @@ static void on_members(void *owner, const struct rpc_client_call *call,
 /* All else stands. */
 static void ask_members(struct dev_fleet *fleet)
 {
-    if (!fleet->parts.workers)
+    static const struct dev_question members = {"/muster.v1.Membership/ClusterStatus",
+                                                &muster__v1__cluster_status_response__descriptor,
+                                                judge_members};
+
+    if (fleet->parts.workers)
+        ask(fleet, &members);
+    else
         tell(fleet, true, "");
-    else if (ask(fleet, "/muster.v1.Membership/ClusterStatus", on_members))
-        look_ended(fleet, false);
 }
 
-static void on_reports(void *owner, const struct rpc_client_call *call,
-                       const struct rpc_outcome *outcome, struct str bytes)
+static void judge_reports(struct dev_fleet *fleet, const ProtobufCMessage *answer)
 {
-    struct dev_fleet *fleet = owner;
-    size_t count =
-        counted(outcome, bytes, &bigfleet__v1alpha1__list_shard_reports_response__descriptor,
-                count_reports);
+    const Bigfleet__V1alpha1__ListShardReportsResponse *list = (const void *)answer;
+    size_t count = list ? list->n_reports : 0;
     char reason[64];
 
-    (void)call;
-    if (fleet->stopping) return;
     snprintf(reason, sizeof reason, "%zu of %zu shards report", count, fleet->parts.shards);
     if (count >= fleet->parts.shards)
         ask_members(fleet);
@@ -198,15 +193,19 @@ static void on_reports(void *owner, const struct rpc_client_call *call,
 
 static void quorum_stands(struct dev_fleet *fleet)
 {
+    static const struct dev_question reports = {
+        "/bigfleet.v1alpha1.Coordinator/ListShardReports",
+        &bigfleet__v1alpha1__list_shard_reports_response__descriptor, judge_reports};
+
     if (!fleet->parts.shards) {
         ask_members(fleet);
         return;
     }
     dev_register_go(&fleet->reg);
-    if (!fleet->reg.known)
+    if (fleet->reg.known)
+        ask(fleet, &reports);
+    else
         tell(fleet, false, "the coordinators are told of the shards");
-    else if (ask(fleet, "/bigfleet.v1alpha1.Coordinator/ListShardReports", on_reports))
-        look_ended(fleet, false);
 }
 
 /* When it was alive for sure: counted back from before the question was asked. */
@@ -223,11 +222,16 @@ static void take_heard(struct dev_fleet *fleet, const Muster__V1__Replica *repli
         fleet->sight.heard[number] = (mono_time){fleet->sight.began.ms - silent};
 }
 
-static void take_list(struct dev_fleet *fleet, const Muster__V1__ListReplicasResponse *list)
+static void judge_replicas(struct dev_fleet *fleet, const ProtobufCMessage *answer)
 {
+    const Muster__V1__ListReplicasResponse *list = (const void *)answer;
     size_t voters = 0;
     char reason[64];
 
+    if (!list) {
+        tell(fleet, false, "no leader answers yet");
+        return;
+    }
     fleet->leader = SIZE_MAX;
     for (size_t i = 0; i < list->n_replicas; i++) {
         const Muster__V1__Replica *replica = list->replicas[i];
@@ -242,30 +246,15 @@ static void take_list(struct dev_fleet *fleet, const Muster__V1__ListReplicasRes
         tell(fleet, false, reason);
 }
 
-static void on_replicas(void *owner, const struct rpc_client_call *call,
-                        const struct rpc_outcome *outcome, struct str bytes)
-{
-    struct dev_fleet *fleet = owner;
-    ProtobufCMessage *message;
-    struct arena arena;
-
-    (void)call;
-    if (fleet->stopping) return;
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (outcome->err || message_read(&muster__v1__list_replicas_response__descriptor, bytes, NULL,
-                                     &arena, &message, NULL))
-        tell(fleet, false, "no leader answers yet");
-    else
-        take_list(fleet, (const Muster__V1__ListReplicasResponse *)message);
-    arena_deinit(&arena);
-}
-
 static void on_look(struct timer *timer)
 {
+    static const struct dev_question replicas = {"/muster.v1.Fleet/ListReplicas",
+                                                 &muster__v1__list_replicas_response__descriptor,
+                                                 judge_replicas};
     struct dev_fleet *fleet = CONTAINER_OF(timer, struct dev_fleet, look);
 
     fleet->sight = (struct dev_sight){.began = loop_now(fleet->io->loop), .leader = SIZE_MAX};
-    if (ask(fleet, "/muster.v1.Fleet/ListReplicas", on_replicas)) look_ended(fleet, false);
+    ask(fleet, &replicas);
 }
 
 static enum err open_channel(struct dev_fleet *fleet, struct note *note)

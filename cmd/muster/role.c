@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "muster/role.h"
+
+#include "io/tls.h"
+#include "rpc/client.h"
+#include "rpc/meter.h"
+#include "rpc/reflection.h"
+#include "wire/descriptors.h"
+
+enum err role_open_ready(void *state, struct note *note)
+{
+    struct role_base *role = state;
+    const struct chassis_hooks *hooks = chassis_hooks(role->chassis);
+
+    (void)note;
+    return instruments_check(role->instruments, hooks->ready_check, hooks->ready_reason,
+                             &role->ready);
+}
+
+enum err role_open_tls(void *state, struct note *note)
+{
+    struct role_base *role = state;
+    unsigned tls = chassis_hooks(role->chassis)->tls;
+    enum err err = ERR_OK;
+
+    if (!conf_is_set(role->conf, "tls.cert-file")) return ERR_OK;
+    if (tls & ROLE_TLS_SERVER)
+        err = chassis_tls(role->chassis, TLS_SERVER, "h2", &role->server_tls, note);
+    if (!err && tls & ROLE_TLS_CLIENT)
+        err = chassis_tls(role->chassis, TLS_CLIENT, "h2", &role->client_tls, note);
+    return err;
+}
+
+enum err role_open_client_metrics(void *state, struct note *note)
+{
+    struct role_base *role = state;
+    return rpc_client_metrics_open(role->metrics, &role->client_metrics, note);
+}
+
+void role_log(struct role_base *role, const char *name, const struct log_field *fields)
+{
+    log_source_init(&role->log, instruments_log(role->instruments)->logger, name, fields);
+}
+
+/* -- the gRPC server -- */
+
+enum err role_open_server(struct role_base *role, const struct rpc_server_options *options,
+                          struct note *note)
+{
+    struct rpc_server_options all = *options;
+    enum err err = rpc_meter_open(role->metrics, &role->meter, note);
+
+    all.io = role->io;
+    all.meter = role->meter;
+    return err ? err : rpc_server_open(&all, &role->server, note);
+}
+
+enum err role_open_health(struct role_base *role, const char *service, enum rpc_serving first,
+                          struct note *note)
+{
+    enum err err = rpc_health_open(role->server, &role->health, note);
+
+    if (!err)
+        err = rpc_reflection_open(role->server, descriptors_product(), &role->reflection, note);
+    if (!err) err = rpc_health_set(role->health, STR_EMPTY, RPC_SERVING);
+    return err ? err : rpc_health_set(role->health, str_from(service), first);
+}
+
+enum err role_listen(struct role_base *role, struct note *note)
+{
+    enum err err =
+        rpc_server_listen(role->server, conf_text(role->conf, "listen"), role->server_tls, note);
+
+    if (err) note_prefix(note, "listen");
+    return err;
+}
+
+void role_warn_of_listener(const struct role_base *role)
+{
+    const char *address = conf_text(role->conf, "listen");
+
+    if (!role->server_tls && !address_is_loopback(address))
+        LOG_WARN(&role->log, "listener is open to the network without TLS",
+                 log_text("at", address));
+}
+
+/* -- the end -- */
+
+void role_drain_ready(void *state)
+{
+    struct role_base *role = state;
+
+    health_check_set(role->ready, false, "stopping");
+    chassis_drained(role->chassis);
+}
+
+void role_drain_server(void *state)
+{
+    struct role_base *role = state;
+    rpc_server_drain(role->server, ROLE_DRAIN_WITHIN_MS, chassis_drained, role->chassis);
+}
+
+void role_close_server(struct role_base *role)
+{
+    CHASSIS_AWAIT(role->chassis, rpc_server_close, role->server);
+    role->server = NULL;
+}
+
+void role_close(struct role_base *role)
+{
+    rpc_reflection_close(role->reflection);
+    rpc_health_close(role->health);
+    rpc_meter_close(role->meter);
+    rpc_client_metrics_close(role->client_metrics);
+    tls_context_unref(role->server_tls);
+    tls_context_unref(role->client_tls);
+}
