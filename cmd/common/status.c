@@ -3,22 +3,38 @@
 
 #include "text/ndjson.h"
 
-/* The server's policy is default-src 'self', so style and script are pages of their own
- * (status_assets.c) and nothing in the markup may stand inline. */
-static const char page_head[] =
+/* {name} is where a fact goes. The server's policy is default-src 'self', so style and script are
+ * pages of their own (status_assets.c) and nothing in the markup may stand inline. */
+static const char page[] =
     "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width\">\n"
     "<meta name=\"color-scheme\" content=\"light dark\">\n"
     "<link rel=\"stylesheet\" href=\"" STATUS_CSS_PATH "\">\n"
-    "<script src=\"" STATUS_JS_PATH "\" defer></script>\n";
-
-static const char page_links[] =
-    "<h2>Look closer</h2>\n<ul class=\"links\">\n"
+    "<script src=\"" STATUS_JS_PATH "\" defer></script>\n"
+    "<title>{command}</title>\n</head>\n<body>\n<header>\n<h1>{command}</h1>\n"
+    "<p id=\"state\" class=\"waiting\" role=\"status\">connecting</p>\n</header>\n<main>\n"
+    "<noscript><p>Live numbers need JavaScript; /metrics has them without.</p></noscript>\n"
+    "{warning}"
+    "<p>This page shows this process only: its event loop, probes and metrics. The coordinators "
+    "serve the dashboard of the whole fleet, by default on port 8790.</p>\n"
+    "<h2>Now</h2>\n<dl class=\"cards\">\n"
+    "<div><dt>up for</dt><dd id=\"uptime\">\u2013</dd></div>\n"
+    "<div><dt>loop turns</dt><dd id=\"turns\">\u2013</dd></div>\n"
+    "<div><dt>mean turn</dt><dd id=\"mean\">\u2013</dd></div>\n"
+    "<div><dt>longest turn</dt><dd id=\"longest\">\u2013</dd></div>\n"
+    "<div><dt>turns over 1 ms</dt><dd id=\"slow\">\u2013</dd></div>\n"
+    "<div><dt>ran</dt><dd id=\"work\">\u2013</dd></div>\n"
+    "<div><dt>http</dt><dd id=\"requests\">\u2013</dd></div>\n"
+    "</dl>\n<h2>This process</h2>\n<dl class=\"rows\">\n"
+    "<div><dt>version</dt><dd>{version}</dd></div>\n"
+    "<div><dt>commit</dt><dd>{commit}</dd></div>\n"
+    "<div><dt>data directory</dt><dd>{data_dir}</dd></div>\n"
+    "</dl>\n<h2>Look closer</h2>\n<ul class=\"links\">\n"
     "<li><a href=\"/healthz\">/healthz</a><span>is the process alive?</span></li>\n"
     "<li><a href=\"/readyz\">/readyz</a><span>may it be given work?</span></li>\n"
     "<li><a href=\"/metrics\">/metrics</a><span>numbers for Prometheus</span></li>\n"
     "<li><a href=\"/debug/loop\">/debug/loop</a><span>what the turns of the loop cost</span></li>\n"
-    "</ul>\n";
+    "</ul>\n</main>\n</body>\n</html>\n";
 
 static enum err append_escaped(const char *text, struct buf *into)
 {
@@ -35,70 +51,31 @@ static enum err append_escaped(const char *text, struct buf *into)
     return err;
 }
 
-/* A name and its value; with an id it is one the script fills in. */
-static enum err fact(const char *name, const char *id, const char *text, struct buf *into)
+static enum err append_fact(const struct status_facts *facts, struct str name, struct buf *into)
 {
-    enum err err = buf_appendf(into, "<div><dt>%s</dt><dd", name);
-    if (!err && id) err = buf_appendf(into, " id=\"%s\"", id);
-    if (!err) err = buf_append_byte(into, '>');
-    if (!err) err = append_escaped(text, into);
-    return err ? err : buf_append_c(into, "</dd></div>\n");
-}
+    enum err err;
 
-static enum err live_facts(struct buf *into)
-{
-    static const struct {
-        const char *id, *name;
-    } facts[] = {
-        {"uptime", "up for"},        {"turns", "loop turns"},     {"mean", "mean turn"},
-        {"longest", "longest turn"}, {"slow", "turns over 1 ms"}, {"work", "ran"},
-        {"requests", "http"},
-    };
-    enum err err = buf_append_c(into, "<h2>Now</h2>\n<dl class=\"cards\">\n");
-    for (size_t i = 0; i < ARRAY_LEN(facts) && !err; i++) {
-        err = fact(facts[i].name, facts[i].id, "\u2013", into);
-    }
-    return err ? err : buf_append_c(into, "</dl>\n");
-}
-
-static enum err page_top(const struct status_facts *facts, struct buf *into)
-{
-    enum err err = buf_append_c(into, page_head);
-
-    if (!err) err = buf_append_c(into, "<title>");
-    if (!err) err = append_escaped(facts->command, into);
-    if (!err) err = buf_append_c(into, "</title>\n</head>\n<body>\n<header>\n<h1>");
-    if (!err) err = append_escaped(facts->command, into);
-    if (!err) {
-        err = buf_append_c(into, "</h1>\n<p id=\"state\" class=\"waiting\" role=\"status\">"
-                                 "connecting</p>\n</header>\n<main>\n"
-                                 "<noscript><p>Live numbers need JavaScript; /metrics has them "
-                                 "without.</p></noscript>\n");
-    }
-    if (!err && facts->warning) err = buf_append_c(into, "<p class=\"warning\">");
-    if (!err && facts->warning) err = append_escaped(facts->warning, into);
-    if (!err && facts->warning) err = buf_append_c(into, "</p>\n");
-    return err;
+    if (str_equal(name, STR("command"))) return append_escaped(facts->command, into);
+    if (str_equal(name, STR("version"))) return append_escaped(facts->version, into);
+    if (str_equal(name, STR("commit"))) return append_escaped(facts->commit, into);
+    if (str_equal(name, STR("data_dir"))) return append_escaped(facts->data_dir, into);
+    assert(str_equal(name, STR("warning")));
+    if (!facts->warning) return ERR_OK;
+    err = buf_append_c(into, "<p class=\"warning\">");
+    if (!err) err = append_escaped(facts->warning, into);
+    return err ? err : buf_append_c(into, "</p>\n");
 }
 
 enum err status_page(const struct status_facts *facts, struct buf *into)
 {
-    enum err err = page_top(facts, into);
+    struct str rest = str_from(page), markup, name;
+    enum err err = ERR_OK;
 
-    if (!err) {
-        err = buf_append_c(
-            into,
-            "<p>This page shows this process only: its event loop, probes and metrics. The "
-            "coordinators serve the dashboard of the whole fleet, by default on port 8790.</p>\n");
+    while (!err && str_split(&rest, '{', &markup)) {
+        err = buf_append(into, markup);
+        if (!err && rest.at && str_split(&rest, '}', &name)) err = append_fact(facts, name, into);
     }
-    if (!err) err = live_facts(into);
-    if (!err) err = buf_append_c(into, "<h2>This process</h2>\n<dl class=\"rows\">\n");
-    if (!err) err = fact("version", NULL, facts->version, into);
-    if (!err) err = fact("commit", NULL, facts->commit, into);
-    if (!err) err = fact("data directory", NULL, facts->data_dir, into);
-    if (!err) err = buf_append_c(into, "</dl>\n");
-    if (!err) err = buf_append_c(into, page_links);
-    return err ? err : buf_append_c(into, "</main>\n</body>\n</html>\n");
+    return err;
 }
 
 enum err status_event(const struct status_numbers *numbers, struct buf *into)

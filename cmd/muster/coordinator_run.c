@@ -667,7 +667,7 @@ static const struct chassis_hooks hooks = {
     .close = close_coordinator,
 };
 
-const struct command coordinator_run_command = {
+static const struct command coordinator_run_command = {
     .name = "run",
     .summary = "run one replica of the coordinator",
     .about = "Runs one replica of the fleet coordinator: the replicated tables of shards, "
@@ -693,4 +693,13 @@ const struct command coordinator_run_command = {
     .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
     .run = chassis_run,
     .data = &hooks,
+};
+
+const struct command coordinator_command = {
+    .name = "coordinator",
+    .summary = "a replica of the fleet coordinator, and tools for its data directory",
+    .about = "Runs a replica of the coordinator, or works on the data directory of one that is not "
+             "running.",
+    .children = COMMAND_CHILDREN(&coordinator_run_command, &force_config_command, &rejoin_command,
+                                 &coordinator_restore_command, &coordinator_ledger_command),
 };
