@@ -8,9 +8,7 @@
 enum { LIVE_EVENTS_KEPT = 4, ADDRESS_CAP = 320 };
 
 struct serve {
-    struct status_facts facts;
-    const char *cert_file, *key_file, *ca_file;
-    struct instruments *instruments;
+    struct serve_options options;
     char address[ADDRESS_CAP]; /* with the real port */
     struct http_server *http;  /* NULL: it is off */
     struct http_channel *live;
@@ -22,7 +20,7 @@ static enum err add_pages(struct serve *s, struct note *note)
     enum err err;
 
     buf_init(&page, STATUS_TEXT_MAX);
-    err = status_page(&s->facts, &page);
+    err = status_page(&s->options.facts, &page);
     if (!err) err = http_publish(s->http, STATUS_PATH, "text/html; charset=utf-8", buf_peek(&page));
     buf_deinit(&page);
     if (!err) {
@@ -34,12 +32,12 @@ static enum err add_pages(struct serve *s, struct note *note)
                            str_from(status_js));
     }
     if (!err) err = http_channel_open(s->http, STATUS_EVENTS_PATH, LIVE_EVENTS_KEPT, &s->live);
-    return err ? err : instruments_serve(s->instruments, s->http, note);
+    return err ? err : instruments_serve(s->options.instruments, s->http, note);
 }
 
 static void close_listener(struct serve *s)
 {
-    instruments_unserve(s->instruments);
+    instruments_unserve(s->options.instruments);
     http_close(s->http);
     s->http = NULL;
 }
@@ -47,9 +45,9 @@ static void close_listener(struct serve *s)
 static enum err open_listener(struct serve *s, struct note *note)
 {
     struct http_options options = {.address = s->address,
-                                   .cert_file = s->cert_file,
-                                   .key_file = s->key_file,
-                                   .ca_file = s->ca_file};
+                                   .cert_file = s->options.cert_file,
+                                   .key_file = s->options.key_file,
+                                   .ca_file = s->options.ca_file};
     enum err err = http_open(&options, &s->http, note);
 
     if (err == ERR_BUSY) {
@@ -74,13 +72,9 @@ enum err serve_open(const struct serve_options *options, struct serve **ret_serv
     enum err err = ERR_INVALID;
 
     if (!s) return ERR_NOMEM;
-    s->facts = options->facts;
-    s->cert_file = options->cert_file;
-    s->key_file = options->key_file;
-    s->ca_file = options->ca_file;
-    s->instruments = options->instruments;
+    s->options = *options;
     if (option_address_off(options->address)) {
-        err = instruments_serve(s->instruments, NULL, note);
+        err = instruments_serve(s->options.instruments, NULL, note);
     } else if (snprintf(s->address, sizeof s->address, "%s", options->address) < ADDRESS_CAP) {
         err = open_listener(s, note);
     } else {

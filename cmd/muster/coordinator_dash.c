@@ -47,7 +47,7 @@ static enum err make_token_file(struct io *io, const char *path, char token[DASH
 }
 
 /* ERR_NOT_FOUND: there is no file. */
-static enum err read_token_file(struct io *io, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
+static enum err read_token_file(struct fs *fs, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
                                 struct note *note)
 {
     struct buf content;
@@ -55,7 +55,7 @@ static enum err read_token_file(struct io *io, const char *path, char ret_token[
     enum err err;
 
     buf_init(&content, TOKEN_FILE_MAX);
-    err = fs_read_whole(io->fs, path, TOKEN_FILE_MAX, &content);
+    err = fs_read_whole(fs, path, TOKEN_FILE_MAX, &content);
     token = str_trim(buf_peek(&content));
     if (err) {
         note_set(note, "%s: %s", path, err_text(err));
@@ -74,7 +74,7 @@ static enum err read_token_file(struct io *io, const char *path, char ret_token[
 enum err dash_token_file(struct io *io, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
                          struct note *note)
 {
-    enum err err = read_token_file(io, path, ret_token, note);
+    enum err err = read_token_file(io->fs, path, ret_token, note);
 
     if (err != ERR_NOT_FOUND) return err;
     err = make_token_file(io, path, ret_token);
@@ -86,14 +86,10 @@ enum err dash_token_check(struct fs *fs, const char *path, struct note *note)
 {
     const char *slash = strrchr(path, '/');
     struct fs_info info = {.kind = FS_DIRECTORY};
-    char parent[PATH_MAX];
-    struct buf content;
-    enum err err;
+    char parent[PATH_MAX], token[DASH_TOKEN_MAX + 1];
+    struct note own = {""}; /* a file that is not there yet is no mistake */
+    enum err err = read_token_file(fs, path, token, &own);
 
-    buf_init(&content, TOKEN_FILE_MAX);
-    err = fs_read_whole(fs, path, TOKEN_FILE_MAX, &content);
-    if (!err && !token_is_good(str_trim(buf_peek(&content)))) err = ERR_INVALID;
-    buf_deinit(&content);
     if (err == ERR_NOT_FOUND && slash) { /* it is made, but not its directory */
         snprintf(parent, sizeof parent, "%.*s", (int)max_size((size_t)(slash - path), 1), path);
         err = fs_stat(fs, parent, &info);
@@ -175,7 +171,7 @@ static enum err read_token(struct coordinator_dash *d, const struct conf *conf, 
         note_set(note, "dashboard.token-file: the path is longer than %d bytes", PATH_MAX - 1);
         return ERR_TOO_LARGE;
     }
-    err = read_token_file(io, d->token_path, d->token, note);
+    err = read_token_file(io->fs, d->token_path, d->token, note);
     if (err != ERR_NOT_FOUND) return err;
     err = make_token_file(io, d->token_path, d->token);
     if (!err) return ERR_OK;

@@ -77,16 +77,18 @@ static void options_run(struct dev_line *line, const struct dev_parts *parts)
     option_path(line, "--transport-tls-dir", parts->dir, "worker-tls", "");
 }
 
-static void option_coordinators(struct dev_line *line, const char *name,
-                                const struct dev_parts *parts)
+/* "127.0.0.1:7790,127.0.0.1:7800", each with the scheme in front. */
+static void option_replicas(struct dev_line *line, const char *name, const char *scheme,
+                            const uint16_t *ports, const struct dev_parts *parts)
 {
     char *text = room(line), one[32];
     size_t len = 0;
 
     text[0] = '\0';
     for (size_t i = 0; i < parts->replicas; i++) {
-        dev_address(one, parts->ports.grpc[i]);
-        len += (size_t)snprintf(text + len, sizeof line->texts[0] - len, "%s%s", i ? "," : "", one);
+        dev_address(one, ports[i]);
+        len += (size_t)snprintf(text + len, sizeof line->texts[0] - len, "%s%s%s", i ? "," : "",
+                                scheme, one);
     }
     option(line, name, text);
 }
@@ -101,7 +103,7 @@ static void coordinator_line(const struct dev_parts *parts, size_t n, struct dev
     if (parts->replicas > 1) { /* a single one has no peers */
         char *expect = room(line);
         snprintf(expect, sizeof line->texts[0], "%zu", parts->replicas);
-        option_coordinators(line, "--join-addr", parts);
+        option_replicas(line, "--join-addr", "", parts->ports.grpc, parts);
         option(line, "--bootstrap-expect", expect);
     }
     option(line, "--segment-size", DEV_SEGMENT_SIZE);
@@ -120,18 +122,14 @@ static void coordinator_line(const struct dev_parts *parts, size_t n, struct dev
 static_assert(sizeof DEV_RUN - 1 == 26, "a ULID");
 static void worker_line(const struct dev_parts *parts, size_t n, struct dev_line *line)
 {
-    char *id = room(line), *addresses = room(line), *store = room(line);
-    size_t len = 0;
+    char *id = room(line), *store = room(line);
 
     snprintf(line->name, sizeof line->name, "worker-%02zu", n);
     snprintf(id, sizeof line->texts[0], "%.24s%02zu", DEV_RUN, n);
-    for (size_t i = 0; i < parts->replicas; i++)
-        len += (size_t)snprintf(addresses + len, sizeof line->texts[0] - len,
-                                "%shttps://127.0.0.1:%u", i ? "," : "", parts->ports.workers[i]);
     snprintf(store, sizeof line->texts[0], "file://%s/checkpoints", parts->whole_dir);
     options_run(line, parts);
     option(line, "--worker-id", id);
-    option(line, "--coordinator-addr", addresses);
+    option_replicas(line, "--coordinator-addr", "https://", parts->ports.workers, parts);
     option(line, "--checkpoint-store", store);
     option_path(line, "--process-input", parts->dir, "input", "");
     option_path(line, "--storage-path", parts->dir, line->name, ".db");
@@ -154,7 +152,7 @@ static void shard_line(const struct dev_parts *parts, size_t n, struct dev_line 
     option_port(line, "--listen", parts->ports.shard_grpc[n]);
     option_port(line, "--http-listen", parts->ports.shard_http[n]);
     option_port(line, "--provider-addr", parts->ports.provider_grpc);
-    if (parts->replicas) option_coordinators(line, "--coordinator-addr", parts);
+    if (parts->replicas) option_replicas(line, "--coordinator-addr", "", parts->ports.grpc, parts);
     option(line, "--coordinator-heartbeat-interval", "2s");
     option(line, "--cycle-interval", "2s");
     /* For so long a shard that was killed and started again begins nothing. */
