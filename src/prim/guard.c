@@ -277,8 +277,10 @@ static void key_free(struct prim_guards *guards, struct guard_key *key)
 
 static void keys_free(struct prim_guards *guards, struct list *keys)
 {
-    while (!list_empty(keys))
-        key_free(guards, CONTAINER_OF(keys->next, struct guard_key, in_claim));
+    LIST_EACH_SAFE(keys, node, following)
+    {
+        key_free(guards, CONTAINER_OF(node, struct guard_key, in_claim));
+    }
 }
 
 static struct guard_key *key_make(struct prim_guards *guards, const coord_id *lease_id,

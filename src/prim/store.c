@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "prim/answer.h"
@@ -63,8 +64,10 @@ void prim_store_unref(coord_store *store)
 
 int64_t prim_random_below(int64_t bound)
 {
-    assert(bound > 0);
-    return (int64_t)(prim_random() % (uint64_t)bound); /* for spreading; the bias is no matter */
+    uint64_t drawn;
+    ssize_t got = getrandom(&drawn, sizeof drawn, 0);
+    assert(got == (ssize_t)sizeof drawn && bound > 0);
+    return (int64_t)(drawn % (uint64_t)bound); /* for spreading; the bias is of no matter */
 }
 
 /* -- capabilities ----------------------------------------------------------------------------- */

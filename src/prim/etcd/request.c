@@ -179,12 +179,13 @@ coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
                                  .type = &etcdserverpb__txn_response__descriptor,
                                  .writes = !txn->reads_only};
     const Etcdserverpb__TxnResponse *response;
-    ProtobufCMessage *message;
+    ProtobufCMessage *message = NULL;
     coord_result result;
 
     etcd_txn_request(txn, &request);
     result = etcd_ask(b, call->deadline_ns, &ask, arena, &message);
     if (result.code != COORD_OK) return result;
+    assert(message);
     response = *ret_response = (Etcdserverpb__TxnResponse *)message;
     if (!etcd_header_fits(b, response->header)) return other_cluster();
     if (response->header->revision <= (response->succeeded ? txn->revision_floor : 0)) {
@@ -200,7 +201,7 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
     const Etcdserverpb__RangeResponse *range;
-    ProtobufCMessage *message;
+    ProtobufCMessage *message = NULL;
     struct etcd_key stored;
     coord_result result;
 
@@ -213,6 +214,7 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
                                          .type = &etcdserverpb__range_response__descriptor},
                       arena, &message);
     if (result.code != COORD_OK) return result;
+    assert(message);
     range = (const Etcdserverpb__RangeResponse *)message;
     if (!etcd_header_fits(b, range->header)) return other_cluster();
     *ret_found = etcd_range_one(&b->space, range, key, ret_entry);

@@ -54,9 +54,9 @@ static bool stopping(const struct round *round)
 
 /* -- temporary files -- */
 
-/* A temporary file in round->dir that is nobody's. In meta/ temporaries stand beside files that stay,
- * and no lock keeps their makers away: a pid of another namespace looks dead from here, so only the
- * boot and the age count there. */
+/* A temporary file in round->dir that is nobody's. In meta/ temporaries stand beside files that
+ * stay, and no lock keeps their makers away: a pid of another namespace looks dead from here, so
+ * only the boot and the age count there. */
 static bool is_stray(const struct round *round, const char *name)
 {
     const struct host_facts *facts = &round->store->facts;

@@ -388,7 +388,7 @@ static bool end_record(struct file_store *store, const coord_id *id, enum lease_
                        bool discard, int64_t until_ns)
 {
     char name[PRIM_ID_TEXT_CAP];
-    struct lease_record record;
+    struct lease_record record = {0};
     int fd = -1;
     int error = record_open(store, id, true, until_ns, &fd, &record);
     if (error != 0) {
@@ -425,7 +425,7 @@ void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns
 
 coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int64_t until_ns)
 {
-    struct lease_record record;
+    struct lease_record record = {0};
     int fd = -1;
     int error = record_open(store, id, true, until_ns, &fd, &record);
     if (error == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of a file store and the names of its files (record.h). Pure: no clock, no I/O, no thread.
+/* The bytes of a file store and the names of its files (record.h). Pure: no clock, no I/O.
  *
- * A record is a table of fields: where each stands in the bytes and in the struct. Bytes between the
+ * A record is a table of fields: where each is in the bytes and in the struct. Bytes between the
  * fields are zero. A record that decodes encodes to the same bytes, which is how a decoder checks
  * the magic, the checksum and the zeros at once. */
 #include "prim/file/record.h"

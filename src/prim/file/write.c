@@ -331,8 +331,8 @@ static coord_result not_found(void)
     return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "there is no such entry");
 }
 
-/* A tombstone in place of the entry. It keeps the id of the lease that ended, so that its holder can
- * be told what became of it. */
+/* A tombstone in place of the entry. It keeps the id of the lease that ended, so that its holder
+ * can be told what became of it. */
 static coord_result bury(struct key_op *op, int reason)
 {
     struct head head = {0};

@@ -6,11 +6,11 @@
  *   claims.c    renew (many in one), release, adopt  slots.c     acquire, resize, holders
  *   feed.c      a watch that resumes: a reader's, and that of prim/guard.c
  *
- * One thread talks to the coordinators (prim/courier), over a channel that follows the leader. Every
- * call may be sent again: the server knows writes by their request, and reads and renewals do no
- * harm. So a replica that is cut off, stopped or slow costs a caller a slice of its time, not all of
- * it: after a slice in silence the channel moves on, and so do the streams and the calls that wait
- * for a slot, whose place the server keeps. */
+ * One thread talks to the coordinators (prim/courier), over a channel that follows the leader.
+ * Every call may be sent again: the server knows writes by their request, and reads and renewals do
+ * no harm. So a replica that is cut off, stopped or slow costs a caller a slice of its time, not
+ * all of it: after a slice in silence the channel moves on, and so do the streams and the calls
+ * that wait for a slot, whose place the server keeps. */
 #ifndef PRIM_NATIVE_INTERNAL_H
 #define PRIM_NATIVE_INTERNAL_H
 #include "prim/courier/stream.h"
