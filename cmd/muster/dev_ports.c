@@ -19,6 +19,9 @@ enum {
     OPERATOR_HTTP_PORT = 8770, /* the next ones stand behind the provider's */
     WORKERS_PORT = 50051,
     FILE_MAX = 4096,
+    FIRST_DRAWN = 24000,
+    DRAWN = 8000, /* where the first may be */
+    TRIES = 512,
     COUNT = 4 * DEV_REPLICAS_MAX + 2 + 2 * DEV_SHARDS_MAX + DEV_OPERATORS,
 };
 
@@ -67,21 +70,25 @@ static void refuse(void *owner, struct stream *stream)
     stream_close(stream);
 }
 
-/* All are held until the last is drawn, so none is drawn twice. */
+/* Below the ports that Linux gives to connections: one of those could be taken by anybody between
+ * here and the moment its process listens. All are held until the last is drawn, so none is drawn
+ * twice. */
 static enum err draw(struct io *io, uint16_t *const *ports, size_t count, struct note *note)
 {
-    struct listen_options options = {.address = "127.0.0.1:0", .on_accept = refuse};
     struct listener *held[COUNT] = {NULL};
-    struct address_parts parts = {.port = 0};
+    char address[32];
+    struct listen_options options = {.address = address, .on_accept = refuse};
+    uint64_t port = FIRST_DRAWN + entropy_u64(io->entropy) % DRAWN;
     enum err err = ERR_OK;
+    size_t drawn = 0;
 
-    for (size_t i = 0; !err && i < count; i++) {
-        err = net_listen(io->net, &options, &held[i], note);
-        if (!err) err = address_split(listener_address(held[i]), &parts, note);
-        if (!err) *ports[i] = parts.port;
+    for (size_t tries = 0; drawn < count && tries < TRIES; tries++, port++) {
+        snprintf(address, sizeof address, "127.0.0.1:%u", (unsigned)port);
+        err = net_listen(io->net, &options, &held[drawn], note);
+        if (!err) *ports[drawn++] = (uint16_t)port;
     }
-    for (size_t i = 0; i < count; i++) listener_close(held[i]);
-    return err;
+    for (size_t i = 0; i < drawn; i++) listener_close(held[i]);
+    return drawn == count ? ERR_OK : err;
 }
 
 /* How many a file of this or an earlier release holds. */

@@ -6,8 +6,9 @@ import socket
 import tempfile
 import threading
 
-# Below what the kernel gives to connections: one of those could take the port of a server that is down for a while.
-FIRST, LAST, EACH = 10000, 32000, 16
+# Below what the kernel gives to connections: one of those could take the port of a server that is down for a while. From
+# 24000 on are those that `muster dev` draws.
+FIRST, LAST, EACH = 10000, 24000, 16
 BLOCKS = (LAST - FIRST) // EACH
 LOCKS = os.path.join(tempfile.gettempdir(), f"muster-test-ports-{os.getuid()}")
 HELD, LEFT, ONE_AT_A_TIME = [], [], threading.Lock()

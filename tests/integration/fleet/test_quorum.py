@@ -353,6 +353,10 @@ def dev():
             check(code == (0 if ending != signal.SIGKILL else -9), f"{ending}: {code}")
             wait_for("no child is left", lambda pids=pids: gone(pids))
         check(os.path.exists(os.path.join(directory, "node-2", "FORMAT")), "the data stays")
+        with open(os.path.join(directory, "ports"), encoding="utf-8") as drawn:
+            ports = [int(line) for line in drawn]
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="utf-8") as given:
+            check(max(ports) < int(given.read().split()[0]), f"a connection of anybody can take a port: {ports}")
         domains = [open(os.path.join(directory, f"shard-{number}", "domains"), encoding="utf-8").read() for number in (0, 1)]
         check("eu-1a" in domains[0] and "eu-1b" in domains[0] and "eu-1c" in domains[1], f"shared zones: {domains}")
         check("eu-1c" not in domains[0] and "eu-1a" not in domains[1], f"zones that two own: {domains}")
