@@ -12,8 +12,8 @@ import tarfile
 
 import grpc
 
-from coordinators import (COORDINATOR, FLEET, METHODS, MUSTER, MUSTERCTL, PATIENT, Cluster, Failed, check, code_of,
-                          contents, message, run_cases, shimmed, wait_for)
+from coordinators import (COORDINATOR, FLEET, METHODS, MUSTER, MUSTERCTL, PATIENT, Cluster, Failed, Skipped, check,
+                          code_of, contents, message, run_cases, shimmed, wait_for)
 
 CODE = grpc.StatusCode
 ORIGINAL_META = {"Version": 1, "ID": "2-12-1749700000000", "Index": 12, "Term": 2, "Peers": "ka8xMjcuMC4wLjE6MTc3OTE=",
@@ -222,6 +222,35 @@ def export_and_restore():
         check([(c.cluster_id, c.shard_id) for c in clusters] == [("cluster-x", "shard-a")], f"{clusters}")
         check([s.shard_id for s in other.call(COORDINATOR + "ListShards").shards] == ["shard-a"], "shard-a")
         other.call(FLEET + "AddShard", shard_id="new", address="h:1")
+
+
+def owned_by_the_service():
+    """What the offline commands write as root into a directory of the service's user, that user can open."""
+    if os.geteuid() != 0:
+        raise Skipped("only root can give files away")
+    user = 65534
+    with Cluster(1) as cluster:
+        archive = os.path.join(cluster.dir, "original.tar")
+        original_archive(archive, 10)
+        for way in ("muster", "musterctl"):
+            node = cluster.nodes[0]
+            shutil.rmtree(node.dir, ignore_errors=True)
+            os.mkdir(node.dir)
+            os.chown(node.dir, user, user)
+
+            def all_given(what, directory=node.dir):
+                found = [os.path.join(at, name) for at, dirs, files in os.walk(directory) for name in dirs + files]
+                wrong = [path for path in found if os.lstat(path).st_uid != user]
+                check(found and not wrong, f"{what}: of root: {wrong}")
+            if way == "muster":
+                restore(archive, node)
+            else:
+                ctl("snapshot", "restore", archive, "--data-dir", node.dir, "--node-id", node.name, "--raft-advertise", node.raft)
+            all_given(way)
+            run(MUSTER, "coordinator", "force-config", "--yes", node.dir)
+            all_given("force-config")
+            run(MUSTER, "coordinator", "rejoin", "--yes", node.dir, code=None)
+            all_given("rejoin")
 
 
 def metric(node, name):
@@ -440,5 +469,5 @@ def killed_export():
 
 
 if __name__ == "__main__":
-    run_cases([archive_of_the_original, nothing_to_save, one_at_a_time, export_and_restore, drill, damaged,
+    run_cases([archive_of_the_original, nothing_to_save, one_at_a_time, export_and_restore, owned_by_the_service, drill, damaged,
                killed_restore, killed_save, killed_export])

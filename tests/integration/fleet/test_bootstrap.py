@@ -283,6 +283,48 @@ def greeted_by_another():
         check({cluster_of(each)("FORMAT") for each in cluster.nodes} == {home}, "one cluster")
 
 
+def learner_elsewhere():
+    """Another cluster that lists a replica only as a learner does not stop it: one wrong JoinReplica ends no majority"""
+    with Cluster(1, first=5) as other, three() as cluster:
+        other.nodes[0].name = "other-0"
+        other.start()
+        other.formed(1)
+        way = Way(cluster.address(60, 0), other.nodes[0].grpc)
+        for node in cluster.nodes:
+            at(node, *(each.grpc for each in cluster.nodes), way.at)
+        cluster.start()
+        node = next(replica for replica in cluster.formed() if replica.name == "node-1")
+        way.open()
+        other.asked(FLEET + "JoinReplica", replica_id=node.replica_id, name=node.name, raft_address=node.raft_address,
+                    grpc_address=node.grpc_address, http_address=node.http_address)
+        victim = cluster.nodes[1]
+        wait_for("it has asked who dials it", lambda: "no join address lists this replica" in victim.text())
+        check(all(each.running() for each in cluster.nodes), "all go on")
+        cluster.agree()
+
+
+def heard_of_a_cluster():
+    """A replica that has found a cluster, but is not in it yet, promises nothing to another bootstrap."""
+    with Cluster(1) as cluster, Cluster(1, first=5, join=False) as more:
+        cluster.start()
+        cluster.formed(1)
+        late = at(more.nodes[0], cluster.nodes[0].grpc)
+        late.name = "late-0"
+        late.options += ["--raft-advertise", "127.0.0.1:1"]  # where the leader's log does not reach it
+        late.start()
+        wait_for("it has found it", lambda: "a cluster exists, joining it" in late.text())
+
+        def ask():
+            try:
+                return late.call(FLEET + "PromiseBootstrap", cluster_id=1, replica_id=2, name="node-0")
+            except grpc.RpcError:  # between two servers
+                late.hang_up()
+                return None
+        said = wait_for("an answer", ask)
+        check(not said.promised and "heard of a cluster" in said.reason, f"{said}")
+        check(not has(late, "PROMISE"), "nothing is stored")
+
+
 def without_join_addresses():
     """A replica that others joined is wiped and started without --join-addr: their first hello stops its new cluster"""
     with Cluster(3, join=False) as cluster:
@@ -309,4 +351,4 @@ def without_join_addresses():
 
 if __name__ == "__main__":
     run_cases([wiped_and_cut_off, names, any_order, killed_between, founder_replaced, two_of_ordinal_0, in_order,
-               greeted_by_another, without_join_addresses])
+               greeted_by_another, learner_elsewhere, heard_of_a_cluster, without_join_addresses])
