@@ -32,15 +32,19 @@ def selection(runner, build):
     yield "full and long are everything", of["full"] | of["long"] == every
     yield "every reported fault's test exists", runner.reported() <= every
     asan, plain = runner.LOOPS["full"][:2]
-    some = sorted(of["check"])[0]
-    named = [some, "no such test"]
-    yield "a name that no run has is reported", runner.unknown(named, [(asan, runner.select(asan, tests, named))]) == ["no such test"]
-    only_plain = ["docs commands"]
-    plans = [(run, runner.select(run, tests, only_plain)) for run in (asan, plain)]
-    yield "a name that one run has is enough", [len(chosen) for _, chosen in plans] == [0, 1] and not runner.unknown(only_plain, plans)
+    chosen = [len(runner.select(run, tests, ["docs commands"])) for run in (asan, plain)]
+    yield "a name selects its test in the runs that have it", chosen == [0, 1]
+    yield "a name that the loop does not have is reported with the command", (
+        "scripts/test --only plain 'fleet metrics'" in runner.why_not("fleet metrics", "check", every))
+    yield "a name that no test has is reported with the nearest", (
+        "did you mean 'fleet metrics'?" in runner.why_not("fleet metric", "check", every))
     with open(os.path.join(runner.ROOT, "docs", "test-loops.md"), encoding="utf-8") as page:
         listed = {line.split(" | ")[1].strip() for line in page if line.startswith("| ") and line.count(" | ") == 2}
     yield "docs/test-loops.md has every test (scripts/test list > docs/test-loops.md)", listed - {"test"} == every
+
+
+FAILED = {"name": "x", "result": "FAIL", "returncode": 1, "stdout": "ok 1 - a\nnot ok 2 - b\nok 3 - c\n1..3\n", "stderr":
+          "[ RUN      ] a\nof a\n[       OK ] a\n[ RUN      ] b\nwhy b failed\n[  FAILED  ] b\n" + "of c\n" * 99}
 
 
 def main():
@@ -63,7 +67,9 @@ def main():
         if not good:
             print(f"# got {totals}, want {want}")
     number = len(CASES)
-    for number, (why, good) in enumerate(selection(runner, sys.argv[2]), number + 1):
+    shown = runner.reason(FAILED, "b", []).split() == ["why", "b", "failed"]
+    rest = [("of a failed test in C, what that test said is repeated", shown), *selection(runner, sys.argv[2])]
+    for number, (why, good) in enumerate(rest, number + 1):
         bad += not good
         print(f"{'ok' if good else 'not ok'} {number} - {why}")
     print(f"1..{number}")

@@ -549,10 +549,10 @@ def run_cases(cases, only=None):
             print(f"ok {number} - {name} # SKIP {reason}")
         except Exception as error:
             failed += 1
+            print(f"not ok {number} - {name}")  # first: scripts/test repeats the comments behind it
+            print(f"# {error}".replace("\n", "\n# "))
             if not isinstance(error, Failed):
                 print("# " + traceback.format_exc().replace("\n", "\n# "))
-            print(f"# {error}".replace("\n", "\n# "))
-            print(f"not ok {number} - {name}")
         print(f"# {time.monotonic() - began:.1f} s", flush=True)
     leave(1 if failed else 0)
 

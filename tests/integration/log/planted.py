@@ -27,9 +27,8 @@ def red(program, shim, musterctl, name, case, mutant):
                           env=environment, capture_output=True, text=True, check=False)
     if "not ok 1" not in done.stdout:
         return None
-    before = done.stdout.split("\nnot ok 1")[0].splitlines()
-    said = [line for line in before if line.strip("# ") and "level=" not in line and "-- replica" not in line]
-    return said[-1]
+    behind = done.stdout.split("\nnot ok 1", 1)[1].splitlines()[1:]
+    return next((line for line in behind if line.strip("# ")), "# it did not say why")
 
 
 def main():
