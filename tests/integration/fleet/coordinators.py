@@ -44,6 +44,11 @@ FILES, message = load(PROTOC, PROTO_ROOT, "bigfleet/v1alpha1/coordinator.proto",
                       "etcd/lock.proto", "etcd/election.proto", "grpc/health/v1/health.proto", "grpc/reflection/v1/reflection.proto")
 METHODS = methods_of(FILES)
 FLEET, COORDINATOR = "muster.v1.Fleet/", "bigfleet.v1alpha1.Coordinator/"
+OURS = sorted(path for path in METHODS if path.startswith((COORDINATOR, FLEET)))
+# What a certificate that only reads may call; of the rest all but ReportShard is an administrator's.
+READS = {COORDINATOR + name for name in ("ListShards", "ListDomainAssignments", "ListShardReports", "ListQuotas",
+                                         "ListProviders")} | {
+    FLEET + name for name in ("ListClusters", "ListInstructions", "ListOwnershipIssues", "ListReplicas", "StateHash")}
 ANY_REPLICA = {FLEET + "StateHash"}  # methods that a follower answers, too
 HEALTH = "grpc.health.v1.Health/"
 # For tests that hold on to a leader: a machine that stands still makes no other. The first replica of a new cluster does
