@@ -14,6 +14,7 @@
 #endif
 
 enum { LINES_MAX = 4096, CONTEXT = 3, TEXT_MAX = 4 << 20, DIFF_MAX = 16 * 1024 };
+#define UPDATE "the same test run with MUSTER_TEST_GOLDEN_UPDATE=1 "
 
 struct lines {
     struct str line[LINES_MAX];
@@ -178,7 +179,7 @@ void golden_check_at(const char *path, struct str got, const char *file, int lin
     }
     want = read_file(full, &len);
     if (!want) {
-        print_error("%s: %s (MUSTER_TEST_GOLDEN_UPDATE=1 writes it)\n", full, strerror(errno));
+        print_error("%s: %s\n" UPDATE "writes tests/golden/%s\n", full, strerror(errno), path);
         _fail(file, line);
         return;
     }
@@ -186,6 +187,39 @@ void golden_check_at(const char *path, struct str got, const char *file, int lin
     free(want);
     if (equal) return;
     print_error("--- tests/golden/%s\n+++ this run\n%s", path, diff);
-    print_error("MUSTER_TEST_GOLDEN_UPDATE=1 accepts the new text\n");
+    print_error(UPDATE "accepts the new text of tests/golden/%s\n", path);
     _fail(file, line);
+}
+
+void golden_check_quoted_at(const char *path, struct str got, const char *page, const char *file,
+                            int line)
+{
+    char golden[1024], quoting[1024];
+    size_t golden_len = 0, len = 0;
+    char *want, *text, *at = NULL;
+
+    snprintf(golden, sizeof golden, "%s/tests/golden/%s", MUSTER_SOURCE_DIR, path);
+    snprintf(quoting, sizeof quoting, "%s/%s", MUSTER_SOURCE_DIR, page);
+    want = read_file(golden, &golden_len);
+    text = read_file(quoting, &len);
+    if (want && text) at = memmem(text, len, want, golden_len);
+    if (!at) {
+        print_error("%s does not hold the text of tests/golden/%s, word for word\n", page, path);
+        _fail(file, line);
+    }
+    golden_check_at(path, got, file, line);
+    if (!str_equal(str_of(want, golden_len), got)) { /* MUSTER_TEST_GOLDEN_UPDATE=1 */
+        size_t before = (size_t)(at - text), behind = before + golden_len;
+        size_t whole = before + got.len + (len - behind);
+        char *made = malloc(whole);
+
+        assert(made);
+        memcpy(made, text, before);
+        memcpy(made + before, got.at, got.len);
+        memcpy(made + before + got.len, text + behind, len - behind);
+        write_file(quoting, str_of(made, whole));
+        free(made);
+    }
+    free(want);
+    free(text);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Help, version, completion and wrong command lines of both programs. */
+#include <glob.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,128 +33,71 @@ TEST(every_option_that_names_a_file_says_how_it_is_checked)
     }
 }
 
-/* The commands as people type them; the transcript is named after the words. */
-static const char *const commands[][4] = {
-    {"muster"},
-    {"muster", "dev"},
-    {"muster", "check"},
-    {"muster", "coordinator"},
-    {"muster", "coordinator", "run"},
-    {"muster", "coordinator", "force-config"},
-    {"muster", "coordinator", "rejoin"},
-    {"muster", "coordinator", "restore"},
-    {"muster", "coordinator", "ledger"},
-    {"muster", "shard"},
-    {"muster", "shard", "run"},
-    {"muster", "shard", "set-epoch"},
-    {"muster", "provider"},
-    {"muster", "provider", "run"},
-    {"muster", "operator"},
-    {"muster", "operator", "run"},
-    {"muster", "worker"},
-    {"muster", "worker", "run"},
-    {"muster", "plan"},
-    {"muster", "completion"},
-    {"muster", "completion", "bash"},
-    {"muster", "completion", "zsh"},
-    {"muster", "completion", "fish"},
-    {"muster", "version"},
-    {"musterctl"},
-    {"musterctl", "top"},
-    {"musterctl", "explain"},
-    {"musterctl", "explain", "need"},
-    {"musterctl", "explain", "machine"},
-    {"musterctl", "explain", "worker"},
-    {"musterctl", "doctor"},
-    {"musterctl", "list-shards"},
-    {"musterctl", "list-domain-assignments"},
-    {"musterctl", "list-quotas"},
-    {"musterctl", "list-providers"},
-    {"musterctl", "list-clusters"},
-    {"musterctl", "list-leaving-domains"},
-    {"musterctl", "list-shard-reports"},
-    {"musterctl", "needs"},
-    {"musterctl", "assign-domain"},
-    {"musterctl", "unassign-domain"},
-    {"musterctl", "add-shard"},
-    {"musterctl", "remove-shard"},
-    {"musterctl", "bind-cluster"},
-    {"musterctl", "set-quota"},
-    {"musterctl", "upsert-provider"},
-    {"musterctl", "instruction"},
-    {"musterctl", "instruction", "list"},
-    {"musterctl", "instruction", "queue"},
-    {"musterctl", "replica"},
-    {"musterctl", "replica", "list"},
-    {"musterctl", "replica", "add"},
-    {"musterctl", "replica", "remove"},
-    {"musterctl", "replica", "transfer"},
-    {"musterctl", "replica", "bootstrap"},
-    {"musterctl", "state-hash"},
-    {"musterctl", "provider"},
-    {"musterctl", "provider", "verify"},
-    {"musterctl", "status"},
-    {"musterctl", "workers"},
-    {"musterctl", "partitions"},
-    {"musterctl", "assignment"},
-    {"musterctl", "checkpoints"},
-    {"musterctl", "work"},
-    {"musterctl", "drain"},
-    {"musterctl", "evict"},
-    {"musterctl", "release-hold"},
-    {"musterctl", "checkpoint"},
-    {"musterctl", "checkpoint", "now"},
-    {"musterctl", "backup"},
-    {"musterctl", "restore"},
-    {"musterctl", "snapshot"},
-    {"musterctl", "snapshot", "save"},
-    {"musterctl", "snapshot", "restore"},
-    {"musterctl", "auth"},
-    {"musterctl", "auth", "table"},
-    {"musterctl", "coord"},
-    {"musterctl", "coord", "exec"},
-    {"musterctl", "coord", "create"},
-    {"musterctl", "coord", "cas"},
-    {"musterctl", "coord", "get"},
-    {"musterctl", "coord", "delete"},
-    {"musterctl", "coord", "acquire"},
-    {"musterctl", "coord", "renew"},
-    {"musterctl", "coord", "release"},
-    {"musterctl", "coord", "holders"},
-    {"musterctl", "coord", "resize"},
-    {"musterctl", "coord", "watch"},
-    {"musterctl", "coord", "caps"},
-    {"musterctl", "store"},
-    {"musterctl", "store", "get"},
-    {"musterctl", "store", "put"},
-    {"musterctl", "store", "del"},
-    {"musterctl", "store", "ls"},
-    {"musterctl", "store", "watch"},
-    {"musterctl", "store", "compact"},
-    {"musterctl", "store", "status"},
-    {"musterctl", "store", "import"},
-    {"musterctl", "store", "export"},
-    {"musterctl", "cert"},
-    {"musterctl", "cert", "ca"},
-    {"musterctl", "cert", "issue"},
-    {"musterctl", "cert", "show"},
-    {"musterctl", "cert", "renew"},
-    {"musterctl", "cert", "rotate"},
-    {"musterctl", "cert", "retire"},
-    {"musterctl", "config"},
-    {"musterctl", "config", "check"},
-    {"musterctl", "config", "reference"},
-};
+enum { COMMANDS_MAX = 256, NAME_CAP = 32 };
+/* Every command, as the help of both programs lists them. */
+static struct command_line {
+    const char *program, *words[3]; /* ends with NULL */
+    char names[2][NAME_CAP];
+} commands[COMMANDS_MAX];
+static size_t command_count;
 
 static const char *program_of(const char *name)
 {
     return strcmp(name, "muster") == 0 ? cli_muster() : cli_musterctl();
 }
 
+static void commands_add(const char *program, const char *group, struct str name)
+{
+    struct command_line *one = &commands[command_count];
+    size_t at = 0;
+
+    CHECK("COMMANDS_MAX", command_count < COMMANDS_MAX);
+    one->program = program;
+    if (group) one->words[at++] = group;
+    if (name.len) {
+        snprintf(one->names[at], NAME_CAP, "%.*s", STR_ARG(name));
+        one->words[at] = one->names[at];
+    }
+    command_count++;
+}
+
+static void commands_find_below(const char *program, const char *group)
+{
+    struct str rest, line;
+    bool listed = false;
+
+    CHECK_I64("help", cli_run(&proc, program_of(program), WORDS("help", group), NULL), 0);
+    rest = str_from(proc.output);
+    while (str_split(&rest, '\n', &line)) {
+        if (str_equal(line, STR("Commands:")))
+            listed = true;
+        else if (line.len == 0)
+            listed = false;
+        else if (listed && str_starts(line, STR("  ")))
+            commands_add(program, group, str_of(line.at + 2, str_find(str_tail(line, 2), ' ')));
+    }
+}
+
+static void commands_find(void)
+{
+    static const char *const programs[] = {"muster", "musterctl"};
+
+    if (command_count) return;
+    for (size_t i = 0; i < ARRAY_LEN(programs); i++) {
+        size_t first, end;
+        commands_add(programs[i], NULL, STR_EMPTY);
+        first = command_count;
+        commands_find_below(programs[i], NULL);
+        end = command_count;
+        for (size_t k = first; k < end; k++) commands_find_below(programs[i], commands[k].words[0]);
+    }
+}
+
 TEST(help_is_what_the_transcript_says_and_the_same_however_asked_for)
 {
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
-        const char *program = program_of(commands[i][0]), *const *words = commands[i] + 1;
+    commands_find();
+    for (size_t i = 0; i < command_count; i++) {
+        const char *program = program_of(commands[i].program), *const *words = commands[i].words;
         char golden[128];
         static char first[PROC_OUTPUT_CAP];
         const char *asked[] = {words[0], words[0] ? words[1] : NULL, NULL, NULL};
@@ -161,7 +105,7 @@ TEST(help_is_what_the_transcript_says_and_the_same_however_asked_for)
 
         asked[count] = "--help";
         CHECK_I64("--help is not a mistake", cli_run(&proc, program, asked, NULL), 0);
-        snprintf(golden, sizeof golden, "cli/help-%s%s%s%s%s.txt", commands[i][0],
+        snprintf(golden, sizeof golden, "cli/help-%s%s%s%s%s.txt", commands[i].program,
                  count > 0 ? "-" : "", count > 0 ? words[0] : "", count > 1 ? "-" : "",
                  count > 1 ? words[1] : "");
         golden_check(golden, str_from(proc.output));
@@ -176,6 +120,18 @@ TEST(help_is_what_the_transcript_says_and_the_same_however_asked_for)
     }
 }
 
+TEST(each_transcript_of_help_has_its_command)
+{
+    char pattern[4096];
+    glob_t found;
+
+    commands_find();
+    snprintf(pattern, sizeof pattern, "%s/tests/golden/cli/help-*.txt", cli_source());
+    CHECK_I64(pattern, glob(pattern, 0, NULL, &found), 0);
+    CHECK_SIZE("delete the transcripts of commands that are gone", found.gl_pathc, command_count);
+    globfree(&found);
+}
+
 /* Every command of musterctl without any argument, against a coordinator that is not there: it
  * succeeds or exits with a documented code, and never aborts. The cert commands would write
  * files. */
@@ -184,10 +140,12 @@ TEST(no_command_aborts_when_its_arguments_are_left_out)
     static const char *const variables[] = {"MUSTER_COORDINATOR=127.0.0.1:1", "MUSTER_TIMEOUT=1s",
                                             NULL};
 
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
-        const char *const *words = commands[i] + 1;
+    commands_find();
+    for (size_t i = 0; i < command_count; i++) {
+        const char *const *words = commands[i].words;
         int code;
-        if (strcmp(commands[i][0], "musterctl") != 0 || !words[0] || strcmp(words[0], "cert") == 0)
+        if (strcmp(commands[i].program, "musterctl") != 0 || !words[0] ||
+            strcmp(words[0], "cert") == 0)
             continue;
         code = cli_run(&proc, cli_musterctl(), WORDS(words[0], words[1]), variables);
         CHECK(proc.output, code >= 0 && code <= 6);
@@ -196,17 +154,22 @@ TEST(no_command_aborts_when_its_arguments_are_left_out)
 
 TEST(no_help_line_is_wider_than_a_terminal)
 {
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
-        const char *const *words = commands[i] + 1;
+    commands_find();
+    for (size_t i = 0; i < command_count; i++) {
+        const char *const *words = commands[i].words;
+        struct str rest, line;
+
         CHECK_I64("help",
-                  cli_run(&proc, program_of(commands[i][0]),
+                  cli_run(&proc, program_of(commands[i].program),
                           WORDS("help", words[0], words[0] ? words[1] : NULL), NULL),
                   0);
-        size_t column = 0;
-        for (const char *c = proc.output; *c; c++) {
-            column = *c == '\n' ? 0 : column + 1;
-            CHECK(proc.output, column <= 100);
-            CHECK("no colour and no other escapes", *c != '\033');
+        CHECK("no colour and no other escapes", !strchr(proc.output, '\033'));
+        rest = str_from(proc.output);
+        while (str_split(&rest, '\n', &line)) {
+            char why[512];
+            snprintf(why, sizeof why, "%s help %s: at most 100 columns, shorten: %.*s",
+                     commands[i].program, words[0] ? words[0] : "", STR_ARG(line));
+            CHECK(why, line.len <= 100);
         }
     }
 }
