@@ -84,7 +84,7 @@ TEST(every_import_is_in_the_set_and_stands_before)
             CHECK("and stands before it", found.at < file.at);
         }
     }
-    CHECK_SIZE("all files", files, 24);
+    CHECK("all files", files >= 24);
     CHECK("with imports", imports >= 14);
     CHECK_ERR("not there", descriptors_find_file(set, STR("provider.proto"), &found),
               ERR_NOT_FOUND);
@@ -118,9 +118,11 @@ TEST(services_and_methods_are_listed)
             buf_deinit(&name);
         }
     }
-    CHECK_SIZE("services", services, 23);
-    CHECK_SIZE("methods", methods, 136);
-    CHECK_SIZE("of them streaming", streams, 17);
+    /* At least, so that a new method changes nothing here: the test `rpc access` counts exactly, by
+     * the table of access. */
+    CHECK("services", services >= 23);
+    CHECK("methods", methods >= 136);
+    CHECK("of them streaming", streams >= 17);
     cursor = 0;
     CHECK("a service nobody has", !descriptors_next_method(set, STR("a.B"), &cursor, &method));
 }
