@@ -128,7 +128,8 @@ TEST(each_transcript_of_help_has_its_command)
     commands_find();
     snprintf(pattern, sizeof pattern, "%s/tests/golden/cli/help-*.txt", cli_source());
     CHECK_I64(pattern, glob(pattern, 0, NULL, &found), 0);
-    CHECK_SIZE("delete the transcripts of commands that are gone", found.gl_pathc, command_count);
+    CHECK_SIZE("a transcript for each command; delete that of a command that is gone",
+               found.gl_pathc, command_count);
     globfree(&found);
 }
 
