@@ -4,10 +4,12 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "io/clock.h"
 #include "text/ndjson.h"
+#include "text/percent.h"
 
 enum {
     URL_MAX = 32 << 10,
@@ -212,16 +214,11 @@ enum err kube_url_path(const struct kube *kube, const struct kube_path *path, st
     return err;
 }
 
-enum err kube_url_query(struct buf *url, bool first, const char *key, struct str value)
+enum err kube_url_query(struct buf *url, const char *key, struct str value)
 {
-    enum err err = buf_appendf(url, "%c%s=", first ? '?' : '&', key);
+    enum err err = buf_appendf(url, "%c%s=", str_has(buf_peek(url), '?') ? '&' : '?', key);
 
-    for (size_t i = 0; i < value.len && !err; i++) {
-        char c = value.at[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                     c == '-' || c == '.' || c == '_' || c == '~';
-        err = plain ? buf_append_byte(url, c) : buf_appendf(url, "%%%02X", (unsigned)(uint8_t)c);
-    }
+    if (!err) err = percent_encode(value, STR_EMPTY, url);
     return err == ERR_FULL ? ERR_INVALID : err;
 }
 
@@ -335,28 +332,23 @@ enum err kube_get(struct kube *kube, const struct kube_path *path, uint64_t time
 static enum err list_url(const struct kube *kube, const struct kube_path *path,
                          const struct kube_list_options *o, struct buf *url, struct note *note)
 {
-    bool first = true;
+    char limit[24];
+    int limit_len = snprintf(limit, sizeof limit, "%u", o->limit);
+    const struct {
+        const char *key;
+        struct str value;
+    } words[] = {
+        {"labelSelector", str_from(o->label_selector)},
+        {"fieldSelector", str_from(o->field_selector)},
+        {"limit", str_of(limit, o->limit ? (size_t)limit_len : 0)},
+        {"continue", o->continue_},
+        {"resourceVersion", str_from(o->resource_version)},
+    };
     enum err err = kube_url_path(kube, path, url, note);
 
     if (err) return err;
-    if (o->label_selector) {
-        err = kube_url_query(url, first, "labelSelector", str_from(o->label_selector));
-        first = false;
-    }
-    if (!err && o->field_selector) {
-        err = kube_url_query(url, first, "fieldSelector", str_from(o->field_selector));
-        first = false;
-    }
-    if (!err && o->limit) {
-        err = buf_appendf(url, "%climit=%u", first ? '?' : '&', o->limit);
-        first = false;
-    }
-    if (!err && o->continue_.len) {
-        err = kube_url_query(url, first, "continue", o->continue_);
-        first = false;
-    }
-    if (!err && o->resource_version)
-        err = kube_url_query(url, first, "resourceVersion", str_from(o->resource_version));
+    for (size_t i = 0; !err && i < ARRAY_LEN(words); i++)
+        if (words[i].value.len) err = kube_url_query(url, words[i].key, words[i].value);
     if (!err) err = buf_append_byte(url, '\0');
     if (err) note_set(note, "selector or continue token: %s", err_text(err));
     return err;

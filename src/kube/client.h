@@ -12,5 +12,5 @@ enum err kube_channel_take(struct kube *kube, struct channel **ret_channel);
 void kube_channel_give(struct kube *kube, struct channel *own_channel);
 enum err kube_url_path(const struct kube *kube, const struct kube_path *path, struct buf *url,
                        struct note *note);
-enum err kube_url_query(struct buf *url, bool first, const char *key, struct str value);
+enum err kube_url_query(struct buf *url, const char *key, struct str value);
 #endif

@@ -62,7 +62,7 @@ enum err kube_watch_open(struct kube *kube, const struct kube_path *path,
         err = buf_appendf(&url, "?watch=1&allowWatchBookmarks=true&timeoutSeconds=%d",
                           STREAM_SECONDS);
     if (!err && options->label_selector)
-        err = kube_url_query(&url, false, "labelSelector", str_from(options->label_selector));
+        err = kube_url_query(&url, "labelSelector", str_from(options->label_selector));
     if (!err) err = buf_detach(&url, &w->url);
     buf_deinit(&url);
     if (!err) err = kube_channel_take(kube, &w->channel);
@@ -125,7 +125,7 @@ static enum err connect_now(struct kube_watch *w)
 
     buf_init(&url, 16384);
     err = buf_append_c(&url, w->url);
-    if (!err) err = kube_url_query(&url, false, "resourceVersion", str_from(w->version));
+    if (!err) err = kube_url_query(&url, "resourceVersion", str_from(w->version));
     if (!err) err = buf_append_byte(&url, '\0');
     if (err) note_set(&w->over_why, "%s", err_text(err));
     if (!err) err = kube_token(w->kube, &token, &w->over_why);

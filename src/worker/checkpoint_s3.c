@@ -11,22 +11,23 @@
  * AWS_ENDPOINT_URL. Plain http is taken for this machine only. */
 #include <curl/curl.h>
 #include <inttypes.h>
+#include <openssl/evp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/clock.h"
 #include "io/net.h"
+#include "text/percent.h"
 #include "worker/checkpoint.h"
-#include "worker/sigv4.h"
 
 enum {
     CONNECT_TIMEOUT_MS = 5000,
     CALL_TIMEOUT_MS = 30000,
     HOST_CAP = 256,
     KEY_CAP = 256,
+    REGION_CAP = 64,
     TOKEN_CAP = 4096,
-    HEADER_MAX = 2 * TOKEN_CAP,
+    HEADER_MAX = TOKEN_CAP + 64,
     PATH_MAX_BYTES = 4096,
     HTTP_OK = 200,
     HTTP_DENIED = 403,
@@ -41,7 +42,7 @@ struct s3_store {
     struct checkpoint_store base;
     CURL *curl;
     char scheme[8], host[HOST_CAP], path[HOST_CAP]; /* of the endpoint; path without its last '/' */
-    char bucket[HOST_CAP], prefix[HOST_CAP], region[64];
+    char bucket[HOST_CAP], prefix[HOST_CAP], region[REGION_CAP];
     char access_key[KEY_CAP], secret_key[KEY_CAP], token[TOKEN_CAP];
     bool probed;
 };
@@ -113,44 +114,24 @@ struct s3_call {
     const char *condition, *condition_value; /* "if-match"; NULL: none */
 };
 
-/* The headers of the request, signed. */
+/* What libcurl signs beside the host and the date. A header without a value ("expect:") would be
+ * signed and not sent, so there is none. */
 static enum err headers_of(const struct s3_store *s, const struct s3_call *call,
                            struct curl_slist **ret_list)
 {
-    struct sigv4_header headers[SIGV4_HEADERS_MAX];
-    char payload[SIGV4_HEX + 1], date[SIGV4_DATE_CAP];
-    struct sigv4_request request = {.method = call->method,
-                                    .path = call->path,
-                                    .query = STR_EMPTY,
-                                    .headers = headers,
-                                    .payload_hex = payload,
-                                    .date = date,
-                                    .region = s->region,
-                                    .service = "s3",
-                                    .access_key = s->access_key,
-                                    .secret_key = s->secret_key};
-    size_t count = 0;
-    struct buf authorization;
-    enum err err;
+    uint8_t digest[EVP_MAX_MD_SIZE];
+    char hex[2 * EVP_MAX_MD_SIZE + 1];
+    unsigned len = 0;
+    enum err err = ERR_OK;
 
-    sigv4_sha256(call->body, payload);
-    sigv4_date(clock_wall(clock_real()), date);
-    headers[count++] = (struct sigv4_header){"host", str_from(s->host)};
-    headers[count++] = (struct sigv4_header){"x-amz-content-sha256", str_from(payload)};
-    headers[count++] = (struct sigv4_header){"x-amz-date", str_from(date)};
-    if (s->token[0])
-        headers[count++] = (struct sigv4_header){"x-amz-security-token", str_from(s->token)};
-    if (call->condition)
-        headers[count++] = (struct sigv4_header){call->condition, str_from(call->condition_value)};
-    request.header_count = count;
-    buf_init(&authorization, TOKEN_CAP);
-    err = sigv4_authorization(&request, &authorization);
-    for (size_t i = 0; !err && i < count; i++)
-        err = add_line(ret_list, headers[i].name, headers[i].value);
-    if (!err) err = add_line(ret_list, "authorization", buf_peek(&authorization));
+    if (EVP_Digest(call->body.at, call->body.len, digest, &len, EVP_sha256(), NULL) != 1)
+        return ERR_NOMEM;
+    for (unsigned i = 0; i < len; i++) snprintf(hex + 2 * (size_t)i, 3, "%02x", digest[i]);
+    err = add_line(ret_list, "x-amz-content-sha256", str_from(hex));
+    if (!err && s->token[0]) err = add_line(ret_list, "x-amz-security-token", str_from(s->token));
+    if (!err && call->condition)
+        err = add_line(ret_list, call->condition, str_from(call->condition_value));
     if (!err && call->body.len) err = add_line(ret_list, "content-type", STR("application/json"));
-    if (!err) err = add_line(ret_list, "expect", STR_EMPTY);
-    buf_deinit(&authorization);
     return err;
 }
 
@@ -164,30 +145,39 @@ static bool never_sent(CURLcode code)
 static enum err perform(struct s3_store *s, const struct s3_call *call, struct curl_slist *headers,
                         struct answer *answer, struct note *note)
 {
-    char url[PATH_MAX_BYTES + HOST_CAP];
+    char url[PATH_MAX_BYTES + HOST_CAP], signer[REGION_CAP + 16];
+    CURL *curl = s->curl;
     CURLcode code;
+    bool bad = false;
 
     snprintf(url, sizeof url, "%s://%s%.*s", s->scheme, s->host, STR_ARG(call->path));
-    curl_easy_reset(s->curl); /* keeps connections */
-    curl_easy_setopt(s->curl, CURLOPT_URL, url);
-    curl_easy_setopt(s->curl, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(s->curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    curl_easy_setopt(s->curl, CURLOPT_CUSTOMREQUEST, call->method);
-    curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(s->curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(s->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
-    curl_easy_setopt(s->curl, CURLOPT_TIMEOUT_MS, (long)CALL_TIMEOUT_MS);
-    curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(s->curl, CURLOPT_WRITEDATA, answer);
-    curl_easy_setopt(s->curl, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(s->curl, CURLOPT_HEADERDATA, answer);
+    snprintf(signer, sizeof signer, "aws:amz:%s:s3", s->region);
+    curl_easy_reset(curl); /* keeps connections */
+    bad |= curl_easy_setopt(curl, CURLOPT_URL, url);
+    bad |= curl_easy_setopt(curl, CURLOPT_PATH_AS_IS, 1L);
+    bad |= curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    bad |= curl_easy_setopt(curl, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    bad |= curl_easy_setopt(curl, CURLOPT_AWS_SIGV4, signer);
+    bad |= curl_easy_setopt(curl, CURLOPT_USERNAME, s->access_key);
+    bad |= curl_easy_setopt(curl, CURLOPT_PASSWORD, s->secret_key);
+    bad |= curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, call->method);
+    bad |= curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    bad |= curl_easy_setopt(curl, CURLOPT_EXPECT_100_TIMEOUT_MS, 1L); /* do not wait for it */
+    bad |= curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    bad |= curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+    bad |= curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)CALL_TIMEOUT_MS);
+    bad |= curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+    bad |= curl_easy_setopt(curl, CURLOPT_WRITEDATA, answer);
+    bad |= curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+    bad |= curl_easy_setopt(curl, CURLOPT_HEADERDATA, answer);
     if (call->body.len) {
-        curl_easy_setopt(s->curl, CURLOPT_POSTFIELDS, call->body.at);
-        curl_easy_setopt(s->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.len);
+        bad |= curl_easy_setopt(curl, CURLOPT_POSTFIELDS, call->body.at);
+        bad |= curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)call->body.len);
     }
-    code = curl_easy_perform(s->curl);
+    if (bad) return ERR_NOMEM;
+    code = curl_easy_perform(curl);
     if (code == CURLE_OK) {
-        curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &answer->status);
+        curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer->status);
         return ERR_OK;
     }
     note_set(note, "%s %s: %s", call->method, url, curl_easy_strerror(code));
@@ -226,16 +216,15 @@ static enum err refused(const struct s3_call *call, const struct answer *answer,
 
 /* -- the two calls -- */
 
+/* The path of an object with every byte but A-Z a-z 0-9 - . _ ~ and '/' as %XX. */
 static enum err path_of(const struct s3_store *s, const char *name, struct buf *into)
 {
-    struct buf plain;
-    enum err err;
+    const char *const parts[] = {s->path, "/", s->bucket, "/", s->prefix, s->prefix[0] ? "/" : "",
+                                 name};
+    enum err err = ERR_OK;
 
-    buf_init(&plain, PATH_MAX_BYTES);
-    err = buf_appendf(&plain, "%s/%s/%s%s%s", s->path, s->bucket, s->prefix,
-                      s->prefix[0] ? "/" : "", name);
-    if (!err) err = sigv4_encode_path(buf_peek(&plain), into);
-    buf_deinit(&plain);
+    for (size_t i = 0; !err && i < ARRAY_LEN(parts); i++)
+        err = percent_encode(str_from(parts[i]), STR("/"), into);
     return err;
 }
 
