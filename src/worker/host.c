@@ -41,8 +41,7 @@ static void drop_all(struct worker_host *h)
     parts_drop_all(h);
     acks_forget(h);
     link_unwatch(h->link);
-    h->round = h->round_acked = 0;
-    h->round_told = false;
+    h->round = h->round_acked = h->round_told = 0;
     h->self.incarnation = h->self.assignment_epoch = 0;
     if (h->metrics.partitions) gauge_set(h->metrics.partitions, 0);
 }
@@ -327,25 +326,6 @@ static void on_assignment(void *owner, const struct link_assignment *a)
     link_watch(h->link, &h->self);
 }
 
-static void on_revoke_acked(void *owner, enum err err)
-{
-    struct worker_host *h = owner;
-
-    (void)host_look(h);
-    if (h->closing) return;
-    acks_answered(h, err);
-    if (err && h->drain == DRAIN_ACK) acks_forget(h); /* Leave says it all */
-    host_drain_on(h);
-}
-
-static void on_checkpoint_acked(void *owner, enum err err)
-{
-    struct worker_host *h = owner;
-
-    (void)host_look(h);
-    if (!h->closing) rounds_acked(h, err);
-}
-
 /* -- draining -- */
 
 static void drained(struct worker_host *h, bool in_time)
@@ -356,12 +336,21 @@ static void drained(struct worker_host *h, bool in_time)
     h->options.on_drained(h->options.owner, in_time);
 }
 
-static void on_left(void *owner, enum err err)
+/* Leave says all that an AckRevoke did not. */
+static void on_answer(void *owner, enum link_call call, enum err err)
 {
     struct worker_host *h = owner;
 
-    if (err) LOG_WARN(h->options.log, "our leave was not answered", log_err("err", err));
-    if (!h->closing && h->drain == DRAIN_LEAVE) drained(h, true);
+    if (call == LINK_LEAVE && err)
+        LOG_WARN(h->options.log, "our leave was not answered", log_err("err", err));
+    if (call != LINK_LEAVE) (void)host_look(h);
+    if (h->closing) return;
+    if (call == LINK_LEAVE && h->drain == DRAIN_LEAVE) drained(h, true);
+    if (call == LINK_ACK_CHECKPOINT) rounds_acked(h, err);
+    if (call != LINK_ACK_REVOKE) return;
+    acks_answered(h, err);
+    if (err && h->drain == DRAIN_ACK) acks_forget(h);
+    host_drain_on(h);
 }
 
 static void on_drain_deadline(struct timer *timer)
@@ -442,9 +431,7 @@ static enum err open_link(struct worker_host *h, struct note *note)
     static const struct link_events events = {.on_beat = on_beat,
                                               .on_registered = on_registered,
                                               .on_assignment = on_assignment,
-                                              .on_revoke_acked = on_revoke_acked,
-                                              .on_checkpoint_acked = on_checkpoint_acked,
-                                              .on_left = on_left};
+                                              .on_answer = on_answer};
     const struct worker_host_options *o = &h->options;
     struct link_options options = {.io = o->io,
                                    .addresses = o->coordinators,

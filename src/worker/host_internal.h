@@ -79,7 +79,7 @@ struct worker_host {
     struct ack *acks;
     size_t ack_count, ack_cap, acks_sent;
     uint64_t round, round_acked;
-    bool round_told; /* its acknowledgement is under way */
+    uint64_t round_told; /* whose acknowledgement is under way; 0: none */
     char round_error[NOTE_CAP];
     /* -- draining -- */
     enum drain drain;

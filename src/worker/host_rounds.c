@@ -65,7 +65,6 @@ void rounds_begin(struct worker_host *h, uint64_t round)
         return;
     }
     h->round = round;
-    h->round_told = false;
     h->round_error[0] = '\0';
     for (size_t i = 0; i < h->tenures.count; i++)
         if (h->tenures.rows[i].state == TENURE_WORK) h->tenures.rows[i].want_write = true;
@@ -97,15 +96,16 @@ void rounds_look(struct worker_host *h)
         list[count] = (struct link_checkpoint){row->partition, row->token, references[count]};
         count++;
     }
-    if (list && references)
-        h->round_told =
-            link_ack_checkpoint(h->link, &h->self, h->round, list, count, h->round_error);
+    if (list && references &&
+        link_ack_checkpoint(h->link, &h->self, h->round, list, count, h->round_error))
+        h->round_told = h->round;
     free(list);
     free(references);
 }
 
 void rounds_acked(struct worker_host *h, enum err err)
 {
-    h->round_told = false;
-    if (!err) h->round_acked = h->round;
+    if (!err) h->round_acked = max_u64(h->round_acked, h->round_told);
+    h->round_told = 0;
+    if (!err) rounds_look(h); /* another was asked for meanwhile */
 }

@@ -7,6 +7,7 @@
 
 #include "rpc/retry.h"
 #include "wire/message.h"
+#include "wire/pack.h"
 #include "wire/pb/muster_v1_member.pb-c.h"
 #include "wire/pb/rollout_transport.pb-c.h"
 
@@ -35,6 +36,10 @@ enum {
     NUMBER_CAP = 24,
 };
 
+struct link_slot { /* one call of each kind at a time */
+    struct link *link;
+    bool running;
+};
 struct link {
     struct io *io;
     const struct link_events *events;
@@ -46,9 +51,9 @@ struct link {
     bool beating;
     boot_time beat_sent;
     uint64_t beat_lease_ms, beat_timeout_ms;
-    /* -- one of each of the others -- */
-    bool registering, leaving, acking_revoke, acking_checkpoint;
+    bool registering;
     uint64_t register_lease_ms;
+    struct link_slot slots[LINK_CALLS];
     /* -- the stream -- */
     struct rpc_client_call *watch;
     struct link_self watch_self;
@@ -258,33 +263,6 @@ bool link_register(struct link *link, const struct link_self *self, uint64_t lea
     return true;
 }
 
-static void on_leave_answer(void *owner, const struct rpc_client_call *call,
-                            const struct rpc_outcome *outcome, struct str bytes)
-{
-    struct link *link = owner;
-
-    (void)call;
-    (void)bytes;
-    link->leaving = false;
-    if (!link->closing) link->events->on_left(link->owner, outcome->err);
-}
-
-bool link_leave(struct link *link, const struct link_self *self, const char *reason)
-{
-    Muster__V1__LeaveRequest request = MUSTER__V1__LEAVE_REQUEST__INIT;
-    char text[64];
-    struct rpc_call_options call = {
-        .path = LEAVE_PATH, .timeout_ms = LEAVE_TIMEOUT_MS, .idempotent = true};
-
-    if (link->leaving) return false;
-    snprintf(text, sizeof text, "%s", reason);
-    request.worker_id = link->worker_id;
-    request.incarnation = self->incarnation;
-    request.reason = text;
-    link->leaving = !ask(link, &call, &request.base, on_leave_answer);
-    return link->leaving;
-}
-
 /* -- assignments -- */
 
 static void hand_over(struct link *link, const Muster__V1__AssignmentResponse *response,
@@ -400,90 +378,96 @@ void link_unwatch(struct link *link)
     if (watch) rpc_call_cancel(watch);
 }
 
-bool link_watching(const struct link *link)
+/* -- calls whose answer says only that they were taken -- */
+
+static void on_answer(void *owner, const struct rpc_client_call *call,
+                      const struct rpc_outcome *outcome, struct str bytes)
 {
-    return link->watch != NULL;
-}
-
-/* -- acknowledgements -- */
-
-/* Both kinds have the same rows and the same head; the generated types differ. */
-#define FILL(init, request, rows, pointers)                                                        \
-    do {                                                                                           \
-        for (size_t i = 0; i < count; i++) {                                                       \
-            init(&(rows)[i]);                                                                      \
-            (rows)[i].partition = list[i].partition;                                               \
-            (rows)[i].grant_epoch = list[i].token;                                                 \
-            (rows)[i].checkpoint = (char *)list[i].reference;                                      \
-            (pointers)[i] = &(rows)[i];                                                            \
-        }                                                                                          \
-        (request).worker_id = link->worker_id;                                                     \
-        (request).incarnation = self->incarnation;                                                 \
-        (request).coord_epoch = self->coord_epoch;                                                 \
-    } while (0)
-
-static void on_revoke_answer(void *owner, const struct rpc_client_call *call,
-                             const struct rpc_outcome *outcome, struct str bytes)
-{
-    struct link *link = owner;
+    struct link_slot *slot = owner;
+    struct link *link = slot->link;
 
     (void)call;
     (void)bytes;
-    link->acking_revoke = false;
-    if (!link->closing) link->events->on_revoke_acked(link->owner, outcome->err);
+    slot->running = false;
+    if (link->closing) return;
+    link->events->on_answer(link->owner, (enum link_call)(slot - link->slots), outcome->err);
+}
+
+static bool link_call(struct link *link, enum link_call which, const struct pack *request)
+{
+    static const struct rpc_call_options calls[LINK_CALLS] = {
+        [LINK_LEAVE] = {.path = LEAVE_PATH, .timeout_ms = LEAVE_TIMEOUT_MS, .idempotent = true},
+        [LINK_ACK_REVOKE] = {.path = ACK_REVOKE_PATH,
+                             .timeout_ms = CALL_TIMEOUT_MS,
+                             .idempotent = true},
+        [LINK_ACK_CHECKPOINT] = {.path = ACK_CKPT_PATH,
+                                 .timeout_ms = CALL_TIMEOUT_MS,
+                                 .idempotent = true},
+    };
+    struct link_slot *slot = &link->slots[which];
+
+    if (slot->running || link->closing || request->err) return false;
+    slot->link = link;
+    slot->running = rpc_unary(link->channel, &calls[which], buf_peek(request->into), on_answer,
+                              slot, NULL) == ERR_OK;
+    return slot->running;
+}
+
+/* The fields that all three begin with. */
+static struct pack request_begin(struct link *link, const struct link_self *self)
+{
+    struct pack request = pack_begin(&link->request);
+
+    pack_text(&request, 1, str_from(link->worker_id));
+    pack_u64(&request, 2, self->incarnation);
+    return request;
+}
+
+/* As RevokedPartition and as CheckpointedPartition. */
+static void pack_checkpoints(struct pack *request, uint32_t field,
+                             const struct link_checkpoint *list, size_t count)
+{
+    struct buf scratch;
+
+    buf_init(&scratch, REQUEST_MAX);
+    for (size_t i = 0; i < count; i++) {
+        struct pack row = pack_begin(&scratch);
+        pack_u64(&row, 1, list[i].partition);
+        pack_u64(&row, 2, list[i].token);
+        pack_text(&row, 3, str_from(list[i].reference));
+        pack_row(request, field, &row);
+    }
+    buf_deinit(&scratch);
+}
+
+bool link_leave(struct link *link, const struct link_self *self, const char *reason)
+{
+    struct pack request = request_begin(link, self);
+
+    pack_text(&request, 3, str_from(reason));
+    return link_call(link, LINK_LEAVE, &request);
 }
 
 bool link_ack_revoke(struct link *link, const struct link_self *self,
                      const struct link_checkpoint *list, size_t count)
 {
-    Muster__V1__AckRevokeRequest request = MUSTER__V1__ACK_REVOKE_REQUEST__INIT;
-    Muster__V1__RevokedPartition *rows = calloc(count + 1, sizeof *rows);
-    Muster__V1__RevokedPartition **pointers = calloc(count + 1, sizeof(void *));
-    struct rpc_call_options call = {
-        .path = ACK_REVOKE_PATH, .timeout_ms = CALL_TIMEOUT_MS, .idempotent = true};
+    struct pack request = request_begin(link, self);
 
-    if (rows && pointers && !link->acking_revoke) {
-        FILL(muster__v1__revoked_partition__init, request, rows, pointers);
-        request.revoked = pointers;
-        request.n_revoked = count;
-        link->acking_revoke = !ask(link, &call, &request.base, on_revoke_answer);
-    }
-    free(rows);
-    free(pointers);
-    return link->acking_revoke;
-}
-
-static void on_checkpoint_answer(void *owner, const struct rpc_client_call *call,
-                                 const struct rpc_outcome *outcome, struct str bytes)
-{
-    struct link *link = owner;
-
-    (void)call;
-    (void)bytes;
-    link->acking_checkpoint = false;
-    if (!link->closing) link->events->on_checkpoint_acked(link->owner, outcome->err);
+    pack_checkpoints(&request, 3, list, count);
+    pack_u64(&request, 4, self->coord_epoch);
+    return link_call(link, LINK_ACK_REVOKE, &request);
 }
 
 bool link_ack_checkpoint(struct link *link, const struct link_self *self, uint64_t round,
                          const struct link_checkpoint *list, size_t count, const char *error)
 {
-    Muster__V1__AckCheckpointRequest request = MUSTER__V1__ACK_CHECKPOINT_REQUEST__INIT;
-    Muster__V1__CheckpointedPartition *rows = calloc(count + 1, sizeof *rows);
-    Muster__V1__CheckpointedPartition **pointers = calloc(count + 1, sizeof(void *));
-    struct rpc_call_options call = {
-        .path = ACK_CKPT_PATH, .timeout_ms = CALL_TIMEOUT_MS, .idempotent = true};
+    struct pack request = request_begin(link, self);
 
-    if (rows && pointers && !link->acking_checkpoint) {
-        FILL(muster__v1__checkpointed_partition__init, request, rows, pointers);
-        request.round = round;
-        request.error = (char *)error;
-        request.checkpoints = pointers;
-        request.n_checkpoints = count;
-        link->acking_checkpoint = !ask(link, &call, &request.base, on_checkpoint_answer);
-    }
-    free(rows);
-    free(pointers);
-    return link->acking_checkpoint;
+    pack_u64(&request, 3, round);
+    pack_checkpoints(&request, 4, list, count);
+    pack_text(&request, 5, str_from(error));
+    pack_u64(&request, 6, self->coord_epoch);
+    return link_call(link, LINK_ACK_CHECKPOINT, &request);
 }
 
 /* -- life -- */
@@ -537,9 +521,4 @@ void link_close(struct link *link, void (*done)(void *owner), void *owner)
 const char *link_peer(const struct link *link)
 {
     return rpc_channel_peer(link->channel);
-}
-
-const char *link_spare(const struct link *link)
-{
-    return rpc_channel_spare(link->channel);
 }

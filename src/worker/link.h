@@ -42,15 +42,13 @@ struct link_assignment { /* lists are borrowed during the call */
     const struct grant *granted, *revoking;
     size_t granted_count, revoking_count;
 };
+enum link_call { LINK_LEAVE, LINK_ACK_REVOKE, LINK_ACK_CHECKPOINT, LINK_CALLS };
 struct link_events { /* all are set; never from inside a call of this header */
     void (*on_beat)(void *owner, boot_time sent, uint64_t lease_ms,
                     const struct link_beat_answer *answer);
     void (*on_registered)(void *owner, uint64_t lease_ms, const struct link_registration *answer);
     void (*on_assignment)(void *owner, const struct link_assignment *assignment);
-    /* Of link_ack_revoke, link_ack_checkpoint and link_leave. */
-    void (*on_revoke_acked)(void *owner, enum err err);
-    void (*on_checkpoint_acked)(void *owner, enum err err);
-    void (*on_left)(void *owner, enum err err);
+    void (*on_answer)(void *owner, enum link_call call, enum err err);
 };
 struct link_options {
     struct io *io;
@@ -67,8 +65,7 @@ struct link;
 enum err link_open(const struct link_options *options, struct link **ret_link, struct note *note);
 /* No event from here on; done() once nothing is left. NULL is fine. */
 void link_close(struct link *link, void (*done)(void *owner), void *owner);
-const char *link_peer(const struct link *link);  /* connected to, or "" */
-const char *link_spare(const struct link *link); /* the warm one, or "" */
+const char *link_peer(const struct link *link); /* connected to, or "" */
 
 /* Who speaks: what requests carry beside their own. */
 struct link_self {
@@ -86,7 +83,6 @@ bool link_leave(struct link *link, const struct link_self *self, const char *rea
  * what holds now. link_unwatch ends it. */
 void link_watch(struct link *link, const struct link_self *self);
 void link_unwatch(struct link *link);
-bool link_watching(const struct link *link);
 
 struct link_checkpoint {
     uint32_t partition;

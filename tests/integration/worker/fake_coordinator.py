@@ -71,6 +71,8 @@ class FakeCoordinator:
         self.epoch, self.assignment_epoch, self.incarnation = 1, 0, 0
         self.granted, self.revoking, self.round, self.version = {}, {}, 0, 0
         self.instance, self.control, self.refuse_beats, self.reset = None, None, None, False
+        self.acknowledged = threading.Event()  # while it is not set, AckCheckpoint is not answered
+        self.acknowledged.set()
         self.server = grpc.server(futures.ThreadPoolExecutor(32))
         for name in ("rollout.transport.v1.Heartbeat", "muster.v1.Membership"):
             self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, self.handlers(name)),))
@@ -143,6 +145,7 @@ class FakeCoordinator:
             self.checkpoints.append(request)
             if request.round == self.round:
                 self.round = 0
+        self.acknowledged.wait(30)
         return message("muster.v1.AckCheckpointResponse")()
 
     def on_WatchAssignment(self, request, context):

@@ -239,6 +239,24 @@ def orders():
         check(DRAINING in coordinator.states()[seen:], "no beat said so")
 
 
+def a_round_during_the_answer_to_another():
+    """A round that is asked for while the acknowledgement of the one before is under way is acknowledged, too"""
+    with Scene() as scene:
+        coordinator = scene.coordinator
+        scene.worker().start()
+        coordinator.wait_state(READY)
+        coordinator.grant({1: 1})
+        coordinator.wait_state(RUNNING)
+        coordinator.acknowledged.clear()
+        coordinator.checkpoint()
+        with coordinator.lock:
+            coordinator.round = 2
+            coordinator.changed()
+        coordinator.wait_beats()
+        coordinator.acknowledged.set()
+        wait_for("the second round", lambda: coordinator.checkpoints[-1].round == 2)
+
+
 def a_second_signal_ends_it():
     """SIGTERM twice ends with 143, though the store takes nothing"""
     with Scene() as scene:
@@ -398,6 +416,7 @@ def cdylib_is_not_reloaded():
 
 run_cases([beats_registers_and_drains, totals_over_kills, a_paused_worker_fences_itself_first,
            fenced_in_the_middle_of_a_job, nobody_answers, a_beat_is_sent_once,
-           a_lower_epoch_is_no_answer, fence_action_exit, sigterm_without_a_coordinator, orders, a_second_signal_ends_it,
+           a_lower_epoch_is_no_answer, fence_action_exit, sigterm_without_a_coordinator, orders,
+           a_round_during_the_answer_to_another, a_second_signal_ends_it,
            checkpoints_in_s3, two_coordinators, bad_plugins, a_plugin_for_each_record, sidecars_come_back_and_never_stay,
            cdylib_is_not_reloaded])
