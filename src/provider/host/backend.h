@@ -16,7 +16,7 @@
  *  - Views (struct str, pointers) are valid during the call only; the offer for as long.
  *
  * What it promises:
- *  - For each start() one done(), however long it takes, unless the machine was seen failed,
+ *  - For each start() that took its operation one done(), however long it takes, unless the machine was seen failed,
  *    reclaimed or removed meanwhile: that ends its operation, and a done() that comes all the same
  *    is dropped. An operation that hangs is the backend's to end, by its own time limit. */
 #ifndef PROVIDER_HOST_BACKEND_H
@@ -105,7 +105,9 @@ struct backend_ops {
      * and must not change anything. NULL: all is fine. */
     enum err (*check)(struct backend *backend, enum operation_kind kind,
                       const struct backend_machine *machine, struct note *note);
-    void (*start)(struct backend *backend, const struct backend_operation *operation);
+    /* An error, with a note: the operation was not begun and fails; done() never comes. */
+    enum err (*start)(struct backend *backend, const struct backend_operation *operation,
+                      struct note *note);
     /* At start, before anything else: once for each machine that is not Speculative, in no order.
      * NULL: not interested. */
     void (*adopt)(struct backend *backend, const struct backend_machine *machine);

@@ -16,7 +16,6 @@ enum {
     SHELVES_MAX = CATALOGUE_POOLS_MAX * CATALOGUE_ZONES_MAX * 4,
     ERRANDS_MAX = 8 << 20,
     MILLION = 1000000,
-    STRAYS_BYTES_MAX = 32 << 20,
     RACK_TEXT_CAP = 160,
 };
 #define SECONDS_PER_HOUR 3600.0
@@ -32,7 +31,6 @@ struct cloud {
     struct timer errand_timer, tick;
     mono_time *waves; /* when each comes next */
     struct fs_info file;
-    struct buf strays; /* numbers of operations on machines that are not ours; failed by the tick */
 };
 
 static struct cloud *cloud_of(struct backend *backend)
@@ -437,24 +435,10 @@ static void look_at_file(struct cloud *cloud)
         LOG_INFO(&cloud->log, "catalogue reloaded", log_text("file", path));
 }
 
-static void fail_strays(struct cloud *cloud)
-{
-    const struct operation_end end = {.failed = true,
-                                      .error = STR("the catalogue has no such machine")};
-    uint64_t number;
-
-    for (size_t i = 0; i + sizeof number <= cloud->strays.len; i += sizeof number) {
-        memcpy(&number, cloud->strays.data + i, sizeof number);
-        cloud->backend.host->done(cloud->backend.host, number, &end);
-    }
-    buf_clear(&cloud->strays);
-}
-
 static void on_tick(struct timer *timer)
 {
     struct cloud *cloud = CONTAINER_OF(timer, struct cloud, tick);
 
-    fail_strays(cloud);
     look_at_file(cloud);
     lose_singles(cloud);
     run_waves(cloud);
@@ -516,7 +500,8 @@ static void cloud_adopt(struct backend *backend, const struct backend_machine *m
         shelf_add_host(shelf, unit);
 }
 
-static void cloud_start(struct backend *backend, const struct backend_operation *operation)
+static enum err cloud_start(struct backend *backend, const struct backend_operation *operation,
+                            struct note *note)
 {
     struct cloud *cloud = cloud_of(backend);
     struct errand errand = {.operation = operation->number, .kind = operation->kind};
@@ -532,10 +517,8 @@ static void cloud_start(struct backend *backend, const struct backend_operation 
         errand.shelf->units[errand.unit].failed = false;
     if (operation->kind == OPERATION_DRAIN) in_ms = min_u64(in_ms, operation->grace_ms);
     if (!err) err = run_errand(cloud, errand, in_ms);
-    if (!err) return;
-    LOG_ERROR(&cloud->log, "an operation cannot be carried out",
-              log_str("machine", operation->machine.id), log_err("err", err));
-    (void)buf_append(&cloud->strays, str_of(&operation->number, sizeof operation->number));
+    if (err == ERR_NOT_FOUND) note_set(note, "the catalogue has no such machine");
+    return err;
 }
 
 static void cloud_ready(struct backend *backend)
@@ -562,7 +545,6 @@ static void cloud_close(struct backend *backend)
     while ((node = heap_pop_due(&cloud->errands, UINT64_MAX)) != NULL)
         errand_free(CONTAINER_OF(node, struct errand, node));
     heap_deinit(&cloud->errands);
-    buf_deinit(&cloud->strays);
     while ((at = map_next(&cloud->shelves, &cursor)) != NULL) {
         struct shelf *shelf = at->value;
 
@@ -599,7 +581,6 @@ enum err cloud_open(const struct cloud_options *options, struct backend **ret_ba
     if (options->log) cloud->log = *options->log;
     map_init(&cloud->shelves, SHELVES_MAX, entropy_u64(options->io->entropy));
     heap_init(&cloud->errands, ERRANDS_MAX);
-    buf_init(&cloud->strays, STRAYS_BYTES_MAX);
     err = timer_init(&cloud->tick, options->io->loop, on_tick);
     if (!err) err = timer_init(&cloud->errand_timer, options->io->loop, on_errands);
     if (!err) err = read_catalogue(cloud, &catalogue, note);

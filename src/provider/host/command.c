@@ -21,7 +21,6 @@ enum {
     LIST_MAX = 64 << 20,
     TASK_MAX = 64 << 20, /* a blob, in base64 */
     HOST_MAX = 253,
-    STARVED_MAX = 64,
     WORDS_MAX = 4096, /* an error, every byte of it escaped */
     SHOWN_MAX = 80,   /* of what is no JSON */
 };
@@ -48,9 +47,7 @@ struct command {
     struct list waiting, running;
     struct task work; /* starts what waits */
     struct timer again;
-    struct script *listing;        /* a list that runs */
-    uint64_t starved[STARVED_MAX]; /* operations there was no memory for */
-    size_t starved_count;
+    struct script *listing; /* a list that runs */
 };
 
 static struct command *command_from(struct backend *backend)
@@ -229,9 +226,8 @@ static bool run(struct command *c, struct errand *e)
         .done = on_done,
         .owner = e,
     };
-    enum err err = e->env.err;
+    enum err err = script_start(&options, &e->script, &e->refused);
 
-    if (!err) err = script_start(&options, &e->script, &e->refused);
     buf_deinit(&e->task);
     if (err && !e->refused.text[0])
         note_set(&e->refused, "start %s: %s", c->program, err_text(err));
@@ -253,11 +249,8 @@ static void tell_refused(struct list *errands)
 static void work(struct task *task)
 {
     struct command *c = CONTAINER_OF(task, struct command, work);
-    const struct operation_end starved = {.failed = true, .error = STR("out of memory")};
     struct list refused, *node;
 
-    while (c->starved_count > 0)
-        c->backend.host->done(c->backend.host, c->starved[--c->starved_count], &starved);
     list_init(&refused);
     while (c->running_count < c->running_max && (node = list_pop(&c->waiting)) != NULL) {
         bool runs = run(c, CONTAINER_OF(node, struct errand, link));
@@ -267,16 +260,15 @@ static void work(struct task *task)
     tell_refused(&refused);
 }
 
-static void start(struct backend *backend, const struct backend_operation *operation)
+static enum err start(struct backend *backend, const struct backend_operation *operation,
+                      struct note *note)
 {
     struct command *c = command_from(backend);
     struct errand *e = calloc(1, sizeof *e);
+    enum err err;
 
-    if (!e) {
-        if (c->starved_count < STARVED_MAX) c->starved[c->starved_count++] = operation->number;
-        loop_defer(c->io->loop, &c->work);
-        return;
-    }
+    (void)note;
+    if (!e) return ERR_NOMEM;
     e->command = c;
     e->number = operation->number;
     e->kind = operation->kind;
@@ -286,9 +278,15 @@ static void start(struct backend *backend, const struct backend_operation *opera
     list_init(&e->link);
     environment_init(&e->env);
     put_environment(operation, &e->env);
-    if (!e->env.err) e->env.err = put_task(operation, &e->task);
+    err = e->env.err;
+    if (!err) err = put_task(operation, &e->task);
+    if (err) {
+        errand_free(e);
+        return err;
+    }
     list_append(&c->waiting, &e->link);
     loop_defer(c->io->loop, &c->work);
+    return ERR_OK;
 }
 
 static enum err check(struct backend *backend, enum operation_kind kind,

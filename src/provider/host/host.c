@@ -237,10 +237,11 @@ static void on_turn(struct turn_hook *hook)
     if (host->failed || host->closing) return;
     if (changes->len > 0) host_metrics_refresh(host->metrics);
     if (!host->journal) {
-        if (changes->len == 0) return;
-        buf_clear(changes);
-        host->written = ++host->writing;
-        wake(host);
+        while (changes->len > 0) { /* again: an operation that cannot be started is a change */
+            buf_clear(changes);
+            host->written = ++host->writing;
+            wake(host);
+        }
         return;
     }
     if (host->writing == host->written && (changes->len > 0 || host->compacting))
@@ -258,31 +259,11 @@ static void on_seal(struct timer *timer)
 
 /* --- the backend's side --- */
 
-static void start_operation(struct host *host, uint64_t number, bool again)
+static void end_operation(struct host *host, uint64_t number, const struct operation_end *end)
 {
-    struct backend_operation operation;
-    struct arena arena;
     struct note note;
     enum err err;
 
-    arena_init(&arena, OPERATION_BYTES_MAX);
-    if (book_operation(host->book, number, &arena, &operation, &err)) {
-        operation.again = again;
-        host->backend->ops->start(host->backend, &operation);
-    } else if (err) {
-        note_set(&note, "operation op-%llu cannot be started", (unsigned long long)number);
-        fail(host, err, &note);
-    }
-    arena_deinit(&arena);
-}
-
-static void on_done(struct backend_host *face, uint64_t number, const struct operation_end *end)
-{
-    struct host *host = CONTAINER_OF(face, struct host, face);
-    struct note note;
-    enum err err;
-
-    assert(!host->starting);
     if (!book_end(host->book, number, end, &err)) {
         LOG_DEBUG(&host->log, "end of an operation that is over", log_u64("operation", number));
         return;
@@ -291,6 +272,38 @@ static void on_done(struct backend_host *face, uint64_t number, const struct ope
     if (!err) return;
     note_set(&note, "the end of op-%llu cannot be noted", (unsigned long long)number);
     fail(host, err, &note);
+}
+
+static void start_operation(struct host *host, uint64_t number, bool again)
+{
+    struct operation_end end = {.failed = true};
+    struct backend_operation operation;
+    struct arena arena;
+    struct note note = {""};
+    enum err err, refused = ERR_OK;
+
+    arena_init(&arena, OPERATION_BYTES_MAX);
+    if (book_operation(host->book, number, &arena, &operation, &err)) {
+        operation.again = again;
+        refused = host->backend->ops->start(host->backend, &operation, &note);
+    } else if (err) {
+        note_set(&note, "operation op-%llu cannot be started", (unsigned long long)number);
+        fail(host, err, &note);
+    }
+    arena_deinit(&arena);
+    if (!refused) return;
+    end.error = str_from(note.text[0] ? note.text : err_text(refused));
+    LOG_ERROR(&host->log, "an operation cannot be carried out", log_u64("operation", number),
+              log_str("why", end.error));
+    end_operation(host, number, &end);
+}
+
+static void on_done(struct backend_host *face, uint64_t number, const struct operation_end *end)
+{
+    struct host *host = CONTAINER_OF(face, struct host, face);
+
+    assert(!host->starting);
+    end_operation(host, number, end);
 }
 
 static enum err on_seen(struct backend_host *face, enum sighting what, struct str id,

@@ -25,7 +25,6 @@ enum {
     MACHINES_MAX = 1000 * 1000,
     UNIT_ID_MAX = 200, /* a name of a file, with what we add to it */
     METADATA_MAX = 4 << 20,
-    STARVED_MAX = 64,
     OFFER_MAX = 1 << 20,
     WIPE_FILES = 16, /* open at once while a directory is emptied */
 };
@@ -60,9 +59,7 @@ struct local {
     struct map units;
     struct list order;
     struct timer tick;
-    bool telling;                  /* sightings may come */
-    uint64_t starved[STARVED_MAX]; /* operations there was no memory for */
-    size_t starved_count;
+    bool telling; /* sightings may come */
 };
 
 static struct local *local_from(struct backend *backend)
@@ -286,17 +283,16 @@ static void begin(struct local *l, struct unit *unit, const struct backend_opera
     }
 }
 
-static void start(struct backend *backend, const struct backend_operation *operation)
+static enum err start(struct backend *backend, const struct backend_operation *operation,
+                      struct note *note)
 {
     struct local *l = local_from(backend);
-    struct note note = {""};
-    struct unit *unit = unit_of(l, operation->machine.id, &note);
+    struct unit *unit = unit_of(l, operation->machine.id, note);
 
-    if (unit)
-        begin(l, unit, operation);
-    else if (l->starved_count < STARVED_MAX)
-        l->starved[l->starved_count++] = operation->number;
+    if (!unit) return ERR_INVALID;
+    begin(l, unit, operation);
     timer_start_in(&l->tick, 0); /* never from in here */
+    return ERR_OK;
 }
 
 /* -- how it goes on -- */
@@ -429,21 +425,11 @@ static bool is_done_with(const struct unit *unit)
            unit->clean[HOST] && unit->clean[NODE];
 }
 
-static void tell_starved(struct local *l)
-{
-    const struct operation_end end = {
-        .failed = true, .error = STR("its id is no name for a directory, or there is no memory")};
-
-    while (l->starved_count > 0)
-        l->backend.host->done(l->backend.host, l->starved[--l->starved_count], &end);
-}
-
 static void on_tick(struct timer *timer)
 {
     struct local *l = CONTAINER_OF(timer, struct local, tick);
     bool busy = false;
 
-    tell_starved(l);
     LIST_EACH_SAFE(&l->order, node, following)
     {
         struct unit *unit = CONTAINER_OF(node, struct unit, link);

@@ -97,13 +97,19 @@ static const struct offer fake_offer = {.instance_type = {"local", 5},
 static inline uint64_t fake_start(struct fake_host *host, struct backend_operation operation,
                                   const char *id)
 {
+    struct operation_end refused = {.failed = true};
+    struct note note = {""};
+    enum err err;
+
     operation.number = ++host->number;
     operation.machine.id = str_from(id);
     operation.machine.state = operation_moves[operation.kind].passing;
     if (!operation.machine.offer) operation.machine.offer = &fake_offer;
     host->inside = true;
-    host->backend->ops->start(host->backend, &operation);
+    err = host->backend->ops->start(host->backend, &operation, &note);
     host->inside = false;
+    refused.error = str_from(note.text[0] ? note.text : err_text(err));
+    if (err) fake_done(&host->face, operation.number, &refused); /* as the host ends it */
     return operation.number;
 }
 

@@ -76,7 +76,8 @@ static void on_end(struct timer *timer)
     free(e);
 }
 
-static void trial_start(struct backend *backend, const struct backend_operation *operation)
+static enum err trial_start(struct backend *backend, const struct backend_operation *operation,
+                            struct note *note)
 {
     struct process *p = CONTAINER_OF(backend, struct process, backend);
     struct ending *e = calloc(1, sizeof *e);
@@ -93,6 +94,8 @@ static void trial_start(struct backend *backend, const struct backend_operation 
     e->number = operation->number;
     CHECK_OK("timer", timer_init(&e->timer, host_io(p->host)->loop, on_end));
     timer_start_in(&e->timer, prng_below(&p->world->prng, 20));
+    (void)note;
+    return ERR_OK;
 }
 
 static void trial_ready(struct backend *backend)
@@ -402,4 +405,55 @@ TEST(a_disk_that_fails_ends_the_provider_and_nobody_is_told)
     host_wait_stop(&f.wait);
     host_close(f.host);
     sim_close(world.sim);
+}
+
+static enum err refusing_start(struct backend *backend, const struct backend_operation *operation,
+                               struct note *note)
+{
+    (void)backend, (void)operation;
+    note_set(note, "not with this one");
+    return ERR_INVALID;
+}
+
+TEST(an_operation_that_its_backend_cannot_begin_fails)
+{
+    static const struct backend_ops ops = {.start = refusing_start, .close = trial_close};
+    const struct book_request create = {.kind = OPERATION_CREATE, .machine_id = STR("m-0")};
+    static const char *const states[] = {NULL, "/state"};
+
+    for (size_t i = 0; i < ARRAY_LEN(states); i++) {
+        struct world world = {.compact_bytes = 1 << 20};
+        struct failing f = {.failed = ERR_OK};
+        struct host_options options = {.state = states[i], .name = "test", .owner = &f};
+        struct note note = {.text = ""};
+        struct sim_host *machine;
+        const struct entry *e;
+        struct buf bytes;
+        struct task task;
+
+        CHECK_OK("sim", sim_open(&(struct sim_options){.seed = 1}, &world.sim));
+        CHECK_OK("host",
+                 sim_host_add(world.sim, &(struct sim_host_options){.name = "p"}, &machine));
+        f.process.backend.ops = &ops;
+        list_init(&f.process.endings);
+        options.io = sim_host_io(machine);
+        options.own_backend = &f.process.backend;
+        options.on_failed = on_failed;
+        CHECK_OK("open", host_open(&options, &f.host, &note));
+        CHECK_OK("start", host_start(f.host, &note));
+        CHECK_OK("offer", book_see(host_book(f.host), SEEN_OFFERED, STR("m-0"), &plain_offer,
+                                   STR_EMPTY, &note));
+        buf_init(&bytes, 1 << 20);
+        CHECK_U32("accepted", host_ask(f.host, &create, &bytes, &note).outcome, BOOK_ACCEPTED);
+        buf_deinit(&bytes);
+        task_init(&task, nothing);
+        loop_defer(sim_host_io(machine)->loop, &task);
+        (void)sim_run_for(world.sim, 5000);
+        e = book_find(host_book(f.host), STR("m-0"));
+        CHECK_U32("failed", e->state, MACHINE_FAILED);
+        CHECK_STR("says why", str_of(e->error, e->error_len), STR("not with this one"));
+        CHECK_SIZE("and all of it is written", book_changes(host_book(f.host))->len, 0);
+        host_close(f.host);
+        sim_close(world.sim);
+    }
 }

@@ -29,10 +29,13 @@ struct eager {
     uint64_t waiting;
 };
 
-static void eager_start(struct backend *backend, const struct backend_operation *operation)
+static enum err eager_start(struct backend *backend, const struct backend_operation *operation,
+                            struct note *note)
 {
     struct eager *e = CONTAINER_OF(backend, struct eager, backend);
+    (void)note;
     e->waiting = operation->number;
+    return ERR_OK;
 }
 
 static void eager_turn(struct eager *e)
@@ -67,7 +70,7 @@ TEST(a_backend_is_told_an_operation_and_tells_its_end)
         .machine = {.id = STR("m-1"), .state = MACHINE_CREATING, .offer = &offer},
     };
 
-    eager.backend.ops->start(&eager.backend, &operation);
+    CHECK_OK("taken", eager.backend.ops->start(&eager.backend, &operation, NULL));
     CHECK_U64("not from inside", listener.number, 0);
     eager_turn(&eager);
     CHECK_U64("told", listener.number, 7);
