@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../tests/lib/machine_write.h"
 #include "bench.h"
 #include "io/real.h"
 #include "model/metadata.h"

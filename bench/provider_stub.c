@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../tests/lib/machine_write.h"
 #include "base/map.h"
 #include "base/prng.h"
 #include "bench.h"

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/wire/demand_wire.h"
 #include "provider/client_internal.h"
-#include "wire/pack.h"
 
 enum {
     CONNECTIONS_MAX = 16,
@@ -59,8 +59,6 @@ enum {
     CONFIGURE_BLOB = 3,
     CONFIGURE_METADATA = 7,
     DRAIN_GRACE = 2,
-    ENTRY_KEY = 1,
-    ENTRY_VALUE = 2,
 };
 
 /* --- how it ended --- */
@@ -396,12 +394,8 @@ static void put_metadata(struct pack *pack, const struct label *metadata, size_t
     struct buf scratch;
 
     buf_init(&scratch, REQUEST_MAX);
-    for (size_t i = 0; i < count; i++) {
-        struct pack row = pack_begin(&scratch);
-        pack_text(&row, ENTRY_KEY, metadata[i].key);
-        pack_text(&row, ENTRY_VALUE, metadata[i].value);
-        pack_row(pack, CONFIGURE_METADATA, &row);
-    }
+    for (size_t i = 0; i < count; i++)
+        pack_pair(pack, CONFIGURE_METADATA, metadata[i].key, metadata[i].value, &scratch);
     buf_deinit(&scratch);
 }
 

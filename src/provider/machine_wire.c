@@ -8,7 +8,6 @@
 #include "base/crc32c.h"
 #include "model/metadata.h"
 #include "wire/field.h"
-#include "wire/pack.h"
 
 /* Numbers of proto/bigfleet/v1alpha1/provider.proto. */
 enum {
@@ -38,7 +37,6 @@ enum {
     SHAPES = 512,          /* that are remembered; a newer one takes an older one's place */
     SHAPE_BYTES_MAX = 256, /* encoded; a longer one is parsed each time */
     SORT_BY_HAND_MAX = 32,
-    SCRATCH_MAX = 1 << 20, /* one encoded sub-message; none that was checked comes near */
 };
 
 struct shape {    /* amounts as they came, and what they are */
@@ -358,92 +356,4 @@ enum err machine_read_ack(struct machine_reader *reader, struct str bytes,
     if (!err) err = machine_read(reader, machine, ret_record, note);
     if (!err) *ret_operation = operation;
     return err;
-}
-
-/* --- writing --- */
-
-static void pack_entry(struct pack *pack, uint32_t field, struct label entry, struct buf *scratch)
-{
-    struct pack row = pack_begin(scratch);
-
-    pack_text(&row, ENTRY_KEY, entry.key);
-    pack_text(&row, ENTRY_VALUE, entry.value);
-    pack_row(pack, field, &row);
-}
-
-struct amounts_packing {
-    struct pack pack;
-    struct buf *scratch;
-};
-
-static enum err pack_amount(void *context, struct str name, struct str quantity)
-{
-    struct amounts_packing *packing = context;
-
-    pack_entry(&packing->pack, RESOURCES_ENTRY, (struct label){name, quantity}, packing->scratch);
-    return packing->pack.err;
-}
-
-static void pack_amounts(struct pack *pack, uint32_t field, const struct dimensions *dimensions,
-                         const struct resources *resources, struct buf *message,
-                         struct buf *scratch)
-{
-    struct amounts_packing packing = {pack_begin(message), scratch};
-    struct resource_sum sum;
-
-    if (!resources->mask) return;
-    resource_sum_clear(&sum);
-    resource_sum_add(&sum, resources);
-    (void)resource_sum_each(dimensions, &sum, pack_amount, &packing); /* kept in the pack */
-    pack_row(pack, field, &packing.pack);
-}
-
-static void pack_host(struct pack *pack, const struct machine *m, struct buf *scratch)
-{
-    struct pack row = pack_begin(scratch);
-
-    if (m->host_provider.len + m->host_ref.len == 0) return;
-    pack_text(&row, HOST_PROVIDER, m->host_provider);
-    pack_text(&row, HOST_REF, m->host_ref);
-    pack_row(pack, FIELD_HOST, &row);
-}
-
-static void pack_record(struct pack *pack, const struct dimensions *dimensions,
-                        const struct machine_record *record, struct buf *message,
-                        struct buf *scratch)
-{
-    const struct machine *m = &record->machine;
-
-    pack_text(pack, FIELD_ID, m->id);
-    pack_u64(pack, FIELD_STATE, m->state);
-    pack_host(pack, m, scratch);
-    pack_text(pack, FIELD_INSTANCE_TYPE, m->attributes.instance_type);
-    pack_text(pack, FIELD_ZONE, m->attributes.zone);
-    pack_u64(pack, FIELD_CAPACITY_TYPE, m->capacity_type);
-    pack_double(pack, FIELD_PRICE, m->price_per_hour);
-    pack_double(pack, FIELD_PROBABILITY, m->interruption_probability);
-    pack_amounts(pack, FIELD_RESOURCES, dimensions, &m->resources, message, scratch);
-    for (size_t i = 0; i < m->attributes.label_count; i++)
-        pack_entry(pack, FIELD_LABELS, m->attributes.labels[i], scratch);
-    pack_text(pack, FIELD_LAST_ERROR, m->last_error);
-    pack_amounts(pack, FIELD_ALLOCATABLE, dimensions, &m->allocatable, message, scratch);
-    pack_text(pack, FIELD_CLUSTER, m->cluster);
-    for (size_t i = 0; i < record->metadata_count; i++)
-        pack_entry(pack, FIELD_METADATA, record->metadata[i], scratch);
-}
-
-enum err machine_write(const struct dimensions *dimensions, const struct machine_record *record,
-                       struct buf *into)
-{
-    struct pack pack = {into, ERR_OK};
-    struct buf message, scratch;
-    size_t before = into->len;
-
-    buf_init(&message, SCRATCH_MAX);
-    buf_init(&scratch, SCRATCH_MAX);
-    pack_record(&pack, dimensions, record, &message, &scratch);
-    if (pack.err) into->len = before;
-    buf_deinit(&scratch);
-    buf_deinit(&message);
-    return pack.err;
 }

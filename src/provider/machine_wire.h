@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Machine of the wire as a struct machine with its shard_metadata, and back.
+/* A Machine of the wire as a struct machine with its shard_metadata.
  *
  * Read straight from the bytes: a List has 500,000 of them, and a generated decoder would take
  * several times the CPU there is for it. Refused here, with the field named, is what cannot become
@@ -18,7 +18,6 @@
  * for byte, are not parsed again. */
 #ifndef PROVIDER_MACHINE_WIRE_H
 #define PROVIDER_MACHINE_WIRE_H
-#include "base/buf.h"
 #include "model/machine.h"
 
 struct machine_record {
@@ -41,9 +40,4 @@ struct str machine_read_id(struct str bytes);
 enum err machine_read_ack(struct machine_reader *reader, struct str bytes,
                           struct str *ret_operation, struct machine_record *ret_record,
                           struct note *note);
-
-/* Appends the encoding of a Machine. ERR_NOMEM, ERR_FULL of the buffer: then it holds what it
- * held. */
-enum err machine_write(const struct dimensions *dimensions, const struct machine_record *record,
-                       struct buf *into);
 #endif

@@ -6,6 +6,7 @@
  * that many bytes), then the bytes. */
 #include <stdlib.h>
 
+#include "lib/machine_write.h"
 #include "provider/list.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Machines as bytes of the wire. The offer and the binding are kept as such, so an answer is a few
  * copies. */
+#include "model/wire/demand_wire.h"
 #include "provider/host/book_internal.h"
-#include "wire/pack.h"
 
 enum {
     TAG_ID = 1 << 3 | 2,
@@ -138,13 +138,9 @@ enum err binding_write(const struct book_request *request, struct buf *into)
 
     buf_init(&scratch, ENTRY_BYTES_MAX);
     pack_text(&pack, MACHINE_CLUSTER, request->cluster);
-    for (size_t i = 0; i < request->metadata_count; i++) {
-        struct pack entry = pack_begin(&scratch);
-
-        pack_text(&entry, 1, request->metadata[i].key);
-        pack_text(&entry, 2, request->metadata[i].value);
-        pack_row(&pack, MACHINE_METADATA, &entry);
-    }
+    for (size_t i = 0; i < request->metadata_count; i++)
+        pack_pair(&pack, MACHINE_METADATA, request->metadata[i].key, request->metadata[i].value,
+                  &scratch);
     buf_deinit(&scratch);
     return pack.err;
 }

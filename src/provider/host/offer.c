@@ -3,8 +3,8 @@
 
 #include "model/ids.h"
 #include "model/resource.h"
+#include "model/wire/demand_wire.h"
 #include "wire/field.h"
-#include "wire/pack.h"
 
 enum {
     FIELD_TYPE = 4,
@@ -82,13 +82,8 @@ enum err offer_check(const struct offer *offer, struct note *note)
 static void put_pairs(struct pack *pack, struct buf *scratch, uint32_t number,
                       const struct label *pairs, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        struct pack entry = pack_begin(scratch);
-
-        pack_text(&entry, KEY, pairs[i].key);
-        pack_text(&entry, VALUE, pairs[i].value);
-        pack_row(pack, number, &entry);
-    }
+    for (size_t i = 0; i < count; i++)
+        pack_pair(pack, number, pairs[i].key, pairs[i].value, scratch);
 }
 
 static void put_resources(struct pack *pack, uint32_t number, const struct label *pairs,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory ends at every place of a List and of a record that is written. */
 #include "lib/fault_alloc.h"
+#include "lib/machine_write.h"
 #include "lib/test.h"
 #include "provider/list.h"
 #include "records.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "records.h"
+#include "lib/machine_write.h"
 
 #include "lib/test.h"
 #include "wire/pack.h"

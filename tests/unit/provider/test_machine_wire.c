@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/machine_write.h"
 #include "lib/test.h"
 #include "records.h"
 #include "wire/message.h"
