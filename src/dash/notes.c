@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "dash/dash_internal.h"
-#include "io/fs.h"
+#include "io/fs_path.h"
 #include "io/worker.h"
 #include "text/json.h"
 
@@ -36,11 +36,6 @@ struct notes {
 };
 
 /* -- on the worker -- */
-
-static bool same_file(const struct fs_info *a, const struct fs_info *b)
-{
-    return a->size == b->size && a->inode == b->inode && a->modified_ns == b->modified_ns;
-}
 
 static enum err read_tail(struct notes *n, uint64_t size)
 {
@@ -75,7 +70,7 @@ static void look(struct job *job)
         n->seen = (struct fs_info){0};
         return;
     }
-    if (n->err || same_file(&info, &n->seen)) return;
+    if (n->err || fs_same(&info, &n->seen)) return;
     n->err = read_tail(n, info.size);
     if (n->err) return;
     n->seen = info;

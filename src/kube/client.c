@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "io/clock.h"
+#include "io/fs_path.h"
 #include "text/ndjson.h"
 #include "text/percent.h"
 
@@ -95,11 +96,6 @@ const struct target *kube_target(const struct kube *kube)
 
 /* -- the token -- */
 
-static bool same_file(const struct fs_info *a, const struct fs_info *b)
-{
-    return a->size == b->size && a->inode == b->inode && a->modified_ns == b->modified_ns;
-}
-
 /* Under the lock. The kubelet swaps the file about once an hour; an old token still works for a
  * while, so a file that cannot be read just now does no harm once there was one. */
 static enum err token_refresh(struct kube *kube, struct note *note)
@@ -109,7 +105,7 @@ static enum err token_refresh(struct kube *kube, struct note *note)
     char *token = NULL;
     enum err err = fs_stat(fs_real(), kube->config.token_file, &info);
 
-    if (!err && kube->token && same_file(&info, &kube->token_of)) return ERR_OK;
+    if (!err && kube->token && fs_same(&info, &kube->token_of)) return ERR_OK;
     buf_init(&bytes, KUBE_TOKEN_MAX);
     if (!err) err = fs_read_whole(fs_real(), kube->config.token_file, KUBE_TOKEN_MAX, &bytes);
     if (err) note_set(note, "%s", err_text(err));

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "io/fs.h"
+#include "io/fs_path.h"
 #include "io/worker.h"
 
 struct file_watch {
@@ -25,11 +25,6 @@ struct file_watch {
     bool closing;
 };
 
-static bool same_file(const struct fs_info *a, const struct fs_info *b)
-{
-    return a->size == b->size && a->inode == b->inode && a->modified_ns == b->modified_ns;
-}
-
 /* On the worker. An error here leaves `seen` alone, so that it is tried again. */
 static void look(struct job *job)
 {
@@ -39,11 +34,11 @@ static void look(struct job *job)
 
     w->changed = false;
     w->err = fs_stat(fs, w->path, &before);
-    if (w->err || same_file(&before, &w->seen)) return;
+    if (w->err || fs_same(&before, &w->seen)) return;
     buf_clear(&w->content);
     w->err = fs_read_whole(fs, w->path, w->options.bytes_max, &w->content);
     if (!w->err) w->err = fs_stat(fs, w->path, &after);
-    if (w->err || !same_file(&before, &after)) return; /* somebody writes: next time */
+    if (w->err || !fs_same(&before, &after)) return; /* somebody writes: next time */
     w->seen = after;
     w->changed = true;
 }

@@ -14,5 +14,4 @@ enum err worker_db_open(struct fs *fs, const char *path, struct ledger_db **ret_
 /* Replaces what stands there. What ledger_put and ledger_commit answer. */
 enum err worker_db_keep_plugin(struct ledger_db *db, struct str name, struct str json,
                                struct note *note);
-enum err worker_db_plugin(struct ledger_db *db, struct str name, struct buf *into); /* NOT_FOUND */
 #endif

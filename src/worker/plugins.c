@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/fs_path.h"
 #include "member/config/manifest.h"
 #include "worker/cdylib.h"
 #include "worker/sidecar.h"
@@ -18,14 +19,9 @@ enum {
 };
 #define SOCKET_TEMPLATE "./data/sidecars/{name}-{pid}.sock"
 
-/* What a file looked like; all 0: it is not there. */
-struct looks {
-    uint64_t size, inode;
-    int64_t modified_ns;
-};
 struct watched_file {
     char *path;
-    struct looks looks;
+    struct fs_info seen; /* all 0: it is not there */
 };
 struct plugin {
     struct plugins *set;
@@ -84,16 +80,6 @@ static enum err socket_path(const struct plugin *p, char **ret_path)
     buf_deinit(&half);
     buf_deinit(&whole);
     return err;
-}
-
-static enum err make_parent(struct fs *fs, const char *path)
-{
-    char dir[FS_PATH_CAP];
-    const char *slash = strrchr(path, '/');
-
-    if (!slash || slash == path) return ERR_OK;
-    snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
-    return fs_make_dirs(fs, dir, 0755);
 }
 
 /* A shared object is named from its manifest's directory. */
@@ -185,7 +171,7 @@ static enum err start_sidecar(struct plugin *p, struct note *note)
         return ERR_UNSUPPORTED;
     }
     err = socket_path(p, &path);
-    if (!err) err = make_parent(set->io->fs, path);
+    if (!err) err = fs_make_parent(set->io->fs, path, 0755, note);
     options.socket_path = path;
     if (!err) err = sidecar_open(&options, &p->sidecar, note);
     if (!err) sidecar_line_init(&p->line, path);
@@ -211,12 +197,11 @@ static enum err start(struct plugin *p, struct note *note)
 
 /* -- watching -- */
 
-static struct looks look_at(struct fs *fs, const char *path)
+static struct fs_info look_at(struct fs *fs, const char *path)
 {
     struct fs_info info;
 
-    if (fs_stat(fs, path, &info)) return (struct looks){0};
-    return (struct looks){info.size, info.inode, info.modified_ns};
+    return fs_stat(fs, path, &info) ? (struct fs_info){0} : info;
 }
 
 static enum err watch(struct plugin *p, const char *path)
@@ -226,7 +211,7 @@ static enum err watch(struct plugin *p, const char *path)
     if (p->file_count == FILES_MAX) return ERR_OK;
     file->path = str_dup(str_from(path));
     if (!file->path) return ERR_NOMEM;
-    file->looks = look_at(p->set->options.io->fs, path);
+    file->seen = look_at(p->set->options.io->fs, path);
     p->file_count++;
     return ERR_OK;
 }
@@ -276,9 +261,9 @@ static void reload(struct plugin *p)
 static void look_at_plugin(struct plugin *p, mono_time now)
 {
     for (size_t i = 0; i < p->file_count; i++) {
-        struct looks looks = look_at(p->set->options.io->fs, p->files[i].path);
-        if (memcmp(&looks, &p->files[i].looks, sizeof looks) == 0) continue;
-        p->files[i].looks = looks;
+        struct fs_info now_seen = look_at(p->set->options.io->fs, p->files[i].path);
+        if (fs_same(&now_seen, &p->files[i].seen)) continue;
+        p->files[i].seen = now_seen;
         p->changed = now; /* and wait until it is quiet */
     }
     if (p->changed.ms != MONO_NEVER.ms && mono_elapsed_ms(p->changed, now) >= PLUGINS_QUIET_MS)
@@ -342,11 +327,6 @@ bool plugins_ready(const struct plugins *set)
         if (set->each[i].waits || (set->each[i].sidecar && !sidecar_ready(set->each[i].sidecar)))
             return false;
     return true;
-}
-
-size_t plugins_count(const struct plugins *set)
-{
-    return set->count;
 }
 
 void plugins_busy(struct plugins *set, bool busy)

@@ -32,7 +32,6 @@ struct plugins_options {
 enum err plugins_open(const struct plugins_options *options, struct plugins **ret_plugins,
                       struct note *note);
 bool plugins_ready(const struct plugins *plugins); /* all of them take calls; no plugin, true */
-size_t plugins_count(const struct plugins *plugins);
 /* A job that may call is about to run, or has ended. */
 void plugins_busy(struct plugins *plugins, bool busy);
 void plugins_reload(struct plugins *plugins); /* all, as if they had changed; SIGHUP */

@@ -18,7 +18,6 @@ struct sidecar {
     struct stream *look; /* a connection that shows whether it is there, or says Shutdown */
     struct timer timer;
     mono_time started, give_up;
-    uint64_t starts;
     uint32_t failures;
     bool ready, ever_ready, halted, reloading, closing;
     void (*done)(void *owner);
@@ -114,7 +113,6 @@ static enum err spawn(struct sidecar *s, struct note *note)
     remove_socket(s); /* of one that was killed */
     err = process_start(s->options.io->loop, &options, &s->process, note);
     if (err) return err;
-    s->starts++;
     s->started = loop_now(s->options.io->loop);
     s->give_up = mono_after(s->started, s->options.bind_ms);
     timer_start_in(&s->timer, SIDECAR_LOOK_MS);
@@ -250,11 +248,6 @@ bool sidecar_ready(const struct sidecar *s)
 int sidecar_pid(const struct sidecar *s)
 {
     return s->process ? process_pid(s->process) : 0;
-}
-
-uint64_t sidecar_starts(const struct sidecar *s)
-{
-    return s->starts;
 }
 
 void sidecar_reload(struct sidecar *s)

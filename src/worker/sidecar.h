@@ -37,7 +37,6 @@ enum err sidecar_open(const struct sidecar_options *options, struct sidecar **re
                       struct note *note);
 bool sidecar_ready(const struct sidecar *sidecar);
 int sidecar_pid(const struct sidecar *sidecar); /* 0: there is none now */
-uint64_t sidecar_starts(const struct sidecar *sidecar);
 /* SIGTERM, SIGKILL after a while, and a new one on the same socket. No call may be under way. */
 void sidecar_reload(struct sidecar *sidecar);
 /* Killed at once, and not started again until sidecar_resume. */

@@ -5,15 +5,10 @@
 
 #include "base/map.h"
 
-struct total {
+struct total {      /* of a key; of a source: how far it was read is its `count` */
     struct str key; /* in this block */
     uint64_t count;
     int64_t sum;
-    char text[];
-};
-struct source {
-    struct str name;
-    uint64_t offset;
     char text[];
 };
 struct tally {
@@ -74,9 +69,10 @@ enum err tally_parse(struct str line, struct tally_record *ret_record)
     return ERR_OK;
 }
 
-static enum err total_of(struct tally *tally, struct str key, struct total **ret_total)
+/* Made where it is not there yet. */
+static enum err total_of(struct map *map, struct str key, struct total **ret_total)
 {
-    struct total *total = map_get(&tally->totals, key);
+    struct total *total = map_get(map, key);
     enum err err;
 
     if (!total) {
@@ -84,7 +80,7 @@ static enum err total_of(struct tally *tally, struct str key, struct total **ret
         if (!total) return ERR_NOMEM;
         memcpy(total->text, key.at, key.len);
         total->key = str_of(total->text, key.len);
-        err = map_put(&tally->totals, total->key, total);
+        err = map_put(map, total->key, total);
         if (err) {
             free(total);
             return err;
@@ -97,7 +93,7 @@ static enum err total_of(struct tally *tally, struct str key, struct total **ret
 enum err tally_add(struct tally *tally, const struct tally_record *record)
 {
     struct total *total;
-    enum err err = total_of(tally, str_of(record->key, record->key_len), &total);
+    enum err err = total_of(&tally->totals, str_of(record->key, record->key_len), &total);
     int64_t sum;
 
     if (err) return err;
@@ -118,29 +114,19 @@ void tally_reject(struct tally *tally)
 
 uint64_t tally_offset(const struct tally *tally, struct str source)
 {
-    const struct source *found = map_get(&tally->sources, source);
-    return found ? found->offset : 0;
+    const struct total *found = map_get(&tally->sources, source);
+    return found ? found->count : 0;
 }
 
 enum err tally_set_offset(struct tally *tally, struct str name, uint64_t offset)
 {
-    struct source *source = map_get(&tally->sources, name);
+    struct total *source;
     enum err err;
 
-    if (!source) {
-        if (name.len == 0 || name.len > TALLY_SOURCE_MAX) return ERR_INVALID;
-        source = calloc(1, sizeof *source + name.len);
-        if (!source) return ERR_NOMEM;
-        memcpy(source->text, name.at, name.len);
-        source->name = str_of(source->text, name.len);
-        err = map_put(&tally->sources, source->name, source);
-        if (err) {
-            free(source);
-            return err;
-        }
-    }
-    source->offset = offset;
-    return ERR_OK;
+    if (name.len == 0 || name.len > TALLY_SOURCE_MAX) return ERR_INVALID;
+    err = total_of(&tally->sources, name, &source);
+    if (!err) source->count = offset;
+    return err;
 }
 
 size_t tally_keys(const struct tally *tally)
@@ -206,8 +192,8 @@ enum err tally_write(const struct tally *tally, struct ndjson *into)
     ndjson_close_object(into);
     ndjson_open_object(into, STR("input_offsets"));
     for (size_t i = 0; sources[i].value; i++) {
-        const struct source *source = sources[i].value;
-        ndjson_u64(into, source->name, source->offset);
+        const struct total *source = sources[i].value;
+        ndjson_u64(into, source->key, source->count);
     }
     ndjson_close_object(into);
     free(totals);
@@ -227,7 +213,7 @@ static enum err read_totals(struct tally *tally, const struct json *totals, stru
         int64_t sum = 0;
         err = json_get_u64(pair, "0", &count, note);
         if (!err) err = json_get_i64(pair, "1", &sum, note);
-        if (!err) err = total_of(tally, key, &total);
+        if (!err) err = total_of(&tally->totals, key, &total);
         if (err) break;
         total->count = count;
         total->sum = sum;

@@ -12,6 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/map.h"
+#include "io/fs_path.h"
 #include "member/ledger/db.h"
 
 enum { FILE_MAX = 1 << 30, DIR_MODE = 0700, RECORD_HEAD = 2, ASIDE_CAP = FS_PATH_CAP + 16 };
@@ -53,26 +54,10 @@ static_assert(ROW_ID_MAX <= UINT8_MAX && ROW_BYTES_MAX <= UINT16_MAX, "a record'
 
 /* -- the file: on the thread of its own -- */
 
-static enum err make_parent(struct member_ledger *l)
-{
-    char dir[FS_PATH_CAP];
-    char *slash;
-    enum err err;
-
-    snprintf(dir, sizeof dir, "%s", l->path);
-    slash = strrchr(dir, '/');
-    if (!slash || slash == dir) return ERR_OK;
-    *slash = '\0';
-    err = fs_make_dirs(l->io->fs, dir, DIR_MODE);
-    if (err == ERR_UNKNOWN) err = ERR_OK; /* there, which is all that is needed */
-    if (err) note_set(&l->why, "make %s: %s", dir, err_text(err));
-    return err;
-}
-
 static enum err open_file(struct member_ledger *l)
 {
     char aside[ASIDE_CAP];
-    enum err err = make_parent(l);
+    enum err err = fs_make_parent(l->io->fs, l->path, DIR_MODE, &l->why);
 
     if (err) return err;
     err = ledger_db_open(l->io->fs, l->path, FILE_MAX, &l->db, &l->why);

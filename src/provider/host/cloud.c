@@ -8,6 +8,7 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "base/prng.h"
+#include "io/fs_path.h"
 #include "model/ids.h"
 #include "provider/host/cloud_shelf.h"
 
@@ -419,14 +420,11 @@ static enum err cloud_reload(struct backend *backend, struct note *note)
 static void look_at_file(struct cloud *cloud)
 {
     const char *path = cloud->options.path;
-    struct fs_info now, before = cloud->file;
+    struct fs_info now;
     struct note note;
     enum err err;
 
-    if (!path || fs_stat(cloud->options.io->fs, path, &now)) return;
-    if (now.modified_ns == before.modified_ns && now.size == before.size &&
-        now.inode == before.inode)
-        return;
+    if (!path || fs_stat(cloud->options.io->fs, path, &now) || fs_same(&now, &cloud->file)) return;
     err = cloud_reload(&cloud->backend, &note);
     cloud->file = now; /* one that is wrong is told once, not every second */
     if (err)

@@ -8,7 +8,7 @@
 
 #include "base/list.h"
 #include "conf/printable.h"
-#include "provider/host/environment.h"
+#include "io/environment.h"
 #include "provider/host/script.h"
 #include "text/base64.h"
 #include "text/json.h"
@@ -40,7 +40,6 @@ struct command {
     struct backend backend;
     struct io *io;
     struct log_source log;
-    bool has_log;
     char *program;
     uint32_t running_max, running_count;
     uint64_t timeout_ms, list_every_ms;
@@ -276,7 +275,7 @@ static enum err start(struct backend *backend, const struct backend_operation *o
     if (operation->kind == OPERATION_DRAIN) e->timeout_ms += operation->grace_ms;
     buf_init(&e->task, TASK_MAX);
     list_init(&e->link);
-    environment_init(&e->env);
+    environment_init(&e->env, "MUSTER_");
     put_environment(operation, &e->env);
     err = e->env.err;
     if (!err) err = put_task(operation, &e->task);
@@ -399,9 +398,8 @@ static enum err see(struct command *c, const struct json *machine, struct arena 
 
 static void complain(struct command *c, struct str id, enum err err, const struct note *note)
 {
-    if (c->has_log)
-        LOG_WARN(&c->log, "the script's list", log_str("machine", id),
-                 log_text("why", note->text[0] ? note->text : err_text(err)));
+    LOG_WARN(&c->log, "the script's list", log_str("machine", id),
+             log_text("why", note->text[0] ? note->text : err_text(err)));
 }
 
 static void see_all(struct command *c, const struct json *answer)
@@ -540,7 +538,6 @@ enum err command_backend_open(const struct command_options *options, struct back
     if (!c) return ERR_NOMEM;
     c->backend.ops = &ops;
     c->io = options->io;
-    c->has_log = options->log != NULL;
     if (options->log) c->log = *options->log;
     c->running_max = options->running_max ? options->running_max : RUNNING_MAX;
     c->timeout_ms = options->timeout_ms ? options->timeout_ms : TIMEOUT_MS;

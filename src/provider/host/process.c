@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/list.h"
 #include "base/map.h"
-#include "provider/host/environment.h"
+#include "io/environment.h"
 #include "provider/host/hosted.h"
 #include "provider/host/operation.h"
 #include "text/ndjson.h"
@@ -174,7 +174,7 @@ static void start_process(struct local *l, struct unit *unit, enum role role,
     if (hosted_runs(&unit->processes[role])) return;
     hosted_let_go(&unit->processes[role]);
     unit->clean[role] = false;
-    environment_init(&env);
+    environment_init(&env, "MUSTER_");
     put_environment(l, unit, role, machine, &env);
     err = env.err;
     if (!err)
@@ -329,9 +329,8 @@ static void wipe(struct local *l, const struct unit *unit)
     if (nftw(place.directory, wipe_one, WIPE_FILES, FTW_DEPTH | FTW_PHYS | FTW_MOUNT) == 0 ||
         access(place.directory, F_OK))
         return;
-    if (l->options.log)
-        LOG_WARN(&l->log, "a machine's directory could not be removed",
-                 log_text("path", place.directory));
+    LOG_WARN(&l->log, "a machine's directory could not be removed",
+             log_text("path", place.directory));
 }
 
 static bool is_ready(struct local *l, struct unit *unit)
@@ -456,9 +455,8 @@ static void adopt(struct backend *backend, const struct backend_machine *machine
                 machine->state == MACHINE_CONFIGURED || machine->state == MACHINE_DRAINING;
 
     if (!unit) {
-        if (l->options.log)
-            LOG_WARN(&l->log, "a machine is left alone", log_str("machine", machine->id),
-                     log_text("why", note.text));
+        LOG_WARN(&l->log, "a machine is left alone", log_str("machine", machine->id),
+                 log_text("why", note.text));
         return;
     }
     unit->wanted[HOST] = host;
@@ -487,8 +485,7 @@ static void ready(struct backend *backend)
         struct note note = {""};
         char id[32];
         snprintf(id, sizeof id, "local-%" PRIu32, i);
-        if (host->seen(host, SEEN_OFFERED, str_from(id), &l->options.offer, STR_EMPTY, &note) &&
-            l->options.log)
+        if (host->seen(host, SEEN_OFFERED, str_from(id), &l->options.offer, STR_EMPTY, &note))
             LOG_WARN(&l->log, "a machine is not offered", log_text("machine", id),
                      log_text("why", note.text));
     }
@@ -621,9 +618,8 @@ enum err process_backend_open(const struct process_backend_options *options,
         return err;
     }
     if (options->cgroups) hosted_cgroup_root(l->cgroup_root);
-    if (options->log)
-        LOG_INFO(&l->log, "machines are processes", log_text("directory", l->directory),
-                 log_text("cgroup", l->cgroup_root[0] ? l->cgroup_root : "none"));
+    LOG_INFO(&l->log, "machines are processes", log_text("directory", l->directory),
+             log_text("cgroup", l->cgroup_root[0] ? l->cgroup_root : "none"));
     *ret_backend = &l->backend;
     return ERR_OK;
 }

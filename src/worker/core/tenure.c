@@ -36,25 +36,6 @@ struct tenure *tenures_find(struct tenures *t, uint32_t partition)
     return at < t->count && t->rows[at].partition == partition ? &t->rows[at] : NULL;
 }
 
-static bool holds(const struct tenures *t, uint32_t partition, uint64_t token, unsigned states)
-{
-    size_t at = place_of(t, partition);
-    const struct tenure *row = &t->rows[at];
-
-    return at < t->count && row->partition == partition && row->token == token &&
-           (states & BIT(row->state));
-}
-
-bool tenure_may_work(const struct tenures *t, uint32_t partition, uint64_t token)
-{
-    return holds(t, partition, token, BIT(TENURE_WORK));
-}
-
-bool tenure_may_write(const struct tenures *t, uint32_t partition, uint64_t token)
-{
-    return holds(t, partition, token, BIT(TENURE_WORK) | BIT(TENURE_LEAVE));
-}
-
 struct tenure *tenures_next(struct tenures *t)
 {
     for (size_t i = 0; i < t->count; i++) {

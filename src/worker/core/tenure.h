@@ -54,9 +54,6 @@ void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner); /* 
 void tenures_leave_all(struct tenures *t); /* a drain: as if all were revoked */
 
 struct tenure *tenures_find(struct tenures *t, uint32_t partition); /* NULL */
-/* May work go on for it under that token? And a last write? */
-bool tenure_may_work(const struct tenures *t, uint32_t partition, uint64_t token);
-bool tenure_may_write(const struct tenures *t, uint32_t partition, uint64_t token);
 /* The next row in turn that is not busy and in CLAIM, WORK or LEAVE; NULL: none. */
 struct tenure *tenures_next(struct tenures *t);
 void tenure_claimed(struct tenure *row);

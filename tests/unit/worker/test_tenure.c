@@ -22,6 +22,14 @@ static void assign(struct tenures *t, uint64_t epoch, const struct grant *grante
              tenures_assign(t, epoch, granted, count, revoking, revoking_count, on_drop, NULL));
 }
 
+/* Under that token, in this state? */
+static bool is(struct tenures *t, uint32_t partition, uint64_t token, enum tenure_state state)
+{
+    const struct tenure *row = tenures_find(t, partition);
+
+    return row && row->token == token && row->state == state;
+}
+
 TEST(a_grant_is_claimed_then_worked_on_and_left_when_it_is_revoked)
 {
     struct grant grants[] = {{7, 3}, {2, 3}};
@@ -29,17 +37,15 @@ TEST(a_grant_is_claimed_then_worked_on_and_left_when_it_is_revoked)
 
     tenures_init(&t);
     assign(&t, 3, grants, 2, NULL, 0);
-    CHECK("not before it was claimed", !tenure_may_work(&t, 2, 3));
+    CHECK("not before it was claimed", is(&t, 2, 3, TENURE_CLAIM));
     CHECK_U64("lowest first", tenures_next(&t)->partition, 2);
     CHECK_U64("then the other", tenures_next(&t)->partition, 7);
     tenure_claimed(tenures_find(&t, 2));
-    CHECK("now", tenure_may_work(&t, 2, 3) && tenure_may_write(&t, 2, 3));
-    CHECK("not under another token", !tenure_may_work(&t, 2, 4) && !tenure_may_write(&t, 2, 2));
+    CHECK("now", is(&t, 2, 3, TENURE_WORK));
     assign(&t, 4, grants, 1, grants + 1, 1);
-    CHECK("no new work", !tenure_may_work(&t, 2, 3));
-    CHECK("a last write", tenure_may_write(&t, 2, 3));
+    CHECK("no new work, a last write", is(&t, 2, 3, TENURE_LEAVE));
     tenure_left(tenures_find(&t, 2));
-    CHECK("nothing any more", !tenure_may_write(&t, 2, 3));
+    CHECK("nothing any more", is(&t, 2, 3, TENURE_GONE));
     assign(&t, 4, grants, 1, grants + 1, 1);
     CHECK_U64("the same word again starts nothing", tenures_find(&t, 2)->state, TENURE_GONE);
     CHECK_SIZE("held", tenures_held(&t), 1);
@@ -81,10 +87,10 @@ TEST(a_higher_token_is_claimed_anew_and_a_lower_one_is_not_looked_at) /* 147, 14
     CHECK_U64("leaving", tenures_find(&t, 5)->state, TENURE_LEAVE);
     assign(&t, 6, &after, 1, NULL, 0);
     CHECK_U64("the store has to hear of it first", tenures_find(&t, 5)->state, TENURE_CLAIM);
-    CHECK("the old token writes nothing", !tenure_may_write(&t, 5, 3));
+    CHECK("the old token writes nothing", tenures_find(&t, 5)->token == 6);
     tenure_claimed(tenures_find(&t, 5));
     assign(&t, 6, &older, 1, NULL, 0);
-    CHECK("goes on under its own", tenure_may_work(&t, 5, 6));
+    CHECK("goes on under its own", is(&t, 5, 6, TENURE_WORK));
     tenures_deinit(&t);
 }
 

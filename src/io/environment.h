@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment of a process that stands for a machine, or of a script that works on one: ours,
- * without the provider's own MUSTER_ variables, and what is put here. */
-#ifndef PROVIDER_HOST_ENVIRONMENT_H
-#define PROVIDER_HOST_ENVIRONMENT_H
+/* The environment of a process that is to be started: ours, but for the variables that begin with a
+ * prefix, and what is put here. */
+#ifndef IO_ENVIRONMENT_H
+#define IO_ENVIRONMENT_H
 #include "base/err.h"
 #include "base/str.h"
 
@@ -13,7 +13,7 @@ struct environment {
     char *texts[ENVIRONMENT_OURS_MAX];
     enum err err; /* the first failure; then the rest does nothing */
 };
-void environment_init(struct environment *environment);
+void environment_init(struct environment *environment, const char *but_prefix);
 /* A NUL ends the value: no variable can hold one. */
 void environment_put(struct environment *environment, const char *name, struct str value);
 void environment_deinit(struct environment *environment);

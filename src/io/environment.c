@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "provider/host/environment.h"
+#include "io/environment.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define OURS "MUSTER_"
-
-void environment_init(struct environment *env)
+void environment_init(struct environment *env, const char *but_prefix)
 {
     size_t count = 0;
 
@@ -20,7 +18,8 @@ void environment_init(struct environment *env)
         return;
     }
     for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], OURS, strlen(OURS)) != 0) env->all[env->count++] = environ[i];
+        if (strncmp(environ[i], but_prefix, strlen(but_prefix)) != 0)
+            env->all[env->count++] = environ[i];
 }
 
 void environment_put(struct environment *env, const char *name, struct str value)
