@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 #include "text/json.h"
-#include "text/ndjson.h"
-#include "text/toml.h"
+#include "text/toml_json.h"
 
 enum {
     JSON_BYTES_MAX = 4 * DEMAND_FILE_BYTES_MAX, /* of TOML as JSON */
@@ -19,69 +18,23 @@ enum {
 
 /* -- TOML to JSON -- */
 
-static enum err write_value(struct ndjson *w, struct str key, const struct toml_value *value,
-                            struct note *note)
-{
-    struct str text = STR_EMPTY;
-    int64_t number = 0;
-    double real = 0;
-    bool truth = false;
-    enum err err = ERR_OK;
-
-    switch (toml_type(value)) {
-    case TOML_STRING:
-        err = toml_string(value, &text, note);
-        ndjson_string(w, key, text);
-        break;
-    case TOML_INTEGER:
-        err = toml_i64(value, &number, note);
-        ndjson_i64(w, key, number);
-        break;
-    case TOML_FLOAT:
-        err = toml_double(value, &real, note);
-        if (!err && !isfinite(real)) {
-            note_set(note, "line %" PRIu32 ": not a finite number; \"pinned\" says without end",
-                     toml_position(value).line);
-            err = ERR_INVALID;
-        }
-        ndjson_double(w, key, real);
-        break;
-    case TOML_BOOLEAN:
-        err = toml_bool(value, &truth, note);
-        ndjson_bool(w, key, truth);
-        break;
-    case TOML_ARRAY:
-    case TOML_TABLE: {
-        bool is_array = toml_type(value) == TOML_ARRAY;
-        if (is_array)
-            ndjson_open_array(w, key);
-        else
-            ndjson_open_object(w, key);
-        for (const struct toml_value *v = toml_first(value); v && !err; v = toml_next(v))
-            err = write_value(w, is_array ? NDJSON_ITEM : toml_key(v), v, note);
-        if (is_array)
-            ndjson_close_array(w);
-        else
-            ndjson_close_object(w);
-        break;
-    }
-    default:
-        note_set(note, "line %" PRIu32 ": %s has no place here", toml_position(value).line,
-                 toml_type_article_name(toml_type(value)));
-        err = ERR_INVALID;
-    }
-    return err;
-}
-
 static enum err toml_as_json(const struct toml *document, struct buf *out, struct note *note)
 {
+    const struct toml_value *odd = NULL;
     struct ndjson w;
-    enum err err, end;
+    enum err err;
 
     ndjson_begin_value(&w, out, NDJSON_LINE);
-    err = write_value(&w, NDJSON_ITEM, toml_root(document), note);
-    end = ndjson_end(&w);
-    return err ? err : end;
+    toml_write_json(toml_root(document), NDJSON_ITEM, &w, &odd);
+    err = ndjson_end(&w);
+    if (!odd) return err;
+    if (toml_type(odd) == TOML_FLOAT)
+        note_set(note, "line %" PRIu32 ": not a finite number; \"pinned\" says without end",
+                 toml_position(odd).line);
+    else
+        note_set(note, "line %" PRIu32 ": %s has no place here", toml_position(odd).line,
+                 toml_type_article_name(toml_type(odd)));
+    return ERR_INVALID;
 }
 
 /* -- one row -- */

@@ -6,8 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "text/ndjson.h"
-#include "text/toml.h"
+#include "text/toml_json.h"
 
 enum { MEMORY_MAX = 4 << 20, DOCUMENT_MAX = 16 * MANIFEST_FILE_MAX };
 enum { PYTHON_MAJOR = 3, PYTHON_MINOR = 11 };
@@ -285,67 +284,12 @@ const struct manifest_facts *manifest_facts(const struct manifest *manifest)
 
 /* -- as JSON -- */
 
-static void put_value(struct ndjson *line, struct str key, const struct toml_value *value);
-
-static void put_all(struct ndjson *line, const struct toml_value *container, bool keyed)
-{
-    for (const struct toml_value *v = toml_first(container); v; v = toml_next(v))
-        put_value(line, keyed ? toml_key(v) : NDJSON_ITEM, v);
-}
-
-/* Times have no type of their own in JSON. */
-static void put_time(struct ndjson *line, struct str key, const struct toml_value *value)
-{
-    struct toml_datetime t = {0};
-    char text[64];
-
-    (void)toml_datetime(value, &t, NULL);
-    snprintf(text, sizeof text, "%04u-%02u-%02uT%02u:%02u:%02u%+03d:%02d", t.year, t.month, t.day,
-             t.hour, t.minute, t.second, t.offset_minutes / 60, abs(t.offset_minutes % 60));
-    ndjson_c_string(line, key, text);
-}
-
-/* Depth is bounded by the reader's (TOML_DEPTH_MAX); the writer refuses what is deeper than its
- * own. */
-static void put_value(struct ndjson *line, struct str key, const struct toml_value *value)
-{
-    struct str text;
-    int64_t number;
-    double real;
-    bool truth;
-
-    switch (toml_type(value)) {
-    case TOML_STRING:
-        if (!toml_string(value, &text, NULL)) ndjson_string(line, key, text);
-        break;
-    case TOML_INTEGER:
-        if (!toml_i64(value, &number, NULL)) ndjson_i64(line, key, number);
-        break;
-    case TOML_FLOAT:
-        if (!toml_double(value, &real, NULL)) ndjson_double(line, key, real);
-        break;
-    case TOML_BOOLEAN:
-        if (!toml_bool(value, &truth, NULL)) ndjson_bool(line, key, truth);
-        break;
-    case TOML_ARRAY:
-        ndjson_open_array(line, key);
-        put_all(line, value, false);
-        ndjson_close_array(line);
-        break;
-    case TOML_TABLE:
-        ndjson_open_object(line, key);
-        put_all(line, value, true);
-        ndjson_close_object(line);
-        break;
-    default: put_time(line, key, value); break;
-    }
-}
-
 enum err manifest_json(const struct manifest *manifest, struct buf *into)
 {
+    const struct toml_value *odd = NULL;
     struct ndjson line;
 
-    ndjson_begin(&line, into, NDJSON_LINE);
-    put_all(&line, toml_root(manifest->document), true);
+    ndjson_begin_value(&line, into, NDJSON_LINE);
+    toml_write_json(toml_root(manifest->document), NDJSON_ITEM, &line, &odd);
     return ndjson_end(&line);
 }
