@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kube/yaml_tree.h"
+#include "kube/yaml_json.h"
 
 void kube_config_deinit(struct kube_config *config)
 {

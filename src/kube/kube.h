@@ -122,7 +122,6 @@ enum err kube_watch_open(struct kube *kube, const struct kube_path *path,
  * All but ERR_TIMEOUT are final. On success kube_event_deinit() is the caller's. */
 enum err kube_watch_next(struct kube_watch *watch, uint64_t wait_ms, struct kube_event *ret_event,
                          struct note *note);
-bool kube_watch_connected(struct kube_watch *watch); /* the last answer was a stream that lives */
-void kube_watch_cancel(struct kube_watch *watch);    /* a waiting next() returns at once */
-void kube_watch_close(struct kube_watch *watch);     /* NULL is fine; not during next() */
+void kube_watch_cancel(struct kube_watch *watch); /* a waiting next() returns at once */
+void kube_watch_close(struct kube_watch *watch);  /* NULL is fine; not during next() */
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "kube/config.h"
-#include "kube/yaml_tree.h"
+#include "kube/yaml_json.h"
 #include "text/base64.h"
 
 /* What would change who we are or where we connect, and is not done here. */
@@ -24,15 +24,23 @@ static enum err no_memory(struct note *note)
     return ERR_NOMEM;
 }
 
-/* The scalar at `key`; *ret_text NULL when there is none. */
-static enum err field(struct decoding *d, const struct kube_yaml_node *node, const char *key,
-                      char **ret_text)
+/* NULL: it is not there, or null. */
+static const struct json *member(const struct json *node, const char *key)
 {
-    const struct kube_yaml_node *value = kube_yaml_member(node, key);
+    const struct json *value = NULL;
+
+    if (node && json_kind(node) == JSON_KIND_OBJECT) value = json_member(node, str_from(key));
+    return value && json_kind(value) != JSON_KIND_NULL ? value : NULL;
+}
+
+/* The scalar at `key`; *ret_text NULL when there is none. */
+static enum err field(struct decoding *d, const struct json *node, const char *key, char **ret_text)
+{
+    const struct json *value = member(node, key);
     struct str text;
 
     if (!value) return ERR_OK;
-    if (!kube_yaml_text(value, &text)) {
+    if (json_get_string(value, "", &text, NULL)) {
         note_set(d->note, "%s: not a word", key);
         return ERR_PARSE;
     }
@@ -41,7 +49,7 @@ static enum err field(struct decoding *d, const struct kube_yaml_node *node, con
     return *ret_text ? ERR_OK : no_memory(d->note);
 }
 
-static enum err path_field(struct decoding *d, const struct kube_yaml_node *node, const char *key,
+static enum err path_field(struct decoding *d, const struct json *node, const char *key,
                            char **ret_path)
 {
     char *path = NULL;
@@ -62,7 +70,7 @@ static enum err path_field(struct decoding *d, const struct kube_yaml_node *node
     return ERR_OK;
 }
 
-static enum err data_field(struct decoding *d, const struct kube_yaml_node *node, const char *key,
+static enum err data_field(struct decoding *d, const struct json *node, const char *key,
                            char **ret_text)
 {
     char *encoded = NULL;
@@ -80,11 +88,11 @@ static enum err data_field(struct decoding *d, const struct kube_yaml_node *node
     return err == ERR_FULL ? ERR_TOO_LARGE : err;
 }
 
-static enum err refuse_any(struct decoding *d, const struct kube_yaml_node *node,
-                           const char *const *names, size_t count)
+static enum err refuse_any(struct decoding *d, const struct json *node, const char *const *names,
+                           size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (kube_yaml_member(node, names[i])) {
+        if (member(node, names[i])) {
             note_set(d->note, "'%s' is not supported here; use a token or a certificate", names[i]);
             return ERR_UNSUPPORTED;
         }
@@ -92,23 +100,25 @@ static enum err refuse_any(struct decoding *d, const struct kube_yaml_node *node
 }
 
 /* The mapping `what` of the entry called `name` in the list `lists`. */
-static enum err named(struct decoding *d, const struct kube_yaml_node *root, const char *lists,
-                      const char *what, const char *name, const struct kube_yaml_node **ret_node)
+static enum err named(struct decoding *d, const struct json *root, const char *lists,
+                      const char *what, const char *name, const struct json **ret_node)
 {
-    const struct kube_yaml_node *item = kube_yaml_first(kube_yaml_member(root, lists));
+    const struct json *list = member(root, lists);
+    bool is_list = list && json_kind(list) == JSON_KIND_ARRAY;
     struct str text;
 
-    for (; item; item = kube_yaml_after(item)) {
-        if (!kube_yaml_text(kube_yaml_member(item, "name"), &text)) continue;
+    for (size_t i = 0; is_list && i < json_count(list); i++) {
+        const struct json *given = member(json_item(list, i), "name");
+        if (!given || json_get_string(given, "", &text, NULL)) continue;
         if (!str_equal(text, str_from(name))) continue;
-        *ret_node = kube_yaml_member(item, what);
+        *ret_node = member(json_item(list, i), what);
         return ERR_OK; /* without a body it asks for nothing, as an empty one */
     }
     note_set(d->note, "%s: no %s is called '%s'", lists, what, name);
     return ERR_NOT_FOUND;
 }
 
-static enum err boolean(struct decoding *d, const struct kube_yaml_node *node, const char *key,
+static enum err boolean(struct decoding *d, const struct json *node, const char *key,
                         bool *ret_truth)
 {
     char *text = NULL;
@@ -127,7 +137,7 @@ static enum err boolean(struct decoding *d, const struct kube_yaml_node *node, c
     return err;
 }
 
-static enum err decode_cluster(struct decoding *d, const struct kube_yaml_node *cluster)
+static enum err decode_cluster(struct decoding *d, const struct json *cluster)
 {
     struct kube_config *c = d->config;
     enum err err = refuse_any(d, cluster, cluster_refused, ARRAY_LEN(cluster_refused));
@@ -150,7 +160,7 @@ static enum err decode_cluster(struct decoding *d, const struct kube_yaml_node *
     return ERR_OK;
 }
 
-static enum err decode_user(struct decoding *d, const struct kube_yaml_node *user)
+static enum err decode_user(struct decoding *d, const struct json *user)
 {
     struct kube_config *c = d->config;
     char *token = NULL;
@@ -175,10 +185,9 @@ static enum err decode_user(struct decoding *d, const struct kube_yaml_node *use
     return ERR_OK;
 }
 
-static enum err decode_context(struct decoding *d, const struct kube_yaml_node *root,
-                               const char *wanted)
+static enum err decode_context(struct decoding *d, const struct json *root, const char *wanted)
 {
-    const struct kube_yaml_node *context = NULL, *cluster = NULL, *user = NULL;
+    const struct json *context = NULL, *cluster = NULL, *user = NULL;
     char *name = NULL, *cluster_name = NULL, *user_name = NULL;
     enum err err = ERR_OK;
 
@@ -217,16 +226,16 @@ enum err kube_config_decode(struct str text, const char *directory, const char *
 {
     struct kube_config config = {0};
     struct decoding d = {&config, directory, note};
-    struct kube_yaml *yaml = NULL;
-    enum err err = kube_yaml_open(text, &yaml, note);
+    struct json *root = NULL;
+    enum err err = kube_yaml_open(text, &root, note);
 
     if (err) return err;
-    if (!kube_yaml_is_mapping(kube_yaml_root(yaml))) {
+    if (json_kind(root) != JSON_KIND_OBJECT) {
         note_set(note, "not a kubeconfig: no mapping");
         err = ERR_PARSE;
     }
-    if (!err) err = decode_context(&d, kube_yaml_root(yaml), context);
-    kube_yaml_close(yaml);
+    if (!err) err = decode_context(&d, root, context);
+    json_close(root);
     if (err) {
         kube_config_deinit(&config);
         return err;

@@ -26,7 +26,7 @@ struct kube_watch {
     mono_time last_byte_at, connect_at;
     enum err over;
     struct note over_why;
-    atomic_bool cancelled, connected;
+    atomic_bool cancelled;
 };
 
 static mono_time now(void)
@@ -90,16 +90,10 @@ void kube_watch_cancel(struct kube_watch *watch)
     channel_wake(watch->channel);
 }
 
-bool kube_watch_connected(struct kube_watch *watch)
-{
-    return atomic_load(&watch->connected);
-}
-
 static void stop(struct kube_watch *w, uint64_t pause_ms)
 {
     if (w->streaming) channel_end(w->channel);
     w->streaming = false;
-    atomic_store(&w->connected, false);
     w->connect_at = mono_after(now(), pause_ms);
 }
 
@@ -226,7 +220,6 @@ static enum err turn(struct kube_watch *w, mono_time wake_at)
     state =
         channel_run(w->channel, mono_min(wake_at, mono_after(w->last_byte_at, w->idle_ms)), true);
     if (channel_received(w->channel)->len > before) w->last_byte_at = now();
-    if (channel_http_status(w->channel) == 200) atomic_store(&w->connected, true);
     if (state != CHANNEL_RUNNING) {
         /* Whole lines that came with the end are handed over first: see kube_watch_next. */
         struct buf *received = channel_received(w->channel);

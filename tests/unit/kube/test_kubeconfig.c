@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kube/config.h and kube/yaml_tree.h: what a kubeconfig says, and what is refused. */
+/* kube/config.h and kube/yaml_json.h: what a kubeconfig says, and what is refused. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "kube/config.h"
-#include "kube/yaml_tree.h"
+#include "kube/yaml_json.h"
 #include "lib/test.h"
 
 #define HEAD "apiVersion: v1\nkind: Config\ncurrent-context: here\n"
@@ -139,7 +139,7 @@ TEST(what_cannot_be_done_is_refused_with_its_name)
 
 TEST(a_mapping_without_end_meets_its_bound)
 {
-    struct kube_yaml *yaml = NULL;
+    struct json *yaml = NULL;
     struct note note = {""};
     struct buf text;
 
