@@ -14,7 +14,7 @@ enum { LAST_GOOD_MODE = 0600 };
 enum err file_state_path(const struct file_source *f, const char *name, char *path, size_t cap,
                          struct note *note)
 {
-    int len = snprintf(path, cap, "%s/%s", operator_state_dir(f->host), name);
+    int len = snprintf(path, cap, "%s/%s", f->around->state_dir, name);
 
     if (len < (int)cap) return ERR_OK;
     note_set(note, "state directory: too long a path");
@@ -66,7 +66,7 @@ static enum err take(struct file_source *f, struct str text, struct note *note)
     if (!err) err = check_rows(f, &file, note);
     if (!err) err = put_rows(f, &file, note);
     if (!err)
-        LOG_INFO(operator_log(f->host), "demand read", log_text("file", f->demand_path),
+        LOG_INFO(f->around->log, "demand read", log_text("file", f->demand_path),
                  log_u64("requests", file.count));
     arena_deinit(&arena);
     if (err && !note->text[0]) note_set(note, "%s", err_text(err));
@@ -78,7 +78,7 @@ static void set_bad(struct file_source *f, const char *why)
     note_set(&f->bad, "%s", why);
     if (f->edit_errors) counter_inc(f->edit_errors);
     if (f->edit_bad) gauge_set(f->edit_bad, 1);
-    LOG_ERROR(operator_log(f->host), "demand file cannot be used, the last good demand stays",
+    LOG_ERROR(f->around->log, "demand file cannot be used, the last good demand stays",
               log_text("file", f->demand_path), log_text("why", why));
 }
 
@@ -111,7 +111,7 @@ static void on_keep_trouble(void *owner, enum err err, const char *why)
 {
     struct file_source *f = owner;
 
-    LOG_ERROR(operator_log(f->host), "the last good demand cannot be kept", log_err("err", err),
+    LOG_ERROR(f->around->log, "the last good demand cannot be kept", log_err("err", err),
               log_text("why", why));
 }
 
@@ -176,7 +176,7 @@ static enum err open_files(struct file_source *f, const char *kept, struct note 
 
 static enum err add_metrics(struct file_source *f, struct note *note)
 {
-    struct metrics *metrics = operator_metrics(f->host);
+    struct metrics *metrics = f->around->metrics;
     enum err err;
 
     if (!metrics) return ERR_OK;
@@ -189,7 +189,8 @@ static enum err add_metrics(struct file_source *f, struct note *note)
                                    &f->edit_bad, note);
 }
 
-static enum err file_start(struct source *source, struct operator_host *host, struct note *note)
+static enum err file_start(struct source *source, struct operator_host *host,
+                           const struct operator_around *around, struct note *note)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
     char kept[FS_PATH_CAP];
@@ -197,7 +198,8 @@ static enum err file_start(struct source *source, struct operator_host *host, st
     enum err err;
 
     f->host = host;
-    f->io = operator_io(host);
+    f->around = around;
+    f->io = around->io;
     err = file_state_path(f, "demand.last-good", kept, sizeof kept, note);
     if (!err) err = add_metrics(f, note);
     if (!err) err = open_files(f, kept, note);

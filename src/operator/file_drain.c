@@ -5,9 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "io/environment.h"
 #include "operator/file_internal.h"
 
-enum { ENV_MAX = 8, VALUE_CAP = 2 * ID_MAX, OUTPUT_LINE_MAX = 1024 };
+enum { OUTPUT_LINE_MAX = 1024 };
 
 enum drain_state { DRAIN_WAITS, DRAIN_RUNS, DRAIN_STOPS /* killed, and nobody asks any more */ };
 struct drain {
@@ -59,7 +60,7 @@ static void on_line(void *owner, int fd, struct str line)
 {
     struct drain *d = owner;
 
-    LOG_INFO(operator_log(d->source->host), "drain command says", log_text("machine", d->machine),
+    LOG_INFO(d->source->around->log, "drain command says", log_text("machine", d->machine),
              log_u64("fd", (uint64_t)fd), log_str("line", line));
 }
 
@@ -71,37 +72,26 @@ static uint64_t grace_seconds(const struct drain *d)
     return d->grace_ms > passed ? (d->grace_ms - passed) / MS_PER_SECOND : 0;
 }
 
-/* The environment we have, and DRAIN_*. */
-static const char **make_environment(const struct drain *d, char values[ENV_MAX][VALUE_CAP])
+static void put_environment(const struct drain *d, const char *seconds, struct environment *env)
 {
-    size_t count = 0, made = 0;
-    const char **env;
+    char priority[16];
 
-    while (environ[count]) count++;
-    env = calloc(count + ENV_MAX + 1, sizeof *env);
-    if (!env) return NULL;
-    for (size_t i = 0; i < count; i++) env[i] = environ[i];
-    snprintf(values[made++], VALUE_CAP, "DRAIN_CLUSTER=%.*s",
-             STR_ARG(operator_cluster(d->source->host)));
-    snprintf(values[made++], VALUE_CAP, "DRAIN_MACHINE=%s", d->machine);
-    snprintf(values[made++], VALUE_CAP, "DRAIN_PROVIDER_ID=%.400s", d->provider_id);
-    snprintf(values[made++], VALUE_CAP, "DRAIN_INSTRUCTION=%s", d->id);
-    snprintf(values[made++], VALUE_CAP, "DRAIN_GRACE_SECONDS=%llu",
-             (unsigned long long)grace_seconds(d));
-    snprintf(values[made++], VALUE_CAP, "DRAIN_PREEMPTOR_PRIORITY=%d", d->preemptor_priority);
-    assert(made <= ENV_MAX);
-    for (size_t i = 0; i < made; i++) env[count + i] = values[i];
-    return env;
+    snprintf(priority, sizeof priority, "%d", d->preemptor_priority);
+    environment_put(env, "DRAIN_CLUSTER", d->source->around->cluster);
+    environment_put(env, "DRAIN_MACHINE", str_from(d->machine));
+    environment_put(env, "DRAIN_PROVIDER_ID", str_from(d->provider_id));
+    environment_put(env, "DRAIN_INSTRUCTION", str_from(d->id));
+    environment_put(env, "DRAIN_GRACE_SECONDS", str_from(seconds));
+    environment_put(env, "DRAIN_PREEMPTOR_PRIORITY", str_from(priority));
 }
 
 static enum err start(struct drain *d, struct note *note)
 {
-    char values[ENV_MAX][VALUE_CAP], seconds[32];
+    char seconds[32];
     const char *argv[] = {d->source->drain_command, d->machine, seconds, NULL};
-    const char **env = make_environment(d, values);
+    struct environment env;
     struct process_options options = {
         .argv = argv,
-        .env = env,
         .output_line_max = OUTPUT_LINE_MAX,
         .die_with_parent = true,
         .own_group = true,
@@ -111,10 +101,13 @@ static enum err start(struct drain *d, struct note *note)
     };
     enum err err;
 
-    if (!env) return ERR_NOMEM;
     snprintf(seconds, sizeof seconds, "%llu", (unsigned long long)grace_seconds(d));
-    err = process_start(d->source->io->loop, &options, &d->process, note);
-    free(env);
+    environment_init(&env, "DRAIN_");
+    put_environment(d, seconds, &env);
+    options.env = env.all;
+    err = env.err;
+    if (!err) err = process_start(d->source->io->loop, &options, &d->process, note);
+    environment_deinit(&env);
     return err;
 }
 

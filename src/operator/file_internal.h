@@ -23,6 +23,7 @@ struct file_source {
     struct source source;
     char *demand_path, *drain_command;
     struct operator_host *host;
+    const struct operator_around *around;
     struct io *io;
     /* demand */
     struct file_watch *watch;

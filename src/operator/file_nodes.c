@@ -53,7 +53,7 @@ static enum err write_all(struct file_source *f, struct buf *out)
     size_t cursor = 0;
 
     ndjson_begin(&w, out, NDJSON_LINE);
-    ndjson_string(&w, STR("cluster"), operator_cluster(f->host));
+    ndjson_string(&w, STR("cluster"), f->around->cluster);
     ndjson_u64(&w, STR("written_unix_ms"), clock_wall(f->io->clock).ms);
     ndjson_open_array(&w, STR("nodes"));
     while ((node = operator_each_node(f->host, &cursor))) write_node(&w, node);
@@ -73,7 +73,7 @@ static void on_settled(struct timer *timer)
     while (operator_next_node(f->host, &node)) continue; /* all of them are written anyway */
     err = write_all(f, file_keeper_room(f->nodes));
     if (err)
-        LOG_ERROR(operator_log(f->host), "nodes.json cannot be written", log_err("err", err));
+        LOG_ERROR(f->around->log, "nodes.json cannot be written", log_err("err", err));
     else
         file_keeper_write(f->nodes, ++f->writes);
 }
@@ -146,7 +146,7 @@ static void on_trouble(void *owner, enum err err, const char *why)
 {
     struct file_source *f = owner;
 
-    LOG_ERROR(operator_log(f->host), "nodes.json cannot be written", log_err("err", err),
+    LOG_ERROR(f->around->log, "nodes.json cannot be written", log_err("err", err),
               log_text("why", why));
 }
 

@@ -108,31 +108,6 @@ const struct node *operator_each_node(const struct operator_host *host, size_t *
     return nodes_next(host->nodes, cursor);
 }
 
-struct io *operator_io(const struct operator_host *host)
-{
-    return host->io;
-}
-
-const struct log_source *operator_log(const struct operator_host *host)
-{
-    return &host->log;
-}
-
-struct metrics *operator_metrics(const struct operator_host *host)
-{
-    return host->metrics;
-}
-
-struct str operator_cluster(const struct operator_host *host)
-{
-    return str_from(host->cluster);
-}
-
-const char *operator_state_dir(const struct operator_host *host)
-{
-    return host->state_dir;
-}
-
 /* -- life -- */
 
 bool operator_ready(const struct operator_host *host, struct note *reason)
@@ -257,7 +232,6 @@ enum err operator_open(const struct operator_options *options, struct operator_h
     if (!host) return ERR_NOMEM;
     host->io = options->io;
     if (options->log) host->log = *options->log;
-    host->metrics = options->metrics;
     host->source = options->source;
     host->rollup_ms = options->rollup_ms ? options->rollup_ms : OPERATOR_ROLLUP_MS;
     host->stale_ms = options->stale_ms ? options->stale_ms : OPERATOR_STALE_MS;
@@ -274,13 +248,18 @@ enum err operator_open(const struct operator_options *options, struct operator_h
         set_free(host);
         return err;
     }
+    host->around = (struct operator_around){.io = host->io,
+                                            .log = &host->log,
+                                            .metrics = options->metrics,
+                                            .cluster = str_from(host->cluster),
+                                            .state_dir = host->state_dir};
     *ret_host = host;
     return ERR_OK;
 }
 
 enum err operator_start(struct operator_host *host, struct note *note)
 {
-    enum err err = host->source->ops->start(host->source, host, note);
+    enum err err = host->source->ops->start(host->source, host, &host->around, note);
 
     if (err) return err;
     host->started = true;

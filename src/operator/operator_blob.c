@@ -66,27 +66,20 @@ enum err operator_template_open(struct operator_host *host, const char *path, st
 
 void operator_blob_wanted(struct operator_host *host, const struct blob_request *request)
 {
+    struct str error = STR_EMPTY;
     struct note note = {""};
     enum err err = ERR_OK;
 
     meter_inc(host->meters.blobs);
-    if (host->source->ops->blob && host->source->ops->blob(host->source, request)) return;
     buf_clear(&host->blob);
     if (host->template)
         err = template_render(host->template, str_from(host->cluster), request, &host->blob, &note);
-    if (err && !note.text[0]) note_set(&note, "%s", err_text(err));
-    operator_blob(host, request->request_id, buf_peek(&host->blob),
-                  err ? str_from(note.text) : STR_EMPTY);
-}
-
-void operator_blob(struct operator_host *host, struct str request_id, struct str user_data,
-                   struct str error)
-{
-    if (error.len > 0) {
+    if (err) {
+        error = str_from(note.text[0] ? note.text : err_text(err));
         meter_inc(host->meters.blob_errors);
         LOG_ERROR(&host->log, "no bootstrap blob, the machine will fail",
-                  log_str("request", request_id), log_str("why", error));
+                  log_str("request", request->request_id), log_str("why", error));
     }
-    if (!error.len && user_data.len > FRAMES_BLOB_MAX) error = STR("the blob has more than 1 MiB");
-    operator_answer(host, frames_blob(&host->parts, request_id, user_data, error, &host->frame));
+    operator_answer(host, frames_blob(&host->parts, request->request_id, buf_peek(&host->blob),
+                                      error, &host->frame));
 }

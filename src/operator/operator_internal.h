@@ -34,9 +34,9 @@ enum {
 struct operator_host {
     struct io *io;
     struct log_source log;
-    struct metrics *metrics;
     struct operator_meters meters;
     struct source *source;
+    struct operator_around around; /* what the source may use */
     char *cluster, *state_dir;
     uint64_t rollup_ms, stale_ms;
 

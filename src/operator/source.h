@@ -25,6 +25,18 @@
 
 struct operator_host;
 struct source;
+struct io;
+struct log_source;
+struct metrics;
+
+/* What a source may use; the operator's, as long as the source is open. */
+struct operator_around {
+    struct io *io;
+    const struct log_source *log;
+    struct metrics *metrics; /* may be NULL */
+    struct str cluster;      /* its id */
+    const char *state_dir;   /* private to this process */
+};
 
 /* The shard wants to know with what a new machine is started. */
 struct blob_request {
@@ -56,7 +68,8 @@ struct available {
 struct source_ops {
     const char *name; /* for the log: "file" */
     /* Begins. Errors here end the process with the note; what may pass later is no error. */
-    enum err (*start)(struct source *source, struct operator_host *host, struct note *note);
+    enum err (*start)(struct source *source, struct operator_host *host,
+                      const struct operator_around *around, struct note *note);
     /* operator_next_node() has something. Comes once; again only after it answered false. NULL. */
     void (*nodes_changed)(struct source *source);
     /* The shard has told of all machines of the cluster: whatever is shown and is not known to
@@ -67,8 +80,6 @@ struct source_ops {
     /* The shard has taken every request up to this change (operator_put), and has told of all its
      * machines before the first such word. NULL. */
     void (*taken)(struct source *source, uint64_t change);
-    /* True: the source answers with operator_blob(). False, or NULL: the template does. */
-    bool (*blob)(struct source *source, const struct blob_request *request);
     /* Take it out of use; operator_reclaim_started() as soon as no new work goes there, then move
      * what runs there, then operator_reclaim_ended(). May come again for the same instruction after
      * a restart (`resumed`): doing it twice must do no harm. */
@@ -119,20 +130,7 @@ const struct node *operator_find_node(const struct operator_host *host, struct s
 const struct node *operator_each_node(const struct operator_host *host, size_t *cursor);
 
 /* -- answers -- */
-/* `error` not empty: there is no blob. The machine it was for then fails, with this text. */
-void operator_blob(struct operator_host *host, struct str request_id, struct str user_data,
-                   struct str error);
 void operator_reclaim_started(struct operator_host *host, struct str instruction_id);
 /* `why` is empty when everything has moved away. */
 void operator_reclaim_ended(struct operator_host *host, struct str instruction_id, struct str why);
-
-/* -- around it -- */
-struct io;
-struct log_source;
-struct metrics;
-struct io *operator_io(const struct operator_host *host);
-const struct log_source *operator_log(const struct operator_host *host);
-struct metrics *operator_metrics(const struct operator_host *host); /* may be NULL */
-struct str operator_cluster(const struct operator_host *host);      /* its id */
-const char *operator_state_dir(const struct operator_host *host);   /* private to this process */
 #endif

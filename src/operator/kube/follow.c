@@ -30,7 +30,7 @@ struct follow {
     enum err err;
     struct note note;
     /* */
-    uint64_t pause_ms, lists;
+    uint64_t pause_ms;
     bool listing, whole, closing;
 };
 
@@ -83,7 +83,7 @@ static void list_anew(struct follow *s, const char *why)
 
     LOG_WARN(o->log, "list again", log_text("resource", o->path.resource), log_text("why", why),
              log_err("err", s->err), log_text("note", s->note.text));
-    if (s->listing) o->events->give_up(o->owner);
+    if (s->listing && o->events->give_up) o->events->give_up(o->owner);
     s->listing = s->whole = false;
     kube_watch_close(s->watch);
     s->watch = NULL;
@@ -120,13 +120,10 @@ static void take_page(struct follow *s)
         list_anew(s, "no list");
         return;
     }
-    if (!s->listing) {
-        s->lists++;
-        o->events->begin(o->owner);
-    }
+    if (!s->listing) o->events->begin(o->owner);
     s->listing = true;
     for (size_t i = 0; i < json_count(head.items); i++)
-        o->events->object(o->owner, json_item(head.items, i));
+        o->events->seen(o->owner, json_item(head.items, i));
     (void)snprintf(s->version, sizeof s->version, "%s", head.resource_version);
     free(s->more);
     s->more = NULL;
@@ -149,8 +146,10 @@ static void take_changes(struct follow *s)
     const struct follow_options *o = &s->options;
 
     for (size_t i = 0; i < s->batch_count; i++) {
-        if (s->batch[i].kind < KUBE_BOOKMARK)
-            o->events->change(o->owner, s->batch[i].kind, s->batch[i].object);
+        if (s->batch[i].kind == KUBE_DELETED)
+            o->events->gone(o->owner, s->batch[i].object);
+        else if (s->batch[i].kind < KUBE_BOOKMARK)
+            o->events->seen(o->owner, s->batch[i].object);
         kube_event_deinit(&s->batch[i]);
     }
     if (s->batch_count) s->pause_ms = PAUSE_FIRST_MS; /* it is of use */
@@ -212,9 +211,4 @@ bool follow_whole(const struct follow *s, struct note *reason)
     note_set(reason, "%s are not known yet%s%s", s->options.path.resource,
              s->note.text[0] ? ": " : "", s->note.text);
     return false;
-}
-
-uint64_t follow_lists(const struct follow *s)
-{
-    return s->lists;
 }

@@ -14,10 +14,11 @@ struct follow;
 /* Objects are valid during the call. */
 struct follow_events {
     void (*begin)(void *owner); /* a list: everything follows */
-    void (*object)(void *owner, const struct json *object);
     void (*end)(void *owner);
-    void (*give_up)(void *owner); /* the list cannot be told to its end; another will begin */
-    void (*change)(void *owner, enum kube_event_kind kind, const struct json *object);
+    void (*give_up)(
+        void *owner); /* the list cannot be told to its end; another begins. NULL: fine */
+    void (*seen)(void *owner, const struct json *object); /* in a list, or it is new or changed */
+    void (*gone)(void *owner, const struct json *object); /* as it was last */
 };
 struct follow_options {
     struct io *io;
@@ -34,5 +35,4 @@ enum err follow_open(const struct follow_options *options, struct follow **ret_f
 void follow_close(struct follow *follow);
 /* Told once to the end, and following. False: why not. */
 bool follow_whole(const struct follow *follow, struct note *reason);
-uint64_t follow_lists(const struct follow *follow); /* begun so far */
 #endif

@@ -263,8 +263,9 @@ static void pod_gone(struct place *p)
     if (!place_drop(p) && place_is_off(p)) chore_want(&p->make);
 }
 
-static void pod_seen(struct kube_source *s, const struct json *object)
+static void pod_seen(void *owner, const struct json *object)
 {
+    struct kube_source *s = owner;
     struct pod_view view;
     struct note note = {0};
     struct place *p;
@@ -313,32 +314,19 @@ static void pods_end(void *owner)
     each_place(s, make_if_off);
 }
 
-static void pods_give_up(void *owner)
-{
-    (void)owner; /* what was listed is true, what was not is not known to be gone */
-}
-
-static void pod_object(void *owner, const struct json *object)
-{
-    pod_seen(owner, object);
-}
-
-static void pod_change(void *owner, enum kube_event_kind kind, const struct json *object)
+static void pod_deleted(void *owner, const struct json *object)
 {
     struct pod_view view;
     struct place *p;
 
-    if (kind != KUBE_DELETED) {
-        pod_seen(owner, object);
-        return;
-    }
     if (pod_read(object, &view, NULL)) return;
     p = place_find(owner, view.namespace_, view.name, false);
     if (p && p->pod_uid && str_equal(str_from(p->pod_uid), view.uid)) pod_gone(p);
 }
 
-const struct follow_events kube_pod_events = {pods_begin, pod_object, pods_end, pods_give_up,
-                                              pod_change};
+/* Of a list that is given up, what was told is true, and what was not is not known to be gone. */
+const struct follow_events kube_pod_events = {
+    .begin = pods_begin, .end = pods_end, .seen = pod_seen, .gone = pod_deleted};
 
 /* -- requests -- */
 
@@ -386,8 +374,9 @@ static void request_take(struct place *p, const struct json *object)
     if (p->refusal) chore_want(&p->tell);
 }
 
-static void request_seen(struct kube_source *s, const struct json *object)
+static void request_seen(void *owner, const struct json *object)
 {
+    struct kube_source *s = owner;
     struct capacity_view view;
     struct note note = {0};
     struct place *p;
@@ -418,11 +407,6 @@ static void requests_begin(void *owner)
     operator_list_begin(s->host);
 }
 
-static void request_object(void *owner, const struct json *object)
-{
-    request_seen(owner, object);
-}
-
 static void request_unless_listed(struct place *p)
 {
     if (p->request_uid && p->request_list != p->source->request_lists) request_gone(p);
@@ -443,22 +427,21 @@ static void requests_give_up(void *owner)
     operator_list_give_up(((struct kube_source *)owner)->host);
 }
 
-static void request_change(void *owner, enum kube_event_kind kind, const struct json *object)
+static void request_deleted(void *owner, const struct json *object)
 {
     struct capacity_view view;
     struct place *p;
 
-    if (kind != KUBE_DELETED) {
-        request_seen(owner, object);
-        return;
-    }
     if (capacity_view_read(object, &view, NULL)) return;
     p = place_find(owner, view.namespace_, view.name, false);
     if (p && p->request_uid && str_equal(str_from(p->request_uid), view.uid)) request_gone(p);
 }
 
-const struct follow_events kube_request_events = {requests_begin, request_object, requests_end,
-                                                  requests_give_up, request_change};
+const struct follow_events kube_request_events = {.begin = requests_begin,
+                                                  .end = requests_end,
+                                                  .give_up = requests_give_up,
+                                                  .seen = request_seen,
+                                                  .gone = request_deleted};
 
 void kube_places_deinit(struct kube_source *s)
 {

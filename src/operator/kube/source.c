@@ -79,21 +79,21 @@ static enum err add_metrics(struct kube_source *s, struct metrics *metrics, stru
     return err;
 }
 
-static enum err start(struct source *source, struct operator_host *host, struct note *note)
+static enum err start(struct source *source, struct operator_host *host,
+                      const struct operator_around *around, struct note *note)
 {
     struct kube_source *s = of(source);
-    struct follow_options follow = {
-        .io = operator_io(host), .log = &s->log, .kube = s->kube, .owner = s};
+    struct follow_options follow = {.io = around->io, .log = &s->log, .kube = s->kube, .owner = s};
     uint64_t seed = entropy_u64(follow.io->entropy); /* names come from outside */
     enum err err;
 
     s->host = host;
-    s->log = *operator_log(host);
+    s->log = *around->log;
     map_init(&s->places, KUBE_PLACES_MAX, seed);
     map_init(&s->machines, NODES_MAX, seed);
     map_init(&s->hints, KUBE_HINTS_MAX, seed);
     map_init(&s->drains, KUBE_DRAINS_MAX, seed);
-    err = add_metrics(s, operator_metrics(host), note);
+    err = add_metrics(s, around->metrics, note);
     if (!err) err = chores_open(follow.io, &s->chores);
     if (err) return err;
     kube_show_init(s);
