@@ -33,6 +33,18 @@ static struct metric_family *add(struct opening *o, struct metric_options option
     return family;
 }
 
+static void add_gauge(struct opening *o, const char *name, const char *help,
+                      struct gauge **ret_gauge)
+{
+    if (!o->err) o->err = metrics_add_gauge(o->metrics, name, help, ret_gauge, o->note);
+}
+
+static void add_counter(struct opening *o, const char *name, const char *help,
+                        struct counter **ret_counter)
+{
+    if (!o->err) o->err = metrics_add_counter(o->metrics, name, help, ret_counter, o->note);
+}
+
 /* One label whose values are known. */
 static void add_counters(struct opening *o, const char *name, const char *help, const char *label,
                          const char *const *values, size_t count, struct counter **ret_counters)
@@ -104,24 +116,6 @@ static void add_rest(struct opening *o, struct host_metrics *m)
     if (syncs) m->sync_seconds = metric_histogram(syncs, NULL);
 }
 
-static const struct {
-    const char *name, *help;
-    size_t place;
-} gauges[] = {
-    {PREFIX "operations", "Operations under way.", offsetof(struct host_metrics, under_way)},
-    {PREFIX "revision", "Changes since the book began.", offsetof(struct host_metrics, revision)},
-    {PREFIX "state_bytes", "Size of the state file.", offsetof(struct host_metrics, state_bytes)},
-    {PREFIX "list_bytes", "Size of a full List.", offsetof(struct host_metrics, list_bytes)},
-};
-static const struct {
-    const char *name, *help;
-    size_t place;
-} counters[] = {
-    {PREFIX "state_written_bytes_total", "Bytes of changes written to the state file.",
-     offsetof(struct host_metrics, written_bytes)},
-    {PREFIX "listed_bytes_total", "Bytes of Lists.", offsetof(struct host_metrics, listed_bytes)},
-};
-
 enum err host_metrics_open(struct metrics *metrics, const struct book *book,
                            struct host_metrics **ret_metrics, struct note *note)
 {
@@ -136,13 +130,13 @@ enum err host_metrics_open(struct metrics *metrics, const struct book *book,
     add_machines(&o, m);
     add_asked(&o, m);
     add_rest(&o, m);
-    for (size_t i = 0; !o.err && i < ARRAY_LEN(gauges); i++)
-        o.err = metrics_add_gauge(metrics, gauges[i].name, gauges[i].help,
-                                  (struct gauge **)(void *)((char *)m + gauges[i].place), note);
-    for (size_t i = 0; !o.err && i < ARRAY_LEN(counters); i++)
-        o.err =
-            metrics_add_counter(metrics, counters[i].name, counters[i].help,
-                                (struct counter **)(void *)((char *)m + counters[i].place), note);
+    add_gauge(&o, PREFIX "operations", "Operations under way.", &m->under_way);
+    add_gauge(&o, PREFIX "revision", "Changes since the book began.", &m->revision);
+    add_gauge(&o, PREFIX "state_bytes", "Size of the state file.", &m->state_bytes);
+    add_gauge(&o, PREFIX "list_bytes", "Size of a full List.", &m->list_bytes);
+    add_counter(&o, PREFIX "state_written_bytes_total",
+                "Bytes of changes written to the state file.", &m->written_bytes);
+    add_counter(&o, PREFIX "listed_bytes_total", "Bytes of Lists.", &m->listed_bytes);
     if (o.err) {
         free(m);
         return o.err;

@@ -126,18 +126,22 @@ static void ask(struct host_service *service, struct rpc_call *call,
     answer_when_durable(a);
 }
 
+/* The fields that all four requests have. */
+#define REQUEST(operation, r)                                                                      \
+    (struct book_request)                                                                          \
+    {                                                                                              \
+        .kind = (operation), .machine_id = str_from((r)->machine_id),                              \
+        .shard = str_from((r)->shard_id), .epoch = (r)->shard_epoch,                               \
+        .sequence = (r)->sequence_number                                                           \
+    }
+
 static void on_create(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                       struct str bytes)
 {
     const Bigfleet__V1alpha1__CreateRequest *r = (const void *)message;
 
     (void)bytes;
-    ask(service, call,
-        &(struct book_request){.kind = OPERATION_CREATE,
-                               .machine_id = str_from(r->machine_id),
-                               .shard = str_from(r->shard_id),
-                               .epoch = r->shard_epoch,
-                               .sequence = r->sequence_number});
+    ask(service, call, &REQUEST(OPERATION_CREATE, r));
 }
 
 static void on_delete(void *service, struct rpc_call *call, const ProtobufCMessage *message,
@@ -146,28 +150,19 @@ static void on_delete(void *service, struct rpc_call *call, const ProtobufCMessa
     const Bigfleet__V1alpha1__DeleteRequest *r = (const void *)message;
 
     (void)bytes;
-    ask(service, call,
-        &(struct book_request){.kind = OPERATION_DELETE,
-                               .machine_id = str_from(r->machine_id),
-                               .shard = str_from(r->shard_id),
-                               .epoch = r->shard_epoch,
-                               .sequence = r->sequence_number});
+    ask(service, call, &REQUEST(OPERATION_DELETE, r));
 }
 
 static void on_drain(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                      struct str bytes)
 {
     const Bigfleet__V1alpha1__DrainRequest *r = (const void *)message;
+    struct book_request request = REQUEST(OPERATION_DRAIN, r);
     uint64_t seconds = r->grace_period_seconds > 0 ? (uint64_t)r->grace_period_seconds : 0;
 
     (void)bytes;
-    ask(service, call,
-        &(struct book_request){.kind = OPERATION_DRAIN,
-                               .machine_id = str_from(r->machine_id),
-                               .shard = str_from(r->shard_id),
-                               .epoch = r->shard_epoch,
-                               .sequence = r->sequence_number,
-                               .grace_ms = min_u64(seconds, UINT32_MAX) * MS_PER_SECOND});
+    request.grace_ms = min_u64(seconds, UINT32_MAX) * MS_PER_SECOND;
+    ask(service, call, &request);
 }
 
 /* The entries of a map on the wire; of a key given twice the last counts, as everywhere. */
@@ -193,21 +188,15 @@ static void on_configure(void *service, struct rpc_call *call, const ProtobufCMe
                          struct str bytes)
 {
     const Bigfleet__V1alpha1__ConfigureRequest *r = (const void *)message;
+    struct book_request request = REQUEST(OPERATION_CONFIGURE, r);
     struct label metadata[BOOK_METADATA_MAX];
 
     (void)bytes;
-    ask(service, call,
-        &(struct book_request){
-            .kind = OPERATION_CONFIGURE,
-            .machine_id = str_from(r->machine_id),
-            .shard = str_from(r->shard_id),
-            .epoch = r->shard_epoch,
-            .sequence = r->sequence_number,
-            .cluster = str_from(r->cluster_id),
-            .blob = str_of(r->bootstrap_blob.data, r->bootstrap_blob.len),
-            .metadata = metadata,
-            .metadata_count = take_metadata(r, metadata),
-        });
+    request.cluster = str_from(r->cluster_id);
+    request.blob = str_of(r->bootstrap_blob.data, r->bootstrap_blob.len);
+    request.metadata = metadata;
+    request.metadata_count = take_metadata(r, metadata);
+    ask(service, call, &request);
 }
 
 /* --- Get --- */
@@ -341,34 +330,31 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
 
 /* --- registering --- */
 
-#define UNARY(name)                                                                                \
+#define METHOD(name, handler_, input_, request_max_)                                               \
     {                                                                                              \
-        .on_message = on_##name, .on_done = on_call_done                                           \
+        .path = SERVICE name, .kind = RPC_UNARY,                                                   \
+        .input = &bigfleet__v1alpha1__##input_##__descriptor, .request_max = (request_max_),       \
+        .response_max = ANSWER_MAX, .arena_max = ARENA_MAX, .handler = &(const struct rpc_handler) \
+        {                                                                                          \
+            .on_message = on_##handler_, .on_done = on_call_done                                   \
+        }                                                                                          \
     }
-static const struct rpc_handler create_handler = UNARY(create),
-                                configure_handler = UNARY(configure), drain_handler = UNARY(drain),
-                                delete_handler = UNARY(delete), get_handler = UNARY(get);
-static const struct rpc_handler list_handler = {
-    .on_message = on_list, .on_writable = on_list_writable, .on_done = on_call_done};
-
-static const struct {
-    const char *path;
-    const ProtobufCMessageDescriptor *input;
-    const struct rpc_handler *handler;
-    size_t request_max, response_max;
-} methods[] = {
-    {SERVICE "Create", &bigfleet__v1alpha1__create_request__descriptor, &create_handler,
-     REQUEST_MAX, ANSWER_MAX},
-    {SERVICE "Configure", &bigfleet__v1alpha1__configure_request__descriptor, &configure_handler,
-     CONFIGURE_MAX, ANSWER_MAX},
-    {SERVICE "Drain", &bigfleet__v1alpha1__drain_request__descriptor, &drain_handler, REQUEST_MAX,
-     ANSWER_MAX},
-    {SERVICE "Delete", &bigfleet__v1alpha1__delete_request__descriptor, &delete_handler,
-     REQUEST_MAX, ANSWER_MAX},
-    {SERVICE "Get", &bigfleet__v1alpha1__machine_ref__descriptor, &get_handler, REQUEST_MAX,
-     ANSWER_MAX},
-    {SERVICE "List", &bigfleet__v1alpha1__list_filter__descriptor, &list_handler, REQUEST_MAX,
-     LIST_MAX},
+/* Answers are bytes: machines are kept as such. */
+static const struct rpc_method methods[] = {
+    METHOD("Create", create, create_request, REQUEST_MAX),
+    METHOD("Configure", configure, configure_request, CONFIGURE_MAX),
+    METHOD("Drain", drain, drain_request, REQUEST_MAX),
+    METHOD("Delete", delete, delete_request, REQUEST_MAX),
+    METHOD("Get", get, machine_ref, REQUEST_MAX),
+    {.path = SERVICE "List",
+     .kind = RPC_UNARY,
+     .input = &bigfleet__v1alpha1__list_filter__descriptor,
+     .request_max = REQUEST_MAX,
+     .response_max = LIST_MAX,
+     .arena_max = ARENA_MAX,
+     .handler = &(const struct rpc_handler){.on_message = on_list,
+                                            .on_writable = on_list_writable,
+                                            .on_done = on_call_done}},
 };
 
 enum err host_service_open(struct host *host, struct rpc_server *server,
@@ -381,16 +367,9 @@ enum err host_service_open(struct host *host, struct rpc_server *server,
     s->host = host;
     list_init(&s->calls);
     for (size_t i = 0; !err && i < ARRAY_LEN(methods); i++) {
-        const struct rpc_method method = {
-            .path = methods[i].path,
-            .kind = RPC_UNARY,
-            .input = methods[i].input, /* answers are bytes: machines are kept as such */
-            .request_max = methods[i].request_max,
-            .response_max = methods[i].response_max,
-            .arena_max = ARENA_MAX,
-            .handler = methods[i].handler,
-            .service = s,
-        };
+        struct rpc_method method = methods[i];
+
+        method.service = s;
         err = rpc_server_add(server, &method, note);
     }
     *ret_service = s; /* the server may hold some of it */
