@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <curl/curl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,18 +35,6 @@ static void global_init(void)
 
 /* -- target -- */
 
-static char *format(const char *text, const char *a, const char *b)
-{
-    struct buf out;
-    char *result = NULL;
-
-    buf_init(&out, 8192);
-    if (!buf_append_c(&out, a) && !buf_append_c(&out, text) && !buf_append_c(&out, b))
-        (void)buf_detach(&out, &result);
-    buf_deinit(&out);
-    return result;
-}
-
 static bool is_loopback(const char *host)
 {
     struct in_addr four;
@@ -57,12 +46,8 @@ static bool is_loopback(const char *host)
 /* tls-server-name: the URL names the certificate's host, the connection goes to the real one. */
 static enum err hide_host(struct target *t, CURLU *url, const char *host, const char *port)
 {
-    char *real = format(":", host, port);
-
-    if (!real) return ERR_NOMEM;
-    t->connect_to = format("", "::", real);
-    t->host_field = format("", "Host: ", real);
-    free(real);
+    if (asprintf(&t->connect_to, "::%s:%s", host, port) < 0) t->connect_to = NULL;
+    if (asprintf(&t->host_field, "Host: %s:%s", host, port) < 0) t->host_field = NULL;
     if (!t->connect_to || !t->host_field) return ERR_NOMEM;
     return curl_url_set(url, CURLUPART_HOST, t->config->tls_server_name, 0) ? ERR_INVALID : ERR_OK;
 }
@@ -195,14 +180,12 @@ static bool set_headers(struct channel *c, const struct target *t, const struct 
     if (good && r->body.len) good = add_header(c, "Expect:");
     if (good && t->host_field) good = add_header(c, t->host_field);
     if (good && r->token) {
-        struct buf line;
-        char *text = NULL;
-        buf_init(&line, KUBE_TOKEN_MAX + 64);
-        if (!buf_append_c(&line, "Authorization: Bearer ") && !buf_append_c(&line, r->token))
-            (void)buf_detach(&line, &text);
-        good = text && add_header(c, text);
-        free(text);
-        buf_deinit(&line);
+        char *text;
+        good = asprintf(&text, "Authorization: Bearer %s", r->token) >= 0;
+        if (good) {
+            good = add_header(c, text);
+            free(text);
+        }
     }
     if (good && t->connect_to) {
         c->connect_to = curl_slist_append(NULL, t->connect_to);

@@ -82,15 +82,11 @@ enum err kube_config_load_files(struct kube_config *config, struct fs *fs, struc
     return ERR_OK;
 }
 
-static char *joined(const char *directory, const char *name)
+static enum err join(const char *directory, const char *name, char **ret_path)
 {
-    struct buf path;
-    char *text = NULL;
-
-    buf_init(&path, FS_PATH_CAP);
-    if (!buf_appendf(&path, "%s/%s", directory, name)) (void)buf_detach(&path, &text);
-    buf_deinit(&path);
-    return text;
+    if (asprintf(ret_path, "%s/%s", directory, name) >= 0) return ERR_OK;
+    *ret_path = NULL;
+    return ERR_NOMEM;
 }
 
 enum err kube_config_in_cluster(struct fs *fs, const char *host, const char *port,
@@ -99,8 +95,7 @@ enum err kube_config_in_cluster(struct fs *fs, const char *host, const char *por
 {
     struct kube_config c = {0};
     char *path = NULL, *text = NULL;
-    struct buf server;
-    enum err err;
+    enum err err = ERR_OK;
     uint64_t number;
 
     if (!host[0] || strpbrk(host, "/@?# []") || str_to_u64(str_from(port), &number) ||
@@ -108,13 +103,14 @@ enum err kube_config_in_cluster(struct fs *fs, const char *host, const char *por
         note_set(note, "service '%s' port '%s' is no address", host, port);
         return ERR_INVALID;
     }
-    buf_init(&server, FS_PATH_CAP);
-    err = buf_appendf(&server, strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host, port);
-    if (!err) err = buf_detach(&server, &c.server);
-    buf_deinit(&server);
-    if (!err && !(c.token_file = joined(account_dir, "token"))) err = ERR_NOMEM;
-    if (!err && !(c.ca_file = joined(account_dir, "ca.crt"))) err = ERR_NOMEM;
-    if (!err && !(path = joined(account_dir, "namespace"))) err = ERR_NOMEM;
+    if (asprintf(&c.server, strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host, port) <
+        0) {
+        c.server = NULL;
+        err = ERR_NOMEM;
+    }
+    if (!err) err = join(account_dir, "token", &c.token_file);
+    if (!err) err = join(account_dir, "ca.crt", &c.ca_file);
+    if (!err) err = join(account_dir, "namespace", &path);
     if (err) note_set(note, "%s", err_text(err));
     /* Read now, so that a pod without an account learns it at open and not with the first call. */
     if (!err) err = read_text(fs, c.token_file, KUBE_TOKEN_MAX, &text, note);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of a kubeconfig: a current context names a cluster and a user, each in a list of named
  * entries. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "kube/config.h"
@@ -56,14 +57,11 @@ static enum err path_field(struct decoding *d, const struct json *node, const ch
     enum err err = field(d, node, key, &path);
 
     if (!err && path && path[0] != '/' && d->directory) {
-        struct buf joined;
-        buf_init(&joined, FS_PATH_CAP);
-        err = buf_appendf(&joined, "%s/%s", d->directory, path);
+        char *joined;
+        int len = asprintf(&joined, "%s/%s", d->directory, path);
         free(path);
-        path = NULL;
-        if (!err) err = buf_detach(&joined, &path);
-        buf_deinit(&joined);
-        if (err) note_set(d->note, "%s: %s", key, err_text(err));
+        path = joined;
+        if (len < 0) err = no_memory(d->note);
     }
     if (err) return err;
     *ret_path = path;

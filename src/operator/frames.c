@@ -104,18 +104,13 @@ enum err frames_drain_report(struct frame_parts *parts, const struct drain_word 
 
 /* -- reading -- */
 
-static enum err check_ids(const char *field, struct str id, struct note *note)
-{
-    return id_check(field, id, ID_MAX, note);
-}
-
 static enum err read_blob(const Bigfleet__V1alpha1__BootstrapRequest *given, struct arena *arena,
                           struct shard_frame *frame, struct note *note)
 {
     frame->word = SHARD_BLOB_REQUEST;
     frame->blob.request_id = str_from(given->request_id);
     frame->blob.requirement_count = given->n_requirements;
-    if (check_ids("request_id", frame->blob.request_id, note)) return ERR_INVALID;
+    if (id_check("request_id", frame->blob.request_id, ID_MAX, note)) return ERR_INVALID;
     return read_requirements(arena, given->requirements, given->n_requirements,
                              &frame->blob.requirements, note);
 }
@@ -135,7 +130,7 @@ static enum err read_reclaim(const Bigfleet__V1alpha1__ReclaimInstruction *given
         .grace_seconds = given->grace_period_seconds,
         .preemptor_priority = given->preemptor_priority,
     };
-    return check_ids("instruction_id", frame->reclaim.instruction_id, note);
+    return id_check("instruction_id", frame->reclaim.instruction_id, ID_MAX, note);
 }
 
 /* The entries of all maps from text to text have the same shape. */
@@ -193,7 +188,7 @@ static enum err read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, stru
     node->last_error.len = min_size(node->last_error.len, ERROR_TEXT_MAX);
     node->label_count = given->n_labels;
     node->resource_count = given->resources ? given->resources->n_resources : 0;
-    err = check_ids("machine_id", node->machine_id, note);
+    err = id_check("machine_id", node->machine_id, ID_MAX, note);
     if (!err) err = text_check("node_name", node->node_name, ID_MAX, note);
     if (!err) err = text_check("provider_id", node->provider_id, LABEL_KEY_MAX + ID_MAX, note);
     if (!err)

@@ -103,21 +103,22 @@ static void drop_errand(struct cloud *cloud, struct unit *unit)
     if (unit->errand->operation && unit->errand->kind == OPERATION_CREATE)
         unit->errand->shelf->creating--;
     heap_remove(&cloud->errands, &unit->errand->node);
-    errand_free(unit->errand);
+    free(unit->errand);
     unit->errand = NULL;
 }
 
 static enum err run_errand(struct cloud *cloud, struct errand errand, uint64_t in_ms)
 {
     struct unit *unit = &errand.shelf->units[errand.unit];
-    struct errand *e = errand_dup(&errand);
+    struct errand *e = malloc(sizeof *e);
     mono_time due = mono_after(loop_now(cloud->options.io->loop), in_ms);
     enum err err = e ? ERR_OK : ERR_NOMEM;
 
     drop_errand(cloud, unit);
+    if (e) *e = errand;
     if (!err) err = heap_put(&cloud->errands, &e->node, due.ms);
     if (err) {
-        errand_free(e);
+        free(e);
         return err;
     }
     unit->errand = e;
@@ -192,7 +193,7 @@ static void on_errands(struct timer *timer)
 
         unit->errand = NULL;
         if (done.operation && done.kind == OPERATION_CREATE) done.shelf->creating--;
-        errand_free(e);
+        free(e);
         if (done.operation) {
             finish(cloud, &done);
             continue;
@@ -541,7 +542,7 @@ static void cloud_close(struct backend *backend)
     timer_deinit(&cloud->tick);
     timer_deinit(&cloud->errand_timer);
     while ((node = heap_pop_due(&cloud->errands, UINT64_MAX)) != NULL)
-        errand_free(CONTAINER_OF(node, struct errand, node));
+        free(CONTAINER_OF(node, struct errand, node));
     heap_deinit(&cloud->errands);
     while ((at = map_next(&cloud->shelves, &cursor)) != NULL) {
         struct shelf *shelf = at->value;

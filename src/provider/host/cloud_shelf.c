@@ -4,19 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct errand *errand_dup(const struct errand *errand)
-{
-    struct errand *copy = malloc(sizeof *copy);
-
-    if (copy) *copy = *errand;
-    return copy;
-}
-
-void errand_free(struct errand *errand)
-{
-    free(errand);
-}
-
 enum err shelf_grow(struct shelf *shelf, uint32_t count)
 {
     uint32_t cap = shelf->unit_cap ? shelf->unit_cap : 16;

@@ -31,8 +31,6 @@ struct shelf {                         /* a pool in a zone */
     bool mentioned;  /* by the catalogue that is taken over */
 };
 
-struct errand *errand_dup(const struct errand *errand); /* NULL: no memory */
-void errand_free(struct errand *errand);                /* NULL is fine */
 /* Units up to `count`, those that are new without anything. ERR_NOMEM. */
 enum err shelf_grow(struct shelf *shelf, uint32_t count);
 void shelf_add_host(struct shelf *shelf, uint32_t unit);  /* fine when it has one */
