@@ -180,6 +180,12 @@ const char *replica_address(const struct replica *replica); /* of the Raft liste
 enum propose_flags {
     PROPOSE_FREES = BIT(0), /* shrinks state: taken although the machine is over its quota */
 };
+enum proposal_state {
+    PROPOSAL_IDLE,      /* not proposed, or its done() has begun */
+    PROPOSAL_GATHERED,  /* at `place` in the batch of this turn */
+    PROPOSAL_SUBMITTED, /* in the log at (index, term), not applied yet */
+    PROPOSAL_DECIDED,   /* `outcome` is known; done() follows in this turn */
+};
 struct proposal;
 typedef void proposal_fn(struct proposal *proposal, enum err err, struct str reply);
 struct proposal { /* the caller's memory until done() has begun */
@@ -191,7 +197,10 @@ struct proposal { /* the caller's memory until done() has begun */
     uint64_t index, term;
     /* the replica's */
     struct list link;
-    uint64_t bytes;
+    enum proposal_state state;
+    enum err outcome;
+    uint64_t bytes; /* it counts for among those in flight */
+    size_t place;
 };
 /* Takes them all, in order, as one batch; each gets its done() exactly once. Errors that come by
  * done(): ERR_NOT_LEADER, ERR_NOT_READY (leader, own term not committed yet, or transferring),
@@ -204,8 +213,10 @@ void replica_abandon(struct replica *replica, struct proposal *proposal);
 /* -- reading -- */
 struct read_ticket {
     void (*done)(struct read_ticket *ticket, enum err err);
-    struct list link; /* the replica's */
-    uint64_t index;
+    /* the replica's */
+    struct list link;
+    uint64_t index;   /* to be applied before it is answered */
+    enum err outcome; /* of a refused one */
 };
 /* done(ERR_OK): the state machines here hold everything that was acknowledged to anybody before
  * this call, and this replica was the leader after it; read now, inside done(). One round trip to

@@ -2,6 +2,10 @@
 /* Proposals: judged when they come, gathered during a turn, submitted once at its end, decided when
  * their index is applied.
  *
+ *     IDLE --> GATHERED --> SUBMITTED --its index is applied--> IDLE: done(), at once
+ *       |         |             | abandoned, leadership lost, skipped by a snapshot, closed
+ *       +-refused-+-------------+--> DECIDED --the pump--> IDLE: done(outcome)
+ *
  * Done, not done, don't know. A proposal stands at (index, term). When that index is applied with
  * the same term it is the very entry (log matching): ERR_OK. With another term the entry can never
  * be applied: ERR_NOT_LEADER. That our own log replaced it says nothing: another replica may still
@@ -16,9 +20,8 @@
 #include <stdlib.h>
 
 enum {
-    ENTRY_OVERHEAD = 128,   /* of one entry in memory, besides its bytes */
-    BYTES_KEPT = 4 << 20,   /* of the gathering buffer; a flood's memory is given back */
-    DECIDED = (int)BIT(30), /* in flags: `bytes` holds the answer that is about to be told */
+    ENTRY_OVERHEAD = 128, /* of one entry in memory, besides its bytes */
+    BYTES_KEPT = 4 << 20, /* of the gathering buffer; a flood's memory is given back */
 };
 
 static struct proposal *proposal_at(struct list *node)
@@ -40,6 +43,18 @@ static void release_share(struct replica *replica, const struct proposal *propos
     propose->used_entries--;
 }
 
+/* The first in the list that stands at `index` or before, out of it; NULL when there is none. One
+ * that was gathered stands at 0. */
+static struct proposal *take_to(struct replica *replica, struct list *list, uint64_t index)
+{
+    struct proposal *first = proposal_at(list->next);
+
+    if (list_empty(list) || first->index > index) return NULL;
+    list_remove(&first->link);
+    release_share(replica, first);
+    return first;
+}
+
 /* Ends one that is in no list any more. */
 static void finish(struct replica *replica, struct proposal *proposal, enum err err,
                    struct str reply)
@@ -49,7 +64,7 @@ static void finish(struct replica *replica, struct proposal *proposal, enum err 
         return;
     }
     if (err != ERR_OK && err != ERR_UNKNOWN) proposal->index = proposal->term = 0;
-    proposal->flags &= ~(uint32_t)DECIDED;
+    proposal->state = PROPOSAL_IDLE;
     replica_count_proposal(replica, err);
     proposal->done(proposal, err, reply);
 }
@@ -58,13 +73,18 @@ static void finish(struct replica *replica, struct proposal *proposal, enum err 
 static void decide(struct replica *replica, struct proposal *proposal, enum err err)
 {
     if (is_ghost(proposal)) {
-        list_append(&replica->propose.ghosts, &proposal->link);
+        finish(replica, proposal, err, STR_EMPTY);
         return;
     }
-    proposal->flags |= DECIDED;
-    proposal->bytes = err;
+    proposal->state = PROPOSAL_DECIDED;
+    proposal->outcome = err;
     list_append(&replica->propose.refused, &proposal->link);
     replica_wake(replica);
+}
+
+static void decide_to(struct replica *replica, struct list *list, uint64_t index, enum err err)
+{
+    for (struct proposal *next; (next = take_to(replica, list, index));) decide(replica, next, err);
 }
 
 /* -- judging -- */
@@ -153,7 +173,7 @@ static enum err gather(struct replica *replica, struct proposal *proposal)
     err = envelope_append(&envelope, &propose->bytes);
     if (err) return err;
     /* The buffer may move until all are there: a length now, an address when submitted. */
-    proposal->index = propose->count; /* its place in the batch, for now */
+    proposal->place = propose->count;
     propose->entries[propose->count++] = (struct entry){
         .kind = ENTRY_COMMAND,
         .bytes = {NULL, propose->bytes.len - start},
@@ -169,9 +189,8 @@ void replica_propose(struct replica *replica, struct proposal *const *proposals,
         struct proposal *proposal = proposals[i];
         enum err err;
 
-        assert(proposal->done);
+        assert(proposal->done && proposal->state == PROPOSAL_IDLE);
         list_init(&proposal->link);
-        proposal->flags &= ~(uint32_t)DECIDED;
         proposal->index = proposal->term = 0;
         proposal->bytes = ENTRY_OVERHEAD + ENVELOPE_HEAD + proposal->actor.len +
                           proposal->request_id.len + proposal->command.len;
@@ -183,6 +202,7 @@ void replica_propose(struct replica *replica, struct proposal *const *proposals,
         }
         propose->used_bytes[proposal->machine] += proposal->bytes;
         propose->used_entries++;
+        proposal->state = PROPOSAL_GATHERED;
         list_append(&propose->gathered, &proposal->link);
     }
     replica_wake(replica);
@@ -210,11 +230,9 @@ void replica_abandon(struct replica *replica, struct proposal *proposal)
 {
     struct list *position = proposal->link.next;
 
-    if (position == &proposal->link) return;         /* done */
-    if (proposal->flags & (uint32_t)DECIDED) return; /* the answer is on its way */
+    if (proposal->state == PROPOSAL_IDLE || proposal->state == PROPOSAL_DECIDED) return;
     list_remove(&proposal->link);
     leave_ghost(replica, proposal, position);
-    if (proposal->term == 0) proposal->index = 0; /* was only its place in the batch */
     decide(replica, proposal, ERR_UNKNOWN);
 }
 
@@ -224,13 +242,7 @@ static void refuse_gathered(struct replica *replica, enum err err)
 {
     struct replica_propose *propose = &replica->propose;
 
-    for (struct list *node; (node = list_pop(&propose->gathered));) {
-        struct proposal *proposal = proposal_at(node);
-
-        release_share(replica, proposal);
-        proposal->index = 0;
-        decide(replica, proposal, err);
-    }
+    decide_to(replica, &propose->gathered, 0, err);
     propose->count = 0;
     buf_clear(&propose->bytes);
 }
@@ -244,8 +256,11 @@ static void place_gathered(struct replica *replica, uint64_t first)
     assert(pending->term == term);
     LIST_EACH(&propose->gathered, node)
     {
-        proposal_at(node)->index += first;
-        proposal_at(node)->term = term;
+        struct proposal *proposal = proposal_at(node);
+
+        proposal->index = first + proposal->place;
+        proposal->term = term;
+        proposal->state = PROPOSAL_SUBMITTED;
     }
     list_splice(&pending->proposals, &propose->gathered);
 }
@@ -289,7 +304,7 @@ static void tell_refused(struct replica *replica)
     list_splice(&refused, &replica->propose.refused);
     for (struct list *node; (node = list_pop(&refused));) {
         struct proposal *proposal = proposal_at(node);
-        finish(replica, proposal, (enum err)proposal->bytes, STR_EMPTY);
+        finish(replica, proposal, proposal->outcome, STR_EMPTY);
     }
 }
 
@@ -297,10 +312,7 @@ static void tell_refused(struct replica *replica)
 
 static void end_pending(struct replica *replica, struct replica_pending *pending, enum err err)
 {
-    for (struct list *node; (node = list_pop(&pending->proposals));) {
-        release_share(replica, proposal_at(node));
-        decide(replica, proposal_at(node), err);
-    }
+    decide_to(replica, &pending->proposals, UINT64_MAX, err);
     pending->term = 0;
     pending->until = MONO_NEVER;
 }
@@ -333,35 +345,20 @@ void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t t
                              struct str reply)
 {
     for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++) {
-        struct replica_pending *pending = &replica->propose.pending[i];
+        struct list *list = &replica->propose.pending[i].proposals;
 
-        while (!list_empty(&pending->proposals)) {
-            struct proposal *proposal = proposal_at(pending->proposals.next);
-
-            if (proposal->index > index) break;
-            assert(proposal->index == index); /* skipped ones were ended by the jump */
-            list_remove(&proposal->link);
-            release_share(replica, proposal);
-            finish(replica, proposal, proposal->term == term ? ERR_OK : ERR_NOT_LEADER,
-                   proposal->term == term ? reply : STR_EMPTY);
+        for (struct proposal *next; (next = take_to(replica, list, index));) {
+            assert(next->index == index); /* skipped ones were ended by the jump */
+            finish(replica, next, next->term == term ? ERR_OK : ERR_NOT_LEADER,
+                   next->term == term ? reply : STR_EMPTY);
         }
     }
 }
 
 void replica_propose_skipped(struct replica *replica, uint64_t index)
 {
-    for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++) {
-        struct replica_pending *pending = &replica->propose.pending[i];
-
-        while (!list_empty(&pending->proposals)) {
-            struct proposal *proposal = proposal_at(pending->proposals.next);
-
-            if (proposal->index > index) break;
-            list_remove(&proposal->link);
-            release_share(replica, proposal);
-            decide(replica, proposal, ERR_UNKNOWN);
-        }
-    }
+    for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++)
+        decide_to(replica, &replica->propose.pending[i].proposals, index, ERR_UNKNOWN);
 }
 
 mono_time replica_propose_due(const struct replica *replica)

@@ -17,7 +17,7 @@ static struct read_ticket *ticket_at(struct list *node)
 
 static void refuse(struct replica *replica, struct read_ticket *ticket, enum err err)
 {
-    ticket->index = err; /* until it is told */
+    ticket->outcome = err;
     list_append(&replica->reads.refused, &ticket->link);
     replica_wake(replica);
 }
@@ -165,7 +165,7 @@ static void tell_refused(struct replica *replica)
     list_init(&refused); /* a done() may ask again and be refused again: the next round's */
     list_splice(&refused, &replica->reads.refused);
     for (struct list *node; (node = list_pop(&refused));)
-        tell(replica, ticket_at(node), (enum err)ticket_at(node)->index);
+        tell(replica, ticket_at(node), ticket_at(node)->outcome);
 }
 
 void replica_read_pump(struct replica *replica)
