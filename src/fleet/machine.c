@@ -29,13 +29,6 @@ struct fleet_machine {
     struct fleet *fleet;
     struct fleet_answers *answers;
     struct arena arena; /* of the command being applied */
-    /* Read by knows() for the apply() that follows it. */
-    struct {
-        struct str source; /* empty: none */
-        struct fleet_command command;
-        struct fleet_result result;
-        enum err err;
-    } read;
     struct fleet_state_reader *reader;
     uint64_t restore_index;
     bool restoring, restore_has_bytes, restore_has_state; /* has_state: its line is over */
@@ -192,27 +185,8 @@ static struct str answer_id(const struct machine_entry *entry, const struct flee
     return str_of(id, entry->request_id.len + 8);
 }
 
-static void read_command(struct fleet_machine *machine, struct str source)
-{
-    arena_reset(&machine->arena);
-    machine->read.source = source;
-    machine->read.err = fleet_command_decode(source, &machine->arena, &machine->read.command,
-                                             &machine->read.result, NULL);
-}
-
-/* Its kind may be a later release's: refused in place here and done there, the two would differ. */
-static enum err knows(void *state, struct str command, struct note *note)
-{
-    struct fleet_machine *machine = state;
-
-    read_command(machine, command);
-    if (!machine->read.err || machine->read.result.status != FLEET_UNKNOWN_KIND) return ERR_OK;
-    note_set(note, "a command of unknown kind %llu",
-             (unsigned long long)machine->read.result.number);
-    return ERR_VERSION;
-}
-
-static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                      struct note *note)
 {
     struct fleet_machine *machine = state;
     struct fleet_command command;
@@ -222,23 +196,25 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
     enum err err;
 
     assert(!machine->restoring);
-    if (!machine->read.source.len) read_command(machine, entry->command);
-    assert(machine->read.source.at == entry->command.at);
-    machine->read.source = STR_EMPTY;
-    command = machine->read.command;
-    result = machine->read.result;
-    err = machine->read.err;
+    arena_reset(&machine->arena);
+    err = fleet_command_decode(entry->command, &machine->arena, &command, &result, NULL);
+    if (err == ERR_NOMEM) abort();
+    /* The kind may be a later release's: refused here and done there, the two would differ. */
+    if (err && result.status == FLEET_UNKNOWN_KIND) {
+        note_set(note, "a command of unknown kind %llu", (unsigned long long)result.number);
+        return ERR_VERSION;
+    }
     if (!err && entry->request_id.len) key = answer_id(entry, &command, id);
     /* Asked before: the answer it got then; nothing happens, and the service does not see it. */
     if (key.len && fleet_answers_find(machine->answers, (uint8_t)command.kind, key, &answer)) {
         (void)buf_append(reply, answer); /* no room: no answer */
-        return;
+        return ERR_OK;
     }
     if (!err)
         result =
             fleet_apply_entry(machine->fleet, &command,
                               (struct fleet_entry){.index = entry->index, .level = entry->level});
-    if (err == ERR_NOMEM || result.status == FLEET_NO_MEMORY) abort();
+    if (result.status == FLEET_NO_MEMORY) abort();
     if (machine->options.applied)
         machine->options.applied(machine->options.owner, entry, err ? NULL : &command, &result);
     answer = reply_make(machine, &result);
@@ -246,6 +222,7 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
     if (key.len &&
         (!answer.len || fleet_answers_put(machine->answers, (uint8_t)command.kind, key, answer)))
         abort(); /* out of memory: a replica without it would apply a repeat */
+    return ERR_OK;
 }
 
 /* -- snapshots -- */
@@ -362,7 +339,6 @@ static uint64_t size(const void *state)
 }
 
 static const struct machine_ops ops = {
-    .knows = knows,
     .apply = apply,
     .snapshot_begin = snapshot_begin,
     .snapshot_next = section_view_next,

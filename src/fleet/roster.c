@@ -238,12 +238,14 @@ enum err roster_reply(struct str reply)
 
 /* -- the state machine -- */
 
-static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                      struct note *note)
 {
     struct roster *roster = state;
     struct roster_command command;
     enum reply_code code = REPLY_DONE;
 
+    (void)note;
     if (roster_decode(entry->command, &command))
         code = REPLY_NOT_UNDERSTOOD;
     else if (command.op == ROSTER_PUT)
@@ -251,6 +253,7 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
     else
         forget(roster, command.entry.id);
     (void)buf_append_byte(reply, (char)code); /* one byte fits every ceiling */
+    return ERR_OK;
 }
 
 static bool has_tails(const struct roster *roster)

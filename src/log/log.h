@@ -43,7 +43,7 @@ enum {
 };
 
 /* -- state machines -- */
-struct machine_entry { /* what apply is given; views valid during the call */
+struct machine_entry { /* what apply is given; views valid until the entry is done */
     uint64_t index, term;
     uint64_t clock_ns; /* the replicated clock after this entry's advance; starts at 0 */
     uint32_t version;  /* of the command: at most the machine's own */
@@ -56,13 +56,12 @@ struct machine_recovery {
     uint8_t identity[16];     /* drawn at random, once */
 };
 struct machine_ops {
-    /* Before each apply; may be NULL. ERR_VERSION with a note: a command that this program does not
-     * know although it knows its version. The replica stops before it, naming the entry, rather
-     * than differ from those who know it. */
-    enum err (*knows)(void *state, struct str command, struct note *note);
     /* Writes its answer for the proposer into `reply` (bounded by its ceiling; a reply that does
-     * not fit is cut by the machine's own rules, never by failing). */
-    void (*apply)(void *state, const struct machine_entry *entry, struct buf *reply);
+     * not fit is cut by the machine's own rules, never by failing). ERR_VERSION with a note, and
+     * nothing was done: a command that this program does not know although it knows its version.
+     * The replica stops before it, naming the entry, rather than differ from those who know it. */
+    enum err (*apply)(void *state, const struct machine_entry *entry, struct buf *reply,
+                      struct note *note);
     /* After each apply, and again in later turns for as long as it says true: the entry is much
      * work, and what is left of it waits, while no other is applied and no snapshot begun. Reads
      * meanwhile are of before the entry. The reply is complete when it says false. May be NULL. */

@@ -93,9 +93,6 @@ static void compare_state(struct replica *replica, uint64_t index, uint64_t term
 static enum err check_command(const struct replica *replica, const struct envelope *envelope,
                               struct note *note)
 {
-    const struct machine *machine;
-    enum err err;
-
     if (envelope->level > replica->speaks) {
         note_set(note, "it was written at cluster level %u, this program speaks %u",
                  envelope->level, replica->speaks);
@@ -112,11 +109,7 @@ static enum err check_command(const struct replica *replica, const struct envelo
                  replica->machines[envelope->machine].version);
         return ERR_VERSION;
     }
-    machine = &replica->machines[envelope->machine];
-    if (!machine->ops->knows) return ERR_OK;
-    err = machine->ops->knows(machine->state, envelope->command, note);
-    if (err) note_prefix(note, "machine %s", machine->name);
-    return err;
+    return ERR_OK;
 }
 
 /* force-config left this entry behind everything the log holds. */
@@ -164,21 +157,24 @@ static enum err apply_command(struct replica *replica, const struct entry *entry
     if (envelope.machine == ENVELOPE_MACHINE_META)
         return apply_meta(replica, entry->index, &envelope, note);
     machine = &replica->machines[envelope.machine];
-    machine->ops->apply(machine->state,
-                        &(struct machine_entry){
-                            .index = entry->index,
-                            .term = entry->term,
-                            .clock_ns = replica->meta.clock_ns,
-                            .version = envelope.version,
-                            .level = replica->meta.level,
-                            .actor = envelope.actor,
-                            .request_id = envelope.request_id,
-                            .command = envelope.command,
-                        },
-                        &replica->apply.reply);
-    if (machine->ops->apply_more && machine->ops->apply_more(machine->state, &replica->apply.reply))
+    err = machine->ops->apply(machine->state,
+                              &(struct machine_entry){
+                                  .index = entry->index,
+                                  .term = entry->term,
+                                  .clock_ns = replica->meta.clock_ns,
+                                  .version = envelope.version,
+                                  .level = replica->meta.level,
+                                  .actor = envelope.actor,
+                                  .request_id = envelope.request_id,
+                                  .command = envelope.command,
+                              },
+                              &replica->apply.reply, note);
+    if (err)
+        note_prefix(note, "machine %s", machine->name);
+    else if (machine->ops->apply_more &&
+             machine->ops->apply_more(machine->state, &replica->apply.reply))
         replica->apply.part = machine;
-    return ERR_OK;
+    return err;
 }
 
 static void apply_change(struct replica *replica, const struct entry *entry)

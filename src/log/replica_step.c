@@ -32,7 +32,8 @@ static enum err take_entries(struct replica *replica, const struct engine_effect
 
     if (effects->entry_count == 0) return ERR_OK;
     assert(effects->entries_index <= entries_last(replica->entries) + 1);
-    assert(effects->entries_index > replica->applied); /* what was applied is never replaced */
+    /* What was applied, or has begun to be, is never replaced. */
+    assert(effects->entries_index > replica->applied + (replica->apply.part != NULL));
     if (effects->entries_index <= entries_last(replica->entries))
         replica_disk_replaced(replica, effects->entries_index);
     for (size_t i = 0; !err && i < effects->entry_count; i++) {

@@ -17,11 +17,6 @@ struct member_machine {
     struct member_machine_options options;
     struct membership *membership;
     struct arena arena; /* of the command being applied */
-    struct {            /* read by knows() for the apply() that follows it */
-        struct str source;
-        struct member_command command;
-        enum err err;
-    } read;
     struct member_result results[MEMBER_OPS_MAX];
     struct member_restore *restore;
 };
@@ -133,38 +128,26 @@ bool member_machine_restoring(const struct member_machine *machine)
 
 /* -- applying -- */
 
-static void read_command(struct member_machine *machine, struct str source, struct note *note)
-{
-    arena_reset(&machine->arena);
-    machine->read.source = source;
-    machine->read.err = member_command_read(source, &machine->arena, &machine->read.command, note);
-}
-
-static enum err knows(void *state, struct str command, struct note *note)
-{
-    struct member_machine *machine = state;
-
-    read_command(machine, command, note);
-    return machine->read.err == ERR_VERSION ? ERR_VERSION : ERR_OK;
-}
-
-static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                      struct note *note)
 {
     static const struct member_op tick = {.kind = MEMBER_OP_TICK};
     static const struct member_command nothing = {.ops = &tick, .op_count = 1};
     struct member_machine *machine = state;
-    const struct member_command *command = &machine->read.command;
+    struct member_command command;
+    enum err err;
 
     assert(!machine->restore);
-    if (machine->read.source.at != entry->command.at || !machine->read.source.len)
-        read_command(machine, entry->command, NULL);
-    machine->read.source = STR_EMPTY;
-    if (machine->read.err == ERR_NOMEM) abort(); /* rather than differ from the others */
-    if (machine->read.err) command = &nothing;   /* it moves the clock, everywhere alike */
-    member_apply(machine->membership, entry->index, entry->clock_ns, command, machine->results);
-    if (machine->read.err) machine->results[0].status = MEMBER_S_UNREADABLE;
-    reply_write(machine, command->op_count, reply);
+    arena_reset(&machine->arena);
+    err = member_command_read(entry->command, &machine->arena, &command, note);
+    if (err == ERR_VERSION) return err;
+    if (err == ERR_NOMEM) abort(); /* rather than differ from the others */
+    if (err) command = nothing;    /* it moves the clock, everywhere alike */
+    member_apply(machine->membership, entry->index, entry->clock_ns, &command, machine->results);
+    if (err) machine->results[0].status = MEMBER_S_UNREADABLE;
+    reply_write(machine, command.op_count, reply);
     if (machine->options.applied) machine->options.applied(machine->options.owner);
+    return ERR_OK;
 }
 
 /* -- snapshots -- */
@@ -237,7 +220,6 @@ static uint64_t work(const void *state)
 }
 
 static const struct machine_ops ops = {
-    .knows = knows,
     .apply = apply,
     .snapshot_begin = snapshot_begin,
     .snapshot_next = section_view_next,

@@ -20,18 +20,14 @@ struct store_machine {
     struct store_machine_options options;
     struct store *store;
     struct arena arena; /* of the command being applied */
-    struct {            /* read by knows() for the apply() that follows it */
-        struct str source;
-        struct store_command command;
-        enum err err;
-    } read;
+    struct store_command command;
+    bool unread; /* the command could not be read, and a tick stands in for it */
     struct store_renewal renewals[STORE_RENEW_MAX];
     struct txn_writer writer; /* of the transaction being applied */
     struct store_restore *restore;
     uint64_t clock_ns, index;
-    struct { /* a command that takes more than one turn */
-        bool on;
-        struct buf source; /* its bytes: the entry's are not ours */
+    struct {     /* the entry being applied */
+        bool on; /* it takes more turns */
         struct machine_entry entry;
         uint64_t told; /* changes that were, by it or before it */
         uint64_t hash; /* the state before it */
@@ -316,7 +312,6 @@ enum err store_machine_open(const struct store_machine_options *options,
     if (!machine) return ERR_NOMEM;
     machine->options = *options;
     arena_init(&machine->arena, ARENA_MAX);
-    buf_init(&machine->part.source, REPLICA_COMMAND_MAX);
     machine->store = store_open(&options->store);
     if (!machine->store) {
         store_machine_close(machine);
@@ -332,7 +327,6 @@ void store_machine_close(struct store_machine *machine)
     store_restore_close(machine->restore);
     store_close(machine->store);
     arena_deinit(&machine->arena);
-    buf_deinit(&machine->part.source);
     free(machine);
 }
 
@@ -357,21 +351,6 @@ bool store_machine_restoring(const struct store_machine *machine)
 }
 
 /* -- applying -- */
-static void read_command(struct store_machine *machine, struct str source, struct note *note)
-{
-    arena_reset(&machine->arena);
-    machine->read.source = source;
-    machine->read.err = store_command_read(source, &machine->arena, &machine->read.command, note);
-}
-
-static enum err knows(void *state, struct str command, struct note *note)
-{
-    struct store_machine *machine = state;
-
-    read_command(machine, command, note);
-    return machine->read.err == ERR_VERSION ? ERR_VERSION : ERR_OK;
-}
-
 static void tell(struct store_machine *machine, const struct store_applied *applied)
 {
     const struct store_machine_options *options = &machine->options;
@@ -391,13 +370,16 @@ static struct key_changes fresh_changes(const struct store_machine *machine)
     return changes;
 }
 
+static const struct store_result not_read = {
+    .code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
+
 static void finish(struct store_machine *machine, const struct store_result *result,
                    struct buf *reply)
 {
-    const struct store_command *command = machine->read.err ? NULL : &machine->read.command;
+    const struct store_command *command = machine->unread ? NULL : &machine->command;
     struct store_applied applied = {.entry = &machine->part.entry,
                                     .command = command,
-                                    .result = result,
+                                    .result = command ? result : &not_read,
                                     .changes = fresh_changes(machine)};
 
     if (command && command->kind == STORE_RENEW)
@@ -405,14 +387,9 @@ static void finish(struct store_machine *machine, const struct store_result *res
     else if (command && command->kind == STORE_TXN)
         txn_reply_end(&machine->writer, result, reply);
     else
-        reply_write(result, reply);
+        reply_write(applied.result, reply);
     tell(machine, &applied);
 }
-
-/* What cannot be read still moves the clock, everywhere alike. */
-static const struct store_command nothing = {.kind = STORE_TICK};
-static const struct store_result not_read = {
-    .code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
 
 /* The command takes more turns, and leases that ended before it, in the same entry, can be seen in
  * them: they are told now, as what no command made. Who came meanwhile would else be told them
@@ -427,42 +404,43 @@ static void tell_so_far(struct store_machine *machine)
     tell(machine, &applied);
 }
 
-static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+/* What cannot be read still moves the clock, everywhere alike. */
+static enum err read_command(struct store_machine *machine, struct str bytes, struct note *note)
+{
+    enum err err;
+
+    arena_reset(&machine->arena);
+    err = store_command_read(bytes, &machine->arena, &machine->command, note);
+    if (err == ERR_NOMEM) abort(); /* rather than differ from the others */
+    machine->unread = err != ERR_OK;
+    if (err) machine->command = (struct store_command){.kind = STORE_TICK};
+    return err == ERR_VERSION ? err : ERR_OK;
+}
+
+static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                      struct note *note)
 {
     struct store_machine *machine = state;
-    const struct store_command *command = &machine->read.command;
+    struct store_command *command = &machine->command;
     struct store_result result;
 
+    if (read_command(machine, entry->command, note)) return ERR_VERSION;
     assert(!machine->restore && !machine->part.on);
     machine->part.entry = *entry;
     machine->part.told = keys_changes(store_keys(machine->store)).end;
     machine->part.hash = store_hash(machine->store);
-    if (machine->read.source.at != entry->command.at || !machine->read.source.len)
-        read_command(machine, entry->command, NULL);
-    machine->read.source = STR_EMPTY;
-    if (machine->read.err == ERR_NOMEM) abort(); /* rather than differ from the others */
     machine->clock_ns = entry->clock_ns;
     machine->index = entry->index;
     store_set_level(machine->store, entry->level);
-    if (machine->read.err)
-        command = &nothing;
-    else if (command->kind == STORE_TXN)
-        machine->read.command.sink = txn_reply_begin(&machine->writer, command, reply);
+    if (command->kind == STORE_TXN)
+        command->sink = txn_reply_begin(&machine->writer, command, reply);
     machine->part.on =
         store_apply_begin(machine->store, entry->clock_ns, command, &result, machine->renewals);
-    if (machine->part.on) {
-        buf_clear(&machine->part.source);
-        if (buf_append(&machine->part.source, entry->command)) abort(); /* as above */
-        read_command(machine, buf_peek(&machine->part.source), NULL);
-        if (machine->read.err == ERR_NOMEM) abort(); /* as above */
-        machine->read.command.sink =
-            !machine->read.err && command->kind == STORE_TXN ? &machine->writer.sink : NULL;
-        machine->part.entry.command = buf_peek(&machine->part.source);
-        machine->part.entry.actor = machine->part.entry.request_id = STR_EMPTY;
+    if (machine->part.on)
         tell_so_far(machine);
-        return;
-    }
-    finish(machine, machine->read.err ? &not_read : &result, reply);
+    else
+        finish(machine, &result, reply);
+    return ERR_OK;
 }
 
 static bool apply_more(void *state, struct buf *reply)
@@ -471,17 +449,12 @@ static bool apply_more(void *state, struct buf *reply)
     struct store_result result;
 
     if (!machine->part.on) return false;
-    machine->part.on = store_apply_more(
-        machine->store, machine->read.err ? &nothing : &machine->read.command, &result);
-    if (machine->part.on) {
+    machine->part.on = store_apply_more(machine->store, &machine->command, &result);
+    if (machine->part.on)
         tell_so_far(machine);
-        return true;
-    }
-    machine->read.source = STR_EMPTY;
-    finish(machine, machine->read.err ? &not_read : &result, reply);
-    buf_deinit(&machine->part.source);
-    buf_init(&machine->part.source, REPLICA_COMMAND_MAX);
-    return false;
+    else
+        finish(machine, &result, reply);
+    return machine->part.on;
 }
 
 /* Leased keys are deleted by a release, by a delete, or by the end of their lease. */
@@ -591,7 +564,6 @@ static uint64_t work(const void *state)
 }
 
 static const struct machine_ops ops = {
-    .knows = knows,
     .apply = apply,
     .apply_more = apply_more,
     .snapshot_begin = snapshot_begin,

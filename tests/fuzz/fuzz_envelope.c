@@ -30,7 +30,7 @@ static void apply(const struct envelope *envelope)
     must(meta_apply(&meta, envelope->command, NULL) == ERR_OK || meta.level == 1);
     must(trial_open(4, &trial) == ERR_OK);
     buf_init(&bytes, 100);
-    trial_ops.apply(trial, &entry, &bytes);
+    must(trial_ops.apply(trial, &entry, &bytes, NULL) == ERR_OK);
     must(trial_reply_parse(buf_peek(&bytes), &reply) == ERR_OK);
     must(trial_count(trial) <= 1);
     buf_deinit(&bytes);

@@ -41,8 +41,8 @@ static void apply(struct bed *bed)
                                       .command = buf_peek(&bed->command)};
 
         buf_clear(&bed->replies[i]);
-        must(bed->machines[i].ops->knows(bed->machines[i].state, entry.command, NULL) == ERR_OK);
-        bed->machines[i].ops->apply(bed->machines[i].state, &entry, &bed->replies[i]);
+        must(bed->machines[i].ops->apply(bed->machines[i].state, &entry, &bed->replies[i], NULL) ==
+             ERR_OK);
         while (bed->machines[i].ops->apply_more(bed->machines[i].state, &bed->replies[i])) continue;
     }
     must(str_equal(buf_peek(&bed->replies[0]), buf_peek(&bed->replies[1])));

@@ -54,8 +54,7 @@ static void apply(struct bed *bed)
                                   .command = buf_peek(&bed->command)};
 
     buf_clear(&bed->reply);
-    must(bed->machine.ops->knows(bed->machine.state, entry.command, NULL) == ERR_OK);
-    bed->machine.ops->apply(bed->machine.state, &entry, &bed->reply);
+    must(bed->machine.ops->apply(bed->machine.state, &entry, &bed->reply, NULL) == ERR_OK);
     while (bed->machine.ops->apply_more(bed->machine.state, &bed->reply)) continue;
 }
 

@@ -70,8 +70,7 @@ static void apply(const struct store_command *command)
                                   .version = STORE_MACHINE_VERSION,
                                   .level = STORE_MACHINE_VERSION,
                                   .command = buf_peek(&bed.command)};
-    must(bed.machine.ops->knows(bed.machine.state, entry.command, NULL) == ERR_OK);
-    bed.machine.ops->apply(bed.machine.state, &entry, &bed.reply);
+    must(bed.machine.ops->apply(bed.machine.state, &entry, &bed.reply, NULL) == ERR_OK);
     while (bed.machine.ops->apply_more(bed.machine.state, &bed.reply)) continue;
 }
 

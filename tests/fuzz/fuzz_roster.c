@@ -23,7 +23,7 @@ static void try_command(struct machine machine, struct str bytes)
 
     buf_init(&again, ROSTER_COMMAND_MAX);
     buf_init(&reply, 16);
-    machine.ops->apply(machine.state, &entry, &reply);
+    must(machine.ops->apply(machine.state, &entry, &reply, NULL) == ERR_OK);
     must((roster_reply(buf_peek(&reply)) == ERR_OK) == (err == ERR_OK));
     if (err) {
         must(machine.ops->hash(machine.state) == before);

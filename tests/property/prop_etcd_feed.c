@@ -298,10 +298,10 @@ static void apply_begin(const struct store_command *command)
                                   .version = 1,
                                   .level = 1,
                                   .command = buf_peek(&w.command)};
-    if (w.twin) w.twin_ops.ops->apply(w.twin_ops.state, &entry, &w.reply);
+    if (w.twin) CHECK_OK("known", w.twin_ops.ops->apply(w.twin_ops.state, &entry, &w.reply, NULL));
     while (w.twin && w.twin_ops.ops->apply_more(w.twin_ops.state, &w.reply)) {}
     if (w.lags) return;
-    w.ops.ops->apply(w.ops.state, &entry, &w.reply);
+    CHECK_OK("known", w.ops.ops->apply(w.ops.state, &entry, &w.reply, NULL));
 }
 
 static void apply(const struct store_command *command)

@@ -54,7 +54,7 @@ static void apply(struct world *w)
     if (command.kind == STORE_TXN)
         CHECK_ERR("for all of it", compare_txns(command.txn, &txns), ERR_OK);
     plain.txns = &txns;
-    w->machine.ops->apply(w->machine.state, &entry, &w->reply);
+    CHECK_OK("known", w->machine.ops->apply(w->machine.state, &entry, &w->reply, NULL));
     model_apply(w->model, entry.clock_ns, &plain, &answer, renewals);
     CHECK("the model knows it", model_trouble(w->model) == NULL);
     if (command.kind == STORE_TXN

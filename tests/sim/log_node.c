@@ -73,13 +73,15 @@ struct log_host *log_story_leader(struct log_story *story)
 
 /* -- the machine: a trial one, watched -- */
 
-static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                      struct note *note)
 {
     struct log_process *process = state;
+    enum err err = trial_ops.apply(process->trial, entry, reply, note);
 
-    trial_ops.apply(process->trial, entry, reply);
     log_witness_applied(&process->host->story->witness, process->host->id, entry,
                         trial_hash(process->trial));
+    return err;
 }
 static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
 {

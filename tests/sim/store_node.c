@@ -62,13 +62,6 @@ bool store_host_is_older(const struct store_host *host)
 }
 
 /* -- the machine, watched -- */
-static enum err knows(void *state, struct str command, struct note *note)
-{
-    struct store_process *p = state;
-
-    return p->machine.ops->knows ? p->machine.ops->knows(p->machine.state, command, note) : ERR_OK;
-}
-
 /* Done otherwise than it stands in the log. */
 static void plant(struct store_process *p, struct machine_entry *entry,
                   struct store_command *command, struct buf *bytes, bool *ret_lost)
@@ -102,30 +95,32 @@ static void answer_lost_renewals(size_t count, struct buf *reply)
     for (size_t i = 0; i < count; i++) (void)buf_append(reply, str_of(one, sizeof one));
 }
 
-static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                      struct note *note)
 {
     struct store_process *p = state;
     struct store *store = store_machine_store(p->machine.state);
     uint64_t before = keys_changes(store_keys(store)).end;
     struct machine_entry done = *entry;
     struct store_command command, changed;
-    struct note note = {""};
     struct arena arena;
     struct buf bytes;
+    enum err err;
     bool taken, lost = false;
 
     arena_init(&arena, ARENA_MAX);
     buf_init(&bytes, ARENA_MAX);
-    taken = store_command_read(entry->command, &arena, &command, &note) == ERR_OK;
+    taken = store_command_read(entry->command, &arena, &command, NULL) == ERR_OK;
     changed = command;
     if (taken && p->host->story->bug) plant(p, &done, &changed, &bytes, &lost);
-    p->machine.ops->apply(p->machine.state, &done, reply);
+    err = p->machine.ops->apply(p->machine.state, &done, reply, note);
     if (lost) answer_lost_renewals(command.renew_count, reply);
-    if (!p->dead)
+    if (!err && !p->dead)
         store_witness_applied(p->host->story, entry, taken ? &command : NULL, buf_peek(reply),
                               store, before);
     buf_deinit(&bytes);
     arena_deinit(&arena);
+    return err;
 }
 static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
 {
@@ -301,8 +296,7 @@ static enum err open_all(struct store_process *p, struct note *note)
 
     if (err) return err;
     machine = p->machine = store_machine_registration(store_service_machine(p->service));
-    watched = (struct machine_ops){.knows = knows,
-                                   .apply = apply,
+    watched = (struct machine_ops){.apply = apply,
                                    .snapshot_begin = snapshot_begin,
                                    .snapshot_next = p->machine.ops->snapshot_next,
                                    .snapshot_end = p->machine.ops->snapshot_end,

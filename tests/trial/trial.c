@@ -252,13 +252,15 @@ static void run(struct trial *t, const struct trial_command *command, struct tri
     reply->number = reg->number;
 }
 
-static void apply(void *state, const struct machine_entry *entry, struct buf *reply_bytes)
+static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply_bytes,
+                      struct note *note)
 {
     struct trial *t = state;
     struct trial_reply reply = {.err = ERR_OK};
     struct trial_command command;
     char bytes[REPLY_SIZE] = {0};
 
+    (void)note;
     assert(!t->restoring);
     t->index = entry->index;
     t->entries++;
@@ -269,7 +271,8 @@ static void apply(void *state, const struct machine_entry *entry, struct buf *re
     store_le32(bytes, (uint32_t)reply.err);
     store_le64(bytes + 8, reply.revision);
     store_le64(bytes + 16, (uint64_t)reply.number);
-    if (buf_append(reply_bytes, str_of(bytes, sizeof bytes))) return; /* no room: no answer */
+    (void)buf_append(reply_bytes, str_of(bytes, sizeof bytes)); /* no room: no answer */
+    return ERR_OK;
 }
 
 enum err trial_reply_parse(struct str bytes, struct trial_reply *ret_reply)

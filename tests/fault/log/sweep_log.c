@@ -106,7 +106,7 @@ static void apply(struct trial *trial, enum trial_op op, const char *key)
     CHECK_OK("room", buf_append_c(&reply, "room for an answer, taken before memory fails"));
     buf_clear(&reply);
     fault_alloc_arm(op == TRIAL_ADD ? 1 : 0);
-    trial_ops.apply(trial, &entry, &reply);
+    (void)trial_ops.apply(trial, &entry, &reply, NULL);
     fault_alloc_arm(0);
     buf_deinit(&bytes);
     buf_deinit(&reply);

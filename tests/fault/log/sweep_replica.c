@@ -69,15 +69,18 @@ static size_t set_bytes(const struct set *set, size_t at, char *into, size_t roo
     return done;
 }
 
-static void apply(void *state, const struct machine_entry *entry, struct buf *reply)
+static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                      struct note *note)
 {
     struct set *set = state;
     uint32_t number = load_le32(entry->command.at);
 
     (void)reply;
+    (void)note;
     CHECK("a number of ours, for the first time", number < NUMBERS && !set->is_in[number]);
     set->is_in[number] = 1;
     set->count++;
+    return ERR_OK;
 }
 
 static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)

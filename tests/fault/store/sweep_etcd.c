@@ -35,8 +35,7 @@ static void apply(const struct store_command *command)
                                   .version = STORE_MACHINE_VERSION,
                                   .level = STORE_MACHINE_VERSION,
                                   .command = buf_peek(&bytes)};
-    CHECK_OK("known", bed.machine.ops->knows(bed.machine.state, entry.command, NULL));
-    bed.machine.ops->apply(bed.machine.state, &entry, &reply);
+    CHECK_OK("known", bed.machine.ops->apply(bed.machine.state, &entry, &reply, NULL));
     buf_deinit(&bytes);
     buf_deinit(&reply);
 }

@@ -28,7 +28,7 @@ static void roster_do(struct roster *roster, struct roster_command command)
     buf_init(&reply, 8);
     CHECK_OK("encode", roster_encode(&command, &bytes));
     at.command = buf_peek(&bytes);
-    machine.ops->apply(machine.state, &at, &reply);
+    CHECK_OK("known", machine.ops->apply(machine.state, &at, &reply, NULL));
     CHECK_OK("applied", roster_reply(buf_peek(&reply)));
     buf_deinit(&bytes);
     buf_deinit(&reply);

@@ -179,7 +179,7 @@ static enum fleet_status apply(struct machine *m, const char *id, const char *te
     struct buf reply;
 
     buf_init(&reply, 4096);
-    m->ops->apply(m->state, &entry, &reply);
+    CHECK_OK("known", m->ops->apply(m->state, &entry, &reply, NULL));
     CHECK_OK("a reply", fleet_reply_parse(buf_peek(&reply), &result));
     buf_deinit(&reply);
     return result.status;

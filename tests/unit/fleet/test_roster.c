@@ -24,7 +24,7 @@ static enum err apply_bytes(struct roster *roster, struct str bytes)
     enum err err;
 
     buf_init(&reply, 64);
-    machine.ops->apply(machine.state, &at, &reply);
+    CHECK_OK("known", machine.ops->apply(machine.state, &at, &reply, NULL));
     err = roster_reply(buf_peek(&reply));
     buf_deinit(&reply);
     return err;

@@ -105,6 +105,40 @@ TEST_BOTH(a_forced_replica_recovers_its_machines_before_it_leads)
     rig_close();
 }
 
+static enum err apply_unknown(void *state, const struct machine_entry *entry, struct buf *reply,
+                              struct note *note)
+{
+    if (entry->command.len < 100) return trial_ops.apply(state, entry, reply, note);
+    note_set(note, "a command of unknown kind 99");
+    return ERR_VERSION;
+}
+
+TEST_BOTH(a_command_that_a_machine_does_not_know_stops_the_replica_before_it)
+{
+    static struct machine_ops ops;
+    struct node *node = &rig.nodes[0];
+    char value[101] = {0};
+    struct call *call;
+    uint64_t applied;
+
+    ops = trial_ops;
+    ops.apply = apply_unknown;
+    node->ops = &ops;
+    rig_open(1);
+    RIG_UNTIL("it leads", rig_leader() == node);
+    call = rig_add(node, 0, "n", 5);
+    RIG_UNTIL("answered", call->done);
+    applied = replica_status(node->replica).applied;
+    memset(value, 'v', sizeof value - 1);
+    call = rig_set(node, 1, "v", value);
+    RIG_UNTIL("stopped", node->stopped);
+    CHECK_ERR("as one that is too old", node->stopped, ERR_VERSION);
+    CHECK_HAS("names the entry", node->why.text, "cannot be applied: machine trial: a command of");
+    CHECK_U64("before it", replica_status(node->replica).applied, applied);
+    CHECK("and nobody is told that it was done", call->done && call->err == ERR_UNKNOWN);
+    rig_close();
+}
+
 TEST_BOTH(what_waits_while_a_sync_is_in_flight_is_the_next_batch)
 {
     struct node *node = &rig.nodes[0];
@@ -130,10 +164,13 @@ static struct {
     struct io *io;
     uint64_t work, turn, in_turn, most; /* most: entries applied in one turn */
     int left, parts;                    /* left: of the entry that is being applied */
-    struct buf kept;                    /* its answer, not told before the last part */
+    struct str command;                 /* the entry's own, until the last part */
+    uint64_t command_hash;
+    struct buf kept; /* its answer, not told before the last part */
 } heavy;
 
-static void heavy_apply(void *state, const struct machine_entry *entry, struct buf *reply)
+static enum err heavy_apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                            struct note *note)
 {
     uint64_t turn = loop_stats(heavy.io->loop).turns;
 
@@ -144,13 +181,16 @@ static void heavy_apply(void *state, const struct machine_entry *entry, struct b
     heavy.work += 600;
     heavy.left = heavy.parts;
     buf_clear(&heavy.kept);
-    trial_ops.apply(state, entry, heavy.parts ? &heavy.kept : reply);
+    heavy.command = entry->command;
+    heavy.command_hash = str_hash(entry->command, 0);
+    return trial_ops.apply(state, entry, heavy.parts ? &heavy.kept : reply, note);
 }
 
 static bool heavy_more(void *state, struct buf *reply)
 {
     (void)state;
     if (heavy.parts == 0) return false;
+    CHECK_U64("its command is still there", str_hash(heavy.command, 0), heavy.command_hash);
     heavy.work += 2000;
     if (heavy.left-- > 0) return true;
     heavy.left = 0;

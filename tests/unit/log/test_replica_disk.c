@@ -336,15 +336,15 @@ static void spoil(struct node *node)
     buf_init(&bytes, 4096);
     buf_init(&reply, 4096);
     CHECK_OK("a command", trial_encode(&command, &bytes));
-    trial_ops.apply(node->trial,
-                    &(struct machine_entry){.index = trial_applied(node->trial),
-                                            .term = 1,
-                                            .version = 1,
-                                            .level = 1,
-                                            .actor = STR_EMPTY,
-                                            .request_id = STR_EMPTY,
-                                            .command = buf_peek(&bytes)},
-                    &reply);
+    (void)trial_ops.apply(node->trial,
+                          &(struct machine_entry){.index = trial_applied(node->trial),
+                                                  .term = 1,
+                                                  .version = 1,
+                                                  .level = 1,
+                                                  .actor = STR_EMPTY,
+                                                  .request_id = STR_EMPTY,
+                                                  .command = buf_peek(&bytes)},
+                          &reply, NULL);
     buf_deinit(&bytes);
     buf_deinit(&reply);
 }

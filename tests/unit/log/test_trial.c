@@ -18,7 +18,7 @@ static struct trial_reply run(struct trial *t, struct trial_command command)
     buf_init(&answer, 1000);
     CHECK_OK("encode", trial_encode(&command, &bytes));
     entry.command = buf_peek(&bytes);
-    trial_ops.apply(t, &entry, &answer);
+    (void)trial_ops.apply(t, &entry, &answer, NULL);
     CHECK_OK("parse", trial_reply_parse(buf_peek(&answer), &reply));
     buf_deinit(&bytes);
     buf_deinit(&answer);
@@ -108,7 +108,7 @@ TEST(bytes_that_are_no_command_are_an_answer_not_a_failure)
         struct buf answer;
 
         buf_init(&answer, 1000);
-        trial_ops.apply(t, &entry, &answer);
+        (void)trial_ops.apply(t, &entry, &answer, NULL);
         CHECK_OK("parse", trial_reply_parse(buf_peek(&answer), &reply));
         CHECK_ERR("refused", reply.err, ERR_INVALID);
         buf_deinit(&answer);
@@ -153,7 +153,7 @@ TEST(a_reply_that_finds_no_room_is_left_out)
     buf_init(&answer, 3);
     CHECK_OK("encode", trial_encode(&command, &bytes));
     entry.command = buf_peek(&bytes);
-    trial_ops.apply(t, &entry, &answer);
+    (void)trial_ops.apply(t, &entry, &answer, NULL);
     CHECK_SIZE("no reply", answer.len, 0);
     CHECK_SIZE("but it was done", trial_count(t), 1);
     buf_deinit(&bytes);

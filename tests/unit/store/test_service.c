@@ -1081,7 +1081,7 @@ static void apply_at(uint64_t clock_ns, const struct store_command *command)
     buf_init(&reply, 1 << 20);
     CHECK_OK("write", store_command_write(command, &bytes));
     entry.command = buf_peek(&bytes);
-    machine.ops->apply(machine.state, &entry, &reply);
+    CHECK_OK("known", machine.ops->apply(machine.state, &entry, &reply, NULL));
     while (machine.ops->apply_more(machine.state, &reply)) continue;
     buf_deinit(&bytes);
     buf_deinit(&reply);

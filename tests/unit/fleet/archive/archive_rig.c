@@ -138,7 +138,7 @@ static void fill_roster(struct machine *machine)
     buf_init(&reply, 64);
     CHECK_OK("roster", roster_encode(&command, &bytes));
     entry.command = buf_peek(&bytes);
-    machine->ops->apply(machine->state, &entry, &reply);
+    CHECK_OK("known", machine->ops->apply(machine->state, &entry, &reply, NULL));
     CHECK_OK("taken", roster_reply(buf_peek(&reply)));
     buf_deinit(&bytes);
     buf_deinit(&reply);
