@@ -26,6 +26,15 @@
 enum { MEMBER_ADVISE_MAX_MS = 3600000, MEMBER_FORMAT = 1 };
 
 enum row_kind { ROW_WORKER, ROW_PARTITION, ROW_ITEM, ROW_EVENT, ROW_KINDS };
+/* Records of a snapshot, by the byte in front of each; rows.c has their order. */
+enum member_record {
+    RECORD_HEAD = 'H',
+    RECORD_WORKER = 'W',
+    RECORD_PARTITION = 'P',
+    RECORD_ITEM = 'I',
+    RECORD_EVENT = 'E',
+    RECORD_HASH = 'Z', /* of the whole */
+};
 struct row {
     struct section_row section; /* of a snapshot; kind: enum row_kind */
     struct list edited;         /* in membership.edited while a command is applied */
@@ -170,6 +179,7 @@ void row_edit(struct membership *m, struct row *row);
 void row_gone(struct membership *m, struct row *row);
 void rows_settle(struct membership *m);                                  /* the command is over */
 void row_record(const struct section_row *section, struct encoder *out); /* of a snapshot */
+extern const char member_records[], member_kinds[]; /* of all records in order; by kind of row */
 void member_head_write(struct encoder *out, const struct member_head *head);
 bool member_head_read(struct decoder *in, struct member_head *ret_head);
 

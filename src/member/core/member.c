@@ -118,7 +118,7 @@ struct membership *member_open(const struct member_options *options)
     list_init(&m->busy);
     list_init(&m->ring_changed);
     list_init(&m->touched);
-    section_init(&m->section, "WPIE", row_record);
+    section_init(&m->section, member_kinds, row_record);
     buf_init(&m->scratch, SIZE_MAX / 4);
     return m;
 }

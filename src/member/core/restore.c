@@ -212,13 +212,15 @@ static enum err event(struct member_restore *restore, struct decoder *in)
 
 static enum err take_record(void *restore, char kind, struct decoder *in)
 {
-    switch (kind) {
-    case 'H': return header(restore, in);
-    case 'W': return worker(restore, in);
-    case 'P': return partition(restore, in);
-    case 'I': return item(restore, in);
-    default: return event(restore, in);
+    switch ((enum member_record)kind) {
+    case RECORD_HEAD: return header(restore, in);
+    case RECORD_WORKER: return worker(restore, in);
+    case RECORD_PARTITION: return partition(restore, in);
+    case RECORD_ITEM: return item(restore, in);
+    case RECORD_EVENT: return event(restore, in);
+    case RECORD_HASH: break; /* the reader's */
     }
+    return ERR_CORRUPT;
 }
 
 struct member_restore *member_restore_open(const struct member_options *options)
@@ -229,7 +231,7 @@ struct member_restore *member_restore_open(const struct member_options *options)
         free(restore);
         return NULL;
     }
-    section_read_begin(&restore->reader, "member", "HWPIEZ", take_record, restore);
+    section_read_begin(&restore->reader, "member", member_records, take_record, restore);
     return restore;
 }
 

@@ -148,6 +148,14 @@ bool member_head_read(struct decoder *in, struct member_head *h)
 }
 
 /* -- a snapshot (docs/formats/member.md); restore.c reads it back -- */
+const char member_records[] = {
+    RECORD_HEAD, RECORD_WORKER, RECORD_PARTITION, RECORD_ITEM, RECORD_EVENT, RECORD_HASH, '\0'};
+const char member_kinds[] = {[ROW_WORKER] = RECORD_WORKER,
+                             [ROW_PARTITION] = RECORD_PARTITION,
+                             [ROW_ITEM] = RECORD_ITEM,
+                             [ROW_EVENT] = RECORD_EVENT,
+                             '\0'};
+
 void row_record(const struct section_row *section, struct encoder *out)
 {
     row_write(out, CONTAINER_OF(section, const struct row, section), true);
@@ -162,13 +170,13 @@ enum err member_view_open(struct membership *m, void **ret_view)
 
     if (err) return err;
     out = section_view_encoder(view);
-    start = section_record_begin(out, 'H');
+    start = section_record_begin(out, RECORD_HEAD);
     encode_u32(out, MEMBER_FORMAT);
     encode_u64(out, m->clock_ns);
     member_head_write(out, &m->head);
     section_record_end(out, start);
     section_view_rows(view);
-    section_view_hash(view, 'Z', member_hash(m));
+    section_view_hash(view, RECORD_HASH, member_hash(m));
     return section_view_ready(view, ERR_OK, ret_view);
 }
 

@@ -40,7 +40,7 @@ static void toggle(struct store *store, const struct group *group)
     store_le64(fixed + 8, group->revision);
     store_le64(fixed + 16, group->cooldown_ns);
     store_le64(fixed + 24, ((uint64_t)group->slot_count << 32) | group->waiter_count);
-    store_toggle(store, 'G', str_of(fixed, sizeof fixed));
+    store_toggle(store, HASHED_GROUP, str_of(fixed, sizeof fixed));
 }
 
 static void toggle_rest(struct store *store, const struct group *group, uint32_t slot)
@@ -50,7 +50,7 @@ static void toggle_rest(struct store *store, const struct group *group, uint32_t
     store_le64(fixed, str_hash(group_name(group), 3));
     store_le64(fixed + 8, slot);
     store_le64(fixed + 16, group->slots[slot].rest_until_ns);
-    store_toggle(store, 'R', str_of(fixed, sizeof fixed));
+    store_toggle(store, HASHED_REST, str_of(fixed, sizeof fixed));
 }
 
 static size_t slot_key(const struct group *group, uint32_t slot, char key[STORE_KEY_MAX + 1])

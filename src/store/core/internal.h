@@ -15,6 +15,30 @@ struct group;
 
 /* Kinds of rows in a snapshot beside the keys. */
 enum store_row { ROW_LEASE, ROW_GROUP, ROW_WAITER, ROW_CLIENT };
+/* Records of a snapshot, by the byte in front of each; view.c has their order. */
+enum store_record {
+    RECORD_HEAD = 'H',    /* version, clock, identity, marks, uses */
+    RECORD_VERSION = 'V', /* of a key: in key order, old to new */
+    RECORD_LEASE = 'L',   /* with its claims */
+    RECORD_GROUP = 'G',   /* with its slots */
+    RECORD_WAITER = 'W',  /* with its place in the queue */
+    RECORD_CLIENT = 'C',  /* with its answers */
+    RECORD_HASH = 'E',    /* of the whole: a restore must reach it again */
+};
+enum slot_state {
+    SLOT_LEASED = 'l',
+    SLOT_RESTING = 'r',
+    SLOT_FREE = 'f'
+}; /* in a group's record */
+/* What goes into the state's hash, by the seed of each. */
+enum store_hashed {
+    HASHED_LEASE = 'L',
+    HASHED_CLAIM = 'C',
+    HASHED_GROUP = 'G',
+    HASHED_REST = 'R',
+    HASHED_ANSWER = 'A',
+    HASHED_FLOOR = 'F',
+};
 
 /* One key of a lease. */
 struct claim {
@@ -112,11 +136,11 @@ struct store_result store_answer(int code, int reason);
 bool store_has_room(const struct store *store, uint64_t bytes);
 void store_event(struct store *store, const struct store_event *event);
 /* Records go into and out of the state's hash as they change. */
-void store_toggle(struct store *store, char kind, struct str bytes);
+void store_toggle(struct store *store, enum store_hashed kind, struct str bytes);
 
 /* -- view.c: rows as records of a snapshot -- */
 enum { STORE_FORMAT = 2 };
-extern const char store_kinds[];
+extern const char store_records[], store_kinds[]; /* of all records in order; by kind of row */
 void store_row_write(const struct section_row *row, struct encoder *out);
 
 /* -- leases.c -- */

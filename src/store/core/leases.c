@@ -47,7 +47,7 @@ static void toggle(struct store *store, const struct lease *lease)
     store_le64(fixed + 24, lease->ttl_ns);
     store_le64(fixed + 32, (uint64_t)lease->lost_reason);
     store_le64(fixed + 40, lease->lost_token);
-    store_toggle(store, 'L', str_of(fixed, sizeof fixed));
+    store_toggle(store, HASHED_LEASE, str_of(fixed, sizeof fixed));
 }
 
 struct lease *lease_find(const struct store *store, const struct store_id *id)
@@ -173,7 +173,7 @@ static void toggle_claim(struct store *store, const struct lease *lease, const s
     memcpy(fixed, lease->id.b, 16);
     store_le64(fixed + 16, claim->token);
     store_le64(fixed + 24, str_hash(str_of(claim->key, claim->key_len), claim->slot));
-    store_toggle(store, 'C', str_of(fixed, sizeof fixed));
+    store_toggle(store, HASHED_CLAIM, str_of(fixed, sizeof fixed));
 }
 
 struct claim *lease_claim_add(struct store *store, struct lease *lease, struct str key,

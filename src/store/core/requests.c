@@ -61,7 +61,7 @@ static void toggle(struct store *store, const struct client *client, const struc
     store_le64(fixed + 40, answer->result.revision);
     store_le64(fixed + 48, answer->result.token);
     store_le64(fixed + 56, ((uint64_t)answer->result.slot << 1) | answer->result.waiting);
-    store_toggle(store, 'A', str_of(fixed, sizeof fixed));
+    store_toggle(store, HASHED_ANSWER, str_of(fixed, sizeof fixed));
 }
 
 static void toggle_floor(struct store *store, const struct client *client)
@@ -71,7 +71,7 @@ static void toggle_floor(struct store *store, const struct client *client)
     if (!client->floor) return;
     memcpy(fixed, client->id.b, 16);
     store_le64(fixed + 16, client->floor);
-    store_toggle(store, 'F', str_of(fixed, sizeof fixed));
+    store_toggle(store, HASHED_FLOOR, str_of(fixed, sizeof fixed));
 }
 
 static void drop_first(struct store *store, struct client *client, uint32_t count)

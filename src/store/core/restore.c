@@ -95,17 +95,18 @@ static enum err slot_of(struct store_restore *restore, struct decoder *in, struc
                         uint32_t slot)
 {
     struct store *store = restore->store;
-    char kind = (char)decode_u8(in), key[STORE_KEY_MAX + 1];
+    enum slot_state state = (enum slot_state)decode_u8(in);
+    char key[STORE_KEY_MAX + 1];
 
-    if (kind == 'f') return ERR_OK;
-    if (kind == 'r') {
+    if (state == SLOT_FREE) return ERR_OK;
+    if (state == SLOT_RESTING) {
         uint64_t until = decode_u64(in);
         if (!in->good || until == 0) return ERR_CORRUPT;
         group_restore_rest(store, group, slot, until);
         return ERR_OK;
     }
     struct store_id id = decode_id(in);
-    struct lease *holder = kind == 'l' && in->good ? lease_find(store, &id) : NULL;
+    struct lease *holder = state == SLOT_LEASED && in->good ? lease_find(store, &id) : NULL;
     int len = snprintf(key, sizeof key, "%.*s/slot-%04u", (int)group->key_len, group->key,
                        (unsigned)slot);
     struct claim *claim =
@@ -208,17 +209,19 @@ static enum err finish_keys(struct store_restore *restore)
 static enum err take_record(void *owner, char kind, struct decoder *in)
 {
     struct store_restore *restore = owner;
-    enum err err = kind == 'H' || kind == 'V' ? ERR_OK : finish_keys(restore);
+    enum err err = kind == RECORD_HEAD || kind == RECORD_VERSION ? ERR_OK : finish_keys(restore);
 
     if (err) return err;
-    switch (kind) {
-    case 'H': return header(restore, in);
-    case 'V': return version(restore, in);
-    case 'L': return lease(restore, in);
-    case 'G': return group(restore, in);
-    case 'W': return waiter(restore, in);
-    default: return client(restore, in);
+    switch ((enum store_record)kind) {
+    case RECORD_HEAD: return header(restore, in);
+    case RECORD_VERSION: return version(restore, in);
+    case RECORD_LEASE: return lease(restore, in);
+    case RECORD_GROUP: return group(restore, in);
+    case RECORD_WAITER: return waiter(restore, in);
+    case RECORD_CLIENT: return client(restore, in);
+    case RECORD_HASH: break; /* the reader's */
     }
+    return ERR_CORRUPT;
 }
 
 struct store_restore *store_restore_open(const struct store_options *options)
@@ -229,7 +232,7 @@ struct store_restore *store_restore_open(const struct store_options *options)
         free(restore);
         return NULL;
     }
-    section_read_begin(&restore->reader, "store", "HVLGWCE", take_record, restore);
+    section_read_begin(&restore->reader, "store", store_records, take_record, restore);
     return restore;
 }
 

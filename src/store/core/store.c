@@ -47,9 +47,9 @@ bool store_event_next(struct store *store, struct store_event *ret_event)
 }
 
 /* A sum of records is the same in whatever order they came. */
-void store_toggle(struct store *store, char kind, struct str bytes)
+void store_toggle(struct store *store, enum store_hashed kind, struct str bytes)
 {
-    store->hash ^= str_hash(bytes, (uint64_t)(unsigned char)kind * 0x9e3779b97f4a7c15ull);
+    store->hash ^= str_hash(bytes, (uint64_t)kind * 0x9e3779b97f4a7c15ull);
 }
 
 /* -- life -- */

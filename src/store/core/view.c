@@ -2,11 +2,16 @@
 /* The store's section of a snapshot (section/section.h); restore.c reads it back. Keys have views
  * of their own (keys.h), in key order.
  *
- * Records: first H (version, clock, identity, marks, uses), then V (versions of keys, in key order,
- * old to new), L (leases with their claims), G (groups with their slots), W (who waits, with its
- * place in the queue), C (clients with their answers), and E, the hash of the whole, which a
- * restore must reach again. docs/formats/store.md has the fields. */
+ * enum store_record has the records, docs/formats/store.md their fields. */
 #include "store/core/internal.h"
+
+const char store_records[] = {RECORD_HEAD,   RECORD_VERSION, RECORD_LEASE, RECORD_GROUP,
+                              RECORD_WAITER, RECORD_CLIENT,  RECORD_HASH,  '\0'};
+const char store_kinds[] = {[ROW_LEASE] = RECORD_LEASE,
+                            [ROW_GROUP] = RECORD_GROUP,
+                            [ROW_WAITER] = RECORD_WAITER,
+                            [ROW_CLIENT] = RECORD_CLIENT,
+                            '\0'};
 
 static void encode_id(struct encoder *out, const struct store_id *id)
 {
@@ -38,7 +43,7 @@ static void write_group(const struct group *group, struct encoder *out)
     encode_u64(out, group->revision);
     for (uint32_t i = 0; i < group->slot_cap; i++) {
         const struct slot *slot = &group->slots[i];
-        encode_u8(out, slot->lease ? 'l' : slot->rest_until_ns ? 'r' : 'f');
+        encode_u8(out, slot->lease ? SLOT_LEASED : slot->rest_until_ns ? SLOT_RESTING : SLOT_FREE);
         if (slot->lease) encode_id(out, &slot->lease->id);
         if (slot->rest_until_ns) encode_u64(out, slot->rest_until_ns);
     }
@@ -86,9 +91,6 @@ static void write_client(const struct client *client, struct encoder *out)
     }
 }
 
-/* By kind of row. */
-const char store_kinds[] = "LGWC";
-
 void store_row_write(const struct section_row *row, struct encoder *out)
 {
     switch ((enum store_row)row->kind) {
@@ -109,7 +111,7 @@ uint64_t store_hash(const struct store *store)
 
 static void write_header(const struct store *store, struct keys_marks marks, struct encoder *out)
 {
-    size_t start = section_record_begin(out, 'H');
+    size_t start = section_record_begin(out, RECORD_HEAD);
 
     encode_u32(out, STORE_FORMAT);
     encode_u64(out, store->clock_ns);
@@ -125,7 +127,7 @@ static void write_header(const struct store *store, struct keys_marks marks, str
 static void write_version(void *context, const struct key_value *version)
 {
     struct encoder *out = context;
-    size_t start = section_record_begin(out, 'V');
+    size_t start = section_record_begin(out, RECORD_VERSION);
 
     encode_text(out, version->key);
     encode_u64(out, version->create);
@@ -162,6 +164,6 @@ enum err store_view_open(struct store *store, void **ret_view)
     write_header(store, keys_view_marks(keys), section_view_encoder(view));
     section_view_add(view, (struct section_part){versions_next, versions_end, keys});
     section_view_rows(view);
-    section_view_hash(view, 'E', store_hash(store));
+    section_view_hash(view, RECORD_HASH, store_hash(store));
     return section_view_ready(view, ERR_OK, ret_view);
 }
