@@ -29,23 +29,94 @@ enum {
 static_assert(HELLO_FIXED + REPLICA_NAME_MAX + REPLICA_ADDRESS_MAX <= HELLO_MAX, "hello fits");
 static_assert(APPEND_FIXED + ENTRY_HEAD + ENTRY_BYTES_MAX <= FRAME_MAX, "an entry fits");
 
+/* A whole number: where it stands in struct frame, and how many bytes it has there and on the wire,
+ * where they stand one after the other. */
+struct frame_field {
+    uint16_t at;
+    uint8_t size; /* 0: zeros that mean nothing yet */
+    uint8_t wire; /* 0: no more fields */
+    bool is_flag; /* 0 or 1 */
+};
+#define FRAME_OF  ((const struct frame *)NULL)
+#define WHERE(of) .at = offsetof(struct frame, u.of), .size = sizeof FRAME_OF->u.of
+#define FIELD(of, bytes)                                                                           \
+    {                                                                                              \
+        WHERE(of), .wire = (bytes)                                                                 \
+    }
+#define FLAG(of, bytes)                                                                            \
+    {                                                                                              \
+        WHERE(of), .wire = (bytes), .is_flag = true                                                \
+    }
+#define ZEROS(bytes)                                                                               \
+    {                                                                                              \
+        .wire = (bytes)                                                                            \
+    }
+
+/* Behind the fields stand what the length says besides: the texts of a hello, entries, a chunk. */
 static const struct {
     const char *name;
     uint32_t length_min, length_max;
+    struct frame_field fields[10];
 } kinds[FRAME_KIND_COUNT] = {
-    [FRAME_HELLO] = {"hello", HELLO_FIXED, HELLO_MAX},
-    [FRAME_APPEND] = {"append", APPEND_FIXED, FRAME_MAX},
-    [FRAME_APPEND_RESULT] = {"append_result", 32, 32},
-    [FRAME_VOTE] = {"vote", 40, 40},
-    [FRAME_VOTE_RESULT] = {"vote_result", 16, 16},
-    [FRAME_TIMEOUT_NOW] = {"timeout_now", 32, 32},
-    [FRAME_READ_ROUND] = {"read_round", 16, 16},
-    [FRAME_READ_ANSWER] = {"read_answer", 24, 24},
-    [FRAME_HASH] = {"hash", 24, 24},
-    [FRAME_SNAP_BEGIN] = {"snap_begin", 40, 40},
-    [FRAME_SNAP_CHUNK] = {"snap_chunk", CHUNK_FIXED + 1, CHUNK_FIXED + FRAME_CHUNK_MAX},
-    [FRAME_SNAP_END] = {"snap_end", 8, 8},
-    [FRAME_BEAT] = {"beat", 0, 0},
+    [FRAME_HELLO] = {"hello",
+                     HELLO_FIXED,
+                     HELLO_MAX,
+                     {FIELD(hello.protocol, 4), FIELD(hello.lane, 4), FIELD(hello.cluster_id, 8),
+                      FIELD(hello.from, 8), FIELD(hello.to, 8), FIELD(hello.nonce, 8),
+                      FIELD(hello.level, 4), FIELD(hello.name.len, 2),
+                      FIELD(hello.address.len, 2)}},
+    [FRAME_APPEND] = {"append",
+                      APPEND_FIXED,
+                      FRAME_MAX,
+                      {FIELD(append.term, 8), FIELD(append.prev_index, 8),
+                       FIELD(append.prev_term, 8), FIELD(append.commit, 8),
+                       FIELD(append.entry_count, 4), ZEROS(4)}},
+    [FRAME_APPEND_RESULT] = {"append_result",
+                             32,
+                             32,
+                             {FIELD(append_result.term, 8), FIELD(append_result.rejected, 8),
+                              FIELD(append_result.last_log_index, 8),
+                              FIELD(append_result.features, 2), FIELD(append_result.capacity, 2),
+                              FIELD(append_result.version, 4)}},
+    [FRAME_VOTE] = {"vote",
+                    40,
+                    40,
+                    {FIELD(vote.term, 8), FIELD(vote.candidate_id, 8),
+                     FIELD(vote.last_log_index, 8), FIELD(vote.last_log_term, 8),
+                     FLAG(vote.disrupt_leader, 1), FLAG(vote.pre_vote, 1), ZEROS(2),
+                     FIELD(vote.version, 4)}},
+    [FRAME_VOTE_RESULT] = {"vote_result",
+                           16,
+                           16,
+                           {FIELD(vote_result.term, 8), FLAG(vote_result.vote_granted, 1),
+                            FLAG(vote_result.pre_vote, 1), FIELD(vote_result.features, 2),
+                            FIELD(vote_result.capacity, 2), FIELD(vote_result.version, 2)}},
+    [FRAME_TIMEOUT_NOW] = {"timeout_now",
+                           32,
+                           32,
+                           {FIELD(timeout_now.term, 8), FIELD(timeout_now.last_log_index, 8),
+                            FIELD(timeout_now.last_log_term, 8), FIELD(timeout_now.version, 8)}},
+    [FRAME_READ_ROUND] = {"read_round", 16, 16, {FIELD(read.term, 8), FIELD(read.round, 8)}},
+    [FRAME_READ_ANSWER] = {"read_answer",
+                           24,
+                           24,
+                           {FIELD(read.term, 8), FIELD(read.round, 8), FLAG(read.yes, 8)}},
+    [FRAME_HASH] = {"hash",
+                    24,
+                    24,
+                    {FIELD(hash.index, 8), FIELD(hash.term, 8), FIELD(hash.hash, 8)}},
+    [FRAME_SNAP_BEGIN] = {"snap_begin",
+                          40,
+                          40,
+                          {FIELD(snap_begin.term, 8), FIELD(snap_begin.index, 8),
+                           FIELD(snap_begin.index_term, 8), FIELD(snap_begin.bytes, 8),
+                           FIELD(snap_begin.id, 8)}},
+    [FRAME_SNAP_CHUNK] = {"snap_chunk",
+                          CHUNK_FIXED + 1,
+                          CHUNK_FIXED + FRAME_CHUNK_MAX,
+                          {FIELD(snap_chunk.id, 8), FIELD(snap_chunk.offset, 8)}},
+    [FRAME_SNAP_END] = {"snap_end", 8, 8, {FIELD(snap_end.id, 8)}},
+    [FRAME_BEAT] = {"beat", 0, 0, {{0}}},
 };
 
 const char *frame_kind_name(enum frame_kind kind)
@@ -78,16 +149,6 @@ static uint32_t head_sum(uint64_t session, const char *head)
 
 /* -- writing -- */
 
-static char *put8(char *at, uint8_t value)
-{
-    *at = (char)value;
-    return at + 1;
-}
-static char *put16(char *at, uint16_t value)
-{
-    store_le16(at, value);
-    return at + 2;
-}
 static char *put32(char *at, uint32_t value)
 {
     store_le32(at, value);
@@ -114,97 +175,38 @@ static size_t payload_length(const struct frame *frame)
     }
 }
 
-static char *put_hello(char *at, const struct frame_hello *hello)
+/* The number stands at the low end of a uint64_t, whatever the machine's order is. */
+static char *low_end(uint64_t *value, size_t size)
 {
-    assert(hello->name.len <= REPLICA_NAME_MAX && hello->address.len <= REPLICA_ADDRESS_MAX);
-    at = put32(at, hello->protocol);
-    at = put32(at, hello->lane);
-    at = put64(at, hello->cluster_id);
-    at = put64(at, hello->from);
-    at = put64(at, hello->to);
-    at = put64(at, hello->nonce);
-    at = put32(at, hello->level);
-    at = put16(at, (uint16_t)hello->name.len);
-    at = put16(at, (uint16_t)hello->address.len);
-    return put_bytes(put_bytes(at, hello->name), hello->address);
+    return (char *)value + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof *value - size : 0);
 }
 
-static char *put_append(char *at, const struct frame *frame)
+static char *put_fields(char *at, const struct frame *frame)
 {
-    at = put64(at, frame->u.append.term);
-    at = put64(at, frame->u.append.prev_index);
-    at = put64(at, frame->u.append.prev_term);
-    at = put64(at, frame->u.append.commit);
-    at = put32(at, frame->u.append.entry_count);
-    return put32(at, 0);
-}
+    for (const struct frame_field *f = kinds[frame->kind].fields; f->wire > 0; at += f++->wire) {
+        uint64_t value = 0;
+        char bytes[8];
 
-static char *put_append_result(char *at, const struct raft_append_entries_result *result)
-{
-    at = put64(at, result->term);
-    at = put64(at, result->rejected);
-    at = put64(at, result->last_log_index);
-    at = put16(at, result->features);
-    at = put16(at, result->capacity);
-    return put32(at, result->version);
-}
-
-static char *put_vote(char *at, const struct raft_request_vote *vote)
-{
-    at = put64(at, vote->term);
-    at = put64(at, vote->candidate_id);
-    at = put64(at, vote->last_log_index);
-    at = put64(at, vote->last_log_term);
-    at = put8(put8(at, vote->disrupt_leader), vote->pre_vote);
-    return put32(put16(at, 0), vote->version);
-}
-
-static char *put_vote_result(char *at, const struct raft_request_vote_result *result)
-{
-    at = put64(at, result->term);
-    at = put8(put8(at, result->vote_granted), result->pre_vote);
-    at = put16(put16(at, result->features), result->capacity);
-    return put16(at, result->version);
-}
-
-static char *put_timeout_now(char *at, const struct raft_timeout_now *now)
-{
-    at = put64(put64(put64(at, now->term), now->last_log_index), now->last_log_term);
-    return put64(at, now->version);
-}
-
-static char *put_snap_begin(char *at, const struct frame_snap_begin *begin)
-{
-    at = put64(put64(put64(at, begin->term), begin->index), begin->index_term);
-    return put64(put64(at, begin->bytes), begin->id);
+        memcpy(low_end(&value, f->size), (const char *)frame + f->at, f->size);
+        assert(f->wire == sizeof bytes || value >> 8 * f->wire == 0);
+        store_le64(bytes, value);
+        memcpy(at, bytes, f->wire);
+    }
+    return at;
 }
 
 static char *put_payload(char *at, const struct frame *frame)
 {
+    at = put_fields(at, frame);
     switch (frame->kind) {
-    case FRAME_HELLO: return put_hello(at, &frame->u.hello);
-    case FRAME_APPEND: return put_bytes(put_append(at, frame), frame->u.append.entries);
-    case FRAME_APPEND_RESULT: return put_append_result(at, &frame->u.append_result);
-    case FRAME_VOTE: return put_vote(at, &frame->u.vote);
-    case FRAME_VOTE_RESULT: return put_vote_result(at, &frame->u.vote_result);
-    case FRAME_TIMEOUT_NOW: return put_timeout_now(at, &frame->u.timeout_now);
-    case FRAME_READ_ROUND: return put64(put64(at, frame->u.read.term), frame->u.read.round);
-    case FRAME_READ_ANSWER:
-        at = put64(put64(at, frame->u.read.term), frame->u.read.round);
-        return put64(at, frame->u.read.yes);
-    case FRAME_HASH:
-        at = put64(put64(at, frame->u.hash.index), frame->u.hash.term);
-        return put64(at, frame->u.hash.hash);
-    case FRAME_SNAP_BEGIN: return put_snap_begin(at, &frame->u.snap_begin);
-    case FRAME_SNAP_CHUNK:
-        at = put64(put64(at, frame->u.snap_chunk.id), frame->u.snap_chunk.offset);
-        return put_bytes(at, frame->u.snap_chunk.bytes);
-    case FRAME_SNAP_END: return put64(at, frame->u.snap_end.id);
-    case FRAME_BEAT: return at;
-    case FRAME_KIND_COUNT: break;
+    case FRAME_HELLO:
+        assert(frame->u.hello.name.len <= REPLICA_NAME_MAX);
+        assert(frame->u.hello.address.len <= REPLICA_ADDRESS_MAX);
+        return put_bytes(put_bytes(at, frame->u.hello.name), frame->u.hello.address);
+    case FRAME_APPEND: return put_bytes(at, frame->u.append.entries);
+    case FRAME_SNAP_CHUNK: return put_bytes(at, frame->u.snap_chunk.bytes);
+    default: return at;
     }
-    assert(false); /* no kind of frame */
-    return at;
 }
 
 /* The payload stands behind the head already. */
@@ -248,7 +250,7 @@ enum err frame_begin_append(const struct frame *frame, struct buf *into, size_t 
 
     assert(frame->kind == FRAME_APPEND);
     if (err) return err;
-    put_append(head + FRAME_HEAD, frame);
+    put_fields(head + FRAME_HEAD, frame);
     store_le32(head + FRAME_HEAD + APPEND_AT_COUNT, 0);
     buf_commit(into, FRAME_HEAD + APPEND_FIXED);
     *ret_start = start;
@@ -299,14 +301,6 @@ static const char *take(struct reader *r, size_t len)
     r->left -= len;
     return at;
 }
-static uint8_t take8(struct reader *r)
-{
-    return (uint8_t)*take(r, 1);
-}
-static uint16_t take16(struct reader *r)
-{
-    return load_le16(take(r, 2));
-}
 static uint32_t take32(struct reader *r)
 {
     return load_le32(take(r, 4));
@@ -315,21 +309,21 @@ static uint64_t take64(struct reader *r)
 {
     return load_le64(take(r, 8));
 }
-static bool take_bool(struct reader *r)
-{
-    uint8_t value = take8(r);
 
-    if (value > 1) r->bad = true;
-    return value == 1;
-}
-static uint8_t small(struct reader *r, uint64_t value)
+static void take_fields(struct reader *r, struct frame *frame)
 {
-    if (value > UINT8_MAX) r->bad = true;
-    return (uint8_t)value;
-}
-static void take_zero(struct reader *r, uint64_t value)
-{
-    if (value != 0) r->bad = true;
+    for (const struct frame_field *f = kinds[frame->kind].fields; f->wire > 0; f++) {
+        char bytes[8] = {0};
+        uint64_t value;
+
+        memcpy(bytes, take(r, f->wire), f->wire);
+        value = load_le64(bytes);
+        if ((f->size < sizeof value && value >> 8 * f->size) || (f->is_flag && value > 1)) {
+            r->bad = true;
+            value = 0;
+        }
+        memcpy((char *)frame + f->at, low_end(&value, f->size), f->size);
+    }
 }
 
 /* It is shown in log lines and used as a C string. */
@@ -342,27 +336,16 @@ static bool is_plain(struct str text)
 
 static enum err read_hello(struct reader *r, struct frame_hello *hello, struct note *note)
 {
-    uint32_t lane;
-    uint16_t name_len, address_len;
+    size_t name_len = hello->name.len, address_len = hello->address.len;
 
-    hello->protocol = take32(r);
     if (hello->protocol != FRAME_PROTOCOL) { /* what follows may look different there */
         note_set(note, "the peer speaks protocol %u, we speak %u", hello->protocol, FRAME_PROTOCOL);
         return ERR_VERSION;
     }
-    lane = take32(r);
-    hello->lane = lane == LANE_BULK ? LANE_BULK : LANE_CONTROL;
-    hello->cluster_id = take64(r);
-    hello->from = take64(r);
-    hello->to = take64(r);
-    hello->nonce = take64(r);
-    hello->level = take32(r);
-    name_len = take16(r);
-    address_len = take16(r);
-    if (lane != LANE_CONTROL && lane != LANE_BULK) r->bad = true;
+    if (hello->lane != LANE_CONTROL && hello->lane != LANE_BULK) r->bad = true;
     if (hello->cluster_id == 0 || hello->from == 0 || hello->to == 0) r->bad = true;
     if (name_len > REPLICA_NAME_MAX || address_len > REPLICA_ADDRESS_MAX || address_len == 0 ||
-        (size_t)name_len + address_len != r->left) {
+        name_len + address_len != r->left) {
         r->bad = true;
         return ERR_OK;
     }
@@ -406,16 +389,9 @@ static void check_entries(struct reader *r, const struct frame *frame)
 
 static void read_append(struct reader *r, struct frame *frame)
 {
-    uint32_t count;
-
-    frame->u.append.term = take64(r);
-    frame->u.append.prev_index = take64(r);
-    frame->u.append.prev_term = take64(r);
-    frame->u.append.commit = take64(r);
-    count = frame->u.append.entry_count = take32(r);
-    take_zero(r, take32(r));
     frame->u.append.entries = str_of(r->at, r->left);
-    if (count > FRAME_ENTRIES_MAX || frame->u.append.prev_term > frame->u.append.term ||
+    if (frame->u.append.entry_count > FRAME_ENTRIES_MAX ||
+        frame->u.append.prev_term > frame->u.append.term ||
         frame->u.append.prev_index > UINT64_MAX / 2) {
         r->bad = true;
         return;
@@ -424,90 +400,17 @@ static void read_append(struct reader *r, struct frame *frame)
     check_entries(r, frame);
 }
 
-static void read_append_result(struct reader *r, struct raft_append_entries_result *result)
-{
-    result->term = take64(r);
-    result->rejected = take64(r);
-    result->last_log_index = take64(r);
-    result->features = take16(r);
-    result->capacity = take16(r);
-    result->version = small(r, take32(r));
-}
-
-static void read_vote(struct reader *r, struct raft_request_vote *vote)
-{
-    vote->term = take64(r);
-    vote->candidate_id = take64(r);
-    vote->last_log_index = take64(r);
-    vote->last_log_term = take64(r);
-    vote->disrupt_leader = take_bool(r);
-    vote->pre_vote = take_bool(r);
-    take_zero(r, take16(r));
-    vote->version = small(r, take32(r));
-}
-
-static void read_vote_result(struct reader *r, struct raft_request_vote_result *result)
-{
-    result->term = take64(r);
-    result->vote_granted = take_bool(r);
-    result->pre_vote = take_bool(r);
-    result->features = take16(r);
-    result->capacity = take16(r);
-    result->version = small(r, take16(r));
-}
-
-static void read_timeout_now(struct reader *r, struct raft_timeout_now *now)
-{
-    now->term = take64(r);
-    now->last_log_index = take64(r);
-    now->last_log_term = take64(r);
-    now->version = small(r, take64(r));
-}
-
-static void read_snap_begin(struct reader *r, struct frame_snap_begin *begin)
-{
-    begin->term = take64(r);
-    begin->index = take64(r);
-    begin->index_term = take64(r);
-    begin->bytes = take64(r);
-    begin->id = take64(r);
-}
-
 static enum err read_payload(struct reader *r, struct frame *frame, struct note *note)
 {
+    take_fields(r, frame);
     switch (frame->kind) {
     case FRAME_HELLO: return read_hello(r, &frame->u.hello, note);
     case FRAME_APPEND: read_append(r, frame); break;
-    case FRAME_APPEND_RESULT: read_append_result(r, &frame->u.append_result); break;
-    case FRAME_VOTE: read_vote(r, &frame->u.vote); break;
-    case FRAME_VOTE_RESULT: read_vote_result(r, &frame->u.vote_result); break;
-    case FRAME_TIMEOUT_NOW: read_timeout_now(r, &frame->u.timeout_now); break;
-    case FRAME_READ_ROUND:
-    case FRAME_READ_ANSWER:
-        frame->u.read.term = take64(r);
-        frame->u.read.round = take64(r);
-        if (frame->kind == FRAME_READ_ANSWER) {
-            frame->u.read.yes = take_bool(r);
-            take_zero(r, take8(r));
-            take_zero(r, take16(r));
-            take_zero(r, take32(r));
-        }
-        break;
-    case FRAME_HASH:
-        frame->u.hash.index = take64(r);
-        frame->u.hash.term = take64(r);
-        frame->u.hash.hash = take64(r);
-        break;
-    case FRAME_SNAP_BEGIN: read_snap_begin(r, &frame->u.snap_begin); break;
     case FRAME_SNAP_CHUNK:
-        frame->u.snap_chunk.id = take64(r);
-        frame->u.snap_chunk.offset = take64(r);
         frame->u.snap_chunk.bytes = str_of(r->at, r->left);
         take(r, r->left);
         break;
-    case FRAME_SNAP_END: frame->u.snap_end.id = take64(r); break;
-    case FRAME_BEAT:
-    case FRAME_KIND_COUNT: break;
+    default: break;
     }
     return ERR_OK;
 }
