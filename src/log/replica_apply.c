@@ -237,96 +237,49 @@ static void apply_entry(struct replica *replica, const struct entry *entry)
 
 /* -- entries that are not in memory -- */
 
-static void run_read(struct job *job)
+static void old_done(struct replica_old *old)
 {
-    struct replica_apply_state *apply = CONTAINER_OF(job, struct replica_apply_state, read);
-    struct replica *replica = CONTAINER_OF(apply, struct replica, apply);
+    struct replica *replica = old->replica;
 
-    apply->read_err = wal_read(replica->io->fs, replica->dir, apply->read_places, apply->read_count,
-                               &apply->read_bytes, apply->read_entries, &apply->read_note);
-}
-
-static void read_done(struct job *job, enum err err)
-{
-    struct replica_apply_state *apply = CONTAINER_OF(job, struct replica_apply_state, read);
-    struct replica *replica = CONTAINER_OF(apply, struct replica, apply);
-
-    apply->read_busy = false;
-    if (err || replica->closing || replica->stopped) {
-        apply->read_count = 0;
-        return;
-    }
     /* What was not applied yet is released by an install only: else its segment was taken away. */
-    if (apply->read_err == ERR_NOT_FOUND && !engine_installing(replica->engine) &&
-        replica->applied + 1 == apply->read_first)
-        apply->read_err = ERR_CORRUPT;
-    if (apply->read_err == ERR_CORRUPT || apply->read_err == ERR_IO) {
-        note_prefix(&apply->read_note, "read the log back");
-        replica_fail(replica, apply->read_err, &apply->read_note);
+    if (old->err == ERR_NOT_FOUND && !engine_installing(replica->engine) &&
+        replica->applied + 1 == old->first)
+        old->err = ERR_CORRUPT;
+    if (old->err == ERR_CORRUPT || old->err == ERR_IO) {
+        note_prefix(&old->note, "read the log back");
+        replica_fail(replica, old->err, &old->note);
         return;
     }
     /* Anything else passes: a snapshot took the segment, or there is no memory just now. */
-    if (apply->read_err) {
-        apply->read_count = 0;
+    if (old->err) {
+        old->count = 0;
         replica_again(replica);
     }
     replica_wake(replica);
 }
 
-static void start_read(struct replica *replica)
-{
-    struct replica_apply_state *apply = &replica->apply;
-    uint64_t commit = engine_commit(replica->engine);
-    size_t bytes = 0;
-
-    buf_clear(&apply->read_bytes);
-    apply->read_first = replica->applied + 1;
-    for (apply->read_count = 0;
-         apply->read_count < REPLICA_READ_ENTRIES && bytes < REPLICA_READ_BYTES;) {
-        uint64_t index = apply->read_first + apply->read_count;
-        struct entry entry;
-
-        if (index > commit ||
-            !entries_get(replica->entries, index, &entry, &apply->read_places[apply->read_count]) ||
-            entry.bytes.at)
-            break;
-        bytes += apply->read_places[apply->read_count].size;
-        apply->read_count++;
-    }
-    assert(apply->read_count > 0);
-    job_init(&apply->read, run_read, read_done);
-    if (worker_submit(replica->bulk_worker, &apply->read)) {
-        apply->read_count = 0;
-        replica_again(replica);
-        return;
-    }
-    replica_count(replica, COUNT_OLD_READS);
-    apply->read_busy = true;
-}
-
 /* The entry after the last applied one, or false: it is being read. */
 static bool next_entry(struct replica *replica, struct entry *ret_entry)
 {
-    struct replica_apply_state *apply = &replica->apply;
+    struct replica_old *old = &replica->apply.old;
+    const struct entry *read;
     uint64_t index = replica->applied + 1;
     struct note note = {""};
     struct wal_place place;
 
-    if (apply->read_busy) return false;
+    if (old->busy) return false;
     if (!entries_get(replica->entries, index, ret_entry, &place)) {
         note_set(&note, "entry %llu is committed and not here", (unsigned long long)index);
         replica_fail(replica, ERR_INTERNAL, &note);
         return false;
     }
     if (ret_entry->bytes.at) return true;
-    if (index >= apply->read_first && index < apply->read_first + apply->read_count) {
-        const struct entry *read = &apply->read_entries[index - apply->read_first];
-        if (read->index == index && read->term == ret_entry->term) {
-            *ret_entry = *read;
-            return true;
-        }
+    read = replica_old_entry(old, index);
+    if (read && read->index == index && read->term == ret_entry->term) {
+        *ret_entry = *read;
+        return true;
     }
-    start_read(replica);
+    if (!replica_old_read(old, index, engine_commit(replica->engine))) replica_again(replica);
     return false;
 }
 
@@ -387,29 +340,12 @@ void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term)
 
 /* -- life -- */
 
-enum err replica_read_room(struct buf *bytes, struct entry **ret_entries,
-                           struct wal_place **ret_places)
-{
-    struct entry *entries = calloc(REPLICA_READ_ENTRIES, sizeof *entries);
-    struct wal_place *places = calloc(REPLICA_READ_ENTRIES, sizeof *places);
-
-    if (!entries || !places) {
-        free(entries);
-        free(places);
-        return ERR_NOMEM;
-    }
-    buf_init(bytes, REPLICA_READ_BYTES + ENTRY_BYTES_MAX);
-    *ret_entries = entries;
-    *ret_places = places;
-    return ERR_OK;
-}
-
 enum err replica_apply_open(struct replica *replica)
 {
     struct replica_apply_state *apply = &replica->apply;
 
     buf_init(&apply->reply, REPLICA_REPLY_MAX);
-    return replica_read_room(&apply->read_bytes, &apply->read_entries, &apply->read_places);
+    return replica_old_open(&apply->old, replica, old_done);
 }
 
 void replica_apply_close(struct replica *replica)
@@ -417,7 +353,5 @@ void replica_apply_close(struct replica *replica)
     struct replica_apply_state *apply = &replica->apply;
 
     buf_deinit(&apply->reply);
-    buf_deinit(&apply->read_bytes);
-    free(apply->read_entries);
-    free(apply->read_places);
+    replica_old_close(&apply->old);
 }

@@ -617,7 +617,7 @@ static void finish(struct replica_installs *in)
 
     /* Entries of before that are still being read back for the machines must not meet the new
      * state. */
-    if (!in->reset_done || !replica_may_step(replica) || replica->apply.read_busy) return;
+    if (!in->reset_done || !replica_may_step(replica) || replica->apply.old.busy) return;
     replica_snapshot_took_over(replica, &mark, in->begin.bytes);
     replica_apply_jump(replica, mark.index, mark.term);
     err = engine_installed(replica->engine, replica_now(replica), &mark, &effects);

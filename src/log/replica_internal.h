@@ -10,6 +10,7 @@
  *     replica_change.c    members, hand-over, cluster level
  *     replica_dial.c      whom to dial and where, what each said of itself
  *     replica_apply.c     committed entries into the machines, in slices; state hashes
+ *     replica_old.c       entries that left memory, read back
  *     replica_snapshot.c  taking a snapshot
  *     replica_restore.c   a snapshot into the machines; loading one at start
  *     replica_install.c   sending a snapshot, receiving and installing one
@@ -167,18 +168,25 @@ struct replica_dial { /* replica_dial.c */
     bool due;
     mono_time look_at, swept_at;
 };
-struct replica_lag { /* replica_send.c: what one follower is still to be sent */
+struct replica_old { /* replica_old.c: a run of old entries, the bulk thread's while busy */
     struct replica *replica;
-    uint64_t id;              /* 0: free */
-    bool active, busy, waits; /* waits: for room in the peer's queue */
-    uint64_t next, end, term, prev_term;
+    void (*done)(struct replica_old *old); /* read, or err */
+    bool busy;
     struct job job;
     struct buf bytes;
-    struct entry *entries;
+    struct entry *entries; /* NULL: it has no room yet */
     struct wal_place *places;
-    size_t count;
+    uint64_t first;
+    size_t count; /* 0: none */
     enum err err;
     struct note note;
+};
+struct replica_lag { /* replica_send.c: what one follower is still to be sent */
+    struct replica *replica;
+    uint64_t id;        /* 0: free */
+    bool active, waits; /* waits: for room in the peer's queue */
+    uint64_t next, end, term, prev_term;
+    struct replica_old old;
 };
 struct replica_change_state { /* replica_change.c */
     struct list asked;        /* changes, not yet judged */
@@ -191,8 +199,8 @@ struct replica_change_state { /* replica_change.c */
     mono_time relief_at; /* not before: a hand-over because our disk is full */
     uint64_t relief_pause_ms;
     struct change *leaving; /* removal of ourselves that waits for the hand-over */
-    struct members newest; /* as last told to peers */
-    uint64_t uncommitted;  /* index of its entry if not committed, else 0; as last told */
+    struct members newest;  /* as last told to peers */
+    uint64_t uncommitted;   /* index of its entry if not committed, else 0; as last told */
     bool members_dirty, level_dirty;
     uint64_t level_index; /* of a META_LEVEL entry in flight, or 0 */
     uint32_t level_asked; /* by it */
@@ -212,15 +220,7 @@ struct replica_apply_state {    /* replica_apply.c */
     uint64_t part_term;
     struct buf reply;
     struct replica_hash hashes[REPLICA_HASHES_KEPT];
-    struct job read; /* entries that are not in memory */
-    bool read_busy;
-    struct buf read_bytes;
-    struct entry *read_entries;
-    struct wal_place *read_places;
-    uint64_t read_first;
-    size_t read_count;
-    enum err read_err;
-    struct note read_note;
+    struct replica_old old;
 };
 
 struct replica {
@@ -369,10 +369,6 @@ uint32_t replica_dial_level(const struct replica *replica, uint64_t id);      /*
 const char *replica_dial_address(const struct replica *replica, uint64_t id); /* "": unknown */
 
 /* -- replica_apply.c -- */
-/* For a job that reads old entries: all of it, or ERR_NOMEM and nothing. Half of it would be lost
- * with the next try, or never be asked for again. */
-enum err replica_read_room(struct buf *bytes, struct entry **ret_entries,
-                           struct wal_place **ret_places);
 enum err replica_apply_open(struct replica *replica);
 void replica_apply_close(struct replica *replica);
 void replica_apply_pump(struct replica *replica);
@@ -380,6 +376,17 @@ void replica_apply_pump(struct replica *replica);
  * and reads that waited for less are told, hashes start anew. */
 void replica_apply_jump(struct replica *replica, uint64_t index, uint64_t term);
 void replica_apply_hash(struct replica *replica, uint64_t from, const struct frame_hash *hash);
+
+/* -- replica_old.c -- */
+/* All of its room, or ERR_NOMEM and nothing: half of it would be lost with the next try, or never
+ * be asked for again. */
+enum err replica_old_open(struct replica_old *old, struct replica *replica,
+                          void (*done)(struct replica_old *old));
+void replica_old_close(struct replica_old *old); /* fine on a zeroed one; not while busy */
+/* From `first` on what is not in memory, up to `last` and a few MiB: done() follows. False: there is
+ * none, or the bulk thread has no room. */
+bool replica_old_read(struct replica_old *old, uint64_t first, uint64_t last);
+const struct entry *replica_old_entry(const struct replica_old *old, uint64_t index); /* or NULL */
 
 /* -- replica_restore.c -- */
 /* Blocking, before anything runs: restores the machines and meta from the newest snapshot, or as

@@ -8,8 +8,6 @@
  * the next repetition begins anew. */
 #include "log/replica_internal.h"
 
-#include <stdlib.h>
-
 static void send_frame(struct replica *replica, uint64_t to, const struct frame *frame)
 {
     if (peers_send(replica->peers, to, frame)) replica_count(replica, COUNT_MESSAGES_DROPPED);
@@ -35,7 +33,7 @@ static struct replica_lag *lag_of(struct replica *replica, uint64_t id)
     for (size_t i = 0; i < ARRAY_LEN(replica->lags); i++) {
         struct replica_lag *lag = &replica->lags[i];
         if (lag->id == id) return lag;
-        if (!lag->active && !lag->busy) unused = lag;
+        if (!lag->active && !lag->old.busy) unused = lag;
     }
     if (!unused) return NULL;
     unused->id = id;
@@ -61,11 +59,10 @@ static bool next_in_memory(void *context, uint64_t index, struct entry *ret_entr
 static bool next_read(void *context, uint64_t index, struct entry *ret_entry)
 {
     const struct replica_lag *lag = context;
-    uint64_t first = lag->entries[0].index;
+    const struct entry *entry = replica_old_entry(&lag->old, index);
 
-    if (index < first || index >= first + lag->count) return false;
-    *ret_entry = lag->entries[index - first];
-    return true;
+    if (entry) *ret_entry = *entry;
+    return entry != NULL;
 }
 
 /* Sends up to `count` entries from lag->next on; false when the range cannot go on now. */
@@ -100,70 +97,41 @@ static bool send_some(struct replica_lag *lag, peers_entry_fn *next, uint64_t co
 
 static void lag_run(struct replica_lag *lag);
 
-static void run_read(struct job *job)
+static void old_done(struct replica_old *old)
 {
-    struct replica_lag *lag = CONTAINER_OF(job, struct replica_lag, job);
+    struct replica_lag *lag = CONTAINER_OF(old, struct replica_lag, old);
     struct replica *replica = lag->replica;
 
-    lag->err = wal_read(replica->io->fs, replica->dir, lag->places, lag->count, &lag->bytes,
-                        lag->entries, &lag->note);
-}
-
-static void read_done(struct job *job, enum err err)
-{
-    struct replica_lag *lag = CONTAINER_OF(job, struct replica_lag, job);
-    struct replica *replica = lag->replica;
-
-    lag->busy = false;
-    if (err || replica->closing || replica->stopped) return;
-    if (lag->err == ERR_CORRUPT) { /* what we acknowledged cannot be read any more */
-        replica_fail(replica, lag->err, &lag->note);
+    if (old->err == ERR_CORRUPT) { /* what we acknowledged cannot be read any more */
+        replica_fail(replica, old->err, &old->note);
         return;
     }
-    if (lag->err) { /* compacted meanwhile, or no memory: the engine asks again */
-        LOG_WARN(&replica->log, "old entries could not be read", log_err("err", lag->err),
-                 log_text("why", lag->note.text), log_u64("peer", lag->id));
+    if (old->err) { /* compacted meanwhile, or no memory: the engine asks again */
+        LOG_WARN(&replica->log, "old entries could not be read", log_err("err", old->err),
+                 log_text("why", old->note.text), log_u64("peer", lag->id));
         lag->active = false;
         return;
     }
     /* What was read is sent under the gate's rule: no message leaves while a vote is pending; then
      * we are about to lose the leadership anyway. */
     if (!lag->active || !lag_current(lag) || !replica_may_step(replica) ||
-        lag->next != lag->entries[0].index) {
+        lag->next != old->first) {
         lag->active = false;
         return;
     }
-    if (send_some(lag, next_read, min_u64(lag->count, lag->end - lag->next + 1)))
+    if (send_some(lag, next_read, min_u64(old->count, lag->end - lag->next + 1)))
         lag_run(lag); /* the buffers may be the bulk thread's again */
     replica_wake(replica);
 }
 
-/* Reads what comes next and is not in memory. */
+/* Reads what comes next and is not in memory. Without room the engine asks again; when all of it
+ * was compacted it will send a snapshot. */
 static void start_read(struct replica_lag *lag)
 {
-    struct replica *replica = lag->replica;
-    size_t bytes = 0;
+    struct replica_old *old = &lag->old;
 
-    lag->active = false;
-    if (!lag->entries && replica_read_room(&lag->bytes, &lag->entries, &lag->places))
-        return; /* the engine asks again */
-    buf_clear(&lag->bytes);
-    for (lag->count = 0; lag->count < REPLICA_READ_ENTRIES && bytes < REPLICA_READ_BYTES;) {
-        uint64_t index = lag->next + lag->count;
-        struct entry entry;
-
-        if (index > lag->end ||
-            !entries_get(replica->entries, index, &entry, &lag->places[lag->count]) ||
-            entry.bytes.at)
-            break;
-        bytes += lag->places[lag->count].size;
-        lag->count++;
-    }
-    if (lag->count == 0) return; /* compacted: the engine will send a snapshot */
-    job_init(&lag->job, run_read, read_done);
-    if (worker_submit(replica->bulk_worker, &lag->job)) return;
-    replica_count(replica, COUNT_OLD_READS);
-    lag->active = lag->busy = true;
+    lag->active = (old->entries || !replica_old_open(old, lag->replica, old_done)) &&
+                  replica_old_read(old, lag->next, lag->end);
 }
 
 static void lag_run(struct replica_lag *lag)
@@ -171,7 +139,7 @@ static void lag_run(struct replica_lag *lag)
     struct entry entry;
 
     lag->waits = false;
-    while (lag->active && !lag->busy) {
+    while (lag->active && !lag->old.busy) {
         if (!next_in_memory(lag, lag->next, &entry)) {
             start_read(lag);
             return;
@@ -203,10 +171,10 @@ static void send_append(struct replica *replica, uint64_t to,
     if (lag->active && lag->term == append->term) {
         /* Goes on with, or repeats, what is being sent. */
         if (prev <= lag->end) lag->end = max_u64(lag->end, prev + count);
-        if (!lag->busy && !lag->waits) lag_run(lag);
+        if (!lag->old.busy && !lag->waits) lag_run(lag);
         return;
     }
-    if (lag->busy) return; /* of an older term; the engine asks again */
+    if (lag->old.busy) return; /* of an older term; the engine asks again */
     lag->active = true;
     lag->next = prev + 1;
     lag->end = prev + count;
@@ -220,7 +188,7 @@ void replica_send_pump(struct replica *replica)
     if (!replica_may_step(replica)) return;
     for (size_t i = 0; i < ARRAY_LEN(replica->lags); i++) {
         struct replica_lag *lag = &replica->lags[i];
-        if (!lag->active || lag->busy) continue;
+        if (!lag->active || lag->old.busy) continue;
         if (!lag_current(lag))
             lag->active = false;
         else if (peers_queued(replica->peers, lag->id) < replica->limits.peer_queue_bytes / 2)
@@ -260,11 +228,5 @@ void replica_send(struct replica *replica, const struct raft_message *message)
 
 void replica_send_close(struct replica *replica)
 {
-    for (size_t i = 0; i < ARRAY_LEN(replica->lags); i++) {
-        struct replica_lag *lag = &replica->lags[i];
-        assert(!lag->busy);
-        buf_deinit(&lag->bytes);
-        free(lag->entries);
-        free(lag->places);
-    }
+    for (size_t i = 0; i < ARRAY_LEN(replica->lags); i++) replica_old_close(&replica->lags[i].old);
 }

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries that left memory, read back from the segments by the bulk thread, a few MiB at a time: for
+ * the machines at start, and for followers that lag. What was read stands until the next read. */
+#include "log/replica_internal.h"
+
+#include <stdlib.h>
+
+static void run(struct job *job)
+{
+    struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
+    struct replica *replica = old->replica;
+
+    old->err = wal_read(replica->io->fs, replica->dir, old->places, old->count, &old->bytes,
+                        old->entries, &old->note);
+}
+
+static void done(struct job *job, enum err err)
+{
+    struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
+
+    old->busy = false;
+    if (err || old->replica->closing || old->replica->stopped)
+        old->count = 0;
+    else
+        old->done(old);
+}
+
+bool replica_old_read(struct replica_old *old, uint64_t first, uint64_t last)
+{
+    struct replica *replica = old->replica;
+    size_t bytes = 0;
+
+    assert(!old->busy);
+    buf_clear(&old->bytes);
+    old->first = first;
+    for (old->count = 0; old->count < REPLICA_READ_ENTRIES && bytes < REPLICA_READ_BYTES;) {
+        uint64_t index = first + old->count;
+        struct entry entry;
+
+        if (index > last ||
+            !entries_get(replica->entries, index, &entry, &old->places[old->count]) ||
+            entry.bytes.at)
+            break;
+        bytes += old->places[old->count].size;
+        old->count++;
+    }
+    job_init(&old->job, run, done);
+    old->busy = old->count > 0 && !worker_submit(replica->bulk_worker, &old->job);
+    if (old->busy)
+        replica_count(replica, COUNT_OLD_READS);
+    else
+        old->count = 0;
+    return old->busy;
+}
+
+const struct entry *replica_old_entry(const struct replica_old *old, uint64_t index)
+{
+    if (old->busy || index < old->first || index >= old->first + old->count) return NULL;
+    return &old->entries[index - old->first];
+}
+
+enum err replica_old_open(struct replica_old *old, struct replica *replica,
+                          void (*on_done)(struct replica_old *old))
+{
+    struct entry *entries = calloc(REPLICA_READ_ENTRIES, sizeof *entries);
+    struct wal_place *places = calloc(REPLICA_READ_ENTRIES, sizeof *places);
+
+    if (!entries || !places) {
+        free(entries);
+        free(places);
+        return ERR_NOMEM;
+    }
+    *old = (struct replica_old){
+        .replica = replica, .done = on_done, .entries = entries, .places = places};
+    buf_init(&old->bytes, REPLICA_READ_BYTES + ENTRY_BYTES_MAX);
+    return ERR_OK;
+}
+
+void replica_old_close(struct replica_old *old)
+{
+    assert(!old->busy);
+    buf_deinit(&old->bytes);
+    free(old->entries);
+    free(old->places);
+}
