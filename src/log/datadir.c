@@ -67,14 +67,37 @@ enum err datadir_path(const char *dir, const char *name, char path[FS_PATH_CAP],
     return ERR_INVALID;
 }
 
-enum err datadir_sync(struct fs *fs, const char *dir, const char *name, struct note *note)
+static enum err noted(enum err err, const char *what, const char *path, struct note *note)
+{
+    if (err) note_set(note, "%s %s: %s", what, path, err_text(err));
+    return err;
+}
+
+enum err datadir_sync(struct fs *fs, const char *dir, struct note *note)
+{
+    return noted(fs_sync_dir(fs, dir), "sync", dir, note);
+}
+
+enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note)
+{
+    return noted(fs_sweep_temps(fs, dir), "sweep", dir, note);
+}
+
+enum err datadir_make(struct fs *fs, const char *dir, struct note *note)
+{
+    return noted(fs_make_dirs(fs, dir, 0700), "make", dir, note);
+}
+
+enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret_there,
+                     struct note *note)
 {
     char path[FS_PATH_CAP];
+    struct fs_info info;
     enum err err = datadir_path(dir, name, path, note);
     if (err) return err;
-    err = fs_sync_dir(fs, path);
-    if (err) note_set(note, "sync %s: %s", path, err_text(err));
-    return err;
+    err = fs_stat(fs, path, &info);
+    *ret_there = err == ERR_OK;
+    return err == ERR_NOT_FOUND ? ERR_OK : noted(err, "look at", path, note);
 }
 
 enum err datadir_read_file(struct fs *fs, const char *dir, const char *name,
@@ -105,9 +128,7 @@ enum err datadir_write_file(struct fs *fs, const char *dir, const char *name,
     enum err err = datadir_path(dir, name, path, note);
     if (err) return err;
     size_t len = datadir_text(datadir, text);
-    err = fs_publish(fs, path, str_of(text, len), 0600, unique);
-    if (err) note_set(note, "write %s: %s", path, err_text(err));
-    return err;
+    return noted(fs_publish(fs, path, str_of(text, len), 0600, unique), "write", path, note);
 }
 
 /* -- marks -- */
@@ -118,8 +139,7 @@ enum err datadir_mark_read(struct fs *fs, const char *dir, const char *name,
     enum err err = datadir_read_file(fs, dir, name, ret_datadir, note);
 
     /* The writer may have died before the name was durable, and the caller relies on it. */
-    if (!err && (err = fs_sync_dir(fs, dir))) note_set(note, "sync %s: %s", dir, err_text(err));
-    return err;
+    return err ? err : datadir_sync(fs, dir, note);
 }
 
 enum err datadir_mark_write(struct fs *fs, struct entropy *entropy, const char *dir,
@@ -136,8 +156,7 @@ enum err datadir_mark_remove(struct fs *fs, const char *dir, const char *name, s
     if (!err) err = fs_remove(fs, path);
     if (err == ERR_NOT_FOUND) return ERR_OK;
     if (!err) err = fs_sync_dir(fs, dir);
-    if (err) note_set(note, "remove %s: %s", path, err_text(err));
-    return err;
+    return noted(err, "remove", path, note);
 }
 
 struct datadir datadir_draw(struct entropy *entropy)
@@ -154,14 +173,8 @@ enum err datadir_commit(struct fs *fs, const char *dir, struct note *note)
     enum err err = datadir_path(dir, DATADIR_NEXT, from, note);
     if (!err) err = datadir_path(dir, DATADIR_FORMAT, to, note);
     if (err) return err;
-    err = fs_rename(fs, from, to);
-    if (err) {
-        note_set(note, "name %s: %s", to, err_text(err));
-        return err;
-    }
-    err = fs_sync_dir(fs, dir);
-    if (err) note_set(note, "sync %s: %s", dir, err_text(err));
-    return err;
+    err = noted(fs_rename(fs, from, to), "name", to, note);
+    return err ? err : datadir_sync(fs, dir, note);
 }
 
 uint64_t datadir_draw_id(struct entropy *entropy)
@@ -200,12 +213,8 @@ enum err datadir_begin(struct fs *fs, const char *dir, const struct datadir *now
 {
     struct datadir found = {.replica_id = 0};
     enum err err = datadir_not_restoring(fs, dir, note);
+    if (!err) err = datadir_sweep(fs, dir, note);
     if (err) return err;
-    err = fs_sweep_temps(fs, dir);
-    if (err) {
-        note_set(note, "sweep %s: %s", dir, err_text(err));
-        return err;
-    }
     err = interrupted(fs, dir, now, next->replica_id != now->replica_id, &found, note);
     if (err && err != ERR_NOT_FOUND) return err;
     if (err) found = *next;
@@ -246,27 +255,17 @@ enum err datadir_read(struct fs *fs, const char *dir, struct datadir *ret_datadi
     char path[FS_PATH_CAP];
     struct fs_info info;
     struct datadir datadir = {.replica_id = 0};
+    bool half_made = false;
     enum err err = datadir_not_restoring(fs, dir, note);
-    if (!err) err = datadir_read_file(fs, dir, DATADIR_FORMAT, &datadir, note);
-    if (err) return err;
-    /* Whoever made it may have died before its name was durable, and we are about to count on
-     * it. */
-    if ((err = fs_sync_dir(fs, dir))) {
-        note_set(note, "sync %s: %s", dir, err_text(err));
-        return err;
+    if (!err) err = datadir_mark_read(fs, dir, DATADIR_FORMAT, &datadir, note);
+    if (!err) err = datadir_has(fs, dir, DATADIR_NEXT, &half_made, note);
+    if (!err && half_made) {
+        note_set(note,
+                 "%s/" DATADIR_NEXT ": a rejoin or force-config was interrupted: run it again",
+                 dir);
+        err = ERR_NOT_READY;
     }
-    err = datadir_path(dir, DATADIR_NEXT, path, note);
-    if (err) return err;
-    err = fs_stat(fs, path, &info);
-    if (!err) {
-        note_set(note, "%s: a rejoin or force-config was interrupted: run it again", path);
-        return ERR_NOT_READY;
-    }
-    if (err != ERR_NOT_FOUND) {
-        note_set(note, "look at %s: %s", path, err_text(err));
-        return err;
-    }
-    err = room_check(fs, dir, "log/FORMAT", STR("muster-log 1\n"), note);
+    if (!err) err = room_check(fs, dir, "log/FORMAT", STR("muster-log 1\n"), note);
     if (!err) err = room_check(fs, dir, "snap/FORMAT", STR("muster-snap 1\n"), note);
     /* Made with the directory: without it this replica has forgotten its votes. */
     if (!err) err = datadir_path(dir, "log/VOTE", path, note);

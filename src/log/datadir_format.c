@@ -9,7 +9,7 @@
 #include "log/datadir_internal.h"
 #include "log/members.h"
 
-enum { DIR_MODE = 0700, FILE_MODE = 0600, LEFT_MAX = 64 * 1024 };
+enum { FILE_MODE = 0600, LEFT_MAX = 64 * 1024 };
 
 /* -- rooms -- */
 
@@ -20,9 +20,10 @@ static enum err make_room(struct fs *fs, const char *dir, const char *name, cons
     struct fs_info info;
     enum err err = datadir_path(dir, name, path, note);
     if (err) return err;
-    err = fs_make_dirs(fs, path, DIR_MODE);
+    err = datadir_make(fs, path, note);
     if (!err) err = datadir_path(dir, format_name, path, note);
-    if (!err && (err = fs_stat(fs, path, &info)) == ERR_NOT_FOUND)
+    if (err) return err;
+    if ((err = fs_stat(fs, path, &info)) == ERR_NOT_FOUND)
         err = fs_publish(fs, path, line, FILE_MODE, unique);
     if (err) note_set(note, "make %s: %s", path, err_text(err));
     return err;
@@ -98,23 +99,15 @@ static enum err room_must_be_empty(struct fs *fs, const char *dir, const char *n
 
 static enum err must_be_free(struct fs *fs, const char *dir, struct note *note)
 {
-    char path[FS_PATH_CAP];
-    struct fs_info info;
+    bool made = false, half_made = false;
     enum err err = datadir_not_restoring(fs, dir, note);
-    if (!err) err = datadir_path(dir, DATADIR_FORMAT, path, note);
+    if (!err) err = datadir_has(fs, dir, DATADIR_FORMAT, &made, note);
+    if (!err && made) {
+        note_set(note, "%s/" DATADIR_FORMAT ": exists already", dir);
+        err = ERR_EXISTS;
+    }
+    if (!err) err = datadir_has(fs, dir, DATADIR_NEXT, &half_made, note);
     if (err) return err;
-    err = fs_stat(fs, path, &info);
-    if (!err) {
-        note_set(note, "%s: exists already", path);
-        return ERR_EXISTS;
-    }
-    if (err == ERR_NOT_FOUND) err = datadir_path(dir, DATADIR_NEXT, path, note);
-    if (!err) err = fs_stat(fs, path, &info);
-    if (err && err != ERR_NOT_FOUND) {
-        note_set(note, "look at %s: %s", path, err_text(err));
-        return err;
-    }
-    bool half_made = !err;
     enum err (*look)(struct fs *, const char *, const char *, struct note *) =
         half_made ? datadir_empty_room : room_must_be_empty;
     err = look(fs, dir, "log", note);
@@ -198,11 +191,8 @@ static enum err format_locked(const struct datadir_format_options *options,
 
     enum err err = must_be_free(fs, dir, note);
     if (!err && options->founders) err = founders_check(options, &datadir, &founders, note);
+    if (!err) err = datadir_sweep(fs, dir, note);
     if (err) return err;
-    if ((err = fs_sweep_temps(fs, dir))) {
-        note_set(note, "sweep %s: %s", dir, err_text(err));
-        return err;
-    }
     buf_init(&configuration, ENTRY_BYTES_MAX);
     if (options->founders && (err = members_encode(&founders, &configuration)))
         note_set(note, "configuration: %s", err_text(err));
@@ -229,12 +219,8 @@ enum err datadir_format(const struct datadir_format_options *options, struct dat
                         struct note *note)
 {
     struct fs_lock *lock;
-    enum err err = fs_make_dirs(options->fs, options->dir, DIR_MODE);
-    if (err) {
-        note_set(note, "make %s: %s", options->dir, err_text(err));
-        return err;
-    }
-    err = fs_lock_dir(options->fs, options->dir, &lock, note);
+    enum err err = datadir_make(options->fs, options->dir, note);
+    if (!err) err = fs_lock_dir(options->fs, options->dir, &lock, note);
     if (err) return err;
     err = format_locked(options, ret_datadir, note);
     fs_unlock(options->fs, lock);

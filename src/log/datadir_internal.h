@@ -38,7 +38,12 @@ enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note
 enum err datadir_commit(struct fs *fs, const char *dir, struct note *note);
 /* log/ and snap/ with their FORMAT lines; fine when there. */
 enum err datadir_make_rooms(struct fs *fs, const char *dir, uint64_t unique, struct note *note);
-enum err datadir_sync(struct fs *fs, const char *dir, const char *name, struct note *note);
+/* These note what failed, and where. */
+enum err datadir_sync(struct fs *fs, const char *dir, struct note *note);
+enum err datadir_sweep(struct fs *fs, const char *dir, struct note *note); /* temporaries */
+enum err datadir_make(struct fs *fs, const char *dir, struct note *note);
+enum err datadir_has(struct fs *fs, const char *dir, const char *name, bool *ret_there,
+                     struct note *note);
 uint64_t datadir_draw_id(struct entropy *entropy); /* never 0 */
 /* Removes every file in a room; fine when there is none. */
 enum err datadir_empty_room(struct fs *fs, const char *dir, const char *name, struct note *note);

@@ -8,8 +8,6 @@
 
 #include "log/datadir_internal.h"
 
-enum { DIR_MODE = 0700 };
-
 /* Moves one room aside, durably. When it is there already, an earlier run moved it and what stands
  * in its place is that run's beginning. */
 static enum err put_aside(struct fs *fs, const char *dir, const char *aside, const char *name,
@@ -47,8 +45,7 @@ static enum err rejoin_locked(struct fs *fs, struct entropy *entropy, const char
     if (err) return err;
     snprintf(name, sizeof name, "damaged-%016" PRIx64, old.replica_id);
     err = datadir_path(dir, name, aside, note);
-    if (!err && (err = fs_make_dirs(fs, aside, DIR_MODE)))
-        note_set(note, "make %s: %s", aside, err_text(err));
+    if (!err) err = datadir_make(fs, aside, note);
     if (!err) err = put_aside(fs, dir, aside, "log", note);
     if (!err) err = put_aside(fs, dir, aside, "snap", note);
     if (!err) err = datadir_make_rooms(fs, dir, unique, note);

@@ -11,7 +11,7 @@
 
 #include "log/datadir_internal.h"
 
-enum { DIR_MODE = 0700, FILE_MODE = 0600 };
+enum { FILE_MODE = 0600 };
 #define STAGE "restoring"
 /* Past these the log could not go on for long enough: no cluster ever came near. */
 #define INDEX_MAX ((uint64_t)1 << 62)
@@ -25,17 +25,10 @@ struct work {
 
 enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note)
 {
-    char path[FS_PATH_CAP];
-    struct fs_info info;
-    enum err err = datadir_path(dir, DATADIR_RESTORE, path, note);
-    if (err) return err;
-    err = fs_stat(fs, path, &info);
-    if (err == ERR_NOT_FOUND) return ERR_OK;
-    if (err) {
-        note_set(note, "look at %s: %s", path, err_text(err));
-        return err;
-    }
-    note_set(note, "%s: a restore was interrupted: run it again", path);
+    bool begun = false;
+    enum err err = datadir_has(fs, dir, DATADIR_RESTORE, &begun, note);
+    if (err || !begun) return err;
+    note_set(note, "%s/" DATADIR_RESTORE ": a restore was interrupted: run it again", dir);
     return ERR_NOT_READY;
 }
 
@@ -147,12 +140,8 @@ static enum err build(struct work *work)
 {
     struct fs *fs = work->restore->fs;
     uint64_t unique = entropy_u64(work->restore->entropy);
-    enum err err = fs_make_dirs(fs, work->stage, DIR_MODE);
-    if (err) {
-        note_set(work->note, "make %s: %s", work->stage, err_text(err));
-        return err;
-    }
-    err = datadir_make_rooms(fs, work->stage, unique, work->note);
+    enum err err = datadir_make(fs, work->stage, work->note);
+    if (!err) err = datadir_make_rooms(fs, work->stage, unique, work->note);
     if (!err) err = write_snapshot(work);
     if (!err) err = write_log(work);
     if (!err)
@@ -194,25 +183,18 @@ static enum err take_place(struct work *work)
     if (!err) err = move_in(work, "log");
     if (!err) err = move_in(work, "snap");
     if (!err) err = move_in(work, DATADIR_FORMAT);
-    if (!err) err = datadir_sync(restore->fs, dir, STAGE, work->note);
-    if (!err && (err = fs_sync_dir(restore->fs, dir)))
-        note_set(work->note, "sync %s: %s", dir, err_text(err));
+    if (!err) err = datadir_sync(restore->fs, work->stage, work->note);
+    if (!err) err = datadir_sync(restore->fs, dir, work->note);
     if (!err) err = remove_one(work, dir, DATADIR_RESTORE);
     if (!err) err = remove_one(work, dir, STAGE);
-    if (!err && (err = fs_sync_dir(restore->fs, dir)))
-        note_set(work->note, "sync %s: %s", dir, err_text(err));
-    return err;
+    return err ? err : datadir_sync(restore->fs, dir, work->note);
 }
 
 static enum err restore_locked(struct work *work)
 {
     const struct datadir_restore *restore = work->restore;
-    enum err err = fs_sweep_temps(restore->fs, restore->dir);
-    if (err) {
-        note_set(work->note, "sweep %s: %s", restore->dir, err_text(err));
-        return err;
-    }
-    err = clear_stage(work);
+    enum err err = datadir_sweep(restore->fs, restore->dir, work->note);
+    if (!err) err = clear_stage(work);
     if (!err) err = build(work);
     return err ? err : take_place(work);
 }
@@ -243,16 +225,10 @@ enum err datadir_restore(const struct datadir_restore *restore, struct datadir *
     struct work work = {.restore = restore, .note = note};
     enum err err = check_options(restore, note);
     if (!err) err = datadir_path(restore->dir, STAGE, work.stage, note);
+    if (!err) err = datadir_make(restore->fs, restore->dir, note);
+    if (!err) err = fs_lock_dir(restore->fs, restore->dir, &lock, note);
     if (err) return err;
-    err = fs_make_dirs(restore->fs, restore->dir, DIR_MODE);
-    if (err) {
-        note_set(note, "make %s: %s", restore->dir, err_text(err));
-        return err;
-    }
-    err = fs_lock_dir(restore->fs, restore->dir, &lock, note);
-    if (err) return err;
-    work.next.replica_id = datadir_draw_id(restore->entropy);
-    work.next.cluster_id = datadir_draw_id(restore->entropy);
+    work.next = datadir_draw(restore->entropy);
     err = restore_locked(&work);
     fs_unlock(restore->fs, lock);
     if (!err) *ret_datadir = work.next;
