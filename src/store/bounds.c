@@ -139,13 +139,6 @@ int64_t store_granted_ttl(int64_t ttl_ms)
     return (ttl_ms + STORE_TTL_STEP_MS - 1) / STORE_TTL_STEP_MS * STORE_TTL_STEP_MS;
 }
 
-static bool is_zero(const struct store_id *id)
-{
-    static const struct store_id zero;
-
-    return memcmp(id, &zero, sizeof zero) == 0;
-}
-
 /* A claim's key, or a group's: with its prefix, long enough to have a name. */
 static bool is_claim(struct str key)
 {
@@ -162,7 +155,7 @@ static const char *command_fault(const struct store_command *c)
     if (c->owner.len > STORE_OWNER_MAX) return "an owner too long";
     if (grants && (c->ttl_ms < 1 || c->ttl_ms > STORE_TTL_MAX_MS)) return "a TTL out of range";
     if (grants && (store_lease_number(&c->lease) == 0 || c->owner.len == 0) &&
-        !(c->kind == STORE_CAS && !is_zero(&c->held)))
+        !(c->kind == STORE_CAS && !store_id_none(&c->held)))
         return "a lease without id or owner";
     if (grants && store_lease_number(&c->lease) == 0) return "a lease without id";
     if (c->ttl_ms < (c->kind == STORE_CREATE ? 0 : STORE_TTL_KEEP)) return "a TTL out of range";

@@ -37,9 +37,7 @@ struct store_machine {
 /* -- commands -- */
 static void pack_id(struct pack *pack, uint32_t field, const struct store_id *id)
 {
-    static const struct store_id zero;
-
-    if (memcmp(id, &zero, sizeof zero) != 0) pack_bytes(pack, field, str_of(id->b, sizeof id->b));
+    if (!store_id_none(id)) pack_bytes(pack, field, store_id_text(id));
 }
 
 static void pack_tokens(struct pack *pack, const uint64_t *tokens, size_t count)

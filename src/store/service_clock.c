@@ -19,13 +19,6 @@ enum {
 
 /* -- entries of our own -- */
 
-static bool is_zero(const struct store_id *id)
-{
-    static const struct store_id zero;
-
-    return memcmp(id, &zero, sizeof zero) == 0;
-}
-
 static void tick_in(struct store_service *service, uint64_t ms)
 {
     service->tick_at = mono_after(loop_now(service->io->loop), ms);
@@ -80,7 +73,7 @@ static uint64_t next_tick_ms(const struct store_service *service)
     uint64_t due = store_next_due(store), clock = store_clock_ns(store), ms;
     uint64_t since = mono_elapsed_ms(service->applied_at, loop_now(service->io->loop));
 
-    if (is_zero(&id)) return 0;
+    if (store_id_none(&id)) return 0;
     if (due == UINT64_MAX && store_sizes(store).leases == 0) return UINT64_MAX;
     if (due <= clock) return LEFT_OVER_MS;
     ms = due == UINT64_MAX ? IDLE_MS : (due - clock + NS_PER_MS - 1) / NS_PER_MS;
@@ -112,7 +105,8 @@ void clock_tick(struct timer *timer)
         clock_set(service);
         return;
     }
-    if (is_zero(&id)) entropy_fill(service->io->entropy, command.lease.b, sizeof command.lease.b);
+    if (store_id_none(&id))
+        entropy_fill(service->io->entropy, command.lease.b, sizeof command.lease.b);
     service->tick_running = own_propose(service, &command);
     if (service->tick_running)
         store_count(service->metrics.ticks, 1);

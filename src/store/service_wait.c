@@ -12,15 +12,10 @@
  * that the repeat was told of meanwhile. */
 #include "store/service_internal.h"
 
-static struct str lease_text(const struct store_id *id)
-{
-    return str_of(id->b, sizeof id->b);
-}
-
 void wait_forget(struct store_request *wait)
 {
     if (!wait->in_waits) return;
-    (void)map_remove(&service_of(&wait->base)->waits, lease_text(&wait->lease));
+    (void)map_remove(&service_of(&wait->base)->waits, store_id_text(&wait->lease));
     wait->in_waits = false;
 }
 
@@ -48,9 +43,7 @@ void wait_attempt_over(struct store_request *wait)
  * as it would be told. */
 static void attempt_register(struct store_request *wait)
 {
-    static const struct store_id nobody;
-
-    if (memcmp(&wait->wait_client, &nobody, sizeof nobody) == 0) return;
+    if (store_id_none(&wait->wait_client)) return;
     memcpy(wait->wait_id, wait->wait_client.b, sizeof wait->wait_client.b);
     memcpy(wait->wait_id + sizeof wait->wait_client.b, &wait->wait_sequence,
            sizeof wait->wait_sequence);
@@ -67,7 +60,7 @@ void wait_propose(struct store_request *wait)
 void wait_register(struct store_request *wait)
 {
     struct store_service *service = service_of(&wait->base);
-    struct store_request *other = map_get(&service->waits, lease_text(&wait->lease));
+    struct store_request *other = map_get(&service->waits, store_id_text(&wait->lease));
 
     if (other) { /* it is this one's business from now on */
         wait_forget(other);
@@ -75,7 +68,7 @@ void wait_register(struct store_request *wait)
             request_refuse(&other->base, GRPC_ABORTED, "%s: asked again by another call",
                            other->base.method->name);
     }
-    wait->in_waits = map_put(&service->waits, lease_text(&wait->lease), wait) == ERR_OK;
+    wait->in_waits = map_put(&service->waits, store_id_text(&wait->lease), wait) == ERR_OK;
 }
 
 static void cancel(struct store_request *wait)
@@ -92,7 +85,7 @@ static void cancel(struct store_request *wait)
 void wait_gone(struct store_request *wait)
 {
     const struct store_request *other =
-        map_get(&service_of(&wait->base)->waits, lease_text(&wait->lease));
+        map_get(&service_of(&wait->base)->waits, store_id_text(&wait->lease));
 
     if ((other && other != wait) || is_overtaken(wait)) return; /* a repeat of it waits */
     if (leader_leads(wait->base.leader)) cancel(wait);
@@ -172,12 +165,12 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
     const Muster__V1__AcquireRequest *m = (const Muster__V1__AcquireRequest *)wait->base.message;
     mono_time now = loop_now(service->io->loop);
 
-    if (memcmp(lease, &wait->lease, sizeof *lease) != 0) { /* the first of its id drew another */
+    if (!store_id_equal(lease, &wait->lease)) { /* the first of its id drew another */
         wait_forget(wait);
         wait->lease = *lease;
         wait_register(wait);
     }
-    if (!wait->in_waits && map_get(&service->waits, lease_text(lease))) {
+    if (!wait->in_waits && map_get(&service->waits, store_id_text(lease))) {
         request_refuse(&wait->base, GRPC_ABORTED, "%s: asked again by another call",
                        wait->base.method->name);
         return;
@@ -224,7 +217,7 @@ void wait_event(struct store_service *service, const struct store_event *event)
         if (event->reason == COORD_R_DEADLINE) store_count(service->metrics.expired, 1);
         return;
     }
-    wait = map_get(&service->waits, lease_text(&event->lease));
+    wait = map_get(&service->waits, store_id_text(&event->lease));
     if (!wait) return;
     if (wait->base.step == REQUEST_WRITES) { /* its own reply is still on its way */
         if (is_of_before(service, wait)) return;

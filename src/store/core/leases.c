@@ -14,11 +14,6 @@
 
 enum { LEASE_COST = 256, CLAIM_COST = 64 };
 
-static struct str id_text(const struct store_id *id)
-{
-    return str_of(id->b, sizeof id->b);
-}
-
 void due_set(uint8_t due[8], uint64_t at_ns)
 {
     for (int i = 0; i < 8; i++) due[i] = (uint8_t)(at_ns >> (56 - 8 * i));
@@ -52,7 +47,7 @@ static void toggle(struct store *store, const struct lease *lease)
 
 struct lease *lease_find(const struct store *store, const struct store_id *id)
 {
-    return map_get(&store->leases, id_text(id));
+    return map_get(&store->leases, store_id_text(id));
 }
 
 struct lease *lease_by_number(const struct store *store, uint64_t number)
@@ -115,7 +110,7 @@ struct lease *lease_restore(struct store *store, const struct store_id *id, stru
     due_set(lease->due, lease->deadline_ns);
     lease->owner_len = (uint32_t)owner.len;
     if (owner.len) memcpy(lease->owner, owner.at, owner.len);
-    if (map_put(&store->leases, id_text(&lease->id), lease) ||
+    if (map_put(&store->leases, store_id_text(&lease->id), lease) ||
         map_put(&store->lease_numbers, number_text(lease), lease) ||
         order_insert(&store->due, lease))
         (void)store_must(NULL);
@@ -261,7 +256,7 @@ void lease_end_done(struct store *store, struct lease *lease, int reason, size_t
     if (!lease->lost_reason && reason != COORD_R_RELEASED)
         store_event(store, &(struct store_event){
                                .kind = STORE_LEASE_ENDED, .lease = lease->id, .reason = reason});
-    (void)map_remove(&store->leases, id_text(&lease->id));
+    (void)map_remove(&store->leases, store_id_text(&lease->id));
     (void)map_remove(&store->lease_numbers, number_text(lease));
     order_remove(&store->due, lease);
     toggle(store, lease);

@@ -13,18 +13,6 @@
 
 enum { CLIENT_COST = 160, ANSWER_COST = sizeof(struct answer) };
 
-static struct str id_text(const struct store_id *id)
-{
-    return str_of(id->b, sizeof id->b);
-}
-
-static bool is_zero(const struct store_id *id)
-{
-    static const struct store_id zero;
-
-    return memcmp(id->b, zero.b, sizeof zero.b) == 0;
-}
-
 uint32_t request_fingerprint(const struct store_command *command)
 {
     uint8_t fixed[8 * 5 + 16 * 2];
@@ -90,7 +78,7 @@ static void client_forget(struct store *store, struct client *client)
     section_row_keep(&store->section, &client->row);
     drop_first(store, client, client->count);
     toggle_floor(store, client);
-    (void)map_remove(&store->clients, id_text(&client->id));
+    (void)map_remove(&store->clients, store_id_text(&client->id));
     list_remove(&client->by_use);
     section_row_gone(&client->row);
     store->bytes -= CLIENT_COST;
@@ -100,7 +88,7 @@ static void client_forget(struct store *store, struct client *client)
 
 static struct client *client_of(const struct store *store, const struct store_id *id)
 {
-    return is_zero(id) ? NULL : map_get(&store->clients, id_text(id));
+    return store_id_none(id) ? NULL : map_get(&store->clients, store_id_text(id));
 }
 
 static struct client *client_make(struct store *store, const struct store_id *id, uint64_t seen_ns,
@@ -116,7 +104,7 @@ static struct client *client_make(struct store *store, const struct store_id *id
     list_init(&client->by_use);
     list_append(&store->clients_by_use, &client->by_use);
     section_row_born(&store->section, &client->row, ROW_CLIENT);
-    if (map_put(&store->clients, id_text(&client->id), client)) (void)store_must(NULL);
+    if (map_put(&store->clients, store_id_text(&client->id), client)) (void)store_must(NULL);
     store->bytes += CLIENT_COST;
     return client;
 }
@@ -124,7 +112,7 @@ static struct client *client_make(struct store *store, const struct store_id *id
 struct client *request_restore_client(struct store *store, const struct store_id *id,
                                       uint64_t seen_ns, uint64_t use, uint64_t floor)
 {
-    if (is_zero(id) || client_of(store, id)) return NULL;
+    if (store_id_none(id) || client_of(store, id)) return NULL;
     return client_make(store, id, seen_ns, use, floor);
 }
 
@@ -250,7 +238,7 @@ void request_remember(struct store *store, const struct store_command *command,
 {
     struct client *client = client_of(store, &command->client);
 
-    if (is_zero(&command->client)) return;
+    if (store_id_none(&command->client)) return;
     if (!client) client = client_make(store, &command->client, 0, 0, command->acked);
     used(store, client);
     answer_add(store, client, command->sequence, request_fingerprint(command), result);

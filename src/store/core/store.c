@@ -138,18 +138,6 @@ void store_close(struct store *store)
 }
 
 /* -- entries -- */
-static bool same_id(const struct store_id *a, const struct store_id *b)
-{
-    return memcmp(a->b, b->b, sizeof a->b) == 0;
-}
-
-static bool no_id(const struct store_id *id)
-{
-    static const struct store_id zero;
-
-    return same_id(id, &zero);
-}
-
 /* The live entry; one whose lease is over is ended first, and then there is none. */
 static bool live_entry(struct store *store, struct str key, struct key_value *ret_value,
                        struct lease **ret_lease)
@@ -226,7 +214,7 @@ static struct store_result make_entry(struct store *store, const struct store_co
     struct lease *lease = NULL;
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
-    if (!no_id(&command->held)) {
+    if (!store_id_none(&command->held)) {
         lease = held_lease(store, &command->held, &result);
         if (!lease) return result;
         if (lease->claim_count == STORE_KEYS_PER_LEASE_MAX)
@@ -298,7 +286,7 @@ static struct store_result update(struct store *store, const struct store_comman
 static bool is_own(const struct store *store, const struct lease *lease, const struct claim *claim,
                    const struct store_command *command)
 {
-    return lease && same_id(&lease->id, &command->held) &&
+    return lease && store_id_equal(&lease->id, &command->held) &&
            claim_has_token(store, claim, command->token);
 }
 
@@ -474,7 +462,7 @@ static struct store_result apply_lease_revoke(struct store *store,
 static struct store_result apply_put(struct store *store, const struct store_command *command)
 {
     struct store_result result = store_answer(COORD_OK, COORD_R_UPDATED);
-    uint64_t under = no_id(&command->held) ? 0 : store_lease_number(&command->held);
+    uint64_t under = store_id_none(&command->held) ? 0 : store_lease_number(&command->held);
 
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
     if (under && !lease_plain(store, under)) return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
@@ -585,7 +573,8 @@ static struct store_result apply_txn(struct store *store, const struct store_com
 
 static struct store_result apply_tick(struct store *store, const struct store_command *command)
 {
-    if (no_id(&store->identity) && !no_id(&command->lease)) store->identity = command->lease;
+    if (store_id_none(&store->identity) && !store_id_none(&command->lease))
+        store->identity = command->lease;
     return store_answer(COORD_OK, COORD_R_NONE);
 }
 

@@ -24,6 +24,8 @@
  * of claims are records beside the keys. */
 #ifndef STORE_CORE_STORE_H
 #define STORE_CORE_STORE_H
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/note.h"
 #include "store/core/keys.h"
@@ -50,6 +52,20 @@ enum {
 struct store_id {
     uint8_t b[16];
 };
+static inline struct str store_id_text(const struct store_id *id)
+{
+    return str_of(id->b, sizeof id->b);
+}
+static inline bool store_id_equal(const struct store_id *a, const struct store_id *b)
+{
+    return memcmp(a->b, b->b, sizeof a->b) == 0;
+}
+static inline bool store_id_none(const struct store_id *id)
+{
+    static const struct store_id zero;
+
+    return store_id_equal(id, &zero);
+}
 struct store;
 
 struct store_options {
