@@ -91,12 +91,60 @@ void call_free(struct rpc_call *call)
     s->kept_count++;
 }
 
+/* -- the states: see struct rpc_call -- */
+
+static const uint8_t request_moves[] = {
+    [REQUEST_OPEN] = BIT(REQUEST_ENDED),
+    [REQUEST_ENDED] = BIT(REQUEST_DELIVERED),
+    [REQUEST_DELIVERED] = 0,
+};
+static const uint8_t response_moves[] = {
+    [RESPONSE_NONE] = BIT(RESPONSE_STARTED) | BIT(RESPONSE_DECIDED),
+    [RESPONSE_STARTED] = BIT(RESPONSE_DECIDED),
+    [RESPONSE_DECIDED] = BIT(RESPONSE_SENT) | BIT(RESPONSE_CANCELLED),
+    [RESPONSE_SENT] = 0,
+    [RESPONSE_CANCELLED] = 0,
+};
+static const uint8_t handler_moves[] = {
+    [HANDLER_UNAWARE] = BIT(HANDLER_AWARE) | BIT(HANDLER_DONE),
+    [HANDLER_AWARE] = BIT(HANDLER_BLOCKED) | BIT(HANDLER_DONE),
+    [HANDLER_BLOCKED] = BIT(HANDLER_AWARE) | BIT(HANDLER_DONE),
+    [HANDLER_DONE] = 0,
+};
+
+static void check_states(const struct rpc_call *call)
+{
+    assert(call->handler != HANDLER_DONE || call_is_decided(call));
+    assert(call->outbox.len == 0 || call->response == RESPONSE_STARTED ||
+           call->response == RESPONSE_DECIDED);
+}
+
+void call_request_to(struct rpc_call *call, enum request_state to)
+{
+    assert(request_moves[call->request] & BIT(to));
+    call->request = to;
+    check_states(call);
+}
+
+void call_response_to(struct rpc_call *call, enum response_state to)
+{
+    assert(response_moves[call->response] & BIT(to));
+    call->response = to;
+    check_states(call);
+}
+
+void call_handler_to(struct rpc_call *call, enum handler_state to)
+{
+    assert(handler_moves[call->handler] & BIT(to));
+    call->handler = to;
+    check_states(call);
+}
+
 /* -- the two ends -- */
 
-void call_finished(struct rpc_call *call, enum grpc_status status)
+void call_decide(struct rpc_call *call, enum grpc_status status)
 {
-    assert(!call->finished);
-    call->finished = true;
+    call_response_to(call, RESPONSE_DECIDED);
     call->status = status;
     body_over(call);
     meter_call_ended(call);
@@ -105,12 +153,12 @@ void call_finished(struct rpc_call *call, enum grpc_status status)
 static void tell_done(struct rpc_call *call)
 {
     const struct rpc_handler *handler = call->method->rpc.handler;
+    bool aware = call->handler != HANDLER_UNAWARE;
 
-    assert(call->finished);
-    if (call->done_told) return;
-    call->done_told = true;
+    if (call->handler == HANDLER_DONE) return;
+    call_handler_to(call, HANDLER_DONE);
     arena_keep(&call->arena); /* the handler needs it no more */
-    if (call->begun && handler->on_done) handler->on_done(call->method->rpc.service, call);
+    if (aware && handler->on_done) handler->on_done(call->method->rpc.service, call);
 }
 
 void call_due(struct rpc_call *call)
@@ -122,22 +170,21 @@ void call_due(struct rpc_call *call)
 
 void call_look(struct rpc_call *call)
 {
-    if (call->finished)
+    if (call_is_decided(call))
         tell_done(call);
-    else if (!call_is_gone(call))
+    else if (call_takes_answer(call))
         call_advance(call, STR_EMPTY);
 }
 
 void call_gone(struct rpc_call *call)
 {
     struct rpc_server *s = call->server;
+    bool open = !call_is_decided(call);
 
-    call->gone = true;
-    if (!call->finished) {
-        call->cancelled = true;
-        call_finished(call, GRPC_CANCELLED);
-    }
+    if (open) call_decide(call, GRPC_CANCELLED);
     call_drop_outbox(call);
+    if (call->response == RESPONSE_DECIDED)
+        call_response_to(call, open ? RESPONSE_CANCELLED : RESPONSE_SENT);
     tell_done(call);
     s->stats.calls--;
     if (s->meter) gauge_add(s->meter->running, -1);
@@ -149,16 +196,14 @@ void call_abort(struct rpc_call *call, enum grpc_status status, const char *text
     /* A message that has left in part cannot be followed by a status. */
     bool torn = call->outbox_at > 0;
 
-    if (call_is_gone(call) || (call->finished && call->trailers_sent)) return;
-    call->cancelled = true;
-    if (call->finished || torn) {
-        call_drop_outbox(call);
-        if (!call->finished) call_finished(call, status);
+    if (call->response > RESPONSE_DECIDED || call->connection->state == CONNECTION_ENDED) return;
+    call_drop_outbox(call);
+    if (call_is_decided(call) || torn) {
+        if (!call_is_decided(call)) call_decide(call, status);
         h2_reset(call->connection->h2, call->stream, H2_CANCEL);
-        call->trailers_sent = true;
+        call_response_to(call, RESPONSE_CANCELLED);
     } else {
-        call_drop_outbox(call);
-        rpc_finish(call, status, str_from(text), STR_EMPTY);
+        call_finish(call, status, str_from(text), STR_EMPTY, RESPONSE_CANCELLED);
     }
     connection_mark_dirty(call->connection);
     tell_done(call);
@@ -168,7 +213,7 @@ void call_drain(struct rpc_call *call)
 {
     const struct rpc_method *m = &call->method->rpc;
 
-    if (call->begun && !call->finished && m->handler->on_drain)
+    if (call->handler != HANDLER_UNAWARE && !call_is_decided(call) && m->handler->on_drain)
         m->handler->on_drain(m->service, call);
 }
 
@@ -203,7 +248,8 @@ mono_time rpc_call_deadline(const struct rpc_call *call)
 
 bool rpc_call_cancelled(const struct rpc_call *call)
 {
-    return call->cancelled || (!call->finished && call_is_gone(call));
+    return call->response == RESPONSE_CANCELLED ||
+           (!call_is_decided(call) && !call_takes_answer(call));
 }
 
 bool rpc_call_metadata(const struct rpc_call *call, struct str name, struct str *ret_value)
@@ -271,5 +317,5 @@ void rpc_resume(struct rpc_call *call)
 {
     if (!call->paused) return;
     call->paused = false;
-    if (!call->finished) call_due(call);
+    if (!call_is_decided(call)) call_due(call);
 }

@@ -317,7 +317,7 @@ static void start(struct rpc_call *call)
         buf_deinit(&kept);
     call->arena.max = m->arena_max;
     if (m->kind == RPC_UNARY || m->kind == RPC_SERVER_STREAM) return; /* begins with its message */
-    call->begun = true;
+    call_handler_to(call, HANDLER_AWARE);
     if (m->handler->on_start) m->handler->on_start(m->service, call);
     if (call->server->draining) call_drain(call);
 }
@@ -349,7 +349,7 @@ void call_headers(struct connection *c, int32_t stream, const struct h2_header *
         refuse(c, stream, "200", GRPC_RESOURCE_EXHAUSTED, STR("too many calls"));
         return;
     }
-    call->ended = end;
+    if (end) call_request_to(call, REQUEST_ENDED);
     if (!charge_metadata(call, headers, count, &r)) return;
     err = open_call(call, headers, &r, &note);
     if (err) {
@@ -377,7 +377,7 @@ static void fail_reading(struct rpc_call *call, enum err err, const struct note 
 {
     bool ours = err == ERR_NOMEM || err == ERR_FULL;
 
-    if (ours && call->begun)
+    if (ours && call->handler != HANDLER_UNAWARE)
         fail(call, GRPC_UNKNOWN, str_from(note->text[0] ? note->text : err_text(err)));
     else
         rpc_fail(call, err, note);
@@ -437,7 +437,7 @@ static void deliver(struct rpc_call *call)
         }
     }
     if (is_one_request(call)) rpc_call_mark(call, "decoded");
-    call->begun = true;
+    if (call->handler == HANDLER_UNAWARE) call_handler_to(call, HANDLER_AWARE);
     m->handler->on_message(m->service, call, message, m->input ? STR_EMPTY : bytes);
     if (call->server->draining && is_one_request(call)) call_drain(call);
 }
@@ -446,8 +446,8 @@ static void deliver_end(struct rpc_call *call)
 {
     const struct rpc_method *m = &call->method->rpc;
 
-    call->end_told = true;
-    if (is_one_request(call) && call->have_message) {
+    call_request_to(call, REQUEST_DELIVERED);
+    if (is_one_request(call) && grpc_reader_whole(&call->reader)) {
         deliver(call);
         grpc_reader_next(&call->reader);
     } else if (!grpc_reader_between(&call->reader)) {
@@ -535,11 +535,8 @@ static void on_whole(struct rpc_call *call)
 {
     size_t kept = call->reader.message.len;
 
-    if (is_one_request(call)) { /* delivered, and given back, with the end */
-        call->have_message = true;
-        return;
-    }
-    body_over(call); /* the next message has a time of its own */
+    if (is_one_request(call)) return; /* delivered, and given back, with the end */
+    body_over(call);                  /* the next message has a time of its own */
     deliver(call);
     grpc_reader_next(&call->reader);
     if (call->paused) buf_deinit(&call->reader.message); /* it may be long until the next */
@@ -554,10 +551,10 @@ static bool is_held(const struct rpc_call *call)
 /* Takes what it can; the rest stays in *bytes. */
 static void read_bytes(struct rpc_call *call, struct str *bytes)
 {
-    while (bytes->len > 0 && !is_held(call) && !call->finished) {
+    while (bytes->len > 0 && !is_held(call) && !call_is_decided(call)) {
         bool whole = false, empty = true;
         enum err err = ERR_OK;
-        if (call->have_message) {
+        if (is_one_request(call) && grpc_reader_whole(&call->reader)) {
             fail(call, GRPC_UNIMPLEMENTED, STR("more than one request message"));
             return;
         }
@@ -595,24 +592,23 @@ static void keep_for_later(struct rpc_call *call, struct str bytes)
 
 void call_advance(struct rpc_call *call, struct str fresh)
 {
-    if (call->advancing) return;
-    call->advancing = true;
     if (call->inbox.len > 0) read_inbox(call);
     if (call->inbox.len == 0) read_bytes(call, &fresh);
-    if (fresh.len > 0 && !call->finished) keep_for_later(call, fresh);
-    if (call->ended && !call->end_told && call->inbox.len == 0 && !is_held(call) && !call->finished)
+    if (fresh.len > 0 && !call_is_decided(call)) keep_for_later(call, fresh);
+    if (call->request == REQUEST_ENDED && call->inbox.len == 0 && !is_held(call) &&
+        !call_is_decided(call))
         deliver_end(call);
-    if (call->connection->choked && list_empty(&call->waiting) && !call->finished &&
-        (call->inbox.len > 0 || (call->ended && !call->end_told)))
+    if (call_is_decided(call)) return;
+    if (call->connection->choked && list_empty(&call->waiting) &&
+        (call->inbox.len > 0 || call->request == REQUEST_ENDED))
         list_append(&call->connection->waiting, &call->waiting);
-    if (!call->ended && !call->finished && !grpc_reader_between(&call->reader)) body_wait(call);
-    call->advancing = false;
+    if (call->request == REQUEST_OPEN && !grpc_reader_between(&call->reader)) body_wait(call);
 }
 
 void call_data(struct rpc_call *call, struct str bytes)
 {
     call->body_came += bytes.len;
-    if (call->finished)
+    if (call_is_decided(call))
         h2_consume(call->connection->h2, call->stream, bytes.len);
     else
         call_advance(call, bytes);
@@ -620,7 +616,7 @@ void call_data(struct rpc_call *call, struct str bytes)
 
 void call_end(struct rpc_call *call)
 {
-    call->ended = true;
+    call_request_to(call, REQUEST_ENDED);
     body_over(call);
-    if (!call->finished) call_advance(call, STR_EMPTY);
+    if (!call_is_decided(call)) call_advance(call, STR_EMPTY);
 }

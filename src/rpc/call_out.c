@@ -70,13 +70,13 @@ static enum err add(struct rpc_call *call, struct str name, struct str value, bo
 
 enum err rpc_add_header(struct rpc_call *call, struct str name, struct str value)
 {
-    if (call->finished || call->responded || call_is_gone(call)) return ERR_CLOSED;
+    if (!call_takes_answer(call) || call->response != RESPONSE_NONE) return ERR_CLOSED;
     return add(call, name, value, false);
 }
 
 enum err rpc_add_trailer(struct rpc_call *call, struct str name, struct str value)
 {
-    if (call->finished || call_is_gone(call)) return ERR_CLOSED;
+    if (!call_takes_answer(call)) return ERR_CLOSED;
     return add(call, name, value, true);
 }
 
@@ -130,31 +130,30 @@ static size_t put_status(const struct rpc_call *call, bool full, char digits[3],
     return count;
 }
 
-static enum err try_status(struct rpc_call *call, bool full)
+static enum err try_status(struct rpc_call *call, bool headers_out, bool full)
 {
     struct h2_header headers[RPC_METADATA_OUT_MAX + FIXED_HEADERS];
     struct h2 *h2 = call->connection->h2;
     char digits[3];
     size_t count = 0;
 
-    if (!call->responded) {
+    if (!headers_out) {
         count += put_response(call->connection, headers);
         if (full) count += put_added(call, false, headers + count);
     }
     count += put_status(call, full, digits, headers + count);
     if (full) count += put_added(call, true, headers + count);
-    if (call->responded) return h2_send_trailers(h2, call->stream, headers, count);
+    if (headers_out) return h2_send_trailers(h2, call->stream, headers, count);
     return h2_respond(h2, call->stream, headers, count, true); /* trailers only */
 }
 
-static void send_status(struct rpc_call *call)
+static void send_status(struct rpc_call *call, bool headers_out, enum response_state end)
 {
-    enum err err = try_status(call, true);
+    enum err err = try_status(call, headers_out, true);
 
-    if (err == ERR_TOO_LARGE || err == ERR_INVALID) err = try_status(call, false);
+    if (err == ERR_TOO_LARGE || err == ERR_INVALID) err = try_status(call, headers_out, false);
     if (err && err != ERR_CLOSED) h2_reset(call->connection->h2, call->stream, H2_INTERNAL_ERROR);
-    call->responded = true;
-    call->trailers_sent = true;
+    call_response_to(call, end);
     call->connection->answers++;
 }
 
@@ -178,15 +177,23 @@ static void keep_status_text(struct rpc_call *call, struct str text, struct str 
     (void)limits_charge_metadata(call, call->status_text.len + call->status_details.len);
 }
 
+void call_finish(struct rpc_call *call, enum grpc_status status, struct str text,
+                 struct str details, enum response_state end)
+{
+    bool headers_out = call->response == RESPONSE_STARTED;
+
+    if (call_is_decided(call)) return;
+    if (text.len > 0 || details.len > 0) keep_status_text(call, text, details);
+    call_decide(call, status);
+    call_due(call); /* on_done, later in this turn */
+    if (call->connection->state == CONNECTION_ENDED) return;
+    if (call->outbox.len == 0) send_status(call, headers_out, end);
+    connection_mark_dirty(call->connection);
+}
+
 void rpc_finish(struct rpc_call *call, enum grpc_status status, struct str text, struct str details)
 {
-    if (call->finished) return;
-    if (text.len > 0 || details.len > 0) keep_status_text(call, text, details);
-    call_finished(call, status);
-    call_due(call); /* on_done, later in this turn */
-    if (call_is_gone(call)) return;
-    if (call->outbox.len == 0) send_status(call);
-    connection_mark_dirty(call->connection);
+    call_finish(call, status, text, details, RESPONSE_SENT);
 }
 
 void rpc_fail(struct rpc_call *call, enum err err, const struct note *note)
@@ -205,11 +212,11 @@ static enum err respond(struct rpc_call *call)
     size_t count;
     enum err err;
 
-    if (call->responded) return ERR_OK;
+    if (call->response == RESPONSE_STARTED) return ERR_OK;
     count = put_response(call->connection, headers);
     count += put_added(call, false, headers + count);
     err = h2_respond(call->connection->h2, call->stream, headers, count, false);
-    if (!err) call->responded = true;
+    if (!err) call_response_to(call, RESPONSE_STARTED);
     return err;
 }
 
@@ -289,7 +296,13 @@ void call_pump(struct rpc_call *call)
     }
     call_drop_outbox(call);
     unchoke_if_possible(c);
-    if (call->finished && !call->trailers_sent) send_status(call);
+    if (call->response == RESPONSE_DECIDED) send_status(call, true, RESPONSE_SENT);
+}
+
+/* The handler gives no more until on_writable. */
+static void block(struct rpc_call *call)
+{
+    if (call->handler != HANDLER_BLOCKED) call_handler_to(call, HANDLER_BLOCKED);
 }
 
 /* `must_take`: the answer of rpc_reply, which has no second try. */
@@ -300,10 +313,10 @@ static enum err send(struct rpc_call *call, struct str message, bool must_take)
     struct str parts[2] = {{head, sizeof head}, message};
     enum err err;
 
-    if (call->finished || call_is_gone(call)) return ERR_CLOSED;
+    if (!call_takes_answer(call)) return ERR_CLOSED;
     if (message.len > call->method->rpc.response_max) return ERR_TOO_LARGE;
     if (call->outbox.len > 0 && !must_take) {
-        call->blocked = true;
+        block(call);
         return ERR_FULL;
     }
     err = respond(call);
@@ -315,7 +328,7 @@ static enum err send(struct rpc_call *call, struct str message, bool must_take)
         if (err == ERR_FULL) return ERR_NOMEM; /* the peer's share is used up; no event ends that */
         if (!err) call_pump(call);
     }
-    if (err == ERR_FULL) call->blocked = true;
+    if (err == ERR_FULL) block(call);
     if (err) return err;
     call->bytes_out += message.len;
     c->answers++;
@@ -329,9 +342,9 @@ static enum err send_message(struct rpc_call *call, const ProtobufCMessage *mess
     struct buf *scratch = &call->server->message;
     enum err err;
 
-    if (call->finished || call_is_gone(call)) return ERR_CLOSED;
+    if (!call_takes_answer(call)) return ERR_CLOSED;
     if (call->outbox.len > 0 && !must_take) { /* before the work of encoding it */
-        call->blocked = true;
+        block(call);
         return ERR_FULL;
     }
     buf_clear(scratch);
@@ -384,7 +397,7 @@ enum err rpc_reply_begin(struct rpc_call *call, size_t total)
     struct str part = {head, sizeof head};
     enum err err;
 
-    if (call->finished || call_is_gone(call)) return ERR_CLOSED;
+    if (!call_takes_answer(call)) return ERR_CLOSED;
     assert(call->reply_left == 0 && total > 0);
     if (total > call->method->rpc.response_max) return ERR_TOO_LARGE;
     err = respond(call);
@@ -399,7 +412,7 @@ enum err rpc_reply_more(struct rpc_call *call, struct str piece)
 {
     enum err err;
 
-    if (call->finished || call_is_gone(call)) return ERR_CLOSED;
+    if (!call_takes_answer(call)) return ERR_CLOSED;
     assert(piece.len <= call->reply_left);
     err = into_outbox(call, &piece, 1);
     if (err) return err;
@@ -408,7 +421,7 @@ enum err rpc_reply_more(struct rpc_call *call, struct str piece)
     call->bytes_out += piece.len;
     connection_mark_dirty(call->connection);
     if (call->reply_left > 0) {
-        if (call->outbox.len > 0) call->blocked = true;
+        if (call->outbox.len > 0) block(call);
         return ERR_OK;
     }
     call->connection->answers++;
@@ -418,5 +431,6 @@ enum err rpc_reply_more(struct rpc_call *call, struct str piece)
 
 bool rpc_reply_waits(const struct rpc_call *call)
 {
-    return call->blocked; /* not by its outbox: the head of the message waits there for a piece */
+    return call->handler ==
+           HANDLER_BLOCKED; /* not by its outbox: the head of the message waits there for a piece */
 }

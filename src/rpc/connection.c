@@ -86,7 +86,7 @@ void connection_remove(struct connection *c, struct rpc_call *call)
 
 /* -- the end -- */
 
-/* From here on call_is_gone holds for every call, so what a handler does to a call of this
+/* From here on no call of it takes an answer, so what a handler does to a call of this
  * connection is answered with ERR_CLOSED; teardown.c ends the calls. */
 static void drop_h2(struct connection *c)
 {
@@ -340,8 +340,8 @@ static void on_writable(void *owner, int32_t stream)
     m = &call->method->rpc;
     connection_mark_dirty(owner);
     call_pump(call);
-    if (call->outbox.len > 0 || call->finished || !call->blocked) return;
-    call->blocked = false;
+    if (call->outbox.len > 0 || call_is_decided(call) || call->handler != HANDLER_BLOCKED) return;
+    call_handler_to(call, HANDLER_AWARE);
     if (m->handler->on_writable) m->handler->on_writable(m->service, call);
 }
 
@@ -365,9 +365,10 @@ static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
     struct connection *c = owner;
     struct rpc_call *call = connection_call(c, stream);
 
-    if (code != H2_NO_ERROR && (!call || (call->finished && !call->cancelled)))
+    if (code != H2_NO_ERROR &&
+        (!call || (call_is_decided(call) && call->response != RESPONSE_CANCELLED)))
         count_wasted(c, &c->wasted, WASTED_MAX);
-    else if (code != H2_NO_ERROR && call->responded && !call->finished)
+    else if (code != H2_NO_ERROR && call->response == RESPONSE_STARTED)
         count_wasted(c, &c->abandoned, ABANDONED_MAX);
     stranger_gone(c, stream);
     if (!call) return;
@@ -616,12 +617,12 @@ void connection_accept(void *owner, struct stream *own_stream)
 {
     struct listening *l = owner;
     struct rpc_server *s = l->server;
-    bool plain = l->tls && s->page && !stream_alpn(own_stream)[0];
+    bool no_alpn = l->tls && s->page && !stream_alpn(own_stream)[0]; /* pages only: page.c */
     struct connection *c;
     enum err err;
 
     if (s->draining || s->closing ||
-        (l->tls && !plain && strcmp(stream_alpn(own_stream), "h2") != 0)) {
+        (l->tls && !no_alpn && strcmp(stream_alpn(own_stream), "h2") != 0)) {
         stream_close(own_stream);
         return;
     }
@@ -632,7 +633,6 @@ void connection_accept(void *owner, struct stream *own_stream)
         stream_close(own_stream);
         return;
     }
-    c->plain = plain;
     list_append(&s->connections, &c->link);
     s->stats.connections++;
     s->stats.connections_total++;

@@ -55,9 +55,10 @@ bool page_answer(struct connection *c, int32_t stream, struct str path, bool hea
 bool page_is_http1(const struct connection *c, struct str bytes)
 {
     if (!c->server->page) return false;
-    if (c->plain || c->page_head.len > 0) return true;
-    return c->pace.preface_left == PACE_PREFACE && bytes.len > 0 &&
-           (bytes.at[0] == 'G' || bytes.at[0] == 'H');
+    if (c->page_head.len > 0) return true;
+    if (c->pace.preface_left < PACE_PREFACE || bytes.len == 0) return false;
+    if (c->identity && !stream_alpn(c->stream)[0]) return true; /* TLS without "h2" */
+    return bytes.at[0] == 'G' || bytes.at[0] == 'H';
 }
 
 static const char *reason_of(unsigned status)

@@ -139,7 +139,6 @@ struct connection {
     struct method *last; /* that was called; the next call is likely one of the same */
     struct stranger strangers[STRANGERS_MAX];
     struct pace pace;
-    bool plain;           /* TLS without "h2": pages only */
     struct buf page_head; /* of a request by HTTP/1.1, so far */
     struct timer timer;
     mono_time timer_due;
@@ -176,6 +175,44 @@ struct stage {
     const char *name;
     uint64_t ns; /* since the call began */
 };
+/* A call has three sides, each with its own state. call_request_to, call_response_to and
+ * call_handler_to (call.c) make every move, and stop the process at one that is not listed here.
+ *
+ *   request    what the peer sends
+ *     OPEN       more may come                              -> ENDED      call_headers, call_end
+ *     ENDED      all has come; a part may wait in the inbox -> DELIVERED  deliver_end
+ *     DELIVERED  the handler has all of it, or the call failed at its end
+ *
+ *   response   what the peer is sent
+ *     NONE       nothing was handed to h2                   -> STARTED    respond
+ *                                                           -> DECIDED    call_decide
+ *     STARTED    headers are out, messages may follow       -> DECIDED    call_decide
+ *     DECIDED    the status is known; it waits until the    -> SENT       send_status, call_gone
+ *                outbox is empty                            -> CANCELLED  call_abort, call_gone
+ *     SENT       the status is handed to h2, or was dropped because nobody can be answered
+ *     CANCELLED  we or the peer ended the call before its answer was: nobody waits
+ *
+ *   handler    what the handler knows
+ *     UNAWARE    nothing yet                                -> AWARE      start, deliver
+ *                                                           -> DONE       tell_done
+ *     AWARE      it was given the call; on_done is due      -> BLOCKED    send, rpc_reply_more
+ *                                                           -> DONE       tell_done
+ *     BLOCKED    as AWARE, and on_writable is due           -> AWARE      on_writable
+ *                                                           -> DONE       tell_done
+ *     DONE       it will not hear of the call again
+ *
+ * Between two moves: a handler is DONE only when the response is DECIDED or further, and the outbox
+ * holds bytes only while the response is STARTED or DECIDED. */
+enum request_state { REQUEST_OPEN, REQUEST_ENDED, REQUEST_DELIVERED };
+enum response_state {
+    RESPONSE_NONE,
+    RESPONSE_STARTED,
+    RESPONSE_DECIDED,
+    RESPONSE_SENT,
+    RESPONSE_CANCELLED
+};
+enum handler_state { HANDLER_UNAWARE, HANDLER_AWARE, HANDLER_BLOCKED, HANDLER_DONE };
+
 struct rpc_call {
     struct rpc_call *chain; /* in its connection's bucket, or the server's kept ones */
     struct list due;        /* in server.due, or alone */
@@ -208,29 +245,24 @@ struct rpc_call {
     size_t stage_count;
     uint64_t bytes_in, bytes_out;
     void *data;
-    enum grpc_status status;                /* once finished */
+    enum request_state request;
+    enum response_state response;
+    enum handler_state handler;
+    enum grpc_status status;                /* once the response is DECIDED */
     struct str status_text, status_details; /* kept while the outbox goes first */
     char trace[RPC_TRACE_LEN];
-    bool gzip;          /* grpc-encoding of the request */
-    bool begun;         /* the handler knows of it: on_done is due */
-    bool waits;         /* for others: no slow call */
-    bool paused;        /* by the handler */
-    bool ended;         /* the peer has sent all */
-    bool end_told;      /* ... and the handler knows, or needs not */
-    bool have_message;  /* unary: the one is whole, in the reader */
-    bool advancing;     /* in call_advance */
-    bool responded;     /* headers are out */
-    bool blocked;       /* ERR_FULL was said, or a piece of a reply waits: on_writable is due */
-    bool finished;      /* the status is decided */
-    bool trailers_sent; /* ... and handed over */
-    bool cancelled;     /* nobody waits */
-    bool done_told;     /* on_done was called */
-    bool gone;          /* the stream is closed; ask call_is_gone */
+    bool gzip;   /* grpc-encoding of the request */
+    bool waits;  /* for others: no slow call */
+    bool paused; /* by the handler */
 };
-/* Nobody can be answered: the stream is closed, or its connection has ended. */
-static inline bool call_is_gone(const struct rpc_call *call)
+static inline bool call_is_decided(const struct rpc_call *call)
 {
-    return call->gone || call->connection->state == CONNECTION_ENDED;
+    return call->response >= RESPONSE_DECIDED;
+}
+/* The handler can still answer: the status is open, and somebody is there. */
+static inline bool call_takes_answer(const struct rpc_call *call)
+{
+    return !call_is_decided(call) && call->connection->state != CONNECTION_ENDED;
 }
 /* call.c */
 struct rpc_call *call_new(struct connection *c, int32_t stream); /* NULL: no memory, or calls_max */
@@ -244,7 +276,10 @@ void call_gone(struct rpc_call *call);
 void call_drain(struct rpc_call *call);
 /* Ends it from the server's side; on_done comes before this returns. */
 void call_abort(struct rpc_call *call, enum grpc_status status, const char *text);
-void call_finished(struct rpc_call *call, enum grpc_status status); /* counts, once */
+void call_decide(struct rpc_call *call, enum grpc_status status); /* counts, once */
+void call_request_to(struct rpc_call *call, enum request_state to);
+void call_response_to(struct rpc_call *call, enum response_state to);
+void call_handler_to(struct rpc_call *call, enum handler_state to);
 /* call_in.c */
 void call_headers(struct connection *c, int32_t stream, const struct h2_header *headers,
                   size_t count, bool end);
@@ -263,6 +298,9 @@ mono_time body_due(const struct connection *c);
 void body_expire(struct connection *c, mono_time now);
 
 /* call_out.c */
+/* As rpc_finish, with the state in which the response ends: SENT or CANCELLED. */
+void call_finish(struct rpc_call *call, enum grpc_status status, struct str text,
+                 struct str details, enum response_state end);
 void call_pump(struct rpc_call *call);
 void call_drop_outbox(struct rpc_call *call);
 

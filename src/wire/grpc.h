@@ -45,6 +45,7 @@ enum err grpc_reader_head(struct grpc_reader *r, struct str *bytes, bool *ret_kn
 /* Forgets the message; a large buffer is given back. */
 void grpc_reader_next(struct grpc_reader *r);
 bool grpc_reader_between(const struct grpc_reader *r); /* no message is half-read */
+bool grpc_reader_whole(const struct grpc_reader *r);   /* r->message is complete */
 /* Inflates a gzip message, never past `max` bytes of result. ERR_TOO_LARGE, ERR_PARSE (damaged, cut
  * off, or followed by something else), ERR_NOMEM. */
 enum err grpc_gunzip(struct str compressed, size_t max, struct buf *into);

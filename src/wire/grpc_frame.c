@@ -86,7 +86,7 @@ enum err grpc_reader_feed(struct grpc_reader *r, struct str *bytes, bool *ret_wh
     err = judge_head(r);
     if (!err) err = take_body(r, bytes);
     if (err) return err;
-    *ret_whole = r->message.len == r->length;
+    *ret_whole = grpc_reader_whole(r);
     return ERR_OK;
 }
 
@@ -120,4 +120,9 @@ void grpc_reader_next(struct grpc_reader *r)
 bool grpc_reader_between(const struct grpc_reader *r)
 {
     return r->head_len == 0;
+}
+
+bool grpc_reader_whole(const struct grpc_reader *r)
+{
+    return r->head_len == GRPC_FRAME_BYTES && r->message.len == r->length;
 }
