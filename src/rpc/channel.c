@@ -284,5 +284,5 @@ const char *rpc_channel_peer(const struct rpc_channel *c)
 
 const char *rpc_channel_spare(const struct rpc_channel *c)
 {
-    return c->spare && c->spare->ready ? c->spare->address : "";
+    return c->spare && c->spare->state == CLIENT_READY ? c->spare->address : "";
 }

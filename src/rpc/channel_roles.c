@@ -47,7 +47,7 @@ static void retire_extras(struct rpc_channel *c)
     LIST_EACH_SAFE(&c->connections, node, following)
     {
         struct client_connection *n = CONTAINER_OF(node, struct client_connection, link);
-        if (n->extra && !n->retiring && !n->closing) client_retire(n);
+        if (n->extra && n->state < CLIENT_RETIRING) client_retire(n);
     }
 }
 
@@ -59,15 +59,13 @@ static void retire_idle_extras(struct rpc_channel *c)
     LIST_EACH_SAFE(&c->connections, node, following)
     {
         struct client_connection *n = CONTAINER_OF(node, struct client_connection, link);
-        if (n->extra && n->ready && n->calls_count == 0 && !n->retiring && !n->closing)
-            client_retire(n);
+        if (n->extra && n->state == CLIENT_READY && n->calls_count == 0) client_retire(n);
     }
 }
 
 static bool has_room(const struct client_connection *n)
 {
-    return n->ready && !n->retiring && !n->closing && n->h2 &&
-           h2_streams(n->h2) < h2_requests_max(n->h2);
+    return n->state == CLIENT_READY && h2_streams(n->h2) < h2_requests_max(n->h2);
 }
 
 static void extra_failed(struct rpc_channel *c)
@@ -98,9 +96,9 @@ struct client_connection *roles_with_room(struct rpc_channel *c)
     LIST_EACH(&c->connections, node)
     {
         struct client_connection *n = CONTAINER_OF(node, struct client_connection, link);
-        if (!n->extra || n->retiring || n->closing) continue;
+        if (!n->extra) continue;
         if (has_room(n)) return n;
-        dialing = dialing || !n->ready;
+        dialing = dialing || n->state == CLIENT_DIALING;
     }
     if (!dialing) dial_extra(c); /* one at a time: its room may suffice */
     return NULL;
@@ -113,7 +111,7 @@ static void extra_lost(struct client_connection *n)
     n->extra = false;
     assert(c->extra_count > 0);
     c->extra_count--;
-    if (!n->ready && !c->closing) extra_failed(c);
+    if (!client_has_spoken(n) && !c->closing) extra_failed(c);
 }
 
 /* -- failures -- */
@@ -156,7 +154,7 @@ static bool lived_long(const struct client_connection *connection)
 {
     mono_time now = loop_now(connection->channel->io->loop);
 
-    return connection->ready &&
+    return client_has_spoken(connection) &&
            mono_elapsed_ms(connection->ready_since, now) >= CONNECTION_STABLE_MS;
 }
 
@@ -256,7 +254,8 @@ static void promote_spare(struct rpc_channel *c)
 
 void roles_settle(struct rpc_channel *c)
 {
-    if (!c->active && c->spare && c->spare->ready && !c->following) promote_spare(c);
+    if (!c->active && c->spare && c->spare->state == CLIENT_READY && !c->following)
+        promote_spare(c);
     if (!c->active && !c->next && !timer_running(&c->dial_timer)) dial_next(c);
     if (c->options.warm_second && c->active && !c->spare && !timer_running(&c->spare_timer))
         dial_spare(c);
@@ -311,7 +310,7 @@ void rpc_channel_answer_late(struct rpc_channel *c, uint64_t silence_max_ms)
     struct client_connection *late = c->active;
 
     if (c->closing || !late) return;
-    if (c->spare && c->spare->ready && !c->following) {
+    if (c->spare && c->spare->state == CLIENT_READY && !c->following) {
         c->active = c->spare;
         c->spare = late;
         channel_changed(c);
@@ -323,7 +322,7 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
 {
     char address[RPC_ADDRESS_CAP];
 
-    if (from && from->extra && !from->retiring) from = c->active; /* the same server */
+    if (from && from->extra && from->state == CLIENT_READY) from = c->active; /* the same server */
     if (c->closing || !from || from != c->active) return; /* an old answer: we have moved already */
     if (leader.len == 0 || leader.len >= sizeof address) {
         rpc_channel_move_on(c);
@@ -340,7 +339,7 @@ void roles_follow(struct rpc_channel *c, const struct client_connection *from, s
         struct client_connection *leading = c->spare;
         c->spare = NULL;
         step_down(c, true);
-        if (leading->ready) {
+        if (leading->state == CLIENT_READY) {
             c->active = leading;
         } else {
             c->next = leading;

@@ -101,7 +101,7 @@ size_t rpc_call_trailers(const struct rpc_client_call *call, const struct h2_hea
 static void conclude(struct rpc_client_call *call, const struct attempt *attempt)
 {
     call->attempt = *attempt;
-    call->whole = true;
+    call->incoming = INCOMING_WHOLE;
     if (!call->paused && call->held.len == 0) client_call_over(call, attempt);
 }
 
@@ -169,7 +169,7 @@ static void take_headers(struct rpc_client_call *call, const struct h2_header *f
     struct str value;
     uint64_t http_status = 0;
 
-    call->headers_seen = true;
+    call->incoming = INCOMING_BEGUN;
     if (find(fields, count, STR(":status"), &value)) (void)str_to_u64(value, &http_status);
     if (http_status != 200) {
         take_http(call, (int)http_status);
@@ -197,7 +197,7 @@ void answer_headers(struct rpc_client_call *call, const struct h2_header *fields
     enum grpc_status status;
     struct str value;
 
-    if (call->whole) return;
+    if (call->incoming == INCOMING_WHOLE) return;
     if (end && find(fields, count, STR("grpc-status"), &value)) {
         if (parse_status(value, &status))
             take_status(call, fields, count, status);
@@ -206,31 +206,32 @@ void answer_headers(struct rpc_client_call *call, const struct h2_header *fields
         return;
     }
     if (!trailers) take_headers(call, fields, count);
-    if (end && call->state == CALL_RUNNING && !call->whole && call->connection)
+    if (end && call->state == CALL_RUNNING)
         lose(call, GRPC_UNKNOWN, STR("the answer has no grpc-status"));
 }
 
 void answer_ended(struct rpc_client_call *call)
 {
-    if (!call->whole) lose(call, GRPC_UNKNOWN, STR("the answer has no grpc-status"));
+    if (call->incoming != INCOMING_WHOLE)
+        lose(call, GRPC_UNKNOWN, STR("the answer has no grpc-status"));
 }
 
 void answer_set_aside(struct rpc_client_call *call)
 {
-    assert(call->whole);
     client_remove_call(call->connection, call);
-    list_append(&call->channel->delayed, &call->link);
+    client_call_to(call, CALL_ANSWERED, &call->channel->delayed);
 }
 
 void answer_closed(struct rpc_client_call *call, uint32_t code)
 {
     struct attempt attempt = {
-        .end = code == H2_REFUSED_STREAM && !call->headers_seen ? ATTEMPT_REFUSED : ATTEMPT_LOST,
+        .end = code == H2_REFUSED_STREAM && call->incoming == INCOMING_NONE ? ATTEMPT_REFUSED
+                                                                            : ATTEMPT_LOST,
         .status = grpc_status_from_reset(code),
     };
     struct note text;
 
-    if (call->whole) {
+    if (call->incoming == INCOMING_WHOLE) {
         answer_set_aside(call);
         return;
     }
@@ -254,7 +255,8 @@ static void hand_piece(struct rpc_client_call *call, struct str piece, bool last
 
 static void hand_over(struct rpc_client_call *call, struct str message)
 {
-    call->replayable = call->replayable && call->unary; /* what was seen cannot be taken back */
+    call->replayable =
+        call->replayable && call->unary_done; /* what was seen cannot be taken back */
     call->messages++;
     call->events.on_message(call->owner, call, message);
 }
@@ -284,9 +286,14 @@ static void take_message(struct rpc_client_call *call)
     buf_deinit(&plain);
 }
 
+static bool is_read(const struct rpc_client_call *call)
+{
+    return call->state == CALL_RUNNING || call->state == CALL_ANSWERED;
+}
+
 static bool takes_messages(const struct rpc_client_call *call)
 {
-    return call->state == CALL_RUNNING && !call->paused && list_empty(&call->resume_link);
+    return is_read(call) && !call->paused && list_empty(&call->resume_link);
 }
 
 /* As far as the caller lets us; what is left stays in *bytes. */
@@ -314,20 +321,20 @@ static void take_bytes(struct rpc_client_call *call, struct str *bytes)
         }
         if (!whole) continue;
         take_message(call);
-        if (call->state == CALL_RUNNING || call->state == CALL_ENDED)
+        if (is_read(call) || call->state == CALL_ENDED) /* else answer_forget has done it */
             grpc_reader_next(&call->reader);
     }
 }
 
 void answer_data(struct rpc_client_call *call, struct str bytes)
 {
-    if (call->whole) return;
-    if (!call->headers_seen) {
+    if (call->incoming == INCOMING_WHOLE) return;
+    if (call->incoming == INCOMING_NONE) {
         lose(call, GRPC_INTERNAL, STR("data before headers"));
         return;
     }
     if (call->held.len == 0) take_bytes(call, &bytes);
-    if (bytes.len == 0 || call->state != CALL_RUNNING || !call->connection) return;
+    if (bytes.len == 0 || call->state != CALL_RUNNING) return;
     /* Not consumed: the peer's window bounds it. */
     if (buf_append(&call->held, bytes)) lose(call, GRPC_RESOURCE_EXHAUSTED, STR("out of memory"));
 }
@@ -337,11 +344,11 @@ void answer_continue(struct rpc_client_call *call)
     struct str bytes = buf_peek(&call->held);
     size_t before = bytes.len;
 
-    if (call->state != CALL_RUNNING || call->paused) return;
+    if (!is_read(call) || call->paused) return;
     take_bytes(call, &bytes);
-    if (call->state != CALL_RUNNING) return;
+    if (!is_read(call)) return;
     buf_consume(&call->held, min_size(before - bytes.len, call->held.len));
-    if (!call->whole || call->paused || call->held.len > 0) return;
+    if (call->incoming != INCOMING_WHOLE || call->paused || call->held.len > 0) return;
     if (call->attempt.status == GRPC_OK && !grpc_reader_between(&call->reader))
         lose(call, GRPC_INTERNAL, STR("the answer ends inside a message"));
     else
@@ -357,13 +364,14 @@ void answer_forget(struct rpc_client_call *call)
     call->messages = 0;
     call->headers = call->trailers = NULL;
     call->headers_count = call->trailers_count = 0;
-    call->headers_seen = call->gzip = call->whole = false;
+    call->incoming = INCOMING_NONE;
+    call->gzip = false;
     arena_reset(&call->answer);
 }
 
 void rpc_call_in_pieces(struct rpc_client_call *call, rpc_piece_fn *on_piece)
 {
-    assert(call->attempts == 0 && !call->unary);
+    assert(call->attempts == 0 && !call->unary_done);
     call->on_piece = on_piece;
 }
 

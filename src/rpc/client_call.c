@@ -146,6 +146,13 @@ static void settle_trace(struct rpc_client_call *call, struct str trace)
 
 static void on_timer(struct timer *timer);
 
+static enum retry_repeat repeat_of(const struct rpc_call_options *o)
+{
+    if (o->idempotent) return RETRY_REPEAT_HARMLESS;
+    return o->dedups_by_request_id && o->request_id.len > 0 ? RETRY_REPEAT_KNOWN
+                                                            : RETRY_REPEAT_UNSAFE;
+}
+
 enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o,
                          struct rpc_client_call **ret_call)
 {
@@ -166,10 +173,8 @@ enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o
         .resume_at = MONO_NEVER,
         .response_max = o->response_max ? o->response_max : RESPONSE_MAX,
         .attempts_max = o->attempts_max ? o->attempts_max : ATTEMPTS_MAX,
-        .dedups = o->dedups_by_request_id && o->request_id.len > 0,
-        .idempotent = o->idempotent,
+        .repeat = repeat_of(o),
         .wait_for_ready = o->wait_for_ready,
-        .untraced = o->untraced,
         .replayable = true,
     };
     call->metadata = (struct h2_header *)(call + 1);
@@ -190,6 +195,7 @@ enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o
     call->path = put(&at, str_from(o->path));
     call->request_id = put(&at, o->request_id);
     settle_trace(call, o->trace);
+    if (o->untraced) call->trace[0] = '\0';
     if (c->options.metrics) call->started = clock_mono_ns(c->io->clock);
     if (o->timeout_ms) timer_start(&call->timer, call->deadline);
     list_append(&c->waiting, &call->link);
@@ -222,6 +228,26 @@ enum err rpc_call_start(struct rpc_channel *c, const struct rpc_call_options *op
     (*ret_call)->events = *events;
     (*ret_call)->owner = owner;
     return ERR_OK;
+}
+
+/* -- the states: see struct rpc_client_call -- */
+
+void client_call_to(struct rpc_client_call *call, enum call_state to, struct list *before)
+{
+    enum { RETRIED = BIT(CALL_WAITING) | BIT(CALL_DELAYED) | BIT(CALL_ENDED) };
+    static const uint8_t moves[] = {
+        [CALL_WAITING] = BIT(CALL_RUNNING) | BIT(CALL_ENDED),
+        [CALL_DELAYED] = BIT(CALL_WAITING) | BIT(CALL_ENDED),
+        [CALL_RUNNING] = BIT(CALL_ANSWERED) | RETRIED,
+        [CALL_ANSWERED] = RETRIED,
+        [CALL_ENDED] = 0,
+    };
+
+    assert(moves[call->state] & BIT(to));
+    assert(to != CALL_ANSWERED || call->incoming == INCOMING_WHOLE);
+    list_remove(&call->link);
+    list_insert_before(before, &call->link);
+    call->state = to;
 }
 
 /* -- an attempt -- */
@@ -265,7 +291,7 @@ static size_t put_headers(struct rpc_client_call *call, const struct client_conn
         grpc_timeout_text(left > UINT64_MAX / US_PER_MS ? UINT64_MAX : left * US_PER_MS, timeout);
         into[count++] = (struct h2_header){STR("grpc-timeout"), str_from(timeout)};
     }
-    if (!call->untraced) {
+    if (call->trace[0]) {
         put_traceparent(call, traceparent);
         into[count++] =
             (struct h2_header){STR("traceparent"), str_of(traceparent, TRACEPARENT_LEN)};
@@ -282,7 +308,7 @@ enum err client_call_begin(struct rpc_client_call *call, struct client_connectio
     struct h2_header headers[OWN_HEADERS + RPC_METADATA_MAX];
     char timeout[TIMEOUT_CAP], traceparent[TRACEPARENT_LEN];
     size_t count;
-    bool end = call->ended && call->output.len == 0;
+    bool end = call->outgoing != OUTGOING_OPEN && call->output.len == 0;
     int32_t stream;
     enum err err;
 
@@ -294,14 +320,13 @@ enum err client_call_begin(struct rpc_client_call *call, struct client_connectio
         client_call_stop(call, err, err_grpc_status(err), err_text(err));
         return ERR_OK;
     }
-    list_remove(&call->link);
-    call->state = CALL_RUNNING;
     call->stream = stream;
     call->attempts++;
     call->requested_flush = n->flushes;
     call->output_at = 0;
-    call->end_handed = end;
+    if (call->outgoing != OUTGOING_OPEN) call->outgoing = end ? OUTGOING_HANDED : OUTGOING_ENDED;
     client_add_call(n, call);
+    client_call_to(call, CALL_RUNNING, &n->calls);
     client_call_pump(call);
     return ERR_OK;
 }
@@ -309,8 +334,8 @@ enum err client_call_begin(struct rpc_client_call *call, struct client_connectio
 /* Bytes leave with the first flush after the request was handed over, at the earliest. */
 bool client_call_was_sent(const struct rpc_client_call *call)
 {
-    return call->state == CALL_RUNNING &&
-           (!call->connection || call->connection->flushes > call->requested_flush);
+    return call->state == CALL_ANSWERED ||
+           (call->state == CALL_RUNNING && call->connection->flushes > call->requested_flush);
 }
 
 /* -- requests out -- */
@@ -323,7 +348,7 @@ static size_t unsent(const struct rpc_client_call *call)
 /* What was handed over is forgotten when there can be no other attempt. */
 static void trim(struct rpc_client_call *call)
 {
-    if (call->replayable && !call->unary && call->output_at > CALL_REPLAY_MAX)
+    if (call->replayable && !call->unary_done && call->output_at > CALL_REPLAY_MAX)
         call->replayable = false;
     if (call->attempts >= call->attempts_max) call->replayable = false;
     if (call->replayable || call->output_at == 0) return;
@@ -332,7 +357,7 @@ static void trim(struct rpc_client_call *call)
     buf_consume(&call->output, call->output_at);
     call->output_at = 0;
     /* Tens of thousands may wait for their answers: none of them keeps its request. */
-    if (call->ended && call->output.len == 0) buf_deinit(&call->output);
+    if (call->outgoing != OUTGOING_OPEN && call->output.len == 0) buf_deinit(&call->output);
 }
 
 static void tell_writable(struct rpc_client_call *call)
@@ -354,8 +379,8 @@ void client_call_pump(struct rpc_client_call *call)
         err = h2_send(h2, call->stream, &part, 1);
         if (!err) call->output_at += n;
     }
-    if (!err && call->ended && !call->end_handed) {
-        call->end_handed = true;
+    if (!err && call->outgoing == OUTGOING_ENDED) {
+        call->outgoing = OUTGOING_HANDED;
         err = h2_send_end(h2, call->stream);
     }
     if (err == ERR_NOMEM || err == ERR_INVALID) {
@@ -371,7 +396,9 @@ enum err rpc_call_send(struct rpc_client_call *call, struct str message)
     char *room;
     enum err err;
 
-    if (call->state == CALL_ENDED || call->ended || call->whole) return ERR_CLOSED;
+    if (call->state == CALL_ENDED || call->outgoing != OUTGOING_OPEN ||
+        call->incoming == INCOMING_WHOLE)
+        return ERR_CLOSED;
     if (message.len > CALL_MESSAGE_MAX) return ERR_TOO_LARGE;
     if (unsent(call) > 0 && unsent(call) + GRPC_FRAME_BYTES + message.len > CALL_OUTPUT_MAX) {
         call->writable_due = true;
@@ -382,34 +409,32 @@ enum err rpc_call_send(struct rpc_client_call *call, struct str message)
     grpc_frame_write((uint32_t)message.len, false, room);
     if (message.len > 0) memcpy(room + GRPC_FRAME_BYTES, message.at, message.len);
     buf_commit(&call->output, GRPC_FRAME_BYTES + message.len);
-    if (call->state == CALL_RUNNING && call->connection) client_call_pump(call);
+    if (call->state == CALL_RUNNING) client_call_pump(call);
     channel_touch(call->channel);
     return ERR_OK;
 }
 
 void rpc_call_end(struct rpc_client_call *call)
 {
-    if (call->state == CALL_ENDED || call->ended) return;
-    call->ended = true;
-    if (call->state == CALL_RUNNING && call->connection) client_call_pump(call);
+    if (call->state == CALL_ENDED || call->outgoing != OUTGOING_OPEN) return;
+    call->outgoing = OUTGOING_ENDED;
+    if (call->state == CALL_RUNNING) client_call_pump(call);
     channel_touch(call->channel);
 }
 
 /* -- the end of an attempt -- */
 
-/* From wherever it is. A stream that still lives is reset: nobody will read it. */
-static void detach(struct rpc_client_call *call)
+/* A stream that still lives is reset: nobody will read it. */
+static void leave_stream(struct rpc_client_call *call)
 {
     struct client_connection *n = call->connection;
     int32_t stream = call->stream;
 
-    if (!n) {
-        list_remove(&call->link);
-        return;
-    }
+    if (!n) return;
     client_remove_call(n, call);
-    if (n->closing || !n->h2) return;
-    if (!call->whole || !call->end_handed || h2_stream_pending(n->h2, stream) > 0)
+    if (n->state == CLIENT_CLOSING) return;
+    if (call->incoming != INCOMING_WHOLE || call->outgoing != OUTGOING_HANDED ||
+        h2_stream_pending(n->h2, stream) > 0)
         h2_reset(n->h2, stream, H2_CANCEL);
     channel_touch(call->channel);
 }
@@ -418,10 +443,9 @@ static void finish(struct rpc_client_call *call, enum err err, const struct atte
 {
     struct rpc_channel *c = call->channel;
 
-    detach(call);
+    leave_stream(call);
     timer_stop(&call->timer);
     list_remove(&call->resume_link);
-    call->state = CALL_ENDED;
     call->outcome = (struct rpc_outcome){
         .err = err,
         .status = attempt->status,
@@ -429,13 +453,13 @@ static void finish(struct rpc_client_call *call, enum err err, const struct atte
         .details = attempt->details,
         .answered = attempt->answered,
         .attempts = call->attempts,
-        .doubted = call->doubted,
+        .doubted = call->doubt,
     };
     if (call->attempts > 0 || c->closing) {
-        list_append(&c->ended, &call->link);
+        client_call_to(call, CALL_ENDED, &c->ended);
         channel_touch(c);
     } else {
-        list_append(&c->ended_later, &call->link);
+        client_call_to(call, CALL_ENDED, &c->ended_later);
         timer_start_in(&c->later, 0);
     }
 }
@@ -445,19 +469,17 @@ static void try_again(struct rpc_client_call *call, bool at_once)
     struct rpc_channel *c = call->channel;
     const struct backoff backoff = {c->options.backoff_first_ms, c->options.backoff_max_ms};
 
-    detach(call);
+    leave_stream(call);
     answer_forget(call);
     CHANNEL_COUNT(c, retries);
     if (at_once) {
-        call->state = CALL_WAITING;
-        list_prepend(&c->waiting, &call->link); /* it was there before those that wait */
+        client_call_to(call, CALL_WAITING, c->waiting.next); /* it was there before the others */
         channel_touch(c);
         return;
     }
-    call->state = CALL_DELAYED;
+    client_call_to(call, CALL_DELAYED, &c->delayed);
     call->resume_at =
         mono_after(loop_now(c->io->loop), backoff_ms(backoff, call->attempts, prng_u64(&c->prng)));
-    list_append(&c->delayed, &call->link);
     timer_start(&call->timer, mono_min(call->resume_at, call->deadline));
 }
 
@@ -468,8 +490,7 @@ static struct retry_facts facts_of(const struct rpc_client_call *call,
         .end = attempt->end,
         .status = attempt->status,
         .doubt = call->doubt,
-        .dedups = call->dedups,
-        .idempotent = call->idempotent,
+        .repeat = call->repeat,
         .replayable = call->replayable,
         .follows = call->channel->options.follow_leader,
         .attempts = call->attempts,
@@ -483,15 +504,14 @@ void client_call_over(struct rpc_client_call *call, const struct attempt *attemp
     struct retry_verdict verdict;
     struct str leader = STR_EMPTY;
 
-    assert(call->state == CALL_RUNNING);
+    assert(call->state == CALL_RUNNING || call->state == CALL_ANSWERED);
     verdict = retry_decide(&facts);
     if (attempt->end == ATTEMPT_NOT_LEADER && facts.follows) {
         rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader);
         if (leader.len == 0) verdict.at_once = false; /* there is an election: let it end */
         roles_follow(call->channel, call->connection, leader);
     }
-    call->doubt = verdict.doubt;
-    call->doubted |= verdict.doubt;
+    call->doubt |= verdict.doubt;
     if (verdict.again && !call->channel->closing)
         try_again(call, verdict.at_once);
     else
@@ -529,8 +549,6 @@ static void on_timer(struct timer *timer)
     }
     if (call->deadline.ms != MONO_NEVER.ms) timer_start(timer, call->deadline);
     if (call->state != CALL_DELAYED) return;
-    list_remove(&call->link);
-    call->state = CALL_WAITING;
-    list_append(&call->channel->waiting, &call->link);
+    client_call_to(call, CALL_WAITING, &call->channel->waiting);
     channel_touch(call->channel);
 }

@@ -57,7 +57,6 @@ void client_add_call(struct client_connection *n, struct rpc_client_call *call)
     call->connection = n;
     call->chain = *at;
     *at = call;
-    list_append(&n->calls, &call->link);
     n->calls_count++;
 }
 
@@ -67,14 +66,41 @@ void client_remove_call(struct client_connection *n, struct rpc_client_call *cal
 
     while (*at != call) at = &(*at)->chain;
     *at = call->chain;
-    list_remove(&call->link);
     call->connection = NULL;
     call->stream = 0;
     assert(n->calls_count > 0);
     n->calls_count--;
     /* A stream less: a waiting call may fit, or a retiring connection has nothing left to do. */
-    if (!list_empty(&n->channel->waiting) || n->retiring || n->channel->extra_count > 0)
+    if (!list_empty(&n->channel->waiting) || n->state == CLIENT_RETIRING ||
+        n->channel->extra_count > 0)
         channel_touch(n->channel);
+}
+
+/* -- the states: see struct client_connection -- */
+
+static void client_to(struct client_connection *n, enum client_state to)
+{
+    static const uint8_t moves[] = {
+        [CLIENT_DIALING] = BIT(CLIENT_READY) | BIT(CLIENT_RETIRING) | BIT(CLIENT_CLOSING),
+        [CLIENT_READY] = BIT(CLIENT_RETIRING) | BIT(CLIENT_CLOSING),
+        [CLIENT_RETIRING] = BIT(CLIENT_RETIRING) | BIT(CLIENT_CLOSING),
+        [CLIENT_CLOSING] = BIT(CLIENT_CLOSING),
+    };
+
+    assert(moves[n->state] & BIT(to));
+    assert(to != CLIENT_READY || n->h2);
+    n->state = to;
+}
+
+bool client_has_spoken(const struct client_connection *n)
+{
+    return n->ready_since.ms != MONO_NEVER.ms;
+}
+
+static void client_spoke(struct client_connection *n, mono_time now)
+{
+    n->ready_since = now;
+    if (n->state == CLIENT_DIALING) client_to(n, CLIENT_READY);
 }
 
 /* -- events of h2 -- */
@@ -128,7 +154,7 @@ static void on_goaway(void *owner, int32_t last_stream, uint32_t code)
         n->channel->options.ping_after_ms =
             add_sat_u64(n->channel->options.ping_after_ms, n->channel->options.ping_after_ms);
     n->goaway = true;
-    if (!n->ready) n->ready = true, n->ready_since = loop_now(n->channel->io->loop);
+    if (!client_has_spoken(n)) client_spoke(n, loop_now(n->channel->io->loop));
     note_set(&n->channel->last_failure, "%s: the server is going away", n->address);
     roles_drop(n);
     client_retire(n);
@@ -160,8 +186,8 @@ static void on_timer(struct timer *timer)
     const struct rpc_channel_options *options = &n->channel->options;
     mono_time now = loop_now(n->channel->io->loop);
 
-    if (!n->ready || n->ping_waits || n->closing) {
-        if (!n->ready)
+    if (!client_has_spoken(n) || n->ping_waits || n->state == CLIENT_CLOSING) {
+        if (!client_has_spoken(n))
             note_set(&n->why, "%s: the server did not speak within %llu ms", n->address,
                      (unsigned long long)options->dial_timeout_ms);
         else if (n->ping_waits)
@@ -181,7 +207,7 @@ static void on_timer(struct timer *timer)
 
 void client_probe(struct client_connection *n, uint64_t timeout_ms)
 {
-    if (!n->ready || n->ping_waits || n->closing || !n->h2) return;
+    if (n->state != CLIENT_READY || n->ping_waits) return;
     n->ping_waits = true;
     if (h2_ping(n->h2, prng_u64(&n->channel->prng))) {
         client_cut(n);
@@ -197,7 +223,6 @@ static void on_open(void *owner)
 {
     struct client_connection *n = owner;
 
-    n->open = true;
     if (n->channel->options.tls && strcmp(stream_alpn(n->stream), "h2") != 0) {
         note_set(&n->why, "%s: the server does not speak h2", n->address);
         client_cut(n);
@@ -214,9 +239,10 @@ static void on_bytes(void *owner, struct str bytes)
     mono_time now = loop_now(n->channel->io->loop);
     enum err err;
 
-    if (n->closing || !n->h2) return;
+    if (n->state == CLIENT_CLOSING) return;
     n->heard = now;
-    if (!n->ready && str_starts(bytes, STR("HTTP/"))) { /* no HTTP/2 frame begins like this */
+    if (!client_has_spoken(n) &&
+        str_starts(bytes, STR("HTTP/"))) { /* no HTTP/2 frame begins like this */
         note_set(&n->why,
                  "%s: the server speaks HTTP/1.1, not gRPC; is this the port of its dashboard and "
                  "metrics?",
@@ -231,9 +257,8 @@ static void on_bytes(void *owner, struct str bytes)
         client_cut(n);
         return;
     }
-    if (!n->ready) {
-        n->ready = true;
-        n->ready_since = now;
+    if (!client_has_spoken(n)) {
+        client_spoke(n, now);
         watch_silence(n);
         roles_ready(n);
     } else if (n->ping_waits) {
@@ -254,7 +279,7 @@ static void lose_calls(struct client_connection *n, const struct note *why)
             .end = client_call_was_sent(call) ? ATTEMPT_LOST : ATTEMPT_UNSENT,
             .status = GRPC_UNAVAILABLE,
         };
-        if (call->whole) {
+        if (call->incoming == INCOMING_WHOLE) {
             answer_set_aside(call);
             continue;
         }
@@ -284,7 +309,7 @@ static void on_closed(void *owner, enum err why, const struct note *note)
     else if (!text.text[0])
         note_set(&text, "%s: connection %s", n->address, why == ERR_CLOSED ? "closed" : "lost");
     n->stream = NULL;
-    n->closing = true;
+    client_to(n, CLIENT_CLOSING);
     roles_lost(n, &text);
     lose_calls(n, &text);
     connection_free(n);
@@ -321,6 +346,7 @@ enum err client_dial(struct rpc_channel *c, const char *address,
     if (!n) return ERR_NOMEM;
     assert(strlen(address) < sizeof n->address);
     n->channel = c;
+    n->ready_since = MONO_NEVER;
     memcpy(n->address, address, strlen(address) + 1);
     list_init(&n->link);
     list_init(&n->calls);
@@ -346,21 +372,23 @@ void client_cut(struct client_connection *n)
         if (n->why.text[0]) n->channel->last_failure = n->why;
         roles_drop(n);
     }
-    n->closing = true;
+    client_to(n, CLIENT_CLOSING);
     timer_stop(&n->timer);
     stream_close(n->stream);
 }
 
 void client_retire(struct client_connection *n)
 {
-    n->retiring = true;
-    if (!n->open || !n->h2) client_cut(n);
+    if (!n->h2)
+        client_cut(n);
+    else if (n->state != CLIENT_CLOSING)
+        client_to(n, CLIENT_RETIRING);
 }
 
 /* The last call of a retiring connection is over. */
 static void end_in_order(struct client_connection *n)
 {
-    n->closing = true;
+    client_to(n, CLIENT_CLOSING);
     h2_go_away(n->h2, H2_NO_ERROR);
     timer_start_in(&n->timer, CONNECTION_LINGER_MS);
 }
@@ -373,12 +401,10 @@ void client_flush(struct client_connection *n)
     bool ending = false;
     enum err err = ERR_OK;
 
-    if (!n->stream || !n->h2 || !n->open) return;
-    if (n->retiring && n->calls_count == 0 && !n->closing) {
+    if (!n->h2 || n->state == CLIENT_CLOSING) return;
+    if (n->state == CLIENT_RETIRING && n->calls_count == 0) {
         end_in_order(n);
         ending = true;
-    } else if (n->closing) {
-        return;
     }
     while (!err && h2_has_output(n->h2) && stream_pending(n->stream) <= CONNECTION_OUTPUT_MAX / 2) {
         n->flushes++;

@@ -9,11 +9,7 @@
  *   client_unary.c        one request, one answer
  *   retry.c               what to do when an attempt is over; pure
  *
- * A call is in exactly one place: channel.waiting (for a connection), channel.delayed (for its
- * pause to pass, or answered whole and for its caller to resume), connection.calls (an attempt
- * runs), channel.ended (on_end is due) or channel.ended_later (due in the next turn: a call that
- * never reached a connection, so that a caller who starts it anew from on_end cannot hold the
- * loop). It is freed in one place, channel.c, right after on_end. Connections are freed in their
+ * A call is freed in one place, channel.c, right after on_end. Connections are freed in their
  * on_closed, the channel by its task; so no pointer goes stale inside a callback of h2. */
 #ifndef RPC_CLIENT_INTERNAL_H
 #define RPC_CLIENT_INTERNAL_H
@@ -39,7 +35,30 @@ enum {
     CALL_ANSWER_MAX = 512 * 1024, /* metadata of all attempts, and the status text */
 };
 
-enum call_state { CALL_WAITING, CALL_DELAYED, CALL_RUNNING, CALL_ENDED };
+/* A call has a state, and one for each direction of its running attempt. client_call_to makes every
+ * move of the first, and stops the process at one that is not listed here.
+ *
+ *   state      the call is in                     what follows
+ *     WAITING    channel.waiting: for a           -> RUNNING   client_call_begin
+ *                connection                       -> ENDED     client_call_stop
+ *     DELAYED    channel.delayed: for its pause   -> WAITING   on_timer of the call
+ *                to pass                          -> ENDED     client_call_stop
+ *     RUNNING    connection.calls: an attempt     -> ANSWERED  answer_set_aside
+ *                has a stream                     -> WAITING, DELAYED, ENDED  client_call_over
+ *                                                 -> ENDED     client_call_stop
+ *     ANSWERED   channel.delayed: its stream is   -> as RUNNING, but for ANSWERED
+ *                gone, the caller still reads
+ *     ENDED      channel.ended: on_end is due; or channel.ended_later: in the next turn, of a call
+ *                that never reached a connection, so that a caller who starts it anew from on_end
+ *                cannot hold the loop
+ *
+ *   outgoing   OPEN: the caller may send more; ENDED: it has sent all (rpc_call_end); HANDED: h2 has
+ *              the end, too, in this attempt. Another attempt goes from HANDED back to ENDED.
+ *   incoming   NONE; BEGUN: headers came; WHOLE: `attempt` is known, and the end waits for held
+ *              bytes. Another attempt goes back to NONE. */
+enum call_state { CALL_WAITING, CALL_DELAYED, CALL_RUNNING, CALL_ANSWERED, CALL_ENDED };
+enum outgoing_state { OUTGOING_OPEN, OUTGOING_ENDED, OUTGOING_HANDED };
+enum incoming_state { INCOMING_NONE, INCOMING_BEGUN, INCOMING_WHOLE };
 
 /* How an attempt ended, as far as it is known. */
 struct attempt {
@@ -54,35 +73,35 @@ struct rpc_client_call {
     struct list resume_link;       /* in channel.resumed, or alone */
     struct rpc_client_call *chain; /* in connection.table */
     struct rpc_channel *channel;
-    struct client_connection *connection; /* while an attempt runs and its stream is open */
+    struct client_connection *connection; /* while RUNNING; else NULL */
     int32_t stream;
     enum call_state state;
+    enum outgoing_state outgoing;
+    enum incoming_state incoming;
     struct rpc_call_events events;
     void *owner;
-    rpc_unary_fn *unary_done;
-    rpc_piece_fn *on_piece; /* NULL: messages are gathered whole */
-    struct timer timer;     /* the deadline, or the end of a pause if that is earlier */
+    rpc_unary_fn *unary_done; /* NULL: a call of rpc_call_start */
+    rpc_piece_fn *on_piece;   /* NULL: messages are gathered whole */
+    struct timer timer;       /* the deadline, or the end of a pause if that is earlier */
     mono_time deadline, resume_at;
     mono_ns started;
 
     /* -- what was asked; in this block of memory -- */
     struct str path, request_id;
-    char trace[CLIENT_TRACE_LEN];
-    struct h2_header *metadata; /* -bin encoded */
+    char trace[CLIENT_TRACE_LEN]; /* begins with NUL: no traceparent */
+    struct h2_header *metadata;   /* -bin encoded */
     size_t metadata_count;
     size_t response_max;
     uint32_t attempts, attempts_max;
     uint64_t requested_flush; /* connection.flushes when the request was handed over */
-    bool dedups, idempotent, wait_for_ready, untraced, unary;
+    enum retry_repeat repeat;
+    bool wait_for_ready;
     bool doubt;      /* an earlier attempt may have been applied */
-    bool doubted;    /* that was so at some time */
     bool replayable; /* `output` still begins at the first byte, nothing was delivered */
 
     /* -- requests: framed; [0, output_at) was handed to h2 in this attempt -- */
     struct buf output;
     size_t output_at;
-    bool ended;        /* by the caller */
-    bool end_handed;   /* to h2, in this attempt */
     bool writable_due; /* the caller met ERR_FULL */
 
     /* -- the answer of this attempt -- */
@@ -91,31 +110,36 @@ struct rpc_client_call {
     struct arena answer;
     const struct h2_header *headers, *trailers;
     size_t headers_count, trailers_count;
-    bool headers_seen, gzip, paused;
-    bool whole; /* `attempt` is known; the end waits for held bytes */
+    bool gzip;   /* grpc-encoding of this answer */
+    bool paused; /* by the caller */
     struct attempt attempt;
     struct buf message; /* unary: the one that came */
     uint32_t messages;
     struct rpc_outcome outcome; /* once CALL_ENDED */
 };
 
+/*   DIALING    the server has not spoken; h2 is there    -> READY     client_spoke
+ *              once the stream is open                   -> RETIRING  client_retire
+ *   READY      it takes calls                            -> RETIRING  client_retire
+ *   RETIRING   no new calls; ends with the last one      -> CLOSING   client_flush
+ *   CLOSING    the stream is closed, or ends in order; on_closed frees the connection
+ * Every state goes to CLOSING by client_cut and on_closed. */
+enum client_state { CLIENT_DIALING, CLIENT_READY, CLIENT_RETIRING, CLIENT_CLOSING };
 struct client_connection {
     struct list link; /* in channel.connections */
     struct rpc_channel *channel;
     char address[RPC_ADDRESS_CAP];
     struct stream *stream;
-    struct h2 *h2;
-    bool open;     /* the stream is */
-    bool ready;    /* the server has spoken */
-    bool retiring; /* no new calls; closed when the last one ends */
-    bool extra;    /* beside the active one, to the same server; see channel_roles.c */
-    bool closing;
+    struct h2 *h2; /* once the stream is open */
+    enum client_state state;
+    bool extra;  /* beside the active one, to the same server; see channel_roles.c */
     bool goaway; /* the server's wish */
     bool ping_waits;
     uint64_t flushes; /* how often output was taken */
     uint64_t ping_after_ms;
-    mono_time heard, ready_since;
-    struct timer timer; /* dial time-out, then pings, then linger */
+    mono_time heard;
+    mono_time ready_since; /* the server's first word; MONO_NEVER: it has not spoken */
+    struct timer timer;    /* dial time-out, then pings, then linger */
     struct list calls;
     size_t calls_count;
     struct rpc_client_call **table; /* by stream; doubles with the calls */
@@ -190,6 +214,7 @@ void roles_extra_timer(struct timer *timer);
 /* -- client_connection.c -- */
 enum err client_dial(struct rpc_channel *channel, const char *address,
                      struct client_connection **ret_connection, struct note *note);
+bool client_has_spoken(const struct client_connection *connection);
 void client_retire(struct client_connection *connection); /* ends when its last call has */
 void client_cut(struct client_connection *connection);    /* at once; on_closed follows */
 /* Pings it now; it is cut unless something comes from the server within `timeout_ms`. */
@@ -199,6 +224,8 @@ void client_add_call(struct client_connection *connection, struct rpc_client_cal
 void client_remove_call(struct client_connection *connection, struct rpc_client_call *call);
 
 /* -- client_call.c -- */
+/* Makes the move, and puts the call before that node of a list: before the head is the end. */
+void client_call_to(struct rpc_client_call *call, enum call_state to, struct list *before);
 /* ERR_OK, or it was ended; ERR_FULL and ERR_CLOSED: this connection takes no call now. */
 enum err client_call_begin(struct rpc_client_call *call, struct client_connection *connection);
 void client_call_pump(struct rpc_client_call *call); /* requests to h2 */

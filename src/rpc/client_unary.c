@@ -37,7 +37,6 @@ enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *o
     call->events = unary_events;
     call->owner = owner;
     call->unary_done = done;
-    call->unary = true;
     err = rpc_call_send(call, request);
     if (err) {
         list_remove(&call->link); /* nobody was told of it */

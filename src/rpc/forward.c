@@ -39,7 +39,9 @@ struct passing {
     struct buf request;             /* that the leader does not take yet */
     struct buf answer;              /* that the caller does not take yet */
     enum err broken;                /* why the request cannot be passed on; ERR_OK: it can */
-    bool request_waits, answer_waits, half_closed, headers_given;
+    bool request_waits;             /* in `request`: the server's call is paused */
+    bool answer_waits;              /* in `answer`: the client's call is paused */
+    bool headers_given;
     bool cut_short; /* its time is the gate's, not its caller's */
 };
 struct rpc_forwarder {
@@ -373,7 +375,6 @@ static void onward_writable(void *owner, struct rpc_client_call *onward)
     buf_deinit(&p->request);
     buf_init(&p->request, MESSAGE_MAX);
     if (err) break_off(p, err);
-    if (p->half_closed) rpc_call_end(onward);
     if (p->call) rpc_resume(p->call);
 }
 
@@ -576,8 +577,8 @@ static void on_half_closed(void *service, struct rpc_call *call)
     struct passing *p = find(gate, call);
 
     if (p) {
-        p->half_closed = true;
-        if (p->onward && !p->request_waits) rpc_call_end(p->onward);
+        assert(!p->request_waits); /* a paused call is told nothing */
+        if (p->onward) rpc_call_end(p->onward);
     } else if (gate->handler->on_half_closed && !is_answered_here(call)) {
         gate->handler->on_half_closed(gate->service, call);
     }

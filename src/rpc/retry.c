@@ -56,7 +56,7 @@ static bool leaves_doubt(const struct retry_facts *f)
     case ATTEMPT_ANSWERED:
         if (f->status == GRPC_OK) return false;
         if (retry_status_is_doubtful(f->status)) return true;
-        return f->doubt && !f->idempotent && may_come_from_the_door(f->status);
+        return f->doubt && f->repeat != RETRY_REPEAT_HARMLESS && may_come_from_the_door(f->status);
     default: return true;
     }
 }
@@ -64,7 +64,7 @@ static bool leaves_doubt(const struct retry_facts *f)
 /* Whether this end is one that another attempt could turn into something better. */
 static bool is_worth_another(const struct retry_facts *f)
 {
-    bool repeatable = f->dedups || f->idempotent;
+    bool repeatable = f->repeat != RETRY_REPEAT_UNSAFE;
 
     switch (f->end) {
     case ATTEMPT_UNSENT:

@@ -29,12 +29,17 @@ enum attempt_end {
     ATTEMPT_LOST,        /* sent, and no status came: reset, broken, silent, unreadable */
     ATTEMPT_END_COUNT
 };
+enum retry_repeat {
+    RETRY_REPEAT_UNSAFE,
+    RETRY_REPEAT_KNOWN,    /* the method answers a repeat as the first, by its request id */
+    RETRY_REPEAT_HARMLESS, /* it may be applied twice */
+};
 struct retry_facts {
     enum attempt_end end;
     enum grpc_status status; /* what the peer said, or what stands for the failure */
     bool stopped;            /* the caller or the deadline ended it: there is no next attempt */
     bool doubt;              /* an earlier attempt may have been applied */
-    bool dedups, idempotent; /* the method answers a repeat as the first; may be applied twice */
+    enum retry_repeat repeat;
     bool replayable; /* all that was sent is still held, and nothing was handed to the caller */
     bool follows;    /* the channel follows leaders */
     uint32_t attempts, attempts_max; /* this one included */

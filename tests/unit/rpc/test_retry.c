@@ -26,8 +26,9 @@ static struct retry_facts facts(enum attempt_end end, enum grpc_status status, u
         .status = status,
         .stopped = flags & STOPPED,
         .doubt = flags & DOUBT,
-        .dedups = flags & ID,
-        .idempotent = flags & IDEMPOTENT,
+        .repeat = flags & IDEMPOTENT ? RETRY_REPEAT_HARMLESS
+                  : flags & ID       ? RETRY_REPEAT_KNOWN
+                                     : RETRY_REPEAT_UNSAFE,
         .replayable = !(flags & GONE),
         .follows = flags & FOLLOWS,
         .attempts = flags & LAST ? 8 : 1,
@@ -115,7 +116,7 @@ TEST(no_combination_of_facts_breaks_the_promise)
                 struct retry_facts f =
                     facts((enum attempt_end)end, (enum grpc_status)status, flags);
                 struct retry_verdict v = retry_decide(&f);
-                bool repeatable = f.dedups || f.idempotent;
+                bool repeatable = f.repeat != RETRY_REPEAT_UNSAFE;
 
                 if (v.again) {
                     CHECK("never after the caller or the deadline stopped it", !f.stopped);
