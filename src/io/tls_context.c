@@ -416,6 +416,15 @@ static enum err load(struct tls_context *context, const struct stamp *stamps, st
     return ERR_OK;
 }
 
+static enum err load_failed(struct tls_context *context, enum err err, const struct note *why,
+                            struct note *note)
+{
+    context->info.failed_loads++;
+    context->info.last_failure = *why;
+    note_set(note, "%s", why->text);
+    return err;
+}
+
 static enum err reload(struct tls_context *context, bool skip_refused, bool *ret_changed,
                        struct note *note)
 {
@@ -441,12 +450,7 @@ static enum err reload(struct tls_context *context, bool skip_refused, bool *ret
         return ERR_OK;
     }
     if (!err) err = load(context, stamps, &why);
-    if (err) {
-        context->info.failed_loads++;
-        context->info.last_failure = why;
-        note_set(note, "%s", why.text);
-        return err;
-    }
+    if (err) return load_failed(context, err, &why, note);
     *ret_changed = true;
     return ERR_OK;
 }
@@ -616,12 +620,7 @@ enum err tls_context_replace(struct tls_context *context, struct str cert_pem, s
     else
         err = build(context, &made, &why);
     for (size_t i = 0; i < SOURCES_MAX; i++) source_forget(&context->sources[i]);
-    if (err) {
-        context->info.failed_loads++;
-        context->info.last_failure = why;
-        note_set(note, "%s", why.text);
-        return err;
-    }
+    if (err) return load_failed(context, err, &why, note);
     adopt(context, made);
     return ERR_OK;
 }
