@@ -4,9 +4,8 @@
  * A request is judged in one order: is it gRPC at all, is there room, is there such a method, may
  * this peer call it, are its headers well formed. Bytes are consumed (and so the peer's window
  * opened) when the reader takes them; while nobody reads they wait, unconsumed, in the inbox. */
-#include <string.h>
-
 #include "rpc/forward.h"
+#include "rpc/headers.h"
 #include "rpc/server_internal.h"
 
 enum { INFLATION = 1032 }; /* the most bytes that deflate makes of one */
@@ -118,15 +117,6 @@ static struct str in_head(struct rpc_call *call, struct str s)
     return copy ? str_of(copy, s.len) : STR_EMPTY;
 }
 
-static struct str put(char **at, struct str s)
-{
-    struct str copy = {*at, s.len};
-
-    if (s.len > 0) memcpy(*at, s.at, s.len);
-    *at += s.len;
-    return copy;
-}
-
 /* ERR_PARSE: a -bin value that is no base64. Decoded, it is shorter. */
 static enum err put_value(struct rpc_call *call, char **at, const struct h2_header *header,
                           struct str *ret_value)
@@ -142,7 +132,7 @@ static enum err put_value(struct rpc_call *call, char **at, const struct h2_head
         assert(scratch->len <= value.len);
         value = buf_peek(scratch);
     }
-    *ret_value = put(at, value);
+    *ret_value = header_put(at, value);
     return ERR_OK;
 }
 
@@ -161,7 +151,7 @@ static enum err keep_metadata(struct rpc_call *call, const struct h2_header *hea
         struct metadata *m = &kept[call->metadata_count];
         enum err err;
         if (field_of(headers[i].name) != FIELD_METADATA) continue;
-        *m = (struct metadata){.name = put(&at, headers[i].name)};
+        *m = (struct metadata){.name = header_put(&at, headers[i].name)};
         err = put_value(call, &at, &headers[i], &m->value);
         if (err) {
             note_set(note, "metadata %.*s: not base64", STR_ARG(headers[i].name));

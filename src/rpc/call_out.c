@@ -6,8 +6,7 @@
  * status goes after them. While a connection's outboxes hold more than output_max its requests are
  * not read (choked): what a peer does not take, it cannot make us produce more of. Each call counts
  * with at most SHARE_MAX there, or one very large answer would hold up all the small ones. */
-#include <string.h>
-
+#include "rpc/headers.h"
 #include "rpc/server_internal.h"
 
 enum {
@@ -18,39 +17,19 @@ enum {
 
 /* -- metadata -- */
 
-static bool is_name(struct str name)
-{
-    if (name.len == 0 || name.at[0] == ':' || str_starts(name, STR("grpc-")) ||
-        str_equal(name, STR("content-type")) || str_equal(name, STR("te")))
-        return false;
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.at[i];
-        if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != '_' && c != '.')
-            return false;
-    }
-    return true;
-}
-
-static bool is_value(struct str value)
-{
-    for (size_t i = 0; i < value.len; i++)
-        if (value.at[i] < 0x20 || value.at[i] > 0x7e) return false;
-    return true;
-}
-
 static enum err add(struct rpc_call *call, struct str name, struct str value, bool trailer)
 {
     struct buf *scratch = &call->server->message;
     char *own_name, *own_value;
     enum err err;
 
-    if (!is_name(name)) return ERR_INVALID;
+    if (!header_name_is_free(name)) return ERR_INVALID;
     if (str_ends(name, STR("-bin"))) {
         buf_clear(scratch);
         err = grpc_bin_encode(value, scratch);
         if (err) return err;
         value = buf_peek(scratch);
-    } else if (!is_value(value)) {
+    } else if (!header_value_is_printable(value)) {
         return ERR_INVALID;
     }
     if (call->added_count == RPC_METADATA_OUT_MAX) return ERR_FULL;

@@ -25,11 +25,19 @@
 
 enum { SPARE_AGAIN_MIN_MS = 1000, SPARE_AGAIN_SPREAD_MS = 30000 };
 
-static uint64_t pause_ms(struct rpc_channel *c, uint32_t failures)
+/* One failure more in a row: `timer` waits longer than after the last. */
+static void back_off(struct rpc_channel *c, uint32_t *failures, struct timer *timer)
 {
     const struct backoff backoff = {c->options.backoff_first_ms, c->options.backoff_max_ms};
 
-    return backoff_ms(backoff, failures, prng_u64(&c->prng));
+    if (*failures < UINT32_MAX) ++*failures;
+    timer_start_in(timer, backoff_ms(backoff, *failures, prng_u64(&c->prng)));
+}
+
+static void count_failed_round(struct rpc_channel *c)
+{
+    c->tried = 0;
+    back_off(c, &c->failures, &c->dial_timer);
 }
 
 static void step_past(struct rpc_channel *c, const char *address)
@@ -40,14 +48,16 @@ static void step_past(struct rpc_channel *c, const char *address)
 
 /* -- further connections to the same server -- */
 
-/* The active one is another now, or none: they are not for its calls. */
-static void retire_extras(struct rpc_channel *c)
+/* Where the active one is another now, or none: they are not for its calls. Else those alone that
+ * have no call. */
+static void retire_extras(struct rpc_channel *c, bool idle_only)
 {
     if (c->extra_count == 0) return;
     LIST_EACH_SAFE(&c->connections, node, following)
     {
         struct client_connection *n = CONTAINER_OF(node, struct client_connection, link);
-        if (n->extra && n->state < CLIENT_RETIRING) client_retire(n);
+        bool idle = n->state == CLIENT_READY && n->calls_count == 0;
+        if (n->extra && n->state < CLIENT_RETIRING && (idle || !idle_only)) client_retire(n);
     }
 }
 
@@ -55,23 +65,12 @@ static void retire_extras(struct rpc_channel *c)
 static void retire_idle_extras(struct rpc_channel *c)
 {
     if (c->extra_count == 0 || !c->active || !list_empty(&c->waiting)) return;
-    if (h2_streams(c->active->h2) > h2_requests_max(c->active->h2) / 2) return;
-    LIST_EACH_SAFE(&c->connections, node, following)
-    {
-        struct client_connection *n = CONTAINER_OF(node, struct client_connection, link);
-        if (n->extra && n->state == CLIENT_READY && n->calls_count == 0) client_retire(n);
-    }
+    if (h2_streams(c->active->h2) <= h2_requests_max(c->active->h2) / 2) retire_extras(c, true);
 }
 
 static bool has_room(const struct client_connection *n)
 {
     return n->state == CLIENT_READY && h2_streams(n->h2) < h2_requests_max(n->h2);
-}
-
-static void extra_failed(struct rpc_channel *c)
-{
-    if (c->extra_failures < UINT32_MAX) c->extra_failures++;
-    timer_start_in(&c->extra_timer, pause_ms(c, c->extra_failures));
 }
 
 static void dial_extra(struct rpc_channel *c)
@@ -81,7 +80,7 @@ static void dial_extra(struct rpc_channel *c)
     if (c->extra_count + 1 >= c->options.connections_max || timer_running(&c->extra_timer)) return;
     CHANNEL_COUNT(c, dials);
     if (client_dial(c, c->active->address, &n, NULL)) {
-        extra_failed(c);
+        back_off(c, &c->extra_failures, &c->extra_timer);
         return;
     }
     n->extra = true;
@@ -111,17 +110,10 @@ static void extra_lost(struct client_connection *n)
     n->extra = false;
     assert(c->extra_count > 0);
     c->extra_count--;
-    if (!client_has_spoken(n) && !c->closing) extra_failed(c);
+    if (!client_has_spoken(n) && !c->closing) back_off(c, &c->extra_failures, &c->extra_timer);
 }
 
 /* -- failures -- */
-
-static void count_failed_round(struct rpc_channel *c)
-{
-    c->tried = 0;
-    if (c->failures < UINT32_MAX) c->failures++;
-    timer_start_in(&c->dial_timer, pause_ms(c, c->failures));
-}
 
 static void dial_failed(struct rpc_channel *c, const char *address)
 {
@@ -135,12 +127,6 @@ static void dial_failed(struct rpc_channel *c, const char *address)
     c->failing = true;
     channel_changed(c);
     count_failed_round(c);
-}
-
-static void spare_failed(struct rpc_channel *c)
-{
-    if (c->spare_failures < UINT32_MAX) c->spare_failures++;
-    timer_start_in(&c->spare_timer, pause_ms(c, c->spare_failures));
 }
 
 static void spare_later(struct rpc_channel *c)
@@ -169,13 +155,13 @@ void roles_drop(struct client_connection *connection)
         if (stable)
             spare_later(c);
         else
-            spare_failed(c);
+            back_off(c, &c->spare_failures, &c->spare_timer);
     } else if (connection == c->next) {
         c->next = NULL;
         dial_failed(c, connection->address);
     } else if (connection == c->active) {
         c->active = NULL;
-        retire_extras(c);
+        retire_extras(c, false);
         step_past(c, connection->address);
         if (stable)
             c->failures = 0;
@@ -232,7 +218,7 @@ static void dial_spare(struct rpc_channel *c)
         CHANNEL_COUNT(c, dials);
         if (client_dial(c, address, &c->spare, NULL)) {
             c->spare = NULL;
-            spare_failed(c);
+            back_off(c, &c->spare_failures, &c->spare_timer);
         }
         return;
     }
@@ -290,7 +276,7 @@ static void step_down(struct rpc_channel *c, bool keep_warm)
     struct client_connection *old = c->active;
 
     c->active = NULL;
-    retire_extras(c);
+    retire_extras(c, false);
     if (keep_warm && c->options.warm_second && !c->spare)
         c->spare = old;
     else

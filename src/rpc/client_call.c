@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rpc/client_internal.h"
+#include "rpc/headers.h"
 
 enum {
     ATTEMPTS_MAX = 8,
@@ -22,41 +23,17 @@ enum {
 
 /* -- checking and copying what was asked -- */
 
-static bool is_hex(struct str s)
-{
-    for (size_t i = 0; i < s.len; i++) {
-        char c = s.at[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
-    }
-    return true;
-}
-
-static bool is_printable(struct str s)
-{
-    for (size_t i = 0; i < s.len; i++)
-        if (s.at[i] < ' ' || s.at[i] > '~') return false;
-    return true;
-}
-
 static bool is_metadata_name(struct str name)
 {
     static const struct str taken[] = {
-        {"te", 2},
         {"host", 4},
         {"connection", 10},
-        {"content-type", 12},
         {"user-agent", 10},
         {"traceparent", 11},
         {RPC_REQUEST_ID, sizeof RPC_REQUEST_ID - 1},
     };
 
-    if (name.len == 0 || str_starts(name, STR("grpc-"))) return false;
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.at[i];
-        bool good =
-            (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
-        if (!good) return false;
-    }
+    if (!header_name_is_free(name)) return false;
     for (size_t i = 0; i < ARRAY_LEN(taken); i++)
         if (str_equal(name, taken[i])) return false;
     return true;
@@ -77,15 +54,16 @@ static enum err check_options(const struct rpc_call_options *o, size_t *ret_byte
 {
     size_t bytes = 0;
 
-    if (!o->path || o->path[0] != '/' || !is_printable(str_from(o->path))) return ERR_INVALID;
-    if (o->trace.len > 0 && (o->trace.len != CLIENT_TRACE_LEN || !is_hex(o->trace)))
+    if (!o->path || o->path[0] != '/' || !header_value_is_printable(str_from(o->path)))
         return ERR_INVALID;
-    if (!is_printable(o->request_id)) return ERR_INVALID;
+    if (o->trace.len > 0 && (o->trace.len != CLIENT_TRACE_LEN || !header_is_hex(o->trace)))
+        return ERR_INVALID;
+    if (!header_value_is_printable(o->request_id)) return ERR_INVALID;
     if (o->metadata_count > RPC_METADATA_MAX) return ERR_TOO_LARGE;
     for (size_t i = 0; i < o->metadata_count; i++) {
         struct h2_header m = o->metadata[i];
         if (!is_metadata_name(m.name)) return ERR_INVALID;
-        if (!is_binary(m.name) && !is_printable(m.value)) return ERR_INVALID;
+        if (!is_binary(m.name) && !header_value_is_printable(m.value)) return ERR_INVALID;
         if (m.value.len > RPC_METADATA_BYTES_MAX) return ERR_TOO_LARGE;
         bytes += m.name.len + (is_binary(m.name) ? base64_len(m.value.len) : m.value.len);
     }
@@ -95,32 +73,23 @@ static enum err check_options(const struct rpc_call_options *o, size_t *ret_byte
     return ERR_OK;
 }
 
-static struct str put(char **at, struct str s)
-{
-    struct str copy = {*at, s.len};
-
-    if (s.len > 0) memcpy(*at, s.at, s.len);
-    *at += s.len;
-    return copy;
-}
-
 static enum err copy_metadata(struct rpc_client_call *call, const struct rpc_call_options *o,
                               char **at)
 {
     for (size_t i = 0; i < o->metadata_count; i++) {
         struct h2_header m = o->metadata[i];
         struct h2_header *copy = &call->metadata[i];
-        copy->name = put(at, m.name);
+        copy->name = header_put(at, m.name);
         if (is_binary(m.name)) {
             struct buf text;
             enum err err;
             buf_init(&text, base64_len(m.value.len));
             err = grpc_bin_encode(m.value, &text);
-            if (!err) copy->value = put(at, buf_peek(&text));
+            if (!err) copy->value = header_put(at, buf_peek(&text));
             buf_deinit(&text);
             if (err) return err;
         } else {
-            copy->value = put(at, m.value);
+            copy->value = header_put(at, m.value);
         }
     }
     call->metadata_count = o->metadata_count;
@@ -192,8 +161,8 @@ enum err client_call_new(struct rpc_channel *c, const struct rpc_call_options *o
         client_call_free(call);
         return err;
     }
-    call->path = put(&at, str_from(o->path));
-    call->request_id = put(&at, o->request_id);
+    call->path = header_put(&at, str_from(o->path));
+    call->request_id = header_put(&at, o->request_id);
     settle_trace(call, o->trace);
     if (o->untraced) call->trace[0] = '\0';
     if (c->options.metrics) call->started = clock_mono_ns(c->io->clock);
@@ -262,12 +231,12 @@ static void put_traceparent(struct rpc_client_call *call, char into[TRACEPARENT_
 {
     char *at = into;
 
-    (void)put(&at, STR("00-"));
-    (void)put(&at, str_of(call->trace, CLIENT_TRACE_LEN));
-    (void)put(&at, STR("-"));
+    (void)header_put(&at, STR("00-"));
+    (void)header_put(&at, str_of(call->trace, CLIENT_TRACE_LEN));
+    (void)header_put(&at, STR("-"));
     put_hex(at, prng_u64(&call->channel->prng) | 1);
     at += SPAN_LEN;
-    (void)put(&at, STR("-01"));
+    (void)header_put(&at, STR("-01"));
 }
 
 static size_t put_headers(struct rpc_client_call *call, const struct client_connection *n,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rpc/headers.h"
 #include "rpc/server_internal.h"
 
 enum { STAGES_TEXT_CAP = 512 };
@@ -25,7 +26,7 @@ static const struct str refused_reasons[REFUSED_COUNT] = {
 
 static enum err add_families(struct metrics *metrics, struct rpc_meter *meter, struct note *note)
 {
-    struct metric_family *running, *connections, *refused, *late;
+    struct metric_family *refused;
     enum err err;
 
     err = metrics_add(metrics,
@@ -55,17 +56,11 @@ static enum err add_families(struct metrics *metrics, struct rpc_meter *meter, s
                                                    .series_max = 2 * RPC_METHODS_MAX},
                           &meter->bytes, note);
     if (!err)
-        err = metrics_add(metrics,
-                          &(struct metric_options){.name = "muster_rpc_server_running",
-                                                   .help = "Calls under way.",
-                                                   .kind = METRIC_GAUGE},
-                          &running, note);
+        err = metrics_add_gauge(metrics, "muster_rpc_server_running", "Calls under way.",
+                                &meter->running, note);
     if (!err)
-        err = metrics_add(metrics,
-                          &(struct metric_options){.name = "muster_rpc_server_connections",
-                                                   .help = "Open connections.",
-                                                   .kind = METRIC_GAUGE},
-                          &connections, note);
+        err = metrics_add_gauge(metrics, "muster_rpc_server_connections", "Open connections.",
+                                &meter->connections, note);
     if (!err)
         err = metrics_add(metrics,
                           &(struct metric_options){.name = "muster_rpc_server_refused_total",
@@ -75,16 +70,10 @@ static enum err add_families(struct metrics *metrics, struct rpc_meter *meter, s
                                                    .series_max = REFUSED_COUNT + 1},
                           &refused, note);
     if (!err)
-        err = metrics_add(
-            metrics,
-            &(struct metric_options){.name = "muster_rpc_server_late_bytes_total",
-                                     .help = "Bytes of data that came for streams that were gone.",
-                                     .kind = METRIC_COUNTER},
-            &late, note);
+        err = metrics_add_counter(metrics, "muster_rpc_server_late_bytes_total",
+                                  "Bytes of data that came for streams that were gone.",
+                                  &meter->late, note);
     if (err) return err;
-    meter->late = metric_counter(late, NULL);
-    meter->running = metric_gauge(running, NULL);
-    meter->connections = metric_gauge(connections, NULL);
     for (size_t i = 0; i < REFUSED_COUNT; i++)
         meter->refused[i] = metric_counter(refused, &refused_reasons[i]);
     return ERR_OK;
@@ -211,19 +200,6 @@ void meter_call_ended(struct rpc_call *call)
 
 /* -- trace ids -- */
 
-/* Without a branch per letter: ids are random, and so would be its guess. */
-static bool is_hex(struct str s)
-{
-    unsigned bad = 0;
-
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned digit = (unsigned)(unsigned char)s.at[i] - '0';
-        unsigned letter = (unsigned)(unsigned char)s.at[i] - 'a';
-        bad |= (unsigned)(digit > 9) & (unsigned)(letter > 5);
-    }
-    return !bad;
-}
-
 /* The client's id, if it is one: traceparent is "00-<32 hex>-<16 hex>-<2 hex>". */
 static bool trace_given(const struct rpc_call *call, struct str *ret_trace)
 {
@@ -234,7 +210,7 @@ static bool trace_given(const struct rpc_call *call, struct str *ret_trace)
         value = str_of(value.at + 3, RPC_TRACE_LEN);
     else if (!rpc_call_metadata(call, STR("x-muster-trace"), &value))
         return false;
-    if (value.len != RPC_TRACE_LEN || !is_hex(value)) return false;
+    if (value.len != RPC_TRACE_LEN || !header_is_hex(value)) return false;
     *ret_trace = value;
     return true;
 }
