@@ -13,12 +13,13 @@ static void on_deadline(struct timer *timer);
 
 static struct rpc_call *take_kept(struct rpc_server *s)
 {
-    struct rpc_call *call = s->kept;
+    struct list *node = list_pop(&s->kept);
+    struct rpc_call *call;
     struct arena head, arena;
     struct buf message;
 
-    if (!call) return calloc(1, sizeof *call);
-    s->kept = call->chain;
+    if (!node) return calloc(1, sizeof *call);
+    call = CONTAINER_OF(node, struct rpc_call, link);
     s->kept_count--;
     head = call->head;
     arena = call->arena;
@@ -36,6 +37,7 @@ struct rpc_call *call_new(struct connection *c, int32_t stream)
     struct rpc_call *call = take_kept(s);
 
     if (!call) return NULL;
+    list_init(&call->link);
     list_init(&call->due);
     list_init(&call->body);
     list_init(&call->waiting);
@@ -48,10 +50,11 @@ struct rpc_call *call_new(struct connection *c, int32_t stream)
     call->began = c->read_at;
     buf_init(&call->inbox, SIZE_MAX / 2); /* both bounded by what limits_charge lets in */
     buf_init(&call->outbox, SIZE_MAX / 2);
-    if (timer_init(&call->timer, s->io->loop, on_deadline) || !connection_put(c, call)) {
+    if (timer_init(&call->timer, s->io->loop, on_deadline)) {
         call_free(call);
         return NULL;
     }
+    connection_put(c, call);
     meter_call_began(s);
     return call;
 }
@@ -79,16 +82,19 @@ void call_free(struct rpc_call *call)
     arena_keep(&call->head);
     arena_keep(&call->arena);
     if (call->reader.message.cap > ARENA_KEPT_MAX) buf_deinit(&call->reader.message);
-    if (s->kept_count >= CALLS_KEPT_MAX || s->closing) {
-        arena_deinit(&call->head);
-        arena_deinit(&call->arena);
-        buf_deinit(&call->reader.message);
-        free(call);
-        return;
-    }
-    call->chain = s->kept;
-    s->kept = call;
-    s->kept_count++;
+    list_prepend(&s->kept, &call->link);
+    if (++s->kept_count > CALLS_KEPT_MAX || s->closing) call_forget_kept(s);
+}
+
+void call_forget_kept(struct rpc_server *s)
+{
+    struct rpc_call *call = CONTAINER_OF(list_pop(&s->kept), struct rpc_call, link);
+
+    s->kept_count--;
+    arena_deinit(&call->head);
+    arena_deinit(&call->arena);
+    buf_deinit(&call->reader.message);
+    free(call);
 }
 
 /* -- the states: see struct rpc_call -- */

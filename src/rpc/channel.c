@@ -59,11 +59,10 @@ static void assign_waiting(struct rpc_channel *c)
 
 static void count_end(const struct rpc_channel *c, const struct rpc_client_call *call)
 {
-    const struct client_counts *counts;
+    const struct rpc_client_metrics *counts = c->options.metrics;
     uint64_t took;
 
-    if (!c->options.metrics) return;
-    counts = client_metrics_counts(c->options.metrics);
+    if (!counts) return;
     took = clock_mono_ns(c->io->clock).ns - call->started.ns;
     counter_inc(counts->calls[call->outcome.status <= GRPC_UNAUTHENTICATED ? call->outcome.status
                                                                            : GRPC_UNKNOWN]);

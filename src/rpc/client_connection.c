@@ -15,57 +15,23 @@ static const struct h2_limits connection_limits = {
     .resets_per_minute_max = 10u * 1000 * 1000,
 };
 
-/* -- calls by stream -- */
+/* -- its calls -- */
 
-static struct rpc_client_call **bucket(struct client_connection *n, int32_t stream)
+static struct rpc_client_call *find(const struct client_connection *n, int32_t stream)
 {
-    return &n->table[((uint32_t)stream >> 1) & (n->bucket_count - 1)];
-}
-
-/* Longer chains are as right, only slower: no memory is no error. */
-static void grow_table(struct client_connection *n)
-{
-    struct rpc_client_call **wider = calloc(n->bucket_count * 2, sizeof(struct rpc_client_call *));
-
-    if (!wider) return;
-    free(n->table);
-    n->table = wider;
-    n->bucket_count *= 2;
-    LIST_EACH_SAFE(&n->calls, node, following)
-    {
-        struct rpc_client_call *call = CONTAINER_OF(node, struct rpc_client_call, link);
-        struct rpc_client_call **at = bucket(n, call->stream);
-        call->chain = *at;
-        *at = call;
-    }
-}
-
-static struct rpc_client_call *find(struct client_connection *n, int32_t stream)
-{
-    struct rpc_client_call *call = *bucket(n, stream);
-
-    while (call && call->stream != stream) call = call->chain;
-    return call;
+    return h2_bound(n->h2, stream);
 }
 
 void client_add_call(struct client_connection *n, struct rpc_client_call *call)
 {
-    struct rpc_client_call **at;
-
-    if (n->calls_count >= n->bucket_count) grow_table(n);
-    at = bucket(n, call->stream);
     call->connection = n;
-    call->chain = *at;
-    *at = call;
     n->calls_count++;
+    h2_bind(n->h2, call->stream, call);
 }
 
 void client_remove_call(struct client_connection *n, struct rpc_client_call *call)
 {
-    struct rpc_client_call **at = bucket(n, call->stream);
-
-    while (*at != call) at = &(*at)->chain;
-    *at = call->chain;
+    h2_bind(n->h2, call->stream, NULL);
     call->connection = NULL;
     call->stream = 0;
     assert(n->calls_count > 0);
@@ -294,7 +260,6 @@ static void connection_free(struct client_connection *n)
     timer_deinit(&n->timer);
     buf_deinit(&n->output);
     h2_close(n->h2);
-    free(n->table);
     free(n);
 }
 
@@ -341,7 +306,7 @@ enum err client_dial(struct rpc_channel *c, const char *address,
         .output_max = CONNECTION_OUTPUT_MAX,
     };
     struct client_connection *n = calloc(1, sizeof *n);
-    enum err err = ERR_OK;
+    enum err err;
 
     if (!n) return ERR_NOMEM;
     assert(strlen(address) < sizeof n->address);
@@ -351,10 +316,7 @@ enum err client_dial(struct rpc_channel *c, const char *address,
     list_init(&n->link);
     list_init(&n->calls);
     buf_init(&n->output, CONNECTION_OUTPUT_MAX);
-    n->table = calloc(CONNECTION_BUCKETS, sizeof(struct rpc_client_call *));
-    n->bucket_count = CONNECTION_BUCKETS;
-    if (!n->table) err = ERR_NOMEM;
-    if (!err) err = timer_init(&n->timer, c->io->loop, on_timer);
+    err = timer_init(&n->timer, c->io->loop, on_timer);
     if (!err) err = net_dial(c->io->net, &options, &stream_events, n, &n->stream, note);
     if (err) {
         connection_free(n);

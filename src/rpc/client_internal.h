@@ -23,7 +23,6 @@
 #include "wire/h2.h"
 
 enum {
-    CONNECTION_BUCKETS = 256, /* at first; stream numbers are dense, so chains stay short */
     CONNECTION_OUTPUT_MAX = 1024 * 1024,
     CONNECTION_LINGER_MS = 1000, /* an orderly end may take so long */
     CONNECTION_STABLE_MS = 1000, /* one that lived less counts as a failed dial */
@@ -69,9 +68,8 @@ struct attempt {
 };
 
 struct rpc_client_call {
-    struct list link;              /* see the top */
-    struct list resume_link;       /* in channel.resumed, or alone */
-    struct rpc_client_call *chain; /* in connection.table */
+    struct list link;        /* see the top */
+    struct list resume_link; /* in channel.resumed, or alone */
     struct rpc_channel *channel;
     struct client_connection *connection; /* while RUNNING; else NULL */
     int32_t stream;
@@ -140,10 +138,8 @@ struct client_connection {
     mono_time heard;
     mono_time ready_since; /* the server's first word; MONO_NEVER: it has not spoken */
     struct timer timer;    /* dial time-out, then pings, then linger */
-    struct list calls;
+    struct list calls;     /* each is bound to its stream in h2, too */
     size_t calls_count;
-    struct rpc_client_call **table; /* by stream; doubles with the calls */
-    size_t bucket_count;
     struct buf output;
     struct note why; /* set by us before stream_close */
 };
@@ -185,15 +181,13 @@ struct rpc_channel {
 /* -- channel.c -- */
 void channel_touch(struct rpc_channel *channel);   /* its task runs soon */
 void channel_changed(struct rpc_channel *channel); /* ... and tells the owner */
-struct client_counts {
+struct rpc_client_metrics {
     struct counter *calls[GRPC_UNAUTHENTICATED + 1], *unknown, *retries, *dials, *dials_failed;
     struct histogram *seconds;
 };
-const struct client_counts *client_metrics_counts(const struct rpc_client_metrics *metrics);
 #define CHANNEL_COUNT(channel, which)                                                              \
     do {                                                                                           \
-        if ((channel)->options.metrics)                                                            \
-            counter_inc(client_metrics_counts((channel)->options.metrics)->which);                 \
+        if ((channel)->options.metrics) counter_inc((channel)->options.metrics->which);            \
     } while (0)
 
 /* -- channel_roles.c -- */
@@ -249,7 +243,4 @@ void answer_closed(struct rpc_client_call *call, uint32_t code);
 void answer_set_aside(struct rpc_client_call *call);
 void answer_continue(struct rpc_client_call *call); /* after a pause */
 void answer_forget(struct rpc_client_call *call);   /* before another attempt */
-
-/* -- client_unary.c -- */
-extern const struct rpc_call_events unary_events;
 #endif

@@ -24,7 +24,7 @@ static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_o
     call->unary_done(owner, call, &judged, judged.err ? STR_EMPTY : buf_peek(&call->message));
 }
 
-const struct rpc_call_events unary_events = {.on_message = on_message, .on_end = on_end};
+static const struct rpc_call_events events = {.on_message = on_message, .on_end = on_end};
 
 enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *options,
                    struct str request, rpc_unary_fn *done, void *owner,
@@ -34,7 +34,7 @@ enum err rpc_unary(struct rpc_channel *channel, const struct rpc_call_options *o
     enum err err = client_call_new(channel, options, &call);
 
     if (err) return err;
-    call->events = unary_events;
+    call->events = events;
     call->owner = owner;
     call->unary_done = done;
     err = rpc_call_send(call, request);

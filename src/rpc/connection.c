@@ -15,8 +15,7 @@
 
 enum {
     ROOM_MIN = 16 << 10, /* of the socket's output; less is not worth a gathering */
-    BUCKETS_FIRST = 16,
-    TOKEN_DRAIN = 1, /* of the ping between two GOAWAYs */
+    TOKEN_DRAIN = 1,     /* of the ping between two GOAWAYs */
     TOKEN_ALIVE = 2,
     TOKEN_STALL = 3,       /* of the ping to a peer that keeps its windows shut */
     WASTED_MAX = 2000,     /* answers made for a peer that resets, per window */
@@ -25,61 +24,18 @@ enum {
     WASTED_WINDOW_MS = 60000,
 };
 
-/* -- calls by stream -- */
+/* -- its calls -- */
 
-static uint32_t bucket_of(const struct connection *c, int32_t stream)
+void connection_put(struct connection *c, struct rpc_call *call)
 {
-    return ((uint32_t)stream >> 1) & (c->bucket_count - 1);
-}
-
-struct rpc_call *connection_call(const struct connection *c, int32_t stream)
-{
-    struct rpc_call *call = c->bucket_count ? c->calls[bucket_of(c, stream)] : NULL;
-
-    while (call && call->stream != stream) call = call->chain;
-    return call;
-}
-
-static bool grow(struct connection *c)
-{
-    uint32_t count = c->bucket_count ? c->bucket_count * 2 : BUCKETS_FIRST;
-    struct rpc_call **old = c->calls, **buckets = calloc(count, sizeof(struct rpc_call *));
-    uint32_t old_count = c->bucket_count;
-
-    if (!buckets) return false;
-    c->calls = buckets;
-    c->bucket_count = count;
-    for (uint32_t i = 0; i < old_count; i++) {
-        for (struct rpc_call *call = old[i], *next; call; call = next) {
-            uint32_t at = bucket_of(c, call->stream);
-            next = call->chain;
-            call->chain = buckets[at];
-            buckets[at] = call;
-        }
-    }
-    free(old);
-    return true;
-}
-
-bool connection_put(struct connection *c, struct rpc_call *call)
-{
-    uint32_t at;
-
-    if (c->call_count >= c->bucket_count && !grow(c)) return false;
-    at = bucket_of(c, call->stream);
-    call->chain = c->calls[at];
-    c->calls[at] = call;
+    list_append(&c->calls, &call->link);
     c->call_count++;
-    return true;
+    h2_bind(c->h2, call->stream, call);
 }
 
 void connection_remove(struct connection *c, struct rpc_call *call)
 {
-    struct rpc_call **at = &c->calls[bucket_of(c, call->stream)];
-
-    while (*at != call) at = &(*at)->chain;
-    *at = call->chain;
-    call->chain = NULL;
+    list_remove(&call->link);
     c->call_count--;
     if (c->call_count == 0) c->idle_since = loop_now(c->server->io->loop);
 }
@@ -90,6 +46,7 @@ void connection_remove(struct connection *c, struct rpc_call *call)
  * connection is answered with ERR_CLOSED; teardown.c ends the calls. */
 static void drop_h2(struct connection *c)
 {
+    if (c->state == CONNECTION_ENDED) return;
     c->state = CONNECTION_ENDED;
     list_remove(&c->dirty);
     buf_deinit(&c->page_head);
@@ -107,7 +64,7 @@ void connection_end(struct connection *c)
 
 void connection_cut(struct connection *c)
 {
-    if (c->state != CONNECTION_ENDED) drop_h2(c);
+    drop_h2(c);
     timer_stop(&c->timer);
     if (c->stream) stream_close(c->stream);
 }
@@ -214,14 +171,15 @@ static void note_data_moved(struct connection *c, mono_time now)
     c->stall_since = now;
 }
 
-static void ask_or_cut(struct connection *c, mono_time now)
+/* Asks the peer by a ping, or gives it up when the last one was not answered in time. */
+static void ping_or_cut(struct connection *c, mono_time *asked, uint64_t token, mono_time now)
 {
-    if (c->stall_asked.ms != MONO_NEVER.ms) {
+    if (asked->ms != MONO_NEVER.ms) {
         connection_cut(c);
         return;
     }
-    c->stall_asked = now;
-    if (h2_ping(c->h2, TOKEN_STALL))
+    *asked = now;
+    if (h2_ping(c->h2, token))
         fail(c);
     else
         connection_mark_dirty(c);
@@ -244,26 +202,13 @@ static void second_go_away(struct connection *c)
     connection_mark_dirty(c);
 }
 
-static void ping_or_give_up(struct connection *c, mono_time now)
-{
-    if (c->ping_sent.ms != MONO_NEVER.ms) {
-        connection_cut(c); /* nobody is there */
-        return;
-    }
-    c->ping_sent = now;
-    if (h2_ping(c->h2, TOKEN_ALIVE))
-        fail(c);
-    else
-        connection_mark_dirty(c);
-}
-
 static void look(struct connection *c, mono_time now)
 {
     note_moved(c, now);
     if (mono_due(write_due(c), now)) {
         connection_cut(c);
     } else if (mono_due(stall_due(c), now)) {
-        ask_or_cut(c, now);
+        ping_or_cut(c, &c->stall_asked, TOKEN_STALL, now);
     } else if (mono_due(greeting_due(c), now) || mono_due(headers_due(c), now)) {
         fail_abuse(c, c->pace.greeted ? "slow headers" : "slow greeting");
         connection_flush(c);
@@ -278,7 +223,7 @@ static void look(struct connection *c, mono_time now)
     } else if (mono_due(c->drain_step, now)) {
         second_go_away(c);
     } else if (mono_due(ping_due(c), now)) {
-        ping_or_give_up(c, now);
+        ping_or_cut(c, &c->ping_sent, TOKEN_ALIVE, now);
     }
 }
 
@@ -311,7 +256,7 @@ static void on_headers(void *owner, int32_t stream, const struct h2_header *head
 static void on_data(void *owner, int32_t stream, struct str bytes)
 {
     struct connection *c = owner;
-    struct rpc_call *call = connection_call(c, stream);
+    struct rpc_call *call = h2_bound(c->h2, stream);
 
     if (call) {
         call_data(call, bytes);
@@ -323,22 +268,24 @@ static void on_data(void *owner, int32_t stream, struct str bytes)
 
 static void on_stream_end(void *owner, int32_t stream)
 {
-    struct rpc_call *call = connection_call(owner, stream);
+    struct connection *c = owner;
+    struct rpc_call *call = h2_bound(c->h2, stream);
 
     if (call)
         call_end(call);
     else
-        stranger_end(owner, stream);
+        stranger_end(c, stream);
 }
 
 static void on_writable(void *owner, int32_t stream)
 {
-    struct rpc_call *call = connection_call(owner, stream);
+    struct connection *c = owner;
+    struct rpc_call *call = h2_bound(c->h2, stream);
     const struct rpc_method *m;
 
     if (!call) return;
     m = &call->method->rpc;
-    connection_mark_dirty(owner);
+    connection_mark_dirty(c);
     call_pump(call);
     if (call->outbox.len > 0 || call_is_decided(call) || call->handler != HANDLER_BLOCKED) return;
     call_handler_to(call, HANDLER_AWARE);
@@ -363,7 +310,7 @@ static void count_wasted(struct connection *c, uint32_t *count, uint32_t max)
 static void on_stream_closed(void *owner, int32_t stream, uint32_t code)
 {
     struct connection *c = owner;
-    struct rpc_call *call = connection_call(c, stream);
+    struct rpc_call *call = h2_bound(c->h2, stream);
 
     if (code != H2_NO_ERROR &&
         (!call || (call_is_decided(call) && call->response != RESPONSE_CANCELLED)))
@@ -455,11 +402,7 @@ static void on_drained(void *owner)
 /* The peer sends no more. A gRPC client that is still there would; nobody waits for answers. */
 static void on_end(void *owner)
 {
-    struct connection *c = owner;
-
-    if (c->state != CONNECTION_ENDED) drop_h2(c);
-    stream_end(c->stream);
-    timer_start_in(&c->timer, LINGER_MS);
+    connection_end(owner);
 }
 
 static void on_closed(void *owner, enum err why, const struct note *note)
@@ -469,7 +412,7 @@ static void on_closed(void *owner, enum err why, const struct note *note)
     (void)why, (void)note;
     c->stream = NULL;
     timer_stop(&c->timer);
-    if (c->state != CONNECTION_ENDED) drop_h2(c);
+    drop_h2(c);
     if (list_empty(&c->ended)) server_connection_gone(c->server, c); /* else teardown.c does */
 }
 
@@ -587,6 +530,7 @@ static enum err open_connection(struct listening *l, struct stream *stream,
     c->server = s;
     c->stream = stream;
     list_init(&c->ended);
+    list_init(&c->calls);
     list_init(&c->bodies);
     list_init(&c->waiting);
     c->opened = c->heard = c->idle_since = c->moved = c->wasted_since = loop_now(s->io->loop);

@@ -68,6 +68,7 @@ enum err rpc_server_open(const struct rpc_server_options *options, struct rpc_se
     list_init(&s->dirty);
     list_init(&s->due);
     list_init(&s->ended);
+    list_init(&s->kept);
     task_init(&s->wake, on_wake);
     task_init(&s->end, on_end_task);
     task_init(&s->teardown_task, on_teardown_task);
@@ -102,14 +103,7 @@ static void free_server(struct rpc_server *s)
     task_cancel(&s->teardown_task);
     timer_deinit(&s->drain_timer);
     timer_deinit(&s->teardown_timer);
-    while (s->kept) {
-        struct rpc_call *call = s->kept;
-        s->kept = call->chain;
-        arena_deinit(&call->head);
-        arena_deinit(&call->arena);
-        buf_deinit(&call->reader.message);
-        free(call);
-    }
+    while (s->kept_count > 0) call_forget_kept(s);
     for (size_t i = 0; i < s->method_count; i++) free(s->methods[i]);
     map_deinit(&s->by_path);
     map_deinit(&s->peers);
@@ -308,8 +302,7 @@ static void on_drain_timer(struct timer *timer)
 static void tell_drain(struct connection *c)
 {
     if (c->state == CONNECTION_ENDED) return;
-    for (uint32_t i = 0; i < c->bucket_count; i++)
-        for (struct rpc_call *call = c->calls[i]; call; call = call->chain) call_drain(call);
+    LIST_EACH(&c->calls, node) call_drain(CONTAINER_OF(node, struct rpc_call, link));
 }
 
 void rpc_server_drain(struct rpc_server *server, uint64_t within_ms, void (*done)(void *owner),
@@ -337,7 +330,6 @@ void server_connection_gone(struct rpc_server *s, struct connection *c)
     timer_deinit(&c->timer);
     free(c->own_identity);
     free(c->address);
-    free(c->calls);
     free(c);
     s->stats.connections--;
     meter_connections(s, -1);

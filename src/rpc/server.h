@@ -112,8 +112,7 @@ struct rpc_server_stats {
     uint64_t memory_closed;     /* connections closed by metadata_per_connection_max; abuse_closed
                               * counts them too */
     uint64_t bodies_expired;    /* calls ended by body_timeout_ms */
-    uint64_t teardown_steps;    /* calls ended and buckets passed after connections were over */
-    uint32_t teardown_turn_max; /* the most calls ended in one turn of that */
+    uint32_t teardown_turn_max; /* the most calls that teardown.c ended in one turn */
     uint64_t unchoked; /* calls looked at because their connection was not choked any more */
     uint32_t connections, calls;
     size_t buffered, metadata;

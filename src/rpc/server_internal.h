@@ -125,8 +125,8 @@ struct connection {
     char *address;
     struct peer *peer;
     enum connection_state state;
-    struct rpc_call **calls; /* by stream, chained */
-    uint32_t call_count, bucket_count, teardown_at;
+    struct list calls; /* each is bound to its stream in h2, too */
+    uint32_t call_count;
     size_t metadata;     /* bytes of metadata its open calls keep */
     bool passes_on;      /* a replica's: its calls are those of many clients, see limits.c */
     struct list bodies;  /* calls whose request is incomplete, see body.c */
@@ -162,8 +162,7 @@ void connection_drain(struct connection *c);
 void connection_wake_by(struct connection *c, mono_time due);
 void connection_cut(struct connection *c);      /* drops everything; on_closed follows */
 void connection_too_much(struct connection *c); /* metadata_per_connection_max is passed */
-struct rpc_call *connection_call(const struct connection *c, int32_t stream);
-bool connection_put(struct connection *c, struct rpc_call *call);
+void connection_put(struct connection *c, struct rpc_call *call);
 void connection_remove(struct connection *c, struct rpc_call *call);
 
 /* -- calls -- */
@@ -214,12 +213,12 @@ enum response_state {
 enum handler_state { HANDLER_UNAWARE, HANDLER_AWARE, HANDLER_BLOCKED, HANDLER_DONE };
 
 struct rpc_call {
-    struct rpc_call *chain; /* in its connection's bucket, or the server's kept ones */
-    struct list due;        /* in server.due, or alone */
-    struct list body;       /* in connection.bodies, or alone */
-    struct list waiting;    /* in connection.waiting, or alone */
-    mono_time body_check;   /* when body.c looks at it next */
-    size_t body_came;       /* bytes since the last look */
+    struct list link;     /* in connection.calls, or in server.kept */
+    struct list due;      /* in server.due, or alone */
+    struct list body;     /* in connection.bodies, or alone */
+    struct list waiting;  /* in connection.waiting, or alone */
+    mono_time body_check; /* when body.c looks at it next */
+    size_t body_came;     /* bytes since the last look */
     struct rpc_server *server;
     struct connection *connection;
     struct method *method;
@@ -266,7 +265,8 @@ static inline bool call_takes_answer(const struct rpc_call *call)
 }
 /* call.c */
 struct rpc_call *call_new(struct connection *c, int32_t stream); /* NULL: no memory, or calls_max */
-void call_free(struct rpc_call *call);
+void call_free(struct rpc_call *call);                           /* kept for reuse */
+void call_forget_kept(struct rpc_server *s);                     /* frees the newest of those */
 void call_due(struct rpc_call *call);  /* look at it again at the end of the turn */
 void call_look(struct rpc_call *call); /* ... which is now */
 /* The stream is closed: ends it for the handler too, and frees it. */
@@ -362,7 +362,7 @@ struct rpc_server {
     size_t listener_count;
     struct list connections, dirty, due, ended;
     struct map peers;
-    struct rpc_call *kept;
+    struct list kept; /* ended calls, for reuse */
     size_t kept_count;
     struct buf output, message, inflated; /* scratch: a flush, an encoded message, a request */
     struct turn_hook hook;

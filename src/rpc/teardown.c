@@ -8,8 +8,7 @@
  *
  * Invariants: a connection in server.ended has the state CONNECTION_ENDED, so no handler can answer
  * a call of it and no call is added to it. A connection is freed when its calls are ended, its h2
- * is closed and on_closed has come, in whichever order. The cursor `teardown_at` only moves
- * forward: all slices of a connection together look at each bucket and each call once. */
+ * is closed and on_closed has come, in whichever order. */
 #include "rpc/server_internal.h"
 
 enum {
@@ -42,18 +41,10 @@ static size_t end_calls(struct connection *c, size_t max)
 {
     size_t count = 0;
 
-    while (c->call_count > 0 && count < max) {
-        struct rpc_call *call;
-        assert(c->teardown_at < c->bucket_count);
-        c->server->stats.teardown_steps++;
-        call = c->calls[c->teardown_at];
-        if (!call) {
-            c->teardown_at++;
-            continue;
-        }
+    for (; !list_empty(&c->calls) && count < max; count++) {
+        struct rpc_call *call = CONTAINER_OF(c->calls.next, struct rpc_call, link);
         connection_remove(c, call);
         call_gone(call);
-        count++;
     }
     return count;
 }

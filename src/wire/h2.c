@@ -241,8 +241,40 @@ void h2_stream_free(struct h2 *h2, struct h2_stream *stream)
 
 void h2_tell_closed(struct h2 *h2, struct h2_stream *stream)
 {
+    h2->closing = stream;
     h2->events.on_closed(h2->owner, stream->id, stream->close_code);
+    h2->closing = NULL;
     h2_stream_free(h2, stream);
+}
+
+/* Of any stream whose on_closed has not returned. */
+static struct h2_stream *find_told(const struct h2 *h2, int32_t id)
+{
+    struct h2_stream *stream = h2->closing;
+
+    if (stream && stream->id == id) return stream;
+    stream = h2_streams_get(&h2->streams, id);
+    if (stream) return stream;
+    LIST_EACH(&h2->closed, node)
+    {
+        stream = CONTAINER_OF(node, struct h2_stream, link);
+        if (stream->id == id) return stream;
+    }
+    return NULL;
+}
+
+void h2_bind(struct h2 *h2, int32_t id, void *bound)
+{
+    struct h2_stream *stream = find_told(h2, id);
+
+    if (stream) stream->bound = bound;
+}
+
+void *h2_bound(const struct h2 *h2, int32_t id)
+{
+    const struct h2_stream *stream = find_told(h2, id);
+
+    return stream ? stream->bound : NULL;
 }
 
 void h2_excuse_data(struct h2 *h2)

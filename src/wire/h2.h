@@ -110,6 +110,10 @@ enum err h2_send_end(struct h2 *h2, int32_t stream); /* client: half-close after
 /* Drops what waits. on_closed follows; no other event of this stream does. */
 void h2_reset(struct h2 *h2, int32_t stream, uint32_t code);
 void h2_consume(struct h2 *h2, int32_t stream, size_t bytes);
+/* What the owner keeps for a stream, NULL at first. Until on_closed of the stream returns; h2_bind
+ * does nothing for a stream that is gone. */
+void h2_bind(struct h2 *h2, int32_t stream, void *bound);
+void *h2_bound(const struct h2 *h2, int32_t stream);
 size_t h2_stream_pending(const struct h2 *h2,
                          int32_t stream);   /* handed to h2_send, not yet taken */
 size_t h2_pending(const struct h2 *h2);     /* the same over all streams */

@@ -55,6 +55,7 @@ struct h2_stream {
     struct list link;        /* in h2.blocked or h2.closed, or alone */
     int32_t id;
     uint32_t close_code;
+    void *bound; /* the owner's */
     struct h2_queue output;
     size_t unconsumed;    /* told by on_data, not yet by h2_consume */
     nghttp2_nv *trailers; /* kept until the stream dies: nghttp2 does not copy their text */
@@ -137,11 +138,12 @@ struct h2 {
     struct h2_streams streams;
     struct h2_guard guard;
     struct h2_block block;
-    struct h2_sift sift; /* server */
-    struct list blocked; /* streams whose h2_send met ERR_FULL, oldest first */
-    struct list closed;  /* out of the table, on_closed still to be told */
-    uint32_t turns;      /* output was taken so often */
-    size_t pending;      /* over all streams */
+    struct h2_sift sift;       /* server */
+    struct list blocked;       /* streams whose h2_send met ERR_FULL, oldest first */
+    struct list closed;        /* out of the table, on_closed still to be told */
+    struct h2_stream *closing; /* whose on_closed is being told; or NULL */
+    uint32_t turns;            /* output was taken so often */
+    size_t pending;            /* over all streams */
     size_t answers_pending;
     struct str left;       /* gathered by nghttp2, not yet taken */
     int32_t last_accepted; /* after the final GOAWAY: no stream above it */

@@ -265,7 +265,7 @@ static bool fleet_is_warm(void *context)
 
 static uint64_t fleet_dials(void)
 {
-    return counter_value(client_metrics_counts(fleet_counts)->dials);
+    return counter_value(fleet_counts->dials);
 }
 
 /* The handshakes of thousands in one moment take the cores that the other servers need to elect a

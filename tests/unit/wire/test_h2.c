@@ -639,6 +639,43 @@ TEST(events_of_sending_come_when_all_is_gathered)
     stop();
 }
 
+static char of_a, of_b;
+static void *bound_at_close[2];
+
+/* The first end told takes the owner's own away from the stream whose end is told next. */
+static void note_bound(struct h2_peer *p, int32_t stream, uint32_t code)
+{
+    bool first = !bound_at_close[0];
+
+    (void)code;
+    bound_at_close[!first] = h2_bound(p->h2, stream);
+    if (first) h2_bind(p->h2, stream + 2, NULL);
+}
+
+TEST(what_is_bound_to_a_stream_stays_until_its_end_was_told)
+{
+    int32_t a, b;
+
+    start(NULL, NULL);
+    h2_echo(&pair.server);
+    pair.server.on_closed = note_bound;
+    CHECK_OK("a", h2_call(&pair.client, "/a.B/C", true, &a));
+    CHECK_OK("b", h2_call(&pair.client, "/a.B/C", true, &b));
+    CHECK("arrive", h2_pair_carry(&pair, &pair.client, &pair.server));
+    CHECK("nothing at first", !h2_bound(pair.server.h2, a));
+    h2_bind(pair.server.h2, a, &of_a);
+    h2_bind(pair.server.h2, b, &of_b);
+    CHECK("each has its own", h2_bound(pair.server.h2, a) == &of_a);
+    CHECK("each has its own", h2_bound(pair.server.h2, b) == &of_b);
+    pump();
+    CHECK("there while the end is told", bound_at_close[0] == &of_a);
+    CHECK("changed between the stream's end and its telling", !bound_at_close[1]);
+    CHECK("gone", !h2_bound(pair.server.h2, a));
+    h2_bind(pair.server.h2, a, &of_a);
+    CHECK("and stays so", !h2_bound(pair.server.h2, a));
+    stop();
+}
+
 TEST(cancel_reaches_the_server_and_frees_what_waits)
 {
     static char bytes[100000];
