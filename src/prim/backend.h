@@ -163,11 +163,14 @@ struct prim_backend_ops {
 
     /* Ends all threads. No call runs and no watch is open when it is called. */
     void (*close)(struct prim_backend *backend);
+
+    const struct prim_ways *ways; /* change.h; NULL: the functions above are all its own */
 };
 
 /* The first member of every backend's own struct. */
 struct prim_backend {
     const struct prim_backend_ops *ops;
+    struct prim_clock clock; /* of the store */
 };
 
 /* What an opener gets; libmuster has the table scheme -> opener. */

@@ -21,10 +21,12 @@ static void check_error(const struct jet_error *error)
 
 static void check_state(const struct jet_state *state)
 {
-    must(state->kind <= JET_FOREIGN);
-    if (state->kind != JET_LIVE) return;
-    must(state->sequence > 0 && state->revision > 0 && state->token > 0);
-    must(state->revision <= state->sequence && state->token <= state->sequence);
+    const struct prim_seen *seen = &state->seen;
+    must(seen->kind <= PRIM_SEEN_FOREIGN);
+    if (seen->kind != PRIM_SEEN_LIVE) return;
+    must(seen->sequence > 0 && seen->revision > 0 && seen->create_revision > 0);
+    must(seen->revision <= seen->sequence && seen->create_revision <= seen->sequence);
+    must(seen->token == 0 || seen->token == seen->create_revision);
 }
 
 static void stream(struct str text)

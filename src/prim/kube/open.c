@@ -83,21 +83,22 @@ static const struct prim_backend_ops ops = {
     .capabilities = kube_caps,
     .limits = kube_limits,
     .id = kube_id,
-    .create = kube_op_create,
-    .cas = kube_op_cas,
-    .remove = kube_op_remove,
-    .get = kube_op_get,
-    .acquire = kube_op_acquire,
-    .resize = kube_op_resize,
-    .holders = kube_op_holders,
-    .renew = kube_op_renew,
-    .release = kube_op_release,
+    .create = prim_change_create,
+    .cas = prim_change_cas,
+    .remove = prim_change_remove,
+    .get = prim_change_get,
+    .acquire = prim_change_acquire,
+    .resize = prim_change_resize,
+    .holders = prim_change_holders,
+    .renew = prim_change_renew,
+    .release = prim_change_release,
     .adopt = kube_op_adopt,
     .guard = guard,
     .unguard = unguard,
     .watch = kube_op_watch,
     .unwatch = kube_op_unwatch,
     .close = kube_close_store,
+    .ways = &kube_ways,
 };
 
 /* -- probes -- */
@@ -279,7 +280,7 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
     }
     store->base.ops = &ops;
-    store->clock = in->clock;
+    store->base.clock = in->clock;
     if (!prim_id_is_zero(&boot)) prim_id_text(&boot, store->boot);
     list_init(&store->held_by_age);
     map_init(&store->held, PRIM_LEASES_MAX, prim_random());

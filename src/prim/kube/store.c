@@ -20,11 +20,6 @@ struct kube_path kube_store_path(const struct store *store, const char *name)
     return (struct kube_path){"coordination.k8s.io", "v1", store->namespace_, "leases", name, NULL};
 }
 
-int64_t kube_store_ttl(int64_t ttl_ms)
-{
-    return (ttl_ms + 999) / 1000 * 1000;
-}
-
 coord_result kube_store_err(struct store *store, enum err err, const struct kube_answer *answer,
                             const struct note *note)
 {
@@ -57,11 +52,6 @@ coord_result kube_store_err(struct store *store, enum err err, const struct kube
 
 /* -- one call -- */
 
-struct ask kube_ask_begin(struct prim_backend *backend, const struct prim_call *call)
-{
-    return (struct ask){.store = store_of(backend), .call = call, .doubt = call->attempt > 0};
-}
-
 static int64_t left_ms(const struct ask *ask)
 {
     int64_t left = (ask->call->deadline_ns - store_now(ask->store)) / NS_IN_MS;
@@ -69,7 +59,8 @@ static int64_t left_ms(const struct ask *ask)
     return left > 0 ? left : 0;
 }
 
-coord_result kube_ask_wait(const struct ask *ask, int64_t ms, const char *what)
+/* Sleeps; UNAVAILABLE/timeout at once when the deadline comes first. */
+static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what)
 {
     struct timespec pause = {ms / 1000, (long)(ms % 1000) * NS_IN_MS};
 
@@ -85,29 +76,10 @@ static coord_result wait_for_server(const struct ask *ask)
     pthread_mutex_lock(&ask->store->lock);
     int64_t ms = (ask->store->pause_until_ns - store_now(ask->store)) / NS_IN_MS;
     pthread_mutex_unlock(&ask->store->lock);
-    if (ms <= 0)
-        return left_ms(ask) > 0 ? prim_ok(COORD_R_NONE) : kube_ask_wait(ask, 1, "no time left");
-    coord_result waited = kube_ask_wait(ask, ms + 1, "the server asked for a pause");
+    if (ms <= 0) return left_ms(ask) > 0 ? prim_ok(COORD_R_NONE) : ask_wait(ask, 1, "no time left");
+    coord_result waited = ask_wait(ask, ms + 1, "the server asked for a pause");
     if (waited.code != COORD_OK) waited.reason = COORD_R_OVERLOADED;
     return waited;
-}
-
-coord_result kube_ask_turn(struct ask *ask)
-{
-    coord_id random = prim_id_random();
-
-    if (ask->turns++ == 0) return prim_ok(COORD_R_NONE);
-    if (ask->turns > STORE_TURNS_MAX)
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED, "others are always faster");
-    /* 2 to 126 ms, more with each turn: those who lost a race together do not meet again. */
-    int64_t most = ask->turns < 8 ? ask->turns : 8;
-    return kube_ask_wait(ask, 2 + random.b[0] % 32 * most / 2, "no time left for another attempt");
-}
-
-coord_result kube_ask_end(const struct ask *ask, coord_result result)
-{
-    if (result.code == COORD_UNAVAILABLE && ask->doubt) result.flags |= COORD_F_MAYBE_APPLIED;
-    return result;
 }
 
 /* -- objects -- */
@@ -219,10 +191,6 @@ struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
         .at_ms = store_now(store) / 1000000,
         .wall_us = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000,
     };
-    write.envelope = (struct envelope){.request_id = ask->call->request_id,
-                                       .wall_ms = write.wall_us / 1000,
-                                       .owner = STR_EMPTY,
-                                       .value = STR_EMPTY};
     return write;
 }
 
@@ -235,7 +203,7 @@ static coord_result wait_out_second(const struct ask *ask, struct str key)
     pthread_mutex_lock(&ask->store->lock);
     int64_t ms = kube_sights_create_wait_ms(&ask->store->sights, name, store_now(ask->store));
     pthread_mutex_unlock(&ask->store->lock);
-    return ms ? kube_ask_wait(ask, ms, "the object was deleted by hand a moment ago")
+    return ms ? ask_wait(ask, ms, "the object was deleted by hand a moment ago")
               : prim_ok(COORD_R_NONE);
 }
 
@@ -247,20 +215,20 @@ static uint64_t write_limit_ms(const struct ask *ask)
     return min_u64((uint64_t)(left - left / WRITE_SHARE), WRITE_MOST_MS);
 }
 
-static enum wrote write_body(struct ask *ask, const struct lease_write *write, struct str body,
-                             struct doc *ret_doc, coord_result *ret_why)
+static enum prim_wrote write_body(struct ask *ask, const struct lease_write *write, struct str body,
+                                  struct doc *ret_doc, coord_result *ret_why)
 {
     struct store *store = ask->store;
     struct kube_answer answer;
     struct note note = {""};
     char name[LEASE_NAME_CAP];
-    enum wrote wrote = WROTE_NOT;
+    enum prim_wrote wrote = PRIM_WROTE_NOT;
     enum err err;
 
     kube_lease_name(write->key, name);
     struct kube_path path = kube_store_path(store, write->over ? name : NULL);
     int64_t sent_ns = store_now(store);
-    if (!ask->first_sent_ns) ask->first_sent_ns = sent_ns;
+    ask->change->sent_ns = sent_ns;
     err = write->over ? kube_update(store->kube, &path, body, write_limit_ms(ask), &answer, &note)
                       : kube_create(store->kube, &path, body, write_limit_ms(ask), &answer, &note);
     if (!err) {
@@ -268,16 +236,17 @@ static enum wrote write_body(struct ask *ask, const struct lease_write *write, s
         answer.object = NULL;
         *ret_why = kube_doc_take(store, json, write->key, sent_ns, ret_doc);
         if (ret_why->code == COORD_OK)
-            wrote = WROTE;
+            wrote = PRIM_WROTE;
         else
-            ask->doubt = true; /* it was taken, whatever this server tells of it */
+            prim_change_doubt(ask->change,
+                              sent_ns); /* it was taken, whatever this server tells of it */
     } else if (err == ERR_UNKNOWN) {
         (void)kube_store_err(store, err, &answer, &note); /* for the pause it may ask for */
-        ask->doubt = true;
-        wrote = WROTE_RACE;
+        prim_change_doubt(ask->change, sent_ns);
+        wrote = PRIM_WROTE_RACE;
     } else if (err == ERR_EXISTS || err == ERR_CONFLICT || (err == ERR_NOT_FOUND && write->over)) {
         /* 409, or 404: the object was deleted under us. The reader that follows sees which. */
-        wrote = WROTE_RACE;
+        wrote = PRIM_WROTE_RACE;
     } else {
         *ret_why = kube_store_err(store, err, &answer, &note);
     }
@@ -285,16 +254,16 @@ static enum wrote write_body(struct ask *ask, const struct lease_write *write, s
     return wrote;
 }
 
-enum wrote kube_doc_write(struct ask *ask, const struct lease_write *write, struct doc *ret_doc,
-                          coord_result *ret_why)
+enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
+                               struct doc *ret_doc, coord_result *ret_why)
 {
-    enum wrote wrote = WROTE_NOT;
+    enum prim_wrote wrote = PRIM_WROTE_NOT;
     struct buf body;
     enum err err;
 
     *ret_why = wait_for_server(ask);
     if (ret_why->code == COORD_OK && !write->over) *ret_why = wait_out_second(ask, write->key);
-    if (ret_why->code != COORD_OK) return WROTE_NOT;
+    if (ret_why->code != COORD_OK) return PRIM_WROTE_NOT;
     buf_init(&body, LEASE_BODY_MAX);
     err = kube_lease_encode(write, &body);
     if (err)
@@ -320,15 +289,6 @@ enum life kube_doc_life(struct store *store, struct str key, const struct doc *d
     *ret_left_ms = kube_sights_left_ms(&store->sights, name, &doc->view, doc->sent_ns);
     pthread_mutex_unlock(&store->lock);
     return *ret_left_ms == 0 ? LIFE_ABSENT : LIFE_LIVE;
-}
-
-bool kube_doc_is_claim(const struct doc *doc, const struct prim_claim *claim, struct str key)
-{
-    const struct prim_held *held = prim_held_of(claim, key);
-
-    return held && doc->present && kube_lease_is_leased(&doc->view) &&
-           prim_id_equal(&doc->view.envelope.lease_id, &claim->lease_id) &&
-           held->token == kube_lease_token(&doc->view);
 }
 
 /* -- lists -- */

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this backend share: the open store, one call under way, and the two steps every
- * operation is made of: read an object, write it if it is still the one that was read. */
+/* What the files of this backend share: the open store, and the two steps every operation is made of
+ * (prim/change.h): read an object, write it if it is still the one that was read. */
 #ifndef PRIM_KUBE_STORE_H
 #define PRIM_KUBE_STORE_H
 #include <pthread.h>
 
 #include "kube/kube.h"
 #include "prim/answer.h"
-#include "prim/backend.h"
+#include "prim/change.h"
 #include "prim/guard.h"
 #include "prim/kube/kube.h"
 #include "prim/kube/lease.h"
 #include "prim/kube/sights.h"
 
 enum {
-    STORE_TURNS_MAX = 64, /* of read, judge, write in one call; then overloaded */
-    STORE_PAGE = 100,     /* objects per page of a list: 100 of the largest fit 16 MiB */
+    STORE_PAGE = 100, /* objects per page of a list: 100 of the largest fit 16 MiB */
 };
 
 struct store {
@@ -25,7 +24,6 @@ struct store {
     char prefix[LEASE_PREFIX_MAX + 1];
     coord_id id;
     char id_text[PRIM_ID_TEXT_CAP];
-    struct prim_clock clock;
     char boot[PRIM_ID_TEXT_CAP]; /* of that clock; "": not known */
     bool can_watch;
     struct prim_guards *guards;
@@ -42,25 +40,15 @@ static inline struct store *store_of(struct prim_backend *backend)
 }
 static inline int64_t store_now(const struct store *store)
 {
-    return prim_clock_now(&store->clock);
+    return prim_clock_now(&store->base.clock);
 }
 
-/* One call of a backend function. */
+/* Who asks the server, and until when. */
 struct ask {
     struct store *store;
     const struct prim_call *call;
-    uint32_t turns;
-    bool doubt;            /* a write of this call may have been applied */
-    int64_t first_sent_ns; /* of the first write of this call; 0: none yet */
+    struct prim_change *change; /* of a write; else NULL */
 };
-struct ask kube_ask_begin(struct prim_backend *backend, const struct prim_call *call);
-/* Before each turn but the first: a short random pause. OK, or UNAVAILABLE when turns or time are
- * used up. */
-coord_result kube_ask_turn(struct ask *ask);
-/* For an answer that ends the call: an open outcome is marked as such. */
-coord_result kube_ask_end(const struct ask *ask, coord_result result);
-/* Sleeps; UNAVAILABLE/timeout at once when the deadline comes first. */
-coord_result kube_ask_wait(const struct ask *ask, int64_t ms, const char *what);
 
 /* An object as it was read or written. */
 struct doc {
@@ -75,14 +63,9 @@ coord_result kube_doc_take(struct store *store, struct json *own_json, struct st
                            int64_t sent_ns, struct doc *ret_doc);
 coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc);
 
-enum wrote {
-    WROTE,      /* *ret_doc is what is stored now */
-    WROTE_RACE, /* somebody else was faster, or the outcome is open: read again and judge */
-    WROTE_NOT,  /* *ret_why says why; final */
-};
 /* POST when there is nothing to write over, else PUT with its version and uid. */
-enum wrote kube_doc_write(struct ask *ask, const struct lease_write *write, struct doc *ret_doc,
-                          coord_result *ret_why);
+enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
+                               struct doc *ret_doc, coord_result *ret_why);
 /* The fields every write has. */
 struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
                                        const struct doc *over);
@@ -95,7 +78,6 @@ enum life {
 /* *ret_left_ms: until the holder may count as gone; -1: not leased. */
 enum life kube_doc_life(struct store *store, struct str key, const struct doc *doc,
                         int64_t *ret_left_ms);
-bool kube_doc_is_claim(const struct doc *doc, const struct prim_claim *claim, struct str key);
 
 /* Every entry of a bucket, as of one instant; the caller closes each doc and frees the array. */
 struct docs {
@@ -117,30 +99,13 @@ void kube_held_clear(struct store *store);
 coord_result kube_store_err(struct store *store, enum err err, const struct kube_answer *answer,
                             const struct note *note);
 struct kube_path kube_store_path(const struct store *store, const char *name);
-/* T2: up to whole seconds. */
-int64_t kube_store_ttl(int64_t ttl_ms);
 
-/* -- the functions of the table -- */
-coord_result kube_op_create(struct prim_backend *, const struct prim_call *,
-                            const struct prim_create *, struct prim_grant *);
-coord_result kube_op_cas(struct prim_backend *, const struct prim_call *, const struct prim_cas *,
-                         struct prim_grant *);
-coord_result kube_op_remove(struct prim_backend *, const struct prim_call *,
-                            const struct prim_delete *);
-coord_result kube_op_get(struct prim_backend *, const struct prim_call *, struct str, int,
-                         coord_entry **);
-coord_result kube_op_acquire(struct prim_backend *, const struct prim_call *,
-                             const struct prim_acquire *, struct prim_grant *);
-coord_result kube_op_resize(struct prim_backend *, const struct prim_call *, struct str, uint64_t,
-                            uint32_t);
-coord_result kube_op_holders(struct prim_backend *, const struct prim_call *, struct str,
-                             coord_holders **);
-coord_result kube_op_renew(struct prim_backend *, const struct prim_call *,
-                           const struct prim_claim *, int64_t *);
-coord_result kube_op_release(struct prim_backend *, const struct prim_call *,
-                             const struct prim_claim *, const char *);
+/* -- entries.c -- */
+extern const struct prim_ways kube_ways;
 coord_result kube_op_adopt(struct prim_backend *, const struct prim_call *,
                            const struct prim_claim *, int64_t *);
+
+/* -- watch.c -- */
 coord_result kube_op_watch(struct prim_backend *, const struct prim_call *, struct str, bool,
                            struct prim_feed *, void **);
 void kube_op_unwatch(struct prim_backend *, void *);

@@ -243,29 +243,42 @@ static bool is_too_short(const struct envelope *envelope)
            envelope->ttl_ms < JET_TTL_MIN_MS;
 }
 
+void jet_stands(const struct envelope *envelope, uint64_t sequence, struct prim_seen *ret_seen)
+{
+    struct prim_seen seen = {.kind = PRIM_SEEN_LIVE, .envelope = *envelope, .sequence = sequence};
+    seen.left_ms = -1;
+    seen.revision = envelope->revision > 0 ? envelope->revision : sequence;
+    seen.create_revision = envelope->token > 0 ? envelope->token : seen.revision;
+    if (envelope->flags & ENVELOPE_TOMBSTONE) {
+        seen.kind = PRIM_SEEN_TOMBSTONE;
+    } else if (envelope->flags & ENVELOPE_LEASED) {
+        seen.token = seen.create_revision;
+        seen.ttl_ms = envelope->ttl_ms;
+    }
+    *ret_seen = seen;
+}
+
 void jet_state_of(uint64_t sequence, struct str marker, struct str operation, struct str payload,
                   struct jet_state *ret_state)
 {
-    struct jet_state state = {.kind = JET_FOREIGN, .sequence = sequence};
+    struct prim_seen seen = {.kind = PRIM_SEEN_FOREIGN, .sequence = sequence, .left_ms = -1};
+    struct envelope envelope;
     if (marker.len > 0) {
-        state.kind = str_equal(marker, STR("MaxAge")) ? JET_EXPIRED : JET_DELETED;
+        seen.kind = str_equal(marker, STR("MaxAge")) ? PRIM_SEEN_EXPIRED : PRIM_SEEN_DELETED;
     } else if (str_equal(operation, STR("DEL")) || str_equal(operation, STR("PURGE"))) {
-        state.kind = JET_DELETED;
-    } else if (envelope_decode(payload, &state.envelope) == ERR_OK &&
-               state.envelope.revision <= sequence && state.envelope.token <= sequence &&
-               !is_too_short(&state.envelope)) {
-        state.kind = state.envelope.flags & ENVELOPE_TOMBSTONE ? JET_TOMBSTONE : JET_LIVE;
-        state.revision = state.envelope.revision > 0 ? state.envelope.revision : sequence;
-        state.token = state.envelope.token > 0 ? state.envelope.token : state.revision;
+        seen.kind = PRIM_SEEN_DELETED;
+    } else if (envelope_decode(payload, &envelope) == ERR_OK && envelope.revision <= sequence &&
+               envelope.token <= sequence && !is_too_short(&envelope)) {
+        jet_stands(&envelope, sequence, &seen);
     }
-    *ret_state = state;
+    *ret_state = (struct jet_state){.seen = seen};
 }
 
 enum err jet_decode_message(struct str text, struct buf *memory, struct jet_error *ret_error,
                             struct jet_state *ret_state, struct note *note)
 {
     struct jet_error error;
-    struct jet_state state = {.kind = JET_NOTHING};
+    struct jet_state state = {.seen = {.kind = PRIM_SEEN_NOTHING, .left_ms = -1}};
     struct json *json;
     buf_clear(memory);
     enum err err = open_answer(text, &json, &error, note);

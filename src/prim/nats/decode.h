@@ -5,7 +5,7 @@
 #define PRIM_NATS_DECODE_H
 #include "base/buf.h"
 #include "base/note.h"
-#include "prim/envelope.h"
+#include "prim/change.h"
 
 enum {
     JET_ANSWER_MAX = 4 * 1024 * 1024,
@@ -67,23 +67,14 @@ enum err jet_decode_stream(struct str json, struct str bucket, struct jet_stream
 enum err jet_decode_ack(struct str json, struct jet_ack *ret, struct note *note);
 enum err jet_decode_consumer(struct str json, struct jet_consumer *ret, struct note *note);
 
-/* The last message of a subject, and what it says about the key. */
-enum jet_kind {
-    JET_NOTHING,   /* no message */
-    JET_LIVE,      /* an envelope with a value */
-    JET_TOMBSTONE, /* an envelope that says: deleted */
-    JET_EXPIRED,   /* the server's marker: its time was up */
-    JET_DELETED,   /* another client's marker, or the server's after a purge */
-    JET_FOREIGN,   /* no envelope of ours, or a damaged one */
-};
+/* The last message of a subject, and what it says about the key. Without a lease create_revision is
+ * that of the creation, with one of the grant; left_ms is not set. */
 struct jet_state {
-    enum jet_kind kind;
-    uint64_t sequence;        /* of the message; 0: none */
-    struct envelope envelope; /* LIVE and TOMBSTONE; borrowed from what was decoded */
-    uint64_t revision, token; /* LIVE: as the contract counts them. token: of the grant; without a
-                                 lease, of the creation */
-    int64_t stored_ms;        /* the server's wall clock; 0 unknown. For hints only */
+    struct prim_seen seen;
+    int64_t stored_ms; /* the server's wall clock; 0 unknown. For hints only */
 };
+/* What a message with this envelope says. */
+void jet_stands(const struct envelope *envelope, uint64_t sequence, struct prim_seen *ret_seen);
 /* `marker` and `operation` are the values of Nats-Marker-Reason and KV-Operation, "" when not
  * there. */
 void jet_state_of(uint64_t sequence, struct str marker, struct str operation, struct str payload,

@@ -196,9 +196,11 @@ static void look(struct jet_guards *guards)
             jet_stream_check(store);
         } else {
             int64_t deadline_ns =
-                prim_clock_now(&store->clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
-            coord_result result =
-                jet_check_claim(store, deadline_ns, str_from(tap->key), &tap->lease_id, tap->token);
+                prim_clock_now(&store->backend.clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
+            const struct prim_held held = {.key = tap->key, .token = tap->token};
+            const struct prim_claim claim = {.lease_id = tap->lease_id, .held = &held, .count = 1};
+            int64_t stored_ms;
+            coord_result result = jet_check_claim(store, deadline_ns, &claim, &stored_ms);
             if (result.code == COORD_EXPIRED)
                 store->host->lost(store->host, &tap->lease_id, result.reason, result.token);
         }

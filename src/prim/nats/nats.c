@@ -44,21 +44,22 @@ static const struct prim_backend_ops ops = {
     .capabilities = capabilities,
     .limits = limits,
     .id = id,
-    .create = jet_create,
-    .cas = jet_cas,
-    .remove = jet_remove,
-    .get = jet_get,
-    .acquire = jet_acquire,
-    .resize = jet_resize,
-    .holders = jet_holders,
-    .renew = jet_renew,
-    .release = jet_release,
+    .create = prim_change_create,
+    .cas = prim_change_cas,
+    .remove = prim_change_remove,
+    .get = prim_change_get,
+    .acquire = prim_change_acquire,
+    .resize = prim_change_resize,
+    .holders = prim_change_holders,
+    .renew = prim_change_renew,
+    .release = prim_change_release,
     .adopt = jet_adopt,
     .guard = jet_guard,
     .unguard = jet_unguard,
     .watch = jet_watch,
     .unwatch = jet_unwatch,
     .close = close_store,
+    .ways = &jet_ways,
 };
 
 coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **ret_backend)
@@ -74,7 +75,7 @@ coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **re
     struct jet_store *store = calloc(1, sizeof *store);
     if (store == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
     store->backend.ops = &ops;
-    store->clock = in->clock;
+    store->backend.clock = in->clock;
     store->host = in->host;
     (void)pthread_mutex_init(&store->lock, NULL);
     (void)snprintf(store->bucket, sizeof store->bucket, "%.*s", STR_ARG(bucket));

@@ -115,7 +115,7 @@ static coord_result find(struct jet_store *store, int64_t deadline_ns, int64_t r
         if (result.code == COORD_OK) result = info(store, deadline_ns, &stream);
         if (result.code == COORD_OK && stream.error.number == JET_E_NO_STREAM && replicas > 0)
             result = create(store, deadline_ns, replicas, &stream);
-        int64_t left_ns = deadline_ns - prim_clock_now(&store->clock);
+        int64_t left_ns = deadline_ns - prim_clock_now(&store->backend.clock);
         if (!is_forming(&result, &stream.error) || left_ns < (int64_t)FORMING_PAUSE_MS * 2000000) {
             *ret_stream = stream;
             return result;
@@ -137,7 +137,7 @@ static coord_id id_of(const struct jet_store *store, const struct jet_stream *st
 /* -- the probe -------------------------------------------------------------------------------- */
 
 static coord_result probe_state(struct jet_store *store, int64_t deadline_ns, const char *body,
-                                enum jet_kind *ret_kind)
+                                enum prim_seen_kind *ret_kind)
 {
     struct jet_state state;
     struct buf memory;
@@ -147,7 +147,7 @@ static coord_result probe_state(struct jet_store *store, int64_t deadline_ns, co
     if (result.code != COORD_OK) return result;
     buf_init(&memory, JET_ANSWER_MAX);
     result = jet_message_of(store, jet_link_body(reply), &memory, &state);
-    if (result.code == COORD_OK) *ret_kind = state.kind;
+    if (result.code == COORD_OK) *ret_kind = state.seen.kind;
     buf_deinit(&memory);
     natsMsg_Destroy(reply);
     return result;
@@ -162,13 +162,13 @@ static bool probe_ttl(struct jet_store *store, int64_t deadline_ns)
     static const struct jet_header_line ttl = {"Nats-TTL", "1s"};
     (void)snprintf(subject, sizeof subject, "$KV.%s.=probe", store->bucket);
     (void)snprintf(body, sizeof body, "{\"last_by_subj\":\"%s\"}", subject);
-    int64_t until = prim_clock_now(&store->clock) + (int64_t)PROBE_WAIT_MS * 1000000;
+    int64_t until = prim_clock_now(&store->backend.clock) + (int64_t)PROBE_WAIT_MS * 1000000;
     until = until < deadline_ns ? until : deadline_ns;
-    while (prim_clock_now(&store->clock) < until) {
-        enum jet_kind kind;
+    while (prim_clock_now(&store->backend.clock) < until) {
+        enum prim_seen_kind kind;
         coord_result result = probe_state(store, until, body, &kind);
-        if (result.code == COORD_OK && kind == JET_EXPIRED) return true;
-        if (result.code == COORD_OK && kind != JET_FOREIGN) {
+        if (result.code == COORD_OK && kind == PRIM_SEEN_EXPIRED) return true;
+        if (result.code == COORD_OK && kind != PRIM_SEEN_FOREIGN) {
             natsMsg *reply = NULL;
             (void)jet_link_request(&store->link, until, subject, &ttl, 1, STR("probe"), &reply);
             natsMsg_Destroy(reply);
@@ -252,7 +252,8 @@ void jet_degrade(struct jet_store *store, const char *why)
 void jet_stream_check(struct jet_store *store)
 {
     struct jet_stream stream;
-    int64_t deadline_ns = prim_clock_now(&store->clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
+    int64_t deadline_ns =
+        prim_clock_now(&store->backend.clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
     if (info(store, deadline_ns, &stream).code != COORD_OK) return;
     if (stream.error.number == JET_E_NO_STREAM) {
         jet_degrade(store, "the bucket is gone");

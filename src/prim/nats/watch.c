@@ -91,7 +91,7 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
         return result;
     }
     watch->snapshot = snapshot;
-    watch->heard_ns = prim_clock_now(&watch->store->clock);
+    watch->heard_ns = prim_clock_now(&watch->store->backend.clock);
     forget_all(watch);
     if (watch->run.pending == 0) snapshot_end(watch);
     return result;
@@ -100,24 +100,23 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 /* -- messages --------------------------------------------------------------------------------- */
 
 /* False: no memory. */
-static bool show(struct watch *watch, struct str key, const struct jet_state *state)
+static bool show(struct watch *watch, struct str key, const struct prim_seen *state)
 {
     struct prim_event event = {.key = key, .revision = state->sequence};
     /* Messages come in the stream's order, first the last one of each subject as it was: when a
      * subject comes again, all of those have been here. */
     if (watch->snapshot != NULL && map_get(&watch->live, key) != NULL) snapshot_end(watch);
-    if (state->kind == JET_LIVE) {
-        bool leased = (state->envelope.flags & ENVELOPE_LEASED) != 0;
+    if (state->kind == PRIM_SEEN_LIVE) {
         event.type = COORD_PUT;
         event.revision = state->revision;
-        event.token = leased ? state->token : 0;
+        event.token = state->token;
         event.value = state->envelope.value;
         event.owner = state->envelope.owner;
         if (!remember(watch, key)) return false;
-    } else if (state->kind == JET_FOREIGN || !forget(watch, key)) {
+    } else if (state->kind == PRIM_SEEN_FOREIGN || !forget(watch, key)) {
         return true;
     } else {
-        event.type = state->kind == JET_EXPIRED ? COORD_EXPIRE : COORD_DELETE;
+        event.type = state->kind == PRIM_SEEN_EXPIRED ? COORD_EXPIRE : COORD_DELETE;
     }
     if (watch->snapshot != NULL) return prim_snapshot_add(watch->snapshot, &event);
     (void)prim_feed_put(watch->feed, &event); /* refused: a snapshot will be asked for */
@@ -138,18 +137,18 @@ static bool step(struct watch *watch)
     enum jet_step step = jet_run_next(watch->store, &watch->run, WAIT_MS, &got);
     if (step == JET_STEP_BROKEN) return false;
     if (step == JET_STEP_SILENT) {
-        int64_t silent_ns = prim_clock_now(&watch->store->clock) - watch->heard_ns;
+        int64_t silent_ns = prim_clock_now(&watch->store->backend.clock) - watch->heard_ns;
         if (silent_ns >= (int64_t)SILENCE_MS * 1000000 ||
             natsConnection_Status(watch->store->link.connection) != NATS_CONN_STATUS_CONNECTED)
             return false;
     } else {
-        watch->heard_ns = prim_clock_now(&watch->store->clock);
+        watch->heard_ns = prim_clock_now(&watch->store->backend.clock);
     }
     bool fine = true;
     if (step == JET_STEP_MESSAGE) {
         struct str key = str_from(got.key);
         if (prim_in_scope(key, str_from(watch->scope), watch->bucket))
-            fine = show(watch, key, &got.state);
+            fine = show(watch, key, &got.state.seen);
         natsMsg_Destroy(got.message);
     }
     bool all = step == JET_STEP_IDLE || (step == JET_STEP_MESSAGE && got.pending == 0);
@@ -171,7 +170,7 @@ static void *run(void *arg)
             if (!prim_feed_wants_snapshot(watch->feed)) prim_feed_resync(watch->feed);
         }
         int64_t deadline_ns =
-            prim_clock_now(&watch->store->clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
+            prim_clock_now(&watch->store->backend.clock) + (int64_t)JET_REQUEST_MS_MAX * 1000000;
         if (run_open(watch, deadline_ns).code != COORD_OK) {
             rest(watch, pause_ms);
             pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;

@@ -139,25 +139,29 @@ TEST(what_the_last_message_says_about_the_key)
     struct buf memory;
     buf_init(&memory, 4096);
     struct jet_state got = state_of("", "", &put, 7, &memory);
-    CHECK_I64("live", got.kind, JET_LIVE);
-    CHECK_U64("revision is the sequence", got.revision, 7);
-    CHECK_U64("so is the token", got.token, 7);
+    CHECK_I64("live", got.seen.kind, PRIM_SEEN_LIVE);
+    CHECK_U64("revision is the sequence", got.seen.revision, 7);
+    CHECK_U64("so is the token", got.seen.create_revision, 7);
     got = state_of("", "", &renewed, 7, &memory);
-    CHECK_U64("revision is the envelope's", got.revision, 5);
-    CHECK_U64("token is the envelope's", got.token, 3);
-    CHECK_U64("sequence is the message's", got.sequence, 7);
-    CHECK_I64("tombstone", state_of("", "", &gone, 7, &memory).kind, JET_TOMBSTONE);
-    CHECK_I64("expired", state_of("MaxAge", "", NULL, 7, &memory).kind, JET_EXPIRED);
-    CHECK_I64("purged by the server", state_of("Purge", "", NULL, 7, &memory).kind, JET_DELETED);
-    CHECK_I64("deleted by a client", state_of("", "DEL", NULL, 7, &memory).kind, JET_DELETED);
-    CHECK_I64("purged by a client", state_of("", "PURGE", NULL, 7, &memory).kind, JET_DELETED);
-    CHECK_I64("empty is no marker", state_of("", "", NULL, 7, &memory).kind, JET_FOREIGN);
-    CHECK_I64("of a future", state_of("", "", &future, 7, &memory).kind, JET_FOREIGN);
+    CHECK_U64("revision is the envelope's", got.seen.revision, 5);
+    CHECK_U64("token is the envelope's", got.seen.create_revision, 3);
+    CHECK_U64("sequence is the message's", got.seen.sequence, 7);
+    CHECK_I64("tombstone", state_of("", "", &gone, 7, &memory).seen.kind, PRIM_SEEN_TOMBSTONE);
+    CHECK_I64("expired", state_of("MaxAge", "", NULL, 7, &memory).seen.kind, PRIM_SEEN_EXPIRED);
+    CHECK_I64("purged by the server", state_of("Purge", "", NULL, 7, &memory).seen.kind,
+              PRIM_SEEN_DELETED);
+    CHECK_I64("deleted by a client", state_of("", "DEL", NULL, 7, &memory).seen.kind,
+              PRIM_SEEN_DELETED);
+    CHECK_I64("purged by a client", state_of("", "PURGE", NULL, 7, &memory).seen.kind,
+              PRIM_SEEN_DELETED);
+    CHECK_I64("empty is no marker", state_of("", "", NULL, 7, &memory).seen.kind,
+              PRIM_SEEN_FOREIGN);
+    CHECK_I64("of a future", state_of("", "", &future, 7, &memory).seen.kind, PRIM_SEEN_FOREIGN);
     struct envelope short_lived = {.flags = ENVELOPE_LEASED, .ttl_ms = 1999, .owner = STR("me")};
-    CHECK_I64("a lease this store never grants", state_of("", "", &short_lived, 7, &memory).kind,
-              JET_FOREIGN);
+    CHECK_I64("a lease this store never grants",
+              state_of("", "", &short_lived, 7, &memory).seen.kind, PRIM_SEEN_FOREIGN);
     short_lived.ttl_ms = 2000;
-    CHECK_I64("one it does", state_of("", "", &short_lived, 7, &memory).kind, JET_LIVE);
+    CHECK_I64("one it does", state_of("", "", &short_lived, 7, &memory).seen.kind, PRIM_SEEN_LIVE);
     buf_deinit(&memory);
 }
 
@@ -184,21 +188,21 @@ TEST(a_message_as_the_server_tells_it)
     CHECK_OK("data", base64_encode(buf_peek(&envelope), &text));
     CHECK_OK("text", buf_append_c(&text, "\",\"time\":\"2026-11-15T20:47:39.762046398Z\"}}"));
     CHECK_OK("decoded", jet_decode_message(buf_peek(&text), &memory, &error, &got, NULL));
-    CHECK_I64("live", got.kind, JET_LIVE);
-    CHECK_STR("value", got.envelope.value, STR("v"));
-    CHECK_U64("sequence", got.sequence, 9);
+    CHECK_I64("live", got.seen.kind, PRIM_SEEN_LIVE);
+    CHECK_STR("value", got.seen.envelope.value, STR("v"));
+    CHECK_U64("sequence", got.seen.sequence, 9);
     CHECK_I64("time", got.stored_ms, 1794775659762);
     CHECK_OK("marker",
              jet_decode_message(STR("{\"message\":{\"seq\":2,\"hdrs\":"
                                     "\"TkFUUy8xLjANCk5hdHMtTWFya2VyLVJlYXNvbjogTWF4QWdlDQoNCg==\","
                                     "\"time\":\"yesterday\"}}"),
                                 &memory, &error, &got, NULL));
-    CHECK_I64("expired", got.kind, JET_EXPIRED);
+    CHECK_I64("expired", got.seen.kind, PRIM_SEEN_EXPIRED);
     CHECK_I64("no time", got.stored_ms, 0);
     CHECK_OK("none", jet_decode_message(STR("{\"error\":{\"code\":404,\"err_code\":10037}}"),
                                         &memory, &error, &got, NULL));
     CHECK_U32("number", error.number, JET_E_NO_MESSAGE);
-    CHECK_I64("nothing", got.kind, JET_NOTHING);
+    CHECK_I64("nothing", got.seen.kind, PRIM_SEEN_NOTHING);
     static const char *const others[] = {"{}", "{\"message\":{}}", "{\"message\":{\"seq\":0}}",
                                          "{\"message\":{\"seq\":1,\"data\":\"!\"}}",
                                          "{\"message\":{\"seq\":1,\"hdrs\":\"x\"}}"};

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Groups over change.h: one key per slot, and a record "g/.group" that says how many there are. A
+ * list says which slot to try; the conditional write of that slot's key decides. So each slot is
+ * exclusive whatever the race, and a group can only grow: record and slots are not one step. */
+#include <stdlib.h>
+
+#include "prim/answer.h"
+#include "prim/change.h"
+#include "prim/group.h"
+
+/* One call on a group. */
+struct group_call {
+    struct prim_change record; /* of "g/.group": the list, and its deadline */
+    struct prim_slots slots;
+    coord_id taken_from; /* the lease that a lost race for a takeover was against; or zero */
+    char key[PRIM_SLOT_KEY_CAP];
+};
+
+static coord_result no_memory(void)
+{
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+}
+
+static coord_result no_group(void)
+{
+    return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+}
+
+/* -- the record ------------------------------------------------------------------------------- */
+
+/* *ret_count 0: there is no group. */
+static coord_result record_count(const struct prim_seen *record, uint32_t *ret_count)
+{
+    *ret_count = 0;
+    if (record->kind != PRIM_SEEN_LIVE && record->kind != PRIM_SEEN_FOREIGN)
+        return prim_ok(COORD_R_NONE);
+    if (record->kind == PRIM_SEEN_LIVE && !record->barred &&
+        envelope_group_read(record->envelope.flags, record->envelope.value, ret_count) == ERR_OK)
+        return prim_ok(COORD_R_NONE);
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "the group's record is not ours");
+}
+
+coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *record)
+{
+    coord_result result = record_count(record, &slots->count);
+    if (result.code != COORD_OK) return result;
+    slots->record = *record;
+    slots->at = calloc(slots->count + 1, sizeof *slots->at);
+    return slots->at != NULL ? result : no_memory();
+}
+
+struct count_write { /* what a judge of the record wants; `bytes` outlive the write */
+    uint64_t expected;
+    uint32_t slot_count;
+    char bytes[ENVELOPE_GROUP_VALUE];
+};
+
+static void plan_count(const struct prim_change *c, struct prim_plan *plan, enum prim_act act,
+                       int reason)
+{
+    struct count_write *write = c->out;
+    envelope_group_value(write->slot_count, write->bytes);
+    plan->act = act;
+    plan->envelope = (struct envelope){.flags = ENVELOPE_GROUP,
+                                       .request_id = c->call->request_id,
+                                       .owner = STR_EMPTY,
+                                       .value = str_of(write->bytes, sizeof write->bytes)};
+    plan->result = prim_ok(reason);
+}
+
+/* Made by us or by another at the same moment: the next list shows it. */
+static void judge_found(struct prim_change *c, struct prim_plan *plan)
+{
+    plan->result = prim_ok(COORD_R_NONE);
+    if (c->seen.kind != PRIM_SEEN_LIVE) plan_count(c, plan, PRIM_ACT_MAKE, COORD_R_CREATED);
+}
+
+static coord_result found_group(struct group_call *g, uint32_t slot_count)
+{
+    struct count_write write = {.slot_count = slot_count};
+    struct prim_change c = {.backend = g->record.backend,
+                            .call = g->record.call,
+                            .key = g->record.key,
+                            .judge = judge_found,
+                            .out = &write,
+                            .known = &g->slots.record};
+    return prim_change_run(&c);
+}
+
+static void judge_resize(struct prim_change *c, struct prim_plan *plan)
+{
+    struct count_write *write = c->out;
+    uint32_t count;
+    plan->result = record_count(&c->seen, &count);
+    if (plan->result.code != COORD_OK) return;
+    if (count == 0) {
+        plan->result = no_group();
+        return;
+    }
+    if (prim_change_is_replay(c) && count == write->slot_count)
+        plan->result = prim_ok(COORD_R_REPLAYED);
+    else if (c->seen.revision != write->expected)
+        plan->result =
+            prim_answer(COORD_CONFLICT, COORD_R_REVISION, "the group has another revision");
+    else if (write->slot_count < count)
+        plan->result = prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
+                                   "a group can only grow here (it has %u slots): record and "
+                                   "slots are not one step",
+                                   (unsigned)count);
+    else
+        plan_count(c, plan, PRIM_ACT_UPDATE, COORD_R_RESIZED);
+    plan->result.revision = c->seen.revision;
+    plan->result.slot_count = plan->act == PRIM_ACT_NONE ? count : write->slot_count;
+}
+
+coord_result prim_change_resize(struct prim_backend *backend, const struct prim_call *call,
+                                struct str group, uint64_t expected, uint32_t slot_count)
+{
+    char key[PRIM_SLOT_KEY_CAP];
+    struct count_write write = {.expected = expected, .slot_count = slot_count};
+    prim_group_key(group, key);
+    struct prim_change c = {.backend = backend,
+                            .call = call,
+                            .key = str_from(key),
+                            .judge = judge_resize,
+                            .out = &write};
+    return prim_change_run(&c);
+}
+
+/* -- lists ------------------------------------------------------------------------------------ */
+
+static coord_result group_begin(struct group_call *g, struct prim_backend *backend,
+                                const struct prim_call *call, struct str group)
+{
+    *g = (struct group_call){.record = {.backend = backend, .call = call, .reads = true}};
+    prim_group_key(group, g->key);
+    g->record.key = str_from(g->key);
+    g->record.own = backend->ops->ways->begin(&g->record);
+    return g->record.own != NULL ? prim_ok(COORD_R_NONE) : no_memory();
+}
+
+static void slots_end(struct group_call *g)
+{
+    g->record.backend->ops->ways->list_end(&g->slots);
+    free(g->slots.at);
+    g->slots = (struct prim_slots){.count = 0};
+}
+
+static void group_end(struct group_call *g, const coord_result *result)
+{
+    slots_end(g);
+    if (g->record.own != NULL) g->record.backend->ops->ways->end(&g->record, result);
+}
+
+static bool add_row(coord_holders *holders, uint32_t slot, const struct prim_seen *seen)
+{
+    coord_holder row = {.slot = slot,
+                        .token = seen->token,
+                        .revision = seen->revision,
+                        .remaining_ms = seen->left_ms};
+    memcpy(row.lease_id_prefix, seen->envelope.lease_id.b, sizeof row.lease_id_prefix);
+    return prim_holders_add(holders, &row, seen->envelope.owner, seen->envelope.value);
+}
+
+coord_result prim_change_holders(struct prim_backend *backend, const struct prim_call *call,
+                                 struct str group, coord_holders **ret_holders)
+{
+    const struct prim_ways *ways = backend->ops->ways;
+    struct group_call g;
+    coord_holders *holders = NULL;
+    coord_result result = group_begin(&g, backend, call, group);
+    if (result.code == COORD_OK) result = ways->list(&g.record, group, 0, &g.slots);
+    if (result.code == COORD_OK && g.slots.count == 0) result = no_group();
+    if (result.code == COORD_OK) {
+        holders = prim_holders_make(g.slots.count);
+        bool fits = holders != NULL;
+        for (uint32_t i = 0; fits && i < g.slots.count; i++) {
+            const struct prim_seen *seen = &g.slots.at[i];
+            if (prim_seen_is_live(seen) && !seen->barred && seen->token != 0)
+                fits = add_row(holders, i, seen);
+        }
+        if (!fits) result = no_memory();
+    }
+    if (result.code == COORD_OK) {
+        holders->slot_count = g.slots.count;
+        holders->revision = g.slots.record.revision;
+        holders->atomic = ways->atomic;
+        holders->certainty = ways->certainty;
+        *ret_holders = holders;
+    } else {
+        coord_holders_free(holders);
+    }
+    group_end(&g, &result);
+    return result;
+}
+
+/* -- acquire ---------------------------------------------------------------------------------- */
+
+static void describe(const struct group_call *g, const struct prim_acquire *in,
+                     struct prim_group *ret_rules)
+{
+    prim_group_begin(ret_rules, g->record.call, in, g->slots.count);
+    for (uint32_t i = 0; i < g->slots.count; i++) {
+        const struct prim_seen *seen = &g->slots.at[i];
+        /* What others hold or damaged is not free, and has no holder of ours. */
+        if (seen->barred || seen->kind == PRIM_SEEN_FOREIGN)
+            prim_group_taken(ret_rules, i, -1);
+        else if (prim_seen_is_live(seen))
+            prim_group_held(ret_rules, i, &seen->envelope.request_id, seen->envelope.owner,
+                            seen->left_ms);
+    }
+}
+
+/* CONFLICT/revision: another was faster at a slot that was to be taken. */
+static coord_result enter(struct group_call *g, const struct prim_acquire *in, uint32_t slot,
+                          enum prim_group_choice choice, struct prim_grant *ret_grant)
+{
+    char key[PRIM_SLOT_KEY_CAP];
+    const struct prim_make make = {.value = in->value,
+                                   .owner = in->owner,
+                                   .ttl_ms = in->ttl_ms,
+                                   .lease_id = in->lease_id,
+                                   .flags = ENVELOPE_SLOT,
+                                   .made = COORD_R_ACQUIRED,
+                                   .code = COORD_EXISTS,
+                                   .present = COORD_R_HELD,
+                                   .takeover = choice == PRIM_GROUP_TAKEOVER};
+    prim_slot_key(in->group, slot, key);
+    struct prim_change c = {.backend = g->record.backend,
+                            .call = g->record.call,
+                            .key = str_from(key),
+                            .judge = prim_change_judge_make,
+                            .in = &make,
+                            .known = &g->slots.at[slot],
+                            .once = choice == PRIM_GROUP_TAKE || make.takeover};
+    coord_result result = prim_change_run(&c);
+    result.slot = slot;
+    if (result.code == COORD_OK) {
+        *ret_grant = c.grant;
+        ret_grant->slot = slot;
+    }
+    return result;
+}
+
+static bool is_lost(const coord_result *result)
+{
+    return result->code == COORD_CONFLICT ||
+           (result->code == COORD_EXISTS && result->reason == COORD_R_HELD);
+}
+
+static coord_result full(const struct prim_group *rules)
+{
+    coord_result result = prim_answer(COORD_EXISTS, COORD_R_FULL, "all %u slots are held",
+                                      (unsigned)rules->slot_count);
+    result.live = rules->live;
+    result.hint_ms = rules->next_ms;
+    return result;
+}
+
+static coord_result wrong_count(const struct group_call *g, const struct prim_acquire *in)
+{
+    coord_result result =
+        prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT, "the group has %u slots, not %u",
+                    (unsigned)g->slots.count, (unsigned)in->slot_count);
+    result.revision = g->slots.record.revision;
+    return result;
+}
+
+/* One look at the group and what follows from it. *ret_again: another was faster, look again. */
+static coord_result acquire_once(struct group_call *g, const struct prim_acquire *in,
+                                 struct prim_grant *ret_grant, bool *ret_again)
+{
+    struct prim_group rules;
+    uint32_t slot;
+    coord_result result = prim_ok(COORD_R_NONE);
+    describe(g, in, &rules);
+    enum prim_group_choice choice = prim_group_choose(&rules, 0, &slot);
+    *ret_again = false;
+    if (choice == PRIM_GROUP_TAKEOVER) {
+        const coord_id *holder = &g->slots.at[slot].envelope.lease_id;
+        /* Two of one owner started at once, and the other was first. */
+        if (!prim_id_is_zero(&g->taken_from) && !prim_id_equal(&g->taken_from, holder))
+            choice = PRIM_GROUP_ALREADY;
+        g->taken_from = *holder;
+    }
+    switch (choice) {
+    case PRIM_GROUP_ABSENT: return no_group();
+    case PRIM_GROUP_CREATE:
+        result = found_group(g, in->slot_count);
+        *ret_again = result.code == COORD_OK;
+        return result;
+    case PRIM_GROUP_CONFLICT: return wrong_count(g, in);
+    case PRIM_GROUP_FULL: return full(&rules);
+    case PRIM_GROUP_REPLAY:
+    case PRIM_GROUP_ALREADY:
+    case PRIM_GROUP_TAKEOVER:
+        result = enter(g, in, slot, choice, ret_grant);
+        *ret_again = is_lost(&result); /* the slot has changed hands since the list */
+        return result;
+    case PRIM_GROUP_TAKE: break;
+    }
+    /* Those who listed at once do not all wait for one another: whoever loses tries the next. */
+    for (; choice == PRIM_GROUP_TAKE; choice = prim_group_choose(&rules, 0, &slot)) {
+        result = enter(g, in, slot, choice, ret_grant);
+        if (!is_lost(&result)) return result;
+        prim_group_taken(&rules, slot, -1);
+    }
+    *ret_again = true; /* every race was lost */
+    return result;
+}
+
+coord_result prim_change_acquire(struct prim_backend *backend, const struct prim_call *call,
+                                 const struct prim_acquire *in, struct prim_grant *ret_grant)
+{
+    const struct prim_ways *ways = backend->ops->ways;
+    /* The number of slots shows whether a first attempt can have one; a later one may, whatever the
+     * number is now. */
+    uint32_t wanted = call->attempt == 0 ? in->slot_count : 0;
+    struct group_call g;
+    coord_result result = group_begin(&g, backend, call, in->group);
+    bool again = result.code == COORD_OK;
+    while (again) {
+        slots_end(&g);
+        result = prim_change_next_turn(&g.record);
+        if (result.code == COORD_OK) result = ways->list(&g.record, in->group, wanted, &g.slots);
+        if (result.code != COORD_OK) break;
+        result = acquire_once(&g, in, ret_grant, &again);
+        result.slot_count = g.slots.count;
+    }
+    if (result.code == COORD_UNAVAILABLE && call->attempt > 0)
+        result.flags |= COORD_F_MAYBE_APPLIED;
+    group_end(&g, &result);
+    return result;
+}
