@@ -29,6 +29,11 @@ coord_result prim_answer(int code, int reason, const char *format, ...)
     return result;
 }
 
+coord_result prim_no_memory(void)
+{
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+}
+
 coord_result prim_unclear(int reason, const char *format, ...)
 {
     coord_result result = blank(COORD_UNAVAILABLE, reason);

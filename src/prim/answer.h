@@ -10,6 +10,7 @@
 coord_result prim_answer(int code, int reason, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 coord_result prim_ok(int reason);
+coord_result prim_no_memory(void);
 /* UNAVAILABLE with MAYBE_APPLIED. */
 coord_result prim_unclear(int reason, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -260,7 +260,7 @@ coord_result coord_start(coord_store *store, const coord_request *request, coord
     }
     coord_request read = what_is_read(request);
     struct async_call *call = call_make(&read, done, arg);
-    if (call == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    if (call == NULL) return prim_no_memory();
     return take(store->async, call);
 }
 

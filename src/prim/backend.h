@@ -114,8 +114,6 @@ struct prim_backend_ops {
     uint32_t renewals_max; /* a second, that the authority takes well; more is said in the note of
                               the capabilities. 0: no matter */
     coord_caps (*capabilities)(struct prim_backend *backend); /* cheap; may change while open */
-    coord_limits (*limits)(struct prim_backend *backend);
-    coord_id (*id)(struct prim_backend *backend);
 
     coord_result (*create)(struct prim_backend *backend, const struct prim_call *call,
                            const struct prim_create *in, struct prim_grant *ret_grant);
@@ -170,7 +168,12 @@ struct prim_backend_ops {
 /* The first member of every backend's own struct. */
 struct prim_backend {
     const struct prim_backend_ops *ops;
+    /* Set while the store is opened; they stay as they are. */
     struct prim_clock clock; /* of the store */
+    coord_id id;
+    coord_limits limits;
+    struct prim_guards
+        *guards; /* prim_guard's; NULL: the backend hears of losses by itself, or not */
 };
 
 /* What an opener gets; libmuster has the table scheme -> opener. */

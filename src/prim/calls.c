@@ -16,7 +16,7 @@
 
 static coord_limits limits_of(coord_store *store)
 {
-    return store->backend->ops->limits(store->backend);
+    return store->backend->limits;
 }
 
 static coord_result check_value(coord_store *store, struct str value)
@@ -40,11 +40,6 @@ static coord_result check_plain_key(struct str key)
                ? prim_answer(COORD_INVALID, COORD_R_KEY,
                              "names slot-0000 to slot-9999 are reserved for slots of a group")
                : prim_ok(COORD_R_NONE);
-}
-
-static coord_result no_memory(void)
-{
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
 }
 
 /* -- grants ----------------------------------------------------------------------------------- */
@@ -85,7 +80,7 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
     if (lease == NULL) {
         give_back(store, frame, grant, owner, key, false);
         prim_lease_unreserve(store);
-        return no_memory();
+        return prim_no_memory();
     }
     /* An id that the caller brought may have been granted any time ago: the store is asked, since
      * counting from now would give the holder time it does not have. */
@@ -189,7 +184,7 @@ static coord_result create_under(coord_store *store, struct prim_frame *frame, c
         (void)pthread_mutex_unlock(&store->lock);
         if (!added) {
             give_back(store, frame, &try.grant, try.in.owner, name, true);
-            result = no_memory();
+            result = prim_no_memory();
         } else if (over != 0) { /* released or lost meanwhile: the key went with it, or will */
             result = prim_lease_expired(over, 0);
         } else {

@@ -73,11 +73,6 @@ static coord_result in_the_way(const struct prim_change *c, int code, int reason
     return result;
 }
 
-static coord_result no_memory(void)
-{
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
-}
-
 /* -- the loop --------------------------------------------------------------------------------- */
 
 void prim_change_doubt(struct prim_change *c, int64_t sent_ns)
@@ -163,7 +158,7 @@ static bool turn(struct prim_change *c, coord_result *result)
 coord_result prim_change_run(struct prim_change *c)
 {
     const struct prim_ways *ways = c->backend->ops->ways;
-    coord_result result = no_memory();
+    coord_result result = prim_no_memory();
     c->doubt = c->call->attempt > 0 && !c->reads;
     c->own = ways->begin(c);
     if (c->own == NULL) return result;
@@ -367,7 +362,7 @@ static void judge_get(struct prim_change *c, struct prim_plan *plan)
     plan->result = prim_ok(COORD_R_NONE);
     prim_seen_tell(seen, &plan->result);
     *ret_entry = prim_entry_make(&like, c->key, seen->envelope.value, seen->envelope.owner);
-    if (*ret_entry == NULL) plan->result = no_memory();
+    if (*ret_entry == NULL) plan->result = prim_no_memory();
 }
 
 coord_result prim_change_get(struct prim_backend *backend, const struct prim_call *call,

@@ -198,7 +198,7 @@ static void scope_open(struct guard_scope *scope)
 {
     struct prim_guards *guards = scope->guards;
     struct prim_backend *backend = guards->options.backend;
-    struct prim_call call = {.deadline_ns = prim_clock_now(&guards->options.clock) +
+    struct prim_call call = {.deadline_ns = prim_clock_now(&backend->clock) +
                                             OPEN_LIMIT_MS * (int64_t)NS_PER_MS};
     void *watch = NULL;
 
@@ -397,4 +397,14 @@ void prim_guards_close(struct prim_guards *guards)
     (void)pthread_cond_destroy(&guards->changed);
     (void)pthread_mutex_destroy(&guards->lock);
     free(guards);
+}
+
+void prim_guard(struct prim_backend *backend, const struct prim_claim *claim)
+{
+    if (backend->guards) prim_guards_add(backend->guards, claim);
+}
+
+void prim_unguard(struct prim_backend *backend, const coord_id *lease_id)
+{
+    if (backend->guards) prim_guards_drop(backend->guards, lease_id);
 }

@@ -16,7 +16,6 @@ struct prim_guards;
 struct prim_guards_options {
     struct prim_backend *backend; /* has watch and unwatch; they may block */
     struct prim_host *host;
-    struct prim_clock clock;
     size_t keys_max;   /* past it a key is left to renewals */
     size_t keys_alone; /* 0: no key shares a watch */
 };
@@ -27,4 +26,7 @@ void prim_guards_close(struct prim_guards *guards); /* NULL is fine; ends every 
 void prim_guards_add(struct prim_guards *guards, const struct prim_claim *claim);
 /* What becomes of that lease's keys is no loss from now on. */
 void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id);
+/* The functions `guard` and `unguard` of a backend with `guards`. */
+void prim_guard(struct prim_backend *backend, const struct prim_claim *claim);
+void prim_unguard(struct prim_backend *backend, const coord_id *lease_id);
 #endif

@@ -80,7 +80,7 @@ static coord_result import(coord_store *store, struct prim_frame *frame,
     if (left_ms > claim->ttl_ms) left_ms = claim->ttl_ms;
     coord_lease *lease =
         handle_of(store, claim, frame->began_ns - (claim->ttl_ms - left_ms) * PRIM_NS_PER_MS);
-    if (lease == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    if (lease == NULL) return prim_no_memory();
     coord_result result = prim_ok(COORD_R_NONE);
     if (try.left_ms < 0) result = prim_renew_now(lease, frame);
     if (result.code != COORD_OK) {
@@ -107,7 +107,7 @@ coord_result coord_lease_import(coord_store *store, const coord_call *call, cons
     result = prim_need(store, COORD_CAP_TTL);
     if (result.code != COORD_OK) return result;
     enum err err = blob == NULL ? ERR_CORRUPT : blob_decode(str_of(blob, len), &decoded);
-    if (err == ERR_NOMEM) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    if (err == ERR_NOMEM) return prim_no_memory();
     if (err != ERR_OK)
         return prim_answer(COORD_INVALID, COORD_R_HANDLE, "not an exported lease, or damaged");
     if (!prim_id_equal(&decoded.store_id, &store->id)) {

@@ -16,11 +16,6 @@ struct group_call {
     char key[PRIM_SLOT_KEY_CAP];
 };
 
-static coord_result no_memory(void)
-{
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
-}
-
 static coord_result no_group(void)
 {
     return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
@@ -46,7 +41,7 @@ coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *
     if (result.code != COORD_OK) return result;
     slots->record = *record;
     slots->at = calloc(slots->count + 1, sizeof *slots->at);
-    return slots->at != NULL ? result : no_memory();
+    return slots->at != NULL ? result : prim_no_memory();
 }
 
 struct count_write { /* what a judge of the record wants; `bytes` outlive the write */
@@ -136,7 +131,7 @@ static coord_result group_begin(struct group_call *g, struct prim_backend *backe
     prim_group_key(group, g->key);
     g->record.key = str_from(g->key);
     g->record.own = backend->ops->ways->begin(&g->record);
-    return g->record.own != NULL ? prim_ok(COORD_R_NONE) : no_memory();
+    return g->record.own != NULL ? prim_ok(COORD_R_NONE) : prim_no_memory();
 }
 
 static void slots_end(struct group_call *g)
@@ -179,7 +174,7 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
             if (prim_seen_is_live(seen) && !seen->barred && seen->token != 0)
                 fits = add_row(holders, i, seen);
         }
-        if (!fits) result = no_memory();
+        if (!fits) result = prim_no_memory();
     }
     if (result.code == COORD_OK) {
         holders->slot_count = g.slots.count;

@@ -157,7 +157,7 @@ coord_caps coord_capabilities(coord_store *store)
 
 coord_limits coord_store_limits(coord_store *store)
 {
-    return prim_usable(store).code == COORD_OK ? store->backend->ops->limits(store->backend)
+    return prim_usable(store).code == COORD_OK ? store->backend->limits
                                                : (coord_limits){.key_max = 0};
 }
 
@@ -335,7 +335,7 @@ coord_result prim_store_open(const struct prim_store_source *source, const coord
     coord_result result = check_options(options);
     if (result.code != COORD_OK) return result;
     coord_store *store = store_make(options);
-    if (store == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    if (store == NULL) return prim_no_memory();
     int64_t allowed_ms =
         options->open_timeout_ms == 0 ? PRIM_OPEN_TIMEOUT_MS : options->open_timeout_ms;
     struct prim_open in = {
@@ -350,7 +350,7 @@ coord_result prim_store_open(const struct prim_store_source *source, const coord
         result = prim_url_done(source->url);
         if (result.code == COORD_OK) result = check_scope(store, options->require_scope);
         if (result.code == COORD_OK) {
-            store->id = store->backend->ops->id(store->backend);
+            store->id = store->backend->id;
             result = prim_async_open(store);
         }
         if (result.code == COORD_OK) {

@@ -141,8 +141,7 @@ coord_result prim_url_parse(const char *text, struct prim_url *ret_url)
         }
     }
     struct prim_url url = {.memory = malloc(2 * len + 2), .memory_len = 2 * len + 2};
-    if (url.memory == NULL)
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory for the url");
+    if (url.memory == NULL) return prim_no_memory();
     memset(url.memory, 0, url.memory_len);
     memcpy(url.memory, text, len + 1);
     char *rest = cut(url.memory, ':');

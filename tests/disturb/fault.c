@@ -114,18 +114,6 @@ static coord_caps fault_capabilities(struct prim_backend *backend)
     return inner->ops->capabilities(inner);
 }
 
-static coord_limits fault_limits(struct prim_backend *backend)
-{
-    struct prim_backend *inner = fault_of(backend)->inner;
-    return inner->ops->limits(inner);
-}
-
-static coord_id fault_id(struct prim_backend *backend)
-{
-    struct prim_backend *inner = fault_of(backend)->inner;
-    return inner->ops->id(inner);
-}
-
 static coord_result fault_create(struct prim_backend *backend, const struct prim_call *call,
                                  const struct prim_create *in, struct prim_grant *ret_grant)
 {
@@ -257,8 +245,6 @@ static void fault_close(struct prim_backend *backend)
 
 static const struct prim_backend_ops fault_ops = {
     .capabilities = fault_capabilities,
-    .limits = fault_limits,
-    .id = fault_id,
     .create = fault_create,
     .cas = fault_cas,
     .remove = fault_remove,
@@ -295,7 +281,7 @@ struct prim_backend *prim_fault_make(struct prim_backend *inner, const struct pr
         fault->ops.guard = NULL;
         fault->ops.unguard = NULL;
     }
-    fault->base.ops = &fault->ops;
+    fault->base = (struct prim_backend){&fault->ops, inner->clock, inner->id, inner->limits, NULL};
     return &fault->base;
 }
 
@@ -355,6 +341,5 @@ coord_result prim_fault_wrap(struct prim_url *url, const struct prim_clock *cloc
         return prim_answer(COORD_INVALID, COORD_R_URL, "fault rates: at most 1000 together");
     }
     *ret_backend = prim_fault_make(inner, clock, &rules, (uint64_t)seed);
-    return *ret_backend != NULL ? result
-                                : prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    return *ret_backend != NULL ? result : prim_no_memory();
 }

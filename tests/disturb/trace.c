@@ -79,18 +79,6 @@ static coord_caps trace_capabilities(struct prim_backend *backend)
     return inner->ops->capabilities(inner);
 }
 
-static coord_limits trace_limits(struct prim_backend *backend)
-{
-    struct prim_backend *inner = trace_of(backend)->inner;
-    return inner->ops->limits(inner);
-}
-
-static coord_id trace_id(struct prim_backend *backend)
-{
-    struct prim_backend *inner = trace_of(backend)->inner;
-    return inner->ops->id(inner);
-}
-
 static coord_result trace_create(struct prim_backend *backend, const struct prim_call *call,
                                  const struct prim_create *in, struct prim_grant *ret_grant)
 {
@@ -199,8 +187,6 @@ static void trace_close(struct prim_backend *backend)
 
 static const struct prim_backend_ops trace_ops = {
     .capabilities = trace_capabilities,
-    .limits = trace_limits,
-    .id = trace_id,
     .create = trace_create,
     .cas = trace_cas,
     .remove = trace_remove,
@@ -225,7 +211,7 @@ coord_result prim_trace_wrap(struct prim_url *url, const struct prim_clock *cloc
     const char *path = prim_url_param(url, "trace");
     struct trace *trace = calloc(1, sizeof *trace);
     (void)clock; /* a trace is in real time */
-    if (trace == NULL) { return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory"); }
+    if (trace == NULL) { return prim_no_memory(); }
     trace->fd = STDERR_FILENO;
     if (path != NULL) {
         trace->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
@@ -243,7 +229,7 @@ coord_result prim_trace_wrap(struct prim_url *url, const struct prim_clock *cloc
     if (inner->ops->adopt == NULL) { trace->ops.adopt = NULL; }
     if (inner->ops->guard == NULL) { trace->ops.guard = NULL; }
     if (inner->ops->unguard == NULL) { trace->ops.unguard = NULL; }
-    trace->base.ops = &trace->ops;
+    trace->base = (struct prim_backend){&trace->ops, inner->clock, inner->id, inner->limits, NULL};
     *ret_backend = &trace->base;
     return prim_ok(COORD_R_NONE);
 }

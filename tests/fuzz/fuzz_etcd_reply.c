@@ -591,6 +591,16 @@ void prim_guards_add(struct prim_guards *guards, const struct prim_claim *claim)
     }
 }
 
+void prim_guard(struct prim_backend *backend, const struct prim_claim *claim)
+{
+    prim_guards_add(backend->guards, claim);
+}
+
+void prim_unguard(struct prim_backend *backend, const coord_id *lease_id)
+{
+    prim_guards_drop(backend->guards, lease_id);
+}
+
 void prim_guards_close(struct prim_guards *guards)
 {
     prim_guards_drop(guards, NULL);

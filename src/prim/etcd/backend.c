@@ -24,17 +24,6 @@ static coord_caps capabilities(struct prim_backend *base)
     return caps;
 }
 
-static coord_limits limits(struct prim_backend *base)
-{
-    (void)base;
-    return prim_limits(ETCD_TTL_MIN_MS, 1000, PRIM_VALUE_MAX);
-}
-
-static coord_id store_id(struct prim_backend *base)
-{
-    return etcd_of(base)->store_id;
-}
-
 static void fill_caps(struct etcd_backend *b, const char *version, size_t members)
 {
     coord_caps *caps = &b->caps;
@@ -59,8 +48,8 @@ static void fill_id(struct etcd_backend *b)
     uint64_t place = str_hash(str_of(b->space.prefix, b->space.prefix_len), b->space.raw);
 
     for (size_t i = 0; i < 8; i++) {
-        b->store_id.b[i] = (uint8_t)(b->cluster_id >> (56 - 8 * i));
-        b->store_id.b[8 + i] = (uint8_t)(place >> (56 - 8 * i));
+        b->base.id.b[i] = (uint8_t)(b->cluster_id >> (56 - 8 * i));
+        b->base.id.b[8 + i] = (uint8_t)(place >> (56 - 8 * i));
     }
 }
 
@@ -201,7 +190,7 @@ static coord_result open_client(const struct prim_open *in, struct etcd_backend 
     if (result.code == COORD_OK) result = set_space(in, &b->space);
     if (result.code != COORD_OK) return result;
     err = etcd_client_open(&client, &b->client, &note);
-    if (err == ERR_NOMEM) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
+    if (err == ERR_NOMEM) return prim_no_memory();
     if (err)
         return prim_answer(COORD_INVALID, COORD_R_URL, "etcd: %s",
                            note.text[0] ? note.text : err_text(err));
@@ -241,28 +230,16 @@ static void close_backend(struct prim_backend *base)
 {
     struct etcd_backend *b = etcd_of(base);
 
-    prim_guards_close(b->guards);
+    prim_guards_close(b->base.guards);
     etcd_lease_drain(b);
     etcd_client_do(b->client, tear_down, b);
     etcd_client_close(b->client);
     free(b);
 }
 
-static void guard(struct prim_backend *base, const struct prim_claim *claim)
-{
-    prim_guards_add(etcd_of(base)->guards, claim);
-}
-
-static void unguard(struct prim_backend *base, const coord_id *lease_id)
-{
-    prim_guards_drop(etcd_of(base)->guards, lease_id);
-}
-
 static const struct prim_backend_ops etcd_ops = {
     .name = "etcd",
     .capabilities = capabilities,
-    .limits = limits,
-    .id = store_id,
     .create = etcd_create,
     .cas = etcd_cas,
     .remove = etcd_remove,
@@ -273,8 +250,8 @@ static const struct prim_backend_ops etcd_ops = {
     .renew = etcd_renew,
     .release = etcd_release,
     .adopt = etcd_adopt,
-    .guard = guard,
-    .unguard = unguard,
+    .guard = prim_guard,
+    .unguard = prim_unguard,
     .watch = etcd_watch,
     .unwatch = etcd_unwatch,
     .close = close_backend,
@@ -286,8 +263,10 @@ coord_result prim_etcd_open(const struct prim_open *in, struct prim_backend **re
     struct setup setup = {.backend = b};
     coord_result result;
 
-    if (!b) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
+    if (!b) return prim_no_memory();
     b->base.ops = &etcd_ops;
+    b->base.clock = in->clock;
+    b->base.limits = prim_limits(ETCD_TTL_MIN_MS, 1000, PRIM_VALUE_MAX);
     b->host = in->host;
     result = open_client(in, b);
     if (result.code != COORD_OK) {
@@ -296,11 +275,9 @@ coord_result prim_etcd_open(const struct prim_open *in, struct prim_backend **re
     }
     etcd_client_do(b->client, set_up, &setup);
     assert(!setup.err || setup.err == ERR_NOMEM || setup.err == ERR_FULL);
-    b->guards = prim_guards_open(&(struct prim_guards_options){
-        .backend = &b->base, .host = in->host, .clock = in->clock, .keys_max = GUARDS_MAX});
-    result = setup.err || !b->guards
-                 ? prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory")
-                 : probe(b, in->deadline_ns);
+    b->base.guards = prim_guards_open(&(struct prim_guards_options){
+        .backend = &b->base, .host = in->host, .keys_max = GUARDS_MAX});
+    result = setup.err || !b->base.guards ? prim_no_memory() : probe(b, in->deadline_ns);
     if (result.code != COORD_OK) {
         close_backend(&b->base);
         return result;

@@ -24,11 +24,6 @@ enum err etcd_value(const struct etcd_backend *b, const struct envelope *envelop
     return envelope_encode(&dated, out);
 }
 
-static coord_result no_memory(void)
-{
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory for the request");
-}
-
 coord_result etcd_in_the_way(int code, int reason, const struct etcd_entry *entry)
 {
     coord_result result;
@@ -138,7 +133,7 @@ static coord_result put_absent_once(struct etcd_backend *b, const struct prim_ca
     etcd_key_make(&b->space, in->key, &stored);
     if (etcd_value(b, &envelope, &value)) {
         buf_deinit(&value);
-        return no_memory();
+        return prim_no_memory();
     }
     etcd_txn_init(&txn);
     etcd_if_created(&txn, str_of(stored.text, stored.len), 0);
@@ -326,7 +321,7 @@ static coord_result change_once(struct etcd_backend *b, const struct prim_call *
     etcd_key_make(&b->space, key, &stored);
     if (change_value(b, call, change, ret_grant->granted_ttl_ms, &value)) {
         buf_deinit(&value);
-        return no_memory();
+        return prim_no_memory();
     }
     change_txn(&txn, change, str_of(stored.text, stored.len), buf_peek(&value));
     result = etcd_txn_run(b, call, &txn, &arena, &response);
@@ -489,7 +484,7 @@ coord_result etcd_get(struct prim_backend *base, const struct prim_call *call, s
                                      entry.key, entry.value, entry.owner);
         result.revision = entry.revision;
         result.token = entry.token;
-        if (!*ret_entry) result = no_memory();
+        if (!*ret_entry) result = prim_no_memory();
     }
     arena_deinit(&arena);
     return result;

@@ -197,7 +197,7 @@ static void take_page(struct etcd_feed *f, const Etcdserverpb__RangeResponse *ra
         return;
     }
     if (!add_entries(f, range))
-        page_failed(f, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
+        page_failed(f, prim_no_memory());
     else if (!range->more)
         snapshot_done(f);
     else if (step(f, range))
@@ -252,7 +252,7 @@ static void read_page(struct etcd_feed *f)
     f->page.done = on_page;
     if (message_write(&request.base, &f->page.request, NULL)) {
         courier_op_deinit(&f->page);
-        page_failed(f, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
+        page_failed(f, prim_no_memory());
         return;
     }
     f->reading = true;
@@ -270,7 +270,7 @@ static void begin_snapshot(struct etcd_feed *f)
     if (f->snapshot)
         read_page(f);
     else
-        page_failed(f, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
+        page_failed(f, prim_no_memory());
 }
 
 static void on_again(struct timer *timer)
@@ -536,7 +536,7 @@ static void on_watch(void *owner)
     struct etcd_feed *f = owner;
 
     if (timer_init(&f->again, etcd_client_loop(f->backend->client), on_again)) {
-        opened(f, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
+        opened(f, prim_no_memory());
         return;
     }
     if (f->guard)
@@ -563,7 +563,7 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
     struct latch wait;
     coord_result result;
 
-    if (!f) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
+    if (!f) return prim_no_memory();
     assert(scope.len < sizeof f->scope_text);
     f->backend = b;
     f->feed = feed;

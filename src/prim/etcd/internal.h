@@ -42,13 +42,11 @@ struct etcd_backend {
     struct etcd_client *client;
     struct etcd_space space;
     uint64_t cluster_id;
-    coord_id store_id;
     coord_caps caps;
     _Atomic bool degraded;
     struct etcd_beats beats;
     struct etcd_revokes revokes;
     struct etcd_watcher own, others; /* two streams: readers never delay our own claims */
-    struct prim_guards *guards;
 };
 static inline struct etcd_backend *etcd_of(struct prim_backend *base)
 {

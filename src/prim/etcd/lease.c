@@ -164,7 +164,7 @@ static void on_beat(struct post *post)
     beat->timer = (struct timer){0};
     if (!slot || timer_init(&beat->timer, etcd_client_loop(b->client), on_beat_deadline)) {
         free(slot);
-        finish(beat, prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory"));
+        finish(beat, prim_no_memory());
         return;
     }
     slot->lease = beat->lease;

@@ -156,7 +156,7 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
     op.hurried = ask->hurried;
     if (message_write(ask->request, &op.request, NULL)) {
         courier_op_deinit(&op);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory for the request");
+        return prim_no_memory();
     }
     etcd_op_run(b->client, &op);
     if (op.err) {

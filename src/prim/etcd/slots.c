@@ -85,7 +85,7 @@ static coord_result picture_read(struct etcd_backend *b, const struct names *nam
         p->group_request = entry.request_id;
     }
     p->slots = arena_calloc(&p->arena, slots->n_kvs + 1, sizeof *p->slots);
-    if (!p->slots) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
+    if (!p->slots) return prim_no_memory();
     for (size_t i = 0; i < slots->n_kvs; i++) {
         struct slot *slot = &p->slots[p->live];
         struct str there = etcd_key_ours(&b->space, etcd_str(slots->kvs[i]->key));
@@ -211,7 +211,7 @@ static coord_result write_group(struct search *s, uint64_t compare_revision, uin
     *ret_done = false;
     if (count_value(s, slot_count, &value)) {
         buf_deinit(&value);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
+        return prim_no_memory();
     }
     etcd_txn_init(&txn);
     if (compare_revision)
@@ -269,7 +269,7 @@ static coord_result transact(struct search *s, uint32_t number, const struct slo
     etcd_key_make(&s->b->space, str_from(name), &key);
     if (etcd_value(s->b, &envelope, &value)) {
         buf_deinit(&value);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
+        return prim_no_memory();
     }
     etcd_txn_init(&txn);
     if (over) {
@@ -457,7 +457,7 @@ coord_result etcd_holders(struct prim_backend *base, const struct prim_call *cal
     goto done;
 
 no_memory:
-    result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "etcd: no memory");
+    result = prim_no_memory();
 done:
     arena_deinit(&p.arena);
     return result;

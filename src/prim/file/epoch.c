@@ -78,7 +78,7 @@ int floor_raise(struct file_store *store, uint64_t floor)
     if (error != 0) return error;
     error = floor_read(store, &now);
     if (error == 0 && now < floor) {
-        floor_record_encode(floor, &store->id, bytes);
+        floor_record_encode(floor, &store->backend.id, bytes);
         error = small_replace(store, store->meta, "floor", bytes, sizeof bytes);
     }
     sys_close(lock);
@@ -146,8 +146,8 @@ static int read_format(struct file_store *store, coord_id *ret_id, struct stat *
 static int write_format(struct file_store *store, struct stat *ret_info)
 {
     char bytes[FORMAT_CAP];
-    store->id = prim_id_random();
-    size_t len = format_encode(&store->id, bytes);
+    store->backend.id = prim_id_random();
+    size_t len = format_encode(&store->backend.id, bytes);
     int error = small_replace(store, store->root, "FORMAT", bytes, len);
     if (error == 0 && fstatat(store->root, "FORMAT", ret_info, AT_SYMLINK_NOFOLLOW) < 0)
         error = errno;
@@ -246,7 +246,7 @@ static int write_epoch(struct file_store *store, uint64_t epoch, const struct st
 {
     char bytes[EPOCH_RECORD];
     struct epoch_record record = {.epoch = epoch,
-                                  .store_id = store->id,
+                                  .store_id = store->backend.id,
                                   .format_inode = format->st_ino,
                                   .format_change = change_of(format)};
     memcpy(record.boot_id, store->facts.boot_id, 16);
@@ -321,8 +321,8 @@ static coord_result open_existing(struct file_store *store, struct stat *format,
     if (error == EBADMSG)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "meta/epoch is damaged");
     if (error != 0) return file_trouble(error, "read meta/epoch");
-    bool copied =
-        record.format_inode != format->st_ino || !prim_id_equal(&record.store_id, &store->id);
+    bool copied = record.format_inode != format->st_ino ||
+                  !prim_id_equal(&record.store_id, &store->backend.id);
     if (overlay && (copied || record.format_change != change_of(format))) {
         return prim_answer(COORD_UNSUPPORTED, COORD_R_FILE_SYSTEM,
                            "overlay: the store was made in another layer or is a copy");
@@ -342,7 +342,7 @@ static coord_result open_locked(struct file_store *store, bool overlay)
         coord_result result = open_part(store, names[i], fds[i]);
         if (result.code != COORD_OK) return result;
     }
-    int error = read_format(store, &store->id, &format);
+    int error = read_format(store, &store->backend.id, &format);
     if (error == ENOENT) return make_new(store);
     if (error != 0) return bad_format(error);
     if (overlay) {

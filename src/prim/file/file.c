@@ -105,17 +105,6 @@ static coord_caps file_capabilities(struct prim_backend *backend)
     return caps;
 }
 
-static coord_limits file_limits(struct prim_backend *backend)
-{
-    (void)backend;
-    return prim_limits(FILE_TTL_MIN_MS, 1, PRIM_VALUE_LARGE_MAX);
-}
-
-static coord_id file_id(struct prim_backend *backend)
-{
-    return file_store_of(backend)->id;
-}
-
 /* -- opening -- */
 
 static void store_free(struct file_store *store)
@@ -143,8 +132,6 @@ static void file_close(struct prim_backend *backend)
 static const struct prim_backend_ops file_ops = {
     .name = "file",
     .capabilities = file_capabilities,
-    .limits = file_limits,
-    .id = file_id,
     .create = file_create,
     .cas = file_cas,
     .remove = file_remove,
@@ -277,8 +264,9 @@ static struct file_store *store_new(const struct prim_open *in)
     struct file_store *store = calloc(1, sizeof *store);
     if (store == NULL) return NULL;
     store->backend.ops = &file_ops;
+    store->backend.clock = in->clock;
+    store->backend.limits = prim_limits(FILE_TTL_MIN_MS, 1, PRIM_VALUE_LARGE_MAX);
     store->host = in->host;
-    store->clock = in->clock;
     store->root = store->meta = store->leases = store->buckets_dir = store->lost = -1;
     list_init(&store->buckets);
     (void)pthread_mutex_init(&store->mutex, NULL);
@@ -306,7 +294,7 @@ coord_result prim_file_open(const struct prim_open *in, struct prim_backend **re
     }
     while (path.len > 1 && path.at[path.len - 1] == '/') path.len--;
     struct file_store *store = store_new(in);
-    if (store == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
+    if (store == NULL) return prim_no_memory();
     store->settings = settings;
     if (path.len >= sizeof store->root_path) {
         store_free(store);

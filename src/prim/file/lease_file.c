@@ -136,11 +136,6 @@ void lease_table_sweep(struct file_store *store)
     (void)pthread_mutex_unlock(&table->mutex);
 }
 
-static coord_result no_memory(void)
-{
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory for a lease");
-}
-
 static coord_result record_timed_out(void)
 {
     return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
@@ -361,7 +356,7 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
 {
     int fd = -1;
     struct lease *lease = lease_get(store->table, id);
-    if (lease == NULL) return no_memory();
+    if (lease == NULL) return prim_no_memory();
     (void)pthread_mutex_lock(&lease->mutex);
     int error = lease->fd >= 0 ? EEXIST : make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
     if (error == EEXIST && lease->fd < 0 && discard_dead(store, id))
@@ -648,7 +643,7 @@ static coord_result renew_as(struct renewal *renewal)
     if (renewal->extend && !heads_are_there(renewal))
         return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
     struct lease *lease = lease_get(store->table, &renewal->claim->lease_id);
-    if (lease == NULL) return no_memory();
+    if (lease == NULL) return prim_no_memory();
     (void)pthread_mutex_lock(&lease->mutex);
     coord_result result = renew_until_clear(renewal, lease);
     (void)pthread_mutex_unlock(&lease->mutex);

@@ -57,7 +57,7 @@ static coord_result bucket_open(struct file_store *store, const char *name, bool
                                 struct bucket **ret_bucket)
 {
     struct bucket *bucket = calloc(1, sizeof *bucket);
-    if (bucket == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
+    if (bucket == NULL) return prim_no_memory();
     list_init(&bucket->node);
     bucket->heads = bucket->locks = bucket->temps = -1;
     rwlock_init(&bucket->rwlock);

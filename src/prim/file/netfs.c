@@ -105,7 +105,7 @@ coord_result netfs_open(struct file_store *store)
             error = sys_read_file(store->root, "FORMAT", bytes, sizeof bytes, &got);
     }
     if (error != 0) return file_trouble(error, "open FORMAT");
-    if (format_decode(str_of(bytes, got), &store->id) != ERR_OK)
+    if (format_decode(str_of(bytes, got), &store->backend.id) != ERR_OK)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "FORMAT is damaged");
     return prim_ok(COORD_R_NONE);
 }
@@ -162,7 +162,7 @@ coord_result netfs_create(struct file_store *store, const struct prim_call *call
     head.value = in->value;
     char *bytes = malloc(head_size(&head));
     if (bytes == NULL) {
-        result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
+        result = prim_no_memory();
     } else {
         head_encode(&head, bytes);
         int error = link_new(store, bucket->temps, bucket->heads, name, bytes, head_size(&head));

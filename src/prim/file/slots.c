@@ -284,8 +284,7 @@ static coord_result list_locked(struct group_op *op, coord_holders *holders)
                             .revision = head->revision,
                             .remaining_ms = key_op_left_ms(&slot.op)};
         memcpy(row.lease_id_prefix, head->lease_id.b, sizeof row.lease_id_prefix);
-        if (!prim_holders_add(holders, &row, head->owner, head->value))
-            result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
+        if (!prim_holders_add(holders, &row, head->owner, head->value)) result = prim_no_memory();
     }
     head_file_deinit(&slot.op.file);
     return result;
@@ -300,7 +299,7 @@ coord_result file_holders(struct prim_backend *backend, const struct prim_call *
     if (result.code == COORD_OK && !op.record.live) result = no_group();
     if (result.code == COORD_OK) {
         holders = prim_holders_make(PRIM_SLOTS_MAX);
-        if (holders == NULL) result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
+        if (holders == NULL) result = prim_no_memory();
     }
     if (result.code == COORD_OK) result = list_locked(&op, holders);
     if (result.code == COORD_OK && holders != NULL) {

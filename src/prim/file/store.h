@@ -72,11 +72,9 @@ struct file_settings {
 struct file_store {
     struct prim_backend backend; /* first */
     struct prim_host *host;
-    struct prim_clock clock;
     struct file_settings settings;
     struct host_facts facts;
     struct who holder; /* what our leases say: nobody (pid 0) when they are to outlive us */
-    coord_id id;
     uint64_t epoch;
     char root_path[4096];
     int root, meta, leases, buckets_dir, lost;
@@ -110,7 +108,7 @@ static inline struct file_store *file_store_of(struct prim_backend *backend)
 }
 static inline int64_t file_now(const struct file_store *store)
 {
-    return prim_clock_now(&store->clock);
+    return prim_clock_now(&store->backend.clock);
 }
 static inline mode_t file_mode(const struct file_store *store)
 {

@@ -149,7 +149,7 @@ static coord_result place_get(struct hub *hub, struct str key_bucket, struct pla
     struct place *place = calloc(1, sizeof *place);
     if (place == NULL) {
         bucket_put(hub->store, bucket);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory for a watch");
+        return prim_no_memory();
     }
     place->bucket = bucket;
     place->refs = 1;
@@ -656,7 +656,7 @@ coord_result file_watch(struct prim_backend *backend, const struct prim_call *ca
     coord_result result = file_usable(hub->store);
     if (result.code != COORD_OK) return result;
     struct watch *watch = calloc(1, sizeof *watch + scope.len);
-    if (watch == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
+    if (watch == NULL) return prim_no_memory();
     list_init(&watch->node);
     watch->feed = feed;
     watch->bucket = bucket;

@@ -464,7 +464,7 @@ static coord_result answer_entry(const struct key_op *op, coord_entry **ret_entr
         like.ttl_ms = head->ttl_ms;
     }
     *ret_entry = prim_entry_make(&like, head->key, head->value, head->owner);
-    if (*ret_entry == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no memory");
+    if (*ret_entry == NULL) return prim_no_memory();
     result.revision = head->revision;
     result.token = head->token;
     return result;

@@ -150,7 +150,7 @@ static coord_result list(struct prim_change *c, struct str group, uint32_t wante
     struct own *own = c->own;
     struct docs *docs = slots->own = calloc(1, sizeof *docs);
     struct prim_seen record = {.kind = PRIM_SEEN_NOTHING, .left_ms = -1};
-    coord_result result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    coord_result result = prim_no_memory();
 
     (void)wanted; /* the list comes whole */
     if (!docs) return result;

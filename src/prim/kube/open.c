@@ -10,7 +10,6 @@
 enum {
     NS_IN_MS = 1000000,
     TTL_MIN_MS = 2000,
-    TTL_STEP_MS = 1000,
     REVIEW_MAX = 1024,
     RENEWALS_MAX = 20,
     GUARDS_MAX = 64, /* each is a connection and a thread */
@@ -39,22 +38,11 @@ static coord_caps kube_caps(struct prim_backend *backend)
     return caps;
 }
 
-static coord_limits kube_limits(struct prim_backend *backend)
-{
-    (void)backend;
-    return prim_limits(TTL_MIN_MS, TTL_STEP_MS, PRIM_VALUE_MAX);
-}
-
-static coord_id kube_id(struct prim_backend *backend)
-{
-    return store_of(backend)->id;
-}
-
 static void kube_close_store(struct prim_backend *backend)
 {
     struct store *store = store_of(backend);
 
-    prim_guards_close(store->guards);
+    prim_guards_close(store->base.guards);
     kube_held_clear(store);
     map_deinit(&store->held);
     kube_sights_deinit(&store->sights);
@@ -64,25 +52,10 @@ static void kube_close_store(struct prim_backend *backend)
     free(store);
 }
 
-/* Without the right to watch, renewals find what happened. */
-static void guard(struct prim_backend *backend, const struct prim_claim *claim)
-{
-    struct store *store = store_of(backend);
-
-    if (store->can_watch) prim_guards_add(store->guards, claim);
-}
-
-static void unguard(struct prim_backend *backend, const coord_id *lease_id)
-{
-    prim_guards_drop(store_of(backend)->guards, lease_id);
-}
-
 static const struct prim_backend_ops ops = {
     .name = "k8s",
     .renewals_max = RENEWALS_MAX,
     .capabilities = kube_caps,
-    .limits = kube_limits,
-    .id = kube_id,
     .create = prim_change_create,
     .cas = prim_change_cas,
     .remove = prim_change_remove,
@@ -93,8 +66,8 @@ static const struct prim_backend_ops ops = {
     .renew = prim_change_renew,
     .release = prim_change_release,
     .adopt = kube_op_adopt,
-    .guard = guard,
-    .unguard = unguard,
+    .guard = prim_guard,
+    .unguard = prim_unguard,
     .watch = kube_op_watch,
     .unwatch = kube_op_unwatch,
     .close = kube_close_store,
@@ -198,12 +171,12 @@ static coord_result find_identity(struct store *store, const struct prim_open *i
         result = kube_store_err(store, err, &answer, &note);
         result.flags = 0;
     } else if (json_get_string(answer.object, "metadata.uid", &uid, &note) ||
-               !hex_read_id(uid, store->id.b)) {
+               !hex_read_id(uid, store->base.id.b)) {
         result =
             prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s has no uid", STORE_OBJECT);
     }
     kube_answer_deinit(&answer);
-    prim_id_text(&store->id, store->id_text);
+    prim_id_text(&store->base.id, store->id_text);
     return result;
 }
 
@@ -240,7 +213,7 @@ static coord_result connect_as(struct store *store, const struct kube_config_opt
         if (!store->namespace_) err = ERR_NOMEM;
     }
     kube_config_deinit(&config);
-    if (err == ERR_NOMEM) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    if (err == ERR_NOMEM) return prim_no_memory();
     if (err == ERR_UNSUPPORTED)
         return prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER, "%s", note.text);
     if (err) return prim_answer(COORD_INVALID, COORD_R_URL, "%s", note.text);
@@ -277,18 +250,22 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
 
     if (!store || pthread_mutex_init(&store->lock, NULL)) {
         free(store);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+        return prim_no_memory();
     }
     store->base.ops = &ops;
     store->base.clock = in->clock;
+    store->base.limits = prim_limits(TTL_MIN_MS, PRIM_CHANGE_TTL_STEP_MS, PRIM_VALUE_MAX);
     if (!prim_id_is_zero(&boot)) prim_id_text(&boot, store->boot);
     list_init(&store->held_by_age);
     map_init(&store->held, PRIM_LEASES_MAX, prim_random());
     kube_sights_init(&store->sights, prim_random());
-    store->guards = prim_guards_open(&(struct prim_guards_options){
-        .backend = &store->base, .host = in->host, .clock = in->clock, .keys_max = GUARDS_MAX});
-    result = store->guards ? open_by_url(store, in)
-                           : prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    result = open_by_url(store, in);
+    /* Without the right to watch, renewals find what happened. */
+    if (result.code == COORD_OK && store->can_watch) {
+        store->base.guards = prim_guards_open(&(struct prim_guards_options){
+            .backend = &store->base, .host = in->host, .keys_max = GUARDS_MAX});
+        if (!store->base.guards) result = prim_no_memory();
+    }
     if (result.code != COORD_OK) {
         kube_close_store(&store->base);
         return result;

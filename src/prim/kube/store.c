@@ -40,7 +40,7 @@ coord_result kube_store_err(struct store *store, enum err err, const struct kube
     case ERR_UNSUPPORTED: return prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER, "%s", note->text);
     case ERR_FULL: return prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED, "%s", note->text);
     case ERR_TIMEOUT: return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "%s", note->text);
-    case ERR_NOMEM: return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    case ERR_NOMEM: return prim_no_memory();
     case ERR_CORRUPT: return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "%s", note->text);
     case ERR_UNKNOWN: return prim_unclear(COORD_R_STORAGE, "%s", note->text);
     default:
@@ -101,7 +101,7 @@ static coord_result check_doc(struct store *store, const struct json *json, stru
 
     enum err err = kube_lease_decode(json, store->prefix, &view, &note);
 
-    if (err == ERR_NOMEM) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    if (err == ERR_NOMEM) return prim_no_memory();
     if (err) {
         kube_lease_name(key, name);
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "lease %s: %s", name, note.text);
@@ -302,11 +302,6 @@ void kube_docs_deinit(struct docs *docs)
     *docs = (struct docs){0};
 }
 
-static coord_result no_memory(void)
-{
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
-}
-
 /* Takes a page; *ret_continue points into it. */
 static coord_result add_page(struct store *store, struct json *own_page, int64_t sent_ns,
                              struct docs *docs, struct str *ret_continue)
@@ -318,7 +313,7 @@ static coord_result add_page(struct store *store, struct json *own_page, int64_t
 
     if (!(grown = realloc(docs->pages, (docs->page_count + 1) * sizeof(struct json *)))) {
         json_close(own_page);
-        return no_memory();
+        return prim_no_memory();
     }
     docs->pages = grown;
     docs->pages[docs->page_count++] = own_page;
@@ -326,7 +321,7 @@ static coord_result add_page(struct store *store, struct json *own_page, int64_t
         return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "list: %s", note.text);
     items = json_count(head.items);
     if (!(grown = realloc(docs->at, (docs->count + items + 1) * sizeof(struct doc))))
-        return no_memory();
+        return prim_no_memory();
     docs->at = grown;
     for (size_t i = 0; i < items; i++) {
         struct doc doc = {.present = true, .sent_ns = sent_ns, .got_ns = store_now(store)};

@@ -22,11 +22,9 @@ struct store {
     struct kube *kube;
     char *namespace_;
     char prefix[LEASE_PREFIX_MAX + 1];
-    coord_id id;
     char id_text[PRIM_ID_TEXT_CAP];
     char boot[PRIM_ID_TEXT_CAP]; /* of that clock; "": not known */
     bool can_watch;
-    struct prim_guards *guards;
 
     pthread_mutex_t lock; /* of all below */
     struct sights sights;

@@ -140,7 +140,7 @@ static coord_result begin(struct watch *w, struct kube_watch **ret_stream)
     forget_all(w);
     snapshot = prim_snapshot_open();
     if (!snapshot || !add_docs(w, &docs, snapshot)) {
-        result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+        result = prim_no_memory();
         goto out;
     }
     kube_lease_hash(bucket, hash);
@@ -390,7 +390,7 @@ coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call 
     struct watch *w = calloc(1, sizeof *w);
 
     (void)call; /* the snapshot comes when it comes: the thread keeps trying */
-    if (!w) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+    if (!w) return prim_no_memory();
     w->store = store_of(backend);
     w->feed = feed;
     w->bucket = bucket;
@@ -401,7 +401,7 @@ coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call 
     prim_feed_on_room(feed, on_room, w);
     if (!w->scope || !prim_thread_start(&w->thread, run, w)) {
         watch_free(w);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory");
+        return prim_no_memory();
     }
     *ret_watch = w;
     return prim_ok(COORD_R_NONE);

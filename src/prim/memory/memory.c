@@ -254,11 +254,6 @@ static coord_result op_remove(struct prim_backend *backend, const struct prim_ca
     return result;
 }
 
-static coord_result no_memory(void)
-{
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory; nothing was changed");
-}
-
 static int64_t left_ms(const struct memory_lease *lease, int64_t now_ns)
 {
     return lease == NULL ? -1 : (lease->deadline_ns - now_ns) / 1000000;
@@ -286,7 +281,7 @@ static coord_result op_get(struct prim_backend *backend, const struct prim_call 
         }
         coord_entry *entry = prim_entry_make(&like, found->key, found->value, owner);
         if (entry == NULL)
-            result = no_memory();
+            result = prim_no_memory();
         else
             *ret_entry = entry;
     }
@@ -352,7 +347,7 @@ static coord_result op_holders(struct prim_backend *backend, const struct prim_c
     if (result.code == COORD_OK) {
         coord_holders *holders = holders_of(group, now_ns);
         if (holders == NULL)
-            result = no_memory();
+            result = prim_no_memory();
         else
             *ret_holders = holders;
     }
@@ -458,7 +453,7 @@ static coord_result op_watch(struct prim_backend *backend, const struct prim_cal
     struct watch *watch = malloc(sizeof *watch + scope.len + 1);
     struct list losses;
     (void)call;
-    if (watch == NULL) return no_memory();
+    if (watch == NULL) return prim_no_memory();
     *watch =
         (struct watch){.shared = shared, .feed = feed, .bucket = bucket, .scope_len = scope.len};
     list_init(&watch->link);
@@ -472,7 +467,7 @@ static coord_result op_watch(struct prim_backend *backend, const struct prim_cal
     tell(shared, &losses);
     if (!fine) {
         free(watch);
-        return no_memory();
+        return prim_no_memory();
     }
     *ret_watch = watch;
     return prim_ok(COORD_R_NONE);
@@ -504,17 +499,6 @@ static coord_caps op_capabilities(struct prim_backend *backend)
         .server = "memory",
         .note = "one process only; everything is gone when it ends",
     };
-}
-
-static coord_limits op_limits(struct prim_backend *backend)
-{
-    (void)backend;
-    return prim_limits(TTL_MIN_MS, 1, PRIM_VALUE_LARGE_MAX);
-}
-
-static coord_id op_id(struct prim_backend *backend)
-{
-    return of(backend)->shared->id;
 }
 
 /* Without users, and without its thread. */
@@ -609,8 +593,6 @@ static void op_close(struct prim_backend *backend)
 static const struct prim_backend_ops memory_ops = {
     .name = "mem",
     .capabilities = op_capabilities,
-    .limits = op_limits,
-    .id = op_id,
     .create = op_create,
     .cas = op_cas,
     .remove = op_remove,
@@ -632,7 +614,7 @@ coord_result prim_memory_open(const struct prim_open *in, struct prim_backend **
 {
     const char *name = in->url == NULL ? NULL : prim_url_param(in->url, "name");
     struct memory *memory = calloc(1, sizeof *memory);
-    if (memory == NULL) return no_memory();
+    if (memory == NULL) return prim_no_memory();
     memory->backend.ops = &memory_ops;
     memory->host = in->host;
     memory->shared = shared_take(name, &in->clock);
@@ -641,6 +623,8 @@ coord_result prim_memory_open(const struct prim_open *in, struct prim_backend **
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY,
                            "no memory, no thread, or this name is open with another clock");
     }
+    memory->backend.id = memory->shared->id;
+    memory->backend.limits = prim_limits(TTL_MIN_MS, 1, PRIM_VALUE_LARGE_MAX);
     *ret_backend = &memory->backend;
     return prim_ok(COORD_R_NONE);
 }

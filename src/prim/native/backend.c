@@ -33,17 +33,6 @@ static coord_caps capabilities(struct prim_backend *base)
     return caps;
 }
 
-static coord_limits limits(struct prim_backend *base)
-{
-    (void)base;
-    return prim_limits(NATIVE_TTL_MIN_MS, NATIVE_TTL_STEP_MS, PRIM_VALUE_LARGE_MAX);
-}
-
-static coord_id store_id(struct prim_backend *base)
-{
-    return native_of(base)->store_id;
-}
-
 static void fill_caps(struct native_backend *b, uint32_t voters)
 {
     coord_caps *caps = &b->caps;
@@ -74,7 +63,7 @@ enum err native_write(const struct native_backend *b, ProtobufCMessage *message,
 {
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field(message->descriptor, STORE_ID_FIELD);
-    ProtobufCBinaryData meant = native_id_bytes(&b->store_id);
+    ProtobufCBinaryData meant = native_id_bytes(&b->base.id);
 
     if (field && b->bound) memcpy((char *)message + field->offset, &meant, sizeof meant);
     return message_write(message, into, NULL);
@@ -117,7 +106,7 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     if (ask->request_of) request_text(ask->request_of, op.request_id);
     if (native_write(b, ask->request, &op.request)) {
         courier_op_deinit(&op);
-        return native_no_memory();
+        return prim_no_memory();
     }
     courier_op_run(&b->courier, &op);
     if (op.err) {
@@ -146,7 +135,7 @@ static void on_pulse_answer(struct courier_op *op)
     if (!op->err && !native_read(buf_peek(&op->response), &muster__v1__status_response__descriptor,
                                  &arena, &message)) {
         id = native_id(((const Muster__V1__StatusResponse *)message)->store_id);
-        if (!prim_id_is_zero(&id) && !prim_id_equal(&id, &b->store_id)) (void)native_other_store(b);
+        if (!prim_id_is_zero(&id) && !prim_id_equal(&id, &b->base.id)) (void)native_other_store(b);
     }
     arena_deinit(&arena);
     courier_op_deinit(op);
@@ -192,11 +181,11 @@ static coord_result probe_status(struct native_backend *b, int64_t deadline_ns,
 
     if (result.code == COORD_OK && message) {
         status = (const Muster__V1__StatusResponse *)message;
-        b->store_id = native_id(status->store_id);
+        b->base.id = native_id(status->store_id);
         *ret_voters = status->voters;
         /* The first leader of a new store names it. A replica that nobody has let in, or that was
          * removed before, never hears of that: others are asked as well. */
-        if (prim_id_is_zero(&b->store_id)) {
+        if (prim_id_is_zero(&b->base.id)) {
             courier_move_on(&b->courier);
             result = prim_answer(COORD_UNAVAILABLE, COORD_R_NO_LEADER,
                                  "muster: the store has no identity yet (no leader, or replicas "
@@ -262,7 +251,7 @@ static coord_result open_courier(const struct prim_open *in, struct native_backe
                                                      .backoff_max_ms = BACKOFF_MAX_MS,
                                                      .dial_timeout_ms = DIAL_TIMEOUT_MS},
                        &note);
-    if (err == ERR_NOMEM) return native_no_memory();
+    if (err == ERR_NOMEM) return prim_no_memory();
     if (err)
         return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s",
                            note.text[0] ? note.text : err_text(err));
@@ -300,16 +289,6 @@ static void tear_down(void *owner)
     timer_deinit(&b->pulse);
 }
 
-static void guard(struct prim_backend *base, const struct prim_claim *claim)
-{
-    prim_guards_add(native_of(base)->guards, claim);
-}
-
-static void unguard(struct prim_backend *base, const coord_id *lease_id)
-{
-    prim_guards_drop(native_of(base)->guards, lease_id);
-}
-
 static void wake(struct prim_backend *base)
 {
     courier_stop_waiting(&native_of(base)->courier);
@@ -319,7 +298,7 @@ static void close_backend(struct prim_backend *base)
 {
     struct native_backend *b = native_of(base);
 
-    prim_guards_close(b->guards);
+    prim_guards_close(b->base.guards);
     courier_do(&b->courier, tear_down, b);
     courier_close(&b->courier, NULL, NULL);
     assert(!b->pulsing);
@@ -330,8 +309,6 @@ static void close_backend(struct prim_backend *base)
 static const struct prim_backend_ops native_ops = {
     .name = "muster",
     .capabilities = capabilities,
-    .limits = limits,
-    .id = store_id,
     .create = native_create,
     .cas = native_cas,
     .remove = native_remove,
@@ -342,8 +319,8 @@ static const struct prim_backend_ops native_ops = {
     .renew = native_renew,
     .release = native_release,
     .adopt = native_adopt,
-    .guard = guard,
-    .unguard = unguard,
+    .guard = prim_guard,
+    .unguard = prim_unguard,
     .watch = native_watch,
     .unwatch = native_unwatch,
     .wake = wake,
@@ -356,8 +333,10 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
     struct setup setup = {.backend = b};
     coord_result result;
 
-    if (!b) return native_no_memory();
+    if (!b) return prim_no_memory();
     b->base.ops = &native_ops;
+    b->base.clock = in->clock;
+    b->base.limits = prim_limits(NATIVE_TTL_MIN_MS, NATIVE_TTL_STEP_MS, PRIM_VALUE_LARGE_MAX);
     b->host = in->host;
     result = open_courier(in, b);
     if (result.code != COORD_OK) {
@@ -366,12 +345,9 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
     }
     native_requests_init(&b->requests);
     courier_do(&b->courier, set_up, &setup);
-    b->guards = prim_guards_open(&(struct prim_guards_options){.backend = &b->base,
-                                                               .host = in->host,
-                                                               .clock = in->clock,
-                                                               .keys_max = GUARDS_MAX,
-                                                               .keys_alone = KEYS_ALONE});
-    result = setup.err || !b->guards ? native_no_memory() : probe(b, in->deadline_ns);
+    b->base.guards = prim_guards_open(&(struct prim_guards_options){
+        .backend = &b->base, .host = in->host, .keys_max = GUARDS_MAX, .keys_alone = KEYS_ALONE});
+    result = setup.err || !b->base.guards ? prim_no_memory() : probe(b, in->deadline_ns);
     if (result.code != COORD_OK) {
         close_backend(&b->base);
         return result;

@@ -114,7 +114,7 @@ static enum err encode(struct batch *batch)
 static void flush(struct native_backend *b)
 {
     struct batch *batch;
-    const coord_result no_memory = native_no_memory();
+    const coord_result no_memory = prim_no_memory();
     struct list beats;
 
     timer_stop(&b->beats.due);

@@ -199,7 +199,7 @@ coord_result native_get(struct prim_backend *base, const struct prim_call *call,
                                   .ttl_ms = entry.ttl_ms,
                                   .remaining_ms = entry.ttl_ms ? entry.remaining_ms : -1};
         *ret_entry = prim_entry_make(&like, entry.key, entry.value, entry.owner);
-        if (!*ret_entry) result = native_no_memory();
+        if (!*ret_entry) result = prim_no_memory();
         result.revision = entry.revision;
         result.token = entry.token;
     }

@@ -257,7 +257,7 @@ static void on_watch(void *owner)
 
     if (timer_init(&f->late, courier_loop(courier), on_late) ||
         courier_stream_init(&f->stream, courier, "/muster.v1.Coordination/Watch")) {
-        opened(f, native_no_memory());
+        opened(f, prim_no_memory());
         return;
     }
     timer_start_in(&f->late, left_ms > 0 ? (uint64_t)left_ms : 0);
@@ -288,7 +288,7 @@ coord_result native_watch(struct prim_backend *base, const struct prim_call *cal
     struct latch wait;
     coord_result result;
 
-    if (!f) return native_no_memory();
+    if (!f) return prim_no_memory();
     f->backend = native_of(base);
     f->feed = feed;
     assert(scope.len < sizeof f->scope);

@@ -37,12 +37,10 @@ struct native_backend {
     struct prim_host *host;
     struct courier courier;
     struct native_requests requests;
-    coord_id store_id;
-    bool bound; /* every request says that it is meant for store_id */
+    bool bound; /* every request says that it is meant for base.id */
     coord_caps caps;
     _Atomic bool degraded;
     struct native_beats beats;
-    struct prim_guards *guards;
     /* backend.c: loop thread */
     struct timer pulse;
     struct courier_op pulse_op;

@@ -21,11 +21,6 @@ coord_result native_corrupt(const char *what)
     return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "muster: %s", what);
 }
 
-coord_result native_no_memory(void)
-{
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "muster: no memory");
-}
-
 static int reason_of_answer(const struct courier_op *op)
 {
     switch (op->status) {

@@ -25,7 +25,6 @@ coord_id native_id(ProtobufCBinaryData bytes); /* zero: not one */
 /* An op that did not end well. `writes`: doubt is worth saying. */
 coord_result native_failure(const struct courier_op *op, bool writes);
 coord_result native_corrupt(const char *what);
-coord_result native_no_memory(void);
 
 /* Decodes into `arena`, whose ceiling follows the size. */
 enum err native_read(struct str bytes, const ProtobufCMessageDescriptor *type, struct arena *arena,

@@ -109,7 +109,7 @@ static coord_result take_holders(const Muster__V1__HoldersResponse *page, struct
         return native_corrupt("a group that cannot be");
     if (!all->holders) {
         all->holders = prim_holders_make(page->more ? PRIM_SLOTS_MAX : page->n_holders);
-        if (!all->holders) return native_no_memory();
+        if (!all->holders) return prim_no_memory();
         all->holders->atomic = 1;
         all->revision = page->revision;
     }
@@ -117,7 +117,7 @@ static coord_result take_holders(const Muster__V1__HoldersResponse *page, struct
         const Muster__V1__Holder *row = page->holders[i];
         if (row->slot >= PRIM_SLOTS_MAX || row->slot < all->next)
             return native_corrupt("a slot that cannot be");
-        if (!add_holder(all->holders, row)) return native_no_memory();
+        if (!add_holder(all->holders, row)) return prim_no_memory();
         all->next = row->slot + 1;
     }
     if (page->revision != all->revision) all->holders->atomic = 0;

@@ -32,7 +32,7 @@ coord_result jet_message_of(struct jet_store *store, struct str answer, struct b
     struct jet_error error;
     struct note note = {""};
     enum err err = jet_decode_message(answer, memory, &error, ret_state, &note);
-    if (err == ERR_NOMEM) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
+    if (err == ERR_NOMEM) return prim_no_memory();
     if (err) return prim_answer(COORD_UNAVAILABLE, COORD_R_STORAGE, "nats: %.120s", note.text);
     ret_state->seen.left_ms = left_ms(ret_state);
     if (error.number == JET_E_NO_MESSAGE || error.code == 0) return prim_ok(COORD_R_NONE);
@@ -48,7 +48,7 @@ coord_result jet_read(struct jet_store *store, int64_t deadline_ns, struct str k
     buf_init(&body, 8192);
     if (jet_get_body(store, key, &body)) {
         buf_deinit(&body);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
+        return prim_no_memory();
     }
     coord_result result;
     natsMsg *reply = NULL;
@@ -124,7 +124,7 @@ static coord_result publish(struct jet_store *store, struct prim_change *c,
     buf_init(&bytes, ENVELOPE_HEADER + PRIM_OWNER_MAX + PRIM_VALUE_MAX);
     if (envelope_encode(envelope, &bytes)) {
         buf_deinit(&bytes);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
+        return prim_no_memory();
     }
     jet_subject_of(str_from(store->bucket), c->key, subject);
     (void)snprintf(expected, sizeof expected, "%" PRIu64, c->seen.sequence);

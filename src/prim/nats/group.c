@@ -6,11 +6,6 @@
 
 enum { RUN_MIN = 64 }; /* slots up to which asking for each is cheaper */
 
-static coord_result no_memory(void)
-{
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
-}
-
 struct slot {
     struct buf memory;
     struct jet_state state;
@@ -27,7 +22,8 @@ static coord_result slot_body(void *arg, size_t index, struct buf *out)
     struct slots *slots = arg;
     char key[PRIM_SLOT_KEY_CAP];
     prim_slot_key(slots->group, (uint32_t)index, key);
-    return jet_get_body(slots->store, str_from(key), out) ? no_memory() : prim_ok(COORD_R_NONE);
+    return jet_get_body(slots->store, str_from(key), out) ? prim_no_memory()
+                                                          : prim_ok(COORD_R_NONE);
 }
 
 static coord_result slot_take(void *arg, size_t index, struct str body)
@@ -41,7 +37,7 @@ static coord_result slot_take(void *arg, size_t index, struct str body)
 static coord_result slot_keep(struct slot *slot, struct str payload)
 {
     if (slot->state.seen.kind != PRIM_SEEN_LIVE) return prim_ok(COORD_R_NONE);
-    if (buf_append(&slot->memory, payload) != ERR_OK) return no_memory();
+    if (buf_append(&slot->memory, payload) != ERR_OK) return prim_no_memory();
     enum err err = envelope_decode(buf_peek(&slot->memory), &slot->state.seen.envelope);
     assert(err == ERR_OK); /* the same bytes were one a moment ago */
     return prim_ok(COORD_R_NONE);
@@ -114,7 +110,7 @@ coord_result jet_list(struct prim_change *c, struct str group, uint32_t wanted,
     if (result.code != COORD_OK || list->count == 0 || (wanted > 0 && wanted != list->count))
         return result;
     struct slots *slots = calloc(1, sizeof *slots + list->count * sizeof(struct slot));
-    if (slots == NULL) return no_memory();
+    if (slots == NULL) return prim_no_memory();
     *slots = (struct slots){.store = jet_of(c->backend), .group = group, .count = list->count};
     list->own = slots;
     for (size_t i = 0; i < slots->count; i++) buf_init(&slots->at[i].memory, JET_ANSWER_MAX);

@@ -249,7 +249,7 @@ coord_result jet_guards_open(struct jet_store *store)
     struct bell *bell = guards == NULL ? NULL : bell_open();
     if (bell == NULL) {
         free(guards);
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
+        return prim_no_memory();
     }
     guards->store = store;
     guards->bell = bell;

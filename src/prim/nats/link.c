@@ -201,7 +201,7 @@ coord_result jet_link_failed(struct jet_link *link, natsStatus status, bool sent
         return prim_answer(COORD_UNAVAILABLE, COORD_R_NO_LEADER, "nats: nobody serves the stream");
     case NATS_INSUFFICIENT_BUFFER: /* not connected, and nothing is kept for later */
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CONNECTION, "nats: not connected");
-    case NATS_NO_MEMORY: return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
+    case NATS_NO_MEMORY: return prim_no_memory();
     case NATS_MAX_PAYLOAD:
         return prim_answer(COORD_INVALID, COORD_R_VALUE_SIZE,
                            "nats: larger than the server's max_payload");

@@ -15,16 +15,6 @@ static coord_caps capabilities(struct prim_backend *backend)
     return caps;
 }
 
-static coord_limits limits(struct prim_backend *backend)
-{
-    return jet_of(backend)->limits;
-}
-
-static coord_id id(struct prim_backend *backend)
-{
-    return jet_of(backend)->id;
-}
-
 static void store_free(struct jet_store *store)
 {
     if (store->link.connection != NULL) jet_link_close(&store->link);
@@ -42,8 +32,6 @@ static void close_store(struct prim_backend *backend)
 static const struct prim_backend_ops ops = {
     .name = "nats",
     .capabilities = capabilities,
-    .limits = limits,
-    .id = id,
     .create = prim_change_create,
     .cas = prim_change_cas,
     .remove = prim_change_remove,
@@ -73,7 +61,7 @@ coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **re
             JET_BUCKET_MAX);
     }
     struct jet_store *store = calloc(1, sizeof *store);
-    if (store == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
+    if (store == NULL) return prim_no_memory();
     store->backend.ops = &ops;
     store->backend.clock = in->clock;
     store->host = in->host;

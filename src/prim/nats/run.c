@@ -25,7 +25,7 @@ static coord_result make(struct jet_store *store, int64_t deadline_ns, const cha
         "\"inactive_threshold\":%" PRId64 ",\"num_replicas\":1,\"mem_storage\":true}}",
         store->stream, inbox, filter, (int64_t)JET_HEARTBEAT_MS * 1000000,
         (int64_t)LEFT_BEHIND_MS * 1000000);
-    coord_result result = err ? prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory")
+    coord_result result = err ? prim_no_memory()
                               : jet_link_request(&store->link, deadline_ns, subject, NULL, 0,
                                                  buf_peek(&body), &reply);
     buf_deinit(&body);

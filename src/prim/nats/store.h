@@ -16,7 +16,6 @@
 #include "prim/nats/subject.h"
 
 enum {
-    JET_TTL_STEP_MS = 1000,
     JET_MARKER_TTL_S = 900,
     JET_TOMBSTONE_TTL_S = 3600,
     JET_CHECK_MS = 5000, /* how often the stream's configuration is looked at */
@@ -30,8 +29,6 @@ struct jet_store {
     struct prim_host *host;
     char bucket[JET_BUCKET_MAX + 1], stream[JET_BUCKET_MAX + 4];
     char get_subject[128]; /* the message-get call of this stream */
-    coord_limits limits;
-    coord_id id;
     bool has_ttl;
     bool durable_asserted;
 

@@ -228,10 +228,10 @@ coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in
     if (stream.message_max > 0 && stream.message_max < room) room = stream.message_max;
     const uint64_t around = ENVELOPE_HEADER + PRIM_OWNER_MAX + 256; /* headers count, too */
     if (room <= around) return UNFIT("bucket '%s': max_msg_size is too small", store->bucket);
-    store->id = id_of(store, &stream);
+    store->backend.id = id_of(store, &stream);
     store->has_ttl = stream.message_ttl && probe_ttl(store, in->deadline_ns);
-    store->limits =
-        prim_limits(JET_TTL_MIN_MS, JET_TTL_STEP_MS, min_u64(PRIM_VALUE_MAX, room - around));
+    store->backend.limits = prim_limits(JET_TTL_MIN_MS, PRIM_CHANGE_TTL_STEP_MS,
+                                        min_u64(PRIM_VALUE_MAX, room - around));
     set_caps(store, &stream);
     return result;
 }
@@ -259,7 +259,7 @@ void jet_stream_check(struct jet_store *store)
         jet_degrade(store, "the bucket is gone");
     } else if (stream.error.code == 0) {
         coord_id id = id_of(store, &stream);
-        if (!prim_id_equal(&id, &store->id))
+        if (!prim_id_equal(&id, &store->backend.id))
             jet_degrade(store, "the bucket was made anew");
         else if (stream.fault[0] != '\0')
             jet_degrade(store, stream.fault);

@@ -84,7 +84,7 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
     assert(watch->snapshot == NULL);
     struct prim_snapshot *snapshot = prim_snapshot_open();
     coord_result result = snapshot == NULL
-                              ? prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory")
+                              ? prim_no_memory()
                               : jet_run_open(watch->store, deadline_ns, watch->filter, &watch->run);
     if (result.code != COORD_OK) {
         prim_snapshot_close(snapshot);
@@ -185,7 +185,7 @@ coord_result jet_watch(struct prim_backend *backend, const struct prim_call *cal
 {
     struct jet_store *store = jet_of(backend);
     struct watch *watch = calloc(1, sizeof *watch);
-    if (watch == NULL) return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no memory");
+    if (watch == NULL) return prim_no_memory();
     watch->store = store;
     watch->feed = feed;
     watch->bucket = bucket;

@@ -48,17 +48,6 @@ static coord_caps fake_capabilities(struct prim_backend *backend)
     return fake_of(backend)->caps;
 }
 
-static coord_limits fake_limits(struct prim_backend *backend)
-{
-    if (fake_of(backend)->closes > 0) { fake_of(backend)->late++; }
-    return prim_limits(10, 1, PRIM_VALUE_MAX);
-}
-
-static coord_id fake_id(struct prim_backend *backend)
-{
-    return fake_of(backend)->id;
-}
-
 static coord_result fake_create(struct prim_backend *backend, const struct prim_call *call,
                                 const struct prim_create *in, struct prim_grant *ret_grant)
 {
@@ -215,8 +204,6 @@ void fake_init(struct fake *fake)
     fake->ops = (struct prim_backend_ops){
         .name = "fake",
         .capabilities = fake_capabilities,
-        .limits = fake_limits,
-        .id = fake_id,
         .create = fake_create,
         .cas = fake_cas,
         .remove = fake_remove,
@@ -240,7 +227,8 @@ void fake_init(struct fake *fake)
         .watch = COORD_WATCH_ORDERED,
         .server = "fake 1",
     };
-    fake->id = prim_id_random();
+    fake->base.id = prim_id_random();
+    fake->base.limits = prim_limits(10, 1, PRIM_VALUE_MAX);
     fake->left_ms = -1;
 }
 

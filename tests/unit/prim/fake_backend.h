@@ -14,7 +14,6 @@ struct fake {
     struct prim_backend_ops ops;
     struct prim_host *host;
     coord_caps caps;
-    coord_id id;
     pthread_mutex_t lock;
     uint64_t revision;
     bool grants_nothing;  /* answers OK to a grant, and makes no lease */

@@ -116,7 +116,7 @@ TEST(an_imported_lease_goes_on_with_what_is_left)
               COORD_R_HANDLE);
     bytes[20] ^= 1;
     coord_close(store);
-    fake.id = prim_id_random();
+    fake.base.id = prim_id_random();
     (void)fake_open(&fake, &options, &store);
     result = coord_lease_import(store, NULL, bytes, len, &taken);
     CHECK_I64("of another store", result.reason, COORD_R_OTHER_STORE);

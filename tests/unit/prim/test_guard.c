@@ -80,13 +80,11 @@ static void rig_open(struct rig *r, size_t keys_max, size_t keys_alone)
 {
     *r = (struct rig){.ops = {.watch = watch, .unwatch = unwatch}, .host = {.lost = lost}};
     r->backend.ops = &r->ops;
+    r->backend.clock = (struct prim_clock){prim_boottime_ns, NULL};
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);
-    r->guards = prim_guards_open(&(struct prim_guards_options){.backend = &r->backend,
-                                                               .host = &r->host,
-                                                               .clock = {prim_boottime_ns, NULL},
-                                                               .keys_max = keys_max,
-                                                               .keys_alone = keys_alone});
+    r->guards = prim_guards_open(&(struct prim_guards_options){
+        .backend = &r->backend, .host = &r->host, .keys_max = keys_max, .keys_alone = keys_alone});
     CHECK("memory", r->guards != NULL);
 }
 

@@ -7,7 +7,7 @@
 
 static coord_result made(int reason, const struct memory_entry *entry)
 {
-    coord_result result = state_answer(COORD_OK, reason, "%s", "");
+    coord_result result = prim_ok(reason);
     result.revision = entry->revision;
     result.token = entry->token;
     if (entry->lease != NULL) result.granted_ttl_ms = entry->lease->ttl_ms;
@@ -28,7 +28,7 @@ static void grant(const struct memory_entry *entry, struct prim_grant *ret_grant
 /* I3: this request made the entry that is there now. */
 static bool replayed(const struct memory_entry *entry, const struct prim_call *call)
 {
-    return entry != NULL && state_same_id(&entry->request_id, &call->request_id);
+    return entry != NULL && prim_id_equal(&entry->request_id, &call->request_id);
 }
 
 static coord_result put_new(struct memory_core *core, const struct prim_call *call, struct str key,
@@ -38,7 +38,7 @@ static coord_result put_new(struct memory_core *core, const struct prim_call *ca
     struct memory_entry *entry = state_entry_make(core, key, value);
     if (entry == NULL) {
         if (lease != NULL && lease->count == 0) free(lease);
-        return state_no_memory();
+        return prim_no_memory();
     }
     state_put(core, entry, lease, &call->request_id);
     grant(entry, ret_grant);
@@ -62,19 +62,19 @@ coord_result memory_core_create(struct memory_core *core, int64_t now_ns,
         if (refusal.code != COORD_OK) return refusal;
         lease = state_lease(core, &in->under->lease_id);
         if (lease->count >= 1024)
-            return state_answer(COORD_INVALID, COORD_R_ARGUMENT, "a lease holds at most 1024 keys");
+            return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "a lease holds at most 1024 keys");
     }
     if (entry != NULL) {
-        refusal = state_answer(COORD_EXISTS, COORD_R_HELD, "a live entry is there, held by %.*s",
-                               entry->lease != NULL ? (int)entry->lease->owner.len : 6,
-                               entry->lease != NULL ? entry->lease->owner.at : "nobody");
+        refusal = prim_answer(COORD_EXISTS, COORD_R_HELD, "a live entry is there, held by %.*s",
+                              entry->lease != NULL ? (int)entry->lease->owner.len : 6,
+                              entry->lease != NULL ? entry->lease->owner.at : "nobody");
         state_tell_holder(&refusal, entry, now_ns);
         return refusal;
     }
     if (!state_room(core, in->value.len, &refusal)) return refusal;
     if (in->under == NULL && in->ttl_ms > 0) {
         lease = state_lease_make(core, &in->lease_id, in->owner, in->ttl_ms, now_ns);
-        if (lease == NULL) return state_no_memory();
+        if (lease == NULL) return prim_no_memory();
     }
     return put_new(core, call, in->key, in->value, lease, ret_grant);
 }
@@ -100,13 +100,13 @@ static coord_result update(struct memory_core *core, int64_t now_ns, const struc
     if (grown > 0 && core->bytes + grown > core->bytes_max && !state_room(core, grown, &refusal))
         return refusal;
     char *bytes = malloc(in->value.len + 1);
-    if (bytes == NULL) return state_no_memory();
+    if (bytes == NULL) return prim_no_memory();
     if (in->ttl_ms > 0) {
         assert(entry->lease != NULL); /* the claim that was shown */
         lease = state_lease_make(core, &in->lease_id, entry->lease->owner, in->ttl_ms, now_ns);
         if (lease == NULL) {
             free(bytes);
-            return state_no_memory();
+            return prim_no_memory();
         }
     }
     if (in->value.len > 0) memcpy(bytes, in->value.at, in->value.len);
@@ -134,7 +134,7 @@ static coord_result update(struct memory_core *core, int64_t now_ns, const struc
 static coord_result conflict(const struct memory_entry *entry, int reason, const char *why,
                              int64_t now_ns)
 {
-    coord_result result = state_answer(COORD_CONFLICT, reason, "%s", why);
+    coord_result result = prim_answer(COORD_CONFLICT, reason, "%s", why);
     if (entry != NULL) state_tell_holder(&result, entry, now_ns);
     return result;
 }
@@ -156,14 +156,14 @@ coord_result memory_core_cas(struct memory_core *core, int64_t now_ns, const str
         if (!state_room(core, in->value.len, &refusal)) return refusal;
         if (in->ttl_ms > 0) {
             lease = state_lease_make(core, &in->lease_id, in->owner, in->ttl_ms, now_ns);
-            if (lease == NULL) return state_no_memory();
+            if (lease == NULL) return prim_no_memory();
         }
         return put_new(core, call, in->key, in->value, lease, ret_grant);
     }
     if (entry == NULL) return conflict(NULL, COORD_R_ABSENT, "no live entry", now_ns);
     if (entry->group != NULL) {
-        return state_answer(COORD_INVALID, COORD_R_KEY,
-                            "a slot changes by acquire and release only");
+        return prim_answer(COORD_INVALID, COORD_R_KEY,
+                           "a slot changes by acquire and release only");
     }
     if (entry->revision != in->expected)
         return conflict(entry, COORD_R_REVISION, "the entry has another revision", now_ns);
@@ -178,9 +178,8 @@ coord_result memory_core_remove(struct memory_core *core, int64_t now_ns,
 {
     state_begin(core, now_ns);
     struct memory_entry *entry = state_entry(core, in->key);
-    if (state_recall(core, &call->request_id) == COORD_R_DELETED)
-        return state_answer(COORD_OK, COORD_R_ALREADY, "%s", "");
-    if (entry == NULL) return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry");
+    if (state_recall(core, &call->request_id) == COORD_R_DELETED) return prim_ok(COORD_R_ALREADY);
+    if (entry == NULL) return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry");
     bool force = in->expected == COORD_FORCE;
     if (!force && in->expected != COORD_ANY && in->expected != entry->revision)
         return conflict(entry, COORD_R_REVISION, "the entry has another revision", now_ns);
@@ -189,7 +188,7 @@ coord_result memory_core_remove(struct memory_core *core, int64_t now_ns,
         return conflict(entry, COORD_R_NOT_OWNER, "the entry is held by another lease", now_ns);
     state_drop(core, entry, COORD_DELETE, own ? COORD_R_RELEASED : COORD_R_REVOKED, !own);
     state_remember(core, &call->request_id, COORD_R_DELETED);
-    coord_result result = state_answer(COORD_OK, COORD_R_DELETED, "%s", "");
+    coord_result result = prim_ok(COORD_R_DELETED);
     result.revision = core->revision;
     return result;
 }
@@ -199,7 +198,7 @@ coord_result memory_core_get(struct memory_core *core, int64_t now_ns, struct st
 {
     state_begin(core, now_ns);
     const struct memory_entry *entry = state_entry(core, key);
-    if (entry == NULL) return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry");
+    if (entry == NULL) return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry");
     *ret_entry = entry;
     coord_result result = made(COORD_R_NONE, entry);
     state_tell_holder(&result, entry, now_ns);

@@ -4,7 +4,7 @@
 
 static coord_result expired(int reason, uint64_t token, const char *why)
 {
-    coord_result result = state_answer(COORD_EXPIRED, reason, "%s", why);
+    coord_result result = prim_answer(COORD_EXPIRED, reason, "%s", why);
     result.token = token;
     return result;
 }
@@ -41,7 +41,7 @@ coord_result state_check_claim(const struct memory_core *core, const struct prim
         if (!still_own(core, claim, &claim->held[i])) return why_lost(core, claim, &claim->held[i]);
     if (claim->count == 0 || state_lease(core, &claim->lease_id) == NULL)
         return expired(COORD_R_RELEASED, 0, "the lease holds nothing");
-    return state_answer(COORD_OK, COORD_R_RENEWED, "%s", "");
+    return prim_ok(COORD_R_RENEWED);
 }
 
 static void tell_lease(const struct memory_core *core, const struct prim_claim *claim,
@@ -81,15 +81,15 @@ coord_result memory_core_adopt(struct memory_core *core, int64_t now_ns,
 
 static coord_result released(void)
 {
-    return state_answer(COORD_OK, COORD_R_RELEASED, "%s", "");
+    return prim_ok(COORD_R_RELEASED);
 }
 
 static coord_result release_key(struct memory_core *core, const struct prim_call *call,
                                 const struct prim_claim *claim, const char *key)
 {
-    const struct prim_held *held = state_held(claim, str_from(key));
+    const struct prim_held *held = prim_held_of(claim, str_from(key));
     if (held == NULL)
-        return state_answer(COORD_INVALID, COORD_R_ARGUMENT, "the lease has no such key");
+        return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "the lease has no such key");
     if (still_own(core, claim, held)) {
         state_drop(core, state_entry(core, str_from(key)), COORD_DELETE, COORD_R_RELEASED, false);
         return released();
@@ -97,7 +97,7 @@ static coord_result release_key(struct memory_core *core, const struct prim_call
     coord_result result = why_lost(core, claim, held);
     bool gone = state_entry(core, str_from(key)) == NULL;
     if (gone && (call->attempt > 0 || result.reason == COORD_R_RELEASED))
-        return state_answer(COORD_OK, COORD_R_ALREADY, "%s", "");
+        return prim_ok(COORD_R_ALREADY);
     return result;
 }
 
@@ -125,6 +125,6 @@ coord_result memory_core_release(struct memory_core *core, int64_t now_ns,
     }
     if (claim->count == 0 || result.reason == COORD_R_RELEASED ||
         (call->attempt > 0 && result.reason != COORD_R_SUPERSEDED))
-        return state_answer(COORD_OK, COORD_R_ALREADY, "%s", "");
+        return prim_ok(COORD_R_ALREADY);
     return result;
 }

@@ -41,8 +41,8 @@ static coord_result full(const struct memory_group *group, int64_t now_ns)
         }
     }
     coord_result result =
-        state_answer(COORD_EXISTS, COORD_R_FULL, "%" PRIu32 " of %" PRIu32 " slots are held", live,
-                     group->slot_count);
+        prim_answer(COORD_EXISTS, COORD_R_FULL, "%" PRIu32 " of %" PRIu32 " slots are held", live,
+                    group->slot_count);
     if (first != NULL) state_tell_holder(&result, first, now_ns);
     result.live = live;
     result.slot_count = group->slot_count;
@@ -53,7 +53,7 @@ static coord_result full(const struct memory_group *group, int64_t now_ns)
 static coord_result acquired(const struct memory_group *group, const struct memory_entry *entry,
                              int reason, struct prim_grant *ret_grant)
 {
-    coord_result result = state_answer(COORD_OK, reason, "%s", "");
+    coord_result result = prim_ok(reason);
     result.slot = ret_grant->slot = entry->slot;
     result.revision = entry->revision;
     result.token = ret_grant->token = entry->token;
@@ -88,7 +88,7 @@ static struct memory_entry *slot_of(const struct memory_group *group, struct str
 {
     for (uint32_t i = 0; i < group->room; i++) {
         struct memory_entry *entry = group->slots[i].entry;
-        if (entry != NULL && (request_id != NULL ? state_same_id(&entry->request_id, request_id)
+        if (entry != NULL && (request_id != NULL ? prim_id_equal(&entry->request_id, request_id)
                                                  : str_equal(entry->lease->owner, owner)))
             return entry;
     }
@@ -111,7 +111,7 @@ static coord_result enter(struct memory_core *core, int64_t now_ns, const struct
     if (entry == NULL || lease == NULL) {
         state_entry_free(entry);
         free(lease);
-        return state_no_memory();
+        return prim_no_memory();
     }
     struct memory_entry *old = group->slots[slot].entry;
     if (old != NULL) {
@@ -136,9 +136,9 @@ static coord_result found(struct memory_core *core, int64_t now_ns, const struct
                           const struct prim_acquire *in, struct prim_grant *ret_grant)
 {
     if ((in->flags & COORD_NO_CREATE) != 0)
-        return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+        return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
     struct memory_group *group = group_make(core, in);
-    if (group == NULL) return state_no_memory();
+    if (group == NULL) return prim_no_memory();
     uint32_t slot = choose(group, in->prefer_slot, now_ns);
     uint64_t before = core->revision;
     group->revision = ++core->revision; /* before its first slot's */
@@ -164,9 +164,9 @@ coord_result memory_core_acquire(struct memory_core *core, int64_t now_ns,
     struct memory_entry *entry = slot_of(group, STR_EMPTY, &call->request_id);
     if (entry != NULL) return acquired(group, entry, COORD_R_REPLAYED, ret_grant);
     if (in->slot_count != group->slot_count) {
-        coord_result result = state_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT,
-                                           "the group has %" PRIu32 " slots, not %" PRIu32,
-                                           group->slot_count, in->slot_count);
+        coord_result result = prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT,
+                                          "the group has %" PRIu32 " slots, not %" PRIu32,
+                                          group->slot_count, in->slot_count);
         result.slot_count = group->slot_count;
         result.revision = group->revision;
         return result;
@@ -174,8 +174,8 @@ coord_result memory_core_acquire(struct memory_core *core, int64_t now_ns,
     entry = slot_of(group, in->owner, NULL);
     if (entry != NULL && (in->flags & COORD_TAKEOVER_SAME_OWNER) == 0) {
         coord_result result =
-            state_answer(COORD_EXISTS, COORD_R_ALREADY_HOLDER,
-                         "%.*s holds slot %" PRIu32 " already", STR_ARG(in->owner), entry->slot);
+            prim_answer(COORD_EXISTS, COORD_R_ALREADY_HOLDER, "%.*s holds slot %" PRIu32 " already",
+                        STR_ARG(in->owner), entry->slot);
         state_tell_holder(&result, entry, now_ns);
         result.slot = entry->slot;
         result.slot_count = group->slot_count;
@@ -192,17 +192,17 @@ coord_result memory_core_resize(struct memory_core *core, int64_t now_ns,
 {
     state_begin(core, now_ns);
     struct memory_group *group = state_group(core, key);
-    if (group == NULL) return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
-    coord_result result = state_answer(COORD_OK, COORD_R_REPLAYED, "%s", "");
-    if (!state_same_id(&group->request_id, &call->request_id)) {
+    if (group == NULL) return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    coord_result result = prim_ok(COORD_R_REPLAYED);
+    if (!prim_id_equal(&group->request_id, &call->request_id)) {
         if (group->revision != expected) {
             result =
-                state_answer(COORD_CONFLICT, COORD_R_REVISION, "the group has another revision");
+                prim_answer(COORD_CONFLICT, COORD_R_REVISION, "the group has another revision");
         } else {
             if (slot_count > group->room) {
                 struct memory_slot *slots =
                     realloc(group->slots, slot_count * sizeof *group->slots);
-                if (slots == NULL) return state_no_memory();
+                if (slots == NULL) return prim_no_memory();
                 for (uint32_t i = group->room; i < slot_count; i++)
                     slots[i] = (struct memory_slot){NULL, INT64_MIN};
                 group->slots = slots;
@@ -224,9 +224,9 @@ coord_result memory_core_group(struct memory_core *core, int64_t now_ns, struct 
 {
     state_begin(core, now_ns);
     const struct memory_group *group = state_group(core, key);
-    if (group == NULL) return state_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    if (group == NULL) return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
     *ret_group = group;
-    coord_result result = state_answer(COORD_OK, COORD_R_NONE, "%s", "");
+    coord_result result = prim_ok(COORD_R_NONE);
     result.revision = group->revision;
     result.slot_count = group->slot_count;
     return result;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "prim/memory/core/state.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* -- orders -- */
@@ -337,25 +335,13 @@ int state_recall(const struct memory_core *core, const coord_id *id)
 
 /* -- small things -- */
 
-const struct prim_held *state_held(const struct prim_claim *claim, struct str key)
-{
-    for (size_t i = 0; i < claim->count; i++)
-        if (str_equal(str_from(claim->held[i].key), key)) return &claim->held[i];
-    return NULL;
-}
-
 bool state_owns(const struct memory_entry *entry, const struct prim_claim *claim)
 {
     if (claim == NULL || entry->lease == NULL ||
-        !state_same_id(&entry->lease->id, &claim->lease_id))
+        !prim_id_equal(&entry->lease->id, &claim->lease_id))
         return false;
-    const struct prim_held *held = state_held(claim, entry->key);
+    const struct prim_held *held = prim_held_of(claim, entry->key);
     return held != NULL && held->token == entry->token;
-}
-
-bool state_same_id(const coord_id *a, const coord_id *b)
-{
-    return memcmp(a, b, sizeof *a) == 0;
 }
 
 int64_t state_left_ms(int64_t deadline_ns, int64_t now_ns)
@@ -366,32 +352,17 @@ int64_t state_left_ms(int64_t deadline_ns, int64_t now_ns)
 bool state_room(const struct memory_core *core, size_t value_len, coord_result *ret_refusal)
 {
     if (core->count >= core->entries_max) {
-        *ret_refusal = state_answer(COORD_UNAVAILABLE, COORD_R_QUOTA,
-                                    "the store is full: %zu entries", core->entries_max);
+        *ret_refusal = prim_answer(COORD_UNAVAILABLE, COORD_R_QUOTA,
+                                   "the store is full: %zu entries", core->entries_max);
         return false;
     }
     if (core->bytes + value_len > core->bytes_max) {
         *ret_refusal =
-            state_answer(COORD_UNAVAILABLE, COORD_R_QUOTA, "the store is full: %zu bytes of values",
-                         (size_t)core->bytes_max);
+            prim_answer(COORD_UNAVAILABLE, COORD_R_QUOTA, "the store is full: %zu bytes of values",
+                        (size_t)core->bytes_max);
         return false;
     }
     return true;
-}
-
-coord_result state_answer(int code, int reason, const char *format, ...)
-{
-    coord_result result = {.code = code, .reason = reason, .hint_ms = -1};
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(result.text, sizeof result.text, format, args);
-    va_end(args);
-    return result;
-}
-
-coord_result state_no_memory(void)
-{
-    return state_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "out of memory; nothing was changed");
 }
 
 void state_tell_holder(coord_result *result, const struct memory_entry *entry, int64_t now_ns)
@@ -399,9 +370,7 @@ void state_tell_holder(coord_result *result, const struct memory_entry *entry, i
     result->revision = entry->revision;
     result->token = entry->token;
     if (entry->lease != NULL) {
-        size_t len = min_size(entry->lease->owner.len, sizeof result->owner - 1);
-        if (len > 0) memcpy(result->owner, entry->lease->owner.at, len);
-        result->owner[len] = '\0';
+        prim_answer_owner(result, entry->lease->owner);
         result->hint_ms = state_left_ms(entry->lease->deadline_ns, now_ns);
     }
 }

@@ -3,6 +3,7 @@
 #ifndef PRIM_MEMORY_CORE_STATE_H
 #define PRIM_MEMORY_CORE_STATE_H
 #include "base/map.h"
+#include "prim/answer.h"
 #include "prim/memory/core/core.h"
 
 enum {
@@ -58,19 +59,13 @@ void state_drop(struct memory_core *core, struct memory_entry *entry, int type, 
 void state_remember(struct memory_core *core, const coord_id *id, int reason);
 int state_recall(const struct memory_core *core, const coord_id *id); /* 0: nothing known */
 
-/* The held key of `claim` named `key`, or NULL. */
-const struct prim_held *state_held(const struct prim_claim *claim, struct str key);
 /* O1: lease id and token both match what is stored. */
 bool state_owns(const struct memory_entry *entry, const struct prim_claim *claim);
 /* OK when every key is still the claim's own, else EXPIRED. */
 coord_result state_check_claim(const struct memory_core *core, const struct prim_claim *claim);
 
 bool state_room(const struct memory_core *core, size_t value_len, coord_result *ret_refusal);
-coord_result state_answer(int code, int reason, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-coord_result state_no_memory(void);
 /* With revision, token, owner and how long it has left. */
 void state_tell_holder(coord_result *result, const struct memory_entry *entry, int64_t now_ns);
-bool state_same_id(const coord_id *a, const coord_id *b);
 int64_t state_left_ms(int64_t deadline_ns, int64_t now_ns); /* rounded up */
 #endif

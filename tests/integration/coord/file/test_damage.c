@@ -592,22 +592,22 @@ TEST(F06_a_copy_of_a_store_is_another_store)
     file_hooks.no_collector = true;
     rig_open(&rig, dir, "");
     (void)rig_create(&rig, "a/k", "1", 0, "", NULL);
-    coord_id id = rig.store->id;
+    coord_id id = rig.backend->id;
     rig_close(&rig);
     (void)snprintf(command, sizeof command, "cp -a '%s' '%s'", dir, other);
     CHECK("copied", system(command) == 0);
     rig_open(&copy, other, "");
-    CHECK("another id", !prim_id_equal(&id, &copy.store->id));
+    CHECK("another id", !prim_id_equal(&id, &copy.backend->id));
     CHECK_U64("and epoch", copy.store->epoch, 2);
     CHECK_ANSWER("the same entries", rig_get(&copy, "a/k", value, sizeof value), COORD_OK,
                  COORD_R_NONE);
-    coord_id copied = copy.store->id;
+    coord_id copied = copy.backend->id;
     rig_close(&copy);
     rig_open(&copy, other, "");
-    CHECK("which it keeps", prim_id_equal(&copied, &copy.store->id));
+    CHECK("which it keeps", prim_id_equal(&copied, &copy.backend->id));
     rig_close(&copy);
     rig_open(&rig, dir, ""); /* J24 */
-    CHECK("the first keeps its own", prim_id_equal(&id, &rig.store->id));
+    CHECK("the first keeps its own", prim_id_equal(&id, &rig.backend->id));
     rig_close(&rig);
 }
 

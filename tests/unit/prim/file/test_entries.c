@@ -51,12 +51,12 @@ TEST(what_was_written_is_there_after_reopening_under_the_same_store_id)
     char value[32];
     const char *dir = rig_dir();
     rig_open(&rig, dir, "");
-    coord_id id = rig.store->id;
+    coord_id id = rig.backend->id;
     CHECK_ANSWER("created", rig_create(&rig, "top", "1", 0, "", NULL), COORD_OK, COORD_R_CREATED);
     CHECK_ANSWER("created", rig_create(&rig, "a/b/c", "2", 0, "", NULL), COORD_OK, COORD_R_CREATED);
     rig_close(&rig);
     rig_open(&rig, dir, "");
-    CHECK("the same store", prim_id_equal(&id, &rig.store->id));
+    CHECK("the same store", prim_id_equal(&id, &rig.backend->id));
     CHECK_U64("the same boot, the same epoch", rig.store->epoch, 1);
     CHECK_ANSWER("read", rig_get(&rig, "a/b/c", value, sizeof value), COORD_OK, COORD_R_NONE);
     CHECK_TEXT("its value", value, "2");

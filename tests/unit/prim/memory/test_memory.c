@@ -170,8 +170,7 @@ TEST(stores_of_one_name_share_and_others_do_not)
     coord_entry_free(entry);
     CHECK_I64("not shared", alone.b->ops->get(alone.b, &call, STR("k"), 0, &entry).code,
               COORD_NOT_FOUND);
-    coord_id first = a.b->ops->id(a.b), second = b.b->ops->id(b.b),
-             other = alone.b->ops->id(alone.b);
+    coord_id first = a.b->id, second = b.b->id, other = alone.b->id;
     CHECK("one store", prim_id_equal(&first, &second));
     CHECK("another", !prim_id_equal(&first, &other));
     close_box(&a);
