@@ -7,15 +7,11 @@
 
 #include "libmuster/store_library.h"
 #include "prim/answer.h"
-#include "prim/etcd/etcd.h"
-#include "prim/kube/kube.h"
-#include "prim/native/native.h"
-#include "prim/nats/nats.h"
 
-#pragma weak prim_etcd_open
-#pragma weak prim_native_open
-#pragma weak prim_kube_open
-#pragma weak prim_nats_open
+#define OPENERS(X) X(prim_etcd_open) X(prim_native_open) X(prim_kube_open) X(prim_nats_open)
+
+#define DECLARE(opener) extern prim_open_fn opener __attribute__((weak));
+OPENERS(DECLARE)
 
 coord_result store_library_opener(const char *name, const char *opener, prim_open_fn **ret_open)
 {
@@ -23,11 +19,8 @@ coord_result store_library_opener(const char *name, const char *opener, prim_ope
         const char *opener;
         prim_open_fn *open;
     } linked[] = {
-        {"prim_etcd_open", prim_etcd_open},
-        {"prim_native_open", prim_native_open},
-        {"prim_kube_open", prim_kube_open},
-        {"prim_nats_open", prim_nats_open},
-    };
+#define ROW(opener) {#opener, opener},
+        OPENERS(ROW)};
     for (size_t i = 0; i < ARRAY_LEN(linked); i++) {
         if (strcmp(linked[i].opener, opener) == 0 && linked[i].open != NULL) {
             *ret_open = linked[i].open;

@@ -17,16 +17,9 @@
 
 enum { LOOK_PAUSE_MS = 100 }; /* contenders may publish to a held key as often as they like */
 
-struct bell {
-    atomic_int refs;
-    pthread_mutex_t lock;
-    pthread_cond_t rung_or_stopped;
-    bool rung, stopped;
-};
-
 struct tap {
     atomic_int refs; /* the list's and the subscription's */
-    struct bell *bell;
+    struct jet_guards *guards;
     atomic_bool dirty;
     coord_id lease_id; /* zero: not of a key but of the stream */
     uint64_t token;
@@ -36,33 +29,37 @@ struct tap {
 };
 
 struct jet_guards {
+    atomic_int refs; /* the store's, and one for each tap */
     struct jet_store *store;
-    struct bell *bell;
     pthread_t thread;
-    pthread_mutex_t lock; /* of the list */
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    bool rung, stopped; /* rung: a tap is dirty */
     struct list taps;
 };
 
-static void bell_unref(struct bell *bell)
+static void guards_unref(struct jet_guards *guards)
 {
-    if (atomic_fetch_sub(&bell->refs, 1) > 1) return;
-    (void)pthread_mutex_destroy(&bell->lock);
-    (void)pthread_cond_destroy(&bell->rung_or_stopped);
-    free(bell);
+    if (atomic_fetch_sub(&guards->refs, 1) > 1) return;
+    (void)pthread_mutex_destroy(&guards->lock);
+    (void)pthread_cond_destroy(&guards->changed);
+    free(guards);
 }
 
-static void ring(struct bell *bell)
+static void mark(struct tap *tap)
 {
-    (void)pthread_mutex_lock(&bell->lock);
-    bell->rung = true;
-    (void)pthread_cond_signal(&bell->rung_or_stopped);
-    (void)pthread_mutex_unlock(&bell->lock);
+    struct jet_guards *guards = tap->guards;
+    atomic_store(&tap->dirty, true);
+    (void)pthread_mutex_lock(&guards->lock);
+    guards->rung = true;
+    (void)pthread_cond_signal(&guards->changed);
+    (void)pthread_mutex_unlock(&guards->lock);
 }
 
 static void tap_unref(struct tap *tap)
 {
     if (atomic_fetch_sub(&tap->refs, 1) > 1) return;
-    bell_unref(tap->bell);
+    guards_unref(tap->guards);
     free(tap);
 }
 
@@ -85,10 +82,7 @@ static void on_message(natsConnection *connection, natsSubscription *subscriptio
 {
     struct tap *tap = closure;
     (void)connection, (void)subscription;
-    if (prim_id_is_zero(&tap->lease_id) || !is_own(tap, message)) {
-        atomic_store(&tap->dirty, true);
-        ring(tap->bell);
-    }
+    if (prim_id_is_zero(&tap->lease_id) || !is_own(tap, message)) mark(tap);
     natsMsg_Destroy(message);
 }
 
@@ -100,9 +94,9 @@ static void tap_open(struct jet_guards *guards, const char *subject, const char 
     struct tap *tap = calloc(1, sizeof *tap + len + 1);
     if (tap == NULL) return;
     atomic_init(&tap->refs, 2);
-    atomic_init(&tap->dirty, false);
-    tap->bell = guards->bell;
-    atomic_fetch_add(&tap->bell->refs, 1);
+    atomic_init(&tap->dirty, true); /* what happened between the grant and the subscription */
+    tap->guards = guards;
+    atomic_fetch_add(&guards->refs, 1);
     tap->lease_id = *lease_id;
     tap->token = token;
     list_init(&tap->node);
@@ -113,7 +107,7 @@ static void tap_open(struct jet_guards *guards, const char *subject, const char 
                                                  subject, on_message, tap);
     jet_pipe_guard_end(&guard);
     if (status != NATS_OK) {
-        bell_unref(tap->bell);
+        guards_unref(guards);
         free(tap);
         return;
     }
@@ -121,10 +115,9 @@ static void tap_open(struct jet_guards *guards, const char *subject, const char 
         abort(); /* only for arguments that are none */
     (void)pthread_mutex_lock(&guards->lock);
     list_append(&guards->taps, &tap->node);
+    guards->rung = true;
+    (void)pthread_cond_signal(&guards->changed);
     (void)pthread_mutex_unlock(&guards->lock);
-    /* What happened between the grant and the subscription. */
-    atomic_store(&tap->dirty, true);
-    ring(guards->bell);
 }
 
 static void tap_close(struct tap *tap)
@@ -211,16 +204,15 @@ static void look(struct jet_guards *guards)
 static void *run(void *arg)
 {
     struct jet_guards *guards = arg;
-    struct bell *bell = guards->bell;
     struct timespec until = prim_until_ms(0);
     for (;;) {
         bool timed_out = false;
-        (void)pthread_mutex_lock(&bell->lock);
-        while (!bell->rung && !bell->stopped && !timed_out)
-            timed_out = pthread_cond_timedwait(&bell->rung_or_stopped, &bell->lock, &until) != 0;
-        bell->rung = false;
-        bool stopped = bell->stopped;
-        (void)pthread_mutex_unlock(&bell->lock);
+        (void)pthread_mutex_lock(&guards->lock);
+        while (!guards->rung && !guards->stopped && !timed_out)
+            timed_out = pthread_cond_timedwait(&guards->changed, &guards->lock, &until) != 0;
+        guards->rung = false;
+        bool stopped = guards->stopped;
+        (void)pthread_mutex_unlock(&guards->lock);
         if (stopped) break;
         look(guards);
         if (timed_out) {
@@ -233,31 +225,17 @@ static void *run(void *arg)
     return NULL;
 }
 
-static struct bell *bell_open(void)
-{
-    struct bell *bell = calloc(1, sizeof *bell);
-    if (bell == NULL) return NULL;
-    prim_cond_init(&bell->rung_or_stopped);
-    (void)pthread_mutex_init(&bell->lock, NULL);
-    atomic_init(&bell->refs, 1);
-    return bell;
-}
-
 coord_result jet_guards_open(struct jet_store *store)
 {
     struct jet_guards *guards = calloc(1, sizeof *guards);
-    struct bell *bell = guards == NULL ? NULL : bell_open();
-    if (bell == NULL) {
-        free(guards);
-        return prim_no_memory();
-    }
+    if (guards == NULL) return prim_no_memory();
+    atomic_init(&guards->refs, 1);
     guards->store = store;
-    guards->bell = bell;
     list_init(&guards->taps);
+    prim_cond_init(&guards->changed);
     (void)pthread_mutex_init(&guards->lock, NULL);
     if (!prim_thread_start(&guards->thread, run, guards)) {
-        bell_unref(bell);
-        free(guards);
+        guards_unref(guards);
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no thread");
     }
     store->guards = guards;
@@ -271,17 +249,15 @@ void jet_guards_close(struct jet_store *store)
 {
     struct jet_guards *guards = store->guards;
     if (guards == NULL) return;
-    (void)pthread_mutex_lock(&guards->bell->lock);
-    guards->bell->stopped = true;
-    (void)pthread_cond_signal(&guards->bell->rung_or_stopped);
-    (void)pthread_mutex_unlock(&guards->bell->lock);
+    (void)pthread_mutex_lock(&guards->lock);
+    guards->stopped = true;
+    (void)pthread_cond_signal(&guards->changed);
+    (void)pthread_mutex_unlock(&guards->lock);
     (void)pthread_join(guards->thread, NULL);
     LIST_EACH_SAFE(&guards->taps, node, following)
     {
         tap_close(CONTAINER_OF(node, struct tap, node));
     }
-    bell_unref(guards->bell);
-    (void)pthread_mutex_destroy(&guards->lock);
-    free(guards);
+    guards_unref(guards);
     store->guards = NULL;
 }

@@ -3,50 +3,45 @@
 #include "prim/memory/core/state.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-enum { SLOT_KEY_CAP = 513, GROUP_MAX = 480 };
+#include "prim/group.h"
 
-static bool is_free(const struct memory_slot *slot, int64_t now_ns)
+/* When the slot is free again; in the past: it is free. */
+static int64_t opens_ns(const struct memory_slot *slot)
 {
-    return slot->entry == NULL && slot->closed_until_ns <= now_ns;
+    return slot->entry != NULL ? slot->entry->lease->deadline_ns : slot->closed_until_ns;
 }
 
-/* The slot to take, or COORD_NO_SLOT. */
-static uint32_t choose(const struct memory_group *group, uint32_t prefer, int64_t now_ns)
+static void describe(const struct memory_group *group, int64_t now_ns, struct prim_group *rules)
 {
-    /* After a shrink nobody enters until those above have left: rule 3. */
-    for (uint32_t i = group->slot_count; i < group->room; i++)
-        if (group->slots[i].entry != NULL) return COORD_NO_SLOT;
-    if (prefer < group->slot_count && is_free(&group->slots[prefer], now_ns)) return prefer;
-    for (uint32_t i = 0; i < group->slot_count; i++)
-        if (is_free(&group->slots[i], now_ns)) return i;
-    return COORD_NO_SLOT;
+    for (uint32_t i = 0; i < group->room; i++) {
+        const struct memory_entry *entry = group->slots[i].entry;
+        int64_t left_ms = state_left_ms(opens_ns(&group->slots[i]), now_ns);
+        if (entry != NULL)
+            prim_group_held(rules, i, &entry->request_id, entry->lease->owner, left_ms);
+        else if (left_ms > 0)
+            prim_group_taken(rules, i, left_ms);
+    }
 }
 
-static coord_result full(const struct memory_group *group, int64_t now_ns)
+/* Names the holder of the slot that is free first, if it has one. */
+static coord_result full(const struct memory_group *group, const struct prim_group *rules,
+                         int64_t now_ns)
 {
-    int64_t next_ns = INT64_MAX;
-    uint32_t live = 0;
-    const struct memory_entry *first = NULL; /* to end: whom to name */
+    const struct memory_slot *first = NULL;
     for (uint32_t i = 0; i < group->room; i++) {
         const struct memory_slot *slot = &group->slots[i];
-        int64_t opens_ns =
-            slot->entry != NULL ? slot->entry->lease->deadline_ns : slot->closed_until_ns;
-        if (slot->entry != NULL) live++;
-        if (opens_ns > now_ns && opens_ns < next_ns) {
-            next_ns = opens_ns;
-            first = slot->entry;
-        }
+        if (opens_ns(slot) > now_ns && (first == NULL || opens_ns(slot) < opens_ns(first)))
+            first = slot;
     }
     coord_result result =
-        prim_answer(COORD_EXISTS, COORD_R_FULL, "%" PRIu32 " of %" PRIu32 " slots are held", live,
-                    group->slot_count);
-    if (first != NULL) state_tell_holder(&result, first, now_ns);
-    result.live = live;
+        prim_answer(COORD_EXISTS, COORD_R_FULL, "%" PRIu32 " of %" PRIu32 " slots are held",
+                    rules->live, group->slot_count);
+    if (first != NULL && first->entry != NULL) state_tell_holder(&result, first->entry, now_ns);
+    result.live = rules->live;
     result.slot_count = group->slot_count;
-    result.hint_ms = next_ns == INT64_MAX ? -1 : state_left_ms(next_ns, now_ns);
+    result.hint_ms = rules->next_ms;
     return result;
 }
 
@@ -83,29 +78,17 @@ static struct memory_group *group_make(const struct memory_core *core,
     return group;
 }
 
-static struct memory_entry *slot_of(const struct memory_group *group, struct str owner,
-                                    const coord_id *request_id)
-{
-    for (uint32_t i = 0; i < group->room; i++) {
-        struct memory_entry *entry = group->slots[i].entry;
-        if (entry != NULL && (request_id != NULL ? prim_id_equal(&entry->request_id, request_id)
-                                                 : str_equal(entry->lease->owner, owner)))
-            return entry;
-    }
-    return NULL;
-}
-
 /* Puts a new entry with a new lease into `slot`; who was there loses it. */
 static coord_result enter(struct memory_core *core, int64_t now_ns, const struct prim_call *call,
                           const struct prim_acquire *in, struct memory_group *group, uint32_t slot,
                           struct prim_grant *ret_grant)
 {
-    char key[SLOT_KEY_CAP];
+    char key[PRIM_SLOT_KEY_CAP];
     coord_result refusal;
-    assert(in->group.len <= GROUP_MAX && slot < group->room);
-    int len = snprintf(key, sizeof key, "%.*s/slot-%04" PRIu32, STR_ARG(in->group), slot);
+    assert(slot < group->room);
+    prim_slot_key(in->group, slot, key);
     if (!state_room(core, in->value.len, &refusal)) return refusal;
-    struct memory_entry *entry = state_entry_make(core, str_of(key, (size_t)len), in->value);
+    struct memory_entry *entry = state_entry_make(core, str_from(key), in->value);
     struct memory_lease *lease =
         state_lease_make(core, &in->lease_id, in->owner, in->ttl_ms, now_ns);
     if (entry == NULL || lease == NULL) {
@@ -132,14 +115,16 @@ static coord_result enter(struct memory_core *core, int64_t now_ns, const struct
     return acquired(group, entry, COORD_R_ACQUIRED, ret_grant);
 }
 
+/* The first slot of a group that is made for it. */
 static coord_result found(struct memory_core *core, int64_t now_ns, const struct prim_call *call,
                           const struct prim_acquire *in, struct prim_grant *ret_grant)
 {
-    if ((in->flags & COORD_NO_CREATE) != 0)
-        return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    struct prim_group rules;
+    uint32_t slot;
     struct memory_group *group = group_make(core, in);
     if (group == NULL) return prim_no_memory();
-    uint32_t slot = choose(group, in->prefer_slot, now_ns);
+    prim_group_begin(&rules, call, in, group->slot_count);
+    (void)prim_group_choose(&rules, 0, &slot); /* all are free */
     uint64_t before = core->revision;
     group->revision = ++core->revision; /* before its first slot's */
     coord_result result = enter(core, now_ns, call, in, group, slot, ret_grant);
@@ -154,35 +139,49 @@ static coord_result found(struct memory_core *core, int64_t now_ns, const struct
     return result;
 }
 
+static coord_result wrong_count(const struct memory_group *group, const struct prim_acquire *in)
+{
+    coord_result result = prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT,
+                                      "the group has %" PRIu32 " slots, not %" PRIu32,
+                                      group->slot_count, in->slot_count);
+    result.slot_count = group->slot_count;
+    result.revision = group->revision;
+    return result;
+}
+
+static coord_result already(const struct memory_group *group, const struct memory_entry *entry,
+                            int64_t now_ns)
+{
+    coord_result result =
+        prim_answer(COORD_EXISTS, COORD_R_ALREADY_HOLDER, "%.*s holds slot %" PRIu32 " already",
+                    STR_ARG(entry->lease->owner), entry->slot);
+    state_tell_holder(&result, entry, now_ns);
+    result.slot = entry->slot;
+    result.slot_count = group->slot_count;
+    return result;
+}
+
 coord_result memory_core_acquire(struct memory_core *core, int64_t now_ns,
                                  const struct prim_call *call, const struct prim_acquire *in,
                                  struct prim_grant *ret_grant)
 {
+    struct prim_group rules;
+    uint32_t slot;
     state_begin(core, now_ns);
     struct memory_group *group = state_group(core, in->group);
-    if (group == NULL) return found(core, now_ns, call, in, ret_grant);
-    struct memory_entry *entry = slot_of(group, STR_EMPTY, &call->request_id);
-    if (entry != NULL) return acquired(group, entry, COORD_R_REPLAYED, ret_grant);
-    if (in->slot_count != group->slot_count) {
-        coord_result result = prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT,
-                                          "the group has %" PRIu32 " slots, not %" PRIu32,
-                                          group->slot_count, in->slot_count);
-        result.slot_count = group->slot_count;
-        result.revision = group->revision;
-        return result;
+    prim_group_begin(&rules, call, in, group != NULL ? group->slot_count : 0);
+    if (group != NULL) describe(group, now_ns, &rules);
+    switch (prim_group_choose(&rules, 0, &slot)) {
+    case PRIM_GROUP_CREATE: return found(core, now_ns, call, in, ret_grant);
+    case PRIM_GROUP_ABSENT: return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    case PRIM_GROUP_REPLAY:
+        return acquired(group, group->slots[slot].entry, COORD_R_REPLAYED, ret_grant);
+    case PRIM_GROUP_CONFLICT: return wrong_count(group, in);
+    case PRIM_GROUP_ALREADY: return already(group, group->slots[slot].entry, now_ns);
+    case PRIM_GROUP_FULL: return full(group, &rules, now_ns);
+    case PRIM_GROUP_TAKEOVER:
+    case PRIM_GROUP_TAKE: break;
     }
-    entry = slot_of(group, in->owner, NULL);
-    if (entry != NULL && (in->flags & COORD_TAKEOVER_SAME_OWNER) == 0) {
-        coord_result result =
-            prim_answer(COORD_EXISTS, COORD_R_ALREADY_HOLDER, "%.*s holds slot %" PRIu32 " already",
-                        STR_ARG(in->owner), entry->slot);
-        state_tell_holder(&result, entry, now_ns);
-        result.slot = entry->slot;
-        result.slot_count = group->slot_count;
-        return result;
-    }
-    uint32_t slot = entry != NULL ? entry->slot : choose(group, in->prefer_slot, now_ns);
-    if (slot == COORD_NO_SLOT) return full(group, now_ns);
     return enter(core, now_ns, call, in, group, slot, ret_grant);
 }
 
