@@ -202,11 +202,13 @@ static void plan_renewal(const struct prim_change *c, struct prim_plan *plan)
     plan->envelope = c->seen.envelope; /* and the request id of the last logical change */
 }
 
-/* An earlier attempt did it. A lease whose grant left at an unknown time is renewed once, so that
- * its holder counts from a time before the others begin to count. */
+/* The request was applied before. When the write that granted a lease left is known only if this
+ * very call made it; else the lease is renewed once, so that its holder counts from a time before
+ * the others begin to count. */
 static void plan_replay(const struct prim_change *c, struct prim_plan *plan, bool granted_lease)
 {
-    if (granted_lease && c->seen.token != 0 && c->doubt_sent_ns == 0) plan_renewal(c, plan);
+    bool timed = c->call->attempt == 0 && c->doubt_sent_ns != 0;
+    if (granted_lease && c->seen.token != 0 && !timed) plan_renewal(c, plan);
     plan->result = prim_ok(COORD_R_REPLAYED);
 }
 
