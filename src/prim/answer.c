@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Pure, as pure libraries use it: what is drawn at random is in clock.c. */
 #include "prim/answer.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
-#include "base/bytes.h"
 #include "prim/backend.h"
 
 static coord_result blank(int code, int reason)
@@ -157,29 +156,6 @@ void prim_id_text(const coord_id *id, char text[PRIM_ID_TEXT_CAP])
         text[2 * i + 1] = digits[id->b[i] & 15];
     }
     text[2 * sizeof id->b] = '\0';
-}
-
-coord_id prim_id_random(void)
-{
-    coord_id id;
-    /* Up to 256 bytes are all or nothing, and only an early boot makes it wait. */
-    ssize_t got = getrandom(id.b, sizeof id.b, 0);
-    assert(got == (ssize_t)sizeof id.b);
-    return id;
-}
-
-uint64_t prim_random(void)
-{
-    coord_id id = prim_id_random();
-    return load_le64(id.b);
-}
-
-coord_id prim_id_request(void)
-{
-    coord_id id = prim_id_random();
-    uint64_t ms = prim_wall_ms();
-    for (size_t i = 0; i < 6; i++) id.b[i] = (uint8_t)(ms >> (8 * (5 - i)));
-    return id;
 }
 
 static const char *const codes[] = {"OK",      "EXISTS",  "CONFLICT",    "NOT_FOUND",

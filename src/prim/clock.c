@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What this process asks the kernel for: time, the identity of its boot, random numbers. */
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -45,5 +47,28 @@ coord_id prim_boot_id(void)
     /* Two containers of one host may count from different starts. */
     if (stat("/proc/self/ns/time", &space) == 0)
         store_le64(id.b, load_le64(id.b) ^ (uint64_t)space.st_ino);
+    return id;
+}
+
+coord_id prim_id_random(void)
+{
+    coord_id id;
+    /* Up to 256 bytes are all or nothing, and only an early boot makes it wait. */
+    ssize_t got = getrandom(id.b, sizeof id.b, 0);
+    assert(got == (ssize_t)sizeof id.b);
+    return id;
+}
+
+uint64_t prim_random(void)
+{
+    coord_id id = prim_id_random();
+    return load_le64(id.b);
+}
+
+coord_id prim_id_request(void)
+{
+    coord_id id = prim_id_random();
+    uint64_t ms = prim_wall_ms();
+    for (size_t i = 0; i < 6; i++) id.b[i] = (uint8_t)(ms >> (8 * (5 - i)));
     return id;
 }

@@ -56,10 +56,10 @@ coord_result prim_check_group(struct str group)
 coord_result prim_check_owner(const char *owner)
 {
     struct str name = str_from(owner);
-    static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                   "0123456789._:@/-";
-    bool fine =
-        name.len >= 1 && name.len <= PRIM_OWNER_MAX && strspn(name.at, alphabet) == name.len;
+    const struct str alphabet = STR("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                    "0123456789._:@/-");
+    bool fine = name.len >= 1 && name.len <= PRIM_OWNER_MAX;
+    for (size_t i = 0; fine && i < name.len; i++) fine = str_has(alphabet, name.at[i]);
     return fine ? prim_ok(COORD_R_NONE)
                 : prim_answer(COORD_INVALID, COORD_R_OWNER,
                               "owner of %zu bytes: 1-%d bytes of A-Z a-z 0-9 . _ : @ / -", name.len,
