@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hex.h"
 #include "base/ulid.h"
 #include "common/program.h"
 #include "common/tables.h"
@@ -105,11 +106,6 @@ static enum err apply(struct mock *m, struct member_op op, struct member_result 
     return member_status_err(ret_result->status);
 }
 
-static void hex_of(const struct member_digest *digest, char hex[HEX_CAP])
-{
-    for (size_t i = 0; i < BLAKE3_BYTES; i++) snprintf(hex + 2 * i, 3, "%02x", digest->b[i]);
-}
-
 /* What the queue says of itself since the last time. */
 static enum err tell(struct mock *m)
 {
@@ -127,7 +123,7 @@ static enum err tell(struct mock *m)
         size_t n = 0;
 
         if (!topics[event.topic]) continue;
-        hex_of(&event.item, hex);
+        hex_write(event.item.b, BLAKE3_BYTES, hex);
         fields[n++] = log_text("work_id", hex);
         if (stolen) fields[n++] = log_str("thief", event.worker);
         fields[n] = LOG_END;
@@ -209,7 +205,7 @@ static enum err finish(struct mock *m)
                                  .part_count = 2};
 
         at = item.id;
-        hex_of(&at, hex);
+        hex_write(at.b, BLAKE3_BYTES, hex);
         err = apply(m,
                     (struct member_op){.kind = MEMBER_OP_SUBMIT,
                                        .worker = item.worker,

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/hex.h"
 #include "common/program.h"
 #include "io/fs.h"
 #include "musterctl/commands.h"
@@ -122,8 +123,8 @@ void coord_ctl_json_id(struct ndjson *json, struct str key, const uint8_t *bytes
 {
     char hex[33];
 
-    for (size_t i = 0; i < len && 2 * i + 2 < sizeof hex; i++)
-        (void)snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
+    assert(2 * len < sizeof hex);
+    hex_write(bytes, len, hex);
     ndjson_string(json, key, str_of(hex, 2 * len));
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/bytes.h"
+#include "base/hex.h"
 #include "common/tables.h"
 #include "ctl/store_side.h"
 #include "musterctl/commands.h"
@@ -350,11 +351,10 @@ static enum err status_show(struct ctl *ctl, const ProtobufCMessage *request,
                             const ProtobufCMessage *answer)
 {
     const Muster__V1__StatusResponse *s = (const void *)answer;
-    char id[33] = "";
+    char id[33];
 
     (void)request;
-    for (size_t i = 0; i < min_size(s->store_id.len, 16); i++)
-        snprintf(id + 2 * i, 3, "%02x", s->store_id.data[i]);
+    hex_write(s->store_id.data, min_size(s->store_id.len, 16), id);
     if (ctl->json) {
         status_json(ctl, s, id);
         return ERR_OK;

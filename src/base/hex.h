@@ -31,6 +31,17 @@ static inline bool hex_read(struct str digits, uint64_t *ret_value)
     *ret_value = value;
     return true;
 }
+/* Two digits for each byte, in lower case, and a NUL. */
+static inline void hex_write(const void *bytes, size_t len, char *text)
+{
+    const uint8_t *at = (const uint8_t *)bytes;
+
+    for (size_t i = 0; i < len; i++) {
+        *text++ = "0123456789abcdef"[at[i] >> 4];
+        *text++ = "0123456789abcdef"[at[i] & 15];
+    }
+    *text = '\0';
+}
 /* 16 bytes as 32 digits in lower case, with dashes anywhere, as UUIDs are written. */
 static inline bool hex_read_id(struct str text, uint8_t ret_bytes[16])
 {

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/hex.h"
 #include "conf/printable.h"
 #include "ctl/ctl.h"
 #include "wire/json/message_json.h"
@@ -182,8 +183,7 @@ static void rpc_bytes_cell(struct text_table *table, const ProtobufCBinaryData *
 {
     char text[HEX_CAP] = "";
 
-    for (size_t i = 0; i < bytes->len && 2 * i + 2 < sizeof text; i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes->data[i]);
+    hex_write(bytes->data, min_size(bytes->len, (sizeof text - 1) / 2), text);
     table_format(table, "%s", text[0] ? text : dash);
 }
 

@@ -322,6 +322,15 @@ void ndjson_u64(struct ndjson *w, struct str key, uint64_t value)
     put_field(w, key, (struct str){digits, (size_t)(put_u64(digits, value) - digits)});
 }
 
+void ndjson_hex(struct ndjson *w, struct str key, uint64_t value)
+{
+    static const char hex[] = "0123456789abcdef";
+    char digits[16];
+
+    for (size_t i = sizeof digits; i-- > 0; value >>= 4) digits[i] = hex[value & 15];
+    ndjson_string(w, key, str_of(digits, sizeof digits));
+}
+
 void ndjson_i64(struct ndjson *w, struct str key, int64_t value)
 {
     char digits[1 + U64_DIGITS] = "-";

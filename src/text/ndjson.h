@@ -53,6 +53,9 @@ enum err ndjson_end(struct ndjson *w);
 void ndjson_string(struct ndjson *w, struct str key, struct str value);
 void ndjson_c_string(struct ndjson *w, struct str key, const char *value); /* NULL: null */
 void ndjson_u64(struct ndjson *w, struct str key, uint64_t value);
+/* 16 hexadecimal digits as a text, for ids and hashes: other readers take a number past 53 bits for
+ * a double. */
+void ndjson_hex(struct ndjson *w, struct str key, uint64_t value);
 void ndjson_i64(struct ndjson *w, struct str key, int64_t value);
 void ndjson_double(struct ndjson *w, struct str key, double value);
 void ndjson_bool(struct ndjson *w, struct str key, bool value);

@@ -35,14 +35,6 @@ static uint32_t piece_crc(uint32_t head_crc, uint64_t number, uint32_t section, 
 
 /* -- writing -- */
 
-/* Numbers past 53 bits are texts: other readers take a number for a double. */
-static void put_hex(struct ndjson *line, struct str key, uint64_t value)
-{
-    char text[17];
-    snprintf(text, sizeof text, "%016" PRIx64, value);
-    ndjson_c_string(line, key, text);
-}
-
 static enum err json_end(struct ndjson *line, struct buf *into)
 {
     enum err err = ndjson_end(line);
@@ -58,10 +50,10 @@ enum err backup_head_json(const struct backup_head *head, struct buf *into)
     ndjson_u64(&line, STR("format"), BACKUP_FORMAT);
     ndjson_u64(&line, STR("index"), head->index);
     ndjson_u64(&line, STR("term"), head->term);
-    put_hex(&line, STR("cluster"), head->cluster_id);
-    put_hex(&line, STR("replica"), head->replica_id);
+    ndjson_hex(&line, STR("cluster"), head->cluster_id);
+    ndjson_hex(&line, STR("replica"), head->replica_id);
     ndjson_u64(&line, STR("level"), head->level);
-    put_hex(&line, STR("clock_ns"), head->clock_ns);
+    ndjson_hex(&line, STR("clock_ns"), head->clock_ns);
     ndjson_u64(&line, STR("created_unix_ms"), head->created_ms);
     ndjson_open_array(&line, STR("sections"));
     for (size_t i = 0; i < head->section_count; i++) {
@@ -70,7 +62,7 @@ enum err backup_head_json(const struct backup_head *head, struct buf *into)
         ndjson_u64(&line, STR("id"), section->id);
         ndjson_c_string(&line, STR("name"), section->name);
         ndjson_u64(&line, STR("version"), section->version);
-        put_hex(&line, STR("hash"), section->hash);
+        ndjson_hex(&line, STR("hash"), section->hash);
         ndjson_close_object(&line);
     }
     ndjson_close_array(&line);

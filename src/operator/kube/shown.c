@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/hex.h"
 #include "operator/kube/json.h"
 
 /* -- names -- */
@@ -30,8 +31,8 @@ static void digest_name(const char *prefix, struct str of, char ret_name[KUBE_NA
     size_t at = (size_t)snprintf(ret_name, KUBE_NAME_CAP, "%s", prefix);
 
     if (EVP_Digest(of.at, of.len, digest, &len, EVP_sha256(), NULL) != 1) abort();
-    for (unsigned i = 0; i < len; i++, at += 2)
-        (void)snprintf(ret_name + at, KUBE_NAME_CAP - at, "%02x", digest[i]);
+    assert(at + 2 * len < KUBE_NAME_CAP);
+    hex_write(digest, len, ret_name + at);
 }
 
 void upcoming_name(struct str machine_id, char ret_name[KUBE_NAME_CAP])

@@ -67,3 +67,13 @@ TEST(ids)
             CHECK_U64(cases[i].text, id[at], cases[i].good ? 0x11 * at : at ? 0 : 42);
     }
 }
+
+TEST(bytes_are_written_as_two_digits_each)
+{
+    char text[9] = "xxxxxxxx";
+
+    hex_write("\x00\x1f\xa0\xff", 4, text);
+    CHECK_TEXT("lower case", text, "001fa0ff");
+    hex_write("", 0, text);
+    CHECK_TEXT("of none", text, "");
+}

@@ -46,6 +46,8 @@ TEST(every_kind_of_value_is_written)
     ndjson_c_string(&w, STR("c"), "text");
     ndjson_c_string(&w, STR("none"), NULL);
     ndjson_u64(&w, STR("u"), UINT64_MAX);
+    ndjson_hex(&w, STR("h"), 0x1234567890abcdef);
+    ndjson_hex(&w, STR("zero"), 0);
     ndjson_i64(&w, STR("i"), INT64_MIN);
     ndjson_double(&w, STR("d"), 0.25);
     ndjson_double(&w, STR("nan"), (double)NAN);
@@ -56,6 +58,7 @@ TEST(every_kind_of_value_is_written)
     ndjson_raw(&w, STR("r"), STR("[1, 2]"));
     check_line("all kinds", &w,
                "{\"s\":\"text\",\"c\":\"text\",\"none\":null,\"u\":18446744073709551615,"
+               "\"h\":\"1234567890abcdef\",\"zero\":\"0000000000000000\","
                "\"i\":-9223372036854775808,\"d\":0.25,\"nan\":null,\"inf\":null,\"t\":true,"
                "\"f\":false,\"n\":null,\"r\":[1, 2]}\n");
 }
