@@ -17,6 +17,7 @@
 #include "obs/health.h"
 #include "obs/ring.h"
 #include "text/ndjson.h"
+#include "text/rfc3339.h"
 
 enum { EVENTS_JOBS_MAX = 64 };
 enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: a reload tells all it changed */
@@ -147,7 +148,7 @@ static enum err open_events(struct instruments *in, struct io *io, const struct 
 void instruments_event(struct instruments *instruments, const char *what)
 {
     enum { EVENT_MAX = 1024 };
-    char time[WALL_TEXT_CAP];
+    char time[RFC3339_CAP];
     struct ndjson line;
     struct buf out;
 

@@ -7,6 +7,7 @@
 #include "muster/commands.h"
 #include "muster/dev_fleet.h"
 #include "obs/events.h"
+#include "text/rfc3339.h"
 
 enum { SAY_AGAIN_MS = 3000 };
 
@@ -66,7 +67,7 @@ static void on_word(void *owner, const char *about, const char *text)
 {
     struct dev *dev = owner;
     FILE *out = out_of(dev);
-    char now[WALL_TEXT_CAP];
+    char now[RFC3339_CAP];
 
     wall_text(clock_wall(dev->role.io->clock), now);
     fprintf(out, "  %-11s  %.8s  %s\n", about, now + sizeof "2026-11-16T" - 1, text);

@@ -15,6 +15,7 @@
 #include "io/clock.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
+#include "text/rfc3339.h"
 
 enum { CERT_RENEW_FILES_MAX = 1000 };
 
@@ -27,7 +28,7 @@ static wall_time cert_now(void)
 
 static void json_time(struct ndjson *json, struct str key, wall_time time)
 {
-    char text[WALL_TEXT_CAP];
+    char text[RFC3339_CAP];
 
     wall_text(time, text);
     ndjson_c_string(json, key, text);
@@ -58,7 +59,7 @@ static void print_report_json(struct ctl *ctl, const struct cert_report *report,
 static enum err print_report(struct ctl *ctl, const struct cert_report *report, const char *done,
                              const char *cert_file, const char *key_file)
 {
-    char until[WALL_TEXT_CAP], roots[64] = "";
+    char until[RFC3339_CAP], roots[64] = "";
 
     if (report->key_exposed)
         fprintf(stderr, "warning: %s may be read by others; chmod 600 it\n", key_file);
@@ -367,7 +368,7 @@ static void show_uses(struct ctl *ctl, const struct cert_description *d)
 
 static void show_text(struct ctl *ctl, const struct cert_description *d, const char *path)
 {
-    char from[WALL_TEXT_CAP], until[WALL_TEXT_CAP], left[64] = "expired";
+    char from[RFC3339_CAP], until[RFC3339_CAP], left[64] = "expired";
 
     wall_text(d->not_before, from);
     wall_text(d->not_after, until);

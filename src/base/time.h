@@ -41,9 +41,4 @@ static inline mono_time mono_min(mono_time a, mono_time b)
 {
     return a.ms < b.ms ? a : b;
 }
-
-/* RFC 3339 in UTC with milliseconds, "2026-11-15T10:54:18.123Z", and a closing NUL. Times past the
- * year 9999 print as its last moment. */
-#define WALL_TEXT_CAP 32
-void wall_text(wall_time time, char text[WALL_TEXT_CAP]);
 #endif

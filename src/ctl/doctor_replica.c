@@ -8,6 +8,7 @@
 
 #include "conf/units.h"
 #include "ctl/doctor.h"
+#include "text/rfc3339.h"
 
 enum {
     CLOCK_WARN_MS = 1000, /* beyond what the measuring itself leaves open */
@@ -135,7 +136,7 @@ void doctor_certificate(struct doctor *d, const char *whose, wall_time not_after
 {
     static const char renew[] = "musterctl cert renew, then SIGHUP; docs/certificates.md";
     int64_t left = (int64_t)not_after.ms - (int64_t)d->now.ms;
-    char until[WALL_TEXT_CAP];
+    char until[RFC3339_CAP];
 
     wall_text(not_after, until);
     until[10] = '\0'; /* the day */

@@ -8,6 +8,7 @@
 #include "base/time.h"
 #include "ctl/explain.h"
 #include "io/clock.h"
+#include "text/rfc3339.h"
 
 enum { TEXT_CAP = 4096, LATELY = 5, KNOWN_CAP = 1024, CLUSTER_CAP = 256, GROUP_CAP = 256 };
 
@@ -226,7 +227,7 @@ static void need_say_waits(struct ctl *ctl, const Muster__V1__ShardStatusRespons
 void explain_need_say(struct ctl *ctl, const struct explain_cycle *cycle,
                       const Bigfleet__V1alpha1__NeedView *v)
 {
-    char since[WALL_TEXT_CAP], age[EXPLAIN_AGE_CAP], group[GROUP_CAP];
+    char since[RFC3339_CAP], age[EXPLAIN_AGE_CAP], group[GROUP_CAP];
 
     wall_text((wall_time){(uint64_t)v->arrival_unix_nanos / 1000000}, since);
     ctl_line(ctl, "need of %s with priority %" PRId32 "%s%s", v->cluster_id, v->need->priority,

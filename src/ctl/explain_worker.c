@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "ctl/explain.h"
+#include "text/rfc3339.h"
 
 enum { SHOWN = 24, TEXT_CAP = 1024, ROWS_MAX = 65536 };
 
@@ -14,7 +15,7 @@ enum { SHOWN = 24, TEXT_CAP = 1024, ROWS_MAX = 65536 };
 
 static void worker_say_who(struct ctl *ctl, const Muster__V1__Worker *w)
 {
-    char since[WALL_TEXT_CAP], labels[TEXT_CAP] = "";
+    char since[RFC3339_CAP], labels[TEXT_CAP] = "";
     size_t used = 0;
 
     wall_text((wall_time){w->registered_at_ms}, since);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/time.h"
+#include "text/rfc3339.h"
 #include "wire/json/message_json.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 
@@ -151,7 +152,7 @@ static void needs_add_row(struct needs_view *l, const Bigfleet__V1alpha1__NeedVi
 
 static void needs_take_header(struct needs_view *l, const Bigfleet__V1alpha1__InspectNeedsHeader *h)
 {
-    char time[WALL_TEXT_CAP];
+    char time[RFC3339_CAP];
 
     l->headed = true;
     if (l->ctl->json) {

@@ -6,8 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "base/time.h"
 #include "conf/printable.h"
+#include "text/rfc3339.h"
 
 enum { CHUNK_CELLS = 1024, CELL_MAX = 64 * 1024, FORMAT_CAP = 1024, GAP = 2 };
 
@@ -139,17 +139,13 @@ void table_hex(struct text_table *t, uint64_t number)
 
 void table_time(struct text_table *t, int64_t unix_ns)
 {
-    char text[WALL_TEXT_CAP];
-    char *dot;
+    char text[RFC3339_CAP];
 
     if (unix_ns <= 0) {
         table_text(t, "\xe2\x80\x94");
         return;
     }
-    wall_text((wall_time){(uint64_t)unix_ns / NS_PER_MS}, text);
-    dot = strchr(text, '.'); /* "...:00.123Z" */
-    assert(dot);
-    memcpy(dot, "Z", 2);
+    rfc3339_text(unix_ns / 1000000000, 0, 0, text);
     table_add_copy(t, text);
 }
 

@@ -13,6 +13,7 @@
 #include "conf/printable.h"
 #include "ctl/screen.h"
 #include "io/clock.h"
+#include "text/rfc3339.h"
 
 static const char dash[] = "\xe2\x80\x94";
 enum {
@@ -279,7 +280,7 @@ static enum err top_summary(const struct ctl_survey *survey, wall_time time, str
     const Muster__V1__ListReplicasResponse *replicas = survey->replicas;
     const Muster__V1__ClusterStatusResponse *members = survey->members;
     const Muster__V1__StatusResponse *store = survey->store;
-    char now[WALL_TEXT_CAP];
+    char now[RFC3339_CAP];
     struct buf text;
     enum err err;
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/rfc3339.h"
+
 enum {
     DIR_MODE = 0755,
     FILE_MODE = 0644,
@@ -125,7 +127,7 @@ enum err export_dir_open(struct fs *fs, const char *dir, struct note *note)
 
 static void name_of(const struct fleet_meta *meta, wall_time now, char name[EXPORT_NAME_CAP])
 {
-    char when[WALL_TEXT_CAP]; /* 2026-11-15T10:54:18.123Z */
+    char when[RFC3339_CAP]; /* 2026-11-15T10:54:18.123Z */
 
     wall_text(now, when);
     snprintf(name, EXPORT_NAME_CAP, "%.4s%.2s%.2s-%.2s%.2s%.2s-%s", when, when + 5, when + 8,

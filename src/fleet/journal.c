@@ -7,6 +7,7 @@
 #include "obs/field_json.h"
 #include "rpc/access.h"
 #include "text/ndjson.h"
+#include "text/rfc3339.h"
 
 enum { LINE_MAX_BYTES = 16 << 10 };
 
@@ -44,7 +45,7 @@ void fleet_journal_close(struct fleet_journal *journal)
 static void write_line(struct fleet_journal *journal, struct events *sink, const char *kind,
                        const char *what, const struct str *actor, const struct log_field *fields)
 {
-    char time[WALL_TEXT_CAP];
+    char time[RFC3339_CAP];
     struct ndjson line;
 
     wall_text(clock_wall(journal->clock), time);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text/rfc3339.h"
+
 /* The largest offset a kernel takes. */
 #define OFFSET_MAX ((uint64_t)INT64_MAX)
 
@@ -162,7 +164,7 @@ void fs_unlock(struct fs *fs, struct fs_lock *lock)
 
 size_t fs_lock_text(uint64_t pid, wall_time since, char text[FS_LOCK_TEXT_CAP])
 {
-    char when[WALL_TEXT_CAP];
+    char when[RFC3339_CAP];
     wall_text(since, when);
     int len = snprintf(text, FS_LOCK_TEXT_CAP, "pid %" PRIu64 " since %s\n", pid, when);
     assert(len > 0 && len < FS_LOCK_TEXT_CAP);
@@ -178,7 +180,7 @@ void fs_lock_busy_note(struct note *note, const char *path, struct str lock_text
     bool ours = str_split(&rest, ' ', &word) && str_equal(word, STR("pid")) &&
                 str_split(&rest, ' ', &pid) && str_to_u64(pid, &number) == ERR_OK &&
                 str_split(&rest, ' ', &word) && str_equal(word, STR("since")) &&
-                str_split(&rest, ' ', &since) && since.len < WALL_TEXT_CAP && str_is_utf8(since);
+                str_split(&rest, ' ', &since) && since.len < RFC3339_CAP && str_is_utf8(since);
     if (ours)
         note_set(note, "lock %s: held by pid %" PRIu64 " since %.*s", path, number, STR_ARG(since));
     else

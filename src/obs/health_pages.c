@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "obs/health_impl.h"
+#include "text/rfc3339.h"
 
 /* Keeps the first failure of a page; the server then answers 500. */
 #define SAY(response, ...)                                                                         \
@@ -106,7 +107,7 @@ static void say_slow_turns(struct http_response *response, const struct slow_tur
         "when", "wall ms", "cpu ms");
     for (uint64_t i = 0; i < shown; i++) {
         const struct slow_turn *one = &slow[(total - 1 - i) % HEALTH_SLOW_TURNS];
-        char when[WALL_TEXT_CAP];
+        char when[RFC3339_CAP];
         wall_text(one->at, when);
         SAY(response, "%-26s%12.3f%12.3f  %s\n", when, ms_of(one->turn.wall_ns),
             ms_of(one->turn.cpu_ns),
@@ -122,7 +123,7 @@ void health_page_loop(void *context, const struct http_request *request,
     struct slow_turn slow[HEALTH_SLOW_TURNS];
     struct loop_stats stats;
     uint64_t slow_count, silence = health_silence_ms(h);
-    char told[WALL_TEXT_CAP];
+    char told[RFC3339_CAP];
     wall_time told_at;
 
     (void)request;

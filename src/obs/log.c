@@ -11,6 +11,7 @@
 #include "io/line_out.h"
 #include "obs/line.h"
 #include "obs/ring.h"
+#include "text/rfc3339.h"
 
 enum { REPEATS_PER_SECOND = 10, CLOSING_MAX = 40 }; /* closing: what ends a line, component aside */
 static_assert((int)LOG_LINE_MAX <= (int)LINE_OUT_ATOMIC, "a line reaches a pipe in one piece");
@@ -125,7 +126,7 @@ struct content {
 static struct str make_line(struct logger *logger, const struct content *c, char room[LOG_LINE_MAX])
 {
     bool json = logger->format == LOG_FORMAT_JSON;
-    char time[WALL_TEXT_CAP];
+    char time[RFC3339_CAP];
     struct line line;
 
     line_init(&line, room, LOG_LINE_MAX - CLOSING_MAX - LOG_COMPONENT_MAX);

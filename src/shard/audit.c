@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "text/ndjson.h"
+#include "text/rfc3339.h"
 
 enum {
     LINE_BYTES_MAX = 32 << 10,
@@ -73,7 +74,7 @@ struct str audit_line(const struct audit *audit, size_t index)
 
 bool audit_write(struct audit *audit, const struct effect *effect)
 {
-    char time[WALL_TEXT_CAP];
+    char time[RFC3339_CAP];
     struct ndjson line;
     struct str text;
 

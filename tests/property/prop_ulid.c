@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ULIDs there and back, made under a clock that jumps; wall time against libc's calendar. */
-#include <stdio.h>
+/* ULIDs there and back, made under a clock that jumps. */
 #include <string.h>
-#include <time.h>
 
 #include "base/prng.h"
 #include "base/ulid.h"
@@ -100,23 +98,5 @@ TEST(made_ids_only_grow_and_text_sorts_alike)
         CHECK_U64("its time is the latest seen", ulid_time(&ulid).ms, top);
         last = ulid;
         memcpy(last_text, text, sizeof text);
-    }
-}
-
-TEST(wall_time_agrees_with_the_c_library)
-{
-    struct prng p;
-
-    prng_seed(&p, test_seed());
-    for (int i = 0; i < ROUNDS; i++) {
-        uint64_t ms = prng_below(&p, 253402300800000u);
-        time_t seconds = (time_t)(ms / 1000);
-        struct tm tm;
-        char text[WALL_TEXT_CAP], want[64], day[32];
-        CHECK("calendar",
-              gmtime_r(&seconds, &tm) && strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &tm));
-        snprintf(want, sizeof want, "%s.%03uZ", day, (unsigned)(ms % 1000));
-        wall_text((wall_time){ms}, text);
-        CHECK_TEXT("same text", text, want);
     }
 }

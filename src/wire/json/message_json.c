@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/json/message_json.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/time.h"
+#include "base/hex.h"
+#include "text/rfc3339.h"
 
 enum { HEX_BYTES_MAX = 64 };
 
@@ -14,17 +13,14 @@ static const struct str time_suffix = {"_unix_ns", 8};
 
 static void put_time(struct ndjson *json, struct str key, int64_t unix_ns)
 {
-    char text[WALL_TEXT_CAP + 8];
-    size_t len;
+    char text[RFC3339_CAP];
 
     key.len -= time_suffix.len;
     if (unix_ns <= 0) {
         ndjson_null(json, key);
         return;
     }
-    wall_text((wall_time){(uint64_t)unix_ns / NS_PER_MS}, text);
-    len = strlen(text) - 1; /* on the Z */
-    snprintf(text + len, sizeof text - len, "%06uZ", (unsigned)((uint64_t)unix_ns % NS_PER_MS));
+    rfc3339_text(unix_ns / 1000000000, (uint32_t)(unix_ns % 1000000000), 9, text);
     ndjson_c_string(json, key, text);
 }
 
@@ -40,14 +36,6 @@ static void put_enum(struct ndjson *json, struct str key, const ProtobufCFieldDe
         ndjson_i64(json, key, number); /* of a newer contract */
 }
 
-static void put_hex(struct ndjson *json, struct str key, uint64_t number)
-{
-    char text[20];
-
-    snprintf(text, sizeof text, "%016" PRIx64, number);
-    ndjson_c_string(json, key, text);
-}
-
 /* Ids and digests are drawn or computed, never text. */
 static void put_bytes(struct ndjson *json, struct str key, const ProtobufCFieldDescriptor *field,
                       const ProtobufCBinaryData *bytes)
@@ -60,7 +48,7 @@ static void put_bytes(struct ndjson *json, struct str key, const ProtobufCFieldD
         ndjson_string(json, key, str_of(bytes->data, bytes->len));
         return;
     }
-    for (size_t i = 0; i < bytes->len; i++) snprintf(hex + 2 * i, 3, "%02x", bytes->data[i]);
+    hex_write(bytes->data, bytes->len, hex);
     ndjson_c_string(json, key, hex);
 }
 
@@ -83,7 +71,7 @@ static void put_value(struct ndjson *json, struct str key, const ProtobufCFieldD
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32: ndjson_u64(json, key, *(const uint32_t *)at); break;
     case PROTOBUF_C_TYPE_UINT64: ndjson_u64(json, key, *(const uint64_t *)at); break;
-    case PROTOBUF_C_TYPE_FIXED64: put_hex(json, key, *(const uint64_t *)at); break;
+    case PROTOBUF_C_TYPE_FIXED64: ndjson_hex(json, key, *(const uint64_t *)at); break;
     case PROTOBUF_C_TYPE_FLOAT: ndjson_double(json, key, (double)*(const float *)at); break;
     case PROTOBUF_C_TYPE_DOUBLE: ndjson_double(json, key, *(const double *)at); break;
     case PROTOBUF_C_TYPE_BOOL: ndjson_bool(json, key, *(const protobuf_c_boolean *)at != 0); break;

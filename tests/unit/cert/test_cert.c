@@ -13,6 +13,7 @@
 
 #include "lib/proc.h"
 #include "lib/test.h"
+#include "text/rfc3339.h"
 #include "unit/io/tls_forge.h"
 
 #define DAY_MS    (86400ull * 1000)
@@ -311,7 +312,7 @@ TEST(the_rollout_authority_is_the_one_its_specification_describes)
     struct place p;
     struct cert_description *list;
     size_t count;
-    char text[WALL_TEXT_CAP];
+    char text[RFC3339_CAP];
 
     place_init(&p);
     p.ca_options.rollout = true;
