@@ -214,7 +214,7 @@ enum err toml_bool(const struct toml_value *value, bool *ret_truth, struct note 
     return ERR_OK;
 }
 
-enum err toml_datetime(const struct toml_value *value, struct toml_datetime *ret_time,
+enum err toml_datetime(const struct toml_value *value, struct rfc3339_fields *ret_time,
                        struct note *note)
 {
     if (value->type < TOML_OFFSET_DATETIME || value->type > TOML_LOCAL_TIME)

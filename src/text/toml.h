@@ -13,6 +13,7 @@
 #define TEXT_TOML_H
 #include "base/note.h"
 #include "base/str.h"
+#include "text/rfc3339.h"
 
 enum {
     /* Values inside values, however they are written (brackets, braces, dotted keys, headers); more
@@ -40,14 +41,6 @@ enum toml_type {
     TOML_ARRAY,
     TOML_TABLE,
     TOML_TYPE_COUNT
-};
-
-/* The fields as written; those a type does not have are 0. Digits past nanoseconds are dropped. */
-struct toml_datetime {
-    uint16_t year;
-    uint8_t month, day, hour, minute, second; /* second 60 is a leap second */
-    uint32_t nanosecond;
-    int16_t offset_minutes; /* of an offset date-time: local minus UTC */
 };
 
 /* Reads a whole document. `memory_max` bounds the input and, separately, all that is made of it;
@@ -88,7 +81,7 @@ enum err toml_string(const struct toml_value *value, struct str *ret_text, struc
 enum err toml_i64(const struct toml_value *value, int64_t *ret_number, struct note *note);
 enum err toml_double(const struct toml_value *value, double *ret_number, struct note *note);
 enum err toml_bool(const struct toml_value *value, bool *ret_truth, struct note *note);
-enum err toml_datetime(const struct toml_value *value, struct toml_datetime *ret_time,
+enum err toml_datetime(const struct toml_value *value, struct rfc3339_fields *ret_time,
                        struct note *note);
 /* The same for a path in a table; ERR_NOT_FOUND, "'server.port' is missing", when it is absent. */
 enum err toml_find_string(const struct toml_value *table, const char *path, struct str *ret_text,

@@ -42,7 +42,7 @@ struct toml_value {
         int64_t integer;
         double real;
         bool boolean;
-        struct toml_datetime datetime;
+        struct rfc3339_fields datetime;
         struct {
             struct toml_value *first, *last;
             size_t count;

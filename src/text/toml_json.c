@@ -7,12 +7,15 @@
 
 static void write_time(const struct toml_value *value, struct str key, struct ndjson *w)
 {
-    struct toml_datetime t = {0};
+    struct rfc3339_fields t = {0};
     char text[64];
+    int offset;
 
     (void)toml_datetime(value, &t, NULL);
-    snprintf(text, sizeof text, "%04u-%02u-%02uT%02u:%02u:%02u%+03d:%02d", t.year, t.month, t.day,
-             t.hour, t.minute, t.second, t.offset_minutes / 60, abs(t.offset_minutes % 60));
+    offset = abs(t.offset_minutes);
+    snprintf(text, sizeof text, "%04u-%02u-%02uT%02u:%02u:%02u%c%02d:%02d", t.year, t.month, t.day,
+             t.hour, t.minute, t.second, t.offset_minutes < 0 ? '-' : '+', offset / 60,
+             offset % 60);
     ndjson_c_string(w, key, text);
 }
 

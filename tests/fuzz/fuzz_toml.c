@@ -53,7 +53,7 @@ static void write_string(struct buf *out, struct str text)
 
 static void write_time(struct buf *out, const struct toml_value *value)
 {
-    struct toml_datetime t;
+    struct rfc3339_fields t;
     enum toml_type type = toml_type(value);
     int offset;
 

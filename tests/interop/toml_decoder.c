@@ -38,7 +38,7 @@ static enum err write_all(struct str bytes)
 
 static void datetime_text(const struct toml_value *value, char *text, size_t cap)
 {
-    struct toml_datetime t = {0};
+    struct rfc3339_fields t = {0};
     enum toml_type type = toml_type(value);
     size_t len = 0;
 

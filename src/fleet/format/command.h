@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands and times as the specification's JSON (coordinator.md section 4): what our log carries,
+/* Commands as the specification's JSON (coordinator.md section 4): what our log carries,
  * and what the original's logs carry.
  *
  * Written: compact, keys in the order of the specification, map keys ascending, the five characters
@@ -11,12 +11,6 @@
 #include "base/buf.h"
 #include "base/note.h"
 #include "fleet/core/fleet.h"
-
-/* RFC 3339 in UTC with up to nine digits of a second, trailing zeros removed, and a closing NUL. */
-#define FLEET_TIME_CAP 40
-void fleet_time_text(struct fleet_time time, char text[FLEET_TIME_CAP]);
-/* Any offset, up to years 0001 to 9999; digits past the ninth are cut. ERR_PARSE. */
-enum err fleet_time_parse(struct str text, struct fleet_time *ret_time);
 
 /* Appends one object without a line end, all or nothing. ERR_INVALID for a kind or time that is
  * none and for text that is not UTF-8; ERR_FULL, ERR_NOMEM. */

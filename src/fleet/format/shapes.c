@@ -2,18 +2,24 @@
 /* Rows as JSON. */
 #include "fleet/format/shapes.h"
 
-#include "fleet/format/command.h"
+#include "text/rfc3339.h"
+
+static_assert(FLEET_TIME_SECONDS_MAX - FLEET_TIME_UNIX == RFC3339_LAST_S, "every time has a text");
 
 static enum err time_of(struct str text, const char *field, struct fleet_time *ret_time,
                         struct note *note)
 {
-    enum err err;
+    int64_t unix_s;
+    uint32_t nanos;
 
     *ret_time = (struct fleet_time){0};
     if (text.len == 0) return ERR_OK; /* was not there */
-    err = fleet_time_parse(text, ret_time);
-    if (err) note_set(note, "field '%s': not a time", field);
-    return err;
+    if (rfc3339_parse(text, &unix_s, &nanos)) {
+        note_set(note, "field '%s': not a time", field);
+        return ERR_PARSE;
+    }
+    *ret_time = (struct fleet_time){FLEET_TIME_UNIX + unix_s, nanos};
+    return ERR_OK;
 }
 
 enum err shard_of(const struct record *record, size_t at, struct fleet_shard *ret_shard,
@@ -29,11 +35,11 @@ enum err shard_of(const struct record *record, size_t at, struct fleet_shard *re
 
 static enum err time_put(struct buf *into, const char *before, struct fleet_time time)
 {
-    char text[FLEET_TIME_CAP];
+    char text[RFC3339_CAP];
 
     if (time.seconds < 0 || time.seconds > FLEET_TIME_SECONDS_MAX || time.nanos >= 1000000000u)
         return ERR_INVALID;
-    fleet_time_text(time, text);
+    rfc3339_text(time.seconds - FLEET_TIME_UNIX, time.nanos, RFC3339_SHORTEST, text);
     return buf_appendf(into, "%s\"%s\"", before, text);
 }
 

@@ -3,17 +3,16 @@
 
 #include <openssl/evp.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "prim/answer.h"
 #include "text/base64.h"
 #include "text/ndjson.h"
+#include "text/rfc3339.h"
 
 enum {
     REVISION_SHIFT = 24,
     ENVELOPE_MAX = ENVELOPE_HEADER + PRIM_OWNER_MAX + PRIM_VALUE_MAX,
     FIELD_CAP = LEASE_PREFIX_MAX + 16,
-    TIME_CAP = 40,
 };
 
 /* -- names -- */
@@ -67,16 +66,10 @@ static bool annotation(const struct json *object, const char *prefix, const char
 /* "2026-11-15T20:00:00Z", the only form the server writes. */
 static bool read_seconds(struct str text, uint64_t *ret_seconds)
 {
-    struct tm tm = {0};
-    char copy[24];
-    const char *end;
+    int64_t seconds;
+    uint32_t nanos;
 
-    if (text.len != 20) return false;
-    memcpy(copy, text.at, text.len);
-    copy[text.len] = '\0';
-    end = strptime(copy, "%Y-%m-%dT%H:%M:%SZ", &tm);
-    if (!end || *end) return false;
-    time_t seconds = timegm(&tm);
+    if (text.len != 20 || rfc3339_parse(text, &seconds, &nanos)) return false;
     /* 31 bits and a margin: revisions have 63. */
     if (seconds <= 0 || (uint64_t)seconds >= 1ull << (63 - REVISION_SHIFT - 1)) return false;
     *ret_seconds = (uint64_t)seconds;
@@ -206,17 +199,6 @@ uint64_t kube_lease_token(const struct lease_view *view)
 
 /* -- writing -- */
 
-static void time_text(uint64_t wall_us, char text[TIME_CAP])
-{
-    time_t seconds = (time_t)(wall_us / 1000000);
-    struct tm tm;
-    size_t len;
-
-    (void)gmtime_r(&seconds, &tm);
-    len = strftime(text, TIME_CAP, "%Y-%m-%dT%H:%M:%S", &tm);
-    (void)snprintf(text + len, TIME_CAP - len, ".%06uZ", (unsigned)(wall_us % 1000000));
-}
-
 /* Copies the members of an object but those whose key begins with ours. */
 static void copy_foreign(struct ndjson *w, const struct json *from, struct str ours)
 {
@@ -298,12 +280,13 @@ static void write_labels(struct ndjson *w, const struct lease_write *in, struct 
 
 static void write_spec(struct ndjson *w, const struct lease_write *in)
 {
-    char holder[PRIM_OWNER_MAX + 1 + PRIM_ID_TEXT_CAP], id[PRIM_ID_TEXT_CAP], now[TIME_CAP];
+    char holder[PRIM_OWNER_MAX + 1 + PRIM_ID_TEXT_CAP], id[PRIM_ID_TEXT_CAP], now[RFC3339_CAP];
     const struct envelope *e = &in->envelope;
     uint32_t before = in->over ? in->over->transitions : 0;
     bool leased = e->flags & ENVELOPE_LEASED && !(e->flags & ENVELOPE_TOMBSTONE);
 
-    time_text(in->wall_us, now);
+    rfc3339_text((int64_t)(in->wall_us / 1000000), (uint32_t)(in->wall_us % 1000000) * 1000, 6,
+                 now);
     ndjson_open_object(w, STR("spec"));
     if (leased) {
         prim_id_text(&e->lease_id, id);

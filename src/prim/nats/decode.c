@@ -5,6 +5,7 @@
 
 #include "text/base64.h"
 #include "text/json.h"
+#include "text/rfc3339.h"
 
 static void copy_text(char *to, size_t cap, struct str text)
 {
@@ -69,34 +70,14 @@ static enum err open_answer(struct str text, struct json **ret_json, struct jet_
     return ERR_OK;
 }
 
-static int64_t two(const char *at)
-{
-    return (at[0] - '0') * 10 + (at[1] - '0');
-}
-
 /* "2026-11-15T20:47:38.7617445Z"; 0 for anything else. */
 static int64_t unix_ms_of(struct str text)
 {
-    static const char shape[] = "dddd-dd-ddTdd:dd:dd";
-    if (text.len < sizeof shape || !str_ends(text, STR("Z"))) return 0;
-    for (size_t i = 0; i < sizeof shape - 1; i++) {
-        bool digit = text.at[i] >= '0' && text.at[i] <= '9';
-        if (shape[i] == 'd' ? !digit : text.at[i] != shape[i]) return 0;
-    }
-    int64_t year = two(text.at) * 100 + two(text.at + 2), month = two(text.at + 5);
-    if (month < 1 || month > 12) return 0;
-    /* Days since 1970, counted from March so that a leap day is the last of its year. */
-    int64_t y = month <= 2 ? year - 1 : year, m = month <= 2 ? month + 9 : month - 3;
-    int64_t days =
-        365 * y + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + two(text.at + 8) - 1 - 719468;
-    int64_t ms = ((days * 24 + two(text.at + 11)) * 60 + two(text.at + 14)) * 60000 +
-                 two(text.at + 17) * 1000;
-    int64_t unit = 100;
-    for (size_t i = sizeof shape; i < text.len && unit > 0; i++, unit /= 10) {
-        if (text.at[i] < '0' || text.at[i] > '9') break;
-        ms += (text.at[i] - '0') * unit;
-    }
-    return ms > 0 ? ms : 0;
+    int64_t seconds;
+    uint32_t nanos;
+
+    if (!str_ends(text, STR("Z")) || rfc3339_parse(text, &seconds, &nanos) || seconds < 0) return 0;
+    return seconds * 1000 + nanos / 1000000;
 }
 
 enum err jet_decode_account(struct str text, struct jet_account *ret, struct note *note)

@@ -14,7 +14,7 @@
 static inline void dump_time(const struct toml_value *value, struct buf *out)
 {
     static const char *const tags[] = {"offset", "local", "date", "time"};
-    struct toml_datetime t;
+    struct rfc3339_fields t;
     enum toml_type type = toml_type(value);
 
     CHECK_OK("a date is read as one", toml_datetime(value, &t, NULL));

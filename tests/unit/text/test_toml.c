@@ -598,7 +598,7 @@ TEST(getters_refuse_another_type_and_point_at_it)
     const struct toml_value *root, *port;
     struct note note = {""};
     struct str text = STR("untouched");
-    struct toml_datetime time;
+    struct rfc3339_fields time;
     int64_t number = -1;
     double real = -1;
     bool truth = true;
