@@ -6,9 +6,7 @@
  * another name. No file and no clock; any thread. */
 #include "cert/internal.h"
 
-#include <arpa/inet.h>
 #include <string.h>
-#include <time.h>
 
 #include <openssl/ec.h>
 #include <openssl/err.h>
@@ -17,6 +15,7 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
+#include "io/net.h"
 #include "io/tls_identity.h"
 
 enum { SERIAL_OCTETS = 20 }; /* the most RFC 5280 allows; 158 of the bits are random */
@@ -148,26 +147,12 @@ fail:
     return false;
 }
 
-bool cert_name_is_address(struct str name, unsigned char bytes[16], size_t *ret_len)
-{
-    char text[INET6_ADDRSTRLEN];
-
-    if (name.len == 0 || name.len >= sizeof text) return false;
-    memcpy(text, name.at, name.len);
-    text[name.len] = '\0';
-    if (strlen(text) != name.len) return false;
-    *ret_len = inet_pton(AF_INET, text, bytes) == 1    ? 4
-               : inet_pton(AF_INET6, text, bytes) == 1 ? 16
-                                                       : 0;
-    return *ret_len > 0;
-}
-
 static bool add_host(GENERAL_NAMES *names, struct str name)
 {
-    unsigned char bytes[16];
-    size_t len;
+    uint8_t bytes[16];
+    size_t len = address_ip(name, bytes);
 
-    if (cert_name_is_address(name, bytes, &len)) return add_name(names, GEN_IPADD, bytes, len);
+    if (len > 0) return add_name(names, GEN_IPADD, bytes, len);
     return add_name(names, GEN_DNS, name.at, name.len);
 }
 

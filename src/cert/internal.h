@@ -28,7 +28,6 @@ enum err cert_sign(const X509 *template, EVP_PKEY *key, X509 *root, EVP_PKEY *ro
 int cert_is_authority(X509 *certificate);
 wall_time cert_not_before(const X509 *certificate);
 wall_time cert_not_after(const X509 *certificate);
-bool cert_name_is_address(struct str name, unsigned char bytes[16], size_t *ret_len);
 
 enum err cert_put_pem(const X509 *certificate, struct buf *pem);
 enum err cert_put_key_pem(const EVP_PKEY *key, struct buf *pem); /* PKCS#8, not encrypted */

@@ -11,6 +11,7 @@
 
 #include "base/ulid.h"
 #include "cert/internal.h"
+#include "io/net.h"
 
 #define DAY_S 86400
 enum { HOST_NAME_MAX_LEN = 253 };
@@ -80,11 +81,10 @@ static bool ends_in_number(struct str name)
 
 static enum err check_name(struct str name, struct note *note)
 {
-    unsigned char bytes[16];
-    size_t len;
+    uint8_t bytes[16];
     struct str rest = str_starts(name, STR("*.")) ? str_tail(name, 2) : name;
 
-    if (cert_name_is_address(name, bytes, &len)) return ERR_OK;
+    if (address_ip(name, bytes) > 0) return ERR_OK;
     if (name.len > HOST_NAME_MAX_LEN || !all_of(rest, "-._") || rest.at[0] == '.' ||
         rest.at[0] == '-' || ends_in_number(rest)) {
         note_set(note, "'%.*s' is neither a DNS name nor an address",

@@ -2,7 +2,6 @@
 /* Calls of provider/client.h that wait: the loop is turned until the answer is there. One thread. */
 #include "ctl/provider_probe.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -21,15 +21,10 @@ static enum err refuse(struct note *note, const char *address, const char *why)
 /* The text of an IPv6 address, perhaps with a scope ("fe80::1%eth0"). */
 static bool is_ipv6(struct str host)
 {
-    char text[INET6_ADDRSTRLEN];
-    struct in6_addr parsed;
     size_t scope = str_find(host, '%');
+    uint8_t bytes[16];
 
-    if (scope >= sizeof text) return false;
-    if (scope < host.len && scope + 1 == host.len) return false;
-    memcpy(text, host.at, scope);
-    text[scope] = '\0';
-    return inet_pton(AF_INET6, text, &parsed) == 1;
+    return scope + 1 != host.len && address_ip(str_of(host.at, scope), bytes) == 16;
 }
 
 static bool has_odd_bytes(struct str host)
@@ -81,19 +76,29 @@ enum err address_split(const char *address, struct address_parts *ret_parts, str
     return ERR_OK;
 }
 
+size_t address_ip(struct str host, uint8_t ret_bytes[16])
+{
+    char text[INET6_ADDRSTRLEN];
+
+    if (host.len >= sizeof text || str_has(host, '\0')) return 0;
+    memcpy(text, host.at, host.len);
+    text[host.len] = '\0';
+    return inet_pton(AF_INET, text, ret_bytes) == 1    ? 4
+           : inet_pton(AF_INET6, text, ret_bytes) == 1 ? 16
+                                                       : 0;
+}
+
 bool address_is_loopback(const char *address)
 {
     struct address_parts parts;
-    char host[INET6_ADDRSTRLEN];
     struct in6_addr v6;
-    struct in_addr v4;
+    uint8_t bytes[16];
+    size_t len;
 
     if (address_split(address, &parts, NULL)) return false;
     if (parts.is_unix || str_equal_nocase(parts.host, STR("localhost"))) return true;
-    if (parts.host.len >= sizeof host) return false;
-    memcpy(host, parts.host.at, parts.host.len);
-    host[parts.host.len] = '\0';
-    if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
-    if (inet_pton(AF_INET6, host, &v6) != 1) return false;
-    return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+    len = address_ip(parts.host, bytes);
+    if (len != 16) return len == 4 && bytes[0] == 127;
+    memcpy(&v6, bytes, sizeof v6);
+    return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && bytes[12] == 127);
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void environment_init(struct environment *env, const char *but_prefix)
+void environment_init(struct environment *env, const char *without)
 {
     size_t count = 0;
 
@@ -18,7 +18,7 @@ void environment_init(struct environment *env, const char *but_prefix)
         return;
     }
     for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], but_prefix, strlen(but_prefix)) != 0)
+        if (!without || strncmp(environ[i], without, strlen(without)) != 0)
             env->all[env->count++] = environ[i];
 }
 

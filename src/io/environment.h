@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment of a process that is to be started: ours, but for the variables that begin with a
- * prefix, and what is put here. */
+/* The environment of a child process: ours, and what is put here. */
 #ifndef IO_ENVIRONMENT_H
 #define IO_ENVIRONMENT_H
 #include "base/err.h"
@@ -13,7 +12,8 @@ struct environment {
     char *texts[ENVIRONMENT_OURS_MAX];
     enum err err; /* the first failure; then the rest does nothing */
 };
-void environment_init(struct environment *environment, const char *but_prefix);
+/* Leaves out the variables whose names begin with `without`, unless that is NULL. */
+void environment_init(struct environment *environment, const char *without);
 /* A NUL ends the value: no variable can hold one. */
 void environment_put(struct environment *environment, const char *name, struct str value);
 void environment_deinit(struct environment *environment);

@@ -94,6 +94,8 @@ struct address_parts {
     uint16_t port;
 };
 enum err address_split(const char *address, struct address_parts *ret_parts, struct note *note);
+/* The bytes of an IP address without brackets or scope: 4 or 16; 0 for anything else. */
+size_t address_ip(struct str host, uint8_t ret_bytes[16]);
 bool address_is_loopback(const char *address); /* 127/8, ::1, localhost, unix: */
 
 /* -- for the implementations only -- */

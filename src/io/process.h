@@ -2,6 +2,8 @@
 /* Child processes: started without a shell, watched until they end, never left behind. */
 #ifndef IO_PROCESS_H
 #define IO_PROCESS_H
+#include <signal.h>
+
 #include "base/note.h"
 #include "base/str.h"
 #include "io/loop.h"

@@ -2,6 +2,8 @@
 /* Signals as events on the loop. SIGPIPE is ignored from the first open on. */
 #ifndef IO_SIGNALS_H
 #define IO_SIGNALS_H
+#include <signal.h>
+
 #include "io/loop.h"
 
 struct signals;

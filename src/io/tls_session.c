@@ -4,7 +4,6 @@
  * more and has no ceiling. */
 #include "io/tls_session.h"
 
-#include <arpa/inet.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
+#include "io/net.h"
 #include "io/tls_context.h"
 #include "io/tls_identity.h"
 
@@ -95,18 +95,13 @@ static BIO_METHOD *bio_method(void)
 
 /* -- opening ----------------------------------------------------------------------------------- */
 
-static bool is_address(const char *name)
-{
-    unsigned char bytes[sizeof(struct in6_addr)];
-    return inet_pton(AF_INET, name, bytes) == 1 || inet_pton(AF_INET6, name, bytes) == 1;
-}
-
 /* What the server has to prove. Its common name is never looked at: only DNS and address SANs
  * are. */
 static enum err expect_peer(SSL *ssl, const char *name, struct note *note)
 {
     X509_VERIFY_PARAM *expected = SSL_get0_param(ssl);
     size_t len = name ? strlen(name) : 0;
+    uint8_t address[16];
     bool good;
 
     if (len == 0 || len > HOST_NAME_MAX_LEN) {
@@ -115,7 +110,7 @@ static enum err expect_peer(SSL *ssl, const char *name, struct note *note)
     }
     X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                                   X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
-    if (is_address(name))
+    if (address_ip(str_from(name), address) > 0)
         good = X509_VERIFY_PARAM_set1_ip_asc(expected, name);
     else
         good =

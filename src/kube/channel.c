@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/channel.h"
 
-#include <arpa/inet.h>
 #include <curl/curl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <string.h>
 
 #include "io/clock.h"
+#include "io/net.h"
 
 enum {
     RECEIVED_HOLD = 256 << 10, /* a stream's unread bytes past which the server has to wait */
@@ -37,10 +37,10 @@ static void global_init(void)
 
 static bool is_loopback(const char *host)
 {
-    struct in_addr four;
+    uint8_t bytes[16];
 
     if (strcmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0) return true;
-    return inet_pton(AF_INET, host, &four) == 1 && ntohl(four.s_addr) >> 24 == 127;
+    return address_ip(str_from(host), bytes) == 4 && bytes[0] == 127;
 }
 
 /* tls-server-name: the URL names the certificate's host, the connection goes to the real one. */

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "io/line_out.h"
 #include "obs/events_file.h"
@@ -262,7 +261,7 @@ enum err events_open(const struct events_options *options, struct events **ret_e
     events->on_trouble = options->on_trouble;
     events->context = options->context;
     if (options->kind == EVENTS_STDOUT) {
-        err = line_out_init(&events->out, options->fd ? options->fd : STDOUT_FILENO);
+        err = line_out_init(&events->out, options->fd ? options->fd : 1);
         if (err) note_set(note, "standard output is not open");
     } else if (options->kind == EVENTS_FILE) {
         err = events_file_open(options, &events->file, note);

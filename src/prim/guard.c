@@ -9,7 +9,6 @@
  * outlives every event of its watch. A key is reported lost at most once. */
 #include "prim/guard.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/list.h"

@@ -5,7 +5,6 @@
  * coord_check reads is atomic and needs no lock. */
 #ifndef PRIM_STORE_H
 #define PRIM_STORE_H
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/list.h"

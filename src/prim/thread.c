@@ -26,6 +26,11 @@ void prim_cond_init(pthread_cond_t *cond)
     (void)pthread_condattr_destroy(&monotonic);
 }
 
+void prim_thread_pause_ms(int64_t ms)
+{
+    (void)nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
+}
+
 struct timespec prim_until_ms(int64_t ms)
 {
     struct timespec until;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "member/config/address.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 
 #include "io/net.h"
@@ -9,13 +8,10 @@
 bool address_is_numeric(const char *address)
 {
     struct address_parts parts;
-    char host[CONFIG_ADDRESS_CAP];
     uint8_t bytes[16];
 
-    if (address_split(address, &parts, NULL) || parts.is_unix || parts.host.len >= sizeof host)
-        return false;
-    snprintf(host, sizeof host, "%.*s", STR_ARG(parts.host));
-    return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
+    return !address_split(address, &parts, NULL) && !parts.is_unix &&
+           address_ip(parts.host, bytes) > 0;
 }
 
 enum err address_of_url(struct str url, char address[CONFIG_ADDRESS_CAP], struct note *note)

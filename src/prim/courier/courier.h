@@ -6,8 +6,6 @@
  * Knows no store: what is asked, what an answer means and when to move on is the store's own. */
 #ifndef PRIM_COURIER_COURIER_H
 #define PRIM_COURIER_COURIER_H
-#include <pthread.h>
-
 #include "io/real.h"
 #include "prim/backend.h"
 #include "prim/courier/latch.h"

@@ -2,8 +2,7 @@
 /* A thread waits here until another has opened it. */
 #ifndef PRIM_COURIER_LATCH_H
 #define PRIM_COURIER_LATCH_H
-#include <pthread.h>
-#include <stdbool.h>
+#include "prim/thread.h"
 
 struct latch {
     pthread_mutex_t lock;

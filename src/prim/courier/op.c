@@ -2,7 +2,6 @@
 #include "prim/courier/op.h"
 
 #include <stdio.h>
-#include <time.h>
 
 enum {
     SLICE_LEAST_MS = 1000,
@@ -187,12 +186,10 @@ void courier_op_run(struct courier *r, struct courier_op *op)
 
 bool courier_ask_again(const coord_result *result)
 {
-    const struct timespec pause = {0, OPEN_PAUSE_MS * (long)NS_PER_MS};
-
     if (result->code != COORD_UNAVAILABLE ||
         (result->reason != COORD_R_NO_LEADER && result->reason != COORD_R_TIMEOUT))
         return false;
-    (void)nanosleep(&pause, NULL);
+    prim_thread_pause_ms(OPEN_PAUSE_MS);
     return true;
 }
 

@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "text/ndjson.h"
 
@@ -62,10 +61,8 @@ static int64_t left_ms(const struct ask *ask)
 /* Sleeps; UNAVAILABLE/timeout at once when the deadline comes first. */
 static coord_result ask_wait(const struct ask *ask, int64_t ms, const char *what)
 {
-    struct timespec pause = {ms / 1000, (long)(ms % 1000) * NS_IN_MS};
-
     if (ms >= left_ms(ask)) return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "%s", what);
-    if (ms > 0) (void)nanosleep(&pause, NULL);
+    if (ms > 0) prim_thread_pause_ms(ms);
     return prim_ok(COORD_R_NONE);
 }
 

@@ -3,8 +3,6 @@
  * (prim/change.h): read an object, write it if it is still the one that was read. */
 #ifndef PRIM_KUBE_STORE_H
 #define PRIM_KUBE_STORE_H
-#include <pthread.h>
-
 #include "kube/kube.h"
 #include "prim/answer.h"
 #include "prim/change.h"
@@ -12,6 +10,7 @@
 #include "prim/kube/kube.h"
 #include "prim/kube/lease.h"
 #include "prim/kube/sights.h"
+#include "prim/thread.h"
 
 enum {
     STORE_PAGE = 100, /* objects per page of a list: 100 of the largest fit 16 MiB */

@@ -8,9 +8,7 @@
 #include "prim/memory/memory.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "prim/answer.h"
 #include "prim/memory/core/core.h"

@@ -9,9 +9,8 @@
  * its own, with its request id for a name. */
 #ifndef PRIM_NATIVE_REQUESTS_H
 #define PRIM_NATIVE_REQUESTS_H
-#include <pthread.h>
-
 #include "prim/backend.h"
+#include "prim/thread.h"
 
 enum { REQUESTS_WINDOW = 192, REQUESTS_RING = 256 };
 

@@ -219,7 +219,7 @@ static void *run(void *arg)
             jet_stream_check(guards->store);
             until = prim_until_ms(JET_CHECK_MS);
         }
-        jet_pause_ms(LOOK_PAUSE_MS);
+        prim_thread_pause_ms(LOOK_PAUSE_MS);
     }
     nats_ReleaseThreadMemory();
     return NULL;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "prim/nats/link.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
 #include "prim/answer.h"
+#include "prim/thread.h"
 
 enum { PING_MS = 1000, PINGS_OUT = 2, RECONNECT_WAIT_MS = 100, RECONNECT_JITTER_MS = 400 };
 

@@ -7,13 +7,12 @@
  * when another was faster the server refuses (10071). */
 #ifndef PRIM_NATS_STORE_H
 #define PRIM_NATS_STORE_H
-#include <pthread.h>
-
 #include "prim/answer.h"
 #include "prim/change.h"
 #include "prim/nats/decode.h"
 #include "prim/nats/link.h"
 #include "prim/nats/subject.h"
+#include "prim/thread.h"
 
 enum {
     JET_MARKER_TTL_S = 900,

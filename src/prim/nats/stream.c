@@ -120,7 +120,7 @@ static coord_result find(struct jet_store *store, int64_t deadline_ns, int64_t r
             *ret_stream = stream;
             return result;
         }
-        jet_pause_ms(FORMING_PAUSE_MS);
+        prim_thread_pause_ms(FORMING_PAUSE_MS);
     }
 }
 
@@ -173,7 +173,7 @@ static bool probe_ttl(struct jet_store *store, int64_t deadline_ns)
             (void)jet_link_request(&store->link, until, subject, &ttl, 1, STR("probe"), &reply);
             natsMsg_Destroy(reply);
         }
-        jet_pause_ms(PROBE_LOOK_MS);
+        prim_thread_pause_ms(PROBE_LOOK_MS);
     }
     return false;
 }

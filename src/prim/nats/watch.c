@@ -127,7 +127,7 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
 
 static void rest(struct watch *watch, int64_t ms)
 {
-    for (; ms > 0 && !atomic_load(&watch->stopped); ms -= 50) jet_pause_ms(50);
+    for (; ms > 0 && !atomic_load(&watch->stopped); ms -= 50) prim_thread_pause_ms(50);
 }
 
 /* One message, or a while without one. False: begin anew. */

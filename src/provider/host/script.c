@@ -2,7 +2,6 @@
 #include "provider/host/script.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
