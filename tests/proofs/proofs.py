@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The four cheap proofs that the layers of layers.txt hold, each with planted offences it must catch.
 
-text     every include edge is granted; no cycle; no `never` pair at any distance (scripts/check-layers)
+text     every include edge is granted; no cycle; no `never` pair at any distance; who includes a header of the
+         operating system is src/io, src/sim or listed with a reason (scripts/check-layers)
 link     each module's library links whole with the libraries it may see, and nothing else of ours
 symbols  no library names a symbol that a library outside its grants defines
 purity   the pure libraries ask the system only for what pure-symbols.txt lists
@@ -39,7 +40,7 @@ class Layers:
         self.may, self.never = {}, []
         with open(path, encoding="utf-8") as lines:
             for line in lines:
-                if line.startswith("#") or ":" not in line:
+                if line.startswith(("#", "os :")) or ":" not in line:
                     continue
                 left, right = (side.split() for side in line.split(":"))
                 if left == ["never"]:
@@ -160,6 +161,15 @@ def planted(layers_text):
            planted_text({"low/a.c": '#include "low/a.h"\n'}, "low : mid\nmid : low\n"))
     yield ("the text proof finds a forbidden pair two steps away",
            planted_text({"low/a.c": '#include "low/a.h"\n'}, good + "never : high low\n"))
+    mine = {"low/a.c": '#include "low/a.h"\n#include <stdio.h>\n', "io/b.c": "#include <unistd.h>\n"}
+    yield ("the text proof finds a header of the system that nobody lists",
+           planted_text({**mine, "low/b.c": "# include <sys/new.h>\n"}, good))
+    yield ("the text proof finds a listed file without such a header",
+           planted_text(mine, good + "os : low/a.c : it once waited\n"))
+    yield ("the text proof finds a listed file without a reason",
+           planted_text({**mine, "low/b.c": "#include <time.h>\n"}, good + "os : low/b.c :\n"))
+    if planted_text({**mine, "low/b.c": "#include <time.h>\n"}, good + "os : low/b.c : it waits\n"):
+        raise SystemExit("the text proof finds fault with a file that is listed")
     yield ("the text proof refuses an empty layers.txt", planted_text({"low/a.c": '#include "low/a.h"\n'}, "\n"))
     with tempfile.TemporaryDirectory() as scratch:
         archives = {
