@@ -9,16 +9,9 @@
 static enum err restore(struct program_run *run)
 {
     const struct conf *conf = run->conf;
-    struct restore_wish wish = {.archive = conf_argument(conf, 0),
-                                .data_dir = conf_text(conf, "data-dir"),
-                                .address = conf_text(conf, "raft-advertise"),
-                                .name = conf_text(conf, "id"),
-                                .replaces = conf_bool(conf, "yes"),
-                                .json = conf_choice(conf, "output") == CTL_OUTPUT_JSON};
-    enum err err = restore_archive(&wish, &run->out, &run->note);
 
-    program_give_to_owner(wish.data_dir);
-    return err;
+    return restore_archive(conf, conf_text(conf, "id"), conf_bool(conf, "yes"),
+                           conf_choice(conf, "output") == CTL_OUTPUT_JSON, &run->out, &run->note);
 }
 
 const struct command coordinator_restore_command = {

@@ -85,15 +85,7 @@ static enum err snapshot_save(struct ctl *ctl)
 
 static enum err restore_as(struct ctl *ctl, const char *name, bool replaces)
 {
-    struct restore_wish wish = {.archive = conf_argument(ctl->conf, 0),
-                                .data_dir = conf_text(ctl->conf, "data-dir"),
-                                .address = conf_text(ctl->conf, "raft-advertise"),
-                                .name = name,
-                                .replaces = replaces,
-                                .json = ctl->json};
-    enum err err = restore_archive(&wish, &ctl->out, &ctl->note);
-    program_give_to_owner(wish.data_dir);
-    return err;
+    return restore_archive(ctl->conf, name, replaces, ctl->json, &ctl->out, &ctl->note);
 }
 
 /* As the original: what is in the directory goes, unasked. */
