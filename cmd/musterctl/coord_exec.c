@@ -1,35 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord exec: a command that runs only while a slot is held. */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/time.h"
 #include "common/tables.h"
-#include "ctl/coord_guard.h"
+#include "ctl/guarded_command.h"
 #include "musterctl/coord.h"
-
-/* What a shell answers for a command that is not there, and for one that cannot be run. */
-enum { EXIT_NO_COMMAND = 127, EXIT_NOT_RUNNABLE = 126, EXIT_SIGNAL_BASE = 128 };
-static const int handled[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 /* One for the process: the command's own end is its exit code, which no error code carries. */
 struct run {
     struct coord_ctl *coord;
-    struct coord_guard guard;
+    struct guarded_command command;
     coord_lease *lease;
-    pid_t command;
-    _Atomic int group; /* the command's, while it may get a signal */
-    int exit_code;
     _Atomic int lost; /* the reason, once */
     coord_done claimed;
     bool claim_is_done;
@@ -43,12 +29,13 @@ static void on_lost(void *arg, coord_lease *lease, int reason)
     (void)lease;
     atomic_store(&run->lost, reason);
     /* The guard does it, too; this is for a guard that somebody killed. */
-    int group = atomic_load(&run->group);
-    if (group > 0) (void)kill(-group, SIGKILL);
+    guarded_command_kill(&run->command);
 }
 
-static int64_t safe_until_ns(const struct run *run)
+static int64_t safe_until_ns(void *owner)
 {
+    const struct run *run = owner;
+
     return coord_guard_now_ns() + coord_safe_for_ms(run->lease) * (int64_t)NS_PER_MS;
 }
 
@@ -60,137 +47,27 @@ static void set_number(const char *name, uint64_t number)
     (void)setenv(name, text, 1);
 }
 
-/* Between fork and exec: nothing but system calls. The command is guarded before it runs: it tells
- * the guard itself, and dies with us should we be gone before it could. */
-static _Noreturn void become(struct run *run, char **argv, pid_t parent, int report,
-                             int64_t safe_until, int64_t grace_ns)
+static enum err hold_and_run(struct run *run)
 {
-    struct sigaction by_default = {.sa_handler = SIG_DFL};
-    sigset_t none;
-
-    (void)setpgid(0, 0);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(EXIT_NOT_RUNNABLE);
-    coord_guard_watch(&run->guard, getpid(), safe_until, grace_ns);
-    for (size_t i = 0; i < ARRAY_LEN(handled); i++) (void)sigaction(handled[i], &by_default, NULL);
-    sigemptyset(&none);
-    (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)execvp(argv[0], argv);
-    int error = errno;
-    ssize_t ignored = write(report, &error, sizeof error);
-    (void)ignored;
-    _exit(EXIT_NOT_RUNNABLE);
-}
-
-static enum err spawn(struct run *run, struct ctl *ctl, int64_t grace_ns)
-{
+    struct ctl *ctl = run->coord->ctl;
     size_t count = conf_argument_count(ctl->conf);
     char **argv = arena_calloc(&ctl->memory, count + 1, sizeof *argv);
-    int report[2], failed = 0;
-    pid_t parent = getpid();
+    int64_t grace = (int64_t)conf_number(ctl->conf, "grace"), ttl = coord_lease_ttl_ms(run->lease);
+    enum err err;
 
     if (argv == NULL) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
         argv[i] = (char *)(uintptr_t)conf_argument(ctl->conf, i); /* exec does not write them */
-    if (pipe2(report, O_CLOEXEC) != 0) return ERR_IO;
-    int64_t safe_until = safe_until_ns(run);
-    run->command = fork();
-    if (run->command == 0) become(run, argv, parent, report[1], safe_until, grace_ns);
-    (void)close(report[1]);
-    if (run->command < 0) {
-        failed = errno;
-    } else {
-        (void)setpgid(run->command, run->command);
-        if (read(report[0], &failed, sizeof failed) == (ssize_t)sizeof failed) {
-            coord_guard_forget(&run->guard);
-            (void)waitpid(run->command, NULL, 0);
-        } else {
-            failed = 0;
-        }
-    }
-    (void)close(report[0]);
-    if (failed == 0) return ERR_OK;
-    run->command = 0;
-    run->exit_code = failed == ENOENT ? EXIT_NO_COMMAND : EXIT_NOT_RUNNABLE;
-    return ctl_fail(ctl, failed == ENOENT ? ERR_NOT_FOUND : ERR_DENIED, "%s: %s", argv[0],
-                    strerror(failed));
-}
-
-/* At a terminal the command must be in the foreground, or its first read would stop it. */
-static bool hand_terminal_over(pid_t group)
-{
-    bool ours = isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
-
-    if (ours) {
-        (void)tcsetpgrp(STDIN_FILENO, group);
-        (void)kill(-group, SIGCONT);
-    }
-    return ours;
-}
-
-static void take_terminal_back(void)
-{
-    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
-
-    (void)sigaction(SIGTTOU, &ignore, &before);
-    (void)tcsetpgrp(STDIN_FILENO, getpgrp());
-    (void)sigaction(SIGTTOU, &before, NULL);
-}
-
-/* True when the command has ended; it is reaped, and its group forgotten before that. */
-static bool reap(struct run *run)
-{
-    siginfo_t end = {0};
-
-    if (waitid(P_PID, (id_t)run->command, &end, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        end.si_pid == 0)
-        return false;
-    /* What it left behind in its group ends with the claim. */
-    (void)kill(-run->command, SIGKILL);
-    coord_guard_forget(&run->guard);
-    atomic_store(&run->group, 0);
-    (void)waitid(P_PID, (id_t)run->command, &end, WEXITED);
-    run->exit_code = end.si_code == CLD_EXITED ? end.si_status : EXIT_SIGNAL_BASE + end.si_status;
-    return true;
-}
-
-static void forward(struct run *run, int signals)
-{
-    struct signalfd_siginfo got;
-
-    while (read(signals, &got, sizeof got) == (ssize_t)sizeof got)
-        if (got.ssi_signo != SIGCHLD) (void)kill(-run->command, (int)got.ssi_signo);
-}
-
-static void follow(struct run *run, int signals)
-{
+    if (grace == 0) grace = ttl / 3;
+    err = guarded_command_start(&run->command, argv, safe_until_ns(run), grace * (int64_t)NS_PER_MS,
+                                &ctl->note);
+    if (err) return err;
+    /* Lost before there was a command to stop. */
+    if (atomic_load(&run->lost) != 0) guarded_command_kill(&run->command);
     /* Often enough that what the keeper renewed reaches the guard long before it would act. */
-    int64_t step = coord_lease_ttl_ms(run->lease) / 20;
-    struct pollfd wait = {.fd = signals, .events = POLLIN};
-
-    while (!reap(run)) {
-        (void)poll(&wait, 1, step < 10 ? 10 : (step > 500 ? 500 : (int)step));
-        forward(run, signals);
-        coord_guard_extend(&run->guard, safe_until_ns(run));
-    }
-}
-
-static enum err hold_and_run(struct run *run, int signals)
-{
-    struct ctl *ctl = run->coord->ctl;
-    int64_t grace = (int64_t)conf_number(ctl->conf, "grace");
-
-    if (grace == 0) grace = coord_lease_ttl_ms(run->lease) / 3;
-    enum err err = spawn(run, ctl, grace * (int64_t)NS_PER_MS);
-    if (!err) {
-        atomic_store(&run->group, (int)run->command);
-        /* Lost before there was a command to stop. */
-        if (atomic_load(&run->lost) != 0) (void)kill(-run->command, SIGKILL);
-        bool terminal = hand_terminal_over(run->command);
-        follow(run, signals);
-        if (terminal) take_terminal_back();
-    }
-    return err;
+    guarded_command_follow(&run->command, (int)max_u64(10, min_u64((uint64_t)ttl / 20, 500)),
+                           safe_until_ns, run);
+    return ERR_OK;
 }
 
 static void on_claimed(void *arg, coord_done *done)
@@ -202,25 +79,23 @@ static void on_claimed(void *arg, coord_done *done)
 }
 
 /* Waits for the slot and for signals at once: --wait may be long, and Ctrl-C must end it. */
-static enum err await_claim(struct run *run, int signals)
+static enum err await_claim(struct run *run)
 {
     struct pollfd wait[2] = {{.fd = coord_fd(run->coord->store), .events = POLLIN},
-                             {.fd = signals, .events = POLLIN}};
-    struct signalfd_siginfo got;
+                             {.fd = run->command.signals, .events = POLLIN}};
 
     while (!run->claim_is_done) {
         (void)poll(wait, ARRAY_LEN(wait), -1);
         (void)coord_dispatch(run->coord->store);
-        while (read(signals, &got, sizeof got) == (ssize_t)sizeof got) {
-            if (got.ssi_signo == SIGCHLD) continue;
-            run->exit_code = EXIT_SIGNAL_BASE + (int)got.ssi_signo;
-            return ctl_fail(run->coord->ctl, ERR_CANCELLED, "interrupted");
-        }
+        int signal = guarded_command_signal(&run->command);
+        if (signal == 0) continue;
+        run->command.exit_code = GUARDED_SIGNAL_BASE + signal;
+        return ctl_fail(run->coord->ctl, ERR_CANCELLED, "interrupted");
     }
     return coord_ctl_error(run->coord->ctl, &run->claimed.result);
 }
 
-static enum err acquire(struct run *run, int signals)
+static enum err acquire(struct run *run)
 {
     struct ctl *ctl = run->coord->ctl;
     coord_request request = {
@@ -230,7 +105,7 @@ static enum err acquire(struct run *run, int signals)
     coord_ctl_slot(ctl, &request.slot, memory);
     coord_result started = coord_start(run->coord->store, &request, on_claimed, run);
     enum err err = coord_ctl_error(ctl, &started);
-    if (!err) err = await_claim(run, signals);
+    if (!err) err = await_claim(run);
     if (err) return err;
     run->lease = run->claimed.lease;
     (void)setenv("COORD_GROUP", conf_text(ctl->conf, "group"), 1);
@@ -264,24 +139,19 @@ static enum err with_store(struct coord_ctl *coord)
 {
     struct run *run = &the_run;
     struct ctl *ctl = coord->ctl;
-    sigset_t watched;
     coord_result result;
 
     run->coord = coord;
-    sigemptyset(&watched);
-    for (size_t i = 0; i < ARRAY_LEN(handled); i++) sigaddset(&watched, handled[i]);
-    int signals = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
-    enum err err = signals < 0 ? ERR_IO : acquire(run, signals);
+    enum err err = acquire(run);
     if (!err) {
         result = coord_keep(run->lease, on_lost, run);
         err = coord_ctl_error(ctl, &result);
-        if (!err) err = hold_and_run(run, signals);
+        if (!err) err = hold_and_run(run);
         (void)coord_release(run->lease, &coord->call);
         coord_lease_unref(run->lease);
     }
-    if (signals >= 0) (void)close(signals);
     int lost = atomic_load(&run->lost);
-    if (!err && (lost != 0 || coord_guard_fired(&run->guard))) {
+    if (!err && (lost != 0 || coord_guard_fired(&run->command.guard))) {
         note_lost(run, lost);
         err = ERR_FENCED;
     }
@@ -297,23 +167,18 @@ static void give_back(struct run *run)
 
 static enum err act(struct ctl *ctl)
 {
-    sigset_t blocked;
     uint64_t ttl = conf_number(ctl->conf, "ttl"), grace = conf_number(ctl->conf, "grace");
     enum err err;
 
     if (grace > ttl / 2)
         return ctl_fail(ctl, ERR_INVALID, "--grace: at most half of --ttl (%" PRIu64 " ms)",
                         ttl / 2);
-    /* First the guard, which is to be a process with one thread; then the signals, which the
-     * store's threads inherit as blocked, so that they reach our signalfd. */
-    err = coord_guard_start(&the_run.guard, &ctl->note);
+    /* Before the store's threads, which inherit the signals as blocked. */
+    err = guarded_command_open(&the_run.command, &ctl->note);
     if (err) return err;
-    sigemptyset(&blocked);
-    for (size_t i = 0; i < ARRAY_LEN(handled); i++) sigaddset(&blocked, handled[i]);
-    (void)sigprocmask(SIG_BLOCK, &blocked, NULL);
     err = coord_ctl_while_open(ctl, with_store);
     give_back(&the_run);
-    coord_guard_stop(&the_run.guard);
+    guarded_command_close(&the_run.command);
     return err;
 }
 
@@ -321,8 +186,9 @@ static int run_exec(void *context, const struct command_call *call)
 {
     int exit_code = ctl_run(context, call);
     /* A lost claim says so by its code, also when the command took the TERM well. */
-    return exit_code == err_exit_code(ERR_FENCED) || the_run.exit_code == 0 ? exit_code
-                                                                            : the_run.exit_code;
+    return exit_code == err_exit_code(ERR_FENCED) || the_run.command.exit_code == 0
+               ? exit_code
+               : the_run.command.exit_code;
 }
 
 const struct command coord_exec_command = {
