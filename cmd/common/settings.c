@@ -11,30 +11,29 @@
 #include "model/ids.h"
 #include "store/etcd/access/access.h"
 
-/* An empty path is a mistake everywhere; without this the kernel would say so, in other words. The
- * first five are of every role; after them a role's own, ending with NULL. */
-static enum err check_paths(const struct conf *conf, const char *const *own, struct note *note)
+/* An empty path is a mistake everywhere; without this the kernel would say so, in other words. */
+static enum err check_paths(const struct option_table *table, const struct conf *conf,
+                            struct note *note)
 {
-    static const char *const names[] = {"data-dir", "tls.cert-file", "tls.key-file",
-                                        "log.file", "events.file",   NULL};
-
-    for (const char *const *list = names; list; list = list == names ? own : NULL)
-        for (const char *const *name = list; *name; name++) {
-            const char *path = conf_text(conf, *name);
-            if (!path || path[0]) continue;
-            note_set(note, "%s must not be empty", *name);
-            return ERR_INVALID;
-        }
+    for (size_t i = 0; i < table->count; i++) {
+        const struct option *option = &table->options[i];
+        bool is_path = option->kind == OPTION_STRING &&
+                       (option->file != OPTION_FILE_NONE || strcmp(option->name, "data-dir") == 0);
+        const char *path = is_path ? conf_text(conf, option->name) : NULL;
+        if (!path || path[0]) continue;
+        note_set(note, "%s must not be empty", option->name);
+        return ERR_INVALID;
+    }
     return ERR_OK;
 }
-#define OWN_PATHS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 enum err role_problems(const struct role *role, const struct conf *conf, struct buf *problems)
 {
     struct note note = {""};
-    enum err err = role->check(conf, &note);
+    enum err err = check_paths(role->table, conf, &note);
     enum err gathered = role->gather ? role->gather(conf, problems) : ERR_OK;
 
+    if (!err) err = role->check(conf, &note);
     if (err && note.text[0] && buf_appendf(problems, "%s\n", note.text)) return ERR_NOMEM;
     return err ? err : gathered;
 }
@@ -67,9 +66,7 @@ static enum err check_http(const struct conf *conf, const char *wanted, struct n
 static enum err check_dev(const struct conf *conf, struct note *note)
 {
     const char *cert = conf_text(conf, "tls.cert-file"), *key = conf_text(conf, "tls.key-file");
-    enum err err = check_paths(conf, NULL, note);
 
-    if (err) return err;
     if (!cert != !key) {
         note_set(note, "tls.cert-file and tls.key-file belong together; one of them is missing");
         return ERR_INVALID;
@@ -198,7 +195,6 @@ static enum err check_coordinator(const struct conf *conf, struct note *note)
 {
     enum err err = join_name(str_from(conf_text(conf, "id")), note);
 
-    if (!err) err = check_paths(conf, OWN_PATHS("bootstrap-state", "dashboard.token-file"), note);
     if (!err) err = check_timing(conf, note);
     if (!err) err = check_tls(conf, note);
     if (!err) err = check_listener(conf, "listen", tls_files, note);
@@ -261,7 +257,6 @@ static enum err check_shard(const struct conf *conf, struct note *note)
 {
     enum err err = id_check("id", str_from(conf_text(conf, "id")), ID_MAX, note);
 
-    if (!err) err = check_paths(conf, OWN_PATHS("audit-log"), note);
     if (!err) err = check_tls(conf, note);
     if (!err) err = check_listener(conf, "listen", tls_files, note);
     if (!err) err = check_http(conf, tls_files, note);
@@ -294,7 +289,6 @@ static enum err check_operator(const struct conf *conf, struct note *note)
     enum err err = id_check("cluster-id", str_from(conf_text(conf, "cluster-id")), ID_MAX, note);
 
     if (!err) err = check_source(conf, note);
-    if (!err) err = check_paths(conf, NULL, note);
     if (!err) err = check_tls(conf, note);
     if (!err) err = check_http(conf, tls_files, note);
     return err ? err : check_addresses(conf, "shard-addr", note);
@@ -308,7 +302,6 @@ static enum err check_provider(const struct conf *conf, struct note *note)
 {
     enum err err = id_check("name", str_from(conf_text(conf, "name")), ID_MAX, note);
 
-    if (!err) err = check_paths(conf, OWN_PATHS("state", "catalogue"), note);
     if (!err && conf_choice(conf, "backend") == BACKEND_COMMAND &&
         !conf_is_set(conf, "command.script")) {
         note_set(note, "--backend command needs --command-script");
