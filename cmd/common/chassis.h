@@ -47,7 +47,7 @@ typedef void chassis_drain_fn(void *state);
 /* What a role adds; all but the first three may be NULL. All on the loop's thread. */
 struct chassis_hooks {
     const struct role *role;
-    size_t state_size; /* zeroed before the first step; begins with struct role_base */
+    size_t state_size; /* zeroed before the first step; see CHASSIS_STATE */
     /* After everything else is open; ends with NULL. A step may turn the loop; what waits long looks
      * at chassis_stopping() and gives up with any error: exit code 0. */
     chassis_step_fn *const *steps;
@@ -70,6 +70,14 @@ struct chassis_hooks {
     void (*reload)(void *state);
     void (*close)(void *state); /* also after a step that failed; the chassis frees the state */
 };
+/* Only a state that begins with `struct role_base role` compiles. */
+#define CHASSIS_STATE(type)                                                                        \
+    .state_size = sizeof(union {                                                                   \
+        type state;                                                                                \
+        static_assert(_Generic(((type *)0)->role, struct role_base                                 \
+                               : offsetof(type, role) == 0),                                       \
+                      #type " begins with its struct role_base");                                  \
+    })
 #define CHASSIS_STEPS(...)  ((chassis_step_fn *const[]){__VA_ARGS__, NULL})
 #define CHASSIS_DRAINS(...) ((chassis_drain_fn *const[]){__VA_ARGS__, NULL})
 /* The `run` of a role's command, whose `data` are the hooks: the whole life of its process. */

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "muster/coordinator_dash.h"
 
-#include <ctype.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/version.h"
+#include "dash/token.h"
 
-enum { TOKEN_FILE_MAX = 4096, TOKEN_FILE_MODE = 0600, ADDRESSES_MAX = 64 };
+enum { ADDRESSES_MAX = 64 };
 
 struct coordinator_dash {
     struct chassis *chassis;
@@ -19,94 +17,6 @@ struct coordinator_dash {
     char token_path[PATH_MAX];
     bool closing, closed;
 };
-
-/* -- the token -- */
-
-static void draw_token(struct io *io, char token[DASH_TOKEN_MAX + 1])
-{
-    snprintf(token, DASH_TOKEN_MAX + 1, "%016" PRIx64 "%016" PRIx64, entropy_u64(io->entropy),
-             entropy_u64(io->entropy));
-}
-
-static bool token_is_good(struct str token)
-{
-    if (token.len < DASH_TOKEN_MIN || token.len > DASH_TOKEN_MAX) return false;
-    for (size_t i = 0; i < token.len; i++)
-        if (!isalnum((unsigned char)token.at[i]) && token.at[i] != '-' && token.at[i] != '_')
-            return false;
-    return true;
-}
-
-static enum err make_token_file(struct io *io, const char *path, char token[DASH_TOKEN_MAX + 1])
-{
-    char line[DASH_TOKEN_MAX + 2];
-
-    draw_token(io, token);
-    snprintf(line, sizeof line, "%s\n", token);
-    return fs_publish(io->fs, path, str_from(line), TOKEN_FILE_MODE, entropy_u64(io->entropy));
-}
-
-/* ERR_NOT_FOUND: there is no file. */
-static enum err read_token_file(struct fs *fs, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
-                                struct note *note)
-{
-    struct buf content;
-    struct str token;
-    enum err err;
-
-    buf_init(&content, TOKEN_FILE_MAX);
-    err = fs_read_whole(fs, path, TOKEN_FILE_MAX, &content);
-    token = str_trim(buf_peek(&content));
-    if (err) {
-        note_set(note, "%s: %s", path, err_text(err));
-    } else if (!token_is_good(token)) {
-        note_set(note, "%s: expected one line of %d to %d letters and digits", path, DASH_TOKEN_MIN,
-                 DASH_TOKEN_MAX);
-        err = ERR_INVALID;
-    } else {
-        memcpy(ret_token, token.at, token.len);
-        ret_token[token.len] = '\0';
-    }
-    buf_deinit(&content);
-    return err;
-}
-
-enum err dash_token_file(struct io *io, const char *path, char ret_token[DASH_TOKEN_MAX + 1],
-                         struct note *note)
-{
-    enum err err = read_token_file(io->fs, path, ret_token, note);
-
-    if (err != ERR_NOT_FOUND) return err;
-    err = make_token_file(io, path, ret_token);
-    if (err) note_set(note, "%s: %s", path, err_text(err));
-    return err;
-}
-
-enum err dash_token_check(struct fs *fs, const char *path, struct note *note)
-{
-    const char *slash = strrchr(path, '/');
-    struct fs_info info = {.kind = FS_DIRECTORY};
-    char parent[PATH_MAX], token[DASH_TOKEN_MAX + 1];
-    struct note own = {""}; /* a file that is not there yet is no mistake */
-    enum err err = read_token_file(fs, path, token, &own);
-
-    if (err == ERR_NOT_FOUND && slash) { /* it is made, but not its directory */
-        snprintf(parent, sizeof parent, "%.*s", (int)max_size((size_t)(slash - path), 1), path);
-        err = fs_stat(fs, parent, &info);
-    } else if (err == ERR_NOT_FOUND) {
-        err = ERR_OK;
-    }
-    if (!err && info.kind != FS_DIRECTORY) err = ERR_INVALID;
-    if (!err) return ERR_OK;
-    note_set(
-        note,
-        "dashboard.token-file %s: %s; it must be one line of %d to %d letters and digits, or not "
-        "be there and its directory must",
-        path, err_text(err), DASH_TOKEN_MIN, DASH_TOKEN_MAX);
-    return ERR_INVALID;
-}
-
-/* -- the dashboard -- */
 
 static void self(void *owner, struct dash_self *ret_self)
 {
@@ -171,9 +81,9 @@ static enum err read_token(struct coordinator_dash *d, const struct conf *conf, 
         note_set(note, "dashboard.token-file: the path is longer than %d bytes", PATH_MAX - 1);
         return ERR_TOO_LARGE;
     }
-    err = read_token_file(io->fs, d->token_path, d->token, note);
+    err = dash_token_read(io->fs, d->token_path, d->token, note);
     if (err != ERR_NOT_FOUND) return err;
-    err = make_token_file(io, d->token_path, d->token);
+    err = dash_token_make(io, d->token_path, d->token, note);
     if (!err) return ERR_OK;
     d->token[0] = '\0';
     LOG_WARN(instruments_log(chassis_instruments(d->chassis)),

@@ -3,14 +3,11 @@
 
 #include <stdlib.h>
 
-#include "rpc/health.h"
-
 struct coordinator_etcd {
     struct etcd_api *api;
-    struct rpc_server *server; /* NULL: the gRPC port alone */
-    struct rpc_health *health;
-    struct tls_context *tls; /* the listener's; NULL: plaintext */
-    bool outsiders;          /* its authority is its own */
+    struct role_listener listener; /* none: the gRPC port alone */
+    struct tls_context *tls;       /* the listener's; NULL: plaintext */
+    bool outsiders;                /* its authority is its own */
     struct etcd_rule rules[ETCD_RULES_MAX];
     void (*done)(void *owner);
     void *owner;
@@ -20,22 +17,19 @@ static enum err open_listener(struct coordinator_etcd *etcd,
                               const struct coordinator_etcd_options *options, const char *address,
                               struct note *note)
 {
-    enum err err = rpc_server_open(&(struct rpc_server_options){.io = options->api.io,
-                                                                .log = options->api.log,
-                                                                .meter = options->meter,
-                                                                .outsiders = etcd->outsiders,
-                                                                .limits = etcd_server_limits()},
-                                   &etcd->server, note);
+    struct role_listener *l = &etcd->listener;
+    enum err err = role_listener_open(l,
+                                      &(struct rpc_server_options){.io = options->api.io,
+                                                                   .log = options->api.log,
+                                                                   .meter = options->meter,
+                                                                   .outsiders = etcd->outsiders,
+                                                                   .limits = etcd_server_limits()},
+                                      note);
 
-    if (!err) err = etcd_methods(etcd->api, etcd->server, note);
-    if (!err) err = snapshot_service_etcd(options->snapshots, etcd->server, note);
-    if (!err) rpc_server_pages(etcd->server, etcd_page, etcd->api);
-    if (!err) err = rpc_health_open(etcd->server, &etcd->health, note);
-    if (!err) err = rpc_health_set(etcd->health, STR_EMPTY, RPC_SERVING);
-    if (err) return err;
-    err = rpc_server_listen(etcd->server, address, etcd->tls, note);
-    if (err) note_prefix(note, "etcd-listen");
-    return err;
+    if (!err) err = etcd_methods(etcd->api, l->server, note);
+    if (!err) err = snapshot_service_etcd(options->snapshots, l->server, note);
+    if (!err) rpc_server_pages(l->server, etcd_page, etcd->api);
+    return err ? err : role_listener_listen(l, "etcd-listen", address, etcd->tls, note);
 }
 
 /* Clients of other makers: TLS 1.2, too, and an authority that may be theirs alone. */
@@ -88,18 +82,9 @@ void coordinator_etcd_on_change(struct coordinator_etcd *etcd, const struct repl
     if (etcd && etcd->api) etcd_on_change(etcd->api, status);
 }
 
-const char *coordinator_etcd_address(const struct coordinator_etcd *etcd)
+struct role_listener *coordinator_etcd_listener(struct coordinator_etcd *etcd)
 {
-    return etcd->server ? rpc_server_address(etcd->server, 0) : "";
-}
-
-void coordinator_etcd_drain(struct coordinator_etcd *etcd, uint64_t within_ms,
-                            void (*done)(void *owner), void *owner)
-{
-    if (etcd && etcd->server)
-        rpc_server_drain(etcd->server, within_ms, done, owner);
-    else
-        done(owner);
+    return etcd ? &etcd->listener : NULL;
 }
 
 static void on_server_closed(void *owner)
@@ -120,13 +105,13 @@ void coordinator_etcd_stop(struct coordinator_etcd *etcd, void (*done)(void *own
     }
     etcd->done = done;
     etcd->owner = owner;
-    rpc_server_close(etcd->server, on_server_closed, etcd);
+    rpc_server_close(etcd->listener.server, on_server_closed, etcd);
 }
 
 void coordinator_etcd_close(struct coordinator_etcd *etcd)
 {
     if (!etcd) return;
-    rpc_health_close(etcd->health);
+    rpc_health_close(etcd->listener.health);
     etcd_close(etcd->api);
     tls_context_unref(etcd->tls);
     free(etcd);

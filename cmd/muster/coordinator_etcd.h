@@ -4,6 +4,7 @@
 #define MUSTER_COORDINATOR_ETCD_H
 #include "conf/conf.h"
 #include "fleet/service_snapshot.h"
+#include "muster/role.h"
 #include "rpc/meter.h"
 #include "store/etcd/etcd.h"
 
@@ -19,10 +20,7 @@ struct coordinator_etcd_options {
 enum err coordinator_etcd_open(const struct coordinator_etcd_options *options,
                                struct coordinator_etcd **ret_etcd, struct note *note);
 void coordinator_etcd_on_change(struct coordinator_etcd *etcd, const struct replica_status *status);
-const char *coordinator_etcd_address(const struct coordinator_etcd *etcd); /* "": none */
-/* The listener's calls end; done() once. NULL etcd, or no listener: at once. */
-void coordinator_etcd_drain(struct coordinator_etcd *etcd, uint64_t within_ms,
-                            void (*done)(void *owner), void *owner);
+struct role_listener *coordinator_etcd_listener(struct coordinator_etcd *etcd); /* NULL of NULL */
 /* After the gRPC port's server is closed: the listener and the way to the leader go. done() once,
  * maybe at once; NULL is fine. */
 void coordinator_etcd_stop(struct coordinator_etcd *etcd, void (*done)(void *owner), void *owner);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/tables.h"
+#include "dash/token.h"
 #include "fleet/export.h"
 #include "fleet/join.h"
 #include "fleet/quorum.h"
@@ -40,7 +41,7 @@ static_assert((int)STORE_MACHINE_VERSION <= (int)CLUSTER_LEVEL,
 static_assert((int)MEMBER_MACHINE_VERSION <= (int)CLUSTER_LEVEL, "nor could workers register");
 
 struct coordinator {
-    struct role_base role; /* first; its TLS contexts are those of gRPC */
+    struct role_base role; /* its TLS contexts are those of gRPC */
     const struct log_source *log;
     const char *join_addresses[JOIN_ADDRESSES_MAX + 1];
     struct tls_context *raft_server, *raft_client;
@@ -413,6 +414,7 @@ static enum err open_server(void *state, struct note *note)
 static enum err open_quorum(void *state, struct note *note)
 {
     struct coordinator *c = state;
+    const char *etcd = role_listener_address(coordinator_etcd_listener(c->etcd));
     const char *told = conf_text(c->role.conf, "advertise");
     struct quorum_options options = {
         .io = c->role.io,
@@ -433,10 +435,9 @@ static enum err open_quorum(void *state, struct note *note)
     snprintf(options.self.name, sizeof options.self.name, "%s", conf_text(c->role.conf, "id"));
     memcpy(options.self.grpc, c->grpc_address, sizeof options.self.grpc);
     memcpy(options.self.http, c->http_address, sizeof options.self.http);
-    if (coordinator_etcd_address(c->etcd)[0]) {
+    if (etcd[0]) {
         told = conf_text(c->role.conf, "etcd-advertise");
-        err =
-            reached_at(c, told ? told : coordinator_etcd_address(c->etcd), options.self.etcd, note);
+        err = reached_at(c, told ? told : etcd, options.self.etcd, note);
         if (err) return err;
     }
     err = quorum_open(&options, &c->quorum, note);
@@ -524,14 +525,14 @@ static enum err warn_of_open_listeners(void *state, struct note *note)
 static void say_started(void *state, FILE *out)
 {
     const struct coordinator *c = state;
+    const char *etcd = role_listener_address(coordinator_etcd_listener(c->etcd));
+    const char *workers = role_listener_address(coordinator_workers_listener(c->workers));
     struct replica_status status = replica_status(c->replica);
 
     coordinator_dash_say(c->dash, out);
     fprintf(out, "  gRPC         %s\n", rpc_server_address(c->role.server, 0));
-    if (coordinator_etcd_address(c->etcd)[0])
-        fprintf(out, "  etcd         %s\n", coordinator_etcd_address(c->etcd));
-    if (coordinator_workers_address(c->workers)[0])
-        fprintf(out, "  workers      %s\n", coordinator_workers_address(c->workers));
+    if (etcd[0]) fprintf(out, "  etcd         %s\n", etcd);
+    if (workers[0]) fprintf(out, "  workers      %s\n", workers);
     fprintf(out, "  Raft         %s\n", replica_address(c->replica));
     fprintf(out, "  replica      %016" PRIx64 " (%s)\n", status.id, conf_text(c->role.conf, "id"));
 }
@@ -580,13 +581,13 @@ static void drain_leadership(void *state)
 static void drain_etcd(void *state)
 {
     struct coordinator *c = state;
-    coordinator_etcd_drain(c->etcd, ROLE_DRAIN_WITHIN_MS, chassis_drained, c->role.chassis);
+    role_listener_drain(coordinator_etcd_listener(c->etcd), c->role.chassis);
 }
 
 static void drain_workers(void *state)
 {
     struct coordinator *c = state;
-    coordinator_workers_drain(c->workers, ROLE_DRAIN_WITHIN_MS, chassis_drained, c->role.chassis);
+    role_listener_drain(coordinator_workers_listener(c->workers), c->role.chassis);
 }
 
 static void on_quorum_stopped(void *owner)
@@ -649,7 +650,7 @@ static enum err check_coordinator(const struct conf *conf, struct fs *fs, struct
 
 static const struct chassis_hooks hooks = {
     .role = &coordinator_role,
-    .state_size = sizeof(struct coordinator),
+    CHASSIS_STATE(struct coordinator),
     .ready_check = "quorum",
     .ready_reason = "no leader is known",
     .tls = ROLE_TLS_SERVER | ROLE_TLS_CLIENT,

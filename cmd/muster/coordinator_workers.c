@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "muster/coordinator_workers.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +11,7 @@
 #include "member/events/events.h"
 #include "member/ledger/ledger.h"
 #include "member/service.h"
-#include "rpc/health.h"
+#include "member/settings.h"
 
 enum {
     FLUSH_MS = 100,  /* events that a full pipe did not take */
@@ -24,22 +23,7 @@ enum {
     PING_LEAST_MS = 5000,
     PROBLEMS_MAX = 64 << 10,
     PAGE_MAX = 64 << 20,
-    PPM = 1000000,
 };
-/* A choice of the configuration is a value of the part it is for. */
-static_assert((int)CONFIG_EVENTS_SAMPLED == (int)HEARTBEAT_EVENTS_SAMPLED &&
-                  (int)CONFIG_EVENTS_NONE == (int)HEARTBEAT_EVENTS_NONE,
-              "events.heartbeat");
-static_assert((int)CONFIG_PLACEMENT_BOUNDED == (int)MEMBER_RING_BOUNDED &&
-                  (int)CONFIG_PLACEMENT_RENDEZVOUS == (int)MEMBER_RENDEZVOUS,
-              "placement.kind");
-static_assert((int)CONFIG_SOURCE_WORKER == (int)DETECT_WORKER &&
-                  (int)CONFIG_SOURCE_ARRIVAL == (int)DETECT_ARRIVAL,
-              "detector.deadline_source");
-static_assert((int)CONFIG_UNKNOWN_IGNORE == (int)MEMBER_UNKNOWN_IGNORE &&
-                  (int)CONFIG_UNKNOWN_REJECT == (int)MEMBER_UNKNOWN_REJECT,
-              "membership.unknown_beat");
-
 struct coordinator_workers {
     struct chassis *chassis;
     struct io *io;
@@ -51,8 +35,7 @@ struct coordinator_workers {
     struct member_events *events;
     struct member_ledger *ledger;
     struct member_service *service;
-    struct rpc_server *server; /* of the listener; NULL: none */
-    struct rpc_health *health;
+    struct role_listener listener;
     struct timer timer;
     uint64_t ticks;
     struct replica *replica;
@@ -62,68 +45,7 @@ struct coordinator_workers {
     struct buf page;
 };
 
-/* -- the configuration, as the service takes it -- */
-
-static uint32_t ppm(double fraction)
-{
-    return (uint32_t)lround(fraction * PPM);
-}
-
-static struct member_rules rules_of(const struct member_config *c)
-{
-    struct member_rules rules;
-
-    member_rules_defaults(&rules);
-    rules.total_partitions = (uint32_t)c->placement.total_partitions;
-    rules.virtual_nodes = (uint32_t)c->placement.virtual_nodes;
-    rules.placement = (enum member_placement)c->placement.kind;
-    rules.epsilon_ppm = ppm(c->placement.epsilon);
-    rules.move_limit_ppm = ppm(c->placement.partition_move_limit);
-    rules.ring_on_register = c->placement.ring_on == CONFIG_RING_ON_REGISTER;
-    rules.grant_to_legacy = c->placement.grant_to_legacy;
-    rules.evict_on_revoke_timeout = c->placement.on_revoke_timeout == CONFIG_REVOKE_EVICT;
-    rules.failure_per_worker = c->events.failure_scope == CONFIG_SCOPE_WORKER;
-    rules.rebalance_window_ms = c->placement.rebalance_window_ms;
-    rules.revoke_timeout_ms = c->placement.revoke_timeout_ms;
-    rules.dead_retention_ms = c->membership.dead_retention_ms;
-    rules.tombstone_retention_ms = c->membership.tombstone_retention_ms;
-    rules.work_max_attempts = (uint32_t)c->work.max_attempts;
-    rules.work_max_steal = (uint32_t)c->work.max_steal;
-    rules.work_requeue_failed = c->work.requeue_failed;
-    rules.work_steal_started = c->work.steal_started;
-    return rules;
-}
-
-static struct member_local_options local_of(const struct member_config *c)
-{
-    const struct member_transport *t = &c->transport;
-    struct member_local_options local;
-
-    member_local_defaults(&local);
-    local.detect.kind =
-        c->detector.kind == CONFIG_DETECTOR_SILENCE ? DETECT_SILENCE : DETECT_DEADLINE;
-    local.detect.source = (enum detect_source)c->detector.deadline_source;
-    local.detect.heartbeat_interval_ns = t->heartbeat_interval_ms * NS_PER_MS;
-    local.detect.clock_skew_budget_ns = t->clock_skew_budget_ms * NS_PER_MS;
-    local.detect.failure_timeout_ns = t->coordinator_failure_timeout_ms * NS_PER_MS;
-    local.detect.heartbeat_timeout_ns = c->detector.heartbeat_timeout_ms * NS_PER_MS;
-    local.detect.suspect_ratio = c->detector.suspect_ratio;
-    local.detect.confirm_scans = (uint32_t)c->detector.confirm_scans;
-    local.detect.max_fail_fraction = c->detector.max_fail_fraction;
-    local.detect.mass_failure_hold_ns = c->detector.mass_failure_hold_ms * NS_PER_MS;
-    local.detect.phi = c->detector.suspect == CONFIG_SUSPECT_PHI;
-    local.detect.phi_threshold = c->detector.phi_threshold;
-    local.detect.phi_samples = (uint32_t)c->detector.phi_samples;
-    local.detect.phi_min_std_ns = c->detector.phi_min_std_ms * NS_PER_MS;
-    local.self_fence_ns = t->worker_self_fence_timeout_ms * NS_PER_MS;
-    local.beat_budget = (uint32_t)t->beat_budget;
-    local.unknown_beat = (enum member_unknown)c->membership.unknown_beat;
-    local.checkpoint_interval_ns = c->checkpoint.interval_ms * NS_PER_MS;
-    local.checkpoint_ack_timeout_ns = c->checkpoint.ack_timeout_ms * NS_PER_MS;
-    local.checkpoint_min_pause_ns = c->checkpoint.min_pause_ms * NS_PER_MS;
-    local.checkpoint_max_failures = (uint32_t)c->checkpoint.max_failures;
-    return local;
-}
+/* -- settings -- */
 
 static enum err read_config(struct coordinator_workers *w, struct note *note)
 {
@@ -224,7 +146,6 @@ static enum err open_ledger(struct coordinator_workers *w)
 static enum err open_service(struct coordinator_workers *w,
                              const struct coordinator_workers_options *options, struct note *note)
 {
-    const struct member_config *c = &w->config;
     struct member_service_options service = {
         .io = w->io,
         .log = w->log,
@@ -233,23 +154,11 @@ static enum err open_service(struct coordinator_workers *w,
         .owner = options->owner,
         .tls = options->tls,
         .name = conf_text(chassis_conf(w->chassis), "id"),
-        .enabled = c->enabled,
         .events = w->events,
         .ledger = w->ledger,
     };
 
-    member_rules_defaults(&service.rules);
-    member_local_defaults(&service.local);
-    if (c->enabled) {
-        service.run = c->run_id;
-        service.any_run = c->membership.run_mismatch == CONFIG_RUN_ACCEPT;
-        service.bind_identity = c->transport.bind_identity;
-        service.rules = rules_of(c);
-        service.local = local_of(c);
-        service.max_keys_per_partition = (uint32_t)c->placement.max_keys_per_partition;
-        service.reply_max_ms = c->transport.beat_reply_max_ms;
-        service.at_most_once = c->events.redelivery == CONFIG_AT_MOST_ONCE;
-    }
+    member_config_service(&w->config, &service);
     return member_service_open(&service, &w->service, note);
 }
 
@@ -401,14 +310,11 @@ static enum err listen(struct coordinator_workers *w, struct rpc_meter *meter, s
     };
     enum err err = open_ca(w, note);
 
-    if (!err) err = rpc_server_open(&options, &w->server, note);
-    if (!err) err = member_service_methods(w->service, w->server, true, note);
-    if (!err) err = rpc_health_open(w->server, &w->health, note);
-    if (!err) err = rpc_health_set(w->health, STR_EMPTY, RPC_SERVING);
-    if (err) return err;
-    err = rpc_server_listen(w->server, t->listen_addr, cert_workers_context(w->ca), note);
-    if (err) note_prefix(note, "transport.listen_addr");
-    return err;
+    if (!err) err = role_listener_open(&w->listener, &options, note);
+    if (!err) err = member_service_methods(w->service, w->listener.server, true, note);
+    return err ? err
+               : role_listener_listen(&w->listener, "transport.listen_addr", t->listen_addr,
+                                      cert_workers_context(w->ca), note);
 }
 
 enum err coordinator_workers_serve(struct coordinator_workers *w, struct rpc_server *server,
@@ -439,14 +345,14 @@ void coordinator_workers_on_change(struct coordinator_workers *w,
 void coordinator_workers_reload(struct coordinator_workers *w)
 {
     struct member_config next;
-    struct member_local_options local;
+    struct member_service_options service = {.io = w->io};
     struct buf problems;
 
     if (!w || !w->config.enabled) return;
     buf_init(&problems, PROBLEMS_MAX);
     if (!member_config_read(chassis_conf_now(w->chassis), &next, &problems, NULL)) {
-        local = local_of(&next);
-        if (member_service_reload(w->service, &local))
+        member_config_service(&next, &service);
+        if (member_service_reload(w->service, &service.local))
             LOG_ERROR(w->log, "detector.* and checkpoint.* stay as they are");
         member_events_set(w->events, (enum member_events_heartbeat)next.events.heartbeat,
                           next.events.heartbeat_event_limit, next.events.ids,
@@ -456,9 +362,9 @@ void coordinator_workers_reload(struct coordinator_workers *w)
     look_at_certificates(w);
 }
 
-const char *coordinator_workers_address(const struct coordinator_workers *w)
+struct role_listener *coordinator_workers_listener(struct coordinator_workers *w)
 {
-    return w->server ? rpc_server_address(w->server, 0) : "";
+    return w ? &w->listener : NULL;
 }
 
 bool coordinator_workers_own_stdout(const struct coordinator_workers *w)
@@ -466,20 +372,11 @@ bool coordinator_workers_own_stdout(const struct coordinator_workers *w)
     return w->config.enabled && w->config.events.sink == CONFIG_SINK_STDOUT;
 }
 
-void coordinator_workers_drain(struct coordinator_workers *w, uint64_t within_ms,
-                               void (*done)(void *owner), void *owner)
-{
-    if (w && w->server)
-        rpc_server_drain(w->server, within_ms, done, owner);
-    else
-        done(owner);
-}
-
 void coordinator_workers_stop(struct coordinator_workers *w)
 {
     if (!w) return;
     timer_stop(&w->timer);
-    CHASSIS_AWAIT(w->chassis, rpc_server_close, w->server);
+    CHASSIS_AWAIT(w->chassis, rpc_server_close, w->listener.server);
 }
 
 void coordinator_workers_close(struct coordinator_workers *w)
@@ -487,7 +384,7 @@ void coordinator_workers_close(struct coordinator_workers *w)
     if (!w) return;
     CHASSIS_AWAIT(w->chassis, member_service_stop, w->service);
     member_service_close(w->service);
-    rpc_health_close(w->health);
+    rpc_health_close(w->listener.health);
     timer_deinit(&w->timer);
     member_ledger_close(w->ledger);
     member_events_close(w->events);

@@ -3,10 +3,9 @@
  * gRPC port, and with a [transport] section a listener of their own, mTLS always. */
 #ifndef MUSTER_COORDINATOR_WORKERS_H
 #define MUSTER_COORDINATOR_WORKERS_H
-#include "common/chassis.h"
 #include "log/log.h"
+#include "muster/role.h"
 #include "rpc/meter.h"
-#include "rpc/server.h"
 
 struct coordinator_workers;
 struct coordinator_workers_options {
@@ -27,11 +26,9 @@ void coordinator_workers_on_change(struct coordinator_workers *workers,
                                    const struct replica_status *status);
 /* SIGHUP: takes what may change, and new certificates. */
 void coordinator_workers_reload(struct coordinator_workers *workers);
-const char *coordinator_workers_address(const struct coordinator_workers *workers); /* "": none */
+/* NULL of NULL. */
+struct role_listener *coordinator_workers_listener(struct coordinator_workers *workers);
 bool coordinator_workers_own_stdout(const struct coordinator_workers *workers);
-/* The listener's calls end; done() once, maybe at once. */
-void coordinator_workers_drain(struct coordinator_workers *workers, uint64_t within_ms,
-                               void (*done)(void *owner), void *owner);
 /* From any half-built state; NULL is fine. The gRPC port's server is closed; turns the loop. */
 void coordinator_workers_stop(struct coordinator_workers *workers);
 void coordinator_workers_close(struct coordinator_workers *workers); /* after the replica */

@@ -12,7 +12,7 @@
 enum { SAY_AGAIN_MS = 3000 };
 
 struct dev {
-    struct role_base role;   /* first */
+    struct role_base role;
     struct dev_fleet *fleet; /* NULL: no replicas were asked for */
     struct health_check *check;
     bool told;       /* the table was printed */
@@ -143,7 +143,7 @@ static void close_dev(void *state)
 
 static const struct chassis_hooks hooks = {
     .role = &dev_role,
-    .state_size = sizeof(struct dev),
+    CHASSIS_STATE(struct dev),
     .steps = CHASSIS_STEPS(open_dev),
     .drains = CHASSIS_DRAINS(drain_fleet),
     .say_first = say_first,

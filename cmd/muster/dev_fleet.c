@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "muster/coordinator_dash.h"
+#include "dash/token.h"
 #include "muster/dev_chaos.h"
 #include "muster/dev_child.h"
 #include "muster/dev_demand.h"
@@ -439,7 +439,8 @@ static enum err start_all(struct dev_fleet *fleet, uint64_t demand_every_ms, str
 
     /* Before the first of them: each would make its own. */
     snprintf(path, sizeof path, "%s/%s", parts->dir, DEV_TOKEN_FILE);
-    err = dash_token_file(fleet->io, path, fleet->token, note);
+    err = dash_token_read(fleet->io->fs, path, fleet->token, note);
+    if (err == ERR_NOT_FOUND) err = dash_token_make(fleet->io, path, fleet->token, note);
     if (!err) err = start(fleet, DEV_COORDINATOR, parts->replicas, note);
     if (!err && parts->workers)
         err = dev_input_write(parts, fleet->io->fs, entropy_u64(fleet->io->entropy), note);

@@ -17,7 +17,7 @@
 enum { LOOK_EVERY_MS = 200 };
 
 struct operator_role_state {
-    struct role_base role; /* first; the log has the cluster's id on every line */
+    struct role_base role; /* the log has the cluster's id on every line */
     struct source *source; /* until the operator has it */
     struct operator_host *host;
     struct timer look;
@@ -197,7 +197,7 @@ static enum err check_operator_files(const struct conf *conf, struct fs *fs, str
 
 static const struct chassis_hooks hooks = {
     .role = &operator_role,
-    .state_size = sizeof(struct operator_role_state),
+    CHASSIS_STATE(struct operator_role_state),
     .ready_check = "shard",
     .ready_reason = "not connected to the shard yet",
     .tls = ROLE_TLS_CLIENT,

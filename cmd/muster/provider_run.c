@@ -15,7 +15,7 @@
 #define SERVICE_NAME "bigfleet.v1alpha1.CapacityProvider"
 
 struct provider_role_state {
-    struct role_base role; /* first */
+    struct role_base role;
     char state[FS_PATH_CAP];
     struct fs_lock *lock; /* of the state's directory, where that is not the data directory */
     struct host *host;
@@ -148,7 +148,7 @@ static void close_provider(void *state)
 
 static const struct chassis_hooks hooks = {
     .role = &provider_role,
-    .state_size = sizeof(struct provider_role_state),
+    CHASSIS_STATE(struct provider_role_state),
     .ready_check = "machines",
     .ready_reason = "machines are not loaded",
     .tls = ROLE_TLS_SERVER,

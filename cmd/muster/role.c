@@ -84,6 +84,39 @@ void role_warn_of_listener(const struct role_base *role)
                  log_text("at", address));
 }
 
+/* -- a listener beside it -- */
+
+enum err role_listener_open(struct role_listener *listener,
+                            const struct rpc_server_options *options, struct note *note)
+{
+    enum err err = rpc_server_open(options, &listener->server, note);
+
+    if (!err) err = rpc_health_open(listener->server, &listener->health, note);
+    return err ? err : rpc_health_set(listener->health, STR_EMPTY, RPC_SERVING);
+}
+
+enum err role_listener_listen(struct role_listener *listener, const char *option,
+                              const char *address, struct tls_context *tls, struct note *note)
+{
+    enum err err = rpc_server_listen(listener->server, address, tls, note);
+
+    if (err) note_prefix(note, "%s", option);
+    return err;
+}
+
+const char *role_listener_address(const struct role_listener *listener)
+{
+    return listener->server ? rpc_server_address(listener->server, 0) : "";
+}
+
+void role_listener_drain(struct role_listener *listener, struct chassis *chassis)
+{
+    if (listener && listener->server)
+        rpc_server_drain(listener->server, ROLE_DRAIN_WITHIN_MS, chassis_drained, chassis);
+    else
+        chassis_drained(chassis);
+}
+
 /* -- the end -- */
 
 void role_drain_ready(void *state)

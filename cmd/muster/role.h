@@ -30,4 +30,19 @@ enum err role_listen(struct role_base *role, struct note *note); /* at the optio
 void role_warn_of_listener(const struct role_base *role);        /* when it is open without TLS */
 void role_close_server(struct role_base *role); /* turns the loop; once, or never */
 void role_close(struct role_base *role);        /* last of all, from any half-built state */
+
+/* A gRPC listener beside the role's own, with health; zeroed: there is none. Its owner closes both
+ * parts. */
+struct role_listener {
+    struct rpc_server *server;
+    struct rpc_health *health;
+};
+enum err role_listener_open(struct role_listener *listener,
+                            const struct rpc_server_options *options, struct note *note);
+/* `option` is what a note begins with. */
+enum err role_listener_listen(struct role_listener *listener, const char *option,
+                              const char *address, struct tls_context *tls, struct note *note);
+const char *role_listener_address(const struct role_listener *listener); /* "": none */
+/* The listener's calls end, and with them this drain of the chassis. NULL is fine. */
+void role_listener_drain(struct role_listener *listener, struct chassis *chassis);
 #endif

@@ -28,7 +28,7 @@ enum {
 };
 
 struct shard_role_state {
-    struct role_base role; /* first; the log has the shard's id and epoch on every line */
+    struct role_base role; /* the log has the shard's id and epoch on every line */
     uint64_t epoch;
     struct domains *domains;
     bool operators_reported;
@@ -396,7 +396,7 @@ static void close_shard(void *state)
 
 static const struct chassis_hooks hooks = {
     .role = &shard_role,
-    .state_size = sizeof(struct shard_role_state),
+    CHASSIS_STATE(struct shard_role_state),
     .ready_check = "reconcile",
     .ready_reason = "first provider reconcile not yet complete",
     .tls = ROLE_TLS_SERVER | ROLE_TLS_CLIENT,

@@ -21,7 +21,7 @@ enum { REFRESH_MS = 60 * 1000, EXIT_FENCED = 75, PROCESS_PLUGIN = 1 };
 #define PREEMPT_VARIABLE "ROLLOUT_MOCK_PREEMPT_MS"
 
 struct worker_role_state {
-    struct role_base role; /* first; the log has the worker's id on every line */
+    struct role_base role; /* the log has the worker's id on every line */
     struct worker_config config;
     char worker_id[ULID_TEXT_CAP], run_id[ULID_TEXT_CAP];
     struct ledger_db *db;
@@ -324,7 +324,7 @@ static enum err check_plugin(const struct conf *conf, struct fs *fs, struct note
 
 static const struct chassis_hooks hooks = {
     .role = &worker_role,
-    .state_size = sizeof(struct worker_role_state),
+    CHASSIS_STATE(struct worker_role_state),
     .steps = CHASSIS_STEPS(worker_begin, open_stores, open_certificate, role_open_client_metrics,
                            load_plugins, open_host),
     .drains = CHASSIS_DRAINS(drain_host),
