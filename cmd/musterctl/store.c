@@ -325,28 +325,6 @@ static const struct command compact_command = {
 
 /* -- status -- */
 
-static void status_json(struct ctl *ctl, const Muster__V1__StatusResponse *s, const char *id)
-{
-    const struct {
-        struct str name;
-        uint64_t value;
-    } numbers[] = {{STR("revision"), s->revision}, {STR("compacted"), s->compacted},
-                   {STR("keys"), s->keys},         {STR("bytes"), s->bytes},
-                   {STR("quota"), s->quota},       {STR("leases"), s->leases},
-                   {STR("groups"), s->groups},     {STR("waiters"), s->waiters},
-                   {STR("watchers"), s->watchers}, {STR("clients"), s->clients},
-                   {STR("clock_ms"), s->clock_ms}};
-    struct ndjson json;
-
-    ctl_json_begin(ctl, &json);
-    ndjson_c_string(&json, STR("store_id"), id);
-    for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
-        ndjson_u64(&json, numbers[i].name, numbers[i].value);
-    ndjson_bool(&json, STR("no_space"), s->no_space);
-    ndjson_bool(&json, STR("is_leader"), s->is_leader);
-    ctl_json_end(ctl, &json);
-}
-
 static enum err status_show(struct ctl *ctl, const ProtobufCMessage *request,
                             const ProtobufCMessage *answer)
 {
@@ -354,11 +332,11 @@ static enum err status_show(struct ctl *ctl, const ProtobufCMessage *request,
     char id[33];
 
     (void)request;
-    hex_write(s->store_id.data, min_size(s->store_id.len, 16), id);
     if (ctl->json) {
-        status_json(ctl, s, id);
+        ctl_json(ctl, answer);
         return ERR_OK;
     }
+    hex_write(s->store_id.data, min_size(s->store_id.len, 16), id);
     ctl_line(ctl, "store %s%s", id, s->is_leader ? ", told by the leader" : "");
     ctl_line(ctl, "revision %" PRIu64 ", compacted up to %" PRIu64, s->revision, s->compacted);
     ctl_line(ctl, "%" PRIu64 " keys, %" PRIu64 " of %" PRIu64 " bytes%s", s->keys, s->bytes,
