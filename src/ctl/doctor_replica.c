@@ -8,6 +8,7 @@
 
 #include "conf/units.h"
 #include "ctl/doctor.h"
+#include "io/net.h"
 #include "text/rfc3339.h"
 
 enum {
@@ -149,12 +150,6 @@ void doctor_certificate(struct doctor *d, const char *whose, wall_time not_after
         doctor_says(d, FINDING_OK, NULL, "%s: the certificate is good until %s", whose, until);
 }
 
-static bool replica_is_loopback(const char *address)
-{
-    return strncmp(address, "127.", 4) == 0 || strncmp(address, "localhost:", 10) == 0 ||
-           strncmp(address, "[::1]", 5) == 0;
-}
-
 static void replica_tls(struct doctor *d, const Muster__V1__Replica *replica, struct str metrics)
 {
     double until;
@@ -162,7 +157,7 @@ static void replica_tls(struct doctor *d, const Muster__V1__Replica *replica, st
     if (!metric_number(metrics, "muster_tls_not_after_seconds", &until)) return;
     if (until > 0)
         doctor_certificate(d, replica->name, (wall_time){(uint64_t)(until * 1000)});
-    else if (!replica_is_loopback(replica->grpc_address))
+    else if (!address_is_loopback(replica->grpc_address))
         doctor_says(d, FINDING_WARN, "musterctl cert issue replica; docs/certificates.md",
                     "%s: speaks plaintext at %s: whoever reaches it may do anything", replica->name,
                     replica->grpc_address);
