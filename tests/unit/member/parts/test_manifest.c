@@ -136,3 +136,18 @@ TEST(case_206_a_manifest_as_json_keeps_everything)
     buf_deinit(&json);
     manifest_close(m);
 }
+
+TEST(a_time_as_json_keeps_its_offset)
+{
+    struct manifest *m = opened("times", CDYLIB "[x]\neast = 2026-06-01T12:00:00+05:30\n"
+                                                "west = 2026-06-01T12:00:00-00:30\n");
+    struct buf json;
+
+    buf_init(&json, 4096);
+    CHECK_OK("written", manifest_json(m, &json));
+    CHECK_OK("ended", buf_append_byte(&json, '\0'));
+    CHECK_HAS("east", json.data, "\"east\":\"2026-06-01T12:00:00+05:30\"");
+    CHECK_HAS("west, less than an hour", json.data, "\"west\":\"2026-06-01T12:00:00-00:30\"");
+    buf_deinit(&json);
+    manifest_close(m);
+}
