@@ -176,7 +176,7 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
         }
         if (!fits) result = prim_no_memory();
     }
-    if (result.code == COORD_OK) {
+    if (result.code == COORD_OK && holders != NULL) {
         holders->slot_count = g.slots.count;
         holders->revision = g.slots.record.revision;
         holders->atomic = ways->atomic;

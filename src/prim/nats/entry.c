@@ -224,7 +224,7 @@ coord_result jet_check_claim(struct jet_store *store, int64_t deadline_ns,
                              const struct prim_claim *claim, int64_t *ret_stored_ms)
 {
     struct str key = str_from(claim->held[0].key);
-    struct jet_state state;
+    struct jet_state state = {.stored_ms = 0};
     struct buf memory;
     buf_init(&memory, JET_ANSWER_MAX);
     coord_result result = jet_read(store, deadline_ns, key, &memory, &state);

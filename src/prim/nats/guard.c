@@ -96,7 +96,6 @@ static void tap_open(struct jet_guards *guards, const char *subject, const char 
     atomic_init(&tap->refs, 2);
     atomic_init(&tap->dirty, true); /* what happened between the grant and the subscription */
     tap->guards = guards;
-    atomic_fetch_add(&guards->refs, 1);
     tap->lease_id = *lease_id;
     tap->token = token;
     list_init(&tap->node);
@@ -107,10 +106,10 @@ static void tap_open(struct jet_guards *guards, const char *subject, const char 
                                                  subject, on_message, tap);
     jet_pipe_guard_end(&guard);
     if (status != NATS_OK) {
-        guards_unref(guards);
         free(tap);
         return;
     }
+    atomic_fetch_add(&guards->refs, 1);
     if (natsSubscription_SetOnCompleteCB(tap->subscription, on_complete, tap) != NATS_OK)
         abort(); /* only for arguments that are none */
     (void)pthread_mutex_lock(&guards->lock);

@@ -171,14 +171,17 @@ coord_result memory_core_acquire(struct memory_core *core, int64_t now_ns,
     struct memory_group *group = state_group(core, in->group);
     prim_group_begin(&rules, call, in, group != NULL ? group->slot_count : 0);
     if (group != NULL) describe(group, now_ns, &rules);
-    switch (prim_group_choose(&rules, 0, &slot)) {
-    case PRIM_GROUP_CREATE: return found(core, now_ns, call, in, ret_grant);
-    case PRIM_GROUP_ABSENT: return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    enum prim_group_choice choice = prim_group_choose(&rules, 0, &slot);
+    if (choice == PRIM_GROUP_CREATE) return found(core, now_ns, call, in, ret_grant);
+    if (group == NULL) return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
+    switch (choice) {
     case PRIM_GROUP_REPLAY:
         return acquired(group, group->slots[slot].entry, COORD_R_REPLAYED, ret_grant);
     case PRIM_GROUP_CONFLICT: return wrong_count(group, in);
     case PRIM_GROUP_ALREADY: return already(group, group->slots[slot].entry, now_ns);
     case PRIM_GROUP_FULL: return full(group, &rules, now_ns);
+    case PRIM_GROUP_CREATE:
+    case PRIM_GROUP_ABSENT: /* seen to above */
     case PRIM_GROUP_TAKEOVER:
     case PRIM_GROUP_TAKE: break;
     }
