@@ -393,7 +393,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     link->events->on_answer(link->owner, (enum link_call)(slot - link->slots), outcome->err);
 }
 
-static bool link_call(struct link *link, enum link_call which, const struct pack *request)
+static bool link_send(struct link *link, enum link_call which, const struct pack *request)
 {
     static const struct rpc_call_options calls[LINK_CALLS] = {
         [LINK_LEAVE] = {.path = LEAVE_PATH, .timeout_ms = LEAVE_TIMEOUT_MS, .idempotent = true},
@@ -445,7 +445,7 @@ bool link_leave(struct link *link, const struct link_self *self, const char *rea
     struct pack request = request_begin(link, self);
 
     pack_text(&request, 3, str_from(reason));
-    return link_call(link, LINK_LEAVE, &request);
+    return link_send(link, LINK_LEAVE, &request);
 }
 
 bool link_ack_revoke(struct link *link, const struct link_self *self,
@@ -455,7 +455,7 @@ bool link_ack_revoke(struct link *link, const struct link_self *self,
 
     pack_checkpoints(&request, 3, list, count);
     pack_u64(&request, 4, self->coord_epoch);
-    return link_call(link, LINK_ACK_REVOKE, &request);
+    return link_send(link, LINK_ACK_REVOKE, &request);
 }
 
 bool link_ack_checkpoint(struct link *link, const struct link_self *self, uint64_t round,
@@ -467,7 +467,7 @@ bool link_ack_checkpoint(struct link *link, const struct link_self *self, uint64
     pack_checkpoints(&request, 4, list, count);
     pack_text(&request, 5, str_from(error));
     pack_u64(&request, 6, self->coord_epoch);
-    return link_call(link, LINK_ACK_CHECKPOINT, &request);
+    return link_send(link, LINK_ACK_CHECKPOINT, &request);
 }
 
 /* -- life -- */
