@@ -7,10 +7,9 @@
  * the store cannot tell. */
 #include "prim/change.h"
 
-#include <time.h>
-
 #include "prim/answer.h"
 #include "prim/names.h"
+#include "prim/thread.h"
 
 enum { TURNS_MAX = 64, RENEW_TURNS = 4, PAUSE_STEPS = 8, NS_IN_MS = 1000000 };
 
@@ -94,7 +93,7 @@ coord_result prim_change_next_turn(struct prim_change *c)
     int64_t pause_ms = 2 + (int64_t)(prim_random() % 32) * steps / 2;
     if (prim_clock_now(clock) + pause_ms * NS_IN_MS >= c->call->deadline_ns)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "no time left for another attempt");
-    (void)nanosleep(&(struct timespec){.tv_nsec = pause_ms * NS_IN_MS}, NULL);
+    prim_thread_pause_ms(pause_ms);
     return prim_ok(COORD_R_NONE);
 }
 

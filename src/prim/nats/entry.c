@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "prim/nats/store.h"
 
@@ -162,11 +161,6 @@ static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *
 }
 
 /* -- a change --------------------------------------------------------------------------------- */
-
-void jet_pause_ms(int64_t ms)
-{
-    (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
-}
 
 /* A change's own is the memory that its last answer stands in. */
 static void *begin(struct prim_change *c)

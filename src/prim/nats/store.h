@@ -62,7 +62,6 @@ coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *cal
  * last message was stored, by the server's clock. */
 coord_result jet_check_claim(struct jet_store *store, int64_t deadline_ns,
                              const struct prim_claim *claim, int64_t *ret_stored_ms);
-void jet_pause_ms(int64_t ms); /* under a second */
 
 /* group.c: for jet_ways. */
 coord_result jet_list(struct prim_change *c, struct str group, uint32_t wanted,
