@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reclaims: waiting, running, ended. An order is answered from `drain_step`, never from inside the
  * call that gave it. */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
