@@ -15,8 +15,7 @@ struct instruction { /* one block: the texts stand behind it */
     struct str id, topic, bytes;
     uint32_t deliveries;
     bool stray, untold, refused;
-    char *reason; /* NULL when empty */
-    size_t reason_len;
+    struct str reason; /* owned; no memory when empty, as below */
     char texts[];
 };
 struct process {
@@ -25,8 +24,7 @@ struct process {
     int64_t epoch, cycle, received_at_ns;
     mono_time heard_at;
     uint32_t overlaps; /* reports that came after one of another process */
-    char *address;     /* NULL when empty */
-    size_t address_len;
+    struct str address;
 };
 struct shard {
     struct list heard; /* in desk.heard, by heard_at; detached once it is called silent */
@@ -37,14 +35,12 @@ struct shard {
     int64_t epoch, cycle;                 /* of the newest report */
     int64_t summary_epoch, summary_cycle; /* of the one the summary came with */
     int64_t received_at_ns;
-    char *summary, *shortfalls; /* NULL when empty */
-    size_t summary_len, shortfalls_len, shortfall_count;
+    struct str summary, shortfalls, provider; /* owned */
+    size_t shortfall_count;
     struct process processes[DESK_PROCESSES_MAX];
     uint64_t process_order;
     bool conflict;
     enum desk_scope scope;
-    char *provider; /* NULL when empty */
-    size_t provider_len;
     struct list queue;     /* by (term, sequence) */
     size_t tagged, strays; /* of them */
     uint64_t asked;        /* the desk_may_queue that named it last */
@@ -75,7 +71,7 @@ static size_t instruction_bytes(const struct desk_instruction *it)
 
 static size_t held_bytes(const struct instruction *it)
 {
-    return it ? it->id.len + it->topic.len + it->bytes.len + it->reason_len : 0;
+    return it ? it->id.len + it->topic.len + it->bytes.len + it->reason.len : 0;
 }
 
 static void drop_instruction(struct desk *desk, struct shard *shard, struct instruction *it)
@@ -93,14 +89,14 @@ static void drop_instruction(struct desk *desk, struct shard *shard, struct inst
     desk->stray_count -= it->stray;
     assert(desk->bytes >= held_bytes(it));
     desk->bytes -= held_bytes(it);
-    free(it->reason);
+    free((char *)it->reason.at);
     free(it);
 }
 
 static void drop_process(struct desk *desk, struct process *process)
 {
-    desk->bytes -= process->address_len;
-    free(process->address);
+    desk->bytes -= process->address.len;
+    free((char *)process->address.at);
     *process = (struct process){.used = false};
 }
 
@@ -118,10 +114,10 @@ static void drop_shard(struct desk *desk, struct shard *shard)
     if (shard->silent) desk->silent_count--;
     if (shard->conflict) desk->conflict_count--;
     for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) drop_process(desk, &shard->processes[i]);
-    desk->bytes -= shard->id.len + shard->summary_len + shard->shortfalls_len + shard->provider_len;
-    free(shard->provider);
-    free(shard->summary);
-    free(shard->shortfalls);
+    desk->bytes -= shard->id.len + shard->summary.len + shard->shortfalls.len + shard->provider.len;
+    free((char *)shard->provider.at);
+    free((char *)shard->summary.at);
+    free((char *)shard->shortfalls.at);
     free(shard);
 }
 
@@ -237,14 +233,14 @@ static void show(const struct shard *shard, struct desk_shard *ret_shard)
         .epoch = shard->summary_epoch,
         .cycle = shard->summary_cycle,
         .received_at_ns = shard->received_at_ns,
-        .summary = str_of(shard->summary, shard->summary_len),
-        .shortfalls = str_of(shard->shortfalls, shard->shortfalls_len),
+        .summary = shard->summary,
+        .shortfalls = shard->shortfalls,
         .shortfall_count = shard->shortfall_count,
         .pending = map_count(&shard->by_id),
         .strays = shard->strays,
         .conflict = shard->conflict,
         .scope = shard->scope,
-        .provider = str_of(shard->provider, shard->provider_len),
+        .provider = shard->provider,
     };
 }
 
@@ -278,26 +274,21 @@ static bool is_late(const struct desk *desk, const struct shard *shard,
     return report->cycle < shard->cycle;
 }
 
-static enum err copy_bytes(struct str bytes, char **ret_copy)
+static enum err copy_bytes(struct str bytes, struct str *ret_own)
 {
-    char *copy = NULL;
+    char *copy = bytes.len ? malloc(bytes.len) : NULL;
 
-    if (bytes.len) {
-        copy = malloc(bytes.len);
-        if (!copy) return ERR_NOMEM;
-        memcpy(copy, bytes.at, bytes.len);
-    }
-    *ret_copy = copy;
+    if (bytes.len && !copy) return ERR_NOMEM;
+    if (copy) memcpy(copy, bytes.at, bytes.len);
+    *ret_own = (struct str){copy, bytes.len};
     return ERR_OK;
 }
 
-static void swap_bytes(struct desk *desk, char **held, size_t *held_len, char *own_bytes,
-                       size_t len)
+static void swap_bytes(struct desk *desk, struct str *held, struct str own_bytes)
 {
-    free(*held);
-    desk->bytes += len - *held_len;
+    free((char *)held->at);
+    desk->bytes += own_bytes.len - held->len;
     *held = own_bytes;
-    *held_len = len;
 }
 
 /* All that can fail comes before the first change. */
@@ -306,32 +297,30 @@ static enum err keep(struct desk *desk, struct shard *shard, const struct desk_r
     bool shortfalls = report->has_summary || report->shortfall_count;
     size_t comes = (report->has_summary ? report->summary.len + report->provider.len : 0) +
                    (shortfalls ? report->shortfalls.len : 0);
-    size_t goes = (report->has_summary ? shard->summary_len + shard->provider_len : 0) +
-                  (shortfalls ? shard->shortfalls_len : 0);
-    char *new_summary = NULL, *new_shortfalls = NULL, *new_provider = NULL;
+    size_t goes = (report->has_summary ? shard->summary.len + shard->provider.len : 0) +
+                  (shortfalls ? shard->shortfalls.len : 0);
+    struct str new_summary = {0}, new_shortfalls = {0}, new_provider = {0};
     enum err err = make_room(desk, comes, goes);
 
     if (!err && report->has_summary) err = copy_bytes(report->summary, &new_summary);
     if (!err && report->has_summary) err = copy_bytes(report->provider, &new_provider);
     if (!err && shortfalls) err = copy_bytes(report->shortfalls, &new_shortfalls);
     if (err) {
-        free(new_summary);
-        free(new_provider);
+        free((char *)new_summary.at);
+        free((char *)new_provider.at);
         return err;
     }
     shard->scope = report->scope;
     if (report->has_summary) {
-        swap_bytes(desk, &shard->provider, &shard->provider_len, new_provider,
-                   report->provider.len);
-        swap_bytes(desk, &shard->summary, &shard->summary_len, new_summary, report->summary.len);
+        swap_bytes(desk, &shard->provider, new_provider);
+        swap_bytes(desk, &shard->summary, new_summary);
         shard->has_summary = true;
         shard->summary_epoch = report->epoch;
         shard->summary_cycle = report->cycle;
         shard->received_at_ns = report->received_at_ns;
     }
     if (shortfalls) {
-        swap_bytes(desk, &shard->shortfalls, &shard->shortfalls_len, new_shortfalls,
-                   report->shortfalls.len);
+        swap_bytes(desk, &shard->shortfalls, new_shortfalls);
         shard->shortfall_count = min_size(report->shortfall_count, DESK_SHORTFALLS_MAX);
     }
     return ERR_OK;
@@ -342,7 +331,7 @@ static enum err keep(struct desk *desk, struct shard *shard, const struct desk_r
 static bool is_same(const struct process *process, const struct desk_report *report)
 {
     return process->used && process->id == report->process && process->epoch == report->epoch &&
-           str_equal(str_of(process->address, process->address_len), report->address);
+           str_equal(process->address, report->address);
 }
 
 /* The process that sent the report. When several have the same id, epoch and address, it is the one
@@ -385,13 +374,13 @@ static struct process *add_process(struct desk *desk, struct shard *shard,
                                    const struct desk_report *report)
 {
     struct process *oldest = &shard->processes[0];
-    char *address = NULL;
+    struct str address;
 
     /* An address serves one process at a time: a later start at it replaced the earlier one. */
     for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) {
         struct process *process = &shard->processes[i];
         if (process->used && report->address.len && process->epoch < report->epoch &&
-            str_equal(str_of(process->address, process->address_len), report->address))
+            str_equal(process->address, report->address))
             drop_process(desk, process);
     }
     for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) {
@@ -402,16 +391,13 @@ static struct process *add_process(struct desk *desk, struct shard *shard,
         }
         if (process->order < oldest->order) oldest = process;
     }
-    if (make_room(desk, report->address.len, oldest->address_len) ||
+    if (make_room(desk, report->address.len, oldest->address.len) ||
         copy_bytes(report->address, &address))
         return NULL;
     drop_process(desk, oldest);
     desk->bytes += report->address.len;
-    *oldest = (struct process){.used = true,
-                               .id = report->process,
-                               .epoch = report->epoch,
-                               .address = address,
-                               .address_len = report->address.len};
+    *oldest = (struct process){
+        .used = true, .id = report->process, .epoch = report->epoch, .address = address};
     return oldest;
 }
 
@@ -451,9 +437,8 @@ size_t desk_processes(const struct desk *desk, struct str id,
     for (size_t i = 0; shard && i < DESK_PROCESSES_MAX; i++) {
         const struct process *process = &shard->processes[i];
         if (process->used)
-            ret_processes[count++] =
-                (struct desk_process){str_of(process->address, process->address_len),
-                                      process->epoch, process->cycle, process->received_at_ns};
+            ret_processes[count++] = (struct desk_process){process->address, process->epoch,
+                                                           process->cycle, process->received_at_ns};
     }
     return count;
 }
@@ -683,12 +668,19 @@ enum err desk_queue(struct desk *desk, struct str id, const struct desk_instruct
     return ERR_OK;
 }
 
+static struct instruction *instruction_find(const struct desk *desk, struct str shard_id,
+                                            struct str instruction_id)
+{
+    const struct shard *shard = map_get(&desk->shards, shard_id);
+
+    return shard ? map_get(&shard->by_id, instruction_id) : NULL;
+}
+
 bool desk_ack(struct desk *desk, struct str shard_id, struct str instruction_id)
 {
-    struct shard *shard = map_get(&desk->shards, shard_id);
-    struct instruction *it = shard ? map_get(&shard->by_id, instruction_id) : NULL;
+    struct instruction *it = instruction_find(desk, shard_id, instruction_id);
 
-    if (it) drop_instruction(desk, shard, it);
+    if (it) drop_instruction(desk, map_get(&desk->shards, shard_id), it);
     return it != NULL;
 }
 
@@ -696,16 +688,15 @@ bool desk_ack(struct desk *desk, struct str shard_id, struct str instruction_id)
 bool desk_refused(struct desk *desk, struct str shard_id, struct str instruction_id,
                   struct str reason)
 {
-    struct shard *shard = map_get(&desk->shards, shard_id);
-    struct instruction *it = shard ? map_get(&shard->by_id, instruction_id) : NULL;
+    struct instruction *it = instruction_find(desk, shard_id, instruction_id);
     bool first = it && !it->refused;
-    char *copy;
+    struct str copy;
 
     if (!it) return false;
     it->refused = true;
     reason = utf8_clip(reason, DESK_REASON_MAX);
-    if (!make_room(desk, reason.len, it->reason_len) && !copy_bytes(reason, &copy))
-        swap_bytes(desk, &it->reason, &it->reason_len, copy, reason.len);
+    if (!make_room(desk, reason.len, it->reason.len) && !copy_bytes(reason, &copy))
+        swap_bytes(desk, &it->reason, copy);
     return first;
 }
 
@@ -723,13 +714,6 @@ size_t desk_tagged(const struct desk *desk, struct str id)
     return shard ? shard->tagged : 0;
 }
 
-bool desk_has(const struct desk *desk, struct str shard_id, struct str instruction_id)
-{
-    const struct shard *shard = map_get(&desk->shards, shard_id);
-
-    return shard && map_get(&shard->by_id, instruction_id);
-}
-
 static void show_instruction(const struct instruction *it, struct desk_instruction *ret_instruction)
 {
     *ret_instruction = (struct desk_instruction){
@@ -742,15 +726,14 @@ static void show_instruction(const struct instruction *it, struct desk_instructi
         .tag = it->tag,
         .stray = it->stray,
         .untold = it->untold,
-        .reason = str_of(it->reason, it->reason_len),
+        .reason = it->reason,
     };
 }
 
 bool desk_find_instruction(const struct desk *desk, struct str shard_id, struct str instruction_id,
                            struct desk_instruction *ret_instruction)
 {
-    const struct shard *shard = map_get(&desk->shards, shard_id);
-    const struct instruction *it = shard ? map_get(&shard->by_id, instruction_id) : NULL;
+    const struct instruction *it = instruction_find(desk, shard_id, instruction_id);
 
     if (it) show_instruction(it, ret_instruction);
     return it != NULL;
@@ -827,8 +810,8 @@ void desk_check(const struct desk *desk)
         assert(shard->shortfall_count <= DESK_SHORTFALLS_MAX);
         silent += shard->silent;
         conflicts += shard->conflict;
-        bytes += shard->id.len + shard->summary_len + shard->shortfalls_len + shard->provider_len;
-        for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) bytes += shard->processes[i].address_len;
+        bytes += shard->id.len + shard->summary.len + shard->shortfalls.len + shard->provider.len;
+        for (size_t i = 0; i < DESK_PROCESSES_MAX; i++) bytes += shard->processes[i].address.len;
     }
     LIST_EACH(&desk->heard, node)
     {

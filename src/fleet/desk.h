@@ -162,7 +162,6 @@ bool desk_refused(struct desk *desk, struct str shard_id, struct str instruction
                   struct str reason);
 size_t desk_pending(const struct desk *desk, struct str shard);
 size_t desk_tagged(const struct desk *desk, struct str shard); /* of them, with a tag */
-bool desk_has(const struct desk *desk, struct str shard_id, struct str instruction_id);
 /* A waiting one by its id; false: it is not waiting. */
 bool desk_find_instruction(const struct desk *desk, struct str shard_id, struct str instruction_id,
                            struct desk_instruction *ret_instruction);

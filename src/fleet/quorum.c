@@ -228,11 +228,6 @@ uint64_t quorum_leading_ms(const struct quorum *quorum)
     return mono_elapsed_ms(quorum->leading_since, loop_now(quorum->io->loop));
 }
 
-bool quorum_settled(const struct quorum *quorum)
-{
-    return quorum->join.settled;
-}
-
 /* -- life -- */
 
 static void on_stop_task(struct task *task)

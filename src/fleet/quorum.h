@@ -30,7 +30,6 @@ struct quorum_options {
 enum err quorum_open(const struct quorum_options *options, struct quorum **ret_quorum,
                      struct note *note);
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-bool quorum_settled(const struct quorum *quorum); /* a voter in its place */
 /* Asks and admits no more. done() once, never from inside. */
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner);
 void quorum_close(struct quorum *quorum); /* NULL is fine */

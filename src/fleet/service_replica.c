@@ -85,18 +85,25 @@ static void on_done(void *service, struct rpc_call *call)
     request_free(r);
 }
 
-static enum err request_new(struct replica_service *service, struct rpc_call *call, timer_fn *again,
-                            struct request **ret_request)
+/* Nothing was done, whatever the status: trying again is safe. */
+static void fail_undone(struct rpc_call *call, enum err err, const struct note *note)
+{
+    (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
+    rpc_fail(call, err, note);
+}
+
+/* NULL: there is no room for it, and the call is answered. */
+static struct request *request_new(struct replica_service *service, struct rpc_call *call,
+                                   timer_fn *again)
 {
     struct request *r = calloc(1, sizeof *r);
     mono_time now = loop_now(service->io->loop);
-    enum err err;
+    enum err err = r ? timer_init(&r->timer, service->io->loop, again) : ERR_NOMEM;
 
-    if (!r) return ERR_NOMEM;
-    err = timer_init(&r->timer, service->io->loop, again);
     if (err) {
         free(r);
-        return err;
+        fail_undone(call, err, NULL);
+        return NULL;
     }
     r->service = service;
     r->call = call;
@@ -104,15 +111,7 @@ static enum err request_new(struct replica_service *service, struct rpc_call *ca
     r->until = mono_min(mono_after(now, AGAIN_WITHIN_MS), rpc_call_deadline(call));
     buf_init(&r->command, ROSTER_COMMAND_MAX);
     rpc_call_set_data(call, r);
-    *ret_request = r;
-    return ERR_OK;
-}
-
-/* Nothing was done, whatever the status: trying again is safe. */
-static void fail_undone(struct rpc_call *call, enum err err, const struct note *note)
-{
-    (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
-    rpc_fail(call, err, note);
+    return r;
 }
 
 static void fail(struct request *r, enum err err, const struct note *note)
@@ -231,17 +230,16 @@ static void admit(struct replica_service *service, struct rpc_call *call,
 {
     mono_time now = loop_now(service->io->loop), deadline = rpc_call_deadline(call);
     mono_time until = mono_after(now, ADMIT_WITHIN_MS);
-    struct request *r = NULL;
+    struct request *r;
     enum err err;
 
     if (deadline.ms != MONO_NEVER.ms)
         until = mono_min(until, (mono_time){deadline.ms - min_u64(deadline.ms, ANSWER_MARGIN_MS)});
-    err = request_new(service, call, NULL, &r);
-    if (r) {
-        r->old_contract = old_contract;
-        err = quorum_admit(service->quorum, wish, str_from(r->actor), until, admitted, r,
-                           &r->admission);
-    }
+    r = request_new(service, call, NULL);
+    if (!r) return;
+    r->old_contract = old_contract;
+    err =
+        quorum_admit(service->quorum, wish, str_from(r->actor), until, admitted, r, &r->admission);
     if (err) fail_undone(call, err, NULL);
 }
 
@@ -341,16 +339,9 @@ static int by_name(const void *a, const void *b)
     return left->replica_id < right->replica_id ? -1 : 1;
 }
 
-static char *arena_text(struct arena *arena, const char *text)
-{
-    size_t len = strlen(text) + 1;
-    char *copy_of = arena_alloc(arena, len);
-
-    return copy_of ? memcpy(copy_of, text, len) : NULL;
-}
-
-static bool describe(const struct replica_service *service, const struct replica_member *member,
-                     struct arena *arena, Muster__V1__Replica *out)
+/* Its texts are those of the member and of the roster. */
+static void describe(const struct replica_service *service, const struct replica_member *member,
+                     Muster__V1__Replica *out)
 {
     static const struct roster_entry nobody;
     const struct roster_entry *entry = roster_find(service->roster, member->id);
@@ -358,34 +349,27 @@ static bool describe(const struct replica_service *service, const struct replica
     if (!entry) entry = &nobody;
     muster__v1__replica__init(out);
     out->replica_id = member->id;
-    out->name = arena_text(arena, entry->name);
-    out->raft_address = arena_text(arena, member->address);
-    out->grpc_address = arena_text(arena, entry->grpc);
-    out->http_address = arena_text(arena, entry->http);
-    out->etcd_address = arena_text(arena, entry->etcd);
+    out->name = (char *)entry->name;
+    out->raft_address = (char *)member->address;
+    out->grpc_address = (char *)entry->grpc;
+    out->http_address = (char *)entry->http;
+    out->etcd_address = (char *)entry->etcd;
     out->voter = member->role == MEMBER_VOTER;
     out->leader = member->leader;
     out->match = member->match;
     out->silent_ms = member->silent_ms == UINT64_MAX ? -1 : (int64_t)member->silent_ms;
     out->level = member->level;
-    return out->name && out->raft_address && out->grpc_address && out->http_address &&
-           out->etcd_address;
 }
 
 static void reply_list(struct request *r)
 {
     Muster__V1__ListReplicasResponse response = MUSTER__V1__LIST_REPLICAS_RESPONSE__INIT;
     Muster__V1__Replica replicas[REPLICA_MEMBERS_MAX];
-    Muster__V1__Replica *pointers[REPLICA_MEMBERS_MAX] = {NULL};
+    Muster__V1__Replica *pointers[REPLICA_MEMBERS_MAX];
     struct replica_member members[REPLICA_MEMBERS_MAX];
     size_t count = replica_members(r->service->replica, members);
 
-    memset(replicas, 0, sizeof replicas);
-    for (size_t i = 0; i < count; i++) {
-        if (describe(r->service, &members[i], rpc_call_arena(r->call), &replicas[i])) continue;
-        fail(r, ERR_NOMEM, NULL);
-        return;
-    }
+    for (size_t i = 0; i < count; i++) describe(r->service, &members[i], &replicas[i]);
     qsort(replicas, count, sizeof replicas[0], by_name);
     for (size_t i = 0; i < count; i++) pointers[i] = &replicas[i];
     response.replicas = pointers;
@@ -427,11 +411,8 @@ static void list_replicas(void *opaque, struct rpc_call *call, const ProtobufCMe
     (void)message;
     (void)bytes;
     if (is_not_ours(service, call)) return;
-    enum err err = request_new(service, call, read_again, &r);
-    if (err)
-        fail_undone(call, err, NULL);
-    else
-        read_again(&r->timer);
+    r = request_new(service, call, read_again);
+    if (r) read_again(&r->timer);
 }
 
 /* -- RemoveReplica -- */
@@ -522,11 +503,8 @@ static void remove_replica(void *opaque, struct rpc_call *call, const ProtobufCM
     (void)bytes;
     if (is_not_ours(service, call)) return;
     if (!find_or_fail(service, call, from->replica, &id)) return;
-    enum err err = request_new(service, call, remove_again, &r);
-    if (err) {
-        fail_undone(call, err, NULL);
-        return;
-    }
+    r = request_new(service, call, remove_again);
+    if (!r) return;
     r->id = id;
     remove_again(&r->timer);
 }
@@ -566,11 +544,8 @@ static void transfer_leadership(void *opaque, struct rpc_call *call,
         rpc_reply(call, &response.base);
         return;
     }
-    enum err err = request_new(service, call, NULL, &r);
-    if (err) {
-        fail_undone(call, err, NULL);
-        return;
-    }
+    r = request_new(service, call, NULL);
+    if (!r) return;
     r->busy = true;
     r->id = id;
     r->transfer = (struct transfer){.to = id, .done = transferred};
@@ -635,11 +610,8 @@ static void state_hash(void *opaque, struct rpc_call *call, const ProtobufCMessa
         reply_hash(service, call);
         return;
     }
-    enum err err = request_new(service, call, hash_again, &r);
-    if (err) {
-        fail_undone(call, err, NULL);
-        return;
-    }
+    r = request_new(service, call, hash_again);
+    if (!r) return;
     r->at_least = from->at_least;
     timer_start_in(&r->timer, AGAIN_MS);
 }

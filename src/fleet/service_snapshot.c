@@ -24,7 +24,10 @@ enum {
     OUT_MAX = 64 << 20,     /* a machine's largest record: more than that is no slice */
 };
 
-enum kind { SAVE, BACKUP, ETCD /* a backup in etcd's frames */ };
+enum kind { SAVE, BACKUP, ETCD /* a backup in etcd's frames */, KINDS };
+static const struct {
+    const char *word, *label; /* in texts, of the metric */
+} kinds[KINDS] = {{"snapshot save", "save"}, {"backup", "backup"}, {"etcd's Snapshot", "etcd"}};
 /* SAVE measures the state before it sends it, because its meta, which comes first, has the size:
  * two views of one moment. BACKUP tells sizes at the end. */
 enum stage { READING, MEASURING, HEAD, SENDING, DONE };
@@ -50,6 +53,10 @@ struct outflow {
     struct buf slice;
 };
 struct snapshot_service {
+    struct source { /* what the server hands to our handler */
+        struct snapshot_service *service;
+        enum kind kind;
+    } sources[KINDS];
     struct snapshot_service_options options;
     struct log_source log;
     struct machine machines[BACKUP_SECTIONS_MAX]; /* ascending id */
@@ -61,17 +68,9 @@ struct snapshot_service {
 
 /* -- life of a stream -- */
 
-static const char *kind_word(enum kind kind)
-{
-    return kind == SAVE ? "snapshot save" : kind == ETCD ? "etcd's Snapshot" : "backup";
-}
-
 static void count(struct snapshot_service *service, enum kind kind, const char *outcome)
 {
-    struct str values[] = {str_from(kind == SAVE   ? "save"
-                                    : kind == ETCD ? "etcd"
-                                                   : "backup"),
-                           str_from(outcome)};
+    struct str values[] = {str_from(kinds[kind].label), str_from(outcome)};
 
     if (service->streams) counter_inc(metric_counter(service->streams, values));
 }
@@ -114,7 +113,7 @@ static void fail(struct outflow *stream, enum err err, const char *what)
     } else {
         /* wire.md 4.1: whatever fails half-way is UNAVAILABLE, and asking again is safe. */
         if (err != ERR_NOT_FOUND && err != ERR_INTERNAL) err = ERR_UNAVAILABLE;
-        note_set(&note, "%s: %s", kind_word(stream->kind), what);
+        note_set(&note, "%s: %s", kinds[stream->kind].word, what);
         rpc_fail(stream->call, err, &note);
     }
     count(service, stream->kind, "failed");
@@ -127,7 +126,7 @@ static void finish(struct outflow *stream)
     struct snapshot_service *service = stream->service;
 
     rpc_finish(stream->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
-    LOG_INFO(&service->log, "state streamed", log_text("as", kind_word(stream->kind)),
+    LOG_INFO(&service->log, "state streamed", log_text("as", kinds[stream->kind].word),
              log_text("to", rpc_call_peer(stream->call)), log_u64("index", stream->index),
              log_u64("term", stream->term), log_u64("bytes", stream->sent));
     count(service, stream->kind, "done");
@@ -138,7 +137,7 @@ static void finish(struct outflow *stream)
 
 static void on_done(void *opaque, struct rpc_call *call)
 {
-    struct snapshot_service *service = opaque;
+    struct snapshot_service *service = ((const struct source *)opaque)->service;
 
     if (service->stream.call != call) return; /* one that was refused */
     if (service->stream.stage != DONE) count(service, service->stream.kind, "broken");
@@ -373,7 +372,7 @@ static bool wait_for_turn(struct outflow *stream, enum err err)
     end_views(stream);
     if (!stream->waited)
         LOG_INFO(&service->log, "waits until a snapshot is taken",
-                 log_text("what", kind_word(stream->kind)));
+                 log_text("what", kinds[stream->kind].word));
     stream->queued = stream->waited = true;
     timer_start_in(&stream->timer, TURN_EVERY_MS);
     return true;
@@ -399,8 +398,7 @@ static void on_timer(struct timer *timer)
 
 static void on_writable(void *opaque, struct rpc_call *call)
 {
-    struct snapshot_service *service = opaque;
-    struct outflow *stream = &service->stream;
+    struct outflow *stream = &((const struct source *)opaque)->service->stream;
 
     if (stream->call != call || stream->stage == DONE || !stream->blocked) return;
     stream->blocked = false;
@@ -436,7 +434,7 @@ static void begin(struct snapshot_service *service, struct rpc_call *call, enum 
     /* One that has ended makes room at once, though its call lives until it is sent. */
     if (stream->call && stream->stage == DONE) stream_clear(stream);
     if (stream->call) {
-        note_set(&note, "%s: another one is under way", kind_word(kind));
+        note_set(&note, "%s: another one is under way", kinds[kind].word);
         rpc_fail(call, ERR_FULL, &note);
         count(service, kind, "refused");
         return;
@@ -448,34 +446,20 @@ static void begin(struct snapshot_service *service, struct rpc_call *call, enum 
     ask(stream);
 }
 
-static void on_save(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                    struct str bytes)
+static void on_message(void *opaque, struct rpc_call *call, const ProtobufCMessage *message,
+                       struct str bytes)
 {
-    (void)message;
-    (void)bytes;
-    begin(service, call, SAVE);
-}
-
-static void on_backup(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                      struct str bytes)
-{
-    (void)message;
-    (void)bytes;
-    begin(service, call, BACKUP);
-}
-
-static void on_etcd(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                    struct str bytes)
-{
+    const struct source *source = opaque;
     struct note note;
 
     (void)message;
     (void)bytes;
     /* It holds everything, not the store alone. */
-    if (rpc_access_check((struct rpc_access){ACCESS_ADMIN}, rpc_call_identity(call), &note))
+    if (source->kind == ETCD &&
+        rpc_access_check((struct rpc_access){ACCESS_ADMIN}, rpc_call_identity(call), &note))
         rpc_finish(call, GRPC_PERMISSION_DENIED, STR("etcdserver: permission denied"), STR_EMPTY);
     else
-        begin(service, call, ETCD);
+        begin(source->service, call, source->kind);
 }
 
 /* -- the face -- */
@@ -543,47 +527,43 @@ void snapshot_service_close(struct snapshot_service *service)
     free(service);
 }
 
+static enum err add_method(struct snapshot_service *service, struct rpc_server *server,
+                           enum kind kind, struct rpc_method method, struct note *note)
+{
+    static const struct rpc_handler handler = {
+        .on_message = on_message, .on_writable = on_writable, .on_done = on_done};
+
+    service->sources[kind] = (struct source){service, kind};
+    method.kind = RPC_SERVER_STREAM;
+    method.handler = &handler;
+    method.service = &service->sources[kind];
+    return rpc_server_add(server, &method, note);
+}
+
 enum err snapshot_service_etcd(struct snapshot_service *service, struct rpc_server *server,
                                struct note *note)
 {
-    static const struct rpc_handler handler = {
-        .on_message = on_etcd, .on_writable = on_writable, .on_done = on_done};
-
-    return rpc_server_add(server,
-                          &(struct rpc_method){
-                              .path = "/etcdserverpb.Maintenance/Snapshot",
-                              .kind = RPC_SERVER_STREAM,
-                              .input = &etcdserverpb__snapshot_request__descriptor,
-                              .output = &etcdserverpb__snapshot_response__descriptor,
-                              .handler = &handler,
-                              .service = service,
-                          },
-                          note);
+    return add_method(service, server, ETCD,
+                      (struct rpc_method){.path = "/etcdserverpb.Maintenance/Snapshot",
+                                          .input = &etcdserverpb__snapshot_request__descriptor,
+                                          .output = &etcdserverpb__snapshot_response__descriptor},
+                      note);
 }
 
 enum err snapshot_service_methods(struct snapshot_service *service, struct rpc_server *server,
                                   struct note *note)
 {
-    static const struct rpc_handler save = {
-        .on_message = on_save, .on_writable = on_writable, .on_done = on_done};
-    static const struct rpc_handler backup = {
-        .on_message = on_backup, .on_writable = on_writable, .on_done = on_done};
-    struct rpc_method methods[] = {
-        {.path = "/bigfleet.v1alpha1.Coordinator/SnapshotSave",
-         .input = &bigfleet__v1alpha1__snapshot_save_request__descriptor,
-         .output = &bigfleet__v1alpha1__snapshot_save_chunk__descriptor,
-         .handler = &save},
-        {.path = "/muster.v1.Fleet/Backup",
-         .input = &muster__v1__backup_request__descriptor,
-         .output = &muster__v1__backup_chunk__descriptor,
-         .handler = &backup},
-    };
-    enum err err = ERR_OK;
+    enum err err = add_method(
+        service, server, SAVE,
+        (struct rpc_method){.path = "/bigfleet.v1alpha1.Coordinator/SnapshotSave",
+                            .input = &bigfleet__v1alpha1__snapshot_save_request__descriptor,
+                            .output = &bigfleet__v1alpha1__snapshot_save_chunk__descriptor},
+        note);
 
-    for (size_t i = 0; !err && i < ARRAY_LEN(methods); i++) {
-        methods[i].kind = RPC_SERVER_STREAM;
-        methods[i].service = service;
-        err = rpc_server_add(server, &methods[i], note);
-    }
-    return err;
+    return err ? err
+               : add_method(service, server, BACKUP,
+                            (struct rpc_method){.path = "/muster.v1.Fleet/Backup",
+                                                .input = &muster__v1__backup_request__descriptor,
+                                                .output = &muster__v1__backup_chunk__descriptor},
+                            note);
 }
