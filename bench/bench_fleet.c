@@ -186,7 +186,7 @@ static void bench(size_t count)
 {
     struct fleet *fleet, *copy;
     struct fleet_walk walk = {0};
-    struct fleet_domain domain;
+    struct fleet_row found;
     struct data d;
     struct buf text;
     double bare, ns, slice_ns, copy_ns;
@@ -210,12 +210,12 @@ static void bench(size_t count)
     ns = now_ns();
     for (size_t i = 0; i < count; i++) {
         struct fleet_command command = assignment(&d, i);
-        MUST(fleet_find_domain(fleet, command.assign_domain.key, command.assign_domain.value,
-                               &domain));
+        MUST(fleet_find(fleet, FLEET_DOMAINS, command.assign_domain.key,
+                        command.assign_domain.value, &found));
     }
     row("lookup", count, now_ns() - ns, "bare map insert", bare);
     ns = now_ns();
-    for (size_t i = 0; i < count; i++) MUST(fleet_next_assignment(fleet, &walk, &domain));
+    for (size_t i = 0; i < count; i++) MUST(fleet_next_assignment(fleet, &walk, &found));
     row("listing, by shard", count, now_ns() - ns, "bare map insert", bare);
     buf_init(&text, (size_t)1 << 30);
     write_all(fleet, &text, &ns, &slice_ns);

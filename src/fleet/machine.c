@@ -123,46 +123,14 @@ enum err fleet_reply_parse(struct str reply, struct fleet_result *ret_result)
 /* Of what is asked for, but for the time, which each proposer sets anew. */
 static uint64_t fingerprint(const struct fleet_command *command)
 {
-    struct str texts[3] = {STR_EMPTY, STR_EMPTY, STR_EMPTY};
-    const struct fleet_quota *quota = NULL;
+    const struct fleet_quota *quota = command->kind == FLEET_SET_QUOTA ? &command->set_quota : NULL;
+    size_t texts = fleet_kind_texts(command->kind);
     uint64_t hash = 0;
 
-    switch (command->kind) {
-    case FLEET_ADD_SHARD:
-        texts[0] = command->add_shard.id;
-        texts[1] = command->add_shard.address;
-        break;
-    case FLEET_REMOVE_SHARD: texts[0] = command->remove_shard; break;
-    case FLEET_BIND_CLUSTER:
-        texts[0] = command->bind_cluster.id;
-        texts[1] = command->bind_cluster.shard;
-        break;
-    case FLEET_CLEAR_LEAVING:
-        texts[0] = command->clear_leaving.key;
-        texts[1] = command->clear_leaving.value;
-        texts[2] = command->clear_leaving.shard;
-        hash = command->clear_leaving.since;
-        break;
-    case FLEET_ASSIGN_DOMAIN:
-        texts[2] = command->assign_domain.shard;
-        hash = command->force; /* 0 without it, as in releases that had no force */
-        /* fall through */
-    case FLEET_UNASSIGN_DOMAIN:
-        texts[0] = command->assign_domain.key;
-        texts[1] = command->assign_domain.value;
-        break;
-    case FLEET_SET_QUOTA:
-        quota = &command->set_quota;
-        texts[0] = quota->provider;
-        texts[1] = quota->region;
-        break;
-    case FLEET_UPSERT_PROVIDER:
-        texts[0] = command->upsert_provider.name;
-        texts[1] = command->upsert_provider.address;
-        texts[2] = command->upsert_provider.region;
-        break;
-    }
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++) hash = str_hash(texts[i], hash);
+    if (command->kind == FLEET_CLEAR_LEAVING) hash = command->clear_leaving.since;
+    if (command->force) hash = 1; /* 0 without it, as in releases that had no force */
+    for (size_t i = 0; i < FLEET_TEXTS_MAX; i++)
+        hash = str_hash(i < texts ? command->texts[i] : STR_EMPTY, hash);
     for (size_t i = 0; quota && i < quota->slice_count; i++)
         hash = str_hash(quota->slices[i].shard, hash) + (uint32_t)quota->slices[i].slice;
     return hash;

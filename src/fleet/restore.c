@@ -98,11 +98,6 @@ static enum err each_step(struct archive *archive, const char *path,
 
 /* -- the original's two files -- */
 
-static enum err state_bytes(void *owner, struct str bytes, struct note *note)
-{
-    return fleet_state_read_next(((struct archive *)owner)->state, bytes, note);
-}
-
 /* What the files say of themselves must be true. */
 static enum err pair_end(struct archive *archive, struct fleet_archive_reader *reader,
                          struct note *note)
@@ -159,7 +154,7 @@ static enum err read_pair(struct archive *archive, enum archive_kind kind, struc
     enum err err = fleet_state_read_begin(&options, &archive->state);
 
     archive->facts.kind = kind;
-    if (!err) err = fleet_archive_open(state_bytes, archive, &reader);
+    if (!err) err = fleet_archive_open(fleet_state_read_next, archive->state, &reader);
     if (!err)
         err = kind == ARCHIVE_DIRECTORY
                   ? directory_bytes(archive, reader, note)

@@ -31,11 +31,6 @@ static enum err say(const struct save_file *file, enum err err, const char *what
     return err;
 }
 
-static enum err state_check(void *owner, struct str bytes, struct note *note)
-{
-    return fleet_state_read_next(((struct save_file *)owner)->state, bytes, note);
-}
-
 static enum err checks_open(struct save_file *file)
 {
     struct fleet_state_options check = {.fleet = NULL};
@@ -44,7 +39,7 @@ static enum err checks_open(struct save_file *file)
 
     if (file->kind == SAVE_BACKUP) return backup_read_open(&nothing, &file->backup);
     err = fleet_state_read_begin(&check, &file->state);
-    return err ? err : fleet_archive_open(state_check, file, &file->archive);
+    return err ? err : fleet_archive_open(fleet_state_read_next, file->state, &file->archive);
 }
 
 enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_t unique,

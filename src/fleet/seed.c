@@ -7,41 +7,54 @@
 
 enum { ARENA_MAX = 64 << 20 };
 
-/* -- one field under either of its names -- */
+static const struct seed_table {
+    const char *name;
+    enum fleet_kind kind;
+    size_t needed;                              /* so many of the texts */
+    const char *texts[FLEET_TEXTS_MAX + 1];     /* the names of the texts of the command */
+    const char *archived[FLEET_TEXTS_MAX + 1];  /* and in the state of an archive */
+    const char *known[2 * FLEET_TEXTS_MAX + 1]; /* of the keys of a row */
+} tables[] = {
+    {"providers",
+     FLEET_UPSERT_PROVIDER,
+     1,
+     {"name", "address", "region"},
+     {"Name", "Address", "Region"},
+     {"name", "Name", "address", "Address", "region", "Region"}},
+    {"quotas",
+     FLEET_SET_QUOTA,
+     2,
+     {"provider", "region"},
+     {"Provider", "Region"},
+     {"provider", "region", "per_shard", "key"}},
+};
 
-static const struct json *either(const struct json *object, const char *name, const char *archive)
+static enum err keep(struct str text, struct arena *arena, struct str *ret_text)
 {
-    const struct json *found = json_member(object, str_from(name));
+    char *copy = arena_dup(arena, text);
 
-    return found ? found : json_member(object, str_from(archive));
+    if (copy) *ret_text = str_of(copy, text.len);
+    return copy ? ERR_OK : ERR_NOMEM;
 }
 
-static enum err text_field(const struct json *object, const char *name, const char *archive,
-                           bool needed, struct arena *arena, struct str *ret_text,
-                           struct note *note)
+/* Text n of the table's command, under either of its names. */
+static enum err text_field(const struct json *object, const struct seed_table *table, size_t n,
+                           struct arena *arena, struct str *ret_text, struct note *note)
 {
-    const struct json *found = either(object, name, archive);
+    const struct json *found = json_member(object, str_from(table->texts[n]));
     struct str text;
-    char *copy;
     enum err err;
 
-    if (!found && needed) {
-        note_set(note, "field '%s': missing", name);
+    if (!found) found = json_member(object, str_from(table->archived[n]));
+    *ret_text = STR_EMPTY;
+    if (!found && n < table->needed) {
+        note_set(note, "field '%s': missing", table->texts[n]);
         return ERR_INVALID;
     }
-    if (!found) {
-        *ret_text = STR_EMPTY;
-        return ERR_OK;
-    }
+    if (!found) return ERR_OK;
     err = json_get_string(found, "", &text, note);
-    if (err) {
-        note_prefix(note, "%s", name);
-        return err;
-    }
-    copy = arena_dup(arena, text);
-    if (!copy) return ERR_NOMEM;
-    *ret_text = str_of(copy, text.len);
-    return ERR_OK;
+    if (err) note_prefix(note, "%s", table->texts[n]);
+    return err ? err : keep(text, arena, ret_text);
 }
 
 /* Every key is one of `known`, which ends with NULL. */
@@ -62,30 +75,6 @@ static enum err only_known(const struct json *object, const char *const *known, 
 }
 
 /* -- rows -- */
-
-static enum err read_provider(const struct json *row, struct arena *arena,
-                              struct fleet_command *ret_command, struct note *note)
-{
-    static const char *const known[] = {"name",   "Name",   "address", "Address",
-                                        "region", "Region", NULL};
-    struct fleet_command command = {.kind = FLEET_UPSERT_PROVIDER};
-    enum err err = only_known(row, known, note);
-
-    if (!err)
-        err = text_field(row, "name", "Name", true, arena, &command.upsert_provider.name, note);
-    if (!err)
-        err = text_field(row, "address", "Address", false, arena, &command.upsert_provider.address,
-                         note);
-    if (!err)
-        err = text_field(row, "region", "Region", false, arena, &command.upsert_provider.region,
-                         note);
-    if (!err && !command.upsert_provider.name.len) {
-        note_set(note, "field 'name': empty");
-        err = ERR_INVALID;
-    }
-    if (!err) *ret_command = command;
-    return err;
-}
 
 static enum err read_slices(const struct json *map, struct arena *arena, struct fleet_quota *quota,
                             struct note *note)
@@ -108,63 +97,58 @@ static enum err read_slices(const struct json *map, struct arena *arena, struct 
     slices = arena_calloc(arena, count, sizeof *slices);
     if (!slices) return ERR_NOMEM;
     for (size_t i = 0; json_next(object, &cursor, &key, &value); i++) {
-        char *copy = arena_dup(arena, key);
         int64_t number;
 
-        if (!copy) return ERR_NOMEM;
         if (json_get_i64(value, "", &number, note) || number < INT32_MIN || number > INT32_MAX) {
             note_set(note, "per_shard.%.*s: not a whole number of 32 bits", STR_ARG(key));
             return ERR_INVALID;
         }
-        slices[i] = (struct fleet_slice){str_of(copy, key.len), (int32_t)number};
+        slices[i].slice = (int32_t)number;
+        if (keep(key, arena, &slices[i].shard)) return ERR_NOMEM;
     }
     quota->slices = slices;
     quota->slice_count = count;
     return ERR_OK;
 }
 
-static enum err read_quota(const struct json *row, struct arena *arena,
-                           struct fleet_command *ret_command, struct note *note)
+static enum err read_row(const struct json *row, const struct seed_table *table,
+                         struct arena *arena, struct fleet_command *ret_command, struct note *note)
 {
-    static const char *const known[] = {"provider", "region", "per_shard", "key", NULL};
-    static const char *const known_key[] = {"Provider", "Region", NULL};
-    struct fleet_command command = {.kind = FLEET_SET_QUOTA};
-    const struct json *key = json_member(row, STR("key"));
-    enum err err = only_known(row, known, note);
+    struct fleet_command command = {.kind = table->kind};
+    bool quota = table->kind == FLEET_SET_QUOTA;
+    const struct json *key = quota ? json_member(row, STR("key")) : NULL;
+    enum err err = only_known(row, table->known, note);
 
     if (!err && key) err = json_get_object(key, "", &key, note);
-    if (!err && key) err = only_known(key, known_key, note);
-    if (!key) key = row;
-    if (!err)
-        err =
-            text_field(key, "provider", "Provider", true, arena, &command.set_quota.provider, note);
-    if (!err)
-        err = text_field(key, "region", "Region", true, arena, &command.set_quota.region, note);
-    if (!err)
+    if (!err && key) err = only_known(key, table->archived, note);
+    for (size_t i = 0; !err && table->texts[i]; i++)
+        err = text_field(key ? key : row, table, i, arena, &command.texts[i], note);
+    if (!err && quota)
         err = read_slices(json_member(row, STR("per_shard")), arena, &command.set_quota, note);
+    if (!err && !quota && !command.upsert_provider.name.len) {
+        note_set(note, "field 'name': empty");
+        err = ERR_INVALID;
+    }
     if (!err) *ret_command = command;
     return err;
 }
 
-typedef enum err read_row_fn(const struct json *row, struct arena *arena,
-                             struct fleet_command *ret_command, struct note *note);
-
-static enum err read_table(const struct json *root, const char *name, read_row_fn *read_row,
+static enum err read_table(const struct json *root, const struct seed_table *table,
                            struct fleet_seed *seed, struct note *note)
 {
-    const struct json *table = json_member(root, str_from(name)), *object;
+    const struct json *rows = json_member(root, str_from(table->name)), *object;
 
-    if (!table || json_kind(table) == JSON_KIND_NULL) return ERR_OK;
-    if (json_get_array(table, "", &table, note)) {
-        note_prefix(note, "%s", name);
+    if (!rows || json_kind(rows) == JSON_KIND_NULL) return ERR_OK;
+    if (json_get_array(rows, "", &rows, note)) {
+        note_prefix(note, "%s", table->name);
         return ERR_INVALID;
     }
-    for (size_t i = 0; i < json_count(table); i++) {
-        enum err err = json_get_object(json_item(table, i), "", &object, note);
+    for (size_t i = 0; i < json_count(rows); i++) {
+        enum err err = json_get_object(json_item(rows, i), "", &object, note);
 
-        if (!err) err = read_row(object, &seed->arena, &seed->commands[seed->count], note);
+        if (!err) err = read_row(object, table, &seed->arena, &seed->commands[seed->count], note);
         if (err) {
-            note_prefix(note, "%s.%zu", name, i);
+            note_prefix(note, "%s.%zu", table->name, i);
             return err;
         }
         seed->count++;
@@ -190,8 +174,9 @@ static enum err read_root(const struct json *root, struct fleet_seed *seed, stru
     }
     seed->commands = calloc(rows + 1, sizeof *seed->commands);
     if (!seed->commands) return ERR_NOMEM;
-    err = read_table(object, "providers", read_provider, seed, note);
-    return err ? err : read_table(object, "quotas", read_quota, seed, note);
+    for (size_t i = 0; !err && i < ARRAY_LEN(tables); i++)
+        err = read_table(object, &tables[i], seed, note);
+    return err;
 }
 
 enum err fleet_seed_parse(struct str text, struct fleet_seed *ret_seed, struct note *note)

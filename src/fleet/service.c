@@ -68,12 +68,8 @@ static void tell_members(struct fleet_service *service)
         (void)buf_appendf(&text, "%s%016" PRIx64 "@%s%s", i ? " " : "", members[i].id,
                           members[i].address, members[i].role == MEMBER_VOTER ? "" : "(learner)");
     }
-    LOG_INFO(&service->log, "members", log_u64("voters", voters), log_u64("members", count),
-             log_str("list", buf_peek(&text)));
-    fleet_journal_event(service->journal, "members-changed",
-                        (const struct log_field[]){log_u64("voters", voters),
-                                                   log_u64("members", count),
-                                                   log_str("list", buf_peek(&text)), LOG_END});
+    SERVICE_TELL(service, INFO, "members", "members-changed", log_u64("voters", voters),
+                 log_u64("members", count), log_str("list", buf_peek(&text)));
     buf_deinit(&text);
 }
 

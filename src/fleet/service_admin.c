@@ -1,85 +1,100 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The writes: arguments to a command of the tables. Who is told of it is service_follow.c's, when
- * the command is applied. */
+ * the command is applied.
+ *
+ * The first fields of a request, in the order of their numbers, are the texts of its command. */
 #include "fleet/service_internal.h"
 
 typedef Bigfleet__V1alpha1__AssignDomainRequest assign_domain_message;
-typedef Bigfleet__V1alpha1__UnassignDomainRequest unassign_domain_message;
 typedef Bigfleet__V1alpha1__RemoveShardRequest remove_shard_message;
-typedef Muster__V1__AddShardRequest add_shard_message;
-typedef Muster__V1__BindClusterRequest bind_cluster_message;
 typedef Muster__V1__SetQuotaRequest set_quota_message;
 typedef Muster__V1__UpsertProviderRequest upsert_provider_message;
 
 #define MESSAGE(request, type) ((const type *)(const void *)(request)->message)
-
-/* Names and texts in turn, ended by a NULL name; the first that is empty is the answer. */
-struct needed {
-    const char *name, *text;
-};
-static bool all_there(struct request *request, const struct needed *fields)
-{
-    for (; fields->name; fields++) {
-        if (fields->text[0]) continue;
-        request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s required", request->method->name,
-                       fields->name);
-        return false;
-    }
-    return true;
-}
-#define ALL_THERE(request, ...)                                                                    \
-    all_there(request, (const struct needed[]){__VA_ARGS__, {NULL, NULL}})
 
 static bool has_leaving(const struct fleet_service *service)
 {
     return replica_status(service->leader.replica).level >= FLEET_LEAVING_LEVEL;
 }
 
-/* -- bigfleet.v1alpha1.Coordinator -- */
+/* -- arguments -- */
 
-static bool admit_assign_domain(struct request *request)
+/* The message that has the texts; NULL: it is missing. */
+static const ProtobufCMessage *texts_of(const struct request *request)
 {
-    const assign_domain_message *m = MESSAGE(request, assign_domain_message);
+    const upsert_provider_message *m = MESSAGE(request, upsert_provider_message);
 
-    return ALL_THERE(request, {"topology_key", m->topology_key},
-                     {"topology_value", m->topology_value}, {"shard_id", m->shard_id});
+    if (service_method_of(request)->kind != FLEET_UPSERT_PROVIDER) return request->message;
+    return m->provider ? &m->provider->base : NULL;
 }
 
-static enum err assign_domain(struct request *request, struct fleet_command *ret_command)
+static const char *text_at(const ProtobufCMessage *message, size_t n)
 {
-    const assign_domain_message *m = MESSAGE(request, assign_domain_message);
+    const ProtobufCFieldDescriptor *field = &message->descriptor->fields[n];
 
-    *ret_command = (struct fleet_command){.kind = FLEET_ASSIGN_DOMAIN,
-                                          .assign_domain = {str_from(m->topology_key),
-                                                            str_from(m->topology_value),
-                                                            str_from(m->shard_id)}};
+    assert(n < message->descriptor->n_fields && field->type == PROTOBUF_C_TYPE_STRING);
+    return *(char *const *)(const void *)((const char *)message + field->offset);
+}
+
+/* The first text that is needed and empty is the answer. */
+static bool admit_texts(struct request *request)
+{
+    const struct service_method *method = service_method_of(request);
+    const ProtobufCMessage *m = texts_of(request);
+    size_t i = 0;
+
+    while (m && i < method->needed && text_at(m, i)[0]) i++;
+    if (m && i == method->needed) return true;
+    request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s%s required", method->base.name,
+                   m == request->message ? ""
+                   : m                   ? "provider."
+                                         : "provider",
+                   m ? m->descriptor->fields[i].name : "");
+    return false;
+}
+
+static bool admit_quota(struct request *request)
+{
+    const set_quota_message *m = MESSAGE(request, set_quota_message);
+
+    if (!admit_texts(request)) return false;
+    if (m->n_per_shard <= FLEET_SLICES_MAX) return true;
+    request_refuse(request, GRPC_INVALID_ARGUMENT, "SetQuota: %zu shards in one row, at most %d",
+                   m->n_per_shard, FLEET_SLICES_MAX);
+    return false;
+}
+
+static enum err read_slices(struct request *request, struct fleet_quota *quota)
+{
+    const set_quota_message *m = MESSAGE(request, set_quota_message);
+    struct fleet_slice *slices =
+        arena_calloc(rpc_call_arena(request->call), m->n_per_shard, sizeof *slices);
+
+    if (!slices) return ERR_NOMEM;
+    for (size_t i = 0; i < m->n_per_shard; i++)
+        slices[i] = (struct fleet_slice){str_from(m->per_shard[i]->key), m->per_shard[i]->value};
+    quota->slices = slices;
+    quota->slice_count = m->n_per_shard;
+    return ERR_OK;
+}
+
+static enum err command_of(struct request *request, struct fleet_command *ret_command)
+{
+    struct fleet_service *service = service_of(request);
+    struct fleet_command command = {.kind = service_method_of(request)->kind};
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; i < fleet_kind_texts(command.kind); i++)
+        command.texts[i] = str_from(text_at(texts_of(request), i));
+    if (command.kind == FLEET_ADD_SHARD)
+        command.add_shard.registered_at = fleet_time_from_unix_ns(service_wall_ns(service));
     /* Below that level no domain is leaving, and there is nothing to force. */
-    ret_command->force = m->force_two_owners && has_leaving(service_of(request));
-    return ERR_OK;
-}
-
-static bool admit_unassign_domain(struct request *request)
-{
-    const unassign_domain_message *m = MESSAGE(request, unassign_domain_message);
-
-    return ALL_THERE(request, {"topology_key", m->topology_key},
-                     {"topology_value", m->topology_value});
-}
-
-static enum err unassign_domain(struct request *request, struct fleet_command *ret_command)
-{
-    const unassign_domain_message *m = MESSAGE(request, unassign_domain_message);
-
-    *ret_command =
-        (struct fleet_command){.kind = FLEET_UNASSIGN_DOMAIN,
-                               .unassign_domain = {.key = str_from(m->topology_key),
-                                                   .value = str_from(m->topology_value)}};
-    return ERR_OK;
-}
-
-static bool admit_remove_shard(struct request *request)
-{
-    return ALL_THERE(request, {"shard_id", MESSAGE(request, remove_shard_message)->shard_id});
+    if (command.kind == FLEET_ASSIGN_DOMAIN)
+        command.force =
+            MESSAGE(request, assign_domain_message)->force_two_owners && has_leaving(service);
+    if (command.kind == FLEET_SET_QUOTA) err = read_slices(request, &command.set_quota);
+    if (!err) *ret_command = command;
+    return err;
 }
 
 /* A shard that lives acts on its machines after it was removed. A leader that has not heard of it
@@ -115,120 +130,28 @@ static bool is_removable(struct request *request)
     return false;
 }
 
-static enum err remove_shard(struct request *request, struct fleet_command *ret_command)
-{
-    *ret_command = (struct fleet_command){
-        .kind = FLEET_REMOVE_SHARD,
-        .remove_shard = str_from(MESSAGE(request, remove_shard_message)->shard_id)};
-    return ERR_OK;
-}
-
-/* -- muster.v1.Fleet -- */
-
-static bool admit_add_shard(struct request *request)
-{
-    return ALL_THERE(request, {"shard_id", MESSAGE(request, add_shard_message)->shard_id});
-}
-
-static enum err add_shard(struct request *request, struct fleet_command *ret_command)
-{
-    const add_shard_message *m = MESSAGE(request, add_shard_message);
-
-    *ret_command = (struct fleet_command){.kind = FLEET_ADD_SHARD,
-                                          .add_shard = {.id = str_from(m->shard_id),
-                                                        .address = str_from(m->address),
-                                                        .registered_at = fleet_time_from_unix_ns(
-                                                            service_wall_ns(service_of(request)))}};
-    return ERR_OK;
-}
-
-static bool admit_bind_cluster(struct request *request)
-{
-    const bind_cluster_message *m = MESSAGE(request, bind_cluster_message);
-
-    return ALL_THERE(request, {"cluster_id", m->cluster_id}, {"shard_id", m->shard_id});
-}
-
-static enum err bind_cluster(struct request *request, struct fleet_command *ret_command)
-{
-    const bind_cluster_message *m = MESSAGE(request, bind_cluster_message);
-
-    *ret_command =
-        (struct fleet_command){.kind = FLEET_BIND_CLUSTER,
-                               .bind_cluster = {str_from(m->cluster_id), str_from(m->shard_id)}};
-    return ERR_OK;
-}
-
-static bool admit_set_quota(struct request *request)
-{
-    const set_quota_message *m = MESSAGE(request, set_quota_message);
-
-    if (!ALL_THERE(request, {"provider", m->provider}, {"region", m->region})) return false;
-    if (m->n_per_shard <= FLEET_SLICES_MAX) return true;
-    request_refuse(request, GRPC_INVALID_ARGUMENT, "SetQuota: %zu shards in one row, at most %d",
-                   m->n_per_shard, FLEET_SLICES_MAX);
-    return false;
-}
-
-static enum err set_quota(struct request *request, struct fleet_command *ret_command)
-{
-    const set_quota_message *m = MESSAGE(request, set_quota_message);
-    struct fleet_slice *slices =
-        arena_calloc(rpc_call_arena(request->call), m->n_per_shard, sizeof *slices);
-
-    if (!slices) return ERR_NOMEM;
-    for (size_t i = 0; i < m->n_per_shard; i++)
-        slices[i] = (struct fleet_slice){str_from(m->per_shard[i]->key), m->per_shard[i]->value};
-    *ret_command = (struct fleet_command){.kind = FLEET_SET_QUOTA,
-                                          .set_quota = {.provider = str_from(m->provider),
-                                                        .region = str_from(m->region),
-                                                        .slices = slices,
-                                                        .slice_count = m->n_per_shard}};
-    return ERR_OK;
-}
-
-static bool admit_upsert_provider(struct request *request)
-{
-    const upsert_provider_message *m = MESSAGE(request, upsert_provider_message);
-
-    return ALL_THERE(request, {"provider", m->provider ? "there" : ""},
-                     {"provider.name", m->provider ? m->provider->name : ""});
-}
-
-static enum err upsert_provider(struct request *request, struct fleet_command *ret_command)
-{
-    const upsert_provider_message *m = MESSAGE(request, upsert_provider_message);
-
-    *ret_command = (struct fleet_command){.kind = FLEET_UPSERT_PROVIDER,
-                                          .upsert_provider = {str_from(m->provider->name),
-                                                              str_from(m->provider->address),
-                                                              str_from(m->provider->region)}};
-    return ERR_OK;
-}
-
-#define WRITE(service, rpc, package, word)                                                         \
+#define WRITE(service, rpc, package, word, of, needs, ...)                                         \
     {                                                                                              \
         .base = {.path = "/" service "/" rpc,                                                      \
                  .name = rpc,                                                                      \
                  .input = &package##__##word##_request__descriptor,                                \
                  .output = &package##__##word##_response__descriptor},                             \
-        .admit = admit_##word, .command = word,                                                    \
+        .kind = (of), .needed = (needs), .command = command_of, __VA_ARGS__                        \
     }
 #define BIGFLEET "bigfleet.v1alpha1.Coordinator"
 #define MUSTER   "muster.v1.Fleet"
 const struct service_method service_admin_methods[] = {
-    WRITE(BIGFLEET, "AssignDomain", bigfleet__v1alpha1, assign_domain),
-    WRITE(BIGFLEET, "UnassignDomain", bigfleet__v1alpha1, unassign_domain),
-    {.base = {.path = "/" BIGFLEET "/RemoveShard",
-              .name = "RemoveShard",
-              .input = &bigfleet__v1alpha1__remove_shard_request__descriptor,
-              .output = &bigfleet__v1alpha1__remove_shard_response__descriptor},
-     .admit = admit_remove_shard,
-     .judge = is_removable,
-     .command = remove_shard},
-    WRITE(MUSTER, "AddShard", muster__v1, add_shard),
-    WRITE(MUSTER, "BindCluster", muster__v1, bind_cluster),
-    WRITE(MUSTER, "SetQuota", muster__v1, set_quota),
-    WRITE(MUSTER, "UpsertProvider", muster__v1, upsert_provider),
+    WRITE(BIGFLEET, "AssignDomain", bigfleet__v1alpha1, assign_domain, FLEET_ASSIGN_DOMAIN, 3,
+          .admit = admit_texts),
+    WRITE(BIGFLEET, "UnassignDomain", bigfleet__v1alpha1, unassign_domain, FLEET_UNASSIGN_DOMAIN, 2,
+          .admit = admit_texts),
+    WRITE(BIGFLEET, "RemoveShard", bigfleet__v1alpha1, remove_shard, FLEET_REMOVE_SHARD, 1,
+          .admit = admit_texts, .judge = is_removable),
+    WRITE(MUSTER, "AddShard", muster__v1, add_shard, FLEET_ADD_SHARD, 1, .admit = admit_texts),
+    WRITE(MUSTER, "BindCluster", muster__v1, bind_cluster, FLEET_BIND_CLUSTER, 2,
+          .admit = admit_texts),
+    WRITE(MUSTER, "SetQuota", muster__v1, set_quota, FLEET_SET_QUOTA, 2, .admit = admit_quota),
+    WRITE(MUSTER, "UpsertProvider", muster__v1, upsert_provider, FLEET_UPSERT_PROVIDER, 1,
+          .admit = admit_texts),
     {.base = {.path = NULL}},
 };

@@ -10,47 +10,29 @@
 
 enum { AUDIT_FIELDS = 13 };
 
+/* The names of the command's texts. */
+static const char *const text_names[FLEET_KIND_LAST + 1][FLEET_TEXTS_MAX] = {
+    [FLEET_ADD_SHARD] = {"shard", "address"},
+    [FLEET_REMOVE_SHARD] = {"shard"},
+    [FLEET_BIND_CLUSTER] = {"cluster", "shard"},
+    [FLEET_ASSIGN_DOMAIN] = {"key", "value", "shard"},
+    [FLEET_UNASSIGN_DOMAIN] = {"key", "value"},
+    [FLEET_SET_QUOTA] = {"provider", "region"},
+    [FLEET_UPSERT_PROVIDER] = {"provider", "address", "region"},
+    [FLEET_CLEAR_LEAVING] = {"key", "value", "shard"},
+};
+
 static size_t put_command(struct log_field *f, const struct fleet_command *command)
 {
     size_t n = 0;
 
-    switch (command->kind) {
-    case FLEET_ADD_SHARD:
-        f[n++] = log_str("shard", command->add_shard.id);
-        f[n++] = log_str("address", command->add_shard.address);
-        break;
-    case FLEET_REMOVE_SHARD: f[n++] = log_str("shard", command->remove_shard); break;
-    case FLEET_BIND_CLUSTER:
-        f[n++] = log_str("cluster", command->bind_cluster.id);
-        f[n++] = log_str("shard", command->bind_cluster.shard);
-        break;
-    case FLEET_ASSIGN_DOMAIN:
-        f[n++] = log_str("key", command->assign_domain.key);
-        f[n++] = log_str("value", command->assign_domain.value);
-        f[n++] = log_str("shard", command->assign_domain.shard);
-        if (command->force) f[n++] = log_bool("force", true);
-        break;
-    case FLEET_UNASSIGN_DOMAIN:
-        f[n++] = log_str("key", command->unassign_domain.key);
-        f[n++] = log_str("value", command->unassign_domain.value);
-        break;
-    case FLEET_SET_QUOTA:
-        f[n++] = log_str("provider", command->set_quota.provider);
-        f[n++] = log_str("region", command->set_quota.region);
+    for (; n < fleet_kind_texts(command->kind); n++)
+        f[n] = log_str(text_names[command->kind][n], command->texts[n]);
+    if (command->force) f[n++] = log_bool("force", true);
+    if (command->kind == FLEET_SET_QUOTA)
         f[n++] = log_u64("slices", command->set_quota.slice_count);
-        break;
-    case FLEET_UPSERT_PROVIDER:
-        f[n++] = log_str("provider", command->upsert_provider.name);
-        f[n++] = log_str("address", command->upsert_provider.address);
-        f[n++] = log_str("region", command->upsert_provider.region);
-        break;
-    case FLEET_CLEAR_LEAVING:
-        f[n++] = log_str("key", command->clear_leaving.key);
-        f[n++] = log_str("value", command->clear_leaving.value);
-        f[n++] = log_str("shard", command->clear_leaving.shard);
+    if (command->kind == FLEET_CLEAR_LEAVING)
         f[n++] = log_u64("since", command->clear_leaving.since);
-        break;
-    }
     return n;
 }
 
@@ -89,12 +71,8 @@ static void shard_added(struct fleet_service *service, const struct machine_entr
                         const struct fleet_shard *shard)
 {
     add_to_desk(service, shard->id);
-    LOG_INFO(&service->log, "shard registered", log_str("shard", shard->id),
-             log_str("address", shard->address), log_str("actor", entry->actor));
-    fleet_journal_event(service->journal, "shard-first-seen",
-                        (const struct log_field[]){log_str("shard", shard->id),
-                                                   log_str("address", shard->address),
-                                                   log_str("actor", entry->actor), LOG_END});
+    SERVICE_TELL(service, INFO, "shard registered", "shard-first-seen", log_str("shard", shard->id),
+                 log_str("address", shard->address), log_str("actor", entry->actor));
 }
 
 static void shard_removed(struct fleet_service *service, const struct machine_entry *entry,
@@ -161,13 +139,14 @@ static void drop_pending(struct fleet_service *service)
 void service_begin_term(struct fleet_service *service, uint64_t term)
 {
     struct fleet_walk walk = {0};
-    struct fleet_shard shard;
+    struct fleet_row row;
 
     desk_begin(service->desk, term);
     service->led_since = loop_now(service->io->loop);
     service->unscoped = 0;
     fleet_heartbeats_clear(service->fleet);
-    while (fleet_next_shard(service->fleet, &walk, &shard)) add_to_desk(service, shard.id);
+    while (fleet_next(service->fleet, FLEET_SHARDS, &walk, &row))
+        add_to_desk(service, row.shard.id);
     service_pending_gauges(service);
 }
 
@@ -196,13 +175,8 @@ void service_look_for_silence(struct fleet_service *service)
     while (desk_silent(service->desk, now, &shard)) {
         uint64_t silent_ms = mono_elapsed_ms(shard.heard_at, now);
 
-        LOG_WARN(&service->log, "shard is silent", log_str("shard", shard.id),
-                 log_u64("silent_ms", silent_ms), log_bool("reported", shard.reported),
-                 log_u64("pending", shard.pending));
-        fleet_journal_event(service->journal, "shard-silent",
-                            (const struct log_field[]){log_str("shard", shard.id),
-                                                       log_u64("silent_ms", silent_ms),
-                                                       log_bool("reported", shard.reported),
-                                                       log_u64("pending", shard.pending), LOG_END});
+        SERVICE_TELL(service, WARN, "shard is silent", "shard-silent", log_str("shard", shard.id),
+                     log_u64("silent_ms", silent_ms), log_bool("reported", shard.reported),
+                     log_u64("pending", shard.pending));
     }
 }

@@ -127,11 +127,12 @@ void service_queue_stray(struct fleet_service *service, const struct fleet_domai
 void service_tell_domains(struct fleet_service *service, struct str shard)
 {
     struct fleet_walk walk = {0};
-    struct fleet_domain domain;
+    struct fleet_row row;
 
     while (desk_pending(service->desk, shard) < service->limits.pending_max &&
-           fleet_next_domain_of(service->fleet, &walk, shard, &domain))
-        if (!service_find_told(service, &domain, NULL)) service_tell_owner(service, &domain, true);
+           fleet_next_of(service->fleet, FLEET_DOMAINS, &walk, shard, &row))
+        if (!service_find_told(service, &row.domain, NULL))
+            service_tell_owner(service, &row.domain, true);
 }
 
 /* -- QueueInstruction -- */

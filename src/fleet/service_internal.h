@@ -29,6 +29,9 @@ struct service_method {
     /* Writes: what the leader's soft state says against it. Answers and returns false. May be
      * NULL. */
     bool (*judge)(struct request *request);
+    enum fleet_table table; /* reads of a table */
+    enum fleet_kind kind;   /* writes of service_admin.c */
+    size_t needed;          /* how many of its texts may not be empty */
     /* Writes: from the message; its memory is the call's arena. ERR_NOMEM. */
     enum err (*command)(struct request *request, struct fleet_command *ret_command);
     /* Writes: what the tables said. Answers. NULL: service_answer_write. */
@@ -114,8 +117,24 @@ static inline struct fleet_service *service_of(const struct request *request)
     return CONTAINER_OF(request->leader, struct fleet_service, leader);
 }
 
+static inline const struct service_method *service_method_of(const struct request *request)
+{
+    return CONTAINER_OF(request->method, struct service_method, base);
+}
+
+/* The same in the log and among the events. */
+#define SERVICE_TELL(service, level, message, event, ...)                                          \
+    do {                                                                                           \
+        LOG_AT(&(service)->log, LOG_LEVEL_##level, message, __VA_ARGS__, LOG_END);                 \
+        fleet_journal_event((service)->journal, event,                                             \
+                            (const struct log_field[]){__VA_ARGS__, LOG_END});                     \
+    } while (0)
+
 /* -- service_request.c -- */
 extern const struct leader_rules service_rules;
+/* Of a proposal that is over: counts it, and reads the reply. */
+enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
+                          struct fleet_result *ret_result);
 void service_write(struct request *request); /* proposes the method's command */
 void service_answer_write(struct request *request, const struct fleet_result *result);
 
@@ -185,7 +204,14 @@ enum err service_lister_init(struct service_lister *lister, struct fleet_service
 void service_lister_deinit(struct service_lister *lister); /* fine on a zeroed one */
 void service_list_later(struct request *request, struct service_lister *lister);
 
+/* -- service_read.c -- */
+/* The next shard in the order of the tables that is on the desk, so that an answer is sorted. */
+bool service_next_kept(const struct fleet_service *service, struct fleet_walk *walk,
+                       struct desk_shard *ret_kept);
+void service_pack_row(struct pack *pack, const struct fleet_row *row); /* as lists contain it */
+
 /* -- service_metrics.c -- */
+extern const char *const service_ack_names[ACK_OUTCOMES];
 enum err service_metrics_open(struct service_metrics *ret_metrics, struct metrics *metrics,
                               struct note *note);
 void service_count(struct counter *counter);

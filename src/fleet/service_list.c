@@ -47,35 +47,26 @@ static enum err add_part(struct service_lister *lister, struct str id)
     return err;
 }
 
-static enum err add_row(struct service_lister *lister, struct str shard, struct str first,
-                        struct str second, struct str third)
+static enum err add_row(struct service_lister *lister, const struct fleet_row *from)
 {
-    struct part *part = map_get(&lister->by_shard, shard);
-    struct buf *scratch = &lister->service->row;
-    struct pack fields = {scratch, ERR_OK}, row;
+    bool domains = lister->table == FLEET_DOMAINS;
+    struct part *part = map_get(&lister->by_shard, domains ? from->domain.shard : STR_EMPTY);
+    struct pack fields = pack_begin(&lister->service->row), row;
     size_t before = part ? part->bytes.len : 0;
 
     if (!part) return ERR_INTERNAL; /* every row's shard is in the tables */
-    buf_clear(scratch);
-    pack_text(&fields, 1, first);
-    pack_text(&fields, 2, second);
-    pack_text(&fields, 3, third);
-    row = (struct pack){&part->bytes, fields.err};
-    pack_bytes(&row, 1, buf_peek(scratch));
+    service_pack_row(&fields, from);
+    row = (struct pack){&part->bytes, ERR_OK};
+    pack_row(&row, 1, &fields);
     lister->total += part->bytes.len - before;
     return !row.err && lister->total > SERVICE_ANSWER_MAX ? ERR_FULL : row.err;
 }
 
 static enum err take_row(struct service_lister *lister, const struct fleet_row *row)
 {
-    bool domains = lister->table == FLEET_DOMAINS;
-
-    if (row->table == FLEET_SHARDS) return domains ? add_part(lister, row->shard.id) : ERR_OK;
-    if (row->table != lister->table) return ERR_OK;
-    if (domains)
-        return add_row(lister, row->domain.shard, row->domain.key, row->domain.value,
-                       row->domain.shard);
-    return add_row(lister, STR_EMPTY, row->cluster.id, row->cluster.shard, STR_EMPTY);
+    if (row->table == FLEET_SHARDS && lister->table == FLEET_DOMAINS)
+        return add_part(lister, row->shard.id);
+    return row->table == lister->table ? add_row(lister, row) : ERR_OK;
 }
 
 /* -- from the view to the answer -- */

@@ -20,36 +20,64 @@ void service_gauge(struct gauge *gauge, double value)
     if (gauge) gauge_set(gauge, value);
 }
 
-static enum err add_counters(struct metrics *metrics, const char *name, const char *help,
-                             const char *label, const char *const *values, size_t count,
-                             struct counter **ret_counters, struct note *note)
+/* A family with one label and a series for each value: of counters, or else of gauges. */
+struct labelled {
+    const char *name, *help, *label;
+    const char *const *values;
+    size_t count;
+    struct counter **counters;
+    struct gauge **gauges;
+};
+
+static enum err add_labelled(struct metrics *metrics, const struct labelled *row, struct note *note)
 {
-    struct metric_options options = {
-        .name = name, .help = help, .kind = METRIC_COUNTER, .labels = {label}};
+    struct metric_options options = {.name = row->name,
+                                     .help = row->help,
+                                     .kind = row->gauges ? METRIC_GAUGE : METRIC_COUNTER,
+                                     .labels = {row->label}};
     struct metric_family *family;
     enum err err = metrics_add(metrics, &options, &family, note);
 
-    for (size_t i = 0; !err && i < count; i++)
-        ret_counters[i] = metric_counter(family, (const struct str[]){str_from(values[i])});
+    for (size_t i = 0; !err && i < row->count; i++) {
+        struct str value = str_from(row->values[i]);
+        if (row->gauges)
+            row->gauges[i] = metric_gauge(family, &value);
+        else
+            row->counters[i] = metric_counter(family, &value);
+    }
     return err;
 }
 
-static enum err add_rows(struct service_metrics *m, struct metrics *metrics, struct note *note)
-{
-    static const char *const tables[] = {"shards", "clusters",  "domains",
-                                         "quotas", "providers", "leaving"};
-    struct metric_options options = {
-        .name = "muster_coordinator_rows",
-        .help = "Rows in each replicated table, on every replica.",
-        .kind = METRIC_GAUGE,
-        .labels = {"table"},
-    };
-    struct metric_family *family;
-    enum err err = metrics_add(metrics, &options, &family, note);
+const char *const service_ack_names[ACK_OUTCOMES] = {
+    "unspecified", "accepted", "rejected_stale", "rejected_invalid",
+    "failed",      "other",    "not_waiting"};
 
-    static_assert(ARRAY_LEN(tables) == FLEET_TABLES, "a name per table");
-    for (size_t i = 0; !err && i < FLEET_TABLES; i++)
-        m->rows[i] = metric_gauge(family, (const struct str[]){str_from(tables[i])});
+static enum err add_all_labelled(struct service_metrics *m, struct metrics *metrics,
+                                 struct note *note)
+{
+    static const char *const tables[FLEET_TABLES] = {"shards", "clusters",  "domains",
+                                                     "quotas", "providers", "leaving"};
+    static const char *const outcomes[APPLY_OUTCOMES] = {"success", "error", "fsm_error"};
+    static const char *const results[REPORT_RESULTS] = {"taken", "late", "refused"};
+    static const char *const reasons[DROP_REASONS] = {"full", "shard_removed", "term"};
+    const struct labelled rows[] = {
+        {"muster_coordinator_rows", "Rows in each replicated table, on every replica.", "table",
+         tables, FLEET_TABLES, NULL, m->rows},
+        {"bigfleet_coordinator_apply_total", "Writes proposed here, by how they ended.", "outcome",
+         outcomes, APPLY_OUTCOMES, m->apply, NULL},
+        {"muster_coordinator_reports_total", "Reports of shards, by what became of them.", "result",
+         results, REPORT_RESULTS, m->reports, NULL},
+        {"muster_coordinator_instruction_acks_total",
+         "Acks of instructions, by what the shard said.", "outcome", service_ack_names,
+         ACK_OUTCOMES, m->acks, NULL},
+        {"muster_coordinator_instructions_dropped_total",
+         "Instructions that no shard will carry out, by why.", "reason", reasons, DROP_REASONS,
+         m->dropped, NULL},
+    };
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < ARRAY_LEN(rows); i++)
+        err = add_labelled(metrics, &rows[i], note);
     return err;
 }
 
@@ -66,81 +94,41 @@ static enum err add_pending(struct service_metrics *m, struct metrics *metrics, 
     return metrics_add(metrics, &options, &m->pending, note);
 }
 
-static enum err add_all_counters(struct service_metrics *m, struct metrics *metrics,
-                                 struct note *note)
+enum err service_metrics_open(struct service_metrics *m, struct metrics *metrics, struct note *note)
 {
-    static const char *const outcomes[] = {"success", "error", "fsm_error"};
-    static const char *const results[] = {"taken", "late", "refused"};
-    static const char *const acks[] = {"unspecified",      "accepted", "rejected_stale",
-                                       "rejected_invalid", "failed",   "other",
-                                       "not_waiting"};
-    static const char *const reasons[] = {"full", "shard_removed", "term"};
-    enum err err = add_counters(metrics, "bigfleet_coordinator_apply_total",
-                                "Writes proposed here, by how they ended.", "outcome", outcomes,
-                                ARRAY_LEN(outcomes), m->apply, note);
+    const struct {
+        const char *name, *help;
+        struct gauge **gauge;
+    } gauges[] = {
+        {"bigfleet_coordinator_raft_term", "Current term of this replica.", &m->term},
+        {"muster_coordinator_is_leader", "1 on the replica that leads and may be asked.",
+         &m->is_leader},
+        {"muster_coordinator_shards_silent",
+         "Shards that have not reported for too long, on the leader.", &m->shards_silent},
+        {"muster_coordinator_shard_id_conflicts",
+         "Shard ids under which two processes report, on the leader.", &m->shard_id_conflicts},
+        {"muster_coordinator_shards_unscoped",
+         "Shards without domains that share a provider with another shard, on the leader.",
+         &m->shards_unscoped},
+        {"muster_coordinator_domain_conflicts",
+         "Domains that one shard owns and another shard acts on, on the leader.",
+         &m->domain_conflicts},
+        {"muster_coordinator_soft_state_bytes",
+         "Reports and instructions held in memory, on the leader.", &m->soft_bytes},
+        {"muster_coordinator_requests", "Calls of the coordinator under way.", &m->requests},
+    };
+    enum err err = ERR_OK;
 
-    static_assert(ARRAY_LEN(outcomes) == APPLY_OUTCOMES, "");
-    static_assert(ARRAY_LEN(results) == REPORT_RESULTS, "");
-    static_assert(ARRAY_LEN(acks) == ACK_OUTCOMES, "");
-    static_assert(ARRAY_LEN(reasons) == DROP_REASONS, "");
-    if (!err)
-        err = add_counters(metrics, "muster_coordinator_reports_total",
-                           "Reports of shards, by what became of them.", "result", results,
-                           ARRAY_LEN(results), m->reports, note);
-    if (!err)
-        err = add_counters(metrics, "muster_coordinator_instruction_acks_total",
-                           "Acks of instructions, by what the shard said.", "outcome", acks,
-                           ARRAY_LEN(acks), m->acks, note);
-    if (!err)
-        err = add_counters(metrics, "muster_coordinator_instructions_dropped_total",
-                           "Instructions that no shard will carry out, by why.", "reason", reasons,
-                           ARRAY_LEN(reasons), m->dropped, note);
+    *m = (struct service_metrics){0};
+    if (!metrics) return ERR_OK;
+    for (size_t i = 0; !err && i < ARRAY_LEN(gauges); i++)
+        err = metrics_add_gauge(metrics, gauges[i].name, gauges[i].help, gauges[i].gauge, note);
+    if (!err) err = add_pending(m, metrics, note);
+    if (!err) err = add_all_labelled(m, metrics, note);
     if (!err)
         err = metrics_add_counter(metrics, "muster_coordinator_instructions_queued_total",
                                   "Instructions queued for shards.", &m->queued, note);
     return err;
-}
-
-enum err service_metrics_open(struct service_metrics *m, struct metrics *metrics, struct note *note)
-{
-    enum err err;
-
-    *m = (struct service_metrics){0};
-    if (!metrics) return ERR_OK;
-    err = metrics_add_gauge(metrics, "bigfleet_coordinator_raft_term",
-                            "Current term of this replica.", &m->term, note);
-    if (!err)
-        err =
-            metrics_add_gauge(metrics, "muster_coordinator_is_leader",
-                              "1 on the replica that leads and may be asked.", &m->is_leader, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "muster_coordinator_shards_silent",
-                                "Shards that have not reported for too long, on the leader.",
-                                &m->shards_silent, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "muster_coordinator_shard_id_conflicts",
-                                "Shard ids under which two processes report, on the leader.",
-                                &m->shard_id_conflicts, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "muster_coordinator_shards_unscoped",
-                                "Shards without domains that share a provider with another shard, "
-                                "on the leader.",
-                                &m->shards_unscoped, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "muster_coordinator_domain_conflicts",
-                                "Domains that one shard owns and another shard acts on, on the "
-                                "leader.",
-                                &m->domain_conflicts, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "muster_coordinator_soft_state_bytes",
-                                "Reports and instructions held in memory, on the leader.",
-                                &m->soft_bytes, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "muster_coordinator_requests",
-                                "Calls of the coordinator under way.", &m->requests, note);
-    if (!err) err = add_rows(m, metrics, note);
-    if (!err) err = add_pending(m, metrics, note);
-    return err ? err : add_all_counters(m, metrics, note);
 }
 
 /* -- setting -- */

@@ -38,10 +38,7 @@ static void clear_done(struct proposal *proposal, enum err err, struct str reply
     struct fleet_service *service = clear->service;
     struct fleet_result result = {.status = FLEET_UNREADABLE};
 
-    if (!err && fleet_reply_parse(reply, &result)) err = ERR_UNKNOWN;
-    service_count(service->metrics.apply[err                           ? APPLY_ERROR
-                                         : result.status != FLEET_DONE ? APPLY_FSM_ERROR
-                                                                       : APPLY_SUCCESS]);
+    err = service_proposed(service, err, reply, &result);
     if (err)
         LOG_WARN(&service->log, "acknowledged domain stays leaving; the shard is asked again",
                  log_err("err", err));
@@ -79,9 +76,8 @@ static void stray_accepted(struct fleet_service *service, struct str shard)
     struct desk_shard kept;
 
     if (!desk_find(service->desk, shard, &kept) || kept.strays > 1) return;
-    LOG_INFO(&service->log, "shard gave up the domains of other shards", log_str("shard", shard));
-    fleet_journal_event(service->journal, "domain-conflict-over",
-                        (const struct log_field[]){log_str("shard", shard), LOG_END});
+    SERVICE_TELL(service, INFO, "shard gave up the domains of other shards", "domain-conflict-over",
+                 log_str("shard", shard));
 }
 
 void service_take_unassign_ack(struct fleet_service *service, struct str shard,
@@ -130,14 +126,14 @@ bool service_take_unassign_refusal(struct fleet_service *service, struct str sha
 void service_queue_unassigns(struct fleet_service *service, struct str shard)
 {
     struct fleet_walk walk = {0};
-    struct fleet_leaving leaving;
+    struct fleet_row row;
 
     /* An instruction with a tag is of a domain that is leaving now: are all of them waiting? */
     if (fleet_count_leaving(service->fleet, shard) <= desk_tagged(service->desk, shard)) return;
     if (service->clears > 0) return; /* some of them were acknowledged a moment ago */
     while (desk_pending(service->desk, shard) < service->limits.pending_max &&
-           fleet_next_leaving_of(service->fleet, &walk, shard, &leaving))
-        service_queue_unassign(service, &leaving);
+           fleet_next_of(service->fleet, FLEET_LEAVING, &walk, shard, &row))
+        service_queue_unassign(service, &row.leaving);
 }
 
 void service_domain_leaving(struct fleet_service *service, const struct machine_entry *entry,
@@ -152,39 +148,33 @@ void service_domain_leaving(struct fleet_service *service, const struct machine_
         return;
     }
     service_queue_unassign(service, &leaving);
-    LOG_INFO(&service->log, "domain leaves its shard", log_str("key", domain->key),
-             log_str("value", domain->value), log_str("shard", shard),
-             log_str("actor", entry->actor));
-    fleet_journal_event(service->journal, "domain-leaving",
-                        (const struct log_field[]){
-                            log_str("key", domain->key), log_str("value", domain->value),
-                            log_str("shard", shard), log_str("actor", entry->actor), LOG_END});
+    SERVICE_TELL(service, INFO, "domain leaves its shard", "domain-leaving",
+                 log_str("key", domain->key), log_str("value", domain->value),
+                 log_str("shard", shard), log_str("actor", entry->actor));
 }
 
 void service_domain_given_up(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
-    LOG_INFO(&service->log, "shard gave a domain up", log_str("key", leaving->key),
-             log_str("value", leaving->value), log_str("shard", leaving->shard));
-    fleet_journal_event(service->journal, "domain-given-up",
-                        (const struct log_field[]){log_str("key", leaving->key),
-                                                   log_str("value", leaving->value),
-                                                   log_str("shard", leaving->shard), LOG_END});
+    SERVICE_TELL(service, INFO, "shard gave a domain up", "domain-given-up",
+                 log_str("key", leaving->key), log_str("value", leaving->value),
+                 log_str("shard", leaving->shard));
 }
 
 /* -- domains of other shards -- */
 
 static bool is_of_another(const struct fleet_service *service, const struct fleet_domain *domain,
-                          struct fleet_domain *ret_owner)
+                          struct fleet_row *ret_owner)
 {
-    return fleet_find_domain(service->fleet, domain->key, domain->value, ret_owner) &&
-           !str_equal(ret_owner->shard, domain->shard);
+    return fleet_find(service->fleet, FLEET_DOMAINS, domain->key, domain->value, ret_owner) &&
+           !str_equal(ret_owner->domain.shard, domain->shard);
 }
 
 void service_compare_domains(struct fleet_service *service,
                              const Bigfleet__V1alpha1__ShardReport *report)
 {
-    struct fleet_domain domain = {.shard = str_from(report->shard_id)}, owner, first = {0};
+    struct fleet_domain domain = {.shard = str_from(report->shard_id)}, first = {0};
     struct desk_shard before, after;
+    struct fleet_row owner;
 
     if (!desk_find(service->desk, domain.shard, &before)) return;
     for (size_t i = 0; i < report->n_domains &&
@@ -194,18 +184,14 @@ void service_compare_domains(struct fleet_service *service,
         domain.value = str_from(report->domains[i]->topology_value);
         if (!is_of_another(service, &domain, &owner)) continue;
         service_queue_stray(service, &domain);
-        if (!first.key.len) first = (struct fleet_domain){domain.key, domain.value, owner.shard};
+        if (!first.key.len)
+            first = (struct fleet_domain){domain.key, domain.value, owner.domain.shard};
     }
     if (before.strays || !desk_find(service->desk, domain.shard, &after) || !after.strays) return;
-    LOG_ERROR(&service->log, "shard acts on domains of another shard; it is told to give them up",
-              log_str("shard", domain.shard), log_u64("domains", after.strays),
-              log_str("key", first.key), log_str("value", first.value),
-              log_str("owner", first.shard));
-    fleet_journal_event(
-        service->journal, "domain-conflict",
-        (const struct log_field[]){log_str("shard", domain.shard), log_u64("domains", after.strays),
-                                   log_str("key", first.key), log_str("value", first.value),
-                                   log_str("owner", first.shard), LOG_END});
+    SERVICE_TELL(
+        service, ERROR, "shard acts on domains of another shard; it is told to give them up",
+        "domain-conflict", log_str("shard", domain.shard), log_u64("domains", after.strays),
+        log_str("key", first.key), log_str("value", first.value), log_str("owner", first.shard));
 }
 
 /* -- two processes under one shard id -- */
@@ -238,10 +224,8 @@ static void look_for_ended_conflicts(struct fleet_service *service)
     struct desk_shard shard;
 
     while (desk_conflict_over(service->desk, loop_now(service->io->loop), &shard)) {
-        LOG_INFO(&service->log, "one process reports under a shard id again",
-                 log_str("shard", shard.id));
-        fleet_journal_event(service->journal, "shard-id-conflict-over",
-                            (const struct log_field[]){log_str("shard", shard.id), LOG_END});
+        SERVICE_TELL(service, INFO, "one process reports under a shard id again",
+                     "shard-id-conflict-over", log_str("shard", shard.id));
     }
 }
 
@@ -266,12 +250,12 @@ static int user_compare(const void *a, const void *b)
 static bool is_user(const struct fleet_service *service, const struct desk_shard *kept,
                     struct provider_user *ret_user)
 {
-    struct fleet_shard shard;
+    struct fleet_row row;
 
     if (!kept->reported || kept->silent || !kept->provider.len ||
-        !fleet_find_shard(service->fleet, kept->id, &shard))
+        !fleet_find(service->fleet, FLEET_SHARDS, kept->id, STR_EMPTY, &row))
         return false;
-    *ret_user = (struct provider_user){kept->provider, kept->id, shard.domains > 0};
+    *ret_user = (struct provider_user){kept->provider, kept->id, row.shard.domains > 0};
     return ret_user->scoped || kept->scope != DESK_SCOPE_DOMAINS;
 }
 
@@ -346,22 +330,19 @@ void service_look_for_conflicts(struct fleet_service *service)
 static void pack_leaving(struct fleet_service *service, struct pack *answer)
 {
     struct fleet_walk walk = {0};
-    struct fleet_leaving leaving;
-    struct fleet_domain owner;
+    struct fleet_row found, owner;
     struct desk_instruction told;
 
     for (size_t i = 0; i < ISSUES_LISTED_MAX && !answer->err &&
-                       fleet_next_leaving(service->fleet, &walk, &leaving);
+                       fleet_next(service->fleet, FLEET_LEAVING, &walk, &found);
          i++) {
+        struct fleet_domain domain = {found.leaving.key, found.leaving.value, found.leaving.shard};
         struct pack row = pack_begin(&service->row);
-        struct fleet_domain domain = {leaving.key, leaving.value, leaving.shard};
 
-        pack_text(&row, 1, leaving.key);
-        pack_text(&row, 2, leaving.value);
-        pack_text(&row, 3, leaving.shard);
-        if (fleet_find_domain(service->fleet, leaving.key, leaving.value, &owner))
-            pack_text(&row, 4, owner.shard);
-        pack_u64(&row, 5, leaving.since);
+        service_pack_row(&row, &found);
+        if (fleet_find(service->fleet, FLEET_DOMAINS, domain.key, domain.value, &owner))
+            pack_text(&row, 4, owner.domain.shard);
+        pack_u64(&row, 5, found.leaving.since);
         if (service_find_told(service, &domain, &told)) pack_text(&row, 6, told.reason);
         pack_row(answer, 1, &row);
     }
@@ -384,24 +365,21 @@ static void pack_process(struct pack *row, const struct desk_process *process)
         pack_bytes(row, 2, buf_peek(&room));
 }
 
-/* In the order of the tables, so that the answer is sorted. */
 static void pack_duplicates(struct fleet_service *service, struct pack *answer)
 {
     struct desk_process at[DESK_PROCESSES_MAX];
     struct fleet_walk walk = {0};
-    struct fleet_shard shard;
     struct desk_shard kept;
     size_t listed = 0;
 
     if (desk_conflict_count(service->desk) == 0) return;
-    while (!answer->err && listed < ISSUES_LISTED_MAX &&
-           fleet_next_shard(service->fleet, &walk, &shard)) {
+    while (!answer->err && listed < ISSUES_LISTED_MAX && service_next_kept(service, &walk, &kept)) {
         struct pack row = pack_begin(&service->row);
         size_t count;
 
-        if (!desk_find(service->desk, shard.id, &kept) || !kept.conflict) continue;
-        count = desk_processes(service->desk, shard.id, at);
-        pack_text(&row, 1, shard.id);
+        if (!kept.conflict) continue;
+        count = desk_processes(service->desk, kept.id, at);
+        pack_text(&row, 1, kept.id);
         for (size_t i = 0; i < count && !row.err; i++) pack_process(&row, &at[i]);
         pack_row(answer, 3, &row);
         listed++;
@@ -434,12 +412,13 @@ static void pack_stray(struct fleet_service *service, struct str shard,
     struct pack row = pack_begin(&service->row);
     size_t mark = str_find(told->topic, '\0');
     struct str key = str_of(told->topic.at, mark), value = str_tail(told->topic, mark + 1);
-    struct fleet_domain owner;
+    struct fleet_row owner;
 
     pack_text(&row, 1, key);
     pack_text(&row, 2, value);
     pack_text(&row, 3, shard);
-    if (fleet_find_domain(service->fleet, key, value, &owner)) pack_text(&row, 4, owner.shard);
+    if (fleet_find(service->fleet, FLEET_DOMAINS, key, value, &owner))
+        pack_text(&row, 4, owner.domain.shard);
     pack_text(&row, 5, told->reason);
     pack_row(answer, 5, &row);
 }
@@ -448,19 +427,17 @@ static void pack_contested(struct fleet_service *service, struct pack *answer)
 {
     size_t listed = 0, count = desk_stray_count(service->desk);
     struct fleet_walk walk = {0};
-    struct fleet_shard shard;
     struct desk_shard kept;
     struct desk_instruction told;
 
     while (count > 0 && !answer->err && listed < ISSUES_LISTED_MAX &&
-           fleet_next_shard(service->fleet, &walk, &shard)) {
+           service_next_kept(service, &walk, &kept)) {
         const void *cursor = NULL;
 
-        if (!desk_find(service->desk, shard.id, &kept) || !kept.strays) continue;
-        while (listed < ISSUES_LISTED_MAX &&
-               desk_next_instruction(service->desk, shard.id, false, &cursor, &told)) {
+        while (kept.strays && listed < ISSUES_LISTED_MAX &&
+               desk_next_instruction(service->desk, kept.id, false, &cursor, &told)) {
             if (!told.stray) continue;
-            pack_stray(service, shard.id, &told, answer);
+            pack_stray(service, kept.id, &told, answer);
             listed++;
         }
     }

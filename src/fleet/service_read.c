@@ -7,74 +7,6 @@
 /* Each answer is field 1, repeated. */
 enum { FIELD_ROWS = 1 };
 
-/* Too long for one turn of the loop. */
-static bool is_long(const struct fleet_service *service, enum fleet_table table)
-{
-    return fleet_counts(service->fleet).of[table] > service->limits.list_rows_max;
-}
-
-static void list_shards(struct request *request)
-{
-    struct fleet_service *service = service_of(request);
-    struct pack answer = pack_begin(&service->answer);
-    struct fleet_walk walk = {0};
-    struct fleet_shard shard;
-
-    while (!answer.err && fleet_next_shard(service->fleet, &walk, &shard)) {
-        struct pack row = pack_begin(&service->row);
-
-        pack_text(&row, 1, shard.id);
-        pack_text(&row, 2, shard.address);
-        pack_i64(&row, 3, fleet_time_to_unix_ns(shard.registered_at));
-        pack_i64(&row, 4, fleet_time_to_unix_ns(shard.last_heartbeat)); /* 0: never heard of */
-        pack_row(&answer, FIELD_ROWS, &row);
-    }
-    request_reply_packed(request, &answer);
-}
-
-static void list_domain_assignments(struct request *request)
-{
-    struct fleet_service *service = service_of(request);
-    struct pack answer = pack_begin(&service->answer);
-    struct fleet_walk walk = {0};
-    struct fleet_domain domain;
-
-    if (is_long(service, FLEET_DOMAINS)) {
-        service_list_later(request, &service->domains);
-        return;
-    }
-    while (!answer.err && fleet_next_assignment(service->fleet, &walk, &domain)) {
-        struct pack row = pack_begin(&service->row);
-
-        pack_text(&row, 1, domain.key);
-        pack_text(&row, 2, domain.value);
-        pack_text(&row, 3, domain.shard);
-        pack_row(&answer, FIELD_ROWS, &row);
-    }
-    request_reply_packed(request, &answer);
-}
-
-static void list_clusters(struct request *request)
-{
-    struct fleet_service *service = service_of(request);
-    struct pack answer = pack_begin(&service->answer);
-    struct fleet_walk walk = {0};
-    struct fleet_cluster cluster;
-
-    if (is_long(service, FLEET_CLUSTERS)) {
-        service_list_later(request, &service->clusters);
-        return;
-    }
-    while (!answer.err && fleet_next_cluster(service->fleet, &walk, &cluster)) {
-        struct pack row = pack_begin(&service->row);
-
-        pack_text(&row, 1, cluster.id);
-        pack_text(&row, 2, cluster.shard);
-        pack_row(&answer, FIELD_ROWS, &row);
-    }
-    request_reply_packed(request, &answer);
-}
-
 /* A map's entry is a message of key and value; both are written although they may be empty. */
 static enum err pack_slice(struct pack *row, struct fleet_slice slice)
 {
@@ -90,44 +22,60 @@ static enum err pack_slice(struct pack *row, struct fleet_slice slice)
     return row->err;
 }
 
-static void list_quotas(struct request *request)
+void service_pack_row(struct pack *pack, const struct fleet_row *row)
 {
+    for (size_t i = 0; i < fleet_row_texts[row->table]; i++)
+        pack_text(pack, (uint32_t)i + 1, row->texts[i]);
+    if (row->table == FLEET_SHARDS) {
+        pack_i64(pack, 3, fleet_time_to_unix_ns(row->shard.registered_at));
+        pack_i64(pack, 4, fleet_time_to_unix_ns(row->shard.last_heartbeat)); /* 0: never heard of */
+    }
+    for (size_t i = 0; row->table == FLEET_QUOTAS && i < row->quota.slice_count && !pack->err; i++)
+        pack->err = pack_slice(pack, row->quota.slices[i]);
+}
+
+static bool next_row(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
+                     struct fleet_row *ret_row)
+{
+    if (table == FLEET_DOMAINS) return fleet_next_assignment(fleet, walk, ret_row);
+    return fleet_next(fleet, table, walk, ret_row);
+}
+
+static void list_table(struct request *request)
+{
+    enum fleet_table table = service_method_of(request)->table;
     struct fleet_service *service = service_of(request);
     struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
-    struct fleet_quota quota;
+    struct fleet_row row;
 
-    while (!answer.err && fleet_next_quota(service->fleet, &walk, &quota)) {
-        struct pack row = pack_begin(&service->row);
+    /* Too long for one turn of the loop. */
+    if ((table == FLEET_DOMAINS || table == FLEET_CLUSTERS) &&
+        fleet_counts(service->fleet).of[table] > service->limits.list_rows_max) {
+        service_list_later(request,
+                           table == FLEET_DOMAINS ? &service->domains : &service->clusters);
+        return;
+    }
+    while (!answer.err && next_row(service->fleet, table, &walk, &row)) {
+        struct pack packed = pack_begin(&service->row);
 
-        pack_text(&row, 1, quota.provider);
-        pack_text(&row, 2, quota.region);
-        for (size_t i = 0; i < quota.slice_count && !row.err; i++)
-            row.err = pack_slice(&row, quota.slices[i]);
-        pack_row(&answer, FIELD_ROWS, &row);
+        service_pack_row(&packed, &row);
+        pack_row(&answer, FIELD_ROWS, &packed);
     }
     request_reply_packed(request, &answer);
 }
 
-static void list_providers(struct request *request)
+/* -- soft state -- */
+
+bool service_next_kept(const struct fleet_service *service, struct fleet_walk *walk,
+                       struct desk_shard *ret_kept)
 {
-    struct fleet_service *service = service_of(request);
-    struct pack answer = pack_begin(&service->answer);
-    struct fleet_walk walk = {0};
-    struct fleet_provider provider;
+    struct fleet_row next;
 
-    while (!answer.err && fleet_next_provider(service->fleet, &walk, &provider)) {
-        struct pack row = pack_begin(&service->row);
-
-        pack_text(&row, 1, provider.name);
-        pack_text(&row, 2, provider.address);
-        pack_text(&row, 3, provider.region);
-        pack_row(&answer, FIELD_ROWS, &row);
-    }
-    request_reply_packed(request, &answer);
+    while (fleet_next(service->fleet, FLEET_SHARDS, walk, &next))
+        if (desk_find(service->desk, next.shard.id, ret_kept)) return true;
+    return false;
 }
-
-/* -- soft state: shards in the tables' order -- */
 
 static bool wanted(struct str filter, struct str shard)
 {
@@ -141,14 +89,12 @@ static void list_shard_reports(struct request *request)
     struct fleet_service *service = service_of(request);
     struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
-    struct fleet_shard shard;
     struct desk_shard kept;
 
-    while (!answer.err && fleet_next_shard(service->fleet, &walk, &shard)) {
+    while (!answer.err && service_next_kept(service, &walk, &kept)) {
         struct pack row = pack_begin(&service->row);
 
-        if (!wanted(str_from(m->shard_id), shard.id)) continue;
-        if (!desk_find(service->desk, shard.id, &kept)) continue;
+        if (!wanted(str_from(m->shard_id), kept.id)) continue;
         if (!kept.has_summary && !kept.has_shortfalls) continue;
         pack_text(&row, 1, kept.id);
         pack_i64(&row, 2, kept.cycle);
@@ -167,17 +113,17 @@ static void list_instructions(struct request *request)
     struct fleet_service *service = service_of(request);
     struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
-    struct fleet_shard shard;
     struct desk_instruction it;
+    struct desk_shard kept;
 
-    while (!answer.err && fleet_next_shard(service->fleet, &walk, &shard)) {
+    while (!answer.err && service_next_kept(service, &walk, &kept)) {
         const void *cursor = NULL;
 
-        if (!wanted(str_from(m->shard_id), shard.id)) continue;
-        while (desk_next_instruction(service->desk, shard.id, false, &cursor, &it)) {
+        if (!wanted(str_from(m->shard_id), kept.id)) continue;
+        while (desk_next_instruction(service->desk, kept.id, false, &cursor, &it)) {
             struct pack row = pack_begin(&service->row);
 
-            pack_text(&row, 1, shard.id);
+            pack_text(&row, 1, kept.id);
             pack_bytes(&row, 2, it.bytes);
             pack_u64(&row, 3, it.deliveries);
             pack_row(&answer, FIELD_ROWS, &row);
@@ -186,24 +132,28 @@ static void list_instructions(struct request *request)
     request_reply_packed(request, &answer);
 }
 
-#define READ(service, rpc, package, word)                                                          \
+#define READ(service, rpc, package, word, ...)                                                     \
     {                                                                                              \
         .base = {.path = "/" service "/" rpc,                                                      \
                  .name = rpc,                                                                      \
                  .input = &package##__##word##_request__descriptor,                                \
                  .output = &package##__##word##_response__descriptor,                              \
                  .response_max = SERVICE_ANSWER_MAX},                                              \
-        .read = word,                                                                              \
+        __VA_ARGS__                                                                                \
     }
+#define TABLE(service, rpc, package, word, of)                                                     \
+    READ(service, rpc, package, word, .read = list_table, .table = (of))
 #define BIGFLEET "bigfleet.v1alpha1.Coordinator"
 #define MUSTER   "muster.v1.Fleet"
 const struct service_method service_read_methods[] = {
-    READ(BIGFLEET, "ListShards", bigfleet__v1alpha1, list_shards),
-    READ(BIGFLEET, "ListDomainAssignments", bigfleet__v1alpha1, list_domain_assignments),
-    READ(BIGFLEET, "ListShardReports", bigfleet__v1alpha1, list_shard_reports),
-    READ(BIGFLEET, "ListQuotas", bigfleet__v1alpha1, list_quotas),
-    READ(BIGFLEET, "ListProviders", bigfleet__v1alpha1, list_providers),
-    READ(MUSTER, "ListClusters", muster__v1, list_clusters),
-    READ(MUSTER, "ListInstructions", muster__v1, list_instructions),
+    TABLE(BIGFLEET, "ListShards", bigfleet__v1alpha1, list_shards, FLEET_SHARDS),
+    TABLE(BIGFLEET, "ListDomainAssignments", bigfleet__v1alpha1, list_domain_assignments,
+          FLEET_DOMAINS),
+    TABLE(BIGFLEET, "ListQuotas", bigfleet__v1alpha1, list_quotas, FLEET_QUOTAS),
+    TABLE(BIGFLEET, "ListProviders", bigfleet__v1alpha1, list_providers, FLEET_PROVIDERS),
+    TABLE(MUSTER, "ListClusters", muster__v1, list_clusters, FLEET_CLUSTERS),
+    READ(BIGFLEET, "ListShardReports", bigfleet__v1alpha1, list_shard_reports,
+         .read = list_shard_reports),
+    READ(MUSTER, "ListInstructions", muster__v1, list_instructions, .read = list_instructions),
     {.base = {.path = NULL}},
 };

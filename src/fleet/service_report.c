@@ -81,15 +81,11 @@ static enum err add_shard(struct request *request, struct fleet_command *ret_com
 
 /* -- acks -- */
 
-static const char *const outcome_names[] = {"unspecified", "accepted", "rejected_stale",
-                                            "rejected_invalid", "failed"};
-static_assert(ARRAY_LEN(outcome_names) == ACK_NUMBERS, "one name per number of the contract");
-
 static void take_ack(struct fleet_service *service, struct str shard,
                      const Bigfleet__V1alpha1__InstructAck *ack)
 {
     size_t outcome = (size_t)ack->outcome < ACK_NUMBERS ? (size_t)ack->outcome : ACK_OTHER;
-    const char *name = outcome == ACK_OTHER ? "other" : outcome_names[outcome];
+    const char *name = service_ack_names[outcome];
     struct desk_instruction it;
     bool first = true;
 
@@ -106,13 +102,9 @@ static void take_ack(struct fleet_service *service, struct str shard,
         !service_take_unassign_refusal(service, shard, &it, str_from(ack->reason), &first))
         desk_ack(service->desk, shard, str_from(ack->instruction_id));
     if (outcome == 1 || !first) return; /* accepted, or no news */
-    LOG_WARN(&service->log, "instruction not carried out", log_str("shard", shard),
-             log_text("instruction", ack->instruction_id), log_text("outcome", name),
-             log_text("reason", ack->reason));
-    fleet_journal_event(service->journal, "instruction-refused",
-                        (const struct log_field[]){
-                            log_str("shard", shard), log_text("instruction", ack->instruction_id),
-                            log_text("outcome", name), log_text("reason", ack->reason), LOG_END});
+    SERVICE_TELL(service, WARN, "instruction not carried out", "instruction-refused",
+                 log_str("shard", shard), log_text("instruction", ack->instruction_id),
+                 log_text("outcome", name), log_text("reason", ack->reason));
 }
 
 /* -- keeping -- */
@@ -204,9 +196,7 @@ static void answer(struct request *request)
 
 static void tell_back(struct fleet_service *service, struct str shard)
 {
-    LOG_INFO(&service->log, "shard reports again", log_str("shard", shard));
-    fleet_journal_event(service->journal, "shard-back",
-                        (const struct log_field[]){log_str("shard", shard), LOG_END});
+    SERVICE_TELL(service, INFO, "shard reports again", "shard-back", log_str("shard", shard));
 }
 
 static void take(struct request *request)
@@ -239,7 +229,7 @@ static void take(struct request *request)
 static void after_registration(struct request *request, const struct fleet_result *result)
 {
     struct fleet_service *service = service_of(request);
-    struct fleet_shard there;
+    struct fleet_row there;
 
     if (result->status != FLEET_DONE && result->status != FLEET_SHARD_EXISTS) {
         struct fleet_command command;
@@ -254,7 +244,7 @@ static void after_registration(struct request *request, const struct fleet_resul
                        (int)text.len, text.data ? text.data : "");
         buf_deinit(&text);
     } else if (!leader_leads(&service->leader) ||
-               !fleet_find_shard(service->fleet, shard_of(request), &there)) {
+               !fleet_find(service->fleet, FLEET_SHARDS, shard_of(request), STR_EMPTY, &there)) {
         request_refuse(request, GRPC_UNAVAILABLE,
                        "coordinator: register shard: it was removed, or leadership lost, "
                        "meanwhile");
@@ -278,9 +268,9 @@ static bool is_full(struct request *request)
 
 static void after_proof(struct request *request)
 {
-    struct fleet_shard there;
+    struct fleet_row there;
 
-    if (fleet_find_shard(service_of(request)->fleet, shard_of(request), &there))
+    if (fleet_find(service_of(request)->fleet, FLEET_SHARDS, shard_of(request), STR_EMPTY, &there))
         take(request);
     else if (!is_full(request))
         service_write(request);

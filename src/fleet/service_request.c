@@ -6,14 +6,9 @@
 
 enum { TEXT_MAX = 1024 };
 
-static const struct service_method *method_of(const struct request *request)
-{
-    return CONTAINER_OF(request->method, struct service_method, base);
-}
-
 static bool admit(struct request *request)
 {
-    const struct service_method *method = method_of(request);
+    const struct service_method *method = service_method_of(request);
     struct str id;
 
     if (!leader_here(request->leader)) {
@@ -31,7 +26,7 @@ static bool admit(struct request *request)
 
 static void begin(struct request *request)
 {
-    const struct service_method *method = method_of(request);
+    const struct service_method *method = service_method_of(request);
 
     if (method->read)
         request_read(request);
@@ -43,7 +38,7 @@ static void begin(struct request *request)
 static void read(struct request *request)
 {
     if (leader_leads(request->leader))
-        method_of(request)->read(request);
+        service_method_of(request)->read(request);
     else
         request_refuse(request, GRPC_UNAVAILABLE, "%s: leadership is changing",
                        request->method->name);
@@ -62,7 +57,7 @@ void service_answer_write(struct request *request, const struct fleet_result *re
         return;
     }
     buf_init(&text, TEXT_MAX);
-    err = method_of(request)->command(request, &command);
+    err = service_method_of(request)->command(request, &command);
     if (!err) err = fleet_result_text(&command, result, &text);
     if (err) { /* too long to be quoted: the short text does */
         buf_clear(&text);
@@ -73,21 +68,23 @@ void service_answer_write(struct request *request, const struct fleet_result *re
     buf_deinit(&text);
 }
 
-static void count_apply(struct fleet_service *service, enum err err, bool refused)
+enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
+                          struct fleet_result *ret_result)
 {
-    enum apply_outcome outcome = err ? APPLY_ERROR : refused ? APPLY_FSM_ERROR : APPLY_SUCCESS;
-
-    service_count(service->metrics.apply[outcome]);
+    /* No memory for the answer: it was applied, but how it went is not known. */
+    if (!err && fleet_reply_parse(reply, ret_result)) err = ERR_UNKNOWN;
+    service_count(service->metrics.apply[err                                ? APPLY_ERROR
+                                         : ret_result->status != FLEET_DONE ? APPLY_FSM_ERROR
+                                                                            : APPLY_SUCCESS]);
+    return err;
 }
 
 static void written(struct request *request, enum err err, struct str reply)
 {
-    const struct service_method *method = method_of(request);
+    const struct service_method *method = service_method_of(request);
     struct fleet_result result = {.status = FLEET_UNREADABLE};
 
-    /* No memory for the answer: it was applied, but how it went is not known. */
-    if (!err && fleet_reply_parse(reply, &result)) err = ERR_UNKNOWN;
-    count_apply(service_of(request), err, result.status != FLEET_DONE);
+    err = service_proposed(service_of(request), err, reply, &result);
     request->acted = !err && result.status == FLEET_DONE;
     if (!request->call) {
         request_free(request);
@@ -107,12 +104,12 @@ void service_write(struct request *request)
     struct fleet_command command;
     struct str request_id = STR_EMPTY;
     char actor[FLEET_ACTOR_CAP];
-    enum err err = method_of(request)->command(request, &command);
+    enum err err = service_method_of(request)->command(request, &command);
 
     buf_clear(&service->command);
     if (!err) err = fleet_command_encode(&command, &service->command);
     if (err) {
-        count_apply(service, err, false);
+        service_count(service->metrics.apply[APPLY_ERROR]);
         request_refuse(request, err_grpc_status(err), "%s: the command: %s", request->method->name,
                        err_text(err));
         return;

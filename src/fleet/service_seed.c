@@ -9,13 +9,12 @@
 
 static bool is_there(const struct fleet *fleet, const struct fleet_command *command)
 {
-    struct fleet_provider provider;
-    struct fleet_quota quota;
+    enum fleet_table table = fleet_kind_table(command->kind);
+    bool quota = table == FLEET_QUOTAS;
+    struct fleet_row row;
 
-    if (command->kind == FLEET_UPSERT_PROVIDER)
-        return fleet_find_provider(fleet, command->upsert_provider.name, &provider);
-    assert(command->kind == FLEET_SET_QUOTA);
-    return fleet_find_quota(fleet, command->set_quota.provider, command->set_quota.region, &quota);
+    assert(quota || table == FLEET_PROVIDERS);
+    return fleet_find(fleet, table, command->texts[0], quota ? command->texts[1] : STR_EMPTY, &row);
 }
 
 static void propose_batch(struct fleet_service *service);
@@ -34,10 +33,7 @@ static void on_proposed(struct proposal *proposal, enum err err, struct str repl
     struct fleet_service *service = mine->service;
     struct fleet_result result = {.status = FLEET_UNREADABLE};
 
-    if (!err && fleet_reply_parse(reply, &result)) err = ERR_INTERNAL;
-    service_count(service->metrics.apply[err                           ? APPLY_ERROR
-                                         : result.status != FLEET_DONE ? APPLY_FSM_ERROR
-                                                                       : APPLY_SUCCESS]);
+    err = service_proposed(service, err, reply, &result);
     if (err)
         service->seed_failed = true;
     else if (result.status != FLEET_DONE) /* the row itself is wrong: the others are not */

@@ -45,7 +45,7 @@ TEST(a_million_domains_are_held_listed_snapshotted_while_they_change_and_restore
     struct fleet_state_reader *reader;
     struct fleet_state_writer *writer;
     struct fleet_walk walk = {0};
-    struct fleet_domain domain;
+    struct fleet_row domain;
     struct note note = {""};
     struct buf slice;
     unsigned changed = 0;
@@ -56,9 +56,9 @@ TEST(a_million_domains_are_held_listed_snapshotted_while_they_change_and_restore
     CHECK("a hundred bytes each", bytes < (uint64_t)110 * DOMAINS);
     for (unsigned i = 0; i < DOMAINS; i++) {
         struct fleet_command want = assign(i, i % SHARDS, room);
-        CHECK("one more", fleet_next_domain(fleet, &walk, &domain));
-        CHECK_STR("in order", domain.value, want.assign_domain.value);
-        CHECK_STR("its shard", domain.shard, want.assign_domain.shard);
+        CHECK("one more", fleet_next(fleet, FLEET_DOMAINS, &walk, &domain));
+        CHECK_STR("in order", domain.domain.value, want.assign_domain.value);
+        CHECK_STR("its shard", domain.domain.shard, want.assign_domain.shard);
     }
     fleet_clear(other);
     buf_init(&slice, (size_t)4 * SLICE);

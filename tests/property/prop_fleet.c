@@ -123,23 +123,10 @@ static void line(struct buf *out, const struct fleet_row *row)
 /* The fleet's own walks must say what the model says. */
 static void fleet_lines(const struct fleet *fleet, struct buf *out)
 {
-    struct fleet_row row = {0};
-    struct fleet_walk walk = {0};
+    struct fleet_row row;
 
-    for (row.table = FLEET_SHARDS; fleet_next_shard(fleet, &walk, &row.shard);) line(out, &row);
-    walk = (struct fleet_walk){0};
-    for (row.table = FLEET_CLUSTERS; fleet_next_cluster(fleet, &walk, &row.cluster);)
-        line(out, &row);
-    walk = (struct fleet_walk){0};
-    for (row.table = FLEET_DOMAINS; fleet_next_domain(fleet, &walk, &row.domain);) line(out, &row);
-    walk = (struct fleet_walk){0};
-    for (row.table = FLEET_QUOTAS; fleet_next_quota(fleet, &walk, &row.quota);) line(out, &row);
-    walk = (struct fleet_walk){0};
-    for (row.table = FLEET_PROVIDERS; fleet_next_provider(fleet, &walk, &row.provider);)
-        line(out, &row);
-    walk = (struct fleet_walk){0};
-    for (row.table = FLEET_LEAVING; fleet_next_leaving(fleet, &walk, &row.leaving);)
-        line(out, &row);
+    for (unsigned t = 0; t < FLEET_TABLES; t++)
+        for (struct fleet_walk walk = {0}; fleet_next(fleet, t, &walk, &row);) line(out, &row);
 }
 
 /* The order of leaving rows: key and value joined, then how long the key is. */
@@ -481,18 +468,19 @@ static void compare(struct world *w)
 static void leaving_compare(struct world *w, int shard)
 {
     struct fleet_walk walk = {0};
-    struct fleet_leaving leaving;
+    struct fleet_row leaving;
     uint32_t count = 0;
 
     for (int i = 0; i < DOMAINS; i++) {
         if (!w->model.leaving[joined[i]][shard]) continue;
         count++;
-        CHECK("more", fleet_next_leaving_of(w->fleet, &walk, s(names.shards[shard]), &leaving));
-        CHECK_STR("key", leaving.key, s(names.keys[joined[i] / VALUES]));
-        CHECK_STR("value", leaving.value, s(names.values[joined[i] % VALUES]));
-        CHECK_U64("since", leaving.since, w->model.leaving[joined[i]][shard]);
+        CHECK("more",
+              fleet_next_of(w->fleet, FLEET_LEAVING, &walk, s(names.shards[shard]), &leaving));
+        CHECK_STR("key", leaving.leaving.key, s(names.keys[joined[i] / VALUES]));
+        CHECK_STR("value", leaving.leaving.value, s(names.values[joined[i] % VALUES]));
+        CHECK_U64("since", leaving.leaving.since, w->model.leaving[joined[i]][shard]);
     }
-    CHECK("end", !fleet_next_leaving_of(w->fleet, &walk, s(names.shards[shard]), &leaving));
+    CHECK("end", !fleet_next_of(w->fleet, FLEET_LEAVING, &walk, s(names.shards[shard]), &leaving));
     CHECK_U32("counted", fleet_count_leaving(w->fleet, s(names.shards[shard])), count);
 }
 
@@ -500,23 +488,25 @@ static void owned_compare(struct world *w)
 {
     int shard = (int)prng_below(&w->prng, SHARDS);
     struct fleet_walk walk = {0};
-    struct fleet_domain domain;
-    struct fleet_cluster cluster;
+    struct fleet_row domain;
+    struct fleet_row cluster;
 
     for (int i = 0; i < DOMAINS; i++) {
         if (w->model.domains[i] != shard) continue;
-        CHECK("more", fleet_next_domain_of(w->fleet, &walk, s(names.shards[shard]), &domain));
-        CHECK_STR("key", domain.key, s(names.keys[i / VALUES]));
-        CHECK_STR("value", domain.value, s(names.values[i % VALUES]));
+        CHECK("more",
+              fleet_next_of(w->fleet, FLEET_DOMAINS, &walk, s(names.shards[shard]), &domain));
+        CHECK_STR("key", domain.domain.key, s(names.keys[i / VALUES]));
+        CHECK_STR("value", domain.domain.value, s(names.values[i % VALUES]));
     }
-    CHECK("end", !fleet_next_domain_of(w->fleet, &walk, s(names.shards[shard]), &domain));
+    CHECK("end", !fleet_next_of(w->fleet, FLEET_DOMAINS, &walk, s(names.shards[shard]), &domain));
     walk = (struct fleet_walk){0};
     for (int i = 0; i < CLUSTERS; i++) {
         if (w->model.clusters[i] != shard) continue;
-        CHECK("more", fleet_next_cluster_of(w->fleet, &walk, s(names.shards[shard]), &cluster));
-        CHECK_STR("cluster", cluster.id, s(names.clusters[i]));
+        CHECK("more",
+              fleet_next_of(w->fleet, FLEET_CLUSTERS, &walk, s(names.shards[shard]), &cluster));
+        CHECK_STR("cluster", cluster.cluster.id, s(names.clusters[i]));
     }
-    CHECK("end", !fleet_next_cluster_of(w->fleet, &walk, s(names.shards[shard]), &cluster));
+    CHECK("end", !fleet_next_of(w->fleet, FLEET_CLUSTERS, &walk, s(names.shards[shard]), &cluster));
     leaving_compare(w, shard);
 }
 

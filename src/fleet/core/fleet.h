@@ -102,9 +102,13 @@ enum fleet_table {
     FLEET_LEAVING, /* from cluster level 4 on */
     FLEET_TABLES
 };
+enum { FLEET_TEXTS_MAX = 3 };
+/* How many texts the rows of a table begin with. */
+extern const uint8_t fleet_row_texts[FLEET_TABLES];
 struct fleet_row {
     enum fleet_table table;
     union {
+        struct str texts[FLEET_TEXTS_MAX]; /* those of the row, in the order of its struct */
         struct fleet_shard shard;
         struct fleet_cluster cluster;
         struct fleet_domain domain;
@@ -135,6 +139,7 @@ struct fleet_command {
     enum fleet_kind kind;
     bool force; /* AssignDomain: although another shard has not acknowledged to have given it up */
     union {
+        struct str texts[FLEET_TEXTS_MAX]; /* as in struct fleet_row */
         struct fleet_shard add_shard;
         struct str remove_shard;
         struct fleet_cluster bind_cluster;
@@ -146,7 +151,10 @@ struct fleet_command {
     };
 };
 const char *fleet_kind_name(enum fleet_kind kind); /* "AddShard"; "?" for another number */
-/* The command that puts a row into its table; a row of leaving domains has none (fleet_put). */
+size_t fleet_kind_texts(enum fleet_kind kind);     /* how many texts its commands begin with */
+enum fleet_table fleet_kind_table(enum fleet_kind kind); /* its commands contain rows of */
+/* The command that puts a row into its table; for a row of leaving domains, which has none
+ * (fleet_put), the command that removes it. */
 struct fleet_command fleet_row_command(const struct fleet_row *row);
 
 /* -- results -- */
@@ -219,16 +227,10 @@ bool fleet_heartbeat(struct fleet *fleet, struct str shard,
 void fleet_heartbeats_clear(struct fleet *fleet);
 
 /* -- reading -- */
-/* False: absent, and *ret is untouched. O(log n). */
-bool fleet_find_shard(const struct fleet *fleet, struct str id, struct fleet_shard *ret_shard);
-bool fleet_find_cluster(const struct fleet *fleet, struct str id,
-                        struct fleet_cluster *ret_cluster);
-bool fleet_find_domain(const struct fleet *fleet, struct str key, struct str value,
-                       struct fleet_domain *ret_domain);
-bool fleet_find_quota(const struct fleet *fleet, struct str provider, struct str region,
-                      struct fleet_quota *ret_quota);
-bool fleet_find_provider(const struct fleet *fleet, struct str name,
-                         struct fleet_provider *ret_provider);
+/* By the key of its table: its id or name, key and value of a domain, provider and region of a
+ * quota. False: absent, and *ret_row is untouched. O(log n). Leaving domains: fleet_find_leaving. */
+bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str first,
+                struct str second, struct fleet_row *ret_row);
 /* The first shard, bytewise, other than `except` that the domain is leaving. */
 bool fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
                         struct str except, struct fleet_leaving *ret_leaving);
@@ -249,29 +251,15 @@ struct fleet_walk {
 /* The next row in order, false at the end. Bytewise: shards, clusters and providers by name,
  * domains by key then value, quotas by provider then region; leaving domains by key and value
  * joined, then shard. */
-bool fleet_next_shard(const struct fleet *fleet, struct fleet_walk *walk,
-                      struct fleet_shard *ret_shard);
-bool fleet_next_cluster(const struct fleet *fleet, struct fleet_walk *walk,
-                        struct fleet_cluster *ret_cluster);
-bool fleet_next_domain(const struct fleet *fleet, struct fleet_walk *walk,
-                       struct fleet_domain *ret_domain);
-bool fleet_next_quota(const struct fleet *fleet, struct fleet_walk *walk,
-                      struct fleet_quota *ret_quota);
-bool fleet_next_provider(const struct fleet *fleet, struct fleet_walk *walk,
-                         struct fleet_provider *ret_provider);
-bool fleet_next_leaving(const struct fleet *fleet, struct fleet_walk *walk,
-                        struct fleet_leaving *ret_leaving);
+bool fleet_next(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
+                struct fleet_row *ret_row);
 /* Domains by shard, then key, then value (the order of ListDomainAssignments, wire.md 4.4). */
 bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
-                           struct fleet_domain *ret_domain);
-/* Of one shard, by key then value; none when it is not registered. */
-bool fleet_next_domain_of(const struct fleet *fleet, struct fleet_walk *walk, struct str shard,
-                          struct fleet_domain *ret_domain);
-bool fleet_next_cluster_of(const struct fleet *fleet, struct fleet_walk *walk, struct str shard,
-                           struct fleet_cluster *ret_cluster);
-/* Leaving this shard, which need not be registered. */
-bool fleet_next_leaving_of(const struct fleet *fleet, struct fleet_walk *walk, struct str shard,
-                           struct fleet_leaving *ret_leaving);
+                           struct fleet_row *ret_row);
+/* The clusters or domains of one shard, none when it is not registered; the domains that are
+ * leaving a shard, registered or not. */
+bool fleet_next_of(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
+                   struct str shard, struct fleet_row *ret_row);
 
 /* -- views: all rows as they were at one moment, read while commands go on -- */
 struct fleet_view;

@@ -2,69 +2,15 @@
 /* Lookups and walks. */
 #include "fleet/core/internal.h"
 
-static const void *find(const struct fleet *fleet, enum fleet_table table, struct str first,
-                        struct str second)
+bool fleet_find(const struct fleet *fleet, enum fleet_table table, struct str first,
+                struct str second, struct fleet_row *ret_row)
 {
-    return order_find(&fleet->tables[table], (struct order_key){first, second});
-}
+    const void *found = table == FLEET_DOMAINS
+                            ? domain_find(fleet, first, second)
+                            : order_find(&fleet->tables[table], (struct order_key){first, second});
 
-/* -- lookups -- */
-bool fleet_find_shard(const struct fleet *fleet, struct str id, struct fleet_shard *ret_shard)
-{
-    const void *found = find(fleet, FLEET_SHARDS, id, STR_EMPTY);
-    struct fleet_row row;
-
-    if (!found) return false;
-    row_show(FLEET_SHARDS, found, &row);
-    *ret_shard = row.shard;
-    return true;
-}
-
-bool fleet_find_cluster(const struct fleet *fleet, struct str id, struct fleet_cluster *ret_cluster)
-{
-    const void *found = find(fleet, FLEET_CLUSTERS, id, STR_EMPTY);
-    struct fleet_row row;
-
-    if (!found) return false;
-    row_show(FLEET_CLUSTERS, found, &row);
-    *ret_cluster = row.cluster;
-    return true;
-}
-
-bool fleet_find_domain(const struct fleet *fleet, struct str key, struct str value,
-                       struct fleet_domain *ret_domain)
-{
-    const void *found = domain_find(fleet, key, value);
-    struct fleet_row row;
-
-    if (!found) return false;
-    row_show(FLEET_DOMAINS, found, &row);
-    *ret_domain = row.domain;
-    return true;
-}
-
-bool fleet_find_quota(const struct fleet *fleet, struct str provider, struct str region,
-                      struct fleet_quota *ret_quota)
-{
-    const void *found = find(fleet, FLEET_QUOTAS, provider, region);
-    struct fleet_row row;
-
-    if (!found) return false;
-    row_show(FLEET_QUOTAS, found, &row);
-    *ret_quota = row.quota;
-    return true;
-}
-
-bool fleet_find_provider(const struct fleet *fleet, struct str name,
-                         struct fleet_provider *ret_provider)
-{
-    const void *found = find(fleet, FLEET_PROVIDERS, name, STR_EMPTY);
-    struct fleet_row row;
-
-    if (!found) return false;
-    row_show(FLEET_PROVIDERS, found, &row);
-    *ret_provider = row.provider;
-    return true;
+    if (found) row_show(table, found, ret_row);
+    return found != NULL;
 }
 
 bool fleet_find_leaving(const struct fleet *fleet, struct str key, struct str value,
@@ -128,148 +74,58 @@ static bool walk_begin(const struct fleet *fleet, struct fleet_walk *walk)
     return first;
 }
 
-static bool next(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
-                 struct fleet_row *ret_row)
+/* The next row, as readers get it. */
+static bool walk_show(struct fleet_walk *walk, enum fleet_table table, struct fleet_row *ret_row)
 {
-    const void *row;
+    const void *row = walk_step(walk);
 
+    if (row) row_show(table, row, ret_row);
+    return row != NULL;
+}
+
+bool fleet_next(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
+                struct fleet_row *ret_row)
+{
     if (walk_begin(fleet, walk)) walk_enter(walk, &fleet->tables[table]);
-    row = walk_step(walk);
-    if (row) row_show(table, row, ret_row);
-    return row != NULL;
+    return walk_show(walk, table, ret_row);
 }
 
-static bool next_owned(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
-                       struct str shard, struct fleet_row *ret_row)
+/* What `table` has of the shard; NULL: the shard is not known. */
+static const struct order *owned_by(const struct fleet *fleet, enum fleet_table table,
+                                    struct str shard)
 {
-    const struct shard_row *owner;
-    const void *row;
+    const struct leaver *leaver = table == FLEET_LEAVING ? leaver_find(fleet, shard) : NULL;
+    const struct shard_row *owner =
+        order_find(&fleet->tables[FLEET_SHARDS], (struct order_key){.first = shard});
 
-    if (walk_begin(fleet, walk)) {
-        owner = find(fleet, FLEET_SHARDS, shard, STR_EMPTY);
-        if (owner) walk_enter(walk, table == FLEET_DOMAINS ? &owner->domains : &owner->clusters);
-    }
-    row = walk_step(walk);
-    if (row) row_show(table, row, ret_row);
-    return row != NULL;
+    if (table == FLEET_LEAVING) return leaver ? &leaver->rows : NULL;
+    if (!owner) return NULL;
+    return table == FLEET_DOMAINS ? &owner->domains : &owner->clusters;
 }
 
-bool fleet_next_shard(const struct fleet *fleet, struct fleet_walk *walk,
-                      struct fleet_shard *ret_shard)
+bool fleet_next_of(const struct fleet *fleet, enum fleet_table table, struct fleet_walk *walk,
+                   struct str shard, struct fleet_row *ret_row)
 {
-    struct fleet_row row;
+    const struct order *owned;
 
-    if (!next(fleet, FLEET_SHARDS, walk, &row)) return false;
-    *ret_shard = row.shard;
-    return true;
-}
-
-bool fleet_next_cluster(const struct fleet *fleet, struct fleet_walk *walk,
-                        struct fleet_cluster *ret_cluster)
-{
-    struct fleet_row row;
-
-    if (!next(fleet, FLEET_CLUSTERS, walk, &row)) return false;
-    *ret_cluster = row.cluster;
-    return true;
-}
-
-bool fleet_next_domain(const struct fleet *fleet, struct fleet_walk *walk,
-                       struct fleet_domain *ret_domain)
-{
-    struct fleet_row row;
-
-    if (!next(fleet, FLEET_DOMAINS, walk, &row)) return false;
-    *ret_domain = row.domain;
-    return true;
-}
-
-bool fleet_next_quota(const struct fleet *fleet, struct fleet_walk *walk,
-                      struct fleet_quota *ret_quota)
-{
-    struct fleet_row row;
-
-    if (!next(fleet, FLEET_QUOTAS, walk, &row)) return false;
-    *ret_quota = row.quota;
-    return true;
-}
-
-bool fleet_next_provider(const struct fleet *fleet, struct fleet_walk *walk,
-                         struct fleet_provider *ret_provider)
-{
-    struct fleet_row row;
-
-    if (!next(fleet, FLEET_PROVIDERS, walk, &row)) return false;
-    *ret_provider = row.provider;
-    return true;
-}
-
-bool fleet_next_domain_of(const struct fleet *fleet, struct fleet_walk *walk, struct str shard,
-                          struct fleet_domain *ret_domain)
-{
-    struct fleet_row row;
-
-    if (!next_owned(fleet, FLEET_DOMAINS, walk, shard, &row)) return false;
-    *ret_domain = row.domain;
-    return true;
-}
-
-bool fleet_next_cluster_of(const struct fleet *fleet, struct fleet_walk *walk, struct str shard,
-                           struct fleet_cluster *ret_cluster)
-{
-    struct fleet_row row;
-
-    if (!next_owned(fleet, FLEET_CLUSTERS, walk, shard, &row)) return false;
-    *ret_cluster = row.cluster;
-    return true;
-}
-
-bool fleet_next_leaving(const struct fleet *fleet, struct fleet_walk *walk,
-                        struct fleet_leaving *ret_leaving)
-{
-    struct fleet_row row;
-
-    if (!next(fleet, FLEET_LEAVING, walk, &row)) return false;
-    *ret_leaving = row.leaving;
-    return true;
-}
-
-bool fleet_next_leaving_of(const struct fleet *fleet, struct fleet_walk *walk, struct str shard,
-                           struct fleet_leaving *ret_leaving)
-{
-    const struct leaver *leaver;
-    struct fleet_row row;
-    const void *found;
-
-    if (walk_begin(fleet, walk)) {
-        leaver = leaver_find(fleet, shard);
-        if (leaver) walk_enter(walk, &leaver->rows);
-    }
-    found = walk_step(walk);
-    if (!found) return false;
-    row_show(FLEET_LEAVING, found, &row);
-    *ret_leaving = row.leaving;
-    return true;
+    if (walk_begin(fleet, walk) && (owned = owned_by(fleet, table, shard))) walk_enter(walk, owned);
+    return walk_show(walk, table, ret_row);
 }
 
 bool fleet_next_assignment(const struct fleet *fleet, struct fleet_walk *walk,
-                           struct fleet_domain *ret_domain)
+                           struct fleet_row *ret_row)
 {
     const struct order *shards = &fleet->tables[FLEET_SHARDS];
     const struct shard_row *owner = walk->owner;
     struct order_place place;
-    struct fleet_row row;
-    const void *found;
 
     walk_begin(fleet, walk);
-    while (!(found = walk_step(walk))) {
+    while (!walk_show(walk, FLEET_DOMAINS, ret_row)) {
         place = owner ? order_behind(shards, row_key(FLEET_SHARDS, owner)) : order_begin(shards);
         owner = order_next(&place);
         if (!owner) return false; /* walk->owner is still the last one: so it stays at the end */
         walk->owner = owner;
         walk_enter(walk, &owner->domains);
     }
-    row_show(FLEET_DOMAINS, found, &row);
-    *ret_domain = row.domain;
     return true;
 }

@@ -68,32 +68,63 @@ enum err fleet_status_err(enum fleet_status status)
     return (unsigned)status < FLEET_STATUS_COUNT ? statuses[status].err : ERR_INTERNAL;
 }
 
+/* -- commands and rows -- */
+const uint8_t fleet_row_texts[FLEET_TABLES] = {
+    [FLEET_SHARDS] = 2, [FLEET_CLUSTERS] = 2,  [FLEET_DOMAINS] = 3,
+    [FLEET_QUOTAS] = 2, [FLEET_PROVIDERS] = 3, [FLEET_LEAVING] = 3,
+};
+#define TEXT_AT(type, member, n)                                                                   \
+    static_assert(offsetof(struct type, member) == (n) * sizeof(struct str), "in fleet_row.texts")
+TEXT_AT(fleet_shard, address, 1);
+TEXT_AT(fleet_cluster, shard, 1);
+TEXT_AT(fleet_domain, shard, 2);
+TEXT_AT(fleet_quota, region, 1);
+TEXT_AT(fleet_provider, region, 2);
+TEXT_AT(fleet_leaving, shard, 2);
+
+static const struct {
+    enum fleet_table table;
+    uint8_t texts;
+} kinds[] = {
+    [FLEET_ADD_SHARD] = {FLEET_SHARDS, 2},          [FLEET_REMOVE_SHARD] = {FLEET_SHARDS, 1},
+    [FLEET_BIND_CLUSTER] = {FLEET_CLUSTERS, 2},     [FLEET_ASSIGN_DOMAIN] = {FLEET_DOMAINS, 3},
+    [FLEET_UNASSIGN_DOMAIN] = {FLEET_DOMAINS, 2},   [FLEET_SET_QUOTA] = {FLEET_QUOTAS, 2},
+    [FLEET_UPSERT_PROVIDER] = {FLEET_PROVIDERS, 3}, [FLEET_CLEAR_LEAVING] = {FLEET_LEAVING, 3},
+};
+
+size_t fleet_kind_texts(enum fleet_kind kind)
+{
+    return (unsigned)kind < ARRAY_LEN(kinds) ? kinds[kind].texts : 0;
+}
+
+enum fleet_table fleet_kind_table(enum fleet_kind kind)
+{
+    assert(kind >= FLEET_ADD_SHARD && kind <= FLEET_KIND_LAST);
+    return kinds[kind].table;
+}
+
 struct fleet_command fleet_row_command(const struct fleet_row *row)
 {
-    switch (row->table) {
-    case FLEET_SHARDS: return (struct fleet_command){FLEET_ADD_SHARD, .add_shard = row->shard};
-    case FLEET_CLUSTERS:
-        return (struct fleet_command){FLEET_BIND_CLUSTER, .bind_cluster = row->cluster};
-    case FLEET_DOMAINS:
-        return (struct fleet_command){FLEET_ASSIGN_DOMAIN, .assign_domain = row->domain};
-    case FLEET_QUOTAS: return (struct fleet_command){FLEET_SET_QUOTA, .set_quota = row->quota};
-    case FLEET_PROVIDERS:
-        return (struct fleet_command){FLEET_UPSERT_PROVIDER, .upsert_provider = row->provider};
-    case FLEET_LEAVING:
-    case FLEET_TABLES: break;
-    }
-    assert(row->table < FLEET_LEAVING);
-    return (struct fleet_command){0};
+    static const enum fleet_kind kind_of[FLEET_TABLES] = {
+        [FLEET_SHARDS] = FLEET_ADD_SHARD,          [FLEET_CLUSTERS] = FLEET_BIND_CLUSTER,
+        [FLEET_DOMAINS] = FLEET_ASSIGN_DOMAIN,     [FLEET_QUOTAS] = FLEET_SET_QUOTA,
+        [FLEET_PROVIDERS] = FLEET_UPSERT_PROVIDER, [FLEET_LEAVING] = FLEET_CLEAR_LEAVING,
+    };
+    struct fleet_command command = {.kind = kind_of[row->table]};
+
+    static_assert(sizeof(struct fleet_shard) >= sizeof(struct fleet_quota), "the largest row");
+    command.add_shard = row->shard;
+    return command;
 }
 
 /* -- sentences -- */
 static struct str shard_asked(const struct fleet_command *command)
 {
     switch (command->kind) {
-    case FLEET_ADD_SHARD: return command->add_shard.id;
-    case FLEET_REMOVE_SHARD: return command->remove_shard;
-    case FLEET_BIND_CLUSTER: return command->bind_cluster.shard;
-    case FLEET_ASSIGN_DOMAIN: return command->assign_domain.shard;
+    case FLEET_ADD_SHARD:
+    case FLEET_REMOVE_SHARD: return command->texts[0];
+    case FLEET_BIND_CLUSTER: return command->texts[1];
+    case FLEET_ASSIGN_DOMAIN: return command->texts[2];
     default: return STR_EMPTY;
     }
 }

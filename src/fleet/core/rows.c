@@ -458,28 +458,15 @@ uint64_t row_hash(enum fleet_table table, const void *row)
                         str_hash(str_of(domain->text, domain->value_len), domain->label->hash));
     }
     row_show(table, row, &shown);
-    switch (table) {
-    case FLEET_SHARDS:
-        hash = str_hash(shown.shard.address, str_hash(shown.shard.id, seeds[table]));
+    hash = seeds[table];
+    for (size_t i = 0; i < fleet_row_texts[table]; i++) hash = str_hash(shown.texts[i], hash);
+    if (table == FLEET_SHARDS) {
         hash = number_hash((uint64_t)shown.shard.registered_at.seconds, hash);
-        return number_hash(shown.shard.registered_at.nanos, hash);
-    case FLEET_CLUSTERS:
-        return str_hash(shown.cluster.shard, str_hash(shown.cluster.id, seeds[table]));
-    case FLEET_QUOTAS:
-        hash = str_hash(shown.quota.region, str_hash(shown.quota.provider, seeds[table]));
-        for (size_t i = 0; i < shown.quota.slice_count; i++)
-            hash = number_hash((uint64_t)shown.quota.slices[i].slice,
-                               str_hash(shown.quota.slices[i].shard, hash));
-        return hash;
-    case FLEET_PROVIDERS:
-        hash = str_hash(shown.provider.address, str_hash(shown.provider.name, seeds[table]));
-        return str_hash(shown.provider.region, hash);
-    case FLEET_LEAVING:
-        hash = str_hash(shown.leaving.value, str_hash(shown.leaving.key, seeds[table]));
-        return number_hash(shown.leaving.since, str_hash(shown.leaving.shard, hash));
-    case FLEET_DOMAINS:
-    case FLEET_TABLES: break;
+        hash = number_hash(shown.shard.registered_at.nanos, hash);
     }
-    assert(table < FLEET_TABLES);
-    return 0;
+    if (table == FLEET_LEAVING) hash = number_hash(shown.leaving.since, hash);
+    for (size_t i = 0; table == FLEET_QUOTAS && i < shown.quota.slice_count; i++)
+        hash = number_hash((uint64_t)shown.quota.slices[i].slice,
+                           str_hash(shown.quota.slices[i].shard, hash));
+    return hash;
 }

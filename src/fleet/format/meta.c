@@ -20,22 +20,21 @@ enum {
 enum { ARENA_MAX = 4 * FLEET_META_BYTES_MAX };
 
 static const struct shape_field server_fields[] = {
-    {"Suffrage", SHAPE_NUMBER, NUMBER_SUFFRAGE, NULL},
-    {"ID", SHAPE_TEXT, TEXT_SERVER_ID, NULL},
-    {"Address", SHAPE_TEXT, TEXT_SERVER_ADDRESS, NULL},
+    FIELD("Suffrage", NUMBER, NUMBER_SUFFRAGE, NULL),
+    FIELD("ID", TEXT, TEXT_SERVER_ID, NULL),
+    FIELD("Address", TEXT, TEXT_SERVER_ADDRESS, NULL),
 };
 static const struct shape server_shape = SHAPE(server_fields);
-static const struct shape_field configuration_fields[] = {
-    {"Servers", SHAPE_LIST, 0, &server_shape}};
+static const struct shape_field configuration_fields[] = {FIELD("Servers", LIST, 0, &server_shape)};
 static const struct shape configuration_shape = SHAPE(configuration_fields);
 static const struct shape_field meta_fields[] = {
-    {"Version", SHAPE_NUMBER, NUMBER_VERSION, NULL},
-    {"ID", SHAPE_TEXT, TEXT_ID, NULL},
-    {"Index", SHAPE_NUMBER, NUMBER_INDEX, NULL},
-    {"Term", SHAPE_NUMBER, NUMBER_TERM, NULL},
-    {"Configuration", SHAPE_OBJECT, 0, &configuration_shape},
-    {"ConfigurationIndex", SHAPE_NUMBER, NUMBER_CONFIGURATION, NULL},
-    {"Size", SHAPE_NUMBER, NUMBER_SIZE, NULL},
+    FIELD("Version", NUMBER, NUMBER_VERSION, NULL),
+    FIELD("ID", TEXT, TEXT_ID, NULL),
+    FIELD("Index", NUMBER, NUMBER_INDEX, NULL),
+    FIELD("Term", NUMBER, NUMBER_TERM, NULL),
+    FIELD("Configuration", OBJECT, 0, &configuration_shape),
+    FIELD("ConfigurationIndex", NUMBER, NUMBER_CONFIGURATION, NULL),
+    FIELD("Size", NUMBER, NUMBER_SIZE, NULL),
 };
 static const struct shape meta_shape = SHAPE(meta_fields);
 
@@ -122,36 +121,16 @@ static void server_item(void *owner, struct record *record)
     if (meta->server_count < FLEET_META_SERVERS_MAX) { /* nobody restores by the others */
         meta->server_count++;
         server->suffrage = (enum fleet_suffrage)min_u64(record->numbers[NUMBER_SUFFRAGE], 2);
-        copy_text(server->id, record->texts[TEXT_SERVER_ID]);
-        copy_text(server->address, record->texts[TEXT_SERVER_ADDRESS]);
+        copy_text(server->id, record->texts[0][TEXT_SERVER_ID]);
+        copy_text(server->address, record->texts[0][TEXT_SERVER_ADDRESS]);
     }
     record->numbers[NUMBER_SUFFRAGE] = 0;
-    record->texts[TEXT_SERVER_ID] = record->texts[TEXT_SERVER_ADDRESS] = STR_EMPTY;
-}
-
-static enum err tokens_read(struct json_scan *scan, struct record *record, struct str bytes,
-                            struct note *note)
-{
-    struct str word = STR_EMPTY;
-    enum json_token token = JSON_NEED;
-    bool done = false;
-    enum err err;
-
-    do {
-        err = json_scan_next(scan, &bytes, &token, &word, note);
-        if (!err && token != JSON_NEED && !done)
-            err = record_token(record, token, word, &done, note);
-    } while (!err && token != JSON_NEED);
-    if (!err && !json_scan_whole(scan)) {
-        note_set(note, "it ends early");
-        err = ERR_PARSE;
-    }
-    return err;
+    record->texts[0][TEXT_SERVER_ID] = record->texts[0][TEXT_SERVER_ADDRESS] = STR_EMPTY;
 }
 
 static enum err meta_of(const struct record *record, struct fleet_meta *meta, struct note *note)
 {
-    copy_text(meta->id, record->texts[TEXT_ID]);
+    copy_text(meta->id, record->texts[0][TEXT_ID]);
     meta->version = record->numbers[NUMBER_VERSION];
     meta->index = record->numbers[NUMBER_INDEX];
     meta->term = record->numbers[NUMBER_TERM];
@@ -166,7 +145,6 @@ enum err fleet_meta_read(struct str bytes, struct fleet_meta *ret_meta, struct n
 {
     struct fleet_meta meta = {0};
     struct record record = {.stable = bytes, .item = server_item, .owner = &meta};
-    struct json_scan scan;
     struct arena arena;
     enum err err = ERR_TOO_LARGE;
 
@@ -175,14 +153,12 @@ enum err fleet_meta_read(struct str bytes, struct fleet_meta *ret_meta, struct n
         return err;
     }
     arena_init(&arena, ARENA_MAX);
-    json_scan_init(&scan, FLEET_META_BYTES_MAX);
     record.arena = &arena;
     record_begin(&record, &meta_shape);
-    err = tokens_read(&scan, &record, bytes, note);
+    err = record_parse(&record, bytes, FLEET_META_BYTES_MAX, note);
     if (!err) err = meta_of(&record, &meta, note);
     if (err) note_prefix(note, "meta.json");
     if (!err) *ret_meta = meta;
-    json_scan_deinit(&scan);
     arena_deinit(&arena);
     return err;
 }

@@ -79,11 +79,19 @@ enum err json_text_put(struct buf *into, struct str text)
     return ERR_OK;
 }
 
-enum err json_field_put(struct buf *into, const char *before, struct str text)
+enum err json_name_put(struct buf *into, char before, struct str name)
 {
-    enum err err = buf_append_c(into, before);
+    char *room;
+    enum err err = buf_reserve(into, name.len + 4, &room);
 
-    return err ? err : json_text_put(into, text);
+    if (err) return err;
+    room[0] = before;
+    room[1] = '"';
+    memcpy(room + 2, name.at, name.len);
+    room[name.len + 2] = '"';
+    room[name.len + 3] = ':';
+    buf_commit(into, name.len + 4);
+    return ERR_OK;
 }
 
 /* The smallest shard behind `last` and its newest slice; NULL: none. Quadratic, so only for rows
@@ -117,7 +125,8 @@ enum err json_slices_put(struct buf *into, const struct fleet_slice *slices, siz
     for (size_t i = 0; !err && i < count; i++) {
         slice = ascending ? &slices[i] : slice_behind(slices, count, slice ? &slice->shard : NULL);
         if (!slice) break;
-        err = json_field_put(into, i ? "," : "{", slice->shard);
+        err = buf_append_byte(into, i ? ',' : '{');
+        if (!err) err = json_text_put(into, slice->shard);
         if (!err) err = buf_appendf(into, ":%d", (int)slice->slice);
     }
     return err ? err : buf_append_byte(into, '}');

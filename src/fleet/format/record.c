@@ -6,7 +6,8 @@
 
 void record_begin(struct record *record, const struct shape *shape)
 {
-    for (size_t i = 0; i < RECORD_TEXTS; i++) record->texts[i] = STR_EMPTY;
+    for (size_t i = 0; i < RECORD_PAYLOADS; i++)
+        for (size_t j = 0; j < RECORD_TEXTS; j++) record->texts[i][j] = STR_EMPTY;
     memset(record->numbers, 0, sizeof record->numbers);
     record->present = 0;
     record->slices = NULL;
@@ -16,6 +17,7 @@ void record_begin(struct record *record, const struct shape *shape)
     record->levels[0].shape = shape; /* entered by the first token */
     record->levels[0].field = NULL;
     record->levels[0].is_list = false;
+    record->levels[0].payload = 0;
 }
 
 enum err record_keep(const struct record *record, struct str text, struct str *ret_text)
@@ -33,25 +35,27 @@ enum err record_keep(const struct record *record, struct str text, struct str *r
     return ERR_OK;
 }
 
-static enum err unexpected(const char *name, const char *expected, struct note *note)
+static enum err unexpected(struct str name, const char *expected, struct note *note)
 {
-    note_set(note, "field '%s': expected %s", name, expected);
+    note_set(note, "field '%.*s': expected %s", STR_ARG(name), expected);
     return ERR_PARSE;
 }
 
 static const struct shape_field *field_of(const struct shape *shape, struct str name)
 {
     for (size_t i = 0; i < shape->count; i++)
-        if (str_equal_nocase(str_from(shape->fields[i].name), name)) return &shape->fields[i];
+        if (str_equal_nocase(shape->fields[i].name, name)) return &shape->fields[i];
     return NULL;
 }
 
-static enum err enter(struct record *record, const struct shape *shape, bool is_list)
+static enum err enter(struct record *record, const struct shape *shape, bool is_list,
+                      uint8_t payload)
 {
     assert(record->depth < RECORD_DEPTH); /* shapes are ours, and shallow */
     record->levels[record->depth].shape = shape;
     record->levels[record->depth].field = NULL;
     record->levels[record->depth].is_list = is_list;
+    record->levels[record->depth].payload = payload;
     record->depth++;
     return ERR_OK;
 }
@@ -81,9 +85,9 @@ static enum err slice_value(struct record *record, enum json_token token, struct
 
     if (token == JSON_NUMBER) {
         if (str_to_i64(text, &number) || number < INT32_MIN || number > INT32_MAX)
-            return unexpected("per_shard", "whole numbers of 32 bits", note);
+            return unexpected(STR("per_shard"), "whole numbers of 32 bits", note);
     } else if (token != JSON_NULL) {
-        return unexpected("per_shard", "numbers", note);
+        return unexpected(STR("per_shard"), "numbers", note);
     }
     record->slices[record->slice_count - 1].slice = (int32_t)number;
     return ERR_OK;
@@ -93,14 +97,17 @@ static enum err slice_value(struct record *record, enum json_token token, struct
 static enum err value(struct record *record, const struct shape_field *field, enum json_token token,
                       struct str text, struct note *note)
 {
+    uint8_t payload = record->levels[record->depth - 1].payload;
     bool null = token == JSON_NULL;
 
     switch (field->kind) {
     case SHAPE_TEXT:
+    case SHAPE_TIME:
         if (null) return ERR_OK;
         if (token != JSON_STRING) return unexpected(field->name, "a text", note);
-        return record_keep(record, text, &record->texts[field->slot]);
+        return record_keep(record, text, &record->texts[payload][field->slot]);
     case SHAPE_NUMBER:
+    case SHAPE_FLAG:
         if (null) return ERR_OK;
         if (token != JSON_NUMBER || str_to_u64(text, &record->numbers[field->slot]))
             return unexpected(field->name, "a whole number", note);
@@ -111,17 +118,18 @@ static enum err value(struct record *record, const struct shape_field *field, en
     case SHAPE_OBJECT:
         if (null) return ERR_OK;
         if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
-        if (field->kind == SHAPE_PAYLOAD) record->present |= BIT(field->slot);
-        return enter(record, field->shape, false);
+        if (field->kind == SHAPE_OBJECT) return enter(record, field->shape, false, payload);
+        record->present |= BIT(field->slot);
+        return enter(record, field->shape, false, field->slot);
     case SHAPE_SLICES:
         if (null) record->slice_count = 0;
         if (null) return ERR_OK;
         if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
-        return enter(record, NULL, false);
+        return enter(record, NULL, false, payload);
     case SHAPE_LIST:
         if (null) return ERR_OK;
         if (token != JSON_ARRAY) return unexpected(field->name, "a list", note);
-        return enter(record, field->shape, true);
+        return enter(record, field->shape, true, payload);
     }
     return ERR_INTERNAL;
 }
@@ -129,7 +137,7 @@ static enum err value(struct record *record, const struct shape_field *field, en
 static enum err list_token(struct record *record, const struct shape *shape, enum json_token token,
                            struct note *note)
 {
-    if (token == JSON_OBJECT) return enter(record, shape, false);
+    if (token == JSON_OBJECT) return enter(record, shape, false, 0);
     if (token == JSON_NULL) {
         record->item(record->owner, record);
         return ERR_OK;
@@ -179,7 +187,7 @@ enum err record_token(struct record *record, enum json_token token, struct str t
     if (record->depth == 0) {
         *ret_done = token == JSON_NULL;
         if (*ret_done) return ERR_OK;
-        if (token == JSON_OBJECT) return enter(record, record->levels[0].shape, false);
+        if (token == JSON_OBJECT) return enter(record, record->levels[0].shape, false, 0);
         note_set(note, "expected an object");
         return ERR_PARSE;
     }
@@ -190,5 +198,27 @@ enum err record_token(struct record *record, enum json_token token, struct str t
         err = inner_token(record, token, text, note);
     }
     *ret_done = !err && record->depth == 0;
+    return err;
+}
+
+enum err record_parse(struct record *record, struct str bytes, size_t text_max, struct note *note)
+{
+    struct str text = STR_EMPTY;
+    enum json_token token;
+    struct json_scan scan;
+    bool done = false;
+    enum err err;
+
+    json_scan_init(&scan, text_max);
+    do {
+        err = json_scan_next(&scan, &bytes, &token, &text, note);
+        if (!err && token != JSON_NEED && !done)
+            err = record_token(record, token, text, &done, note);
+    } while (!err && token != JSON_NEED);
+    if (!err && !json_scan_whole(&scan)) {
+        note_set(note, "it ends early");
+        err = ERR_PARSE;
+    }
+    json_scan_deinit(&scan);
     return err;
 }

@@ -12,19 +12,23 @@
 #include "fleet/core/fleet.h"
 #include "text/json_scan.h"
 
-enum { RECORD_TEXTS = 20, RECORD_NUMBERS = 6, RECORD_DEPTH = 6 };
+enum { RECORD_TEXTS = 4, RECORD_NUMBERS = 6, RECORD_DEPTH = 6 };
+enum { RECORD_PAYLOADS = FLEET_KIND_LAST + 1 };
 
 enum shape_kind {
-    SHAPE_TEXT,    /* texts[slot] */
+    SHAPE_TEXT,    /* texts[payload][slot] */
+    SHAPE_TIME,    /* likewise: as it stands */
     SHAPE_NUMBER,  /* numbers[slot]: a whole number that is not negative */
+    SHAPE_FLAG,    /* likewise; 0 is not written */
     SHAPE_OBJECT,  /* its fields */
-    SHAPE_PAYLOAD, /* its fields, and bit `slot` of `present`; null clears the bit */
+    SHAPE_PAYLOAD, /* its fields, whose texts are of payload `slot`, so that a stray payload does
+                      not get in the way; and bit `slot` of `present`; null clears the bit */
     SHAPE_SLICES,  /* a map of shard to number: slices */
     SHAPE_LIST,    /* of objects; record->item() after each */
 };
 struct shape;
 struct shape_field {
-    const char *name;
+    struct str name;
     enum shape_kind kind;
     uint8_t slot;
     const struct shape *shape; /* OBJECT, PAYLOAD, LIST */
@@ -33,6 +37,10 @@ struct shape {
     const struct shape_field *fields;
     size_t count;
 };
+#define FIELD(name, kind, slot, shape)                                                             \
+    {                                                                                              \
+        {name, sizeof name - 1}, SHAPE_##kind, slot, shape                                         \
+    }
 #define SHAPE(table)                                                                               \
     {                                                                                              \
         (table), ARRAY_LEN(table)                                                                  \
@@ -44,7 +52,7 @@ struct record {
     void (*item)(void *owner, struct record *record); /* may be NULL without a list */
     void *owner;
     /* what was read */
-    struct str texts[RECORD_TEXTS]; /* empty when unset */
+    struct str texts[RECORD_PAYLOADS][RECORD_TEXTS]; /* 0: outside of payloads; empty when unset */
     uint64_t numbers[RECORD_NUMBERS];
     uint32_t present;
     struct fleet_slice *slices;
@@ -54,6 +62,7 @@ struct record {
         const struct shape *shape;       /* NULL: the map of slices */
         const struct shape_field *field; /* whose value comes next; NULL: unknown */
         bool is_list;
+        uint8_t payload;
     } levels[RECORD_DEPTH];
     uint32_t depth, skipped; /* levels open; levels of an unknown value open */
 };
@@ -64,13 +73,16 @@ void record_begin(struct record *record, const struct shape *shape);
  * ERR_PARSE with a note that names the field; ERR_NOMEM. */
 enum err record_token(struct record *record, enum json_token token, struct str text, bool *ret_done,
                       struct note *note);
+/* The whole text as one record; `text_max` bounds one of its texts. ERR_PARSE, ERR_TOO_LARGE,
+ * ERR_NOMEM. */
+enum err record_parse(struct record *record, struct str bytes, size_t text_max, struct note *note);
 /* A copy of `text` as the record would keep it. ERR_NOMEM. */
 enum err record_keep(const struct record *record, struct str text, struct str *ret_text);
 
 /* Appends a text with its quotes, escaped as the original does. ERR_INVALID: not UTF-8. */
 enum err json_text_put(struct buf *into, struct str text);
-/* `before`, then the text: "{\"ID\":" and an id. */
-enum err json_field_put(struct buf *into, const char *before, struct str text);
+/* `before`, the name with its quotes and a colon. */
+enum err json_name_put(struct buf *into, char before, struct str name);
 /* "{"a":1,"b":2}", or null when there is none; ascending, of the same shard the last. */
 enum err json_slices_put(struct buf *into, const struct fleet_slice *slices, size_t count);
 #endif

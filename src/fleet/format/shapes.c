@@ -1,11 +1,78 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows as JSON. */
+/* Commands and rows as JSON. The texts of a row are the texts of its record, by slot; the times of
+ * a shard come behind them. */
 #include "fleet/format/shapes.h"
 
 #include "text/rfc3339.h"
 
 static_assert(FLEET_TIME_SECONDS_MAX - FLEET_TIME_UNIX == RFC3339_LAST_S, "every time has a text");
 
+enum { TEXT_REGISTERED = 2, TEXT_HEARTBEAT = 3 }; /* slots of texts */
+
+static const struct shape_field shard_fields[] = {
+    FIELD("ID", TEXT, 0, NULL),
+    FIELD("Address", TEXT, 1, NULL),
+    FIELD("RegisteredAt", TIME, TEXT_REGISTERED, NULL),
+    FIELD("LastHeartbeat", TIME, TEXT_HEARTBEAT, NULL),
+};
+static const struct shape shard_shape = SHAPE(shard_fields);
+static const struct shape_field add_fields[] = {FIELD("entry", OBJECT, 0, &shard_shape)};
+static const struct shape add_shape = SHAPE(add_fields);
+static const struct shape_field remove_fields[] = {FIELD("id", TEXT, 0, NULL)};
+static const struct shape remove_shape = SHAPE(remove_fields);
+static const struct shape_field bind_fields[] = {FIELD("cluster", TEXT, 0, NULL),
+                                                 FIELD("shard", TEXT, 1, NULL)};
+static const struct shape bind_shape = SHAPE(bind_fields);
+static const struct shape_field label_fields[] = {FIELD("Key", TEXT, 0, NULL),
+                                                  FIELD("Value", TEXT, 1, NULL)};
+static const struct shape label_shape = SHAPE(label_fields);
+static const struct shape_field assign_fields[] = {FIELD("domain", OBJECT, 0, &label_shape),
+                                                   FIELD("shard", TEXT, 2, NULL),
+                                                   FIELD("force", FLAG, RECORD_FORCE, NULL)};
+static const struct shape assign_shape = SHAPE(assign_fields), domain_shape = {assign_fields, 2},
+                          unassign_shape = {assign_fields, 1};
+static const struct shape_field place_fields[] = {FIELD("Provider", TEXT, 0, NULL),
+                                                  FIELD("Region", TEXT, 1, NULL)};
+static const struct shape place_shape = SHAPE(place_fields);
+static const struct shape_field quota_fields[] = {FIELD("key", OBJECT, 0, &place_shape),
+                                                  FIELD("per_shard", SLICES, 0, NULL)};
+static const struct shape quota_shape = SHAPE(quota_fields);
+static const struct shape_field provider_fields[] = {
+    FIELD("Name", TEXT, 0, NULL), FIELD("Address", TEXT, 1, NULL), FIELD("Region", TEXT, 2, NULL)};
+static const struct shape provider_shape = SHAPE(provider_fields);
+static const struct shape_field upsert_fields[] = {FIELD("provider", OBJECT, 0, &provider_shape)};
+static const struct shape upsert_shape = SHAPE(upsert_fields);
+static const struct shape_field leaving_fields[] = {FIELD("domain", OBJECT, 0, &label_shape),
+                                                    FIELD("shard", TEXT, 2, NULL),
+                                                    FIELD("since", NUMBER, RECORD_SINCE, NULL)};
+static const struct shape leaving_shape = SHAPE(leaving_fields);
+static const struct shape_field command_fields[] = {
+    FIELD("kind", NUMBER, RECORD_KIND, NULL),
+    FIELD("add_shard", PAYLOAD, FLEET_ADD_SHARD, &add_shape),
+    FIELD("remove_shard", PAYLOAD, FLEET_REMOVE_SHARD, &remove_shape),
+    FIELD("bind_cluster", PAYLOAD, FLEET_BIND_CLUSTER, &bind_shape),
+    FIELD("assign_domain", PAYLOAD, FLEET_ASSIGN_DOMAIN, &assign_shape),
+    FIELD("unassign_domain", PAYLOAD, FLEET_UNASSIGN_DOMAIN, &unassign_shape),
+    FIELD("set_quota", PAYLOAD, FLEET_SET_QUOTA, &quota_shape),
+    FIELD("upsert_provider", PAYLOAD, FLEET_UPSERT_PROVIDER, &upsert_shape),
+    FIELD("clear_leaving", PAYLOAD, FLEET_CLEAR_LEAVING, &leaving_shape),
+};
+const struct shape fleet_command_shape = SHAPE(command_fields);
+
+#define MEMBER(name, shape)                                                                        \
+    {                                                                                              \
+        {name, sizeof name - 1}, shape                                                             \
+    }
+const struct fleet_member fleet_members[FLEET_TABLES] = {
+    [FLEET_SHARDS] = MEMBER("shards", &shard_shape),
+    [FLEET_CLUSTERS] = MEMBER("cluster_to_shard", NULL),
+    [FLEET_DOMAINS] = MEMBER("domain_to_shard", &domain_shape),
+    [FLEET_QUOTAS] = MEMBER("quotas", &quota_shape),
+    [FLEET_PROVIDERS] = MEMBER("providers", &provider_shape),
+    [FLEET_LEAVING] = MEMBER("domains_leaving", &leaving_shape),
+};
+
+/* -- reading -- */
 static enum err time_of(struct str text, const char *field, struct fleet_time *ret_time,
                         struct note *note)
 {
@@ -22,72 +89,67 @@ static enum err time_of(struct str text, const char *field, struct fleet_time *r
     return ERR_OK;
 }
 
-enum err shard_of(const struct record *record, size_t at, struct fleet_shard *ret_shard,
-                  struct note *note)
+enum err record_row(const struct record *record, size_t payload, enum fleet_table table,
+                    struct fleet_row *ret_row, struct note *note)
 {
-    struct fleet_shard shard = {.id = record->texts[at], .address = record->texts[at + 1]};
-    enum err err = time_of(record->texts[at + 2], "RegisteredAt", &shard.registered_at, note);
+    const struct str *texts = record->texts[payload];
+    struct fleet_row row = {.table = table};
+    enum err err = ERR_OK;
 
-    if (!err) err = time_of(record->texts[at + 3], "LastHeartbeat", &shard.last_heartbeat, note);
-    if (!err) *ret_shard = shard;
+    for (size_t i = 0; i < fleet_row_texts[table]; i++) row.texts[i] = texts[i];
+    if (table == FLEET_QUOTAS) {
+        row.quota.slices = record->slices;
+        row.quota.slice_count = record->slice_count;
+    } else if (table == FLEET_LEAVING) {
+        row.leaving.since = record->numbers[RECORD_SINCE];
+    } else if (table == FLEET_SHARDS) {
+        err = time_of(texts[TEXT_REGISTERED], "RegisteredAt", &row.shard.registered_at, note);
+        if (!err)
+            err = time_of(texts[TEXT_HEARTBEAT], "LastHeartbeat", &row.shard.last_heartbeat, note);
+    }
+    if (!err) *ret_row = row;
     return err;
 }
 
-static enum err time_put(struct buf *into, const char *before, struct fleet_time time)
+/* -- writing -- */
+static enum err time_put(struct buf *into, struct fleet_time time)
 {
     char text[RFC3339_CAP];
 
     if (time.seconds < 0 || time.seconds > FLEET_TIME_SECONDS_MAX || time.nanos >= 1000000000u)
         return ERR_INVALID;
     rfc3339_text(time.seconds - FLEET_TIME_UNIX, time.nanos, RFC3339_SHORTEST, text);
-    return buf_appendf(into, "%s\"%s\"", before, text);
+    return buf_appendf(into, "\"%s\"", text);
 }
 
-enum err shard_put(struct buf *into, const struct fleet_shard *shard, bool heartbeat)
+static enum err value_put(struct buf *into, const struct shape_field *field,
+                          const struct fleet_row *row, bool flag)
 {
-    struct fleet_time unset = {0};
-    enum err err = json_field_put(into, "{\"ID\":", shard->id);
-
-    if (!err) err = json_field_put(into, ",\"Address\":", shard->address);
-    if (!err) err = time_put(into, ",\"RegisteredAt\":", shard->registered_at);
-    if (!err)
-        err = time_put(into, ",\"LastHeartbeat\":", heartbeat ? shard->last_heartbeat : unset);
-    return err ? err : buf_append_byte(into, '}');
+    switch (field->kind) {
+    case SHAPE_TEXT: return json_text_put(into, row->texts[field->slot]);
+    case SHAPE_TIME:
+        return time_put(into, field->slot == TEXT_REGISTERED ? row->shard.registered_at
+                                                             : row->shard.last_heartbeat);
+    case SHAPE_NUMBER: return buf_appendf(into, "%llu", (unsigned long long)row->leaving.since);
+    case SHAPE_FLAG: return buf_append_byte(into, '1');
+    case SHAPE_SLICES: return json_slices_put(into, row->quota.slices, row->quota.slice_count);
+    case SHAPE_OBJECT: return shape_put(into, field->shape, row, flag);
+    case SHAPE_PAYLOAD:
+    case SHAPE_LIST: break;
+    }
+    return ERR_INTERNAL; /* no row has them */
 }
 
-enum err domain_put(struct buf *into, const struct fleet_domain *domain)
+enum err shape_put(struct buf *into, const struct shape *shape, const struct fleet_row *row,
+                   bool flag)
 {
-    enum err err = json_field_put(into, "{\"Key\":", domain->key);
+    enum err err = ERR_OK;
 
-    if (!err) err = json_field_put(into, ",\"Value\":", domain->value);
-    return err ? err : buf_append_byte(into, '}');
-}
-
-enum err leaving_put(struct buf *into, const struct fleet_leaving *leaving)
-{
-    const struct fleet_domain domain = {leaving->key, leaving->value, STR_EMPTY};
-    enum err err = buf_append_c(into, "{\"domain\":");
-
-    if (!err) err = domain_put(into, &domain);
-    if (!err) err = json_field_put(into, ",\"shard\":", leaving->shard);
-    return err ? err : buf_appendf(into, ",\"since\":%llu}", (unsigned long long)leaving->since);
-}
-
-enum err quota_put(struct buf *into, const struct fleet_quota *quota)
-{
-    enum err err = json_field_put(into, "{\"key\":{\"Provider\":", quota->provider);
-
-    if (!err) err = json_field_put(into, ",\"Region\":", quota->region);
-    if (!err) err = buf_append_c(into, "},\"per_shard\":");
-    if (!err) err = json_slices_put(into, quota->slices, quota->slice_count);
-    return err ? err : buf_append_byte(into, '}');
-}
-
-enum err provider_put(struct buf *into, const struct fleet_provider *provider)
-{
-    enum err err = json_field_put(into, "{\"Name\":", provider->name);
-
-    if (!err) err = json_field_put(into, ",\"Address\":", provider->address);
-    if (!err) err = json_field_put(into, ",\"Region\":", provider->region);
+    for (size_t i = 0; !err && i < shape->count; i++) {
+        const struct shape_field *field = &shape->fields[i];
+        if (field->kind == SHAPE_FLAG && !flag) continue;
+        err = json_name_put(into, i ? ',' : '{', field->name);
+        if (!err) err = value_put(into, field, row, flag);
+    }
     return err ? err : buf_append_byte(into, '}');
 }

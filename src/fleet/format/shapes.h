@@ -1,40 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of the tables as JSON: the same in commands and in the state. Inside of fleet/format. */
+/* Commands and the rows of the tables as JSON: one description, by which they are read and written.
+ * Inside of fleet/format. */
 #ifndef FLEET_FORMAT_SHAPES_H
 #define FLEET_FORMAT_SHAPES_H
 #include "fleet/format/record.h"
 
-/* Fields of a shape, from text slot `at` on; put them in braces. */
-#define SHARD_FIELDS(at)                                                                           \
-    {"ID", SHAPE_TEXT, (at), NULL}, {"Address", SHAPE_TEXT, (at) + 1, NULL},                       \
-        {"RegisteredAt", SHAPE_TEXT, (at) + 2, NULL},                                              \
-    {                                                                                              \
-        "LastHeartbeat", SHAPE_TEXT, (at) + 3, NULL                                                \
-    }
-#define TWO_FIELDS(first, second, at)                                                              \
-    {first, SHAPE_TEXT, (at), NULL},                                                               \
-    {                                                                                              \
-        second, SHAPE_TEXT, (at) + 1, NULL                                                         \
-    }
-#define PROVIDER_FIELDS(at)                                                                        \
-    {"Name", SHAPE_TEXT, (at), NULL}, {"Address", SHAPE_TEXT, (at) + 1, NULL},                     \
-    {                                                                                              \
-        "Region", SHAPE_TEXT, (at) + 2, NULL                                                       \
-    }
+extern const struct shape fleet_command_shape;    /* its field n is the payload of kind n */
+enum { RECORD_KIND, RECORD_FORCE, RECORD_SINCE }; /* slots of its numbers */
+/* The members of a state, by table. */
+struct fleet_member {
+    struct str name;
+    const struct shape *shape; /* of a row; NULL: a map of text to text */
+};
+extern const struct fleet_member fleet_members[FLEET_TABLES];
 
-/* What was read, from texts[at] on. ERR_PARSE: a time that is none. */
-enum err shard_of(const struct record *record, size_t at, struct fleet_shard *ret_shard,
-                  struct note *note);
-
-/* Each appends what the word says, in the order of the specification. ERR_INVALID: not UTF-8, or a
- * time out of range. */
-enum err shard_put(struct buf *into, const struct fleet_shard *shard, bool heartbeat);
-enum err domain_put(struct buf *into,
-                    const struct fleet_domain *domain); /* {"Key":..,"Value":..} */
-enum err leaving_put(
-    struct buf *into,
-    const struct fleet_leaving *leaving); /* {"domain":{..},"shard":..,"since":n} */
-enum err quota_put(struct buf *into,
-                   const struct fleet_quota *quota); /* {"key":..,"per_shard":..} */
-enum err provider_put(struct buf *into, const struct fleet_provider *provider);
+/* What was read, from the texts of `payload`. ERR_PARSE: a time that is none. */
+enum err record_row(const struct record *record, size_t payload, enum fleet_table table,
+                    struct fleet_row *ret_row, struct note *note);
+/* Appends the row, in the order of the specification; `flag` is the value of the shape's FLAG.
+ * ERR_INVALID: not UTF-8, or a time out of range. */
+enum err shape_put(struct buf *into, const struct shape *shape, const struct fleet_row *row,
+                   bool flag);
 #endif

@@ -53,8 +53,7 @@ enum err fleet_state_read_begin(const struct fleet_state_options *options,
 /* Bytes in order, cut anywhere. ERR_PARSE (not JSON of that shape, a table twice), ERR_CORRUPT
  * (strict), ERR_VERSION (of the seal),
  * ERR_TOO_LARGE (one text or the depth), ERR_NOMEM; final, with a note naming the offset. */
-enum err fleet_state_read_next(struct fleet_state_reader *reader, struct str bytes,
-                               struct note *note);
+enum err fleet_state_read_next(void *reader, struct str bytes, struct note *note);
 /* After the last byte. ERR_PARSE: it is not whole. ERR_CORRUPT, strict: no seal, another hash. */
 enum err fleet_state_read_end(struct fleet_state_reader *reader,
                               struct fleet_state_summary *ret_summary, struct note *note);

@@ -4,7 +4,7 @@
  * Rows are written as they come, through the same door as commands. Clusters and domains need their
  * shards: those that stand before them in the text (a tool that sorts keys puts "shards" last) wait
  * in `waiting` until the shards are there, as rows of
- *     u8 table, u8 zero, u16 length of each of three texts, the texts
+ *     u8 table, u8 zero, u16 length of each of up to three texts, the texts
  * A table that comes twice is refused: the last of duplicates counts, and the first is written. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,40 +24,10 @@ enum {
 };
 #define WAITING_MAX ((size_t)2 << 30)
 
-static const struct shape_field shard_fields[] = {SHARD_FIELDS(0)};
-static const struct shape shard_shape = SHAPE(shard_fields);
-static const struct shape_field domain_key_fields[] = {TWO_FIELDS("Key", "Value", 0)};
-static const struct shape domain_key_shape = SHAPE(domain_key_fields);
-static const struct shape_field domain_fields[] = {{"domain", SHAPE_OBJECT, 0, &domain_key_shape},
-                                                   {"shard", SHAPE_TEXT, 2, NULL}};
-static const struct shape domain_shape = SHAPE(domain_fields);
-static const struct shape_field quota_key_fields[] = {TWO_FIELDS("Provider", "Region", 0)};
-static const struct shape quota_key_shape = SHAPE(quota_key_fields);
-static const struct shape_field quota_fields[] = {{"key", SHAPE_OBJECT, 0, &quota_key_shape},
-                                                  {"per_shard", SHAPE_SLICES, 0, NULL}};
-static const struct shape quota_shape = SHAPE(quota_fields);
-static const struct shape_field provider_fields[] = {PROVIDER_FIELDS(0)};
-static const struct shape provider_shape = SHAPE(provider_fields);
-static const struct shape_field leaving_fields[] = {{"domain", SHAPE_OBJECT, 0, &domain_key_shape},
-                                                    {"shard", SHAPE_TEXT, 2, NULL},
-                                                    {"since", SHAPE_NUMBER, 0, NULL}};
-static const struct shape leaving_shape = SHAPE(leaving_fields);
-static const struct shape_field seal_fields[] = {{"format", SHAPE_NUMBER, 0, NULL},
-                                                 {"index", SHAPE_NUMBER, 1, NULL},
-                                                 {"hash", SHAPE_TEXT, 0, NULL}};
+static const struct shape_field seal_fields[] = {FIELD("format", NUMBER, 0, NULL),
+                                                 FIELD("index", NUMBER, 1, NULL),
+                                                 FIELD("hash", TEXT, 0, NULL)};
 static const struct shape seal_shape = SHAPE(seal_fields);
-
-static const struct {
-    const char *name;
-    const struct shape *shape; /* of a row; NULL: a map of text to text */
-} members[FLEET_TABLES] = {
-    [FLEET_SHARDS] = {"shards", &shard_shape},
-    [FLEET_CLUSTERS] = {"cluster_to_shard", NULL},
-    [FLEET_DOMAINS] = {"domain_to_shard", &domain_shape},
-    [FLEET_QUOTAS] = {"quotas", &quota_shape},
-    [FLEET_PROVIDERS] = {"providers", &provider_shape},
-    [FLEET_LEAVING] = {"domains_leaving", &leaving_shape},
-};
 
 enum place {
     PLACE_START,  /* the object itself is to come */
@@ -126,7 +96,7 @@ static enum err row_dropped(struct fleet_state_reader *reader, const struct flee
         buf_clear(&text); /* too long for a note anyway */
     snprintf(room, sizeof room, "%.*s", STR_ARG(buf_peek(&text)));
     buf_deinit(&text);
-    note_set(note, "a row of %s is refused: %s", members[row->table].name,
+    note_set(note, "a row of %.*s is refused: %s", STR_ARG(fleet_members[row->table].name),
              room[0] ? room : fleet_status_text(why->status));
     return ERR_CORRUPT;
 }
@@ -152,15 +122,12 @@ static enum err row_write(struct fleet_state_reader *reader, const struct fleet_
 static enum err row_wait(struct fleet_state_reader *reader, const struct fleet_row *row,
                          struct note *note)
 {
-    bool cluster = row->table == FLEET_CLUSTERS;
-    const struct str texts[3] = {cluster ? row->cluster.id : row->domain.key,
-                                 cluster ? row->cluster.shard : row->domain.value,
-                                 cluster ? STR_EMPTY : row->domain.shard};
-    size_t size = WAITING_HEAD + texts[0].len + texts[1].len + texts[2].len;
+    size_t size = WAITING_HEAD, count = fleet_row_texts[row->table];
+    const struct str *texts = row->texts;
     char *room;
     enum err err;
 
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < count; size += texts[i++].len)
         if (texts[i].len > WAITING_TEXT_MAX) { /* past every limit: what would be said at once */
             struct fleet_result why = {
                 .status = FLEET_TOO_LONG, .holder = STR_EMPTY, .field = "text"};
@@ -172,7 +139,7 @@ static enum err row_wait(struct fleet_state_reader *reader, const struct fleet_r
     if (err) return err == ERR_FULL ? ERR_TOO_LARGE : err;
     room[0] = (char)row->table;
     room[1] = 0;
-    for (size_t i = 0, at = WAITING_HEAD; i < 3; at += texts[i++].len) {
+    for (size_t i = 0, at = WAITING_HEAD; i < count; at += texts[i++].len) {
         store_le16(room + 2 + 2 * i, (uint16_t)texts[i].len);
         if (texts[i].len > 0) memcpy(room + at, texts[i].at, texts[i].len);
     }
@@ -184,20 +151,14 @@ static enum err row_wait(struct fleet_state_reader *reader, const struct fleet_r
 static enum err waiting_write(struct fleet_state_reader *reader, enum fleet_table table,
                               struct note *note)
 {
-    struct str rest = buf_peek(&reader->waiting), texts[3];
+    struct str rest = buf_peek(&reader->waiting);
     enum err err = ERR_OK;
 
     while (!err && rest.len > 0) {
         struct fleet_row row = {.table = (enum fleet_table)rest.at[0]};
         size_t at = WAITING_HEAD;
-        for (size_t i = 0; i < 3; i++) {
-            texts[i] = str_of(rest.at + at, load_le16(rest.at + 2 + 2 * i));
-            at += texts[i].len;
-        }
-        if (row.table == FLEET_CLUSTERS)
-            row.cluster = (struct fleet_cluster){texts[0], texts[1]};
-        else
-            row.domain = (struct fleet_domain){texts[0], texts[1], texts[2]};
+        for (size_t i = 0; i < fleet_row_texts[row.table]; at += row.texts[i++].len)
+            row.texts[i] = str_of(rest.at + at, load_le16(rest.at + 2 + 2 * i));
         if (row.table == table) err = row_write(reader, &row, note);
         rest = str_tail(rest, at);
     }
@@ -216,7 +177,7 @@ static enum err row_take(struct fleet_state_reader *reader, const struct fleet_r
 /* -- records -- */
 static enum err seal_end(struct fleet_state_reader *reader, struct note *note)
 {
-    struct str text = reader->record.texts[0];
+    struct str text = reader->record.texts[0][0];
     uint64_t hash;
 
     if (reader->record.numbers[0] < 1 || reader->record.numbers[0] > SEAL_FORMAT_MAX) {
@@ -235,31 +196,12 @@ static enum err seal_end(struct fleet_state_reader *reader, struct note *note)
 
 static enum err record_end(struct fleet_state_reader *reader, struct note *note)
 {
-    const struct record *record = &reader->record;
-    struct fleet_row row = {.table = reader->table};
-    enum err err = ERR_OK;
+    struct fleet_row row;
+    enum err err;
 
     reader->place = reader->table == FLEET_TABLES ? PLACE_MEMBER : PLACE_ROWS;
-    switch (reader->table) {
-    case FLEET_SHARDS: err = shard_of(record, 0, &row.shard, note); break;
-    case FLEET_DOMAINS:
-        row.domain = (struct fleet_domain){record->texts[0], record->texts[1], record->texts[2]};
-        break;
-    case FLEET_QUOTAS:
-        row.quota = (struct fleet_quota){record->texts[0], record->texts[1], record->slices,
-                                         record->slice_count};
-        break;
-    case FLEET_PROVIDERS:
-        row.provider =
-            (struct fleet_provider){record->texts[0], record->texts[1], record->texts[2]};
-        break;
-    case FLEET_LEAVING:
-        row.leaving = (struct fleet_leaving){record->texts[0], record->texts[1], record->texts[2],
-                                             record->numbers[0]};
-        break;
-    case FLEET_CLUSTERS: return ERR_INTERNAL; /* they are no records */
-    case FLEET_TABLES: return seal_end(reader, note);
-    }
+    if (reader->table == FLEET_TABLES) return seal_end(reader, note);
+    err = record_row(&reader->record, 0, reader->table, &row, note);
     return err ? err : row_take(reader, &row, note);
 }
 
@@ -283,9 +225,9 @@ static enum err record_start(struct fleet_state_reader *reader, const struct sha
 }
 
 /* -- places -- */
-static enum err unexpected(const char *member, const char *expected, struct note *note)
+static enum err unexpected(struct str member, const char *expected, struct note *note)
 {
-    note_set(note, "member '%s': expected %s", member, expected);
+    note_set(note, "member '%.*s': expected %s", STR_ARG(member), expected);
     return ERR_PARSE;
 }
 
@@ -299,8 +241,8 @@ static enum err member_key(struct fleet_state_reader *reader, struct str key, st
         return ERR_OK;
     }
     for (unsigned t = 0; t < FLEET_TABLES; t++) {
-        if (!str_equal_nocase(key, str_from(members[t].name))) continue;
-        if (reader->seen & BIT(t)) return unexpected(members[t].name, "it once", note);
+        if (!str_equal_nocase(key, fleet_members[t].name)) continue;
+        if (reader->seen & BIT(t)) return unexpected(fleet_members[t].name, "it once", note);
         reader->place = PLACE_TABLE;
         reader->table = (enum fleet_table)t;
         if (t != FLEET_SHARDS) reader->seen |= BIT(t); /* shards: seen when they are read */
@@ -326,11 +268,12 @@ static enum err table_end(struct fleet_state_reader *reader, struct note *note)
 static enum err table_begin(struct fleet_state_reader *reader, enum json_token token,
                             struct note *note)
 {
+    const struct fleet_member *member = &fleet_members[reader->table];
+
     if (reader->table == FLEET_TABLES) return record_start(reader, &seal_shape, token, note);
     if (token == JSON_NULL) return table_end(reader, note);
-    if (token != (members[reader->table].shape ? JSON_ARRAY : JSON_OBJECT))
-        return unexpected(members[reader->table].name,
-                          members[reader->table].shape ? "a list" : "an object", note);
+    if (token != (member->shape ? JSON_ARRAY : JSON_OBJECT))
+        return unexpected(member->name, member->shape ? "a list" : "an object", note);
     reader->place = PLACE_ROWS;
     return ERR_OK;
 }
@@ -340,7 +283,7 @@ static enum err rows_token(struct fleet_state_reader *reader, enum json_token to
 {
     if (token == JSON_ARRAY_END || token == JSON_OBJECT_END) return table_end(reader, note);
     if (reader->table != FLEET_CLUSTERS)
-        return record_start(reader, members[reader->table].shape, token, note);
+        return record_start(reader, fleet_members[reader->table].shape, token, note);
     assert(token == JSON_KEY);
     arena_reset(&reader->arena);
     reader->place = PLACE_CLUSTER_VALUE;
@@ -356,7 +299,7 @@ static enum err cluster_value(struct fleet_state_reader *reader, enum json_token
     if (token == JSON_STRING)
         row.cluster.shard = text;
     else if (token != JSON_NULL)
-        return unexpected(members[FLEET_CLUSTERS].name, "texts", note);
+        return unexpected(fleet_members[FLEET_CLUSTERS].name, "texts", note);
     return row_take(reader, &row, note);
 }
 
@@ -366,7 +309,7 @@ static enum err take_token(struct fleet_state_reader *reader, enum json_token to
     switch (reader->place) {
     case PLACE_START:
         reader->place = PLACE_MEMBER;
-        return token == JSON_OBJECT ? ERR_OK : unexpected("", "an object", note);
+        return token == JSON_OBJECT ? ERR_OK : unexpected(STR_EMPTY, "an object", note);
     case PLACE_MEMBER:
         if (token == JSON_KEY) return member_key(reader, text, note);
         assert(token == JSON_OBJECT_END);
@@ -386,9 +329,9 @@ static enum err take_token(struct fleet_state_reader *reader, enum json_token to
     return ERR_INTERNAL; /* the scanner gives nothing behind the value */
 }
 
-enum err fleet_state_read_next(struct fleet_state_reader *reader, struct str bytes,
-                               struct note *note)
+enum err fleet_state_read_next(void *opaque, struct str bytes, struct note *note)
 {
+    struct fleet_state_reader *reader = opaque;
     enum json_token token = JSON_NEED;
     struct str text = STR_EMPTY;
     enum err err = reader->failed;

@@ -11,18 +11,6 @@ struct fleet_state_writer {
     enum fleet_table table; /* being written */
     bool begun, any, done;  /* anything at all; a row of this table; the last byte */
 };
-static const struct {
-    const char *name;
-    const char *empty;
-    char open, close;
-} members[FLEET_TABLES] = {
-    [FLEET_SHARDS] = {"shards", "null", '[', ']'},
-    [FLEET_CLUSTERS] = {"cluster_to_shard", "{}", '{', '}'},
-    [FLEET_DOMAINS] = {"domain_to_shard", "null", '[', ']'},
-    [FLEET_QUOTAS] = {"quotas", "null", '[', ']'},
-    [FLEET_PROVIDERS] = {"providers", "null", '[', ']'},
-    [FLEET_LEAVING] = {"domains_leaving", "null", '[', ']'},
-};
 
 enum err fleet_state_write_open(struct fleet *fleet, struct fleet_state_style style,
                                 struct fleet_state_writer **ret_writer)
@@ -68,45 +56,35 @@ static enum err tables_until(struct fleet_state_writer *writer, enum fleet_table
 {
     enum err err = ERR_OK;
 
-    if (!writer->begun) err = buf_appendf(into, "{\"%s\":", members[0].name);
+    if (!writer->begun) err = json_name_put(into, '{', fleet_members[0].name);
     if (!err) writer->begun = true;
     for (; !err && writer->table < table; writer->table++) {
-        err = writer->any ? buf_append_byte(into, members[writer->table].close)
-                          : buf_append_c(into, members[writer->table].empty);
+        bool list = fleet_members[writer->table].shape != NULL;
+        if (writer->any)
+            err = buf_append_byte(into, list ? ']' : '}');
+        else
+            err = buf_append_c(into, list ? "null" : "{}");
         if (!err && writer->table + 1 < tables_end(writer))
-            err = buf_appendf(into, ",\"%s\":", members[writer->table + 1].name);
+            err = json_name_put(into, ',', fleet_members[writer->table + 1].name);
         writer->any = false;
     }
     return err;
 }
 
-static enum err row_put(struct fleet_state_writer *writer, const struct fleet_row *row,
-                        struct buf *into)
+static enum err row_put(struct fleet_state_writer *writer, struct fleet_row *row, struct buf *into)
 {
-    char before = ',';
-    enum err err;
-
-    if (!writer->any) before = members[row->table].open;
-    err = buf_append_byte(into, before);
+    const struct shape *shape = fleet_members[row->table].shape;
+    char before = shape ? '[' : '{';
+    enum err err = buf_append_byte(into, writer->any ? ',' : before);
 
     writer->any = true;
     if (err) return err;
-    switch (row->table) {
-    case FLEET_SHARDS: return shard_put(into, &row->shard, writer->style.heartbeats);
-    case FLEET_CLUSTERS:
-        err = json_text_put(into, row->cluster.id);
-        return err ? err : json_field_put(into, ":", row->cluster.shard);
-    case FLEET_DOMAINS:
-        err = buf_append_c(into, "{\"domain\":");
-        if (!err) err = domain_put(into, &row->domain);
-        if (!err) err = json_field_put(into, ",\"shard\":", row->domain.shard);
-        return err ? err : buf_append_byte(into, '}');
-    case FLEET_QUOTAS: return quota_put(into, &row->quota);
-    case FLEET_PROVIDERS: return provider_put(into, &row->provider);
-    case FLEET_LEAVING: return leaving_put(into, &row->leaving);
-    case FLEET_TABLES: break;
-    }
-    return ERR_INTERNAL;
+    if (row->table == FLEET_SHARDS && !writer->style.heartbeats)
+        row->shard.last_heartbeat = (struct fleet_time){0};
+    if (shape) return shape_put(into, shape, row, false);
+    err = json_text_put(into, row->cluster.id);
+    if (!err) err = buf_append_byte(into, ':');
+    return err ? err : json_text_put(into, row->cluster.shard);
 }
 
 static enum err end_put(struct fleet_state_writer *writer, struct buf *into)

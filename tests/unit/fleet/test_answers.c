@@ -213,7 +213,7 @@ TEST(a_repeat_is_answered_and_not_applied)
 {
     struct machine m;
     struct fleet_machine *machine = open_machine(&m);
-    struct fleet_shard shard;
+    struct fleet_row shard;
 
     CHECK_U64("added", apply(&m, "x", ADD), FLEET_DONE);
     CHECK_U64("again: the same answer", apply(&m, "x", ADD), FLEET_DONE);
@@ -224,7 +224,7 @@ TEST(a_repeat_is_answered_and_not_applied)
     CHECK_U64("another kind under an old id is no repeat", apply(&m, "x", REMOVE), FLEET_DONE);
     CHECK_U64("late", apply(&m, "x", ADD), FLEET_DONE);
     CHECK("and it does not bring back what was removed since",
-          !fleet_find_shard(fleet_machine_fleet(machine), STR("a"), &shard));
+          !fleet_find(fleet_machine_fleet(machine), FLEET_SHARDS, STR("a"), STR_EMPTY, &shard));
     fleet_machine_close(machine);
 }
 
@@ -235,7 +235,7 @@ TEST(a_snapshot_carries_the_answers)
     for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
         struct machine first, second;
         struct fleet_machine *from = open_machine(&first), *to = open_machine(&second);
-        struct fleet_shard shard;
+        struct fleet_row shard;
 
         CHECK_U64("without answers", apply(&first, "", ADD), FLEET_DONE);
         copy(&first, &second, pieces[i]);
@@ -251,7 +251,8 @@ TEST(a_snapshot_carries_the_answers)
         copy(&first, &second, pieces[i]);
         CHECK_U64("the same state", second.ops->hash(second.state), first.ops->hash(first.state));
         CHECK_U64("a repeat there", apply(&second, "x", REMOVE), FLEET_DONE);
-        CHECK("is none", fleet_find_shard(fleet_machine_fleet(to), STR("a"), &shard));
+        CHECK("is none",
+              fleet_find(fleet_machine_fleet(to), FLEET_SHARDS, STR("a"), STR_EMPTY, &shard));
         CHECK_U64("the oldest too", apply(&second, "", REMOVE), FLEET_DONE);
         CHECK_U64(
             "the oldest too",

@@ -97,7 +97,7 @@ TEST(what_is_no_command_is_not_written)
     struct fleet_command command = {.kind = (enum fleet_kind)9};
     struct buf text;
 
-    buf_init(&text, 60);
+    buf_init(&text, 80);
     CHECK_OK("before", buf_append_c(&text, "x"));
     CHECK_ERR("kind", fleet_command_encode(&command, &text), ERR_INVALID);
     command = (struct fleet_command){FLEET_REMOVE_SHARD, .remove_shard = {"\xff", 1}};

@@ -164,23 +164,23 @@ TEST(s5_the_domains_of_a_shard_are_exactly_its_own)
 {
     struct fleet *fleet = open_fleet();
     struct fleet_walk walk = {0};
-    struct fleet_domain domain;
+    struct fleet_row domain;
 
     run(fleet, add("a"));
     run(fleet, add("b"));
     run(fleet, assign("rack", "r-1", "a"));
     run(fleet, assign("rack", "r-0", "b"));
-    CHECK("one", fleet_next_domain_of(fleet, &walk, s("a"), &domain));
-    CHECK_STR("key", domain.key, s("rack"));
-    CHECK_STR("value", domain.value, s("r-1"));
-    CHECK_STR("shard", domain.shard, s("a"));
-    CHECK("and no more", !fleet_next_domain_of(fleet, &walk, s("a"), &domain));
-    CHECK("still none", !fleet_next_domain_of(fleet, &walk, s("a"), &domain));
+    CHECK("one", fleet_next_of(fleet, FLEET_DOMAINS, &walk, s("a"), &domain));
+    CHECK_STR("key", domain.domain.key, s("rack"));
+    CHECK_STR("value", domain.domain.value, s("r-1"));
+    CHECK_STR("shard", domain.domain.shard, s("a"));
+    CHECK("and no more", !fleet_next_of(fleet, FLEET_DOMAINS, &walk, s("a"), &domain));
+    CHECK("still none", !fleet_next_of(fleet, FLEET_DOMAINS, &walk, s("a"), &domain));
     run(fleet, unassign("rack", "r-1"));
     walk = (struct fleet_walk){0};
-    CHECK("none left", !fleet_next_domain_of(fleet, &walk, s("a"), &domain));
+    CHECK("none left", !fleet_next_of(fleet, FLEET_DOMAINS, &walk, s("a"), &domain));
     walk = (struct fleet_walk){0};
-    CHECK("nobody's", !fleet_next_domain_of(fleet, &walk, s("x"), &domain));
+    CHECK("nobody's", !fleet_next_of(fleet, FLEET_DOMAINS, &walk, s("x"), &domain));
     fleet_close(fleet);
 }
 
@@ -188,11 +188,11 @@ TEST(s6_removing_a_shard_takes_its_clusters_and_domains_with_it)
 {
     struct fleet_command command = removal("a");
     struct fleet *fleet = open_fleet();
-    struct fleet_cluster cluster;
-    struct fleet_domain domain;
+    struct fleet_row cluster;
+    struct fleet_row domain;
     struct fleet_result result;
-    struct fleet_shard shard;
-    struct fleet_quota row;
+    struct fleet_row shard;
+    struct fleet_row row;
     struct fleet_slice slice = {STR("a"), 3};
 
     run(fleet, add("a"));
@@ -203,20 +203,20 @@ TEST(s6_removing_a_shard_takes_its_clusters_and_domains_with_it)
     run(fleet, assign("rack", "r-2", "a"));
     run(fleet, assign("rack", "r-3", "b"));
     run(fleet, quota("p", "r", &slice, 1));
-    CHECK("counted", fleet_find_shard(fleet, s("a"), &shard));
-    CHECK_U32("clusters", shard.clusters, 1);
-    CHECK_U32("domains", shard.domains, 2);
+    CHECK("counted", fleet_find(fleet, FLEET_SHARDS, s("a"), STR_EMPTY, &shard));
+    CHECK_U32("clusters", shard.shard.clusters, 1);
+    CHECK_U32("domains", shard.shard.domains, 2);
     result = fleet_apply(fleet, &command);
     CHECK_U32("clusters", result.clusters_freed, 1);
     CHECK_U32("domains", result.domains_freed, 2);
-    CHECK("gone", !fleet_find_shard(fleet, s("a"), &shard));
-    CHECK("gone", !fleet_find_cluster(fleet, s("c1"), &cluster));
-    CHECK("gone", !fleet_find_domain(fleet, s("rack"), s("r-1"), &domain));
-    CHECK("gone", !fleet_find_domain(fleet, s("rack"), s("r-2"), &domain));
-    CHECK("b keeps its own", fleet_find_cluster(fleet, s("c2"), &cluster));
-    CHECK("b keeps its own", fleet_find_domain(fleet, s("rack"), s("r-3"), &domain));
-    CHECK("invariant 5: quotas stay", fleet_find_quota(fleet, s("p"), s("r"), &row));
-    CHECK_STR("and still name it", row.slices[0].shard, s("a"));
+    CHECK("gone", !fleet_find(fleet, FLEET_SHARDS, s("a"), STR_EMPTY, &shard));
+    CHECK("gone", !fleet_find(fleet, FLEET_CLUSTERS, s("c1"), STR_EMPTY, &cluster));
+    CHECK("gone", !fleet_find(fleet, FLEET_DOMAINS, s("rack"), s("r-1"), &domain));
+    CHECK("gone", !fleet_find(fleet, FLEET_DOMAINS, s("rack"), s("r-2"), &domain));
+    CHECK("b keeps its own", fleet_find(fleet, FLEET_CLUSTERS, s("c2"), STR_EMPTY, &cluster));
+    CHECK("b keeps its own", fleet_find(fleet, FLEET_DOMAINS, s("rack"), s("r-3"), &domain));
+    CHECK("invariant 5: quotas stay", fleet_find(fleet, FLEET_QUOTAS, s("p"), s("r"), &row));
+    CHECK_STR("and still name it", row.quota.slices[0].shard, s("a"));
     CHECK_U64("free for another", run(fleet, bind("c1", "b")), FLEET_DONE);
     CHECK_U64("free for another", run(fleet, assign("rack", "r-1", "b")), FLEET_DONE);
     fleet_close(fleet);
@@ -226,7 +226,7 @@ TEST(s7_a_heartbeat_shows_and_is_no_part_of_the_replicated_state)
 {
     struct fleet_time now = fleet_time_from_unix_ns(1780315200123450000);
     struct fleet *fleet = open_fleet();
-    struct fleet_shard shard;
+    struct fleet_row shard;
     uint64_t hash, changes;
 
     run(fleet, add("a"));
@@ -234,13 +234,13 @@ TEST(s7_a_heartbeat_shows_and_is_no_part_of_the_replicated_state)
     changes = fleet_changes(fleet);
     CHECK("unknown: no effect", !fleet_heartbeat(fleet, s("x"), now));
     CHECK("known", fleet_heartbeat(fleet, s("a"), now));
-    CHECK("found", fleet_find_shard(fleet, s("a"), &shard));
-    CHECK_I64("shows", fleet_time_to_unix_ns(shard.last_heartbeat), 1780315200123450000);
+    CHECK("found", fleet_find(fleet, FLEET_SHARDS, s("a"), STR_EMPTY, &shard));
+    CHECK_I64("shows", fleet_time_to_unix_ns(shard.shard.last_heartbeat), 1780315200123450000);
     CHECK_U64("not in the hash", fleet_hash(fleet), hash);
     CHECK_U64("no change", fleet_changes(fleet), changes);
     fleet_heartbeats_clear(fleet);
-    CHECK("found", fleet_find_shard(fleet, s("a"), &shard));
-    CHECK("cleared", !fleet_time_is_set(shard.last_heartbeat));
+    CHECK("found", fleet_find(fleet, FLEET_SHARDS, s("a"), STR_EMPTY, &shard));
+    CHECK("cleared", !fleet_time_is_set(shard.shard.last_heartbeat));
     fleet_close(fleet);
 }
 
@@ -249,13 +249,13 @@ TEST(a_heartbeat_in_a_command_is_not_taken_and_an_unset_registration_stays_unset
     struct fleet_command command = {FLEET_ADD_SHARD,
                                     .add_shard = {.id = STR("a"), .last_heartbeat = {77, 1}}};
     struct fleet *fleet = open_fleet();
-    struct fleet_shard shard;
+    struct fleet_row shard;
 
     CHECK_U64("added", run(fleet, command), FLEET_DONE);
-    CHECK("found", fleet_find_shard(fleet, s("a"), &shard));
-    CHECK("no heartbeat", !fleet_time_is_set(shard.last_heartbeat));
-    CHECK("no clock inside apply", !fleet_time_is_set(shard.registered_at));
-    CHECK_SIZE("no address", shard.address.len, 0);
+    CHECK("found", fleet_find(fleet, FLEET_SHARDS, s("a"), STR_EMPTY, &shard));
+    CHECK("no heartbeat", !fleet_time_is_set(shard.shard.last_heartbeat));
+    CHECK("no clock inside apply", !fleet_time_is_set(shard.shard.registered_at));
+    CHECK_SIZE("no address", shard.shard.address.len, 0);
     fleet_close(fleet);
 }
 
@@ -265,13 +265,13 @@ TEST(invariant_4_address_and_registration_never_change)
         FLEET_ADD_SHARD,
         .add_shard = {.id = STR("a"), .address = STR("other:9"), .registered_at = {5, 5}}};
     struct fleet *fleet = open_fleet();
-    struct fleet_shard shard;
+    struct fleet_row shard;
 
     run(fleet, add("a"));
     CHECK_U64("exists", run(fleet, again), FLEET_SHARD_EXISTS);
-    CHECK("found", fleet_find_shard(fleet, s("a"), &shard));
-    CHECK_STR("address", shard.address, s("host:1"));
-    CHECK_I64("registered", shard.registered_at.seconds, 9);
+    CHECK("found", fleet_find(fleet, FLEET_SHARDS, s("a"), STR_EMPTY, &shard));
+    CHECK_STR("address", shard.shard.address, s("host:1"));
+    CHECK_I64("registered", shard.shard.registered_at.seconds, 9);
     fleet_close(fleet);
 }
 
@@ -281,25 +281,25 @@ TEST(s8_a_quota_row_is_the_callers_copy_sorted_and_replaced_whole)
     struct fleet_slice slices[] = {{str_of(name, 1), 200}, {STR("a"), 1}, {STR("a"), 100}};
     struct fleet_slice other = {STR("z"), INT32_MIN};
     struct fleet *fleet = open_fleet();
-    struct fleet_quota row;
+    struct fleet_row row;
 
     run(fleet, quota("aws", "us-east-1", slices, 3));
     name[0] = 'x';
     slices[0].slice = 0;
-    CHECK("found", fleet_find_quota(fleet, s("aws"), s("us-east-1"), &row));
-    CHECK_SIZE("the last of the same shard counts", row.slice_count, 2);
-    CHECK_STR("ascending", row.slices[0].shard, s("a"));
-    CHECK_I64("a", row.slices[0].slice, 100);
-    CHECK_STR("unaffected by the change", row.slices[1].shard, s("b"));
-    CHECK_I64("b", row.slices[1].slice, 200);
+    CHECK("found", fleet_find(fleet, FLEET_QUOTAS, s("aws"), s("us-east-1"), &row));
+    CHECK_SIZE("the last of the same shard counts", row.quota.slice_count, 2);
+    CHECK_STR("ascending", row.quota.slices[0].shard, s("a"));
+    CHECK_I64("a", row.quota.slices[0].slice, 100);
+    CHECK_STR("unaffected by the change", row.quota.slices[1].shard, s("b"));
+    CHECK_I64("b", row.quota.slices[1].slice, 200);
     run(fleet, quota("aws", "us-east-1", &other, 1));
-    CHECK("found", fleet_find_quota(fleet, s("aws"), s("us-east-1"), &row));
-    CHECK_SIZE("replaced whole", row.slice_count, 1);
-    CHECK_I64("z", row.slices[0].slice, INT32_MIN);
+    CHECK("found", fleet_find(fleet, FLEET_QUOTAS, s("aws"), s("us-east-1"), &row));
+    CHECK_SIZE("replaced whole", row.quota.slice_count, 1);
+    CHECK_I64("z", row.quota.slices[0].slice, INT32_MIN);
     run(fleet, quota("aws", "us-east-1", NULL, 0));
-    CHECK("an empty row is a row", fleet_find_quota(fleet, s("aws"), s("us-east-1"), &row));
-    CHECK_SIZE("empty", row.slice_count, 0);
-    CHECK("other region", !fleet_find_quota(fleet, s("aws"), s("us"), &row));
+    CHECK("an empty row is a row", fleet_find(fleet, FLEET_QUOTAS, s("aws"), s("us-east-1"), &row));
+    CHECK_SIZE("empty", row.quota.slice_count, 0);
+    CHECK("other region", !fleet_find(fleet, FLEET_QUOTAS, s("aws"), s("us"), &row));
     fleet_close(fleet);
 }
 
@@ -307,18 +307,18 @@ TEST(s9_providers_are_listed_by_name)
 {
     struct fleet *fleet = open_fleet();
     struct fleet_walk walk = {0};
-    struct fleet_provider row;
+    struct fleet_row row;
 
     run(fleet, provider("gcp-west", "g:1", "west"));
     run(fleet, provider("aws-east", "a:0", "nowhere"));
     run(fleet, provider("aws-east", "a:1", "east"));
-    CHECK("first", fleet_next_provider(fleet, &walk, &row));
-    CHECK_STR("name", row.name, s("aws-east"));
-    CHECK_STR("address", row.address, s("a:1"));
-    CHECK_STR("region", row.region, s("east"));
-    CHECK("second", fleet_next_provider(fleet, &walk, &row));
-    CHECK_STR("name", row.name, s("gcp-west"));
-    CHECK("two", !fleet_next_provider(fleet, &walk, &row));
+    CHECK("first", fleet_next(fleet, FLEET_PROVIDERS, &walk, &row));
+    CHECK_STR("name", row.provider.name, s("aws-east"));
+    CHECK_STR("address", row.provider.address, s("a:1"));
+    CHECK_STR("region", row.provider.region, s("east"));
+    CHECK("second", fleet_next(fleet, FLEET_PROVIDERS, &walk, &row));
+    CHECK_STR("name", row.provider.name, s("gcp-west"));
+    CHECK("two", !fleet_next(fleet, FLEET_PROVIDERS, &walk, &row));
     fleet_close(fleet);
 }
 
@@ -327,7 +327,7 @@ TEST(assignments_are_listed_by_shard_then_key_then_value)
     static const char *const want[] = {"a rack 2", "a zone 0", "b rack 1", "b rack 10", "b rack 9"};
     struct fleet *fleet = open_fleet();
     struct fleet_walk walk = {0};
-    struct fleet_domain row;
+    struct fleet_row row;
     char got[64];
 
     run(fleet, add("b"));
@@ -340,8 +340,8 @@ TEST(assignments_are_listed_by_shard_then_key_then_value)
     run(fleet, assign("rack", "2", "a"));
     for (size_t i = 0; i < ARRAY_LEN(want); i++) {
         CHECK(want[i], fleet_next_assignment(fleet, &walk, &row));
-        snprintf(got, sizeof got, "%.*s %.*s %.*s", STR_ARG(row.shard), STR_ARG(row.key),
-                 STR_ARG(row.value));
+        snprintf(got, sizeof got, "%.*s %.*s %.*s", STR_ARG(row.domain.shard),
+                 STR_ARG(row.domain.key), STR_ARG(row.domain.value));
         CHECK_TEXT("order", got, want[i]);
     }
     CHECK("end", !fleet_next_assignment(fleet, &walk, &row));
@@ -677,15 +677,15 @@ static unsigned in_order(unsigned way, unsigned i)
 static void check_sorted(const struct fleet *fleet, unsigned count)
 {
     struct fleet_walk walk = {0};
-    struct fleet_domain row;
+    struct fleet_row row;
     char last[16] = "";
 
     for (unsigned i = 0; i < count; i++) {
-        CHECK("one more", fleet_next_domain(fleet, &walk, &row));
-        CHECK("ascending", str_compare(s(last), row.value) < 0);
-        snprintf(last, sizeof last, "%.*s", STR_ARG(row.value));
+        CHECK("one more", fleet_next(fleet, FLEET_DOMAINS, &walk, &row));
+        CHECK("ascending", str_compare(s(last), row.domain.value) < 0);
+        snprintf(last, sizeof last, "%.*s", STR_ARG(row.domain.value));
     }
-    CHECK("no more", !fleet_next_domain(fleet, &walk, &row));
+    CHECK("no more", !fleet_next(fleet, FLEET_DOMAINS, &walk, &row));
 }
 
 TEST(rows_may_come_and_go_in_any_order)

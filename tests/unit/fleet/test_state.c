@@ -136,7 +136,7 @@ TEST(what_is_written_is_read_back_wherever_it_is_cut)
 {
     struct fleet *fleet = open_fleet();
     struct fleet_state_summary summary;
-    struct fleet_shard shard;
+    struct fleet_row shard;
     struct note note = {""};
     struct buf text;
 
@@ -154,8 +154,8 @@ TEST(what_is_written_is_read_back_wherever_it_is_cut)
         CHECK("sealed", summary.sealed);
         CHECK_U32("taken", summary.taken.of[FLEET_DOMAINS], 2);
         CHECK_U32("dropped", summary.dropped.of[FLEET_DOMAINS], 0);
-        CHECK("found", fleet_find_shard(copy, STR("a"), &shard));
-        CHECK_I64("its heartbeat", shard.last_heartbeat.seconds, 5);
+        CHECK("found", fleet_find(copy, FLEET_SHARDS, STR("a"), STR_EMPTY, &shard));
+        CHECK_I64("its heartbeat", shard.shard.last_heartbeat.seconds, 5);
         fleet_close(copy);
     }
     CHECK_OK("checked only",
