@@ -34,15 +34,13 @@ struct beat_batch { /* that a follower passed on to us */
     struct beats *beats;
     struct rpc_call *call; /* NULL: nobody waits */
     uint32_t count, left;
-    struct buf controls; /* bytes of all of them, and texts that are not static */
+    struct buf controls; /* bytes of all of them, and texts of refusals */
     struct {
         enum grpc_status status;
-        const char *text;
         uint64_t incarnation;
         int64_t drift_ms;
         bool reset, has_control;
-        bool has_text; /* of its own, where its control would be */
-        uint32_t control_at, control_len;
+        uint32_t control_at, control_len; /* of a refusal: of its text */
     } answers[];
 };
 struct pass { /* that we pass on */
@@ -133,13 +131,6 @@ static void beat_free(struct beats *beats, struct beat_call *beat)
 
 /* -- batches that were passed on to us -- */
 
-static struct str batch_text(const struct beat_batch *batch, uint32_t place)
-{
-    if (!batch->answers[place].has_text) return str_from(batch->answers[place].text);
-    return str_of(batch->controls.data + batch->answers[place].control_at,
-                  batch->answers[place].control_len);
-}
-
 static void batch_reply(struct beat_batch *batch)
 {
     struct beats *beats = batch->beats;
@@ -147,15 +138,14 @@ static void batch_reply(struct beat_batch *batch)
 
     for (uint32_t i = 0; i < batch->count; i++) {
         struct pack row = pack_begin(&beats->row);
+        struct str control = str_of(batch->controls.data + batch->answers[i].control_at,
+                                    batch->answers[i].control_len);
 
         pack_u64(&row, 1, batch->answers[i].status);
-        pack_text(&row, 2, batch_text(batch, i));
+        if (batch->answers[i].status != GRPC_OK) pack_text(&row, 2, control);
         pack_u64(&row, 3, batch->answers[i].incarnation);
         pack_u64(&row, 4, batch->answers[i].reset);
-        if (batch->answers[i].has_control)
-            pack_bytes(&row, 5,
-                       str_of(batch->controls.data + batch->answers[i].control_at,
-                              batch->answers[i].control_len));
+        if (batch->answers[i].has_control) pack_bytes(&row, 5, control);
         pack_sint64(&row, 6, batch->answers[i].drift_ms);
         pack_row(&pack, 1, &row);
     }
@@ -178,6 +168,15 @@ static void batch_answered(struct beat_batch *batch)
     }
     buf_deinit(&batch->controls);
     free(batch);
+}
+
+static void batch_refuse(struct beat_batch *batch, uint32_t place, enum grpc_status status,
+                         struct str text)
+{
+    batch->answers[place].status = status;
+    batch->answers[place].control_at = (uint32_t)batch->controls.len;
+    if (!buf_append(&batch->controls, text)) batch->answers[place].control_len = (uint32_t)text.len;
+    batch_answered(batch);
 }
 
 /* -- answers -- */
@@ -205,18 +204,21 @@ static void answered(struct beats *beats, struct beat_call *beat)
                               MS_PER_SECOND);
 }
 
+static void number_text(char text[NUMBER_CAP], uint64_t number)
+{
+    snprintf(text, NUMBER_CAP, "%llu", (unsigned long long)number);
+}
+
 static void add_trailers(const struct beats *beats, struct rpc_call *call,
                          const struct beat_ack *ack)
 {
     char incarnation[NUMBER_CAP];
-    int len;
 
     (void)rpc_add_trailer(call, STR("x-coord-epoch"), str_from(beats->texts.coord));
     (void)rpc_add_trailer(call, STR("x-assignment-epoch"), str_from(beats->texts.assignment));
     if (ack->incarnation) {
-        len =
-            snprintf(incarnation, sizeof incarnation, "%llu", (unsigned long long)ack->incarnation);
-        (void)rpc_add_trailer(call, STR("x-worker-incarnation"), str_of(incarnation, (size_t)len));
+        number_text(incarnation, ack->incarnation);
+        (void)rpc_add_trailer(call, STR("x-worker-incarnation"), str_from(incarnation));
     }
     if (beats->facts.next_beat_ms)
         (void)rpc_add_trailer(call, STR("x-next-beat-ms"), str_from(beats->texts.next));
@@ -246,7 +248,6 @@ static void ack_call(struct beats *beats, struct rpc_call *call, const struct be
 static void ack_batch(struct beat_batch *batch, uint32_t place, const struct beat_ack *ack)
 {
     batch->answers[place].status = GRPC_OK;
-    batch->answers[place].text = "";
     batch->answers[place].incarnation = ack->incarnation;
     batch->answers[place].reset = ack->reset;
     batch->answers[place].drift_ms = ack->drift_ms;
@@ -272,8 +273,8 @@ void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ac
     }
 }
 
-void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
-                  const char *text)
+void beats_refuse_text(struct beats *beats, struct beat_call *beat, enum grpc_status status,
+                       struct str text)
 {
     struct rpc_call *call = beat->call;
     struct beat_batch *batch = beat->batch;
@@ -283,33 +284,16 @@ void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status 
     answered(beats, beat);
     if (call) {
         rpc_call_set_data(call, NULL);
-        rpc_finish(call, status, str_from(text), STR_EMPTY);
+        rpc_finish(call, status, text, STR_EMPTY);
     } else {
-        batch->answers[beat->place].status = status;
-        batch->answers[beat->place].text = text; /* static: what the service says of a beat */
-        batch_answered(batch);
+        batch_refuse(batch, beat->place, status, text);
     }
 }
 
-void beats_refuse_text(struct beats *beats, struct beat_call *beat, enum grpc_status status,
-                       struct str text)
+void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
+                  const char *text)
 {
-    struct rpc_call *call = beat->call;
-    struct beat_batch *batch = beat->batch;
-
-    if (call) {
-        beats->stats.refused++;
-        answered(beats, beat);
-        rpc_call_set_data(call, NULL);
-        rpc_finish(call, status, text, STR_EMPTY);
-        return;
-    }
-    if (batch) {
-        batch->answers[beat->place].control_at = (uint32_t)batch->controls.len;
-        batch->answers[beat->place].control_len = (uint32_t)text.len;
-        batch->answers[beat->place].has_text = !buf_append(&batch->controls, text);
-    }
-    beats_refuse(beats, beat, status, "");
+    beats_refuse_text(beats, beat, status, str_from(text));
 }
 
 static void on_overdue(struct timer *timer)
@@ -610,12 +594,19 @@ static bool has_room(struct beats *beats, struct rpc_call *call)
     return false;
 }
 
+/* From now on it is answered within reply_max_ms. */
+static void came(struct beats *beats, struct beat_call *beat)
+{
+    beat->since = loop_now(beats->io->loop);
+    beat->at = clock_wall(beats->io->clock);
+    list_append(&beats->ages, &beat->age);
+    if (!timer_running(&beats->overdue)) set_next_overdue(beats);
+}
+
 static void file(struct beats *beats, struct beat_call *beat)
 {
     enum beats_way way;
 
-    list_append(&beats->ages, &beat->age);
-    if (!timer_running(&beats->overdue)) set_next_overdue(beats);
     beats->stats.beats++;
     way = beats->ops->heard(beats->owner, beat);
     if (way == BEATS_OVER) {
@@ -628,8 +619,6 @@ static void file(struct beats *beats, struct beat_call *beat)
 
 static void file_outgoing(struct beats *beats, struct beat_call *beat)
 {
-    list_append(&beats->ages, &beat->age);
-    if (!timer_running(&beats->overdue)) set_next_overdue(beats);
     beats->stats.passed++;
     list_append(&beats->outgoing, &beat->link);
     beats->outgoing_count++;
@@ -639,13 +628,6 @@ static void file_outgoing(struct beats *beats, struct beat_call *beat)
 void beats_over(struct beats *beats, struct beat_call *beat)
 {
     beat_free(beats, beat);
-}
-
-void beats_again(struct beats *beats, struct beat_call *beat)
-{
-    list_remove(&beat->link);
-    list_append(&beats->gathered, &beat->link);
-    plan_round(beats);
 }
 
 static void take_metadata(struct beat_said *said, const struct rpc_call *call)
@@ -689,8 +671,7 @@ static void on_beat(void *service, struct rpc_call *call, const ProtobufCMessage
     }
     beat->call = call;
     rpc_call_set_data(call, beat);
-    beat->since = loop_now(beats->io->loop);
-    beat->at = clock_wall(beats->io->clock);
+    came(beats, beat);
     if (beats->ops->leads(beats->owner))
         file(beats, beat);
     else
@@ -725,35 +706,25 @@ static struct beat_batch *batch_new(struct beats *beats, struct rpc_call *call, 
     return batch;
 }
 
-static void refuse_place(struct beat_batch *batch, uint32_t place, enum grpc_status status,
-                         const char *text)
-{
-    batch->answers[place].status = status;
-    batch->answers[place].text = text;
-    batch_answered(batch);
-}
-
 static void file_passed(struct beat_batch *batch, uint32_t place, const ProtobufCMessage *message)
 {
     struct beats *beats = batch->beats;
     struct beat_call *beat = beats->stats.waiting < beats->waiting_max ? beat_new(beats) : NULL;
-    mono_time now = loop_now(beats->io->loop);
     struct note note;
     uint32_t age;
 
     if (!beat) {
-        refuse_place(batch, place, GRPC_RESOURCE_EXHAUSTED, "too many beats wait; try again");
+        batch_refuse(batch, place, GRPC_RESOURCE_EXHAUSTED, STR("too many beats wait; try again"));
         return;
     }
     if (beat_pass_read(message, &beat->said, &age, &note)) {
-        refuse_place(batch, place, GRPC_INVALID_ARGUMENT, "not a beat");
+        batch_refuse(batch, place, GRPC_INVALID_ARGUMENT, STR("not a beat"));
         beat_free(beats, beat);
         return;
     }
     beat->batch = batch;
     beat->place = place;
-    beat->since = now; /* it came to us now; who passed it on looks at the whole time */
-    beat->at = clock_wall(beats->io->clock);
+    came(beats, beat); /* to us; who passed it on looks at the whole time */
     file(beats, beat);
 }
 
@@ -800,14 +771,10 @@ void beats_set_facts(struct beats *beats, const struct beats_facts *facts)
 {
     beats->facts = *facts;
     beats->facts.leader = beats->texts.leader;
-    snprintf(beats->texts.coord, sizeof beats->texts.coord, "%llu",
-             (unsigned long long)facts->coord_epoch);
-    snprintf(beats->texts.assignment, sizeof beats->texts.assignment, "%llu",
-             (unsigned long long)facts->assignment_epoch);
-    snprintf(beats->texts.next, sizeof beats->texts.next, "%llu",
-             (unsigned long long)facts->next_beat_ms);
-    snprintf(beats->texts.fence, sizeof beats->texts.fence, "%llu",
-             (unsigned long long)facts->self_fence_ms);
+    number_text(beats->texts.coord, facts->coord_epoch);
+    number_text(beats->texts.assignment, facts->assignment_epoch);
+    number_text(beats->texts.next, facts->next_beat_ms);
+    number_text(beats->texts.fence, facts->self_fence_ms);
     snprintf(beats->texts.leader, sizeof beats->texts.leader, "%s", facts->leader);
 }
 

@@ -66,7 +66,7 @@ struct beats_facts {
     /* The leader's worker_self_fence_timeout: a worker that registered under another one registers
      * again. 0: not known (an older leader), and not said. */
     uint64_t self_fence_ms;
-    const char *leader;    /* "": not said */
+    const char *leader; /* "": not said */
 };
 void beats_set_facts(struct beats *beats, const struct beats_facts *facts);
 
@@ -82,14 +82,11 @@ struct beat_ack {
 };
 void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack);
 void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
-                  const char *text); /* static */
-/* The same with a text of the caller's. */
+                  const char *text);
 void beats_refuse_text(struct beats *beats, struct beat_call *beat, enum grpc_status status,
                        struct str text);
 bool beat_answered(const struct beat_call *beat);             /* or nobody waits any more */
 void beats_over(struct beats *beats, struct beat_call *beat); /* kept no longer, answered or not */
-void beats_again(struct beats *beats,
-                 struct beat_call *beat);              /* kept no longer: to the next round */
 void beats_lost(struct beats *beats, const char *why); /* leadership: rounds end, unavailable */
 
 /* -- methods: Heartbeat/Beat and Membership/PassBeats; their service is struct beats -- */

@@ -208,13 +208,6 @@ void control_gone(struct control *control, struct rpc_call *call)
     free_if_idle(line);
 }
 
-bool control_subscribed(const struct control *control, struct str worker)
-{
-    const struct line *line = line_of(control, worker);
-
-    return line && line->call;
-}
-
 void control_release(struct control *control, struct str worker)
 {
     struct line *line = line_of(control, worker);

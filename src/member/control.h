@@ -30,7 +30,6 @@ void control_gone(struct control *control, struct rpc_call *call); /* on_done; f
 bool control_push(struct control *control, struct str worker, const struct order *order);
 /* An encoded ControlPush that waited, appended; false: none. */
 bool control_take(struct control *control, struct str worker, struct buf *into);
-bool control_subscribed(const struct control *control, struct str worker);
 /* The service lets the worker go: its stream ends, what waits is forgotten. */
 void control_release(struct control *control, struct str worker);
 /* Every stream ends with UNAVAILABLE: another leads, or the server stops. */

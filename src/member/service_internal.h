@@ -56,10 +56,24 @@ struct member_method {
     struct leader_method base;
     void (*read)(struct request *request);  /* behind a leadership round; or */
     void (*begin)(struct request *request); /* on the leader, at once */
-    /* Of a worker's call: whose name its certificate must have. NULL: nobody's in particular. */
-    const char *(*worker)(const ProtobufCMessage *message);
+    /* How its operations went, once they are in the log: answers. Of those in `reply` they are
+     * `count` from `first` on. */
+    void (*answer)(struct request *request, const struct member_reply *reply, uint32_t first,
+                   uint32_t count);
+    /* A worker's call: field 1 is its id, and its certificate must have that name. */
+    bool of_worker;
     bool tools; /* not on the workers' listener */
 };
+#define MEMBER_METHOD(rpc, word, response_max, ...)                                                \
+    {                                                                                              \
+        .base = {"/muster.v1.Membership/" rpc,                                                     \
+                 rpc,                                                                              \
+                 &muster__v1__##word##_request__descriptor,                                        \
+                 &muster__v1__##word##_response__descriptor,                                       \
+                 0,                                                                                \
+                 response_max},                                                                    \
+        __VA_ARGS__                                                                                \
+    }
 extern const struct member_method member_worker_methods[], member_work_methods[],
     member_read_methods[];
 struct member_request {
@@ -68,9 +82,9 @@ struct member_request {
     /* Pull */
     struct timer timer;
     mono_time until;
-    bool pulls;  /* in service.pullers */
-    bool judges; /* its worker stands in service.judging */
-    size_t worker_len;
+    bool pulls;        /* in service.pullers */
+    bool judges;       /* its worker stands in service.judging */
+    size_t worker_len; /* of a worker's call, canonical; else of what it judges */
     char worker[MEMBER_ID_MAX];
 };
 
@@ -176,23 +190,19 @@ extern const struct leader_rules member_rules_of_calls;
 enum grpc_status member_grpc(enum member_status status);
 /* Answers with what the core refused. */
 void member_refuse(struct request *request, enum member_status status);
-/* How a call's operations went, once they are in the log: answers. */
-typedef void result_fn(struct request *request, const struct member_reply *reply, uint32_t first,
-                       uint32_t count);
-void request_over(struct wait *wait, enum err err, const struct member_reply *reply,
-                  result_fn *answers);
-/* One operation, and who asked for it waits. */
-void request_put(struct request *request, const struct member_op *op, wait_fn *done);
+/* What the core said to the request's one operation; false: it is answered, the core refused. */
+bool request_result(struct request *request, const struct member_reply *reply, uint32_t first,
+                    struct member_result *ret_result);
+/* One operation, and who asked for it waits for the method's `answer`. */
+void request_put(struct request *request, const struct member_op *op);
 /* The same of one that ends an incarnation: until it is decided no beat is acknowledged. */
-void request_judge(struct request *request, const struct member_op *op, wait_fn *done);
+void request_judge(struct request *request, const struct member_op *op);
 /* The last `count` operations are this request's. */
-void request_put_many(struct request *request, uint32_t count, wait_fn *done);
+void request_put_many(struct request *request, uint32_t count);
 /* Canonical: a ULID in upper case, or what may stand for a worker on our own interface. Empty: it
  * may not. `room` keeps the text. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
-/* The call's worker, checked: FALSE and answered when it is none. */
-bool request_worker(struct request *request, const char *text, char room[MEMBER_ID_MAX],
-                    struct str *ret_worker);
+struct str request_worker(const struct request *request);   /* of a worker's call: who it is */
 bool epoch_is_fine(struct request *request, uint64_t seen); /* a coordinator epoch; or answered */
 
 /* -- service_beat.c -- */
@@ -213,7 +223,6 @@ void lead_applied(struct member_service *service); /* inside apply, on every rep
 void lead_after(struct task *task);
 void lead_scan(struct timer *timer);
 void scan_now(struct member_service *service);
-void scan_at_once(struct member_service *service); /* in this turn */
 void lead_tell(struct timer *timer);
 uint64_t clock_guess(struct member_service *service);
 void facts_changed(struct member_service *service);

@@ -48,100 +48,100 @@ void facts_changed(struct member_service *service)
 
 /* -- events -- */
 
-static enum event_topic topic_of(enum member_topic topic)
+enum { FIELDS = 4, HEX_CAP = 65 };
+
+/* What an attribute of a line is taken from. */
+enum source {
+    NOTHING,
+    INCARNATION,
+    TEXT,
+    REASON, /* the text, if there is one */
+    DUE,
+    EPOCH,
+    COUNT,
+    EXTRA,
+    PARTITION,
+    WORKER,
+    ITEM
+};
+/* The topics, and the attributes that workers.md 9 lists for each. */
+static const struct {
+    enum event_topic topic;
+    struct {
+        const char *key;
+        enum source from;
+    } fields[FIELDS];
+} lines[MEMBER_EV_LAST + 1] = {
+    [MEMBER_EV_REGISTERED] = {TOPIC_WORKER_REGISTERED,
+                              {{"incarnation", INCARNATION}, {"previous", TEXT}}},
+    [MEMBER_EV_DEREGISTERED] = {TOPIC_WORKER_DEREGISTERED},
+    [MEMBER_EV_FAILED] = {TOPIC_WORKER_FAILED, {{"due_at_ms", DUE}, {"reason", REASON}}},
+    [MEMBER_EV_RESTARTED] = {TOPIC_WORKER_RESTARTED, {{"incarnation", INCARNATION}}},
+    [MEMBER_EV_IDENTITY_CONFLICT] = {TOPIC_WORKER_IDENTITY_CONFLICT,
+                                     {{"incarnation", INCARNATION}}},
+    [MEMBER_EV_ASSIGNMENT_CHANGED] = {TOPIC_ASSIGNMENT_CHANGED,
+                                      {{"assignment_epoch", EPOCH},
+                                       {"cause", TEXT},
+                                       {"moved", COUNT}}},
+    [MEMBER_EV_PARTITION_REVOKING] = {TOPIC_PARTITION_REVOKING,
+                                      {{"grant_epoch", EPOCH}, {"partition", PARTITION}}},
+    [MEMBER_EV_PARTITION_GRANTED] = {TOPIC_PARTITION_GRANTED,
+                                     {{"grant_epoch", EPOCH}, {"partition", PARTITION}}},
+    [MEMBER_EV_REVOKE_TIMEOUT] = {TOPIC_REVOKE_TIMEOUT,
+                                  {{"partition", PARTITION}, {"waited_ms", EXTRA}}},
+    [MEMBER_EV_LEADER_CHANGED] = {TOPIC_LEADER_CHANGED, {{"coord_epoch", EPOCH}}},
+    [MEMBER_EV_WORK_DISPATCHED] = {TOPIC_WORK_DISPATCHED, {{"work_id", ITEM}}},
+    [MEMBER_EV_WORK_COMPLETED] = {TOPIC_WORK_COMPLETED, {{"work_id", ITEM}}},
+    [MEMBER_EV_WORK_FAILED] = {TOPIC_WORK_FAILED, {{"reason", TEXT}, {"work_id", ITEM}}},
+    [MEMBER_EV_WORK_STOLEN] = {TOPIC_WORK_STOLEN, {{"thief", WORKER}, {"work_id", ITEM}}},
+    [MEMBER_EV_SUSPECTED] = {TOPIC_WORKER_SUSPECTED, {{"late_ms", DUE}}},
+    [MEMBER_EV_RECOVERED] = {TOPIC_WORKER_RECOVERED, {{"late_ms", DUE}}},
+    [MEMBER_EV_CLOCK_SKEW] = {TOPIC_CLOCK_SKEW, {{"skew_ms", DUE}}},
+    [MEMBER_EV_MASS_FAILURE_HOLD] = {TOPIC_MASS_FAILURE_HOLD,
+                                     {{"active", EXTRA}, {"would_fail", COUNT}}},
+    [MEMBER_EV_CHECKPOINT_TRIGGERED] = {TOPIC_CHECKPOINT_TRIGGERED,
+                                        {{"round", COUNT}, {"workers", EXTRA}}},
+    [MEMBER_EV_CHECKPOINT_TIMEOUT] = {TOPIC_CHECKPOINT_TIMEOUT,
+                                      {{"round", COUNT}, {"waited_ms", EXTRA}}},
+};
+
+static struct log_field field_of(const char *key, enum source from,
+                                 const struct member_event *event, char hex[HEX_CAP])
 {
-    static const enum event_topic topics[MEMBER_EV_LAST + 1] = {
-        [MEMBER_EV_REGISTERED] = TOPIC_WORKER_REGISTERED,
-        [MEMBER_EV_DEREGISTERED] = TOPIC_WORKER_DEREGISTERED,
-        [MEMBER_EV_FAILED] = TOPIC_WORKER_FAILED,
-        [MEMBER_EV_RESTARTED] = TOPIC_WORKER_RESTARTED,
-        [MEMBER_EV_IDENTITY_CONFLICT] = TOPIC_WORKER_IDENTITY_CONFLICT,
-        [MEMBER_EV_ASSIGNMENT_CHANGED] = TOPIC_ASSIGNMENT_CHANGED,
-        [MEMBER_EV_PARTITION_REVOKING] = TOPIC_PARTITION_REVOKING,
-        [MEMBER_EV_PARTITION_GRANTED] = TOPIC_PARTITION_GRANTED,
-        [MEMBER_EV_REVOKE_TIMEOUT] = TOPIC_REVOKE_TIMEOUT,
-        [MEMBER_EV_LEADER_CHANGED] = TOPIC_LEADER_CHANGED,
-        [MEMBER_EV_WORK_DISPATCHED] = TOPIC_WORK_DISPATCHED,
-        [MEMBER_EV_WORK_COMPLETED] = TOPIC_WORK_COMPLETED,
-        [MEMBER_EV_WORK_FAILED] = TOPIC_WORK_FAILED,
-        [MEMBER_EV_WORK_STOLEN] = TOPIC_WORK_STOLEN,
-        [MEMBER_EV_SUSPECTED] = TOPIC_WORKER_SUSPECTED,
-        [MEMBER_EV_RECOVERED] = TOPIC_WORKER_RECOVERED,
-        [MEMBER_EV_CLOCK_SKEW] = TOPIC_CLOCK_SKEW,
-        [MEMBER_EV_MASS_FAILURE_HOLD] = TOPIC_MASS_FAILURE_HOLD,
-        [MEMBER_EV_CHECKPOINT_TRIGGERED] = TOPIC_CHECKPOINT_TRIGGERED,
-        [MEMBER_EV_CHECKPOINT_TIMEOUT] = TOPIC_CHECKPOINT_TIMEOUT,
-    };
-    return topics[topic];
+    switch (from) {
+    case INCARNATION: return log_u64(key, event->incarnation);
+    case TEXT:
+    case REASON: return log_str(key, event->text);
+    case DUE: return log_i64(key, event->due_ms);
+    case EPOCH: return log_u64(key, event->epoch);
+    case COUNT: return log_u64(key, event->count);
+    case EXTRA: return log_u64(key, event->extra);
+    case PARTITION: return log_u64(key, event->partition);
+    case WORKER: return log_str(key, event->worker);
+    case ITEM:
+        hex_write(event->item.b, sizeof event->item.b, hex);
+        hex[HEX_CAP - 1] = '\0';
+        return log_text(key, hex);
+    case NOTHING: break;
+    }
+    return LOG_END;
 }
 
-enum { FIELDS = 6, HEX_CAP = 65 };
-
-/* The attributes that workers.md 9 lists for its topic. */
 static void fields_of(const struct member_event *event, struct log_field fields[FIELDS],
                       char hex[HEX_CAP])
 {
+    bool first = event->topic == MEMBER_EV_REGISTERED && event->incarnation <= 1;
     size_t n = 0;
 
-    switch (event->topic) {
-    case MEMBER_EV_REGISTERED:
-        if (event->incarnation > 1) {
-            fields[n++] = log_u64("incarnation", event->incarnation);
-            fields[n++] = log_str("previous", event->text.len ? event->text : STR("removed"));
-        }
-        break;
-    case MEMBER_EV_FAILED:
-        fields[n++] = log_i64("due_at_ms", event->due_ms);
-        if (event->text.len) fields[n++] = log_str("reason", event->text);
-        break;
-    case MEMBER_EV_RESTARTED:
-    case MEMBER_EV_IDENTITY_CONFLICT:
-        fields[n++] = log_u64("incarnation", event->incarnation);
-        break;
-    case MEMBER_EV_ASSIGNMENT_CHANGED:
-        fields[n++] = log_u64("assignment_epoch", event->epoch);
-        fields[n++] = log_str("cause", event->text);
-        fields[n++] = log_u64("moved", event->count);
-        break;
-    case MEMBER_EV_PARTITION_REVOKING:
-    case MEMBER_EV_PARTITION_GRANTED:
-        fields[n++] = log_u64("grant_epoch", event->epoch);
-        fields[n++] = log_u64("partition", event->partition);
-        break;
-    case MEMBER_EV_REVOKE_TIMEOUT:
-        fields[n++] = log_u64("partition", event->partition);
-        fields[n++] = log_u64("waited_ms", event->extra);
-        break;
-    case MEMBER_EV_LEADER_CHANGED: fields[n++] = log_u64("coord_epoch", event->epoch); break;
-    case MEMBER_EV_WORK_DISPATCHED:
-    case MEMBER_EV_WORK_COMPLETED:
-    case MEMBER_EV_WORK_FAILED:
-    case MEMBER_EV_WORK_STOLEN:
-        hex_write(event->item.b, sizeof event->item.b, hex);
-        hex[HEX_CAP - 1] = '\0';
-        if (event->topic == MEMBER_EV_WORK_STOLEN) fields[n++] = log_str("thief", event->worker);
-        if (event->topic == MEMBER_EV_WORK_FAILED) fields[n++] = log_str("reason", event->text);
-        fields[n++] = log_text("work_id", hex);
-        break;
-    case MEMBER_EV_SUSPECTED:
-    case MEMBER_EV_RECOVERED: fields[n++] = log_i64("late_ms", event->due_ms); break;
-    case MEMBER_EV_CLOCK_SKEW: fields[n++] = log_i64("skew_ms", event->due_ms); break;
-    case MEMBER_EV_MASS_FAILURE_HOLD:
-        fields[n++] = log_u64("active", event->extra);
-        fields[n++] = log_u64("would_fail", event->count);
-        break;
-    case MEMBER_EV_CHECKPOINT_TRIGGERED:
-        fields[n++] = log_u64("round", event->count);
-        fields[n++] = log_u64("workers", event->extra);
-        break;
-    case MEMBER_EV_CHECKPOINT_TIMEOUT:
-        fields[n++] = log_u64("round", event->count);
-        fields[n++] = log_u64("waited_ms", event->extra);
-        break;
-    case MEMBER_EV_DEREGISTERED: break;
+    for (size_t i = 0; !first && lines[event->topic].fields[i].key; i++) {
+        enum source from = lines[event->topic].fields[i].from;
+        if (from == REASON && !event->text.len) continue;
+        fields[n++] = field_of(lines[event->topic].fields[i].key, from, event, hex);
     }
-    assert(n < FIELDS);
     fields[n] = LOG_END;
+    /* One that was removed, and comes again: nothing else is known of it. */
+    if (n && event->topic == MEMBER_EV_REGISTERED && !event->text.len)
+        fields[1] = log_text("previous", "removed");
 }
 
 static enum err tell_one(struct member_service *service, const struct member_event *event)
@@ -149,7 +149,7 @@ static enum err tell_one(struct member_service *service, const struct member_eve
     struct log_field fields[FIELDS];
     char hex[HEX_CAP];
     struct event_line line = {
-        .topic = topic_of(event->topic),
+        .topic = lines[event->topic].topic,
         .at = {(uint64_t)event->wall_ms},
         .worker_id = event->worker,
         .fields = fields,

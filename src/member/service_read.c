@@ -313,27 +313,14 @@ static void read_work(struct request *request)
     request_reply_packed(request, &answer);
 }
 
-#define PATH(name) "/muster.v1.Membership/" name, name
 const struct member_method member_read_methods[] = {
-    {.base = {PATH("ClusterStatus"), &muster__v1__cluster_status_request__descriptor,
-              &muster__v1__cluster_status_response__descriptor, 0, 0},
-     .read = read_status,
-     .tools = true},
-    {.base = {PATH("ListWorkers"), &muster__v1__list_workers_request__descriptor,
-              &muster__v1__list_workers_response__descriptor, 0, MEMBER_ANSWER_MAX},
-     .read = read_workers,
-     .tools = true},
-    {.base = {PATH("ListPartitions"), &muster__v1__list_partitions_request__descriptor,
-              &muster__v1__list_partitions_response__descriptor, 0, MEMBER_ANSWER_MAX},
-     .read = read_partitions,
-     .tools = true},
-    {.base = {PATH("ListCheckpoints"), &muster__v1__list_checkpoints_request__descriptor,
-              &muster__v1__list_checkpoints_response__descriptor, 0, MEMBER_ANSWER_MAX},
-     .read = read_checkpoints,
-     .tools = true},
-    {.base = {PATH("ListWork"), &muster__v1__list_work_request__descriptor,
-              &muster__v1__list_work_response__descriptor, 0, MEMBER_ANSWER_MAX},
-     .read = read_work,
-     .tools = true},
+    MEMBER_METHOD("ClusterStatus", cluster_status, 0, .read = read_status, .tools = true),
+    MEMBER_METHOD("ListWorkers", list_workers, MEMBER_ANSWER_MAX, .read = read_workers,
+                  .tools = true),
+    MEMBER_METHOD("ListPartitions", list_partitions, MEMBER_ANSWER_MAX, .read = read_partitions,
+                  .tools = true),
+    MEMBER_METHOD("ListCheckpoints", list_checkpoints, MEMBER_ANSWER_MAX, .read = read_checkpoints,
+                  .tools = true),
+    MEMBER_METHOD("ListWork", list_work, MEMBER_ANSWER_MAX, .read = read_work, .tools = true),
     {.base = {.path = NULL}},
 };

@@ -61,13 +61,31 @@ struct str worker_name(const char *text, char room[MEMBER_ID_MAX])
     return str_of(room, name.len);
 }
 
-bool request_worker(struct request *request, const char *text, char room[MEMBER_ID_MAX],
-                    struct str *ret_worker)
+struct str request_worker(const struct request *request)
 {
-    *ret_worker = worker_name(text, room);
-    if (ret_worker->len) return true;
-    request_refuse(request, GRPC_INVALID_ARGUMENT,
-                   "worker_id: a ULID, or 1 to %d bytes of visible ASCII", MEMBER_ID_MAX);
+    const struct member_request *mine = CONTAINER_OF(request, const struct member_request, base);
+
+    return str_of(mine->worker, mine->worker_len);
+}
+
+/* Whose call it is, and whether it may be; false: answered. */
+static bool take_worker(struct request *request)
+{
+    struct member_request *mine = member_request_of(request);
+    const ProtobufCFieldDescriptor *field = &request->message->descriptor->fields[0];
+    const char *text =
+        *(char *const *)(const void *)((const char *)request->message + field->offset);
+    struct note note;
+
+    assert(strcmp(field->name, "worker_id") == 0);
+    mine->worker_len = worker_name(text, mine->worker).len;
+    if (mine->worker_len == 0)
+        request_refuse(request, GRPC_INVALID_ARGUMENT,
+                       "worker_id: a ULID, or 1 to %d bytes of visible ASCII", MEMBER_ID_MAX);
+    else if (!speaks_for(member_of(request), request->call, request_worker(request), &note))
+        request_refuse(request, GRPC_PERMISSION_DENIED, "%s", note.text);
+    else
+        return true;
     return false;
 }
 
@@ -84,13 +102,21 @@ bool epoch_is_fine(struct request *request, uint64_t seen)
 
 /* -- operations -- */
 
-void request_over(struct wait *wait, enum err err, const struct member_reply *reply,
-                  result_fn *answers)
+bool request_result(struct request *request, const struct member_reply *reply, uint32_t first,
+                    struct member_result *ret_result)
+{
+    *ret_result = member_reply_result(reply, first);
+    if (member_grpc(ret_result->status) == GRPC_OK) return true;
+    member_refuse(request, ret_result->status);
+    return false;
+}
+
+static void request_over(struct wait *wait, enum err err, const struct member_reply *reply)
 {
     struct member_request *mine = CONTAINER_OF(wait, struct member_request, wait);
     struct request *request = &mine->base;
 
-    if (mine->judges) judge_end(member_of(request), str_of(mine->worker, mine->worker_len));
+    if (mine->judges) judge_end(member_of(request), request_worker(request));
     mine->judges = false;
     if (!request->call)
         request_free(request);
@@ -100,7 +126,7 @@ void request_over(struct wait *wait, enum err err, const struct member_reply *re
     else if (err)
         request_log_failed(request, err);
     else
-        answers(request, reply, wait->first, wait->count);
+        method_of(request)->answer(request, reply, wait->first, wait->count);
 }
 
 static void refuse_full(struct request *request)
@@ -109,37 +135,37 @@ static void refuse_full(struct request *request)
                    request->method->name);
 }
 
-void request_put(struct request *request, const struct member_op *op, wait_fn *done)
+void request_put(struct request *request, const struct member_op *op)
 {
     struct member_service *service = member_of(request);
 
-    if (batch_one(service, op, &member_request_of(request)->wait, done))
+    if (batch_one(service, op, &member_request_of(request)->wait, request_over))
         request_keep(request, &service->kept);
     else
         refuse_full(request);
 }
 
-void request_judge(struct request *request, const struct member_op *op, wait_fn *done)
+void request_judge(struct request *request, const struct member_op *op)
 {
     struct member_request *mine = member_request_of(request);
     struct member_service *service = member_of(request);
 
-    if (!batch_one(service, op, &mine->wait, done)) {
+    if (!batch_one(service, op, &mine->wait, request_over)) {
         refuse_full(request);
         return;
     }
-    memcpy(mine->worker, op->worker.at, op->worker.len);
+    memmove(mine->worker, op->worker.at, op->worker.len); /* it may stand there already */
     mine->worker_len = op->worker.len;
     mine->judges = true;
     judge_begin(service, op->worker);
     request_keep(request, &service->kept);
 }
 
-void request_put_many(struct request *request, uint32_t count, wait_fn *done)
+void request_put_many(struct request *request, uint32_t count)
 {
     struct member_service *service = member_of(request);
 
-    batch_wait(service, &member_request_of(request)->wait, done, count);
+    batch_wait(service, &member_request_of(request)->wait, request_over, count);
     request_keep(request, &service->kept);
 }
 
@@ -147,19 +173,7 @@ void request_put_many(struct request *request, uint32_t count, wait_fn *done)
 
 static bool admit(struct request *request)
 {
-    struct member_service *service = member_of(request);
-    const struct member_method *method = method_of(request);
-    char room[MEMBER_ID_MAX];
-    struct str worker;
-    struct note note;
-
-    if (method->worker) {
-        if (!request_worker(request, method->worker(request->message), room, &worker)) return false;
-        if (!speaks_for(service, request->call, worker, &note)) {
-            request_refuse(request, GRPC_PERMISSION_DENIED, "%s", note.text);
-            return false;
-        }
-    }
+    if (method_of(request)->of_worker && !take_worker(request)) return false;
     if (leader_here(request->leader)) return true;
     request_refuse(request, GRPC_UNAVAILABLE, "%s: no leader is known", request->method->name);
     return false;

@@ -92,11 +92,6 @@ static void reply_enqueued(struct request *request, const struct member_reply *r
     request_reply_packed(request, &answer);
 }
 
-static void on_enqueued(struct wait *wait, enum err err, const struct member_reply *reply)
-{
-    request_over(wait, err, reply, reply_enqueued);
-}
-
 static void enqueue_begin(struct request *request)
 {
     const Muster__V1__EnqueueRequest *m = (const Muster__V1__EnqueueRequest *)request->message;
@@ -118,15 +113,10 @@ static void enqueue_begin(struct request *request)
         blake3(op.bytes, op.item.b);
         batch_op(service, &op);
     }
-    request_put_many(request, (uint32_t)m->n_payloads, on_enqueued);
+    request_put_many(request, (uint32_t)m->n_payloads);
 }
 
 /* -- Pull -- */
-
-static const char *pull_worker(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__PullRequest *)message)->worker_id;
-}
 
 static void pull(struct request *request);
 
@@ -159,39 +149,30 @@ static void reply_pulled(struct request *request, const struct member_reply *rep
                          uint32_t count)
 {
     struct member_service *service = member_of(request);
-    struct member_result result = member_reply_result(reply, first);
     struct pack answer = pack_begin(&service->answer);
+    struct member_result result;
 
     (void)count;
-    if (member_grpc(result.status) != GRPC_OK)
-        member_refuse(request, result.status);
-    else if (pack_items(service, &answer, reply, first))
+    if (!request_result(request, reply, first, &result)) return;
+    if (pack_items(service, &answer, reply, first))
         request_reply_packed(request, &answer);
     else
         keep_pulling(request);
 }
 
-static void on_pulled(struct wait *wait, enum err err, const struct member_reply *reply)
-{
-    request_over(wait, err, reply, reply_pulled);
-}
-
 static void pull(struct request *request)
 {
     const Muster__V1__PullRequest *m = (const Muster__V1__PullRequest *)request->message;
-    char room[MEMBER_ID_MAX];
 
-    request_put(
-        request,
-        &(struct member_op){
-            .kind = MEMBER_OP_PULL,
-            .worker = worker_name(m->worker_id, room),
-            .incarnation = m->incarnation,
-            .number = min_u64(m->max_items ? m->max_items : 1, MEMBER_PULL_MAX),
-            .limit = min_u64(m->max_bytes ? m->max_bytes : ITEMS_BYTES, MEMBER_ANSWER_MAX / 2),
-            .wall_ms = wall_ms(member_of(request)),
-        },
-        on_pulled);
+    request_put(request, &(struct member_op){
+                             .kind = MEMBER_OP_PULL,
+                             .worker = request_worker(request),
+                             .incarnation = m->incarnation,
+                             .number = min_u64(m->max_items ? m->max_items : 1, MEMBER_PULL_MAX),
+                             .limit = min_u64(m->max_bytes ? m->max_bytes : ITEMS_BYTES,
+                                              MEMBER_ANSWER_MAX / 2),
+                             .wall_ms = wall_ms(member_of(request)),
+                         });
 }
 
 static void pull_begin(struct request *request)
@@ -240,79 +221,48 @@ void pulls_end(struct member_service *service)
 
 /* -- Start, Submit, GiveBack: many items of one worker -- */
 
-static void many_begin(struct request *request, struct member_op *op, const char *worker,
-                       const ProtobufCBinaryData *ids, size_t count, wait_fn *done)
-{
-    struct member_service *service = member_of(request);
-    char room[MEMBER_ID_MAX];
+typedef Muster__V1__StartRequest items_message; /* GiveBack's is the same */
+static_assert(offsetof(Muster__V1__StartRequest, ids) ==
+                      offsetof(Muster__V1__GiveBackRequest, ids) &&
+                  offsetof(Muster__V1__StartRequest, incarnation) ==
+                      offsetof(Muster__V1__GiveBackRequest, incarnation),
+              "Start and GiveBack ask alike");
 
-    op->worker = worker_name(worker, room);
-    op->wall_ms = wall_ms(service);
-    if (count == 0 || count > MEMBER_REQUEST_OPS_MAX ||
-        !batch_room(service, count, count * op->worker.len)) {
+static void reply_items(struct request *request, const struct member_reply *reply, uint32_t first,
+                        uint32_t count)
+{
+    reply_refused(request, reply, first, count, ((const items_message *)request->message)->ids);
+}
+
+static void items_begin(struct request *request, enum member_kind kind)
+{
+    const items_message *m = (const items_message *)request->message;
+    struct member_service *service = member_of(request);
+    struct member_op op = {.kind = kind,
+                           .worker = request_worker(request),
+                           .incarnation = m->incarnation,
+                           .wall_ms = wall_ms(service)};
+
+    if (m->n_ids == 0 || m->n_ids > MEMBER_REQUEST_OPS_MAX ||
+        !batch_room(service, m->n_ids, m->n_ids * op.worker.len)) {
         refuse_many(request);
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (!digest_of(ids[i], &op->item)) memset(&op->item, 0, sizeof op->item);
-        batch_op(service, op);
+    for (size_t i = 0; i < m->n_ids; i++) {
+        if (!digest_of(m->ids[i], &op.item)) memset(&op.item, 0, sizeof op.item);
+        batch_op(service, &op);
     }
-    request_put_many(request, (uint32_t)count, done);
-}
-
-static const char *start_worker(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__StartRequest *)message)->worker_id;
-}
-
-static void reply_begun(struct request *request, const struct member_reply *reply, uint32_t first,
-                        uint32_t count)
-{
-    reply_refused(request, reply, first, count,
-                  ((const Muster__V1__StartRequest *)request->message)->ids);
-}
-
-static void on_begun(struct wait *wait, enum err err, const struct member_reply *reply)
-{
-    request_over(wait, err, reply, reply_begun);
+    request_put_many(request, (uint32_t)m->n_ids);
 }
 
 static void start_begin(struct request *request)
 {
-    const Muster__V1__StartRequest *m = (const Muster__V1__StartRequest *)request->message;
-    struct member_op op = {.kind = MEMBER_OP_WORK_START, .incarnation = m->incarnation};
-
-    many_begin(request, &op, m->worker_id, m->ids, m->n_ids, on_begun);
-}
-
-static const char *give_worker(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__GiveBackRequest *)message)->worker_id;
-}
-
-static void reply_given(struct request *request, const struct member_reply *reply, uint32_t first,
-                        uint32_t count)
-{
-    reply_refused(request, reply, first, count,
-                  ((const Muster__V1__GiveBackRequest *)request->message)->ids);
-}
-
-static void on_given(struct wait *wait, enum err err, const struct member_reply *reply)
-{
-    request_over(wait, err, reply, reply_given);
+    items_begin(request, MEMBER_OP_WORK_START);
 }
 
 static void give_begin(struct request *request)
 {
-    const Muster__V1__GiveBackRequest *m = (const Muster__V1__GiveBackRequest *)request->message;
-    struct member_op op = {.kind = MEMBER_OP_RELEASE, .incarnation = m->incarnation};
-
-    many_begin(request, &op, m->worker_id, m->ids, m->n_ids, on_given);
-}
-
-static const char *submit_worker(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__SubmitRequest *)message)->worker_id;
+    items_begin(request, MEMBER_OP_RELEASE);
 }
 
 static void reply_submitted(struct request *request, const struct member_reply *reply,
@@ -329,18 +279,12 @@ static void reply_submitted(struct request *request, const struct member_reply *
     reply_refused(request, reply, first, count, ids);
 }
 
-static void on_submitted(struct wait *wait, enum err err, const struct member_reply *reply)
-{
-    request_over(wait, err, reply, reply_submitted);
-}
-
 static void submit_begin(struct request *request)
 {
     const Muster__V1__SubmitRequest *m = (const Muster__V1__SubmitRequest *)request->message;
     struct member_service *service = member_of(request);
-    char room[MEMBER_ID_MAX];
     struct member_op op = {.kind = MEMBER_OP_SUBMIT,
-                           .worker = worker_name(m->worker_id, room),
+                           .worker = request_worker(request),
                            .incarnation = m->incarnation,
                            .wall_ms = wall_ms(service)};
     size_t bytes = 0;
@@ -362,74 +306,45 @@ static void submit_begin(struct request *request)
         op.text.len = min_size(op.text.len, MEMBER_REASON_MAX);
         batch_op(service, &op);
     }
-    request_put_many(request, (uint32_t)m->n_results, on_submitted);
+    request_put_many(request, (uint32_t)m->n_results);
 }
 
 /* -- Steal -- */
-
-static const char *steal_worker(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__StealRequest *)message)->worker_id;
-}
 
 static void reply_stolen(struct request *request, const struct member_reply *reply, uint32_t first,
                          uint32_t count)
 {
     struct member_service *service = member_of(request);
-    struct member_result result = member_reply_result(reply, first);
     struct pack answer = pack_begin(&service->answer);
+    struct member_result result;
 
     (void)count;
+    if (!request_result(request, reply, first, &result)) return;
     (void)pack_items(service, &answer, reply, first);
-    if (member_grpc(result.status) == GRPC_OK)
-        request_reply_packed(request, &answer);
-    else
-        member_refuse(request, result.status);
-}
-
-static void on_stolen(struct wait *wait, enum err err, const struct member_reply *reply)
-{
-    request_over(wait, err, reply, reply_stolen);
+    request_reply_packed(request, &answer);
 }
 
 static void steal_begin(struct request *request)
 {
     const Muster__V1__StealRequest *m = (const Muster__V1__StealRequest *)request->message;
-    char room[MEMBER_ID_MAX];
 
-    request_put(request,
-                &(struct member_op){.kind = MEMBER_OP_STEAL,
-                                    .worker = worker_name(m->worker_id, room),
-                                    .incarnation = m->incarnation,
-                                    .wall_ms = wall_ms(member_of(request))},
-                on_stolen);
+    request_put(request, &(struct member_op){.kind = MEMBER_OP_STEAL,
+                                             .worker = request_worker(request),
+                                             .incarnation = m->incarnation,
+                                             .wall_ms = wall_ms(member_of(request))});
 }
 
-#define PATH(name) "/muster.v1.Membership/" name, name
 const struct member_method member_work_methods[] = {
-    {.base = {PATH("Enqueue"), &muster__v1__enqueue_request__descriptor,
-              &muster__v1__enqueue_response__descriptor, 0, 0},
-     .begin = enqueue_begin,
-     .tools = true},
-    {.base = {PATH("Pull"), &muster__v1__pull_request__descriptor,
-              &muster__v1__pull_response__descriptor, 0, 0},
-     .begin = pull_begin,
-     .worker = pull_worker},
-    {.base = {PATH("Start"), &muster__v1__start_request__descriptor,
-              &muster__v1__start_response__descriptor, 0, 0},
-     .begin = start_begin,
-     .worker = start_worker},
-    {.base = {PATH("Submit"), &muster__v1__submit_request__descriptor,
-              &muster__v1__submit_response__descriptor, 0, 0},
-     .begin = submit_begin,
-     .worker = submit_worker},
-    {.base = {PATH("Steal"), &muster__v1__steal_request__descriptor,
-              &muster__v1__steal_response__descriptor, 0, 0},
-     .begin = steal_begin,
-     .worker = steal_worker},
-    {.base = {PATH("GiveBack"), &muster__v1__give_back_request__descriptor,
-              &muster__v1__give_back_response__descriptor, 0, 0},
-     .begin = give_begin,
-     .worker = give_worker},
+    MEMBER_METHOD("Enqueue", enqueue, 0, .begin = enqueue_begin, .answer = reply_enqueued,
+                  .tools = true),
+    MEMBER_METHOD("Pull", pull, 0, .begin = pull_begin, .answer = reply_pulled, .of_worker = true),
+    MEMBER_METHOD("Start", start, 0, .begin = start_begin, .answer = reply_items,
+                  .of_worker = true),
+    MEMBER_METHOD("Submit", submit, 0, .begin = submit_begin, .answer = reply_submitted,
+                  .of_worker = true),
+    MEMBER_METHOD("Steal", steal, 0, .begin = steal_begin, .answer = reply_stolen,
+                  .of_worker = true),
+    MEMBER_METHOD("GiveBack", give_back, 0, .begin = give_begin, .answer = reply_items,
+                  .of_worker = true),
     {.base = {.path = NULL}},
 };

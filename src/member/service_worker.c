@@ -4,11 +4,6 @@
 
 /* -- Register -- */
 
-static const char *register_worker(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__RegisterRequest *)message)->worker_id;
-}
-
 /* Labels are kept as they are told again: field 17 of a Worker. */
 static enum err pack_labels(struct member_service *service, const Muster__V1__RegisterRequest *m)
 {
@@ -38,22 +33,17 @@ static enum member_phase phase_now(const struct member_service *service, struct 
 static void reply_registered(struct request *request, const struct member_reply *reply,
                              uint32_t first, uint32_t count)
 {
-    const Muster__V1__RegisterRequest *m = (const Muster__V1__RegisterRequest *)request->message;
     struct member_service *service = member_of(request);
     const struct member_local_options *local = &service->options.local;
-    struct member_result result = member_reply_result(reply, first);
     struct member_status_counts counts = member_counts(membership_of(service));
     uint64_t interval = local->detect.heartbeat_interval_ns / NS_PER_MS;
     struct pack answer;
     struct member_worker worker = {0};
-    char room[MEMBER_ID_MAX];
-    struct str name = worker_name(m->worker_id, room);
+    struct str name = request_worker(request);
+    struct member_result result;
 
     (void)count;
-    if (member_grpc(result.status) != GRPC_OK) {
-        member_refuse(request, result.status);
-        return;
-    }
+    if (!request_result(request, reply, first, &result)) return;
     if (service->local)
         member_local_admitted(service->local, name, phase_now(service, name, result.admitted),
                               now_ns(service));
@@ -72,11 +62,6 @@ static void reply_registered(struct request *request, const struct member_reply 
     pack_u64(&answer, 11, (uint64_t)worker.registered_ms);
     pack_u64(&answer, 12, interval);
     request_reply_packed(request, &answer);
-}
-
-static void on_registered(struct wait *wait, enum err err, const struct member_reply *reply)
-{
-    request_over(wait, err, reply, reply_registered);
 }
 
 static bool registration_is_fine(struct request *request, struct member_op *op)
@@ -115,79 +100,51 @@ static void register_begin(struct request *request)
     struct member_op op = {.kind = MEMBER_OP_REGISTER};
     struct member_in_use in_use;
     struct note why;
-    char room[MEMBER_ID_MAX];
 
     if (!registration_is_fine(request, &op)) return;
-    op.worker = worker_name(register_worker(request->message), room);
+    op.worker = request_worker(request);
     if (!member_local_register(service->local, &op, now_ns(service), &in_use)) {
         id_in_use(service, op.worker, &in_use, &why);
         request_refuse(request, GRPC_ALREADY_EXISTS, "%s", why.text);
         return;
     }
-    request_judge(request, &op, on_registered);
+    request_judge(request, &op);
 }
 
 /* -- Leave -- */
 
-static const char *leave_worker(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__LeaveRequest *)message)->worker_id;
-}
-
 static void reply_plain(struct request *request, const struct member_reply *reply, uint32_t first,
                         uint32_t count)
 {
-    struct member_result result = member_reply_result(reply, first);
+    struct member_result result;
 
     (void)count;
-    if (member_grpc(result.status) == GRPC_OK)
-        request_reply(request, STR_EMPTY);
-    else
-        member_refuse(request, result.status);
-}
-
-static void on_left(struct wait *wait, enum err err, const struct member_reply *reply)
-{
-    request_over(wait, err, reply, reply_plain);
+    if (request_result(request, reply, first, &result)) request_reply(request, STR_EMPTY);
 }
 
 static void leave_begin(struct request *request)
 {
     const Muster__V1__LeaveRequest *m = (const Muster__V1__LeaveRequest *)request->message;
-    char room[MEMBER_ID_MAX];
     struct str reason = str_from(m->reason);
 
     reason.len = min_size(reason.len, MEMBER_REASON_MAX);
-    request_put(request,
-                &(struct member_op){.kind = MEMBER_OP_LEAVE,
-                                    .worker = worker_name(m->worker_id, room),
-                                    .incarnation = m->incarnation,
-                                    .text = reason},
-                on_left);
+    request_put(request, &(struct member_op){.kind = MEMBER_OP_LEAVE,
+                                             .worker = request_worker(request),
+                                             .incarnation = m->incarnation,
+                                             .text = reason});
 }
 
 /* -- assignments -- */
-
-static const char *assignment_worker(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__AssignmentRequest *)message)->worker_id;
-}
 
 static void read_assignment(struct request *request)
 {
     const Muster__V1__AssignmentRequest *m =
         (const Muster__V1__AssignmentRequest *)request->message;
     struct member_service *service = member_of(request);
-    char room[MEMBER_ID_MAX];
     struct pack answer = pack_begin(&service->answer);
 
-    pack_assignment(service, &answer, worker_name(m->worker_id, room), m->incarnation, 0);
+    pack_assignment(service, &answer, request_worker(request), m->incarnation, 0);
     request_reply_packed(request, &answer);
-}
-
-static const char *revoke_worker(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__AckRevokeRequest *)message)->worker_id;
 }
 
 static void reply_revoked(struct request *request, const struct member_reply *reply, uint32_t first,
@@ -210,18 +167,12 @@ static void reply_revoked(struct request *request, const struct member_reply *re
     request_reply_packed(request, &answer);
 }
 
-static void on_revoked(struct wait *wait, enum err err, const struct member_reply *reply)
-{
-    request_over(wait, err, reply, reply_revoked);
-}
-
 static void revoke_begin(struct request *request)
 {
     const Muster__V1__AckRevokeRequest *m = (const Muster__V1__AckRevokeRequest *)request->message;
     struct member_service *service = member_of(request);
-    char room[MEMBER_ID_MAX];
     struct member_op op = {.kind = MEMBER_OP_ACK_REVOKE,
-                           .worker = worker_name(m->worker_id, room),
+                           .worker = request_worker(request),
                            .incarnation = m->incarnation,
                            .wall_ms = wall_ms(service)};
 
@@ -242,15 +193,10 @@ static void revoke_begin(struct request *request)
         op.text = str_from(m->revoked[i]->checkpoint);
         batch_op(service, &op);
     }
-    request_put_many(request, (uint32_t)m->n_revoked, on_revoked);
+    request_put_many(request, (uint32_t)m->n_revoked);
 }
 
 /* -- checkpoints: the leader's own knowledge, told to the log in its own time -- */
-
-static const char *checkpoint_worker(const ProtobufCMessage *message)
-{
-    return ((const Muster__V1__AckCheckpointRequest *)message)->worker_id;
-}
 
 static void read_checkpoint(struct request *request)
 {
@@ -258,8 +204,7 @@ static void read_checkpoint(struct request *request)
         (const Muster__V1__AckCheckpointRequest *)request->message;
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer), row = pack_begin(&service->row);
-    char room[MEMBER_ID_MAX];
-    struct str worker = worker_name(m->worker_id, room);
+    struct str worker = request_worker(request);
     enum member_status status;
 
     for (size_t i = 0; i < m->n_checkpoints; i++) {
@@ -313,21 +258,13 @@ static void reply_evicted(struct request *request, const struct member_reply *re
                           uint32_t count)
 {
     struct member_service *service = member_of(request);
-    struct member_result result = member_reply_result(reply, first);
     struct pack answer = pack_begin(&service->answer);
+    struct member_result result;
 
     (void)count;
-    if (member_grpc(result.status) != GRPC_OK) {
-        member_refuse(request, result.status);
-        return;
-    }
+    if (!request_result(request, reply, first, &result)) return;
     pack_u64(&answer, 1, result.incarnation);
     request_reply_packed(request, &answer);
-}
-
-static void on_evicted(struct wait *wait, enum err err, const struct member_reply *reply)
-{
-    request_over(wait, err, reply, reply_evicted);
 }
 
 static void evict_begin(struct request *request)
@@ -340,7 +277,7 @@ static void evict_begin(struct request *request)
     if (!member_local_evict(service->local, worker_name(m->worker_id, room), now_ns(service), &op))
         member_refuse(request, MEMBER_S_UNKNOWN);
     else
-        request_judge(request, &op, on_evicted);
+        request_judge(request, &op);
 }
 
 static void release_begin(struct request *request)
@@ -365,43 +302,18 @@ static void checkpoint_now_begin(struct request *request)
     request_reply_packed(request, &answer);
 }
 
-#define PATH(name) "/muster.v1.Membership/" name, name
 const struct member_method member_worker_methods[] = {
-    {.base = {PATH("Register"), &muster__v1__register_request__descriptor,
-              &muster__v1__register_response__descriptor, 0, 0},
-     .begin = register_begin,
-     .worker = register_worker},
-    {.base = {PATH("Leave"), &muster__v1__leave_request__descriptor,
-              &muster__v1__leave_response__descriptor, 0, 0},
-     .begin = leave_begin,
-     .worker = leave_worker},
-    {.base = {PATH("GetAssignment"), &muster__v1__assignment_request__descriptor,
-              &muster__v1__assignment_response__descriptor, 0, 0},
-     .read = read_assignment,
-     .worker = assignment_worker},
-    {.base = {PATH("AckRevoke"), &muster__v1__ack_revoke_request__descriptor,
-              &muster__v1__ack_revoke_response__descriptor, 0, 0},
-     .begin = revoke_begin,
-     .worker = revoke_worker},
-    {.base = {PATH("AckCheckpoint"), &muster__v1__ack_checkpoint_request__descriptor,
-              &muster__v1__ack_checkpoint_response__descriptor, 0, 0},
-     .read = read_checkpoint,
-     .worker = checkpoint_worker},
-    {.base = {PATH("Drain"), &muster__v1__drain_worker_request__descriptor,
-              &muster__v1__drain_worker_response__descriptor, 0, 0},
-     .begin = drain_begin,
-     .tools = true},
-    {.base = {PATH("Evict"), &muster__v1__evict_request__descriptor,
-              &muster__v1__evict_response__descriptor, 0, 0},
-     .begin = evict_begin,
-     .tools = true},
-    {.base = {PATH("ReleaseHold"), &muster__v1__release_hold_request__descriptor,
-              &muster__v1__release_hold_response__descriptor, 0, 0},
-     .begin = release_begin,
-     .tools = true},
-    {.base = {PATH("CheckpointNow"), &muster__v1__checkpoint_now_request__descriptor,
-              &muster__v1__checkpoint_now_response__descriptor, 0, 0},
-     .begin = checkpoint_now_begin,
-     .tools = true},
+    MEMBER_METHOD("Register", register, 0, .begin = register_begin, .answer = reply_registered,
+                  .of_worker = true),
+    MEMBER_METHOD("Leave", leave, 0, .begin = leave_begin, .answer = reply_plain,
+                  .of_worker = true),
+    MEMBER_METHOD("GetAssignment", assignment, 0, .read = read_assignment, .of_worker = true),
+    MEMBER_METHOD("AckRevoke", ack_revoke, 0, .begin = revoke_begin, .answer = reply_revoked,
+                  .of_worker = true),
+    MEMBER_METHOD("AckCheckpoint", ack_checkpoint, 0, .read = read_checkpoint, .of_worker = true),
+    MEMBER_METHOD("Drain", drain_worker, 0, .begin = drain_begin, .tools = true),
+    MEMBER_METHOD("Evict", evict, 0, .begin = evict_begin, .answer = reply_evicted, .tools = true),
+    MEMBER_METHOD("ReleaseHold", release_hold, 0, .begin = release_begin, .tools = true),
+    MEMBER_METHOD("CheckpointNow", checkpoint_now, 0, .begin = checkpoint_now_begin, .tools = true),
     {.base = {.path = NULL}},
 };

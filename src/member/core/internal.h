@@ -163,8 +163,12 @@ struct membership {
 
 /* -- memory that apply may not do without -- */
 void *member_must(void *memory);
-/* Copies; NULL for none. */
-char *member_copy(struct str text);
+/* Puts a copy of `text` in the place of a text that a row owns (NULL: none), and counts its bytes. */
+void member_text(struct membership *m, char **held, uint32_t *held_len, struct str text);
+/* Takes what is due by now out of the heap, in the order of `compare`, which gets pointers to heap
+ * nodes: a function of the rows, not of the heap's history. free() the list. */
+size_t member_take_due(struct membership *m, struct heap *heap,
+                       int (*compare)(const void *a, const void *b), struct heap_node ***ret_due);
 
 /* -- command.c -- */
 bool member_rules_fit(const struct member_rules *rules);
@@ -219,7 +223,6 @@ void member_events_drop(struct membership *m, uint64_t through);
 enum { WORKER_COST = 512, PARTITION_COST = 192, ITEM_COST = 256, EVENT_COST = 256 };
 struct worker *worker_find(const struct membership *m, struct str id);
 struct worker *worker_new(struct membership *m, struct str id);
-void worker_labels(struct membership *m, struct worker *worker, struct str labels);
 /* May own partitions, and therefore belongs on the ring. */
 bool worker_eligible(const struct membership *m, const struct worker *worker);
 void worker_free(struct membership *m, struct worker *worker);
@@ -261,7 +264,6 @@ void partitions_free(struct membership *m);
 void partitions_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns);
 struct member_result partition_ack(struct membership *m, const struct member_op *op);
 struct member_result partition_checkpoint(struct membership *m, const struct member_op *op);
-void partition_reference(struct membership *m, struct partition *partition, struct str reference);
 void partitions_expire(struct membership *m);
 void partitions_place(struct membership *m); /* the ring is that of the eligible from now on */
 enum err partitions_target(struct membership *m, uint32_t *ret_moved);
@@ -274,7 +276,6 @@ void partition_due(struct membership *m, struct partition *partition);
 struct item *item_find(const struct membership *m, const struct member_digest *id);
 struct item *item_new(struct membership *m, const struct member_digest *id);
 void item_file(struct membership *m, struct item *item); /* by its state */
-void item_texts(struct membership *m, struct item *item, struct str payload, struct str result);
 struct member_result work_apply(struct membership *m, size_t number, const struct member_op *op);
 /* The worker's incarnation is over: what it ran waits again. */
 void work_let_go(struct membership *m, struct worker *worker, bool died);

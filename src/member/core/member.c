@@ -16,14 +16,34 @@ void *member_must(void *memory)
     return memory;
 }
 
-char *member_copy(struct str text)
+void member_text(struct membership *m, char **held, uint32_t *held_len, struct str text)
 {
-    char *copy;
+    char *copy = text.len ? member_must(malloc(text.len)) : NULL;
 
-    if (!text.len) return NULL;
-    copy = member_must(malloc(text.len));
-    memcpy(copy, text.at, text.len);
-    return copy;
+    if (copy) memcpy(copy, text.at, text.len);
+    m->bytes += text.len;
+    m->bytes -= *held_len;
+    free(*held);
+    *held = copy;
+    *held_len = (uint32_t)text.len;
+}
+
+size_t member_take_due(struct membership *m, struct heap *heap,
+                       int (*compare)(const void *a, const void *b), struct heap_node ***ret_due)
+{
+    struct heap_node **due = NULL, *node;
+    size_t count = 0, cap = 0;
+
+    while ((node = heap_pop_due(heap, m->clock_ns)) != NULL) {
+        if (count == cap) {
+            cap = cap ? 2 * cap : 64;
+            due = member_must(realloc(due, cap * sizeof(void *)));
+        }
+        due[count++] = node;
+    }
+    if (count > 1) qsort(due, count, sizeof(void *), compare);
+    *ret_due = due;
+    return count;
 }
 
 /* -- names -- */
@@ -47,34 +67,6 @@ enum err member_status_err(enum member_status status)
     };
 
     return status < MEMBER_STATUS_COUNT ? errs[status] : ERR_INTERNAL;
-}
-
-const char *member_topic_name(enum member_topic topic)
-{
-    static const char *const names[MEMBER_EV_LAST + 1] = {
-        [MEMBER_EV_REGISTERED] = "worker_registered",
-        [MEMBER_EV_DEREGISTERED] = "worker_deregistered",
-        [MEMBER_EV_FAILED] = "worker_failed",
-        [MEMBER_EV_RESTARTED] = "worker_restarted",
-        [MEMBER_EV_IDENTITY_CONFLICT] = "worker_identity_conflict",
-        [MEMBER_EV_ASSIGNMENT_CHANGED] = "assignment_changed",
-        [MEMBER_EV_PARTITION_REVOKING] = "partition_revoking",
-        [MEMBER_EV_PARTITION_GRANTED] = "partition_granted",
-        [MEMBER_EV_REVOKE_TIMEOUT] = "revoke_timeout",
-        [MEMBER_EV_LEADER_CHANGED] = "leader_changed",
-        [MEMBER_EV_WORK_DISPATCHED] = "work_dispatched",
-        [MEMBER_EV_WORK_COMPLETED] = "work_completed",
-        [MEMBER_EV_WORK_FAILED] = "work_failed",
-        [MEMBER_EV_WORK_STOLEN] = "work_stolen",
-        [MEMBER_EV_SUSPECTED] = "worker_suspected",
-        [MEMBER_EV_RECOVERED] = "worker_recovered",
-        [MEMBER_EV_CLOCK_SKEW] = "clock_skew",
-        [MEMBER_EV_MASS_FAILURE_HOLD] = "mass_failure_hold",
-        [MEMBER_EV_CHECKPOINT_TRIGGERED] = "checkpoint_triggered",
-        [MEMBER_EV_CHECKPOINT_TIMEOUT] = "checkpoint_timeout",
-    };
-
-    return topic >= MEMBER_EV_REGISTERED && topic <= MEMBER_EV_LAST ? names[topic] : "?";
 }
 
 /* -- life -- */

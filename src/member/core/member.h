@@ -233,7 +233,6 @@ enum member_topic {
     MEMBER_EV_CHECKPOINT_TIMEOUT,
     MEMBER_EV_LAST = MEMBER_EV_CHECKPOINT_TIMEOUT
 };
-const char *member_topic_name(enum member_topic topic); /* "worker_registered" */
 struct member_event {
     enum member_topic topic;
     uint64_t number; /* grows by one; 0: of the leader alone */

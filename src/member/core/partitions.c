@@ -390,28 +390,19 @@ void partitions_settle(struct membership *m)
 /* -- time -- */
 static int by_number(const void *a, const void *b)
 {
-    uint32_t left = (*(struct partition *const *)a)->number,
-             right = (*(struct partition *const *)b)->number;
+    uint32_t left = CONTAINER_OF(*(struct heap_node *const *)a, struct partition, due)->number,
+             right = CONTAINER_OF(*(struct heap_node *const *)b, struct partition, due)->number;
 
     return (left > right) - (left < right);
 }
 
 void partitions_expire(struct membership *m)
 {
-    struct partition **due = NULL;
-    size_t count = 0, cap = 0;
-    struct heap_node *node;
+    struct heap_node **due;
+    size_t count = member_take_due(m, &m->dues, by_number, &due);
 
-    while ((node = heap_pop_due(&m->dues, m->clock_ns)) != NULL) {
-        if (count == cap) {
-            cap = cap ? 2 * cap : 64;
-            due = member_must(realloc(due, cap * sizeof(void *)));
-        }
-        due[count++] = CONTAINER_OF(node, struct partition, due);
-    }
-    if (count > 1) qsort(due, count, sizeof(void *), by_number);
     for (size_t i = 0; i < count; i++) {
-        struct partition *p = due[i];
+        struct partition *p = CONTAINER_OF(due[i], struct partition, due);
 
         if (p->state == MEMBER_FENCING) {
             set_free(m, p);
@@ -428,18 +419,9 @@ void partitions_expire(struct membership *m)
 }
 
 /* -- what owners say -- */
-void partition_reference(struct membership *m, struct partition *p, struct str reference)
-{
-    m->bytes += reference.len;
-    m->bytes -= p->checkpoint_len;
-    free(p->checkpoint);
-    p->checkpoint = member_copy(reference);
-    p->checkpoint_len = (uint32_t)reference.len;
-}
-
 static void keep_reference(struct membership *m, struct partition *p, const struct member_op *op)
 {
-    partition_reference(m, p, op->text);
+    member_text(m, &p->checkpoint, &p->checkpoint_len, op->text);
     p->checkpoint_epoch = op->epoch;
     p->checkpoint_ms = op->wall_ms;
 }

@@ -76,7 +76,7 @@ static enum err worker(struct member_restore *restore, struct decoder *in)
         w->standing = MEMBER_REMOVED; /* a count has to be given back when it is freed */
         return ERR_CORRUPT;
     }
-    worker_labels(m, w, labels);
+    member_text(m, &w->labels, &w->labels_len, labels);
     m->of_standing[w->standing]++;
     m->draining += w->draining;
     worker_end_set(m, w);
@@ -126,7 +126,7 @@ static enum err partition(struct member_restore *restore, struct decoder *in)
     if (!decode_done(in) || (owner.len && !p->owner) || !owner_fits(p) ||
         p->grant_epoch > m->head.assignment_epoch || p->since_ns > m->clock_ns)
         return ERR_CORRUPT;
-    partition_reference(m, p, reference);
+    member_text(m, &p->checkpoint, &p->checkpoint_len, reference);
     m->of_partition[MEMBER_FREE]--;
     m->of_partition[p->state]++;
     if (p->state == MEMBER_FENCING) {
@@ -183,7 +183,8 @@ static enum err item(struct member_restore *restore, struct decoder *in)
     if (!decode_done(in) || (owner.len && !made->worker) || !item_fits(m, made) ||
         (made->state == MEMBER_ITEM_PENDING && !place_is_free(m, made->place)))
         return ERR_CORRUPT;
-    item_texts(m, made, payload, result);
+    member_text(m, &made->payload, &made->payload_len, payload);
+    member_text(m, &made->result, &made->result_len, result);
     item_file(m, made);
     return ERR_OK;
 }

@@ -53,26 +53,12 @@ static void unfile(struct membership *m, struct item *item)
 
 static void set_payload(struct membership *m, struct item *item, struct str payload)
 {
-    m->bytes += payload.len;
-    m->bytes -= item->payload_len;
-    free(item->payload);
-    item->payload = member_copy(payload);
-    item->payload_len = (uint32_t)payload.len;
+    member_text(m, &item->payload, &item->payload_len, payload);
 }
 
 static void set_result(struct membership *m, struct item *item, struct str result)
 {
-    m->bytes += result.len;
-    m->bytes -= item->result_len;
-    free(item->result);
-    item->result = member_copy(result);
-    item->result_len = (uint32_t)result.len;
-}
-
-void item_texts(struct membership *m, struct item *item, struct str payload, struct str result)
-{
-    set_payload(m, item, payload);
-    set_result(m, item, result);
+    member_text(m, &item->result, &item->result_len, result);
 }
 
 static void move(struct membership *m, struct item *item, enum member_item_state state,

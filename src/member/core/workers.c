@@ -30,21 +30,11 @@ struct worker *worker_new(struct membership *m, struct str id)
     return worker;
 }
 
-void worker_labels(struct membership *m, struct worker *worker, struct str labels)
-{
-    if (str_equal(str_of(worker->labels, worker->labels_len), labels)) return;
-    m->bytes += labels.len;
-    m->bytes -= worker->labels_len;
-    free(worker->labels);
-    worker->labels = member_copy(labels);
-    worker->labels_len = (uint32_t)labels.len;
-}
-
 void worker_free(struct membership *m, struct worker *worker)
 {
     assert(!worker->on_ring && !worker->partition_count && !worker->fencing_count &&
            !worker->running.count);
-    worker_labels(m, worker, STR_EMPTY);
+    member_text(m, &worker->labels, &worker->labels_len, STR_EMPTY);
     local_forget(worker->local);
     row_gone(m, &worker->row);
     list_remove(&worker->touched);
@@ -140,31 +130,22 @@ static void leave_behind(struct membership *m, struct worker *worker, enum membe
     worker->removal = removal;
     worker->failed_told = false; /* its record ends here */
     memset(&worker->instance, 0, sizeof worker->instance);
-    worker_labels(m, worker, STR_EMPTY);
+    member_text(m, &worker->labels, &worker->labels_len, STR_EMPTY);
 }
 
 static int by_id(const void *a, const void *b)
 {
-    return str_compare(worker_id(*(struct worker *const *)a),
-                       worker_id(*(struct worker *const *)b));
+    return str_compare(worker_id(CONTAINER_OF(*(struct heap_node *const *)a, struct worker, due)),
+                       worker_id(CONTAINER_OF(*(struct heap_node *const *)b, struct worker, due)));
 }
 
 void workers_expire(struct membership *m)
 {
-    struct worker **due = NULL;
-    size_t count = 0, cap = 0;
-    struct heap_node *node;
+    struct heap_node **due;
+    size_t count = member_take_due(m, &m->ends, by_id, &due);
 
-    while ((node = heap_pop_due(&m->ends, m->clock_ns)) != NULL) {
-        if (count == cap) {
-            cap = cap ? 2 * cap : 64;
-            due = member_must(realloc(due, cap * sizeof(void *)));
-        }
-        due[count++] = CONTAINER_OF(node, struct worker, due);
-    }
-    if (count > 1) qsort(due, count, sizeof(void *), by_id);
     for (size_t i = 0; i < count; i++) {
-        struct worker *worker = due[i];
+        struct worker *worker = CONTAINER_OF(due[i], struct worker, due);
 
         if (worker->standing == MEMBER_DEAD) {
             leave_behind(m, worker,
@@ -186,7 +167,7 @@ static void take_terms(struct membership *m, struct worker *worker, const struct
     worker->capable = op->capable;
     worker->lease_ms = op->lease_ms;
     worker->weight = op->weight ? op->weight : 1;
-    worker_labels(m, worker, op->labels);
+    member_text(m, &worker->labels, &worker->labels_len, op->labels);
 }
 
 static void admit(struct membership *m, struct worker *worker, const struct member_op *op)
