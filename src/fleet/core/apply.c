@@ -34,25 +34,12 @@ static void row_leave(struct fleet *fleet, enum fleet_table table, void *row)
     views_keep(fleet, table, row);
 }
 
-static void owned_clear(struct fleet *fleet, struct shard_row *shard)
-{
-    struct order_place place = order_begin(&shard->clusters);
-
-    for (void *row; (row = order_next(&place));) row_drop(fleet, FLEET_CLUSTERS, row);
-    place = order_begin(&shard->domains);
-    for (void *row; (row = order_next(&place));) row_drop(fleet, FLEET_DOMAINS, row);
-    order_clear(&shard->clusters);
-    order_clear(&shard->domains);
-}
-
 static void leaving_clear(struct fleet *fleet)
 {
     struct order_place place = order_begin(&fleet->leavers);
 
-    for (struct leaver *leaver; (leaver = order_next(&place));) order_clear(&leaver->rows);
-    place = order_begin(&fleet->tables[FLEET_LEAVING]);
-    for (void *row; (row = order_next(&place));) row_drop(fleet, FLEET_LEAVING, row);
-    order_clear(&fleet->tables[FLEET_LEAVING]);
+    for (struct name *leaver; (leaver = order_next(&place));) order_clear(&leaver->rows);
+    rows_drop(fleet, FLEET_LEAVING, &fleet->tables[FLEET_LEAVING]);
     assert(fleet->leavers.count == 0);
 }
 
@@ -66,16 +53,13 @@ void fleet_clear(struct fleet *fleet)
     /* Clusters and domains hang on their shards, each once. */
     order_clear(&fleet->tables[FLEET_CLUSTERS]);
     order_clear(&fleet->tables[FLEET_DOMAINS]);
-    for (void *row; (row = order_next(&place));) {
-        owned_clear(fleet, row);
-        row_drop(fleet, FLEET_SHARDS, row);
+    for (struct shard_row *shard; (shard = order_next(&place));) {
+        rows_drop(fleet, FLEET_CLUSTERS, &shard->clusters);
+        rows_drop(fleet, FLEET_DOMAINS, &shard->domains);
     }
-    order_clear(&fleet->tables[FLEET_SHARDS]);
-    for (unsigned t = FLEET_QUOTAS; t <= FLEET_PROVIDERS; t++) {
-        place = order_begin(&fleet->tables[t]);
-        for (void *row; (row = order_next(&place));) row_drop(fleet, t, row);
-        order_clear(&fleet->tables[t]);
-    }
+    rows_drop(fleet, FLEET_SHARDS, &fleet->tables[FLEET_SHARDS]);
+    for (unsigned t = FLEET_QUOTAS; t <= FLEET_PROVIDERS; t++)
+        rows_drop(fleet, t, &fleet->tables[t]);
     assert(fleet->labels.count == 0);
     fleet->sum = 0;
     fleet->changes++;
@@ -357,9 +341,7 @@ static uint32_t owned_remove(struct fleet *fleet, enum fleet_table table, struct
         row_leave(fleet, table, row);
         order_remove(&fleet->tables[table], row);
     }
-    place = order_begin(owned);
-    for (void *row; (row = order_next(&place));) row_drop(fleet, table, row);
-    order_clear(owned);
+    rows_drop(fleet, table, owned);
     return count;
 }
 

@@ -17,10 +17,13 @@ struct row {
     uint32_t holders;
     uint32_t born; /* number of the newest view when it was made: it is in later ones only */
 };
-struct label { /* the key of domains, shared by all that have it; most fleets know a handful */
+/* A text that rows share: the key of domains, of which most fleets know a handful; a shard,
+ * registered or not, that domains are leaving. */
+struct name {
     uint32_t holders;
     uint16_t len;
-    uint64_t hash;
+    uint64_t hash;     /* of a key: what the hash of its domains begins with */
+    struct order rows; /* of a shard: leaving domains that are in the table */
     char text[];
 };
 struct shard_row {
@@ -38,20 +41,14 @@ struct cluster_row {
 };
 struct domain_row {
     struct row row;
-    struct label *label;
+    struct name *label;
     struct shard_row *shard;
     uint16_t value_len;
     char text[];
 };
-struct leaver { /* a shard, registered or not, that domains are leaving; held by their rows */
-    uint32_t holders;
-    uint16_t id_len;
-    struct order rows; /* that are in the table */
-    char id[];
-};
 struct leaving_row {
     struct row row;
-    struct leaver *leaver;
+    struct name *leaver;
     uint64_t since;
     uint16_t key_len, value_len;
     char text[]; /* key, value, key_len as two bytes: no two domains have the same text */
@@ -74,10 +71,10 @@ struct provider_row {
 
 struct fleet {
     uint64_t bytes;
-    struct order_kind kinds[FLEET_TABLES], label_kind, leaver_kind;
+    struct order_kind kinds[FLEET_TABLES], name_kind;
     struct order tables[FLEET_TABLES];
-    struct order labels, leavers;
-    uint64_t sum; /* of the rows' hashes */
+    struct order labels, leavers; /* of names */
+    uint64_t sum;                 /* of the rows' hashes */
     uint64_t changes;
     uint32_t view_number; /* of the newest view ever opened */
     struct fleet_view *views[FLEET_VIEWS_MAX];
@@ -88,6 +85,8 @@ struct order_key row_key(enum fleet_table table, const void *row);
 uint64_t row_hash(enum fleet_table table, const void *row);
 void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row);
 void row_drop(struct fleet *fleet, enum fleet_table table, void *row); /* by one holder */
+/* All of the set, which is empty then. */
+void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order);
 /* A row of the command, held once and in no table yet; a shard it points at is held, too. NULL: out
  * of memory. */
 void *row_make_shard(struct fleet *fleet, const struct fleet_shard *shard);
@@ -101,7 +100,7 @@ void *row_make_leaving(struct fleet *fleet, const struct fleet_leaving *leaving)
 /* False: longer than any domain's. */
 bool leaving_text(struct str key, struct str value, char text[LEAVING_TEXT_MAX],
                   struct str *ret_text);
-struct leaver *leaver_find(const struct fleet *fleet, struct str shard); /* NULL: none */
+struct name *name_find(const struct order *names, struct str text); /* NULL: none */
 /* NULL: not assigned. */
 struct domain_row *domain_find(const struct fleet *fleet, struct str key, struct str value);
 void fleet_kinds_init(struct fleet *fleet);

@@ -38,7 +38,7 @@ bool fleet_find_leaving(const struct fleet *fleet, struct str key, struct str va
 
 uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard)
 {
-    const struct leaver *leaver = leaver_find(fleet, shard);
+    const struct name *leaver = name_find(&fleet->leavers, shard);
 
     return leaver ? leaver->rows.count : 0;
 }
@@ -94,7 +94,7 @@ bool fleet_next(const struct fleet *fleet, enum fleet_table table, struct fleet_
 static const struct order *owned_by(const struct fleet *fleet, enum fleet_table table,
                                     struct str shard)
 {
-    const struct leaver *leaver = table == FLEET_LEAVING ? leaver_find(fleet, shard) : NULL;
+    const struct name *leaver = name_find(&fleet->leavers, shard);
     const struct shard_row *owner =
         order_find(&fleet->tables[FLEET_SHARDS], (struct order_key){.first = shard});
 

@@ -24,6 +24,11 @@ struct str shard_row_id(const struct shard_row *shard)
     return str_of(shard->text, shard->id_len);
 }
 
+static struct str name_text(const struct name *name)
+{
+    return str_of(name->text, name->len);
+}
+
 /* -- keys -- */
 static struct order_key shard_key(const void *row)
 {
@@ -39,8 +44,7 @@ static struct order_key cluster_key(const void *row)
 static struct order_key domain_key(const void *row)
 {
     const struct domain_row *domain = row;
-    return (struct order_key){str_of(domain->label->text, domain->label->len),
-                              str_of(domain->text, domain->value_len)};
+    return (struct order_key){name_text(domain->label), str_of(domain->text, domain->value_len)};
 }
 
 static struct order_key quota_key(const void *row)
@@ -56,20 +60,9 @@ static struct order_key provider_key(const void *row)
     return (struct order_key){.first = str_of(provider->text, provider->name_len)};
 }
 
-static struct order_key label_key(const void *row)
+static struct order_key name_key(const void *row)
 {
-    const struct label *label = row;
-    return (struct order_key){.first = str_of(label->text, label->len)};
-}
-
-static struct str leaver_id(const struct leaver *leaver)
-{
-    return str_of(leaver->id, leaver->id_len);
-}
-
-static struct order_key leaver_key(const void *row)
-{
-    return (struct order_key){.first = leaver_id(row)};
+    return (struct order_key){.first = name_text(row)};
 }
 
 static struct order_key leaving_key(const void *row)
@@ -77,7 +70,7 @@ static struct order_key leaving_key(const void *row)
     const struct leaving_row *leaving = row;
     size_t len = (size_t)leaving->key_len + leaving->value_len + 2;
 
-    return (struct order_key){str_of(leaving->text, len), leaver_id(leaving->leaver)};
+    return (struct order_key){str_of(leaving->text, len), name_text(leaving->leaver)};
 }
 
 static struct order_key (*const keys[FLEET_TABLES])(const void *row) = {
@@ -91,10 +84,8 @@ void fleet_kinds_init(struct fleet *fleet)
         fleet->kinds[t] = (struct order_kind){keys[t], &fleet->bytes};
         fleet->tables[t] = (struct order){.kind = &fleet->kinds[t]};
     }
-    fleet->label_kind = (struct order_kind){label_key, &fleet->bytes};
-    fleet->labels = (struct order){.kind = &fleet->label_kind};
-    fleet->leaver_kind = (struct order_kind){leaver_key, &fleet->bytes};
-    fleet->leavers = (struct order){.kind = &fleet->leaver_kind};
+    fleet->name_kind = (struct order_kind){name_key, &fleet->bytes};
+    fleet->labels = fleet->leavers = (struct order){.kind = &fleet->name_kind};
 }
 
 struct order_key row_key(enum fleet_table table, const void *row)
@@ -102,45 +93,47 @@ struct order_key row_key(enum fleet_table table, const void *row)
     return keys[table](row);
 }
 
-/* -- labels -- */
-static struct label *label_find(const struct fleet *fleet, struct str text)
+/* -- names -- */
+struct name *name_find(const struct order *names, struct str text)
 {
-    return order_find(&fleet->labels, (struct order_key){.first = text});
+    return order_find(names, (struct order_key){.first = text});
 }
 
 /* By the label's own text, so that comparing it with the rows' is no look at the bytes. */
 struct domain_row *domain_find(const struct fleet *fleet, struct str key, struct str value)
 {
-    const struct label *label = label_find(fleet, key);
+    const struct name *label = name_find(&fleet->labels, key);
 
     if (!label) return NULL;
-    return order_find(&fleet->tables[FLEET_DOMAINS],
-                      (struct order_key){str_of(label->text, label->len), value});
+    return order_find(&fleet->tables[FLEET_DOMAINS], (struct order_key){name_text(label), value});
 }
 
-static struct label *label_hold(struct fleet *fleet, struct str text)
+static struct name *name_hold(struct fleet *fleet, struct order *names, struct str text)
 {
-    struct label *label = label_find(fleet, text);
+    struct name *name = name_find(names, text);
 
-    if (label) {
-        label->holders++;
-        return label;
+    if (name) {
+        name->holders++;
+        return name;
     }
-    label = memory_take(&fleet->bytes, sizeof *label + text.len);
-    if (!label) return NULL;
-    *label = (struct label){
-        .holders = 1, .len = (uint16_t)text.len, .hash = str_hash(text, seeds[FLEET_DOMAINS])};
-    put(label->text, text);
-    if (!order_insert(&fleet->labels, label)) return label;
-    memory_give(&fleet->bytes, label, sizeof *label + text.len);
+    name = memory_take(&fleet->bytes, sizeof *name + text.len);
+    if (!name) return NULL;
+    *name = (struct name){.holders = 1,
+                          .len = (uint16_t)text.len,
+                          .hash = str_hash(text, seeds[FLEET_DOMAINS]),
+                          .rows.kind = &fleet->kinds[FLEET_LEAVING]};
+    put(name->text, text);
+    if (!order_insert(names, name)) return name;
+    memory_give(&fleet->bytes, name, sizeof *name + text.len);
     return NULL;
 }
 
-static void label_drop(struct fleet *fleet, struct label *label)
+static void name_drop(struct fleet *fleet, struct order *names, struct name *name)
 {
-    if (--label->holders > 0) return;
-    order_remove(&fleet->labels, label);
-    memory_give(&fleet->bytes, label, sizeof *label + label->len);
+    if (--name->holders > 0) return;
+    assert(name->rows.count == 0);
+    order_remove(names, name);
+    memory_give(&fleet->bytes, name, sizeof *name + name->len);
 }
 
 /* -- making -- */
@@ -183,10 +176,10 @@ void *row_make_domain(struct fleet *fleet, const struct fleet_domain *domain,
 {
     size_t size = offsetof(struct domain_row, text) + domain->value.len;
     struct domain_row *row = memory_take(&fleet->bytes, size);
-    struct label *label;
+    struct name *label;
 
     if (!row) return NULL;
-    label = label_hold(fleet, domain->key);
+    label = name_hold(fleet, &fleet->labels, domain->key);
     if (!label) {
         memory_give(&fleet->bytes, row, size);
         return NULL;
@@ -265,37 +258,6 @@ void *row_make_provider(struct fleet *fleet, const struct fleet_provider *provid
 }
 
 /* -- leaving domains -- */
-struct leaver *leaver_find(const struct fleet *fleet, struct str shard)
-{
-    return order_find(&fleet->leavers, (struct order_key){.first = shard});
-}
-
-static struct leaver *leaver_hold(struct fleet *fleet, struct str shard)
-{
-    struct leaver *leaver = leaver_find(fleet, shard);
-
-    if (leaver) {
-        leaver->holders++;
-        return leaver;
-    }
-    leaver = memory_take(&fleet->bytes, sizeof *leaver + shard.len);
-    if (!leaver) return NULL;
-    *leaver = (struct leaver){
-        .holders = 1, .id_len = (uint16_t)shard.len, .rows.kind = &fleet->kinds[FLEET_LEAVING]};
-    put(leaver->id, shard);
-    if (!order_insert(&fleet->leavers, leaver)) return leaver;
-    memory_give(&fleet->bytes, leaver, sizeof *leaver + shard.len);
-    return NULL;
-}
-
-static void leaver_drop(struct fleet *fleet, struct leaver *leaver)
-{
-    if (--leaver->holders > 0) return;
-    assert(leaver->rows.count == 0);
-    order_remove(&fleet->leavers, leaver);
-    memory_give(&fleet->bytes, leaver, sizeof *leaver + leaver->id_len);
-}
-
 static char *put_leaving_text(char *at, struct str key, struct str value)
 {
     at = put(put(at, key), value);
@@ -315,10 +277,10 @@ void *row_make_leaving(struct fleet *fleet, const struct fleet_leaving *leaving)
 {
     size_t size = sizeof(struct leaving_row) + leaving->key.len + leaving->value.len + 2;
     struct leaving_row *row = memory_take(&fleet->bytes, size);
-    struct leaver *leaver;
+    struct name *leaver;
 
     if (!row) return NULL;
-    leaver = leaver_hold(fleet, leaving->shard);
+    leaver = name_hold(fleet, &fleet->leavers, leaving->shard);
     if (!leaver) {
         memory_give(&fleet->bytes, row, size);
         return NULL;
@@ -377,12 +339,20 @@ void row_drop(struct fleet *fleet, enum fleet_table table, void *row)
         shard = ((struct cluster_row *)row)->shard;
     } else if (table == FLEET_DOMAINS) {
         shard = ((struct domain_row *)row)->shard;
-        label_drop(fleet, ((struct domain_row *)row)->label);
+        name_drop(fleet, &fleet->labels, ((struct domain_row *)row)->label);
     } else if (table == FLEET_LEAVING) {
-        leaver_drop(fleet, ((struct leaving_row *)row)->leaver);
+        name_drop(fleet, &fleet->leavers, ((struct leaving_row *)row)->leaver);
     }
     memory_give(&fleet->bytes, row, row_size(table, row));
     if (shard) row_drop(fleet, FLEET_SHARDS, shard); /* once: a shard points at nothing */
+}
+
+void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order)
+{
+    struct order_place place = order_begin(order);
+
+    for (void *row; (row = order_next(&place));) row_drop(fleet, table, row);
+    order_clear(order);
 }
 
 /* -- showing -- */
@@ -430,7 +400,7 @@ void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row
         ret_row->leaving =
             (struct fleet_leaving){str_of(leaving->text, leaving->key_len),
                                    str_of(leaving->text + leaving->key_len, leaving->value_len),
-                                   leaver_id(leaving->leaver), leaving->since};
+                                   name_text(leaving->leaver), leaving->since};
         break;
     }
     case FLEET_TABLES: assert(table < FLEET_TABLES);

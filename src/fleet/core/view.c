@@ -55,11 +55,7 @@ enum err fleet_view_open(struct fleet *fleet, struct fleet_view **ret_view)
 
 static void kept_clear(struct fleet_view *view)
 {
-    for (unsigned t = 0; t < FLEET_TABLES; t++) {
-        struct order_place place = order_begin(&view->kept[t]);
-        for (void *row; (row = order_next(&place));) row_drop(view->fleet, t, row);
-        order_clear(&view->kept[t]);
-    }
+    for (unsigned t = 0; t < FLEET_TABLES; t++) rows_drop(view->fleet, t, &view->kept[t]);
     if (view->given) row_drop(view->fleet, view->given_table, view->given);
     view->given = NULL;
 }
