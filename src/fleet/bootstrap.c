@@ -9,7 +9,7 @@
 #include "wire/message.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { ANSWER_ARENA_MAX = 64 << 10, REQUEST_BYTES_MAX = 512, SAY_EVERY_MS = 10000 };
+enum { REQUEST_BYTES_MAX = 512, SAY_EVERY_MS = 10000 };
 
 /* -- what it waits for, in words -- */
 
@@ -137,23 +137,17 @@ static void read_answer(struct bootstrap *b, size_t at,
     snprintf(peer->name, sizeof peer->name, "%s", said->name);
 }
 
-static void on_answered(void *owner, size_t at, const struct rpc_outcome *outcome, struct str bytes)
+static void on_answered(void *owner, size_t at, const struct rpc_outcome *outcome,
+                        const ProtobufCMessage *message)
 {
     struct bootstrap *b = owner;
-    ProtobufCMessage *message;
-    struct arena arena;
 
     if (outcome->err && !outcome->answered) return; /* silent */
     b->peers[at].answer = BOOTSTRAP_UNCLEAR;
     snprintf(b->reasons[at], sizeof b->reasons[at],
              "it does not say whether it has a log (another release or program?): %.*s",
              STR_ARG(outcome->text));
-    if (outcome->err) return;
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (!message_read(&muster__v1__promise_bootstrap_response__descriptor, bytes, NULL, &arena,
-                      &message, NULL))
-        read_answer(b, at, (const Muster__V1__PromiseBootstrapResponse *)message);
-    arena_deinit(&arena);
+    if (message) read_answer(b, at, (const Muster__V1__PromiseBootstrapResponse *)message);
 }
 
 static void say_cluster(const struct bootstrap *b)
@@ -225,6 +219,7 @@ enum err bootstrap_open(const struct bootstrap_options *options, struct bootstra
                                     .tls = options->tls,
                                     .look_up = options->look_up,
                                     .path = "/muster.v1.Fleet/PromiseBootstrap",
+                                    .answer = &muster__v1__promise_bootstrap_response__descriptor,
                                     .timeout_ms = BOOTSTRAP_CALL_MS,
                                     .asked = on_asked,
                                     .answered = on_answered,

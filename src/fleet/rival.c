@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "fleet/survey.h"
-#include "wire/message.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { RIVAL_EVERY_MS = 2000, RIVAL_CALL_MS = 2000, ANSWER_ARENA_MAX = 1 << 20 };
+enum { RIVAL_EVERY_MS = 2000, RIVAL_CALL_MS = 2000 };
 
 struct rival {
     struct rival_options options;
@@ -66,26 +65,12 @@ static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse 
     }
 }
 
-static void on_asked(void *owner, size_t at, const char *address)
+static void on_answered(void *owner, size_t at, const struct rpc_outcome *outcome,
+                        const ProtobufCMessage *message)
 {
-    (void)owner;
     (void)at;
-    (void)address;
-}
-
-static void on_answered(void *owner, size_t at, const struct rpc_outcome *outcome, struct str bytes)
-{
-    struct rival *r = owner;
-    ProtobufCMessage *message;
-    struct arena arena;
-
-    (void)at;
-    if (outcome->err) return; /* a follower, or silent */
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (!message_read(&muster__v1__list_replicas_response__descriptor, bytes, NULL, &arena,
-                      &message, NULL))
-        rival_judge(r, (const Muster__V1__ListReplicasResponse *)message);
-    arena_deinit(&arena);
+    (void)outcome; /* with an error: a follower, or silent */
+    if (message) rival_judge(owner, (const Muster__V1__ListReplicasResponse *)message);
 }
 
 static void on_over(void *owner, size_t count)
@@ -113,8 +98,8 @@ enum err rival_open(const struct rival_options *options, struct rival **ret_riva
                                     .tls = options->tls,
                                     .look_up = options->look_up,
                                     .path = "/muster.v1.Fleet/ListReplicas",
+                                    .answer = &muster__v1__list_replicas_response__descriptor,
                                     .timeout_ms = RIVAL_CALL_MS,
-                                    .asked = on_asked,
                                     .answered = on_answered,
                                     .over = on_over,
                                     .owner = r};

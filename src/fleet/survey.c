@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-enum { REQUEST_MAX = 4096 };
+enum { REQUEST_MAX = 4096, ANSWER_ARENA_MAX = 1 << 20 };
 
 struct question { /* to one address */
     struct survey *survey;
@@ -57,10 +57,16 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
 {
     struct question *question = owner;
     struct survey *s = question->survey;
+    ProtobufCMessage *message = NULL;
+    struct arena arena;
 
     (void)call;
+    arena_init(&arena, ANSWER_ARENA_MAX);
+    if (outcome->err || message_read(s->options.answer, bytes, NULL, &arena, &message, NULL))
+        message = NULL;
     if (!s->closing)
-        s->options.answered(s->options.owner, (size_t)(question - s->questions), outcome, bytes);
+        s->options.answered(s->options.owner, (size_t)(question - s->questions), outcome, message);
+    arena_deinit(&arena);
     question_close(question);
 }
 
@@ -79,7 +85,8 @@ static void ask(struct survey *s, const char *address, const char *tls_name)
                                     .attempts_max = 1};
 
     *question = (struct question){.survey = s};
-    s->options.asked(s->options.owner, s->count++, address);
+    if (s->options.asked) s->options.asked(s->options.owner, s->count, address);
+    s->count++;
     if (rpc_channel_open(&channel, &question->channel, NULL)) return; /* counts as silent */
     s->open++;
     if (rpc_unary(question->channel, &call, buf_peek(&s->request), on_answer, question, NULL))

@@ -8,6 +8,7 @@
 #include "fleet/targets.h"
 #include "io/tls.h"
 #include "rpc/client.h"
+#include "wire/message.h"
 
 struct survey;
 struct survey_options {
@@ -17,11 +18,13 @@ struct survey_options {
     struct tls_context *tls;      /* of a client; NULL: plaintext */
     bool look_up;                 /* as targets_options */
     const char *path;             /* of the method; static text */
-    uint64_t timeout_ms;          /* of one call, dialing included */
-    /* A round begins: `address` is number `at`. */
+    const ProtobufCMessageDescriptor *answer;
+    uint64_t timeout_ms; /* of one call, dialing included */
+    /* A round begins: `address` is number `at`. May be NULL. */
     void (*asked)(void *owner, size_t at, const char *address);
-    /* `bytes` are those of the answer when outcome->err is ERR_OK. */
-    void (*answered)(void *owner, size_t at, const struct rpc_outcome *outcome, struct str bytes);
+    /* `message` is NULL with an error, and when the answer cannot be read. */
+    void (*answered)(void *owner, size_t at, const struct rpc_outcome *outcome,
+                     const ProtobufCMessage *message);
     void (*over)(void *owner, size_t count); /* every address was asked and has had its time */
     void *owner;
 };
