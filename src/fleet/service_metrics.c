@@ -40,10 +40,8 @@ static enum err add_labelled(struct metrics *metrics, const struct labelled *row
 
     for (size_t i = 0; !err && i < row->count; i++) {
         struct str value = str_from(row->values[i]);
-        if (row->gauges)
-            row->gauges[i] = metric_gauge(family, &value);
-        else
-            row->counters[i] = metric_counter(family, &value);
+        if (row->gauges) row->gauges[i] = metric_gauge(family, &value);
+        if (row->counters) row->counters[i] = metric_counter(family, &value);
     }
     return err;
 }

@@ -74,9 +74,11 @@ static enum err tables_until(struct fleet_state_writer *writer, enum fleet_table
 static enum err row_put(struct fleet_state_writer *writer, struct fleet_row *row, struct buf *into)
 {
     const struct shape *shape = fleet_members[row->table].shape;
-    char before = shape ? '[' : '{';
-    enum err err = buf_append_byte(into, writer->any ? ',' : before);
+    char before = ',';
+    enum err err;
 
+    if (!writer->any) before = shape ? '[' : '{';
+    err = buf_append_byte(into, before);
     writer->any = true;
     if (err) return err;
     if (row->table == FLEET_SHARDS && !writer->style.heartbeats)
