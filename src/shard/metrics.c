@@ -23,8 +23,6 @@ const char *shard_phase_name(enum shard_phase phase)
 }
 enum { SESSION_INSTALLED, SESSION_REPLACED, SESSION_REMOVED, SESSION_EVENTS };
 static const char *const session_names[SESSION_EVENTS] = {"installed", "replaced", "removed"};
-static const char *const age_names[] = {"1-9", "10-59", "60-299", "300+"};
-static const char *const class_names[] = {"critical", "service", "batch", "other"};
 
 struct shard_metrics {
     struct counter *actions[KINDS], *outcomes[KINDS][OUTCOME_COUNT];
@@ -40,7 +38,7 @@ struct shard_metrics {
     struct gauge *drains_waiting, *blobs_waiting;
     struct gauge *queue_depth, *inflight, *paused, *fenced, *shortfalls, *active_sessions,
         *in_doubt;
-    struct gauge *aged[ARRAY_LEN(age_names)], *by_class[ARRAY_LEN(class_names)];
+    struct gauge *aged[SHORTFALL_AGES], *by_class[SHORTFALL_CLASSES];
     struct gauge *demand[BUCKETS];
     struct histogram *cycle, *phases[SHARD_PHASES], *observes[OBSERVE_COUNT], *list_seconds;
     struct metric_family *inventory, *quarantined, *rollups_rejected;
@@ -237,10 +235,10 @@ static void add_state(struct opening *o, struct shard_metrics *m)
     add_gauges(o, PREFIX "demand_machines", "rows of demand", "interruption_penalty_bucket",
                bucket_names, BUCKETS, m->demand);
     add_gauge(o, PREFIX "shortfalls", "profiles that are short of machines", &m->shortfalls);
-    add_gauges(o, PREFIX "shortfalls_aged", "by cycles in a row", "bucket", age_names,
-               ARRAY_LEN(age_names), m->aged);
+    add_gauges(o, PREFIX "shortfalls_aged", "by cycles in a row", "bucket", shortfall_age_names,
+               SHORTFALL_AGES, m->aged);
     add_gauges(o, PREFIX "shortfalls_by_priority", "by class of priority", "priority_class",
-               class_names, ARRAY_LEN(class_names), m->by_class);
+               shortfall_class_names, SHORTFALL_CLASSES, m->by_class);
     add_counter(o, "muster_shard_observed_transitions_total",
                 "changes the provider reported that we did not order", &m->observed);
     add_counter(o, "muster_shard_foreign_transitions_total",
@@ -372,8 +370,8 @@ void shard_metrics_take(struct shard_metrics *m, const struct core_counts *count
     gauge_set(m->queue_depth, counts->queued);
     gauge_set(m->inflight, counts->inflight);
     gauge_set(m->shortfalls, counts->shortfalls);
-    set_all(m->aged, counts->shortfalls_aged, ARRAY_LEN(age_names));
-    set_all(m->by_class, counts->shortfalls_by_class, ARRAY_LEN(class_names));
+    set_all(m->aged, counts->shortfalls_aged, SHORTFALL_AGES);
+    set_all(m->by_class, counts->shortfalls_by_class, SHORTFALL_CLASSES);
     set_all(m->demand, counts->demand_rows, BUCKETS);
 }
 

@@ -132,10 +132,7 @@ void session_send(struct session *session, struct str key, bool departed, struct
 
     if (session->over) return;
     if (session->outbox.count == 0) err = rpc_send_bytes(session->call, frame);
-    if (!err) {
-        s->stats.frames_out++;
-        return;
-    }
+    if (!err) return;
     /* ERR_CLOSED: its end is on the way, and knows what to keep. */
     if (err == ERR_FULL || err == ERR_CLOSED) err = queue(session, key, departed, frame);
     if (err == ERR_FULL)
@@ -171,7 +168,6 @@ static void pump(struct session *session)
         }
         outbox_drop(box, frame);
         s->stats.outbox_bytes -= bytes - box->bytes;
-        s->stats.frames_out++;
     }
 }
 
@@ -332,7 +328,6 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     (void)service;
     (void)message;
     if (!session || session->over) return;
-    session->sessions->stats.frames_in++;
     if (frame_read(bytes, &frame, &note)) {
         note_prefix(&note, "unreadable frame");
         session_refuse(session, GRPC_INVALID_ARGUMENT, note.text);

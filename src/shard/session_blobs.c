@@ -49,7 +49,6 @@ static void on_timeout(struct timer *timer)
 {
     struct waiter *waiter = CONTAINER_OF(timer, struct waiter, timer);
 
-    waiter->sessions->stats.blobs_timed_out++;
     tell(waiter, BLOB_TIMEOUT, STR_EMPTY);
 }
 

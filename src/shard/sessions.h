@@ -108,11 +108,11 @@ void sessions_capacity(struct sessions *s, struct str cluster, const struct prof
 struct sessions_stats {
     uint32_t active, streams; /* streams: also those that have not said Hello */
     uint64_t installed, replaced, removed, identity_rejected;
-    uint64_t frames_in, frames_out, superseded;
+    uint64_t superseded;
     uint64_t refused; /* streams that were ended for what they sent: no Hello, garbage */
     uint64_t unset;   /* frames without payload */
     uint64_t rollups, rollups_superseded, rollups_foreign, rollups_paused;
-    uint64_t blobs, blobs_timed_out;
+    uint64_t blobs;
     uint64_t blobs_stray; /* answers that were late, unknown or given twice */
     uint64_t reclaims, reclaim_acks, drain_reports;
     uint64_t unread; /* sessions that were closed because their peer does not read */

@@ -216,11 +216,6 @@ void thinker_submit(struct thinker *thinker, struct thought *thought)
         begin_batch(thinker);
 }
 
-size_t thinker_backlog(const struct thinker *thinker)
-{
-    return thinker->backlog;
-}
-
 enum err thinker_open(const struct thinker_options *options, struct thinker **ret_thinker)
 {
     struct thinker *t = calloc(1, sizeof *t);

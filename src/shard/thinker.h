@@ -54,5 +54,4 @@ enum err thinker_open(const struct thinker_options *options, struct thinker **re
  * not carried out are dropped. NULL is fine. */
 void thinker_close(struct thinker *thinker);
 void thinker_submit(struct thinker *thinker, struct thought *thought);
-size_t thinker_backlog(const struct thinker *thinker); /* thoughts not done */
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/shard_check.h"
 #include "lib/test.h"
 #include "shard/plan/generate.h"
 #include "shard/state/cohort.h"
@@ -86,7 +87,7 @@ static void apply(struct run *r, struct shadow *s)
     struct machine m = some_machine(r, s, to);
     enum inventory_source source = prng_below(&r->prng, 2) ? INVENTORY_DRIVEN : INVENTORY_OBSERVED;
     bool legal =
-        to == from || (source == INVENTORY_DRIVEN ? machine_may_move(from, to)
+        to == from || (source == INVENTORY_DRIVEN ? machine_edge(from, to) == EDGE_DRIVEN
                                                   : machine_edge(from, to) != EDGE_REFUSED);
     enum err err = inventory_apply(r->world.inventory, &m, source, r->now, NULL, &r->world.note);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "lib/fault_alloc.h"
+#include "lib/shard_check.h"
 #include "lib/test.h"
 #include "shard/state/cohort.h"
 #include "shard/world.h"

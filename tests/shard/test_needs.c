@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The needs table's rules (specification, shard.md 2.11; Q7), one by one. */
 #include "lib/fault_alloc.h"
+#include "lib/shard_check.h"
 #include "lib/test.h"
 #include "shard/state/kinds.h"
 #include "shard/world.h"

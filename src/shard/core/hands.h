@@ -7,7 +7,7 @@
  *             machine
  *
  * A machine in a passing state or Failed always has one of the two, so that none is stuck for ever
- * (hands_check()). Where memory was lacking for a concern, `lost` is set and the next cycle looks
+ * (tests/lib/shard_check.h). Where memory was lacking for a concern, `lost` is set and the next cycle looks
  * through all machines.
  *
  *   queue.c    tasks: made, waiting, started, closed          provision.c, bootstrap.c, drain.c,
@@ -262,8 +262,4 @@ struct hands {
     bool opened; /* `opened_at` is known */
     mono_time opened_at;
 };
-
-/* For tests: at most one task per machine, every count right, and nobody in a passing state or
- * Failed without a task or a concern. */
-bool hands_check(const struct core *core, struct note *note);
 #endif

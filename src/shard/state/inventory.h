@@ -123,8 +123,4 @@ struct inventory_counts inventory_counts(const struct inventory *inventory); /* 
 uint32_t inventory_cluster_count(const struct inventory *inventory, struct str cluster,
                                  enum machine_state state);
 struct inventory_stats inventory_stats(const struct inventory *inventory);
-
-/* For tests: compares every index, count and reference with a walk over all machines. False with
- * what is wrong in the note. O(N log N). */
-bool inventory_check(const struct inventory *inventory, struct note *note);
 #endif

@@ -45,12 +45,4 @@ void needs_forget(struct needs *needs, struct str cluster);
 bool needs_reported(const struct needs *needs, struct str cluster);
 
 struct needs_stats needs_stats(const struct needs *needs);
-
-/* Snapshot: all rows by priority descending, arrival ascending, cluster ascending; rows of one
- * cluster keep their order beyond that. Stands in the arena, texts borrowed until the next change.
- * For people and tests; the engine reads the rows in place. ERR_NOMEM. */
-enum err needs_snapshot(const struct needs *needs, struct arena *arena, struct need **ret_rows,
-                        size_t *ret_count);
-/* For tests: every count and reference compared with a walk. */
-bool needs_check(const struct needs *needs, struct note *note);
 #endif

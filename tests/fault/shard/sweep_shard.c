@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/fault_alloc.h"
+#include "lib/shard_check.h"
 #include "lib/test.h"
 #include "shard/decide/ledger.h"
 #include "shard/decide/parking.h"

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lib/shard_check.h"
 #include "lib/test.h"
 #include "model/metadata.h"
 #include "shard/core/hands.h"

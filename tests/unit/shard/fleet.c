@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/shard_check.h"
 #include "lib/test.h"
 
 #define NEVER UINT64_MAX

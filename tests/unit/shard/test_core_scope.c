@@ -2,6 +2,7 @@
 /* scope.c: AssignDomain and UnassignDomain (Q10). */
 #include <stdio.h>
 
+#include "lib/shard_check.h"
 #include "lib/test.h"
 #include "shard/state/cohorts.h"
 #include "unit/shard/core_case.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The promises of hands.h against a walk, for tests. */
+/* The promises of hands.h against a walk. */
+#include "lib/shard_check.h"
 #include "shard/core/hands.h"
 #include "shard/state/cohort.h"
 

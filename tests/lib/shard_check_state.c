@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does every index say what the machines say? For tests: everything here is recomputed by walking.
+/* Does every index say what the machines say? Everything here is recomputed by walking.
  *
  * References are compared in sum per kind: a count that is off anywhere shows there, and a thing
  * that nobody refers to must not be in a table at all. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "lib/shard_check.h"
 #include "shard/state/cohorts.h"
+#include "shard/state/kinds.h"
 
 #define FAULT(...)                                                                                 \
     do {                                                                                           \
@@ -266,4 +269,89 @@ bool inventory_check(const struct inventory *inventory, struct note *note)
     return rows_check(inventory, note) && cohorts_check(inventory, note) &&
            clusters_check(inventory, note) && looks_check(inventory, note) &&
            refs_check(inventory, note);
+}
+
+/* --- needs --- */
+
+struct snapshot_item {
+    const struct demand_row *row;
+    const struct demand_cluster *cluster;
+    uint32_t place;
+};
+
+static int snapshot_compare(const void *left, const void *right)
+{
+    const struct snapshot_item *a = left, *b = right;
+    int32_t a_priority = a->row->kind->profile.priority;
+    int32_t b_priority = b->row->kind->profile.priority;
+    int order;
+
+    if (a_priority != b_priority) return a_priority > b_priority ? -1 : 1;
+    if (a->row->arrival_unix_ns != b->row->arrival_unix_ns) {
+        return a->row->arrival_unix_ns < b->row->arrival_unix_ns ? -1 : 1;
+    }
+    order = str_compare(a->cluster->name, b->cluster->name);
+    if (order) return order;
+    return a->place < b->place ? -1 : a->place > b->place;
+}
+
+static void snapshot_row(const struct snapshot_item *item, struct need *need)
+{
+    need->cluster = item->cluster->name;
+    need->profile = item->row->kind->profile;
+    need->arrival_unix_ns = item->row->arrival_unix_ns;
+    need->group = item->row->group;
+    amounts_sum(&item->row->aggregate, &need->aggregate);
+    need->min_unit = item->row->unit->resources;
+}
+
+enum err needs_snapshot(const struct needs *needs, struct arena *arena, struct need **ret_rows,
+                        size_t *ret_count)
+{
+    size_t count = 0;
+    struct snapshot_item *items = arena_alloc(arena, needs->row_count * sizeof *items);
+    struct need *rows = arena_alloc(arena, needs->row_count * sizeof *rows);
+
+    if (!items || !rows) return ERR_NOMEM;
+    for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
+        const struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
+        for (uint32_t k = 0; cluster && k < cluster->set.row_count; k++) {
+            items[count++] = (struct snapshot_item){&cluster->set.rows[k], cluster, k};
+        }
+    }
+    assert(count == needs->row_count);
+    if (count) qsort(items, count, sizeof *items, snapshot_compare);
+    for (size_t i = 0; i < count; i++) snapshot_row(&items[i], &rows[i]);
+    *ret_rows = rows;
+    *ret_count = count;
+    return ERR_OK;
+}
+
+bool needs_check(const struct needs *needs, struct note *note)
+{
+    uint32_t rows = 0, filled = 0, reported = 0, clusters = 0;
+    uint64_t refs = 0;
+
+    for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
+        const struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
+        if (!cluster) continue;
+        clusters++;
+        rows += cluster->set.row_count;
+        filled += cluster->set.row_count > 0;
+        reported += cluster->reported;
+    }
+    for (uint32_t i = 0; i < needs->kind_slots.used; i++) {
+        const struct kind *kind = rooms_get(&needs->kind_slots, i);
+        if (!kind) continue;
+        refs += kind->link.refs;
+        if (kind->stripped) refs--;
+    }
+    if (rows == needs->row_count && filled == needs->filled_count &&
+        reported == needs->reported_count && clusters == needs->clusters.count &&
+        refs == rows + needs->held) {
+        return true;
+    }
+    note_set(note, "needs: rows %u/%u, filled %u/%u, reported %u/%u, references to kinds", rows,
+             needs->row_count, filled, needs->filled_count, reported, needs->reported_count);
+    return false;
 }
