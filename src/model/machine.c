@@ -123,11 +123,6 @@ enum machine_edge machine_edge(enum machine_state from, enum machine_state to)
     }
 }
 
-bool machine_may_move(enum machine_state from, enum machine_state to)
-{
-    return machine_edge(from, to) == EDGE_DRIVEN;
-}
-
 /* --- what must hold --- */
 
 const char *machine_fault_name(enum machine_fault fault)

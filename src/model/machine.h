@@ -96,8 +96,6 @@ enum machine_edge {
     EDGE_FOREIGN,  /* taken too, but nobody of ours can have caused it: somebody else acts on it */
 };
 enum machine_edge machine_edge(enum machine_state from, enum machine_state to);
-/* EDGE_DRIVEN only. */
-bool machine_may_move(enum machine_state from, enum machine_state to);
 
 /* The capacity that counts: allocatable if it names anything, else resources. */
 static inline const struct resources *machine_capacity(const struct machine *m)

@@ -35,11 +35,4 @@ struct need_input {
  * its requirements together; whoever reads a roll-up drops that row and keeps the others. */
 enum err need_build(struct arena *arena, struct dimensions *dimensions,
                     const struct need_input *given, struct need *ret_need, struct note *note);
-
-/* Joins rows of the same (cluster, fingerprint, group): aggregates are added, of the units the
- * larger counts in each dimension, the earliest arrival that is known stays. The result stands in
- * the arena in order of first appearance and shares texts with `needs`. ERR_NOMEM; ERR_TOO_LARGE
- * when the joined unit has more than RESOURCES_MAX dimensions. */
-enum err needs_aggregate(struct arena *arena, const struct need *needs, size_t count,
-                         struct need **ret_needs, size_t *ret_count);
 #endif

@@ -217,28 +217,16 @@ int quantity_compare(const struct quantity *a, const struct quantity *b)
     return (a->nano > b->nano) - (a->nano < b->nano);
 }
 
-static enum err replace(struct quantity *a, const struct quantity *b, bool overflow, int128 nano)
-{
-    if (overflow || nano > (int128)NANO_MAX || nano < -(int128)NANO_MAX) return ERR_TOO_LARGE;
-    if (a->nano == 0) a->format = b->format;
-    a->nano = nano;
-    return ERR_OK;
-}
-
 enum err quantity_add(struct quantity *a, const struct quantity *b)
 {
     int128 nano;
-    bool overflow = __builtin_add_overflow(a->nano, b->nano, &nano);
 
-    return replace(a, b, overflow, nano);
-}
-
-enum err quantity_sub(struct quantity *a, const struct quantity *b)
-{
-    int128 nano;
-    bool overflow = __builtin_sub_overflow(a->nano, b->nano, &nano);
-
-    return replace(a, b, overflow, nano);
+    if (__builtin_add_overflow(a->nano, b->nano, &nano) || nano > (int128)NANO_MAX ||
+        nano < -(int128)NANO_MAX)
+        return ERR_TOO_LARGE;
+    if (a->nano == 0) a->format = b->format;
+    a->nano = nano;
+    return ERR_OK;
 }
 
 int128 quantity_milli(const struct quantity *q)

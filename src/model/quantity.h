@@ -43,9 +43,8 @@ enum err quantity_parse(struct str text, struct quantity *ret_quantity, struct n
 size_t quantity_text(const struct quantity *q, char text[QUANTITY_TEXT_CAP]);
 
 int quantity_compare(const struct quantity *a, const struct quantity *b); /* <0, 0, >0 */
-/* *a += b, *a -= b. The format stays a's, but a zero takes b's. ERR_TOO_LARGE leaves *a alone. */
+/* *a += b. The format stays a's, but a zero takes b's. ERR_TOO_LARGE leaves *a alone. */
 enum err quantity_add(struct quantity *a, const struct quantity *b);
-enum err quantity_sub(struct quantity *a, const struct quantity *b);
 /* In thousandths, rounded away from zero, as Kubernetes does. */
 int128 quantity_milli(const struct quantity *q);
 /* |milli| <= QUANTITY_MILLI_MAX: the most whose nano-units still fit 128 bits. */

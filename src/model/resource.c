@@ -102,13 +102,6 @@ static enum quantity_format format_of(struct resource_formats formats, uint32_t 
 
 /* --- one machine, one unit --- */
 
-bool resources_is_zero(const struct resources *r)
-{
-    for (uint32_t i = 0, count = resource_bits(r->mask); i < count; i++)
-        if (r->milli[i] > 0) return false;
-    return true;
-}
-
 bool resources_equal(const struct resources *a, const struct resources *b)
 {
     return resources_covers(a, b) && resources_covers(b, a);
@@ -177,15 +170,6 @@ static void add_one(struct resource_sum *s, uint32_t d, int128 milli,
     s->milli[d] = at_most(had + milli);
 }
 
-static void sub_one(struct resource_sum *s, uint32_t d, int128 milli,
-                    struct resource_formats formats)
-{
-    int128 had = resource_sum_get(s, d);
-
-    add_one(s, d, 0, formats);
-    s->milli[d] = had > milli ? had - milli : 0;
-}
-
 void resource_sum_add(struct resource_sum *s, const struct resources *r)
 {
     const int64_t *milli = r->milli;
@@ -201,24 +185,6 @@ void resource_sum_add_sum(struct resource_sum *s, const struct resource_sum *oth
     for (uint64_t left = other->mask; left; left &= left - 1) {
         uint32_t d = lowest(left);
         add_one(s, d, other->milli[d], other->formats);
-    }
-}
-
-void resource_sum_sub(struct resource_sum *s, const struct resources *r)
-{
-    const int64_t *milli = r->milli;
-
-    for (uint64_t left = r->mask; left; left &= left - 1) {
-        uint32_t d = lowest(left);
-        sub_one(s, d, *milli++, r->formats);
-    }
-}
-
-void resource_sum_sub_sum(struct resource_sum *s, const struct resource_sum *other)
-{
-    for (uint64_t left = other->mask; left; left &= left - 1) {
-        uint32_t d = lowest(left);
-        sub_one(s, d, other->milli[d], other->formats);
     }
 }
 
@@ -257,53 +223,6 @@ bool resource_sum_is_zero(const struct resource_sum *s)
         if (s->milli[d] > 0) return false;
     }
     return true;
-}
-
-bool resource_sum_equal(const struct resource_sum *a, const struct resource_sum *b)
-{
-    return resource_sum_covers(a, b) && resource_sum_covers(b, a);
-}
-
-bool resource_sum_covers(const struct resource_sum *have, const struct resource_sum *want)
-{
-    for (uint64_t left = want->mask; left; left &= left - 1) {
-        uint32_t d = lowest(left);
-        if (resource_sum_get(have, d) < want->milli[d]) return false;
-    }
-    return true;
-}
-
-bool resources_covers_sum(const struct resources *have, const struct resource_sum *want)
-{
-    for (uint64_t left = want->mask; left; left &= left - 1) {
-        uint32_t d = lowest(left);
-        if (resources_get(have, d) < want->milli[d]) return false;
-    }
-    return true;
-}
-
-bool resources_help(const struct resources *r, const struct resource_sum *rest)
-{
-    for (uint64_t left = r->mask & rest->mask; left; left &= left - 1) {
-        uint32_t d = lowest(left);
-        if (rest->milli[d] > 0 && resources_get(r, d) > 0) return true;
-    }
-    return false;
-}
-
-uint32_t resource_sum_coverage_per_mille(const struct resource_sum *have,
-                                         const struct resource_sum *want)
-{
-    int128 least = 1000;
-
-    for (uint64_t left = want->mask; left; left &= left - 1) {
-        uint32_t d = lowest(left);
-        int128 asked = want->milli[d], there = resource_sum_get(have, d);
-        if (asked == 0) continue;
-        there = there * 1000 / asked;
-        if (there < least) least = there;
-    }
-    return (uint32_t)least;
 }
 
 enum err resource_sum_narrow(const struct resource_sum *s, struct resources *ret_resources)

@@ -91,7 +91,6 @@ static inline bool resources_covers(const struct resources *have, const struct r
     }
     return true;
 }
-bool resources_is_zero(const struct resources *r); /* no dimension is above zero */
 /* Same amounts; formats and dimensions named with zero do not count. */
 bool resources_equal(const struct resources *a, const struct resources *b);
 /* Sets one dimension; `milli` >= 0. ERR_FULL past RESOURCES_MAX. */
@@ -130,23 +129,10 @@ void resource_sum_copy(struct resource_sum *to, const struct resource_sum *from)
  * in *s takes the format of the other side. */
 void resource_sum_add(struct resource_sum *s, const struct resources *r);
 void resource_sum_add_sum(struct resource_sum *s, const struct resource_sum *other);
-/* *s = max(0, *s - r). Names every dimension of both: one that only r has becomes zero. */
-void resource_sum_sub(struct resource_sum *s, const struct resources *r);
-void resource_sum_sub_sum(struct resource_sum *s, const struct resource_sum *other);
 /* *s = r x n; n = 0 gives the empty one. */
 void resource_sum_scale(struct resource_sum *s, const struct resources *r, uint64_t n);
 void resource_sum_scale_sum(struct resource_sum *s, const struct resource_sum *of, uint64_t n);
 bool resource_sum_is_zero(const struct resource_sum *s);
-bool resource_sum_equal(const struct resource_sum *a, const struct resource_sum *b);
-bool resource_sum_covers(const struct resource_sum *have, const struct resource_sum *want);
-/* One machine covers a whole aggregate (the fold test). */
-bool resources_covers_sum(const struct resources *have, const struct resource_sum *want);
-/* `r` has something in a dimension that `rest` still lacks. */
-bool resources_help(const struct resources *r, const struct resource_sum *rest);
-/* min over the positive dimensions of `want` of min(have, want) * 1000 / want, rounded down; 1000
- * when there is none. */
-uint32_t resource_sum_coverage_per_mille(const struct resource_sum *have,
-                                         const struct resource_sum *want);
 /* ERR_TOO_LARGE when a dimension does not fit 64 bits or there are more than RESOURCES_MAX. */
 enum err resource_sum_narrow(const struct resource_sum *s, struct resources *ret_resources);
 /* As resources_parse, but any quantity below 2^63 units. */

@@ -10,7 +10,6 @@
 enum { BLOCK = 4096, STEP = 8 };
 
 static struct dimensions dims;
-static struct need two[2];
 
 /* Each writes its outputs over what `ret_touched` looks at. */
 static enum err build(struct arena *arena, bool *ret_touched)
@@ -39,16 +38,6 @@ static enum err build(struct arena *arena, bool *ret_touched)
         CHECK_STR("a copied value", need.profile.requirements[0].values[0], STR("m5.large"));
         CHECK_STR("a copied key", need.profile.spreads[0].key, STR("zone"));
     }
-    return err;
-}
-
-static enum err aggregate(struct arena *arena, bool *ret_touched)
-{
-    struct need *joined = NULL;
-    size_t count = 77;
-    enum err err = needs_aggregate(arena, two, 2, &joined, &count);
-
-    *ret_touched = joined != NULL || count != 77;
     return err;
 }
 
@@ -89,7 +78,7 @@ static void nearly_full(struct arena *arena, size_t left)
 
 TEST(every_place_where_an_arena_can_end)
 {
-    static enum err (*const calls[])(struct arena *, bool *) = {build, aggregate, strip, encode};
+    static enum err (*const calls[])(struct arena *, bool *) = {build, strip, encode};
 
     dimensions_init(&dims);
     for (size_t i = 0; i < ARRAY_LEN(calls); i++) {

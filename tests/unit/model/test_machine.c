@@ -69,16 +69,18 @@ TEST(thirteen_moves_are_ours_and_no_other)
 
     for (enum machine_state from = MACHINE_UNSPECIFIED; from < MACHINE_STATE_COUNT; from++)
         for (enum machine_state to = MACHINE_UNSPECIFIED; to < MACHINE_STATE_COUNT; to++)
-            ours += machine_may_move(from, to);
+            ours += machine_edge(from, to) == EDGE_DRIVEN;
     CHECK_I64("so many", ours, (int)ARRAY_LEN(legal));
     for (size_t i = 0; i < ARRAY_LEN(legal); i++)
-        CHECK("and these", machine_may_move(legal[i][0], legal[i][1]));
-    CHECK("Speculative to Idle", !machine_may_move(MACHINE_SPECULATIVE, MACHINE_IDLE));
-    CHECK("Configured to Configuring", !machine_may_move(MACHINE_CONFIGURED, MACHINE_CONFIGURING));
-    CHECK("Idle to Speculative", !machine_may_move(MACHINE_IDLE, MACHINE_SPECULATIVE));
-    CHECK("Failed to Idle", !machine_may_move(MACHINE_FAILED, MACHINE_IDLE));
-    CHECK("no state fails while stable", !machine_may_move(MACHINE_CONFIGURED, MACHINE_FAILED) &&
-                                             !machine_may_move(MACHINE_IDLE, MACHINE_FAILED));
+        CHECK("and these", machine_edge(legal[i][0], legal[i][1]) == EDGE_DRIVEN);
+    CHECK("Speculative to Idle", machine_edge(MACHINE_SPECULATIVE, MACHINE_IDLE) != EDGE_DRIVEN);
+    CHECK("Configured to Configuring",
+          machine_edge(MACHINE_CONFIGURED, MACHINE_CONFIGURING) != EDGE_DRIVEN);
+    CHECK("Idle to Speculative", machine_edge(MACHINE_IDLE, MACHINE_SPECULATIVE) != EDGE_DRIVEN);
+    CHECK("Failed to Idle", machine_edge(MACHINE_FAILED, MACHINE_IDLE) != EDGE_DRIVEN);
+    CHECK("no state fails while stable",
+          machine_edge(MACHINE_CONFIGURED, MACHINE_FAILED) != EDGE_DRIVEN &&
+              machine_edge(MACHINE_IDLE, MACHINE_FAILED) != EDGE_DRIVEN);
 }
 
 TEST(a_provider_is_believed)

@@ -211,35 +211,29 @@ static struct quantity read_quantity(const char *text)
     return q;
 }
 
-TEST(sums_and_differences)
+TEST(sums)
 {
     static const struct {
-        const char *a, *b, *sum, *difference;
+        const char *a, *b, *sum;
     } cases[] = {
-        {"40Gi", "32Gi", "72Gi", "8Gi"},
-        {"1", "500m", "1500m", "500m"},
-        {"0", "1Gi", "1Gi", "-1Gi"}, /* a zero takes the other's suffixes */
-        {"0Ki", "1k", "1k", "-1k"},
-        {"1Gi", "0", "1Gi", "1Gi"},
-        {"1Gi", "1G", "2073741824", "73741824"},
-        {"1e3", "1", "1001", "999"},
-        {"100m", "100m", "200m", "0"},
+        {"40Gi", "32Gi", "72Gi"},    {"1", "500m", "1500m"},
+        {"0", "1Gi", "1Gi"}, /* a zero takes the other's suffixes */
+        {"0Ki", "1k", "1k"},         {"1Gi", "0", "1Gi"},
+        {"1Gi", "1G", "2073741824"}, {"1Gi", "-1G", "73741824"},
+        {"1e3", "1", "1001"},        {"100m", "-100m", "0"},
     };
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct quantity a = read_quantity(cases[i].a), b = read_quantity(cases[i].b), c = a;
+        struct quantity a = read_quantity(cases[i].a), b = read_quantity(cases[i].b);
         char text[QUANTITY_TEXT_CAP];
         CHECK_OK(cases[i].a, quantity_add(&a, &b));
         quantity_text(&a, text);
         CHECK_TEXT(cases[i].a, text, cases[i].sum);
-        CHECK_OK(cases[i].a, quantity_sub(&c, &b));
-        quantity_text(&c, text);
-        CHECK_TEXT(cases[i].a, text, cases[i].difference);
     }
     struct quantity most = read_quantity("9223372036854775807"), nano = read_quantity("1n");
-    struct quantity least = read_quantity("-9223372036854775807");
+    struct quantity least = read_quantity("-9223372036854775807"), less = read_quantity("-1n");
     CHECK_ERR("past the top", quantity_add(&most, &nano), ERR_TOO_LARGE);
-    CHECK_ERR("past the bottom", quantity_sub(&least, &nano), ERR_TOO_LARGE);
+    CHECK_ERR("past the bottom", quantity_add(&least, &less), ERR_TOO_LARGE);
     CHECK("both untouched", quantity_compare(&most, &least) > 0 && most.nano == -least.nano);
 }
 

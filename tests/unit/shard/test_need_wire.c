@@ -554,9 +554,8 @@ TEST(a_view_shows_what_applies_and_nothing_else)
     CHECK_I64("bucket", seen->need->reclamation_penalty_bucket, 27);
     CHECK_SIZE("group", seen->need->group.len, 8);
 
-    resource_sum_clear(&none);
-    resource_sum_add_sum(&none, view.aggregate);
-    resource_sum_sub_sum(&none, view.aggregate);
+    resource_sum_copy(&none, view.aggregate);
+    memset(none.milli, 0, sizeof none.milli);
     view.satisfied = false;
     view.deficit = &none;
     view.reason = REASON_NO_MATCHING_SUPPLY;

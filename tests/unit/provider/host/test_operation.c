@@ -12,9 +12,9 @@ TEST(every_operation_walks_two_edges_of_the_diagram)
 
         CHECK("ends are stable",
               machine_state_stable(move->from) && machine_state_stable(move->final));
-        CHECK("begins", machine_may_move(move->from, move->passing));
-        CHECK("ends", machine_may_move(move->passing, move->final));
-        CHECK("may fail", machine_may_move(move->passing, MACHINE_FAILED));
+        CHECK("begins", machine_edge(move->from, move->passing) == EDGE_DRIVEN);
+        CHECK("ends", machine_edge(move->passing, move->final) == EDGE_DRIVEN);
+        CHECK("may fail", machine_edge(move->passing, MACHINE_FAILED) == EDGE_DRIVEN);
         CHECK_U32(move->name, operation_passing(move->passing), kind);
         CHECK_U32("stable", operation_passing(move->from), OPERATION_KINDS);
         CHECK_TEXT("its name", operation_kind_name(kind), move->name);
