@@ -3,15 +3,13 @@
 
 static const struct {
     const char *name, *text;
-    enum advice advice;
     enum grpc_status status;
     int exit_code;
 } table[ERR_COUNT] = {
-#define X(name, text, advice, status, exit_code)                                                   \
-    [ERR_##name] = {#name, text, ADVICE_##advice, GRPC_##status, exit_code},
+#define X(name, text, status, exit_code) [ERR_##name] = {#name, text, GRPC_##status, exit_code},
     ERR_MAP(X)
 #undef X
-        [ERR_OK] = {"OK", "ok", ADVICE_NONE, GRPC_OK, 0},
+        [ERR_OK] = {"OK", "ok", GRPC_OK, 0},
 };
 
 /* A number that is no code can only come from a bug of ours, most likely while another error is
@@ -29,11 +27,6 @@ const char *err_name(enum err err)
 const char *err_text(enum err err)
 {
     return listed(err) ? table[err].text : "not a listed error";
-}
-
-enum advice err_advice(enum err err)
-{
-    return listed(err) ? table[err].advice : ADVICE_GIVE_UP;
 }
 
 enum grpc_status err_grpc_status(enum err err)

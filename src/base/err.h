@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every way an operation can end, in one map: code, text, what the caller should do, the gRPC
- * status and the exit code, so that the five cannot drift apart.
+/* Every way an operation can end, in one map: code, text, the gRPC status and the exit code, so
+ * that the four cannot drift apart.
  *
  * Done, not done, don't know: ERR_UNKNOWN alone means "may or may not have applied". A timeout
  * after a write was sent is ERR_UNKNOWN, never ERR_IO or ERR_TIMEOUT; retry policies and the model
@@ -10,54 +10,43 @@
 #include "base/base.h"
 
 /* clang-format off */
-/*    name             text                               advice    gRPC status          exit */
-#define ERR_MAP(X)                                                                              \
-    X(INVALID,         "invalid argument",                GIVE_UP,  INVALID_ARGUMENT,    2)     \
-    X(PARSE,           "cannot be read as written",       GIVE_UP,  INVALID_ARGUMENT,    2)     \
-    X(TOO_LARGE,       "larger than the limit",           GIVE_UP,  RESOURCE_EXHAUSTED,  1)     \
-    X(FULL,            "limit reached",                   BACK_OFF, RESOURCE_EXHAUSTED,  6)     \
-    X(NO_SPACE,        "no space left",                   BACK_OFF, RESOURCE_EXHAUSTED,  6)     \
-    X(NOMEM,           "out of memory",                   BACK_OFF, RESOURCE_EXHAUSTED,  1)     \
-    X(NOT_FOUND,       "not found",                       GIVE_UP,  NOT_FOUND,           5)     \
-    X(EXISTS,          "exists already",                  REREAD,   ALREADY_EXISTS,      4)     \
-    X(CONFLICT,        "revision does not match",         REREAD,   ABORTED,             4)     \
-    X(BUSY,            "held by another",                 BACK_OFF, UNAVAILABLE,         4)     \
-    X(UNKNOWN,         "may or may not have applied",     REREAD,   UNKNOWN,             6)     \
-    X(TIMEOUT,         "deadline passed, nothing done",   BACK_OFF, DEADLINE_EXCEEDED,   6)     \
-    X(CANCELLED,       "cancelled",                       GIVE_UP,  CANCELLED,           1)     \
-    X(CLOSED,          "closed",                          RECONNECT, UNAVAILABLE,        6)     \
-    X(UNAVAILABLE,     "unavailable",                     BACK_OFF, UNAVAILABLE,         6)     \
-    X(NOT_READY,       "not ready",                       BACK_OFF, UNAVAILABLE,         3)     \
-    X(NOT_LEADER,      "not the leader",                  REDIRECT, FAILED_PRECONDITION, 3)     \
-    X(PRECONDITION,    "not in a state that allows this", REREAD,   FAILED_PRECONDITION, 4)     \
-    X(FENCED,          "token is stale",                  STOP,     FAILED_PRECONDITION, 4)     \
-    X(UNSUPPORTED,     "cannot be done here",             GIVE_UP,  UNIMPLEMENTED,       1)     \
-    X(UNAUTHENTICATED, "no identity was shown",           GIVE_UP,  UNAUTHENTICATED,     1)     \
-    X(DENIED,          "not allowed",                     GIVE_UP,  PERMISSION_DENIED,   1)     \
-    X(CORRUPT,         "stored bytes are damaged",        STOP,     DATA_LOSS,           1)     \
-    X(VERSION,         "version is not understood",       STOP,     FAILED_PRECONDITION, 1)     \
-    X(IO,              "i/o error",                       BACK_OFF, UNAVAILABLE,         6)     \
-    X(INTERNAL,        "internal error",                  GIVE_UP,  INTERNAL,            1)
+/*    name             text                               gRPC status          exit */
+#define ERR_MAP(X)                                                                  \
+    X(INVALID,         "invalid argument",                INVALID_ARGUMENT,    2)   \
+    X(PARSE,           "cannot be read as written",       INVALID_ARGUMENT,    2)   \
+    X(TOO_LARGE,       "larger than the limit",           RESOURCE_EXHAUSTED,  1)   \
+    X(FULL,            "limit reached",                   RESOURCE_EXHAUSTED,  6)   \
+    X(NO_SPACE,        "no space left",                   RESOURCE_EXHAUSTED,  6)   \
+    X(NOMEM,           "out of memory",                   RESOURCE_EXHAUSTED,  1)   \
+    X(NOT_FOUND,       "not found",                       NOT_FOUND,           5)   \
+    X(EXISTS,          "exists already",                  ALREADY_EXISTS,      4)   \
+    X(CONFLICT,        "revision does not match",         ABORTED,             4)   \
+    X(BUSY,            "held by another",                 UNAVAILABLE,         4)   \
+    X(UNKNOWN,         "may or may not have applied",     UNKNOWN,             6)   \
+    X(TIMEOUT,         "deadline passed, nothing done",   DEADLINE_EXCEEDED,   6)   \
+    X(CANCELLED,       "cancelled",                       CANCELLED,           1)   \
+    X(CLOSED,          "closed",                          UNAVAILABLE,         6)   \
+    X(UNAVAILABLE,     "unavailable",                     UNAVAILABLE,         6)   \
+    X(NOT_READY,       "not ready",                       UNAVAILABLE,         3)   \
+    X(NOT_LEADER,      "not the leader",                  FAILED_PRECONDITION, 3)   \
+    X(PRECONDITION,    "not in a state that allows this", FAILED_PRECONDITION, 4)   \
+    X(FENCED,          "token is stale",                  FAILED_PRECONDITION, 4)   \
+    X(UNSUPPORTED,     "cannot be done here",             UNIMPLEMENTED,       1)   \
+    X(UNAUTHENTICATED, "no identity was shown",           UNAUTHENTICATED,     1)   \
+    X(DENIED,          "not allowed",                     PERMISSION_DENIED,   1)   \
+    X(CORRUPT,         "stored bytes are damaged",        DATA_LOSS,           1)   \
+    X(VERSION,         "version is not understood",       FAILED_PRECONDITION, 1)   \
+    X(IO,              "i/o error",                       UNAVAILABLE,         6)   \
+    X(INTERNAL,        "internal error",                  INTERNAL,            1)
 
 enum err {
     ERR_OK = 0,
-#define X(name, text, advice, status, exit_code) ERR_##name,
+#define X(name, text, status, exit_code) ERR_##name,
     ERR_MAP(X)
 #undef X
     ERR_COUNT
 };
 /* clang-format on */
-
-/* What a caller that cannot do better should do next. */
-enum advice {
-    ADVICE_NONE,      /* it was done */
-    ADVICE_GIVE_UP,   /* the same call fails the same way */
-    ADVICE_BACK_OFF,  /* later, with growing pauses */
-    ADVICE_REREAD,    /* look at the state again, then decide anew */
-    ADVICE_REDIRECT,  /* ask the leader */
-    ADVICE_RECONNECT, /* over a new connection */
-    ADVICE_STOP,      /* this actor must not act any more */
-};
 
 /* The gRPC status codes, with the numbers of the protocol. */
 enum grpc_status {
@@ -83,7 +72,6 @@ enum grpc_status {
 /* All take any value: a number that is not in the map is answered as an internal error. */
 const char *err_name(enum err err); /* "NOT_LEADER"; never NULL */
 const char *err_text(enum err err); /* "not the leader"; never NULL */
-enum advice err_advice(enum err err);
 enum grpc_status err_grpc_status(enum err err);
 int err_exit_code(enum err err); /* 0..6, the exit codes of every muster program */
 #endif

@@ -8,12 +8,10 @@
 static const struct {
     enum err err;
     const char *name, *text;
-    enum advice advice;
     enum grpc_status status;
     int exit_code;
-} listed[] = {{ERR_OK, "OK", "ok", ADVICE_NONE, GRPC_OK, 0},
-#define X(name, text, advice, status, exit_code)                                                   \
-    {ERR_##name, #name, text, ADVICE_##advice, GRPC_##status, exit_code},
+} listed[] = {{ERR_OK, "OK", "ok", GRPC_OK, 0},
+#define X(name, text, status, exit_code) {ERR_##name, #name, text, GRPC_##status, exit_code},
               ERR_MAP(X)
 #undef X
 };
@@ -25,7 +23,6 @@ TEST(every_row_of_the_map_is_answered)
         CHECK_U64("in order, without gaps", listed[i].err, i);
         CHECK_TEXT("name", err_name(listed[i].err), listed[i].name);
         CHECK_TEXT("text", err_text(listed[i].err), listed[i].text);
-        CHECK_U64("advice", err_advice(listed[i].err), listed[i].advice);
         CHECK_U64("status", err_grpc_status(listed[i].err), listed[i].status);
         CHECK_I64("exit code", err_exit_code(listed[i].err), listed[i].exit_code);
     }
@@ -34,7 +31,6 @@ TEST(every_row_of_the_map_is_answered)
 TEST(only_success_is_success)
 {
     for (size_t i = 1; i < ARRAY_LEN(listed); i++) {
-        CHECK(listed[i].name, err_advice(listed[i].err) != ADVICE_NONE);
         CHECK(listed[i].name, err_grpc_status(listed[i].err) != GRPC_OK);
         CHECK(listed[i].name,
               err_exit_code(listed[i].err) >= 1 && err_exit_code(listed[i].err) <= 6);
@@ -57,12 +53,10 @@ TEST(texts_are_lower_case_without_full_stop_and_no_two_are_the_same)
 /* The rule the retry policies and the model checker stand on. */
 TEST(dont_know_is_kept_apart_from_not_done)
 {
-    CHECK_U64("only a look at the state can tell", err_advice(ERR_UNKNOWN), ADVICE_REREAD);
     CHECK_U64("on the wire, too", err_grpc_status(ERR_UNKNOWN), GRPC_UNKNOWN);
     for (size_t i = 0; i < ARRAY_LEN(listed); i++)
         if (listed[i].err != ERR_UNKNOWN)
             CHECK(listed[i].name, err_grpc_status(listed[i].err) != GRPC_UNKNOWN);
-    CHECK_U64("a stale token ends the actor", err_advice(ERR_FENCED), ADVICE_STOP);
 }
 
 TEST(a_number_that_is_no_code_gets_a_safe_answer)
@@ -75,7 +69,6 @@ TEST(a_number_that_is_no_code_gets_a_safe_answer)
         memcpy(&err, &number, sizeof err); /* as a bug would bring it */
         CHECK_TEXT("name", err_name(err), "UNLISTED");
         CHECK_TEXT("text", err_text(err), "not a listed error");
-        CHECK_U64("advice", err_advice(err), ADVICE_GIVE_UP);
         CHECK_U64("status", err_grpc_status(err), GRPC_INTERNAL);
         CHECK_I64("exit code", err_exit_code(err), 1);
     }
