@@ -88,15 +88,6 @@ uint64_t health_silence_ms(struct health *h)
     return mono_elapsed_ms(beat, clock_mono(h->clock));
 }
 
-bool health_ready(struct health *h)
-{
-    bool ready = health_silence_ms(h) < h->stale_after_ms;
-    pthread_mutex_lock(&h->lock);
-    for (size_t i = 0; i < h->check_count; i++) ready = ready && h->checks[i].ready;
-    pthread_mutex_unlock(&h->lock);
-    return ready;
-}
-
 /* -- life -- */
 
 static const struct {

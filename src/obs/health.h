@@ -58,5 +58,4 @@ void health_check_set(struct health_check *check, bool ready, const char *reason
 /* What /readyz says of a check that is ready all the same: its status stays as it is. Any thread;
  * copied. "": nothing. The next health_check_set removes it. */
 void health_check_remark(struct health_check *check, const char *remark);
-bool health_ready(struct health *health);
 #endif

@@ -40,21 +40,6 @@ static const struct {
     {"warn", "WARN", "log.warn"},    {"error", "ERROR", "log.error"},
 };
 
-const char *log_level_name(enum log_level level)
-{
-    return level < LOG_LEVEL_COUNT ? levels[level].name : "?";
-}
-
-enum err log_level_parse(struct str text, enum log_level *ret_level)
-{
-    for (int i = 0; i < LOG_LEVEL_COUNT; i++)
-        if (str_equal_nocase(text, str_from(levels[i].name))) {
-            *ret_level = (enum log_level)i;
-            return ERR_OK;
-        }
-    return ERR_PARSE;
-}
-
 /* -- making a line -- */
 
 static void add_value(struct line *line, enum log_format format, const struct log_field *field)
@@ -366,11 +351,6 @@ void logger_set_level(struct logger *logger, enum log_level level)
 {
     assert(level < LOG_LEVEL_COUNT);
     atomic_store(&logger->level, (int)level);
-}
-
-enum log_level logger_level(const struct logger *logger)
-{
-    return (enum log_level)atomic_load(&logger->level);
 }
 
 struct logger_stats logger_stats(struct logger *logger)

@@ -119,14 +119,10 @@ struct logger_stats {
 enum err logger_open(const struct logger_options *options, struct logger **ret_logger);
 void logger_close(struct logger *logger); /* tells the repeats that are left; NULL is fine */
 void logger_set_level(struct logger *logger, enum log_level level); /* any thread; for SIGHUP */
-enum log_level logger_level(const struct logger *logger);
 struct logger_stats logger_stats(struct logger *logger);
 /* Tells repeats whose second is over, and what was dropped. Call it about once a second; else
  * they are told with the next line of the same place. */
 void logger_tick(struct logger *logger);
-
-const char *log_level_name(enum log_level level);                     /* "warn" */
-enum err log_level_parse(struct str text, enum log_level *ret_level); /* any case; ERR_PARSE */
 
 /* -- who speaks: a component, and fields that every line of it carries -- */
 struct log_source {

@@ -76,14 +76,6 @@ void histogram_observe(struct histogram *histogram, double value)
     add_double(&histogram->sum_bits, value);
 }
 
-uint64_t histogram_count(const struct histogram *histogram)
-{
-    uint64_t count = 0;
-    for (size_t i = 0; i <= histogram->family->bound_count; i++)
-        count += atomic_load_explicit(&histogram->buckets[i], memory_order_relaxed);
-    return count;
-}
-
 /* -- series, under lock -- */
 
 static void series_free(struct metric_family *family, struct metric_series *series)
@@ -432,16 +424,6 @@ void metrics_off_write(struct metrics *metrics, metrics_collect_fn *fn, void *co
         break;
     }
     pthread_mutex_unlock(&metrics->lock);
-}
-
-uint64_t metrics_overflows(struct metrics *metrics)
-{
-    uint64_t total = 0;
-    pthread_mutex_lock(&metrics->lock);
-    for (size_t i = 0; i < metrics->family_count; i++)
-        total += atomic_load(&metrics->families[i]->overflows);
-    pthread_mutex_unlock(&metrics->lock);
-    return total;
 }
 
 enum err metrics_open(struct metrics **ret_metrics)

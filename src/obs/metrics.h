@@ -87,7 +87,6 @@ void gauge_set(struct gauge *gauge, double value);
 void gauge_add(struct gauge *gauge, double by);
 double gauge_value(const struct gauge *gauge);
 void histogram_observe(struct histogram *histogram, double value); /* NaN is ignored */
-uint64_t histogram_count(const struct histogram *histogram);
 
 /* Called at the start of each metrics_write, on its thread, to refresh values that are read and not
  * counted (memory, open files). At most METRIC_COLLECTORS_MAX. ERR_FULL. */
@@ -100,7 +99,6 @@ void metrics_off_write(struct metrics *metrics, metrics_collect_fn *fn, void *co
 #define METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
 /* Appends the whole text. Any thread. ERR_FULL, ERR_NOMEM: `into` is then as before. */
 enum err metrics_write(struct metrics *metrics, struct buf *into);
-uint64_t metrics_overflows(struct metrics *metrics);
 
 /* process_cpu_seconds_total, process_resident_memory_bytes, process_virtual_memory_bytes,
  * process_open_fds, process_max_fds, process_start_time_seconds, process_threads, and

@@ -85,12 +85,6 @@ uint64_t ring_total(void)
     return atomic_load(&next_entry);
 }
 
-void ring_clear(void)
-{
-    for (size_t i = 0; i < RING_SLOTS; i++) atomic_store(&slots[i].stamp, 0);
-    atomic_store(&next_entry, 0);
-}
-
 /* -- reading -- */
 
 struct copy {
@@ -184,16 +178,6 @@ size_t ring_dump_with(ring_line_fn *put, void *context)
         count++;
     }
     return count;
-}
-
-static bool put_fd(void *context, struct str line)
-{
-    return write(*(const int *)context, line.at, line.len) == (ssize_t)line.len;
-}
-
-size_t ring_dump_fd(int fd)
-{
-    return ring_dump_with(put_fd, &fd);
 }
 
 struct into {

@@ -27,13 +27,12 @@ void ring_put(const char *what, uint64_t a, uint64_t b);
 void ring_put_text(const char *what, struct str text);
 
 /* Oldest first, one line each: "<seconds> <thread> what ...". Async-signal-safe: no lock, no
- * allocation, write(2) only. Returns the number of lines. */
-size_t ring_dump_fd(int fd);
-/* The same, line by line (at most 256 bytes, with its end) to `put`, until it answers false. */
+ * allocation, write(2) only.
+ * Each line (at most 256 bytes, with its end) goes to `put`, until that answers false. Returns the
+ * number of lines. */
 typedef bool ring_line_fn(void *context, struct str line);
 size_t ring_dump_with(ring_line_fn *put, void *context);
 /* The same into a buffer. ERR_FULL, ERR_NOMEM: what fitted is there. */
 enum err ring_dump(struct buf *into);
 uint64_t ring_total(void); /* entries ever put; those not kept are the difference */
-void ring_clear(void);     /* for tests */
 #endif

@@ -122,7 +122,6 @@ static char *last_words(void (*die)(void), int *ret_status)
         setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
         dup2(ends[1], STDERR_FILENO);
         close(ends[0]);
-        ring_clear();
         ring_use_clock(clock_real());
         if (crash_install(&(struct crash_options){
                 .program = "test", .version = "1.2.3", .commit = "abcdef"}) != ERR_OK)

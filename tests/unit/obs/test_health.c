@@ -165,15 +165,12 @@ TEST(readyz_names_what_is_missing)
     page_is(&r, "all, for people", "/readyz?verbose", 503,
             "ok   events\nfail provider: first provider reconcile not yet complete\n"
             "ok   leader\n");
-    CHECK("not ready", !health_ready(r.health));
     health_check_set(provider, true, "");
     page_is(&r, "ready", "/readyz", 200, "ok\n");
-    CHECK("ready", health_ready(r.health));
     health_check_remark(provider, "a newer process runs");
     page_is(&r, "ready, with a remark", "/readyz", 200, "ok\na newer process runs\n");
     page_is(&r, "the same, for people", "/readyz?verbose", 200,
             "ok   events\nok   provider: a newer process runs\nok   leader\n");
-    CHECK("ready all the same", health_ready(r.health));
     health_check_remark(provider, "");
     page_is(&r, "taken back", "/readyz", 200, "ok\n");
     memset(reason, 'r', sizeof reason);
@@ -302,7 +299,6 @@ TEST(debug_ring_shows_the_ring)
 {
     struct rig r;
     char *got = NULL;
-    ring_clear();
     rig_open(&r);
     ring_put("elected term", 7, 0);
     turn(&r, 1000, (struct loop_turn){5000000, 0});
