@@ -294,7 +294,8 @@ int main(int argc, char **argv)
 {
     double mine, server_half, floor_ns;
 
-    printf("h2: nghttp2 %s, commit %s\n", h2_engine_version(), argc > 1 ? argv[1] : "?");
+    printf("h2: nghttp2 %s, commit %s\n", nghttp2_version(0)->version_str,
+           argc > 1 ? argv[1] : "?");
     body_len = BODY + GRPC_FRAME_BYTES;
     clock_halves = true;
     mine = ours(CALLS, IN_FLIGHT, &server_half);

@@ -126,10 +126,15 @@ static void read_malloc(struct job *job)
     protobuf_c_message_free_unpacked(message, NULL);
 }
 
-static enum err see(void *owner, const ProtobufCMessage *element)
+static enum err see(void *owner, struct str bytes, size_t len)
 {
     struct job *job = owner;
-    job->seen += ((const machine *)element)->n_labels;
+    ProtobufCMessage *element = NULL;
+
+    must(bytes.len == len, "whole");
+    must(message_read(MACHINE, bytes, NULL, &job->arena, &element, NULL) == ERR_OK, "element");
+    job->seen++;
+    arena_reset(&job->arena);
     return ERR_OK;
 }
 
@@ -139,14 +144,16 @@ static void read_stream(struct job *job)
     ProtobufCMessage *rest = NULL;
     struct str left = job->bytes;
 
-    must(message_stream_open(LIST, "machines", 1 << 16, see, job, &stream) == ERR_OK, "open");
+    job->seen = 0;
+    must(message_stream_open_raw(LIST, "machines", 1 << 16, 1 << 16, see, job, &stream) == ERR_OK,
+         "open");
     while (left.len > 0) { /* as it comes from a connection */
         size_t len = min_size(left.len, 16 << 10);
         must(message_stream_feed(stream, str_of(left.at, len), NULL) == ERR_OK, "feed");
         left = str_tail(left, len);
     }
     must(message_stream_end(stream, &job->arena, &rest, NULL) == ERR_OK, "end");
-    must(message_stream_count(stream) == MACHINES, "count");
+    must(job->seen == MACHINES, "count");
     message_stream_close(stream);
     arena_reset(&job->arena);
 }

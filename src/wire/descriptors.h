@@ -22,17 +22,4 @@ enum err descriptors_find_file(struct str set, struct str name, struct str *ret_
 /* The file that declares `symbol`, the full name of a message, field, oneof, enum, enum value
  * (which is named beside its enum, not inside), service or method. ERR_NOT_FOUND. */
 enum err descriptors_find_symbol(struct str set, struct str symbol, struct str *ret_file);
-
-/* Walks the services of a file: start with *cursor 0. The full name is "<package>.<name>". */
-struct descriptors_service {
-    struct str package, name;
-};
-bool descriptors_next_service(struct str file, size_t *cursor, struct descriptors_service *ret);
-/* Walks the methods of a service, by full name of the service. */
-struct descriptors_method {
-    struct str name, input, output; /* types as ".package.Message" */
-    bool client_streams, server_streams;
-};
-bool descriptors_next_method(struct str set, struct str service, size_t *cursor,
-                             struct descriptors_method *ret);
 #endif

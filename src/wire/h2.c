@@ -407,8 +407,3 @@ bool h2_is_over(const struct h2 *h2)
     if (h2_has_output(h2)) return false;
     return h2->mute || !nghttp2_session_want_read(h2->session);
 }
-
-const char *h2_engine_version(void)
-{
-    return nghttp2_version(0)->version_str;
-}

@@ -140,5 +140,4 @@ void h2_go_away(struct h2 *h2, uint32_t code);
  * less often from then on. */
 void h2_go_away_because(struct h2 *h2, uint32_t code, struct str why);
 #define H2_TOO_MANY_PINGS STR("too_many_pings")
-const char *h2_engine_version(void);
 #endif

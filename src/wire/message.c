@@ -27,14 +27,17 @@ static void pool_free(void *data, void *pointer)
     (void)pointer;
 }
 
-enum err message_unpack(const ProtobufCMessageDescriptor *type, struct str bytes,
-                        struct arena *arena, ProtobufCMessage **ret_message, struct note *note)
+enum err message_read(const ProtobufCMessageDescriptor *type, struct str bytes,
+                      const struct message_limits *limits, struct arena *arena,
+                      ProtobufCMessage **ret_message, struct note *note)
 {
     struct pool pool = {arena, false};
     ProtobufCAllocator allocator = {pool_alloc, pool_free, &pool};
-    ProtobufCMessage *message =
-        protobuf_c_message_unpack(type, &allocator, bytes.len, (const uint8_t *)bytes.at);
+    ProtobufCMessage *message;
+    enum err err = message_guard(type, bytes, limits, note);
 
+    if (err) return err;
+    message = protobuf_c_message_unpack(type, &allocator, bytes.len, (const uint8_t *)bytes.at);
     if (message) {
         *ret_message = message;
         return ERR_OK;
@@ -46,16 +49,6 @@ enum err message_unpack(const ProtobufCMessageDescriptor *type, struct str bytes
     /* Only a missing required field is left to refuse, and proto3 has none. */
     note_set(note, "%s: a required field is missing", type->name);
     return ERR_PARSE;
-}
-
-enum err message_read(const ProtobufCMessageDescriptor *type, struct str bytes,
-                      const struct message_limits *limits, struct arena *arena,
-                      ProtobufCMessage **ret_message, struct note *note)
-{
-    enum err err = message_guard(type, bytes, limits, note);
-
-    if (!err) err = message_unpack(type, bytes, arena, ret_message, note);
-    return err;
 }
 
 enum err message_write(const ProtobufCMessage *message, struct buf *into, struct note *note)

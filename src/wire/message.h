@@ -47,24 +47,16 @@ enum err message_write(const ProtobufCMessage *message, struct buf *into, struct
 /* -- very large messages, element by element -- */
 
 /* Walks one message of type `type` as its bytes arrive and hands out each element of the repeated
- * message field `field` decoded in a scratch arena that is reset after the call; every other field
- * is kept for message_stream_end. Memory follows the largest element, not the message: an element,
- * and all other fields together, may be `element_max` bytes encoded and MESSAGE_STREAM_GROWTH times
- * that (and 64 KiB) decoded.
+ * message field `field` as it stands on the wire, unchecked; every other field is kept for
+ * message_stream_end. Memory follows the largest element, not the message: of an element of more
+ * than `element_max` bytes only the first are handed out, and `len` says how many it has. All other
+ * fields together may be `rest_max` bytes.
  *
  * An error of `each` ends the walk and is what feed returns. After any error the stream stays as it
  * is: every later call returns the same error. */
-enum { MESSAGE_STREAM_GROWTH = 64 };
 struct message_stream;
-typedef enum err message_element_fn(void *owner, const ProtobufCMessage *element);
-/* ERR_INVALID: `field` is not a repeated message field of `type`. ERR_NOMEM. */
-enum err message_stream_open(const ProtobufCMessageDescriptor *type, const char *field,
-                             size_t element_max, message_element_fn *each, void *owner,
-                             struct message_stream **ret_stream);
-/* The same with elements as they stand on the wire, unchecked: for a reader that is faster than the
- * generated one. One of more than `element_max` bytes is no error here: only its first bytes are
- * handed out, and `len` says how many it has. All other fields together may be `rest_max` bytes. */
 typedef enum err message_raw_fn(void *owner, struct str bytes, size_t len);
+/* ERR_INVALID: `field` is not a repeated message field of `type`. ERR_NOMEM. */
 enum err message_stream_open_raw(const ProtobufCMessageDescriptor *type, const char *field,
                                  size_t element_max, size_t rest_max, message_raw_fn *each,
                                  void *owner, struct message_stream **ret_stream);
@@ -73,6 +65,5 @@ enum err message_stream_feed(struct message_stream *stream, struct str bytes, st
 /* At the end: the message without the streamed elements, in `arena`. ERR_PARSE when cut short. */
 enum err message_stream_end(struct message_stream *stream, struct arena *arena,
                             ProtobufCMessage **ret_rest, struct note *note);
-uint64_t message_stream_count(const struct message_stream *stream); /* elements handed out */
-void message_stream_close(struct message_stream *stream);           /* NULL is fine */
+void message_stream_close(struct message_stream *stream); /* NULL is fine */
 #endif

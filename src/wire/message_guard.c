@@ -267,14 +267,11 @@ static const uint8_t *field_before(const struct frame *f, const uint8_t *payload
     return at;
 }
 
-static void tell(const struct walk *w, struct guard_place place, struct note *note)
+static void tell(const struct walk *w, struct note *note)
 {
     struct path path = {"", "", false};
 
     if (!note) return;
-    if (place.field)
-        snprintf(path.last, sizeof path.last, "%s[%llu]", place.field,
-                 (unsigned long long)place.index);
     for (uint32_t level = 0; level <= w->depth; level++) {
         const struct frame *f = &w->frames[level];
         path_name(&path, f,
@@ -287,8 +284,8 @@ static void tell(const struct walk *w, struct guard_place place, struct note *no
     note_set(note, "%s%s%s: %s", path.text, path.skipped ? "..." : "", path.last, w->problem);
 }
 
-enum err guard_at(const ProtobufCMessageDescriptor *type, struct str bytes,
-                  const struct message_limits *limits, struct guard_place place, struct note *note)
+enum err message_guard(const ProtobufCMessageDescriptor *type, struct str bytes,
+                       const struct message_limits *limits, struct note *note)
 {
     struct walk w; /* not cleared: the frames are written as they are entered */
     uint32_t depth = limits ? limits->depth_max : 0, fields = limits ? limits->fields_max : 0;
@@ -301,7 +298,6 @@ enum err guard_at(const ProtobufCMessageDescriptor *type, struct str bytes,
     }
     if (depth == 0) depth = MESSAGE_DEPTH_USUAL;
     if (depth > MESSAGE_DEPTH_MOST) depth = MESSAGE_DEPTH_MOST;
-    if (place.field && depth > 1) depth--; /* the message around this one is a level, too */
     if (!bytes.at) bytes = STR_EMPTY;
     w.at = w.field = (const uint8_t *)bytes.at;
     w.problem = NULL;
@@ -310,12 +306,6 @@ enum err guard_at(const ProtobufCMessageDescriptor *type, struct str bytes,
     w.fields_left = fields ? fields : MESSAGE_FIELDS_USUAL;
     frame_open(&w.frames[0], type, w.at, bytes.len);
     err = walk_run(&w);
-    if (err) tell(&w, place, note);
+    if (err) tell(&w, note);
     return err;
-}
-
-enum err message_guard(const ProtobufCMessageDescriptor *type, struct str bytes,
-                       const struct message_limits *limits, struct note *note)
-{
-    return guard_at(type, bytes, limits, (struct guard_place){0}, note);
 }

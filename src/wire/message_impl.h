@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the message layer share: the guard with the place of its message in a larger
- * one. Private to src/wire. */
+/* What the files of the message layer share. Private to src/wire. */
 #ifndef WIRE_MESSAGE_IMPL_H
 #define WIRE_MESSAGE_IMPL_H
 #include "wire/field.h"
@@ -17,16 +16,4 @@ bool is_text_as_bytes(const ProtobufCMessageDescriptor *type, uint32_t number);
  * names it. */
 enum err message_check_text(const ProtobufCMessageDescriptor *type, struct str encoded,
                             struct note *note);
-
-/* Where a message stands in the one that was asked for: element `index` of `field`. */
-struct guard_place {
-    const char *field; /* NULL: it is the whole */
-    uint64_t index;
-};
-/* message_guard for a message at `place`; its level counts against depth_max. */
-enum err guard_at(const ProtobufCMessageDescriptor *type, struct str bytes,
-                  const struct message_limits *limits, struct guard_place place, struct note *note);
-/* Decodes what has passed the guard. */
-enum err message_unpack(const ProtobufCMessageDescriptor *type, struct str bytes,
-                        struct arena *arena, ProtobufCMessage **ret_message, struct note *note);
 #endif

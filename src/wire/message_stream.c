@@ -2,20 +2,17 @@
 /* A very large message, element by element.
  *
  * The bytes are cut at the fields of the outermost level. A field is either an element, gathered
- * (or taken straight from the chunk when it is whole there), checked, decoded and handed out; or
- * another field, whose bytes are kept as they came for one ordinary decode at the end. */
+ * (or taken straight from the chunk when it is whole there) and handed out; or another field, whose
+ * bytes are kept as they came for one ordinary decode at the end. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "wire/message_impl.h"
 
-enum { SCRATCH_FLOOR = 64 * 1024 };
-
 struct message_stream {
     const ProtobufCMessageDescriptor *type;
     const ProtobufCFieldDescriptor *field;
-    message_element_fn *each;
-    message_raw_fn *each_raw; /* instead */
+    message_raw_fn *each;
     void *owner;
     size_t element_max;
     uint64_t count;
@@ -23,21 +20,14 @@ struct message_stream {
     uint8_t head[HEAD_BYTES]; /* of a field whose head is not whole yet */
     uint32_t head_len;
     uint32_t missing; /* bytes of the current payload that have not come yet */
-    uint32_t skipped; /* of them, at the end: past element_max, nobody wants them */
+    uint32_t skipped; /* of them, at the end: past element_max */
     bool in_element;  /* ... which is an element's, gathered in `element`; else it goes to `rest` */
     struct buf element, rest;
-    struct arena scratch;
 };
 
-static size_t scratch_max(size_t element_max)
-{
-    size_t most = (SIZE_MAX - SCRATCH_FLOOR) / MESSAGE_STREAM_GROWTH;
-    return min_size(element_max, most) * MESSAGE_STREAM_GROWTH + SCRATCH_FLOOR;
-}
-
-static enum err stream_open(const ProtobufCMessageDescriptor *type, const char *field,
-                            size_t element_max, size_t rest_max, void *owner,
-                            struct message_stream **ret_stream)
+enum err message_stream_open_raw(const ProtobufCMessageDescriptor *type, const char *field,
+                                 size_t element_max, size_t rest_max, message_raw_fn *each,
+                                 void *owner, struct message_stream **ret_stream)
 {
     const ProtobufCFieldDescriptor *found =
         protobuf_c_message_descriptor_get_field_by_name(type, field);
@@ -50,80 +40,32 @@ static enum err stream_open(const ProtobufCMessageDescriptor *type, const char *
     if (!s) return ERR_NOMEM;
     s->type = type;
     s->field = found;
+    s->each = each;
     s->owner = owner;
     s->element_max = min_size(element_max, INT32_MAX);
     buf_init(&s->element, s->element_max);
     buf_init(&s->rest, min_size(rest_max, INT32_MAX));
-    arena_init(&s->scratch, scratch_max(s->element_max));
     *ret_stream = s;
     return ERR_OK;
-}
-
-enum err message_stream_open(const ProtobufCMessageDescriptor *type, const char *field,
-                             size_t element_max, message_element_fn *each, void *owner,
-                             struct message_stream **ret_stream)
-{
-    enum err err = stream_open(type, field, element_max, element_max, owner, ret_stream);
-
-    if (!err) (*ret_stream)->each = each;
-    return err;
-}
-
-enum err message_stream_open_raw(const ProtobufCMessageDescriptor *type, const char *field,
-                                 size_t element_max, size_t rest_max, message_raw_fn *each,
-                                 void *owner, struct message_stream **ret_stream)
-{
-    enum err err = stream_open(type, field, element_max, rest_max, owner, ret_stream);
-
-    if (!err) (*ret_stream)->each_raw = each;
-    return err;
 }
 
 void message_stream_close(struct message_stream *stream)
 {
     if (!stream) return;
-    arena_deinit(&stream->scratch);
     buf_deinit(&stream->rest);
     buf_deinit(&stream->element);
     free(stream);
 }
 
-uint64_t message_stream_count(const struct message_stream *stream)
+static enum err hand_out(struct message_stream *s, struct str bytes, struct note *note)
 {
-    return stream->count;
-}
-
-static enum err hand_out_raw(struct message_stream *s, struct str bytes, struct note *note)
-{
-    enum err err = s->each_raw(s->owner, bytes, bytes.len + s->skipped);
+    enum err err = s->each(s->owner, bytes, bytes.len + s->skipped);
 
     if (!err) {
         s->count++;
         return ERR_OK;
     }
     note_set(note, "%s[%llu]: %s", s->field->name, (unsigned long long)s->count, err_text(err));
-    return err;
-}
-
-static enum err hand_out(struct message_stream *s, struct str bytes, struct note *note)
-{
-    struct guard_place place = {s->field->name, s->count};
-    ProtobufCMessage *element;
-    enum err err;
-
-    if (s->each_raw) return hand_out_raw(s, bytes, note);
-    err = guard_at(s->field->descriptor, bytes, NULL, place, note);
-    if (err) return err; /* the note names the place already */
-    err = message_unpack(s->field->descriptor, bytes, &s->scratch, &element, note);
-    if (!err) {
-        err = s->each(s->owner, element);
-        if (err) note_set(note, "%s", err_text(err));
-    }
-    arena_reset(&s->scratch);
-    if (err)
-        note_prefix(note, "%s[%llu]", s->field->name, (unsigned long long)s->count);
-    else
-        s->count++;
     return err;
 }
 
@@ -138,13 +80,11 @@ static enum err keep(struct message_stream *s, const uint8_t *at, size_t len, st
     return buf_append(&s->rest, str_of(at, len)) ? no_memory(s, note) : ERR_OK;
 }
 
-/* A whole head is there: decides where its payload goes, refusing what is too long before a byte of
- * it is kept. */
+/* A whole head is there: decides where its payload goes. What is too long is refused, or for an
+ * element cut, before a byte of it is kept. */
 static enum err begin_field(struct message_stream *s, const uint8_t *bytes, const struct head *head,
                             struct note *note)
 {
-    unsigned long long index = s->count;
-
     s->missing = head->payload;
     s->skipped = 0;
     s->in_element = head->number == s->field->id;
@@ -156,16 +96,10 @@ static enum err begin_field(struct message_stream *s, const uint8_t *bytes, cons
         return ERR_TOO_LARGE;
     }
     if (head->wire != WIRE_LEN) {
-        note_set(note, "%s[%llu]: wrong wire type", s->field->name, index);
+        note_set(note, "%s[%llu]: wrong wire type", s->field->name, (unsigned long long)s->count);
         return ERR_PARSE;
     }
-    if (head->payload > s->element_max && s->each_raw) {
-        s->skipped = head->payload - (uint32_t)s->element_max;
-    } else if (head->payload > s->element_max) {
-        note_set(note, "%s[%llu]: %u bytes, the limit is %zu", s->field->name, index, head->payload,
-                 s->element_max);
-        return ERR_TOO_LARGE;
-    }
+    if (head->payload > s->element_max) s->skipped = head->payload - (uint32_t)s->element_max;
     return ERR_OK;
 }
 

@@ -49,6 +49,7 @@ static void must(bool holds)
 }
 
 struct collector {
+    const ProtobufCMessageDescriptor *type; /* of an element */
     struct buf bytes;
     struct str tag;
 };
@@ -67,10 +68,21 @@ static void put_element(struct collector *c, const ProtobufCMessage *element)
     buf_deinit(&one);
 }
 
-static enum err collect(void *owner, const ProtobufCMessage *element)
+/* One level of depth_max belongs to the message around the element. */
+static enum err collect(void *owner, struct str bytes, size_t len)
 {
-    put_element(owner, element);
-    return ERR_OK;
+    const struct message_limits limits = {.depth_max = MESSAGE_DEPTH_USUAL - 1};
+    struct collector *c = owner;
+    ProtobufCMessage *element;
+    struct arena arena;
+    enum err err;
+
+    must(bytes.len == len);
+    arena_init(&arena, MEMORY);
+    err = message_read(c->type, bytes, &limits, &arena, &element, NULL);
+    if (!err) put_element(c, element);
+    arena_deinit(&arena);
+    return err;
 }
 
 /* The elements first, then what else the message holds: as a stream hands them out. */
@@ -94,7 +106,9 @@ static void split_whole(size_t chosen, ProtobufCMessage *whole, struct buf *out)
 static void check_stream(size_t chosen, struct str bytes, size_t piece, struct buf *want)
 {
     struct message_stream *stream = NULL;
-    struct collector c = {.tag = types[chosen].tag};
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(types[chosen].type, types[chosen].streamed);
+    struct collector c = {.type = field->descriptor, .tag = types[chosen].tag};
     struct arena arena;
     ProtobufCMessage *rest = NULL;
     struct note note = {""};
@@ -102,8 +116,8 @@ static void check_stream(size_t chosen, struct str bytes, size_t piece, struct b
 
     arena_init(&arena, MEMORY);
     buf_init(&c.bytes, MEMORY);
-    must(message_stream_open(types[chosen].type, types[chosen].streamed, ELEMENT_MAX, collect, &c,
-                             &stream) == ERR_OK);
+    must(message_stream_open_raw(types[chosen].type, types[chosen].streamed, ELEMENT_MAX,
+                                 ELEMENT_MAX, collect, &c, &stream) == ERR_OK);
     for (err = ERR_OK; !err && bytes.len > 0;) {
         size_t len = min_size(bytes.len, piece);
         char *copy = malloc(len); /* of just that size: a read past its end is seen */

@@ -8,6 +8,7 @@
 #include "rig.h"
 #include "rpc/reflection.h"
 #include "wire/descriptors.h"
+#include "wire/field.h"
 
 #define ULID        "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 #define ONE(text)   .uris = (const struct str[]){{text, sizeof(text) - 1}}, .uri_count = 1
@@ -100,24 +101,52 @@ TEST(an_id_must_be_the_one_in_the_request)
 
 /* -- the table -- */
 
+/* The next field numbered `number` of an encoded message; field 1 of a declaration is its name. */
+static bool next_of(struct str message, uint32_t number, size_t *cursor, struct str *ret_payload)
+{
+    const uint8_t *at = (const uint8_t *)message.at + *cursor;
+    const uint8_t *end = (const uint8_t *)message.at + message.len;
+    struct head head = {0};
+    const char *problem;
+
+    for (; head.number != number; at += head.len + head.payload) {
+        if (at == end) return false;
+        CHECK("whole", head_read(at, end, &head, &problem) == HEAD_WHOLE);
+        *ret_payload = str_of(at + head.len, head.payload);
+    }
+    *cursor = (size_t)(at - (const uint8_t *)message.at);
+    return true;
+}
+
+static struct str name_of(struct str declaration)
+{
+    struct str name = STR_EMPTY;
+
+    CHECK("named", next_of(declaration, 1, &(size_t){0}, &name));
+    return name;
+}
+
 TEST(every_method_of_every_contract_stands_in_the_table_once)
 {
+    enum {
+        FILE_PACKAGE = 2,
+        FILE_SERVICE = 6,
+        SERVICE_METHOD = 2
+    }; /* of google/protobuf/descriptor.proto */
     struct str set = descriptors_product(), file;
     const struct rpc_access_row *rows;
     size_t count = rpc_access_table(&rows), found = 0, files = 0;
 
     while (descriptors_next_file(set, &files, &file)) {
-        struct descriptors_service service;
+        struct str package, service, method;
         size_t services = 0;
-        while (descriptors_next_service(file, &services, &service)) {
-            struct descriptors_method method;
+        CHECK("package", next_of(file, FILE_PACKAGE, &(size_t){0}, &package));
+        while (next_of(file, FILE_SERVICE, &services, &service)) {
             size_t methods = 0;
-            char name[128];
-            snprintf(name, sizeof name, "%.*s.%.*s", STR_ARG(service.package),
-                     STR_ARG(service.name));
-            while (descriptors_next_method(set, str_from(name), &methods, &method)) {
+            while (next_of(service, SERVICE_METHOD, &methods, &method)) {
                 char path[256];
-                snprintf(path, sizeof path, "/%s/%.*s", name, STR_ARG(method.name));
+                snprintf(path, sizeof path, "/%.*s.%.*s/%.*s", STR_ARG(package),
+                         STR_ARG(name_of(service)), STR_ARG(name_of(method)));
                 CHECK(path, rpc_access_for(str_from(path)).kind != ACCESS_UNSET);
                 found++;
             }
