@@ -22,8 +22,8 @@ enum conf_source { CONF_UNSET, CONF_DEFAULT, CONF_FILE, CONF_ENVIRONMENT, CONF_F
 
 struct conf; /* opaque; one owner, one thread */
 
-/* `table` must outlive it, and be one that option_table_valid accepts (a test looks at every
- * table we have). ERR_NOMEM. */
+/* `table` must outlive it, and obey the rules of conf/option.h (a test looks at every table we
+ * have). ERR_NOMEM. */
 enum err conf_open(const struct option_table *table, struct conf **ret_conf);
 void conf_close(struct conf *conf); /* NULL is fine */
 

@@ -93,12 +93,6 @@ struct option_value {
     size_t item_count;
 };
 
-/* True when the table obeys the rules above: well-formed names, no two options with the same
- * spelling, options of one section together and those without a section first, defaults that parse
- * and lie within their bounds. Otherwise the note names the first mistake. For tests: a bad table
- * is our bug. */
-bool option_table_valid(const struct option_table *table, struct note *note);
-
 void option_flag_name(const struct option *option,
                       char name[OPTION_NAME_CAP]); /* "--http-listen" */
 void option_environment_name(const struct option *option,

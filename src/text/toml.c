@@ -6,31 +6,23 @@
 
 #include "text/toml_impl.h"
 
-static const struct {
-    const char *name, *article_name;
-} type_names[TOML_TYPE_COUNT] = {
-    [TOML_STRING] = {"string", "a string"},
-    [TOML_INTEGER] = {"integer", "an integer"},
-    [TOML_FLOAT] = {"float", "a float"},
-    [TOML_BOOLEAN] = {"boolean", "a boolean"},
-    [TOML_OFFSET_DATETIME] = {"offset date-time", "an offset date-time"},
-    [TOML_LOCAL_DATETIME] = {"local date-time", "a local date-time"},
-    [TOML_LOCAL_DATE] = {"local date", "a local date"},
-    [TOML_LOCAL_TIME] = {"local time", "a local time"},
-    [TOML_ARRAY] = {"array", "an array"},
-    [TOML_TABLE] = {"table", "a table"},
+static const char *const type_names[TOML_TYPE_COUNT] = {
+    [TOML_STRING] = "a string",
+    [TOML_INTEGER] = "an integer",
+    [TOML_FLOAT] = "a float",
+    [TOML_BOOLEAN] = "a boolean",
+    [TOML_OFFSET_DATETIME] = "an offset date-time",
+    [TOML_LOCAL_DATETIME] = "a local date-time",
+    [TOML_LOCAL_DATE] = "a local date",
+    [TOML_LOCAL_TIME] = "a local time",
+    [TOML_ARRAY] = "an array",
+    [TOML_TABLE] = "a table",
 };
-
-const char *toml_type_name(enum toml_type type)
-{
-    assert(type < TOML_TYPE_COUNT);
-    return type_names[type].name;
-}
 
 const char *toml_type_article_name(enum toml_type type)
 {
     assert(type < TOML_TYPE_COUNT);
-    return type_names[type].article_name;
+    return type_names[type];
 }
 
 static enum err parse(struct toml_parser *p)
@@ -245,13 +237,6 @@ enum err toml_find_i64(const struct toml_value *table, const char *path, int64_t
 {
     const struct toml_value *value = required(table, path, note);
     return value ? toml_i64(value, ret_number, note) : ERR_NOT_FOUND;
-}
-
-enum err toml_find_double(const struct toml_value *table, const char *path, double *ret_number,
-                          struct note *note)
-{
-    const struct toml_value *value = required(table, path, note);
-    return value ? toml_double(value, ret_number, note) : ERR_NOT_FOUND;
 }
 
 enum err toml_find_bool(const struct toml_value *table, const char *path, bool *ret_truth,

@@ -65,7 +65,6 @@ const struct toml_value *toml_next(const struct toml_value *value);
 size_t toml_count(const struct toml_value *container);
 
 enum toml_type toml_type(const struct toml_value *value);
-const char *toml_type_name(enum toml_type type);         /* "integer"; reads well in a message */
 const char *toml_type_article_name(enum toml_type type); /* "an integer" */
 struct str toml_key(const struct toml_value *value);     /* empty in an array and for the root */
 struct toml_position toml_position(const struct toml_value *value); /* where the value begins */
@@ -88,8 +87,6 @@ enum err toml_find_string(const struct toml_value *table, const char *path, stru
                           struct note *note);
 enum err toml_find_i64(const struct toml_value *table, const char *path, int64_t *ret_number,
                        struct note *note);
-enum err toml_find_double(const struct toml_value *table, const char *path, double *ret_number,
-                          struct note *note);
 enum err toml_find_bool(const struct toml_value *table, const char *path, bool *ret_truth,
                         struct note *note);
 #endif

@@ -58,12 +58,15 @@ static void datetime_text(const struct toml_value *value, char *text, size_t cap
 static const char *tag_name(enum toml_type type)
 {
     switch (type) {
+    case TOML_STRING: return "string";
+    case TOML_INTEGER: return "integer";
+    case TOML_FLOAT: return "float";
     case TOML_BOOLEAN: return "bool";
     case TOML_OFFSET_DATETIME: return "datetime";
     case TOML_LOCAL_DATETIME: return "datetime-local";
     case TOML_LOCAL_DATE: return "date-local";
     case TOML_LOCAL_TIME: return "time-local";
-    default: return toml_type_name(type);
+    default: return "array or table"; /* those have no tag */
     }
 }
 

@@ -8,6 +8,7 @@
 #include "common/tables.h"
 #include "common/version.h"
 #include "lib/golden.h"
+#include "lib/option_table.h"
 
 static struct proc proc;
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "lib/option_table.h"
 #include "lib/test.h"
 #include "table.h"
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "lib/option_table.h"
 #include "lib/test.h"
 #include "member/config/options.h"
 
