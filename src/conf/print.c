@@ -9,8 +9,9 @@
 
 enum { COMMENT_COLUMN = 40 }; /* where sources line up, when values are short */
 
-enum err conf_place_text(const struct conf *conf, const struct option *option,
-                         struct conf_place place, struct buf *into)
+/* Where an entry came from, for people: "flag --http-listen". */
+static enum err place_text(const struct conf *conf, const struct option *option,
+                           struct conf_place place, struct buf *into)
 {
     char name[OPTION_NAME_CAP];
     enum err err;
@@ -58,7 +59,7 @@ static enum err print_waiting(const struct conf *conf, const struct option *opti
     else if (!err)
         err = option_format(option, &entry->next_value, into);
     if (!err) err = buf_append_c(into, " from ");
-    return err ? err : conf_place_text(conf, option, entry->next_place, into);
+    return err ? err : place_text(conf, option, entry->next_place, into);
 }
 
 static enum err print_entry(const struct conf *conf, size_t index, struct buf *into)
@@ -77,7 +78,7 @@ static enum err print_entry(const struct conf *conf, size_t index, struct buf *i
         err = option_format(option, &entry->value, into);
     if (!err) err = pad_to_comment(into, start);
     if (!err && entry->waiting) err = buf_append_c(into, "at start: ");
-    if (!err) err = conf_place_text(conf, option, entry->place, into);
+    if (!err) err = place_text(conf, option, entry->place, into);
     if (!err && entry->waiting && !secret)
         err = print_waiting(conf, option, entry, into);
     else if (!err && entry->waiting)

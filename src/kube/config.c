@@ -64,7 +64,7 @@ static enum err read_text(struct fs *fs, const char *path, size_t max, char **re
     return ERR_OK;
 }
 
-enum err kube_config_load_files(struct kube_config *config, struct fs *fs, struct note *note)
+static enum err config_load_files(struct kube_config *config, struct fs *fs, struct note *note)
 {
     struct {
         char **from, **into;
@@ -89,9 +89,9 @@ static enum err join(const char *directory, const char *name, char **ret_path)
     return ERR_NOMEM;
 }
 
-enum err kube_config_in_cluster(struct fs *fs, const char *host, const char *port,
-                                const char *account_dir, struct kube_config *ret_config,
-                                struct note *note)
+static enum err config_in_cluster(struct fs *fs, const char *host, const char *port,
+                                  const char *account_dir, struct kube_config *ret_config,
+                                  struct note *note)
 {
     struct kube_config c = {0};
     char *path = NULL, *text = NULL;
@@ -117,7 +117,7 @@ enum err kube_config_in_cluster(struct fs *fs, const char *host, const char *por
     if (!err) err = kube_token_clean(str_from(text), &c.token, note);
     free(text);
     text = NULL;
-    if (!err) err = kube_config_load_files(&c, fs, note);
+    if (!err) err = config_load_files(&c, fs, note);
     if (!err) err = read_text(fs, path, KUBE_TOKEN_MAX, &text, note);
     if (!err) {
         c.namespace_ = str_dup(str_trim(str_from(text)));
@@ -147,7 +147,7 @@ static enum err read_kubeconfig(struct fs *fs, const char *path, const char *con
     err = directory ? ERR_OK : ERR_NOMEM;
     if (err) note_set(note, "out of memory");
     if (!err) err = kube_config_decode(str_from(text), directory, context, &config, note);
-    if (!err) err = kube_config_load_files(&config, fs, note);
+    if (!err) err = config_load_files(&config, fs, note);
     free(directory);
     free(text);
     if (err) {
@@ -179,7 +179,7 @@ enum err kube_config_find(const struct kube_config_options *options, struct kube
         return read_kubeconfig(fs, listed, options->context, ret_config, note);
     }
     if (host && host[0] && port && port[0])
-        return kube_config_in_cluster(fs, host, port, account, ret_config, note);
+        return config_in_cluster(fs, host, port, account, ret_config, note);
     if (!home || snprintf(path, sizeof path, "%s/.kube/config", home) >= (int)sizeof path) {
         note_set(note, "no kubeconfig: no home directory");
         return ERR_NOT_FOUND;

@@ -25,7 +25,7 @@ struct kube_config {
     char *token, *token_file;               /* the file wins, as everywhere */
     char *namespace_;
     bool insecure_skip_verify;
-    /* As written in a kubeconfig, until kube_config_load_files() has read them. */
+    /* As written in a kubeconfig, until kube_config_find() has read them. */
     char *ca_file, *client_cert_file, *client_key_file;
 };
 
@@ -42,13 +42,9 @@ struct kube_config_options {
  * plugins and the like, named in the note), ERR_INVALID, ERR_TOO_LARGE, errors of fs.h. */
 enum err kube_config_find(const struct kube_config_options *options, struct kube_config *ret_config,
                           struct note *note);
-enum err kube_config_in_cluster(struct fs *fs, const char *host, const char *port,
-                                const char *account_dir, struct kube_config *ret_config,
-                                struct note *note);
 /* The bytes of a kubeconfig alone; relative paths in it start at `directory`. Reads no file. */
 enum err kube_config_decode(struct str text, const char *directory, const char *context,
                             struct kube_config *ret_config, struct note *note);
-enum err kube_config_load_files(struct kube_config *config, struct fs *fs, struct note *note);
 
 /* A token as it may stand in a header: blanks around it cut, printable ASCII without blanks.
  * Heap. ERR_INVALID. */

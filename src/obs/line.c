@@ -2,7 +2,6 @@
 #include "obs/line.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,20 +47,6 @@ void line_add_i64(struct line *line, int64_t value)
     line_add_u64(line, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
-void line_addf(struct line *line, const char *format, ...)
-{
-    char text[512];
-    va_list args;
-    int len;
-    va_start(args, format);
-    len = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (len < 0 || (size_t)len >= sizeof text)
-        line->cut = true;
-    else
-        line_add(line, str_of(text, (size_t)len));
-}
-
 /* One code point of UTF-8 at the start of `text`: its length, or 0 when it is none. */
 static size_t code_point(struct str text, uint32_t *ret_code)
 {
@@ -85,11 +70,13 @@ static bool is_unsafe(uint32_t code)
 
 static void add_escaped(struct line *line, uint32_t code)
 {
+    char text[sizeof "\\uffff"]; /* is_unsafe() takes no code above */
+
     switch (code) {
     case '\n': line_add(line, STR("\\n")); break;
     case '\r': line_add(line, STR("\\r")); break;
     case '\t': line_add(line, STR("\\t")); break;
-    default: line_addf(line, "\\u%04x", code);
+    default: snprintf(text, sizeof text, "\\u%04x", code & 0xffff); line_add_c(line, text);
     }
 }
 

@@ -18,7 +18,6 @@ void line_add(struct line *line, struct str text);
 void line_add_c(struct line *line, const char *text);
 void line_add_u64(struct line *line, uint64_t value);
 void line_add_i64(struct line *line, int64_t value);
-void line_addf(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Inside quotes, as in JSON: no control character, line separator or direction mark stays as it is,
  * bytes that are not UTF-8 become U+FFFD. At most `max` bytes of text; more is cut and ends in
  * "...". */

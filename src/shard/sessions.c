@@ -76,7 +76,7 @@ static void recount_departed(struct sessions *s, const struct outbox *box, size_
     s->stats.departed += (uint32_t)(box->count - count);
 }
 
-void cluster_drop_departed(struct sessions *s, struct cluster *cluster, struct str key)
+static void cluster_drop_departed(struct sessions *s, struct cluster *cluster, struct str key)
 {
     size_t bytes = cluster->departed.bytes, count = cluster->departed.count;
 

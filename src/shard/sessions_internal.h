@@ -100,7 +100,6 @@ void cluster_settle(struct sessions *s, struct cluster *cluster); /* frees it if
 /* For an operator who is away: supersedes what is kept under the key. */
 void cluster_keep_departed(struct sessions *s, struct cluster *cluster, struct str key,
                            struct str frame);
-void cluster_drop_departed(struct sessions *s, struct cluster *cluster, struct str key);
 
 /* -- session.c -- */
 extern const struct rpc_handler session_handler;

@@ -53,7 +53,7 @@ enum err client_make(struct clients *clients, struct str name, mono_time now,
     return ERR_OK;
 }
 
-void client_drop(struct clients *clients, struct client *client)
+static void client_drop(struct clients *clients, struct client *client)
 {
     map_remove(&clients->by_name, client->name);
     client_free(client);

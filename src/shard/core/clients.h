@@ -68,7 +68,6 @@ struct client *client_find(const struct clients *clients, struct str name); /* N
 /* ERR_FULL, ERR_NOMEM. */
 enum err client_make(struct clients *clients, struct str name, mono_time now,
                      struct client **ret_client);
-void client_drop(struct clients *clients, struct client *client);
 
 /* demand.c: a roll-up was applied. New profiles wait since now, known ones as they did, absent ones
  * no more. ERR_NOMEM: as it was. */

@@ -222,5 +222,4 @@ struct client *request_restore_client(struct store *store, const struct store_id
 void request_restore_answer(struct store *store, struct client *client, uint64_t sequence,
                             uint32_t fingerprint, const struct store_result *result);
 void requests_forget_silent(struct store *store, size_t max);
-uint32_t request_fingerprint(const struct store_command *command);
 #endif

@@ -13,7 +13,7 @@
 
 enum { CLIENT_COST = 160, ANSWER_COST = sizeof(struct answer) };
 
-uint32_t request_fingerprint(const struct store_command *command)
+static uint32_t request_fingerprint(const struct store_command *command)
 {
     uint8_t fixed[8 * 5 + 16 * 2];
     uint64_t hash;

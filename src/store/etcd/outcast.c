@@ -152,7 +152,7 @@ static void changed(struct etcd_api *api, const struct replica_status *status)
         o->out = false; /* it was taken in again */
 }
 
-enum err outcast_open(struct etcd_api *api, struct outcast **ret_outcast)
+static enum err open_part(struct etcd_api *api)
 {
     struct outcast *o = calloc(1, sizeof *o);
     enum err err;
@@ -164,7 +164,7 @@ enum err outcast_open(struct etcd_api *api, struct outcast **ret_outcast)
         free(o);
         return err;
     }
-    *ret_outcast = o;
+    api->outcast = o;
     return ERR_OK;
 }
 
@@ -183,22 +183,14 @@ void outcast_stop(struct outcast *outcast, void (*done)(void *owner), void *owne
     close_channel(outcast);
 }
 
-void outcast_close(struct outcast *outcast)
+static void close_part(struct etcd_api *api) /* after outcast_stop's done */
 {
+    struct outcast *outcast = api->outcast;
+
     if (!outcast) return;
     assert(!outcast->channel);
     timer_deinit(&outcast->again);
     free(outcast);
-}
-
-static enum err open_part(struct etcd_api *api)
-{
-    return outcast_open(api, &api->outcast);
-}
-
-static void close_part(struct etcd_api *api)
-{
-    outcast_close(api->outcast);
 }
 
 const struct etcd_part etcd_outcast_part = {

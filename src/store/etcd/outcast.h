@@ -11,9 +11,7 @@
 #include "store/etcd/etcd.h"
 
 struct outcast;
-enum err outcast_open(struct etcd_api *api, struct outcast **ret_outcast); /* ERR_NOMEM, ERR_FULL */
 /* Asks no more. done() once, maybe at once; NULL outcast is fine. */
 void outcast_stop(struct outcast *outcast, void (*done)(void *owner), void *owner);
-void outcast_close(struct outcast *outcast);       /* after outcast_stop's done; NULL is fine */
 bool outcast_known(const struct outcast *outcast); /* it is out */
 #endif
