@@ -18,8 +18,8 @@ enum template_mark {
 };
 enum template_verdict {
     TEMPLATE_SOUND,
-    TEMPLATE_INSIDE,  /* a quoted word is inside `what`, which begins on line `since` */
-    TEMPLATE_UNCLEAR, /* a quoted word follows `what` on line `since`, which cannot be judged */
+    TEMPLATE_INSIDE,   /* a quoted word is inside `what`, which begins on line `since` */
+    TEMPLATE_UNCLEAR,  /* a quoted word follows `what` on line `since`, which cannot be judged */
     TEMPLATE_ENDS_HERE /* a plain value could end the here-document of line `since` */
 };
 struct template_finding {

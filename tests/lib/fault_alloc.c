@@ -75,7 +75,8 @@ uint64_t sweep_first(void)
     uint64_t number = seed ? strtoull(seed, NULL, 0) : commit ? strtoull(commit, NULL, 16) : 0;
     uint64_t first = 1 + number % sweep_stride();
 
-    fprintf(stderr, "sweep: one point in %" PRIu64 ", from %" PRIu64 " on (MUSTER_TEST_SEED=%" PRIu64 ")\n",
+    fprintf(stderr,
+            "sweep: one point in %" PRIu64 ", from %" PRIu64 " on (MUSTER_TEST_SEED=%" PRIu64 ")\n",
             sweep_stride(), first, number);
     return first;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scenarios.h"
 
+#include "log_story.h"
 #include "member_story.h"
 #include "quorum_story.h"
 #include "register_scenario.h"
 #include "rpc_scenario.h"
 #include "shard_story.h"
-#include "log_story.h"
 #include "store_story.h"
 
 static const struct scenario *const all[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scenario `log` with the planted bugs of src/log: --bug switches one of them on. */
+#include "log_story.h"
 #include "mutants/mutant.h"
 #include "scenarios.h"
-#include "log_story.h"
 
 static const char *const bugs[] = {
 #define X(name) #name,

@@ -46,7 +46,7 @@ struct life {
     boot_time good_until; /* the last moment at which it may act; nothing before the first answer */
     boot_time good_sent;  /* of the beat that good_until counts from, and its lease */
     uint64_t good_lease_ms;
-    uint64_t fence_ms;    /* in force: min(own, coordinator's) since the last registration */
+    uint64_t fence_ms; /* in force: min(own, coordinator's) since the last registration */
     uint64_t coordinator_fence_ms; /* as the coordinators said last; 0: they have not */
     uint64_t base_ms;     /* interval that fence_ms belongs to; a longer lease extends the fence */
     uint32_t refusals;    /* in a row: another process has our id */

@@ -195,7 +195,8 @@ TEST(the_other_shells_are_told_what_each_is_for)
     buf_init(&out, COMMAND_TEXT_MAX);
     CHECK_OK("zsh", command_completion_zsh(&program, &out));
     CHECK_OK("end", buf_append_byte(&out, '\0'));
-    CHECK_HAS("commands", out.data, "'tool cert') told=( 'issue:make a certificate' 'show:show one'");
+    CHECK_HAS("commands", out.data,
+              "'tool cert') told=( 'issue:make a certificate' 'show:show one'");
     buf_clear(&out);
     CHECK_OK("fish", command_completion_fish(&program, &out));
     CHECK_OK("end", buf_append_byte(&out, '\0'));
