@@ -80,7 +80,7 @@ size_t address_ip(struct str host, uint8_t ret_bytes[16])
 {
     char text[INET6_ADDRSTRLEN];
 
-    if (host.len >= sizeof text || str_has(host, '\0')) return 0;
+    if (host.len == 0 || host.len >= sizeof text || str_has(host, '\0')) return 0;
     memcpy(text, host.at, host.len);
     text[host.len] = '\0';
     return inet_pton(AF_INET, text, ret_bytes) == 1    ? 4

@@ -22,6 +22,8 @@
  * valid until the next call that changes the fleet. */
 #ifndef FLEET_CORE_FLEET_H
 #define FLEET_CORE_FLEET_H
+#include <string.h>
+
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -156,6 +158,15 @@ enum fleet_table fleet_kind_table(enum fleet_kind kind); /* its commands contain
 /* The command that puts a row into its table; for a row of leaving domains, which has none
  * (fleet_put), the command that removes it. */
 struct fleet_command fleet_row_command(const struct fleet_row *row);
+/* What a row and a command have in common, whichever of the two unions it is in: all bytes of the
+ * largest member. Its assignment would leave its padding out, where others have a length. */
+static_assert(sizeof(struct fleet_shard) >= sizeof(struct fleet_quota) &&
+                  sizeof(struct fleet_shard) >= sizeof(struct fleet_leaving),
+              "the largest row");
+static inline void fleet_content_copy(struct fleet_shard *to, const struct fleet_shard *from)
+{
+    memcpy(to, from, sizeof *to);
+}
 
 /* -- results -- */
 /* clang-format off */

@@ -112,8 +112,7 @@ struct fleet_command fleet_row_command(const struct fleet_row *row)
     };
     struct fleet_command command = {.kind = kind_of[row->table]};
 
-    static_assert(sizeof(struct fleet_shard) >= sizeof(struct fleet_quota), "the largest row");
-    command.add_shard = row->shard;
+    fleet_content_copy(&command.add_shard, &row->shard);
     return command;
 }
 
