@@ -81,7 +81,8 @@ static bool search_mounts(const struct mount_key *key, char *type, size_t cap)
     return found;
 }
 
-/* By mount id where the kernel gives one: the device of a btrfs subvolume is in no mount table. */
+/* By mount id where the kernel gives one: the device of a btrfs subvolume is in no mount table.
+ * False in a chroot below its file system's mount point, too: the table leaves that mount out. */
 static bool mount_type(int dir, char *type, size_t cap)
 {
     struct statx info;
@@ -119,9 +120,10 @@ coord_result admission_look(int dir, struct medium *ret_medium)
         medium.network = refused[i].network;
     }
     *ret_medium = medium;
-    for (size_t i = 0; typed && i < ARRAY_LEN(accepted); i++) {
-        if (medium.magic != accepted[i].magic || strcmp(medium.type, accepted[i].type) != 0)
-            continue;
+    for (size_t i = 0; i < ARRAY_LEN(accepted); i++) {
+        if (medium.magic != accepted[i].magic) continue;
+        if (typed && strcmp(medium.type, accepted[i].type) != 0) continue;
+        if (!typed) strcpy(ret_medium->type, accepted[i].type); /* ext2 counts as ext4 then */
         ret_medium->durable = accepted[i].durable;
         ret_medium->overlay = accepted[i].overlay;
         return prim_ok(COORD_R_NONE);

@@ -148,6 +148,34 @@ TEST(J18_a_real_fat_does_not)
     check_real("mkfs.vfat", "-t vfat -o loop", "vfat", 1);
 }
 
+/* As in a build by sbuild: the chroot is a directory, and the mount it is on is in no mount table. */
+TEST(a_chroot_below_the_mount_point_carries_a_store)
+{
+    char reason[200], proc[700], root[600];
+    pid_t pid;
+
+    (void)snprintf(root, sizeof root, "%s/chroot", test_dir());
+    (void)snprintf(proc, sizeof proc, "%s/proc", root);
+    CHECK("made", mkdir(root, 0700) == 0 && mkdir(proc, 0700) == 0);
+    pid = fork();
+    if (pid == 0) {
+        struct rig rig = {0};
+
+        if (!sandbox_enter(reason, sizeof reason) || mount("proc", proc, "proc", 0, NULL) != 0 ||
+            chroot(root) != 0 || chdir("/") != 0)
+            _exit(77);
+        file_hooks.no_collector = true;
+        coord_result got = rig_try(&rig, "/store", "");
+        (void)fprintf(stderr, "# %s/%s %s\n", coord_code_name(got.code),
+                      coord_reason_name(got.reason), got.text);
+        rig_close(&rig);
+        _exit(got.code == COORD_OK ? 0 : 1);
+    }
+    int ended = child_wait(pid);
+    if (ended == 77) { SKIP("no chroot to be had here"); }
+    CHECK_I64("the store opens", ended, 0);
+}
+
 TEST(J20_an_overlay_is_one_containers_own_and_its_lower_layer_nobodys)
 {
     char reason[200], base[300], command[3000], dir[400];
