@@ -2,7 +2,7 @@
 /* A change of one key: read the key, judge, write it if it is still what was read, else read again.
  *
  * A store needs one atomic step for this: the conditional write of one key. Its backend fills struct
- * prim_ways and puts the functions prim_change_* into its table. Every stored value is an envelope.
+ * prim_ways and puts PRIM_CHANGE_OPS into its table. Every stored value is an envelope.
  * A deleted key stays as a tombstone, so that a repeated request finds its own request id.
  *
  * A write without an answer is in doubt until a read shows its outcome. A lease counts from before
@@ -127,7 +127,7 @@ struct prim_ways {
     void (*list_end)(struct prim_slots *slots);
 };
 
-/* -- functions of a backend's table; a claim has one key at most (no CAP_MULTI_KEY) -- */
+/* -- operations of a backend's table; a claim has one key at most (no CAP_MULTI_KEY) -- */
 coord_result prim_change_create(struct prim_backend *backend, const struct prim_call *call,
                                 const struct prim_create *in, struct prim_grant *ret_grant);
 coord_result prim_change_cas(struct prim_backend *backend, const struct prim_call *call,
@@ -146,6 +146,12 @@ coord_result prim_change_resize(struct prim_backend *backend, const struct prim_
                                 struct str group, uint64_t expected, uint32_t slot_count);
 coord_result prim_change_holders(struct prim_backend *backend, const struct prim_call *call,
                                  struct str group, coord_holders **ret_holders);
+/* clang-format off */
+#define PRIM_CHANGE_OPS                                                                            \
+    .create = prim_change_create, .cas = prim_change_cas, .remove = prim_change_remove,            \
+    .get = prim_change_get, .renew = prim_change_renew, .release = prim_change_release,            \
+    .acquire = prim_change_acquire, .resize = prim_change_resize, .holders = prim_change_holders
+/* clang-format on */
 
 /* For the slots: a new entry where none is, or over the same owner's. */
 struct prim_make {

@@ -22,8 +22,6 @@
  * valid until the next call that changes the fleet. */
 #ifndef FLEET_CORE_FLEET_H
 #define FLEET_CORE_FLEET_H
-#include <string.h>
-
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -107,6 +105,14 @@ enum fleet_table {
 enum { FLEET_TEXTS_MAX = 3 };
 /* How many texts the rows of a table begin with. */
 extern const uint8_t fleet_row_texts[FLEET_TABLES];
+/* All bytes of any row. Rows are copied by it: an assignment of another member leaves its padding
+ * out, where the others may have a value. */
+struct fleet_content {
+    unsigned char bytes[sizeof(struct fleet_shard)];
+};
+static_assert(sizeof(struct fleet_shard) >= sizeof(struct fleet_quota) &&
+                  sizeof(struct fleet_shard) >= sizeof(struct fleet_leaving),
+              "the largest row");
 struct fleet_row {
     enum fleet_table table;
     union {
@@ -117,6 +123,7 @@ struct fleet_row {
         struct fleet_quota quota;
         struct fleet_provider provider;
         struct fleet_leaving leaving;
+        struct fleet_content content;
     };
 };
 struct fleet_counts {
@@ -150,6 +157,7 @@ struct fleet_command {
         struct fleet_quota set_quota;
         struct fleet_provider upsert_provider;
         struct fleet_leaving clear_leaving; /* nothing happens when `since` is another */
+        struct fleet_content content;       /* as in struct fleet_row */
     };
 };
 const char *fleet_kind_name(enum fleet_kind kind); /* "AddShard"; "?" for another number */
@@ -158,15 +166,6 @@ enum fleet_table fleet_kind_table(enum fleet_kind kind); /* its commands contain
 /* The command that puts a row into its table; for a row of leaving domains, which has none
  * (fleet_put), the command that removes it. */
 struct fleet_command fleet_row_command(const struct fleet_row *row);
-/* What a row and a command have in common, whichever of the two unions it is in: all bytes of the
- * largest member. Its assignment would leave its padding out, where others have a length. */
-static_assert(sizeof(struct fleet_shard) >= sizeof(struct fleet_quota) &&
-                  sizeof(struct fleet_shard) >= sizeof(struct fleet_leaving),
-              "the largest row");
-static inline void fleet_content_copy(struct fleet_shard *to, const struct fleet_shard *from)
-{
-    memcpy(to, from, sizeof *to);
-}
 
 /* -- results -- */
 /* clang-format off */

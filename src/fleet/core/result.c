@@ -112,7 +112,7 @@ struct fleet_command fleet_row_command(const struct fleet_row *row)
     };
     struct fleet_command command = {.kind = kind_of[row->table]};
 
-    fleet_content_copy(&command.add_shard, &row->shard);
+    command.content = row->content;
     return command;
 }
 

@@ -16,8 +16,7 @@ enum err fleet_command_encode(const struct fleet_command *command, struct buf *i
 
     if (command->kind < FLEET_ADD_SHARD || command->kind > FLEET_KIND_LAST) return ERR_INVALID;
     field = &fleet_command_shape.fields[command->kind];
-    row = (struct fleet_row){.table = fleet_kind_table(command->kind)};
-    fleet_content_copy(&row.shard, &command->add_shard);
+    row = (struct fleet_row){.table = fleet_kind_table(command->kind), .content = command->content};
     if (row.table == FLEET_SHARDS) row.shard.last_heartbeat = (struct fleet_time){0};
     err = buf_appendf(into, "{\"kind\":%u", (unsigned)command->kind);
     if (!err) err = json_name_put(into, ',', field->name);

@@ -147,7 +147,8 @@ struct medium {
     bool network;      /* refused, but a store that only creates may try (netfs=create-only) */
     const char *known; /* "NFS", or NULL */
 };
-/* By statfs and, where it shows the mount, the mount table: both must agree. OK, or UNSUPPORTED/file_system. */
+/* By statfs and, where it shows the mount, the mount table: both must agree. OK, or
+ * UNSUPPORTED/file_system. */
 coord_result admission_look(int dir, struct medium *ret_medium);
 /* Live, in store->meta: what the promises stand on. UNSUPPORTED/file_system naming the probe. Sets
  * store->poll when no inotify can be had. */

@@ -80,11 +80,26 @@ TEST(J18_J19_a_file_system_is_accepted_by_magic_and_type_together_or_refused)
     file_hooks.mount_type = NULL;
 }
 
+/* 0: it opens and takes an entry, 1: its file system is refused, 2 and 3: neither. */
+static int try_store(const char *dir, const char *name)
+{
+    struct rig rig = {0};
+    file_hooks.no_collector = true;
+    coord_result got = rig_try(&rig, dir, "");
+    (void)fprintf(stderr, "# %s: %s/%s %s\n", name, coord_code_name(got.code),
+                  coord_reason_name(got.reason), got.text);
+    int code = got.code == COORD_UNSUPPORTED && got.reason == COORD_R_FILE_SYSTEM ? 1
+               : got.code == COORD_OK                                             ? 0
+                                                                                  : 2;
+    if (code == 0 && rig_create(&rig, "a/k", "1", 0, "", NULL).code != COORD_OK) { code = 3; }
+    rig_close(&rig);
+    return code;
+}
+
 /* Real ones, in a mount namespace of the test's own; 77: cannot be mounted here. */
 static int on_real_mount(const char *make, const char *options, const char *expect)
 {
     char reason[200], point[600], image[600], command[2000], dir[700];
-    struct rig rig = {0};
     static int number;
     (void)snprintf(point, sizeof point, "%s/real-%d", test_dir(), number);
     (void)snprintf(image, sizeof image, "%s/real-%d.img", test_dir(), number++);
@@ -97,16 +112,8 @@ static int on_real_mount(const char *make, const char *options, const char *expe
         (void)snprintf(command, sizeof command, "mount %s %s %s >/dev/null 2>&1", options,
                        make[0] != '\0' ? image : "none", point);
         if (system(command) != 0) { _exit(77); }
-        file_hooks.no_collector = true;
         (void)snprintf(dir, sizeof dir, "%s/store", point);
-        coord_result got = rig_try(&rig, dir, "");
-        (void)fprintf(stderr, "# %s: %s/%s %s\n", expect, coord_code_name(got.code),
-                      coord_reason_name(got.reason), got.text);
-        int code = got.code == COORD_UNSUPPORTED && got.reason == COORD_R_FILE_SYSTEM ? 1
-                   : got.code == COORD_OK                                             ? 0
-                                                                                      : 2;
-        if (code == 0 && rig_create(&rig, "a/k", "1", 0, "", NULL).code != COORD_OK) { code = 3; }
-        rig_close(&rig);
+        int code = try_store(dir, expect);
         (void)snprintf(command, sizeof command, "umount %s >/dev/null 2>&1", point);
         (void)!system(command);
         _exit(code);
@@ -159,17 +166,10 @@ TEST(a_chroot_below_the_mount_point_carries_a_store)
     CHECK("made", mkdir(root, 0700) == 0 && mkdir(proc, 0700) == 0);
     pid = fork();
     if (pid == 0) {
-        struct rig rig = {0};
-
         if (!sandbox_enter(reason, sizeof reason) || mount("proc", proc, "proc", 0, NULL) != 0 ||
             chroot(root) != 0 || chdir("/") != 0)
             _exit(77);
-        file_hooks.no_collector = true;
-        coord_result got = rig_try(&rig, "/store", "");
-        (void)fprintf(stderr, "# %s/%s %s\n", coord_code_name(got.code),
-                      coord_reason_name(got.reason), got.text);
-        rig_close(&rig);
-        _exit(got.code == COORD_OK ? 0 : 1);
+        _exit(try_store("/store", "chroot"));
     }
     int ended = child_wait(pid);
     if (ended == 77) { SKIP("no chroot to be had here"); }
