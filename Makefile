@@ -48,7 +48,7 @@ test-starved: ## the tests of `make test` TIMES=10 times, while random processes
 	@scripts/setup build test
 	@scripts/test --starved $(TIMES) test $(ARGS)
 
-bench: ## measures each claim beside a peer in the same run; figures go to docs/benchmarks.md
+bench: ## measures each claim beside a peer in the same run; figures go to docs/ledger/benchmarks.md
 	@scripts/setup build test bench
 	@scripts/bench $(ARGS)
 

@@ -30,7 +30,7 @@ BENCH = re.compile(r"`make bench ARGS=(\w+)`")
 
 
 def wrong_of(root, page, facts, where):
-    with open(os.path.join(root, "docs", page + "-facts.md"), encoding="utf-8") as text:
+    with open(os.path.join(root, "docs", "ledger", page + "-facts.md"), encoding="utf-8") as text:
         lines = text.read().splitlines()
     rows = {line.split("|")[1].strip(): line for line in lines if line.startswith("|")}
     wrong = [f"{fact}: no row, or no test in it" for fact in facts

@@ -38,9 +38,9 @@ def selection(runner, build):
         "scripts/test --only plain 'fleet metrics'" in runner.why_not("fleet metrics", "check", every))
     yield "a name that no test has is reported with the nearest", (
         "did you mean 'fleet metrics'?" in runner.why_not("fleet metric", "check", every))
-    with open(os.path.join(runner.ROOT, "docs", "test-loops.md"), encoding="utf-8") as page:
+    with open(os.path.join(runner.ROOT, "docs", "ledger", "test-loops.md"), encoding="utf-8") as page:
         listed = {line.split(" | ")[1].strip() for line in page if line.startswith("| ") and line.count(" | ") == 2}
-    yield "docs/test-loops.md has every test (scripts/test list > docs/test-loops.md)", listed - {"test"} == every
+    yield "docs/ledger/test-loops.md has every test (scripts/test list > docs/ledger/test-loops.md)", listed - {"test"} == every
 
 
 FAILED = {"name": "x", "result": "FAIL", "returncode": 1, "stdout": "ok 1 - a\nnot ok 2 - b\nok 3 - c\n1..3\n", "stderr":
