@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each section of the specification that the code cites exists. usage: spec.py SOURCE_ROOT   (prints TAP)
+
+A citation is the name of a page and a section number: "wire.md 3.2", "coordination.md B3", "workers.md, section 9".
+"""
+import os
+import re
+import sys
+
+PAGES = ("wire", "coordinator", "shard", "workers", "coordination")
+FOLDERS = ("src", "cmd", "include", "tests", "bench", "examples", "proto")
+ENDINGS = (".c", ".h", ".py", ".proto", ".sh", ".txt", ".md")
+CITATION = re.compile(r"\b(?:spec/)?(%s)\.md(?:\))?,?\s+(?:§\s?|section\s)?([A-D]?\d+(?:\.\d+)*)\b" % "|".join(PAGES))
+HEADING = re.compile(r"^#{1,4}\s+(?:Part )?([A-D]\d+(?:\.\d+)*|\d+(?:\.\d+)*)\.?\s", re.M)
+
+
+def sections(root, page):
+    with open(os.path.join(root, "docs", "spec", page + ".md"), encoding="utf-8") as text:
+        return set(HEADING.findall(text.read()))
+
+
+def citations(root):
+    for folder in FOLDERS:
+        for top, _, names in os.walk(os.path.join(root, folder)):
+            for name in names:
+                if not name.endswith(ENDINGS):
+                    continue
+                path = os.path.join(top, name)
+                with open(path, encoding="utf-8", errors="replace") as text:
+                    for number, line in enumerate(text, 1):
+                        for page, section in CITATION.findall(line):
+                            yield os.path.relpath(path, root), number, page, section
+
+
+def unresolved(root):
+    known = {page: sections(root, page) for page in PAGES}
+    count = 0
+    for path, number, page, section in citations(root):
+        count += 1
+        if section not in known[page]:
+            yield f"{path}:{number}: docs/spec/{page}.md has no section {section}"
+    if count == 0:
+        yield "no citation was found: the pattern is wrong"
+
+
+def main():
+    wrong = list(unresolved(sys.argv[1]))
+    for text in wrong:
+        print("# " + text)
+    print(f"{'not ok' if wrong else 'ok'} 1 - every cited section of the specification exists\n1..1")
+    sys.exit(bool(wrong))
+
+
+main()
