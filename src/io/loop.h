@@ -96,6 +96,10 @@ struct loop_stats {
 enum { LOOP_SLOW_NS = 1000000 };
 typedef void loop_slow_fn(void *context, struct loop_turn turn);
 struct loop_stats loop_stats(const struct loop *loop);
+/* How long due timers have waited in all, counting waits over LOOP_LATE_MS: the process was
+ * paused, starved of CPU, or a turn took too long. */
+enum { LOOP_LATE_MS = 100 };
+uint64_t loop_late_ms(const struct loop *loop);
 void loop_on_slow(struct loop *loop, loop_slow_fn *fn, void *context); /* one hook; NULL removes */
 
 /* -- for the two implementations only -- */
@@ -116,6 +120,7 @@ struct loop {
     struct loop_stats stats;
     loop_slow_fn *slow_fn;
     void *slow_context;
+    uint64_t late_ms;
     bool in_turn; /* from loop_core_begin to the end of loop_core_run */
 };
 void loop_core_init(struct loop *loop, const struct loop_ops *ops, struct clock *clock);

@@ -27,7 +27,10 @@ void loop_core_deinit(struct loop *loop)
 
 void loop_core_begin(struct loop *loop, mono_time now)
 {
+    uint64_t due = max_u64(loop_core_next_due(loop).ms, loop->now.ms);
+
     assert(now.ms >= loop->now.ms); /* the clock never runs back */
+    if (now.ms > due && now.ms - due > LOOP_LATE_MS) loop->late_ms += now.ms - due;
     loop->now = now;
     loop->in_turn = true;
 }
@@ -142,6 +145,11 @@ mono_time loop_now(const struct loop *loop)
     /* Between turns the last turn's time may be long past: a program that loads for five seconds
      * and then dials must not find its deadlines used up. */
     return loop->in_turn ? loop->now : clock_mono(loop->clock);
+}
+
+uint64_t loop_late_ms(const struct loop *loop)
+{
+    return loop->late_ms;
 }
 
 struct clock *loop_clock(const struct loop *loop)

@@ -142,6 +142,7 @@ struct replica_propose { /* replica_propose.c */
     uint64_t shared_bytes; /* what is not reserved for one machine */
     bool clock_runs;       /* an entry of this term was proposed */
     mono_ns clock_from;
+    uint64_t clock_late_ms; /* loop_late_ms() at clock_from */
 };
 struct replica_reads {     /* replica_read.c */
     struct list fresh;     /* came after the round began */

@@ -133,17 +133,21 @@ static enum err judge(const struct replica *replica, const struct proposal *prop
     return has_room(replica, proposal) ? ERR_OK : ERR_FULL;
 }
 
-/* The leader's elapsed time since its previous entry of this term; 0 for the first. Time that is
- * cut off or lost with a refused entry makes the replicated clock slower, never faster. */
+/* The leader's elapsed time since its previous entry of this term; 0 for the first. Time in which the
+ * leader's loop did not run does not count: nothing could be renewed then, so no lease may end by it.
+ * Time that is left out makes the replicated clock slower, never faster. */
 uint64_t replica_propose_advance(struct replica *replica)
 {
     struct replica_propose *propose = &replica->propose;
     mono_ns now = clock_mono_ns(replica->io->clock);
     uint64_t elapsed = propose->clock_runs ? now.ns - propose->clock_from.ns : 0;
+    uint64_t late_ms = loop_late_ms(replica->io->loop);
+    uint64_t paused = (late_ms - propose->clock_late_ms) * NS_PER_MS;
 
     propose->clock_runs = true;
     propose->clock_from = now;
-    return min_u64(elapsed, REPLICA_CLOCK_CAP_MS * NS_PER_MS);
+    propose->clock_late_ms = late_ms;
+    return min_u64(elapsed - min_u64(elapsed, paused), REPLICA_CLOCK_CAP_MS * NS_PER_MS);
 }
 
 static enum err gather(struct replica *replica, struct proposal *proposal)

@@ -464,6 +464,28 @@ TEST(the_replicated_clock_follows_the_leader_and_never_runs_ahead)
     rig_close();
 }
 
+TEST(the_replicated_clock_leaves_out_a_pause_of_the_leader)
+{
+    rig_open(3);
+    RIG_UNTIL("one leads", rig_leader());
+    struct node *leader = rig_leader();
+    uint64_t before, wall;
+
+    CHECK_OK("the first of a term", answer_of(rig_add(leader, 0, "n", 1)));
+    RIG_UNTIL("quiet", rig_settled());
+    before = replica_status(leader->replica).clock_ns;
+    wall = sim_now(rig.sim).ns;
+    sim_host_pause(leader->host, SIM_PAUSE_PROCESS); /* shorter than an election timeout */
+    rig_run(220);
+    sim_host_resume(leader->host);
+    rig_run(5); /* its loop runs again */
+    CHECK_OK("the next one", answer_of(rig_add(leader, 0, "n", 1)));
+    CHECK("the world went on", sim_now(rig.sim).ns - wall >= 220 * NS_PER_MS);
+    CHECK("the clock did not count the pause",
+          replica_status(leader->replica).clock_ns - before <= 120 * NS_PER_MS);
+    rig_close();
+}
+
 TEST(planted_bugs_are_found)
 {
     if (mutant_is_planted()) SKIP("one of them is in here");
