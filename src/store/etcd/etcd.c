@@ -174,7 +174,7 @@ static bool binding_stays(void *service, struct rpc_call *call)
 /* The log tells us of a commit up to a heartbeat after the leader told its caller. */
 static bool lacks_told(const struct etcd_api *api)
 {
-    return api->passed > keys_revision(api_keys(api));
+    return watch_engine_visible(api->service->watches) > keys_revision(api_keys(api));
 }
 
 /* Who wrote through us and reads here must find what it wrote, as with etcd, whose members answer
@@ -207,7 +207,7 @@ static uint64_t header_revision(struct str answer)
 
 void etcd_passed(struct etcd_api *api, struct str answer)
 {
-    api->passed = max_u64(api->passed, header_revision(answer));
+    watch_engine_forwarded(api->service->watches, header_revision(answer));
 }
 
 static void binding_passed(void *service, struct str answer)
