@@ -103,7 +103,6 @@ struct etcd_api {
     void (*stopped)(void *owner); /* of etcd_stop */
     void *stopped_owner;
     struct list keepers; /* streams that keep leases alive: lease.c */
-    uint32_t hashings;   /* under way: maintenance.c */
     struct etcd_errands errands;
     struct etcd_waits waits;
     struct etcd_observers observers;
