@@ -98,11 +98,6 @@ void watch_end_soon(struct watch *watch)
     pump_soon(watch->stream->engine);
 }
 
-bool watch_is_behind(const struct watch *watch)
-{
-    return watch->is_lost || watch->next != WATCH_SENT_ALL;
-}
-
 static void set_behind(struct watch *watch, uint64_t next, uint64_t revision, uint32_t sub)
 {
     if (!watch_is_behind(watch)) watch->stream->behind++;
@@ -176,6 +171,7 @@ bool watch_has_key(const struct watch *watch, struct str key)
 {
     struct str bucket;
 
+    if (watch->exact && watch->range.end.len) return str_starts(key, watch->range.from);
     if (!watch->bucket.len) return interest_in(watch->range, key);
     return interest_bucket(key, &bucket) && str_equal(bucket, watch->bucket);
 }
@@ -209,10 +205,11 @@ static enum walk_end walk(struct watch_engine *engine, const struct watch *watch
     size_t walked = 0, revisions = 0, start = into->len;
 
     for (; w->at < end; w->at++) {
-        struct watch_change change = {.number = w->at};
+        struct watch_change change;
         struct str event;
         bool fresh;
 
+        change.number = w->at;
         keys_change_at(keys, w->at, &change.now, &change.before);
         fresh = !w->inside || change.now.mod != w->revision;
         if (!fresh && (walked >= walk_max + LARGE_STEP || into->len - start > LARGE_BYTES))
@@ -297,8 +294,10 @@ static void sent(struct watch *watch, enum err err, enum walk_end end, const str
         return;
     }
     if (end == WALK_DONE) {
+        bool first = !watch->live;
+
         set_sent_all(watch);
-        watch->stream->api->idle(watch);
+        if (first) watch->stream->api->idle(watch);
         return;
     }
     watch->waiting -= (uint32_t)min_u64(watch->waiting, w->events);

@@ -39,7 +39,7 @@ struct watch_api {
     void (*head)(const struct watch *watch, uint64_t revision, bool more, struct pack *into);
     /* ERR_FULL: watch_stream_writable comes when there is room. */
     enum err (*send)(struct watch_stream *stream, struct str message);
-    /* It has nothing to be sent, and was woken. */
+    /* It has nothing to be sent, and was woken, or caught up for the first time. */
     void (*idle)(struct watch *watch);
     /* It cannot go on: its position is compacted, or more waits than the limits allow; or (NULL
      * does for an API that always splits) one revision is too large for a message. */
@@ -124,7 +124,10 @@ enum err watch_join(struct watch *watch); /* ERR_NOMEM. It follows nothing yet *
 void watch_leave(struct watch *watch);
 /* From this revision on, or WATCH_NOTHING. */
 void watch_follow(struct watch *watch, uint64_t from_revision);
-bool watch_is_behind(const struct watch *watch);
+static inline bool watch_is_behind(const struct watch *watch)
+{
+    return watch->is_lost || watch->next != WATCH_SENT_ALL;
+}
 bool watch_has_key(const struct watch *watch, struct str key);
 void watch_wake(struct watch *watch);     /* its turn comes, once its stream has room */
 void watch_end_soon(struct watch *watch); /* `ends` is called in a turn of its own, room or not */
