@@ -135,6 +135,14 @@ bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call)
     return etcd_wants_leader(call) && !etcd_leader_known(api);
 }
 
+enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_call *call,
+                                  bool full)
+{
+    if (full) return ETCD_TOO_MANY_REQUESTS;
+    if (outcast_known(api->outcast)) return ETCD_REMOVED;
+    return etcd_lacks_leader(api, call) ? ETCD_NO_LEADER : ETCD_OK;
+}
+
 bool etcd_is_admin(const struct rpc_call *call)
 {
     struct note note;

@@ -147,6 +147,9 @@ bool etcd_leader_known(const struct etcd_api *api);
 bool etcd_wants_leader(const struct rpc_call *call); /* hasleader is asked for */
 /* And nobody leads. */
 bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call);
+/* Why a call that this replica keeps may not begin. `full`: there are too many of its kind. */
+enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_call *call,
+                                  bool full);
 /* The way to it, for calls of our own; NULL: nobody knows one. */
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
 void etcd_passed(struct etcd_api *api,

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "store/etcd/errand.h"
-#include "store/etcd/outcast.h"
 #include "store/etcd/turns.h"
 #include "store/keyvalue.h"
 #include "wire/pb/etcd_election.pb-c.h"
@@ -184,26 +183,16 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
                        struct str bytes)
 {
     struct etcd_api *api = service;
+    bool full = api->observers.count >= api->service->limits.watchers_max;
+    enum etcd_error error = etcd_keep_refusal(api, call, full);
     struct observer *observer = NULL;
     enum err err;
 
     (void)bytes;
     rpc_call_set_data(call, NULL);
-    if (api->observers.count >= api->service->limits.watchers_max) {
-        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
-        return;
-    }
-    if (outcast_known(api->outcast)) {
-        etcd_finish(call, ETCD_REMOVED);
-        return;
-    }
-    if (etcd_lacks_leader(api, call)) {
-        etcd_finish(call, ETCD_NO_LEADER);
-        return;
-    }
-    observer = observer_new(api, call);
+    if (!error) observer = observer_new(api, call);
     if (!observer) {
-        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
+        etcd_finish(call, error ? error : ETCD_TOO_MANY_REQUESTS);
         return;
     }
     err = begin(observer, bytes_str(((const V3electionpb__LeaderRequest *)message)->name));

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "store/etcd/errand.h"
-#include "store/etcd/outcast.h"
 #include "store/etcd/turns.h"
 
 enum {
@@ -364,21 +363,16 @@ static bool may(const struct wait *wait)
 void waits_begin(struct etcd_api *api, struct rpc_call *call, const struct wait_kind *kind,
                  const struct wait_ask *ask)
 {
+    bool full = api->waits.count >= api->service->limits.requests_max;
+    enum etcd_error error = etcd_keep_refusal(api, call, full);
     struct wait *wait = NULL;
     enum err err = ERR_OK;
 
     rpc_call_set_data(call, NULL);
-    if (api->waits.count >= api->service->limits.requests_max)
-        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
-    else if (outcast_known(api->outcast))
-        etcd_finish(call, ETCD_REMOVED);
-    else if (etcd_lacks_leader(api, call))
-        etcd_finish(call, ETCD_NO_LEADER);
-    else
-        err = wait_new(api, call, kind, ask, &wait);
-    if (!wait && err) etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
-    if (!wait) return;
-    if (err)
+    if (!error) err = wait_new(api, call, kind, ask, &wait);
+    if (!wait)
+        etcd_finish(call, error ? error : ETCD_TOO_MANY_REQUESTS);
+    else if (err)
         refuse(wait, err == ERR_NOMEM ? ETCD_TOO_MANY_REQUESTS : ETCD_TOO_LARGE);
     else if (!may(wait))
         refuse(wait, ETCD_DENIED);

@@ -9,7 +9,6 @@
 
 #include "store/etcd/asks.h"
 #include "store/etcd/internal.h"
-#include "store/etcd/outcast.h"
 
 enum { ELECTION_MS = 250, NO_LEADER_ELECTIONS = 3 };
 
@@ -59,16 +58,14 @@ static void pack_header(void *owner, struct pack *into, uint64_t revision)
 static void on_start(void *service, struct rpc_call *call)
 {
     struct etcd_api *api = service;
-    struct watch_call *stream = NULL;
+    enum etcd_error error = etcd_keep_refusal(api, call, false);
+    struct watch_call *stream = error ? NULL : calloc(1, sizeof *stream);
 
-    if (outcast_known(api->outcast))
-        etcd_finish(call, ETCD_REMOVED);
-    else if (etcd_lacks_leader(api, call))
-        etcd_finish(call, ETCD_NO_LEADER);
-    else if (!(stream = calloc(1, sizeof *stream)))
-        etcd_finish(call, ETCD_UNHEALTHY);
     rpc_call_set_data(call, stream);
-    if (!stream) return;
+    if (!stream) {
+        etcd_finish(call, error ? error : ETCD_UNHEALTHY);
+        return;
+    }
     stream->api = api;
     stream->call = call;
     stream->needs_leader = etcd_wants_leader(call);
