@@ -21,43 +21,13 @@ void interest_deinit(struct interest *interest)
 
 /* -- ranges -- */
 
-static bool is_open(struct str end)
-{
-    return end.len == 1 && end.at[0] == '\0';
-}
-
-struct key_range interest_prefix(struct str prefix, char *end)
-{
-    size_t len = prefix.len;
-
-    if (len) memcpy(end, prefix.at, len);
-    while (len > 0 && (unsigned char)end[len - 1] == 0xff) len--;
-    if (len == 0) {
-        end[0] = '\0'; /* every key from there on */
-        return (struct key_range){prefix, str_of(end, 1)};
-    }
-    end[len - 1]++;
-    return (struct key_range){prefix, str_of(end, len)};
-}
-
-/* Is `end` the first key behind all that begin with `from`? */
-static bool is_prefix(struct key_range range)
-{
-    size_t len = range.from.len;
-
-    while (len > 0 && (unsigned char)range.from.at[len - 1] == 0xff) len--;
-    if (len == 0) return is_open(range.end) && range.from.len == 0;
-    return range.end.len == len && memcmp(range.from.at, range.end.at, len - 1) == 0 &&
-           (unsigned char)range.end.at[len - 1] == (unsigned char)range.from.at[len - 1] + 1;
-}
-
 /* What all keys of the range begin with. */
 static struct str shared_prefix(struct key_range range)
 {
     size_t len = 0;
 
-    if (range.end.len == 0 || is_prefix(range)) return range.from;
-    if (is_open(range.end)) return STR_EMPTY;
+    if (key_range_is_one(range) || key_range_is_prefix(range)) return range.from;
+    if (key_range_is_open(range)) return STR_EMPTY;
     while (len < range.from.len && len < range.end.len && range.from.at[len] == range.end.at[len])
         len++;
     return str_of(range.from.at, len);
@@ -65,14 +35,8 @@ static struct str shared_prefix(struct key_range range)
 
 bool interest_exact(struct key_range range)
 {
-    return is_prefix(range) || (range.end.len == 0 && !str_ends(range.from, STR("/")));
-}
-
-bool interest_in(struct key_range range, struct str key)
-{
-    if (range.end.len == 0) return str_equal(range.from, key);
-    return str_compare(key, range.from) >= 0 &&
-           (is_open(range.end) || str_compare(key, range.end) < 0);
+    return key_range_is_prefix(range) ||
+           (key_range_is_one(range) && !str_ends(range.from, STR("/")));
 }
 
 bool interest_bucket(struct str key, struct str *ret_bucket)
@@ -112,7 +76,8 @@ enum err interest_join(struct interest *interest, struct key_range range, struct
     struct str prefix = shared_prefix(range);
 
     /* No key has so long a prefix: as a name it is never found either. */
-    looker->scope = scope_get(interest, prefix, range.end.len == 0 || prefix.len > STORE_KEY_MAX);
+    looker->scope =
+        scope_get(interest, prefix, key_range_is_one(range) || prefix.len > STORE_KEY_MAX);
     if (!looker->scope) return ERR_NOMEM;
     list_init(&looker->in_scope);
     list_init(&looker->all);

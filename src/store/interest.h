@@ -39,11 +39,8 @@ void interest_changed(const struct interest *interest, uint64_t number,
                       const struct key_value *change);
 void interest_changed_all(const struct interest *interest);
 
-bool interest_in(struct key_range range, struct str key);
 /* Every key that the scope of this range is found by is in the range. */
 bool interest_exact(struct key_range range);
-/* Everything with this prefix, as a range; `end` has room for its bytes, and one at least. */
-struct key_range interest_prefix(struct str prefix, char *end);
 /* "muster/a/b" is of the bucket "muster/a/". Group records are of none. */
 bool interest_bucket(struct str key, struct str *ret_bucket);
 #endif

@@ -400,7 +400,7 @@ static struct watcher *watcher_new(struct store_service *service, struct rpc_cal
     if (name.len) memcpy(watcher->range, name.at, name.len);
     watch->range.from = str_of(watcher->range, name.len);
     if (m->raw || m->bucket)
-        watch->range = interest_prefix(watch->range.from, watcher->range + name.len);
+        watch->range = key_range_of_prefix(watch->range.from, watcher->range + name.len);
     if (m->bucket) watch->bucket = watch->range.from;
     if (watch_join(watch)) {
         free(watcher);

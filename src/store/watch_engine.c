@@ -172,7 +172,7 @@ bool watch_has_key(const struct watch *watch, struct str key)
     struct str bucket;
 
     if (watch->exact && watch->range.end.len) return str_starts(key, watch->range.from);
-    if (!watch->bucket.len) return interest_in(watch->range, key);
+    if (!watch->bucket.len) return key_range_has(watch->range, key);
     return interest_bucket(key, &bucket) && str_equal(bucket, watch->bucket);
 }
 

@@ -308,11 +308,11 @@ static struct etcd_watch *watch_find(const struct feed_stream *stream, int64_t i
 static const char *refusal_of(struct feed_stream *stream, const struct feed_create *create)
 {
     struct str end = create->range.end;
-    bool open = end.len == 1 && end.at[0] == '\0';
 
     if (create->refusal) return create->refusal;
     if (create->start_revision < 0) return compacted_start;
-    if (end.len && !open && str_compare(create->range.from, end) >= 0) return empty_range;
+    if (end.len && !key_range_is_open(create->range) && str_compare(create->range.from, end) >= 0)
+        return empty_range;
     if (create->id && watch_find(stream, create->id)) return duplicate_id;
     return stream->feed->count >= stream->feed->options.watches_max ? too_many : NULL;
 }

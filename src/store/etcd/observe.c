@@ -142,7 +142,7 @@ static enum err begin(struct observer *observer, struct str name)
     if (!err) err = buf_reserve(&observer->end, name.len + 1, &room);
     if (err) return err;
     prefix = buf_peek(&observer->prefix);
-    buf_commit(&observer->end, interest_prefix(prefix, room).end.len);
+    buf_commit(&observer->end, key_range_of_prefix(prefix, room).end.len);
     if (!etcd_may(observer->api, observer->call, range_of(observer), ETCD_READ)) return ERR_DENIED;
     range.key = (ProtobufCBinaryData){prefix.len, (uint8_t *)(uintptr_t)prefix.at};
     range.count_only = true;

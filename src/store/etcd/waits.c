@@ -318,7 +318,7 @@ static enum err name_keys(struct wait *wait)
     if (!err) err = buf_reserve(&wait->end, wait->turn.name.len + 1, &room);
     if (err) return err;
     range = range_of(wait);
-    buf_commit(&wait->end, interest_prefix(range.from, room).end.len);
+    buf_commit(&wait->end, key_range_of_prefix(range.from, room).end.len);
     return ERR_OK;
 }
 

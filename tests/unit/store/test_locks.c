@@ -514,7 +514,7 @@ static uint64_t queue_of(const char *prefix)
 {
     char end[16];
 
-    return keys_count_range(keys(), interest_prefix(str_from(prefix), end), 0);
+    return keys_count_range(keys(), key_range_of_prefix(str_from(prefix), end), 0);
 }
 
 static bool two_want_it(void *prefix)
