@@ -8,7 +8,8 @@
 enum {
     FRAGMENT_MAX = (3 << 19) + (512 << 10),
     PROGRESS_MS = 600000,
-    FEW = 8, /* watches of a stream that are freed at once: most streams have one */
+    FREE_COST = 16, /* of a watch, in changes looked at */
+    FEW = 8,        /* watches of a stream that are freed at once: most streams have one */
 };
 
 static const char duplicate_id[] = "mvcc: duplicate watch ID provided on the WatchStream",
@@ -37,7 +38,6 @@ struct answer {
 struct feed {
     struct feed_options options;
     struct list notified, closing;
-    struct timer closer; /* runs while `closing` is not empty */
     struct timer progress;
     size_t count;
 };
@@ -262,12 +262,62 @@ static void caught_up(struct watch_stream *base)
     if (err) broken(base, err);
 }
 
+/* -- the end of a stream -- */
+
+static void answers_drop(struct feed_stream *stream)
+{
+    LIST_EACH_SAFE(&stream->answers, node, next)
+    free(CONTAINER_OF(node, struct answer, link));
+    list_init(&stream->answers);
+}
+
+/* Frees so many watches at most; the others in later turns. */
+static void close_some(struct feed_stream *stream, size_t max)
+{
+    struct map_entry *entry;
+
+    while ((entry = map_next(&stream->watches, &stream->close_cursor)) && max-- > 0)
+        watch_free(entry->value);
+    if (entry) {
+        stream->close_cursor--;
+        watch_end_soon(&((struct etcd_watch *)entry->value)->base);
+        return;
+    }
+    list_remove(&stream->closing);
+    watch_stream_deinit(&stream->base);
+    map_deinit(&stream->watches);
+    if (stream->freed) stream->freed(stream);
+}
+
+static void ends(struct watch *watch)
+{
+    watch_engine_walked(watch->stream->engine, (uint64_t)FREE_COST * FEED_FREES_PER_TURN);
+    close_some(stream_of(watch->stream), FEED_FREES_PER_TURN);
+}
+
+void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream))
+{
+    stream->base.blocked = true; /* a blocked stream is sent nothing, and none unblocks this one */
+    stream->freed = freed;
+    answers_drop(stream);
+    list_remove(&stream->base.asking);
+    list_append(&stream->feed->closing, &stream->closing);
+    close_some(stream, map_count(&stream->watches) <= FEW ? FEW : 0);
+}
+
+void feed_stream_deinit(struct feed_stream *stream)
+{
+    answers_drop(stream);
+    close_some(stream, SIZE_MAX);
+}
+
 static const struct watch_api watch_api = {.event = event,
                                            .head = head,
                                            .send = send_bytes,
                                            .idle = idle,
                                            .lost = lost,
                                            .too_large = too_large,
+                                           .ends = ends,
                                            .caught_up = caught_up,
                                            .broken = broken};
 
@@ -405,70 +455,6 @@ void feed_stream_init(struct feed *feed, struct feed_stream *stream)
     list_init(&stream->closing);
 }
 
-static void answers_drop(struct feed_stream *stream)
-{
-    LIST_EACH_SAFE(&stream->answers, node, next)
-    free(CONTAINER_OF(node, struct answer, link));
-    list_init(&stream->answers);
-}
-
-/* Returns how many it freed, `max` at most. */
-static size_t watches_free(struct feed_stream *stream, size_t max)
-{
-    struct map_entry *entry;
-    size_t count = 0;
-
-    for (; count < max && (entry = map_next(&stream->watches, &stream->close_cursor)); count++)
-        watch_free(entry->value);
-    return count;
-}
-
-static void close_streams(struct feed *feed, size_t max)
-{
-    while (max > 0 && !list_empty(&feed->closing)) {
-        struct feed_stream *stream = CONTAINER_OF(feed->closing.next, struct feed_stream, closing);
-        max -= watches_free(stream, max);
-        if (map_count(&stream->watches) > 0) break;
-        list_remove(&stream->closing);
-        watch_stream_deinit(&stream->base);
-        map_deinit(&stream->watches);
-        stream->freed(stream);
-    }
-    if (!list_empty(&feed->closing)) timer_start_in(&feed->closer, 0);
-}
-
-static void on_closer(struct timer *timer)
-{
-    struct feed *feed = CONTAINER_OF(timer, struct feed, closer);
-
-    close_streams(feed, FEED_FREES_PER_TURN);
-}
-
-void feed_stream_close(struct feed_stream *stream, void (*freed)(struct feed_stream *stream))
-{
-    struct feed *feed = stream->feed;
-
-    if (map_count(&stream->watches) <= FEW) {
-        feed_stream_deinit(stream);
-        freed(stream);
-        return;
-    }
-    stream->base.blocked = true; /* a blocked stream is sent nothing, and none unblocks this one */
-    list_remove(&stream->base.asking);
-    stream->freed = freed;
-    answers_drop(stream);
-    list_append(&feed->closing, &stream->closing);
-    timer_start_in(&feed->closer, 0);
-}
-
-void feed_stream_deinit(struct feed_stream *stream)
-{
-    answers_drop(stream);
-    (void)watches_free(stream, SIZE_MAX);
-    map_deinit(&stream->watches);
-    watch_stream_deinit(&stream->base);
-}
-
 bool feed_stream_full(const struct feed_stream *stream)
 {
     return !list_empty(&stream->answers);
@@ -493,9 +479,8 @@ enum err feed_open(const struct feed_options *options, struct feed **ret_feed)
     list_init(&feed->notified);
     list_init(&feed->closing);
     err = timer_init(&feed->progress, options->io->loop, on_progress);
-    if (!err) err = timer_init(&feed->closer, options->io->loop, on_closer);
     if (err) {
-        feed_close(feed);
+        free(feed);
         return err;
     }
     progress_later(feed);
@@ -506,10 +491,10 @@ enum err feed_open(const struct feed_options *options, struct feed **ret_feed)
 void feed_close(struct feed *feed)
 {
     if (!feed) return;
-    close_streams(feed, SIZE_MAX);
+    LIST_EACH_SAFE(&feed->closing, node, next)
+    close_some(CONTAINER_OF(node, struct feed_stream, closing), SIZE_MAX);
     assert(feed->count == 0);
     timer_deinit(&feed->progress);
-    timer_deinit(&feed->closer);
     free(feed);
 }
 

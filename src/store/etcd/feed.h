@@ -41,7 +41,7 @@ struct feed_stream { /* the caller's storage */
 };
 void feed_stream_init(struct feed *feed, struct feed_stream *stream);
 void feed_stream_deinit(struct feed_stream *stream); /* all at once */
-/* The same in slices: at most FEED_FREES_PER_TURN watches are freed in a turn of the loop. No
+/* The same in slices: a turn of the loop frees at most FEED_FREES_PER_TURN watches of a stream. No
  * response is sent from here on. freed(stream) comes once, when no watch is left; before this
  * returns if they are few. */
 enum { FEED_FREES_PER_TURN = 256 };
