@@ -125,8 +125,8 @@ int store_check_plain_range(struct str key, struct str end, struct note *note)
         note_set(note, "a range's ends have at most %d bytes", STORE_CLAIM_KEY_MAX);
         return COORD_R_KEY;
     }
-    bool open = end.len == 1 && end.at[0] == '\0';
-    if (str_compare(key, after) < 0 && (open || str_compare(end, STR(STORE_CLAIMS)) > 0)) {
+    if (str_compare(key, after) < 0 && (key_range_is_open((struct key_range){key, end}) ||
+                                        str_compare(end, STR(STORE_CLAIMS)) > 0)) {
         note_set(note,
                  "the range holds claims (" STORE_CLAIMS "...), which are deleted one by one");
         return COORD_R_KEY;

@@ -7,56 +7,27 @@
 void interest_init(struct interest *interest, uint64_t seed)
 {
     memset(interest, 0, sizeof *interest);
-    map_init(&interest->keys, MAP_MOST, seed);
-    map_init(&interest->fronts, MAP_MOST, seed);
+    map_init(&interest->names, MAP_MOST, seed);
+    map_init(&interest->prefixes, MAP_MOST, seed);
+    list_init(&interest->all);
 }
 
 void interest_deinit(struct interest *interest)
 {
-    assert(map_count(&interest->keys) == 0 && map_count(&interest->fronts) == 0);
-    assert(interest->length_count == 0);
-    map_deinit(&interest->keys);
-    map_deinit(&interest->fronts);
-    free(interest->lengths);
+    assert(map_count(&interest->names) == 0 && map_count(&interest->prefixes) == 0);
+    map_deinit(&interest->names);
+    map_deinit(&interest->prefixes);
 }
 
-static bool is_open(struct str end)
-{
-    return end.len == 1 && end.at[0] == '\0';
-}
-
-struct key_range interest_prefix(struct str front, char *end)
-{
-    size_t len = front.len;
-
-    if (len) memcpy(end, front.at, len);
-    while (len > 0 && (unsigned char)end[len - 1] == 0xff) len--;
-    if (len == 0) {
-        end[0] = '\0'; /* every key from there on */
-        return (struct key_range){front, str_of(end, 1)};
-    }
-    end[len - 1]++;
-    return (struct key_range){front, str_of(end, len)};
-}
-
-/* Is `end` the first key behind all that begin with `from`? */
-static bool is_prefix(struct key_range range)
-{
-    size_t len = range.from.len;
-
-    while (len > 0 && (unsigned char)range.from.at[len - 1] == 0xff) len--;
-    if (len == 0) return is_open(range.end) && range.from.len == 0;
-    return range.end.len == len && memcmp(range.from.at, range.end.at, len - 1) == 0 &&
-           (unsigned char)range.end.at[len - 1] == (unsigned char)range.from.at[len - 1] + 1;
-}
+/* -- ranges -- */
 
 /* What all keys of the range begin with. */
-static struct str front_of(struct key_range range)
+static struct str shared_prefix(struct key_range range)
 {
     size_t len = 0;
 
-    if (range.end.len == 0 || is_prefix(range)) return range.from;
-    if (is_open(range.end)) return STR_EMPTY;
+    if (key_range_is_one(range) || key_range_is_prefix(range)) return range.from;
+    if (key_range_is_open(range)) return STR_EMPTY;
     while (len < range.from.len && len < range.end.len && range.from.at[len] == range.end.at[len])
         len++;
     return str_of(range.from.at, len);
@@ -64,114 +35,105 @@ static struct str front_of(struct key_range range)
 
 bool interest_exact(struct key_range range)
 {
-    return range.end.len == 0 || is_prefix(range);
+    return key_range_is_prefix(range) ||
+           (key_range_is_one(range) && !str_ends(range.from, STR("/")));
 }
 
-bool interest_in(struct key_range range, struct str key)
+bool interest_bucket(struct str key, struct str *ret_bucket)
 {
-    if (range.end.len == 0) return str_equal(range.from, key);
-    return str_compare(key, range.from) >= 0 &&
-           (is_open(range.end) || str_compare(key, range.end) < 0);
+    size_t at = key.len;
+
+    if (!str_starts(key, STR(STORE_CLAIMS))) return false;
+    while (key.at[at - 1] != '/') at--;
+    *ret_bucket = str_of(key.at, at);
+    return !str_equal(str_tail(key, at), STR(".group"));
 }
 
-/* -- lengths -- */
+/* -- lookers -- */
 
-static size_t length_at(const struct interest *interest, size_t len)
+static struct interest_scope *scope_get(struct interest *interest, struct str text, bool name)
 {
-    size_t low = 0, high = interest->length_count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (interest->lengths[middle].len < len)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static bool length_add(struct interest *interest, size_t len)
-{
-    size_t at = length_at(interest, len);
-
-    if (at < interest->length_count && interest->lengths[at].len == len) {
-        interest->lengths[at].scopes++;
-        return true;
-    }
-    if (interest->length_count == interest->length_cap) {
-        size_t cap = interest->length_cap ? interest->length_cap * 2 : 8;
-        struct interest_length *more = realloc(interest->lengths, cap * sizeof *more);
-        if (!more) return false;
-        interest->lengths = more;
-        interest->length_cap = cap;
-    }
-    memmove(interest->lengths + at + 1, interest->lengths + at,
-            (interest->length_count - at) * sizeof *interest->lengths);
-    interest->lengths[at] = (struct interest_length){len, 1};
-    interest->length_count++;
-    return true;
-}
-
-static void length_drop(struct interest *interest, size_t len)
-{
-    size_t at = length_at(interest, len);
-
-    assert(at < interest->length_count && interest->lengths[at].len == len);
-    if (--interest->lengths[at].scopes > 0) return;
-    memmove(interest->lengths + at, interest->lengths + at + 1,
-            (interest->length_count - at - 1) * sizeof *interest->lengths);
-    interest->length_count--;
-}
-
-/* -- scopes -- */
-
-static struct interest_scope *scope_get(struct interest *interest, struct str name, bool key)
-{
-    struct map *index = key ? &interest->keys : &interest->fronts;
-    struct interest_scope *scope = map_get(index, name);
+    struct map *index = name ? &interest->names : &interest->prefixes;
+    struct interest_scope *scope = map_get(index, text);
 
     if (scope) return scope;
-    scope = calloc(1, sizeof *scope + name.len + 1);
+    scope = calloc(1, sizeof *scope + text.len + 1);
     if (!scope) return NULL;
     list_init(&scope->lookers);
-    scope->key = key;
-    scope->len = name.len;
-    if (name.len) memcpy(scope->name, name.at, name.len);
-    if (map_put(index, str_of(scope->name, name.len), scope)) goto discard;
-    if (key || length_add(interest, name.len)) return scope;
-    (void)map_remove(index, str_of(scope->name, scope->len));
-discard:
-    free(scope);
-    return NULL;
-}
-
-struct interest_scope *interest_join(struct interest *interest, struct key_range range,
-                                     struct list *looker)
-{
-    struct interest_scope *scope = scope_get(interest, front_of(range), range.end.len == 0);
-
-    if (scope) list_append(&scope->lookers, looker);
+    scope->name = name;
+    scope->len = text.len;
+    if (text.len) memcpy(scope->text, text.at, text.len);
+    if (map_put(index, str_of(scope->text, text.len), scope)) {
+        free(scope);
+        return NULL;
+    }
+    if (!name) interest->lengths[text.len]++;
     return scope;
 }
 
-void interest_leave(struct interest *interest, struct interest_scope *scope, struct list *looker)
+enum err interest_join(struct interest *interest, struct key_range range, struct looker *looker)
 {
-    list_remove(looker);
+    struct str prefix = shared_prefix(range);
+
+    /* No key has so long a prefix: as a name it is never found either. */
+    looker->scope =
+        scope_get(interest, prefix, key_range_is_one(range) || prefix.len > STORE_KEY_MAX);
+    if (!looker->scope) return ERR_NOMEM;
+    list_init(&looker->in_scope);
+    list_init(&looker->all);
+    list_append(&looker->scope->lookers, &looker->in_scope);
+    list_append(&interest->all, &looker->all);
+    return ERR_OK;
+}
+
+void interest_leave(struct interest *interest, struct looker *looker)
+{
+    struct interest_scope *scope = looker->scope;
+
+    looker->scope = NULL;
+    if (!scope) return;
+    list_remove(&looker->in_scope);
+    list_remove(&looker->all);
     if (!list_empty(&scope->lookers)) return;
-    (void)map_remove(scope->key ? &interest->keys : &interest->fronts,
-                     str_of(scope->name, scope->len));
-    if (!scope->key) length_drop(interest, scope->len);
+    (void)map_remove(scope->name ? &interest->names : &interest->prefixes,
+                     str_of(scope->text, scope->len));
+    if (!scope->name) interest->lengths[scope->len]--;
     free(scope);
 }
 
-void interest_each(const struct interest *interest, struct str key, interest_fn *each,
-                   void *context)
-{
-    struct interest_scope *scope = map_get(&interest->keys, key);
+/* -- changes -- */
 
-    if (scope) each(context, scope);
-    for (size_t i = 0; i < interest->length_count && interest->lengths[i].len <= key.len; i++) {
-        scope = map_get(&interest->fronts, str_of(key.at, interest->lengths[i].len));
-        if (scope) each(context, scope);
+static void call_back(const struct interest_scope *scope, uint64_t number,
+                      const struct key_value *change)
+{
+    if (!scope) return;
+    LIST_EACH(&scope->lookers, node)
+    {
+        struct looker *looker = CONTAINER_OF(node, struct looker, in_scope);
+
+        looker->seen(looker, number, change);
+    }
+}
+
+void interest_changed(const struct interest *interest, uint64_t number,
+                      const struct key_value *change)
+{
+    struct str key = change->key, bucket;
+
+    if (list_empty(&interest->all)) return;
+    call_back(map_get(&interest->names, key), number, change);
+    if (interest_bucket(key, &bucket)) call_back(map_get(&interest->names, bucket), number, change);
+    for (size_t len = 0; len <= key.len; len++)
+        if (interest->lengths[len])
+            call_back(map_get(&interest->prefixes, str_of(key.at, len)), number, change);
+}
+
+void interest_changed_all(const struct interest *interest)
+{
+    LIST_EACH(&interest->all, node)
+    {
+        struct looker *looker = CONTAINER_OF(node, struct looker, all);
+
+        looker->seen(looker, 0, NULL);
     }
 }

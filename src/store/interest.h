@@ -1,43 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who looks at which keys: from a key that changed to those it concerns.
+/* Who is interested in which keys: an index from a changed key to the lookers it concerns.
  *
- * A range is looked up by the longest front that all its keys share, so a change costs one look for
- * each length that any range has, however many ranges there are. Who is found may still have to
- * compare: interest_exact says when not. */
+ * A range is found by the longest prefix that all of its keys share. A change therefore costs one
+ * lookup for each length that such a prefix has, however many ranges there are. A looker that is
+ * called back may still have to compare the key; interest_exact says when it need not. */
 #ifndef STORE_INTEREST_H
 #define STORE_INTEREST_H
 #include "base/list.h"
 #include "base/map.h"
-#include "store/core/keys.h"
+#include "store/core/store.h"
 
+struct looker { /* the caller's storage */
+    struct list in_scope, all;
+    struct interest_scope *scope; /* NULL: it looks at nothing */
+    /* A key changed that it may be interested in. `change` NULL: any number of keys did. It may not
+     * join or leave meanwhile. */
+    void (*seen)(struct looker *looker, uint64_t number, const struct key_value *change);
+};
 struct interest_scope { /* those who look at the same */
     struct list lookers;
-    bool key; /* one key, not a front */
+    bool name; /* one key, or one bucket; else a prefix */
     size_t len;
-    char name[];
+    char text[];
 };
 struct interest {
-    struct map keys, fronts; /* names to scopes */
-    struct interest_length {
-        size_t len;
-        uint32_t scopes;
-    } * lengths; /* of `fronts`, ascending */
-    size_t length_count, length_cap;
+    struct map names, prefixes;          /* to scopes */
+    struct list all;                     /* lookers */
+    uint32_t lengths[STORE_KEY_MAX + 1]; /* prefixes of each length */
 };
 
 void interest_init(struct interest *interest, uint64_t seed);
 void interest_deinit(struct interest *interest); /* nobody looks any more */
-/* Every key that the scope holds is in the range. */
+
+/* A change of a claim is found by its key and by its bucket, which ends in a slash. */
+enum err interest_join(struct interest *interest, struct key_range range, struct looker *looker);
+void interest_leave(struct interest *interest, struct looker *looker); /* fine at nothing */
+void interest_changed(const struct interest *interest, uint64_t number,
+                      const struct key_value *change);
+void interest_changed_all(const struct interest *interest);
+
+/* Every key that the scope of this range is found by is in the range. */
 bool interest_exact(struct key_range range);
-bool interest_in(struct key_range range, struct str key);
-/* Appends `looker` to the scope of its range. NULL: no memory. */
-struct interest_scope *interest_join(struct interest *interest, struct key_range range,
-                                     struct list *looker);
-void interest_leave(struct interest *interest, struct interest_scope *scope, struct list *looker);
-typedef void interest_fn(void *context, struct interest_scope *scope);
-/* Calls back for every scope that holds the key; nobody may join or leave meanwhile. */
-void interest_each(const struct interest *interest, struct str key, interest_fn *each,
-                   void *context);
-/* Everything with this front, as a range; `end` has room for its bytes, and one at least. */
-struct key_range interest_prefix(struct str front, char *end);
+/* "muster/a/b" is of the bucket "muster/a/". Group records are of none. */
+bool interest_bucket(struct str key, struct str *ret_bucket);
 #endif

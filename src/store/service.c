@@ -3,14 +3,15 @@
 
 #include <stdlib.h>
 
-#include "store/hub.h"
 #include "store/service_internal.h"
+#include "store/watch_engine.h"
 
 enum {
     WAIT_MS = 5000,
     REQUESTS_MAX = 65536,
     WATCHERS_MAX = 65536,
     WATCH_EVENTS_MAX = 16384,
+    WATCH_BYTES_MAX = 64 << 20,
     SECOND_MS = 1000,
 };
 
@@ -25,7 +26,7 @@ static void on_applied(void *owner, const struct store_applied *applied)
 {
     struct store_service *service = owner;
 
-    hub_applied(service->hub, applied);
+    watch_engine_applied(service->watches, applied);
     clock_applied(service);
     if (service->follower.applied) service->follower.applied(service->follower.owner, applied);
 }
@@ -34,7 +35,7 @@ static void on_restored(void *owner)
 {
     struct store_service *service = owner;
 
-    hub_restored(service->hub);
+    watch_engine_restored(service->watches);
     clock_forget(service);
     if (service->follower.restored) service->follower.restored(service->follower.owner);
 }
@@ -46,7 +47,7 @@ void store_service_on_change(struct store_service *service, const struct replica
     if (leader_over(leader, status)) {
         clock_forget(service);
         waits_end(service);
-        hub_leadership_lost(service->hub);
+        watchers_leadership_lost(service);
     }
     (void)leader_begun(leader, status);
     if (leader_ready(leader, status)) service->applied_at = loop_now(service->io->loop);
@@ -59,8 +60,8 @@ static void on_second(struct timer *timer)
     struct store_service *service = CONTAINER_OF(timer, struct store_service, second);
 
     clock_second(service);
-    hub_second(service->hub);
-    starts_overdue(service);
+    watch_engine_second(service->watches);
+    watchers_second(service);
     store_gauges(service);
     if (service->follower.second) service->follower.second(service->follower.owner);
     timer_start_in(timer, SECOND_MS);
@@ -93,15 +94,13 @@ static enum err open_parts(struct store_service *service,
     if (!err) err = store_machine_open(&machine, &service->machine);
     if (!err) err = store_metrics_open(&service->metrics, options->metrics, note);
     if (!err)
-        err = hub_open(&(struct hub_options){.io = options->io,
-                                             .machine = service->machine,
-                                             .watchers_max = service->limits.watchers_max,
-                                             .events_max = service->limits.watch_events_max,
-                                             .bytes_max = service->limits.watch_bytes_max,
-                                             .held_max = service->limits.watch_held_max,
-                                             .resyncs = service->metrics.resyncs,
-                                             .events = service->metrics.watch_events},
-                       &service->hub);
+        err = watch_engine_open(
+            &(struct watch_engine_options){.io = options->io,
+                                           .machine = service->machine,
+                                           .events_max = service->limits.watch_events_max,
+                                           .bytes_max = service->limits.watch_bytes_max,
+                                           .events = service->metrics.watch_events},
+            &service->watches);
     return err;
 }
 
@@ -122,7 +121,9 @@ enum err store_service_open(const struct store_service_options *options,
     if (!service->limits.requests_max) service->limits.requests_max = REQUESTS_MAX;
     if (!service->limits.watchers_max) service->limits.watchers_max = WATCHERS_MAX;
     if (!service->limits.watch_events_max) service->limits.watch_events_max = WATCH_EVENTS_MAX;
+    if (!service->limits.watch_bytes_max) service->limits.watch_bytes_max = WATCH_BYTES_MAX;
     list_init(&service->waiting);
+    list_init(&service->watchers);
     list_init(&service->starting);
     list_init(&service->own);
     map_init(&service->waits, MAP_MOST, entropy_u64(options->io->entropy));
@@ -152,7 +153,7 @@ void store_service_close(struct store_service *service)
     timer_deinit(&service->second);
     timer_deinit(&service->tick);
     timer_deinit(&service->batch_due);
-    hub_close(service->hub);
+    watch_engine_close(service->watches);
     store_machine_close(service->machine);
     map_deinit(&service->waits);
     map_deinit(&service->attempts);

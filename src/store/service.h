@@ -3,7 +3,7 @@
  *
  * It decides who is answered what: limits before anything is proposed, writes through the log,
  * linearizable reads behind rounds that many share, serializable ones from what is applied here;
- * who waits for a slot, renewals gathered into one entry, watches (store/hub.h). On the leader it
+ * who waits for a slot, renewals gathered into one entry, watches (store/watch_engine.h). On the leader it
  * also drives the lease clock and compacts history.
  *
  * The surprising rules. An answer that a limit was passed comes from any replica: it depends on
@@ -32,7 +32,6 @@ struct store_service_limits {   /* 0: the default behind it */
     uint32_t watchers_max;      /* 65,536 */
     uint32_t watch_events_max;  /* 16,384 wait for one watcher; then it gets RESYNC */
     uint64_t watch_bytes_max;   /* 64 MiB of what they would be told with */
-    uint64_t watch_held_max;    /* 256 MiB for what waits for all of them */
     uint64_t history_ms;        /* 300,000: changes older than that are compacted; the most: none */
     uint64_t history_revisions; /* revisions of the past that are kept at most; 0: any number */
 };

@@ -5,8 +5,8 @@
  *          -> once ready: method's `read`, or method's `command` and what was applied
  *     Acquire that waits -> service_wait.c until an event of a later entry answers it
  *     Renew -> service_renew.c: many calls, one entry
- *     Watch -> service_watch.c, hub.c
- *     applied entries -> service.c -> waiters, hub; service_clock.c: ticks and compaction
+ *     Watch -> service_watch.c, watch_engine.c
+ *     applied entries -> service.c -> waiters, watches; service_clock.c: ticks and compaction
  *
  * If the caller goes away, who waited for a slot leaves its queue. */
 #ifndef STORE_SERVICE_INTERNAL_H
@@ -101,12 +101,14 @@ struct store_service {
     struct leader leader;
     struct store_machine *machine;
     struct store_follower follower;
-    struct hub *hub;
+    struct watch_engine *watches; /* of every API */
     struct store_metrics metrics;
     struct list waiting;  /* for a slot */
-    struct list starting; /* watches that wait for a leadership round */
-    struct map waits;     /* requests by the lease they wait with */
-    struct map attempts;  /* the newest of those that may wait, by client and sequence */
+    struct list watchers; /* of muster.v1 */
+    struct list starting; /* of them, those that wait for a leadership round */
+    uint32_t watcher_count, watch_seconds;
+    struct map waits;    /* requests by the lease they wait with */
+    struct map attempts; /* the newest of those that may wait, by client and sequence */
     struct timer second;
     struct buf answer, row, command; /* scratch of one call */
     /* renewals */
@@ -200,7 +202,8 @@ bool own_propose(struct store_service *service, const struct store_command *comm
 
 /* -- service_watch.c -- */
 extern const struct rpc_handler store_watch_handler;
-void starts_overdue(struct store_service *service);
+void watchers_second(struct store_service *service);
+void watchers_leadership_lost(struct store_service *service);
 
 /* -- service_metrics.c -- */
 enum err store_metrics_open(struct store_metrics *ret_metrics, struct metrics *metrics,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store's numbers; docs/observability.md has them all. */
-#include "store/hub.h"
 #include "store/service_internal.h"
 
 void store_count(struct counter *counter, uint64_t n)
@@ -109,7 +108,7 @@ void store_gauges(struct store_service *service)
     gauge_set(m->leases, (double)sizes.leases);
     gauge_set(m->groups, (double)sizes.groups);
     gauge_set(m->waiters, (double)sizes.waiters);
-    gauge_set(m->watchers, (double)hub_count(service->hub));
+    gauge_set(m->watchers, (double)service->watcher_count);
     gauge_set(m->clients, (double)sizes.clients);
     gauge_set(m->clock, (double)store_clock_ns(store) / 1e9);
     gauge_set(m->requests, service->leader.request_count);

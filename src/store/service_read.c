@@ -3,7 +3,6 @@
 #include <stdio.h>
 
 #include "store/entry.h"
-#include "store/hub.h"
 #include "store/service_internal.h"
 
 enum {
@@ -262,7 +261,7 @@ static void status(struct request *request)
     pack_u64(&answer, 7, sizes.leases);
     pack_u64(&answer, 8, sizes.groups);
     pack_u64(&answer, 9, sizes.waiters);
-    pack_u64(&answer, 10, hub_count(service->hub));
+    pack_u64(&answer, 10, service->watcher_count);
     pack_u64(&answer, 11, sizes.clients);
     pack_u64(&answer, 12, sizes.no_space);
     pack_u64(&answer, 13, store_clock_ns(store) / NS_PER_MS);

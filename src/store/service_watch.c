@@ -1,121 +1,453 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watch: who may be told from here, and when it begins.
+/* Watch of muster.v1: calls, snapshots and messages, over the watch engine.
  *
- * On the leader a watch begins after a leadership round, so that its snapshot holds everything
- * acknowledged before the call; from then on it follows what is applied. */
+ * A watch is sent a snapshot at one revision (or nothing, when it names the revision to start at),
+ * then every change after it, in order, each once. A watch that lets more wait than the limits
+ * allow, or for longer than history is kept, is sent RESYNC and a new snapshot. On the leader a
+ * watch begins after a leadership round, so that its snapshot contains everything acknowledged
+ * before the call. It ends when that leadership is lost.
+ *
+ * A deletion is sent as EXPIRED when the deadline of a lease caused it (store/facts.h). */
 #include <stdlib.h>
 
-#include "store/hub.h"
+#include "store/entry.h"
+#include "store/keyvalue.h"
 #include "store/service_internal.h"
+#include "store/watch_engine.h"
+#include "wire/pb/muster_v1_coordination.pb-c.h"
 
-struct start { /* until its watch has begun */
-    struct list link;
+enum {
+    CHANGES_BYTES = 64 << 10,   /* of a message, unless it is one event */
+    SNAPSHOT_BYTES = 256 << 10, /* then a message ends; one more event always fits */
+    SNAPSHOT_WALK = 4096,       /* keys looked at for one message */
+    PROGRESS_SECONDS = 10,
+};
+enum phase { PHASE_STARTS, PHASE_SNAPSHOT, PHASE_CHANGES };
+
+struct watcher {
+    struct watch_stream stream;
+    struct watch watch; /* the only one of its stream */
     struct store_service *service;
     struct rpc_call *call;
-    struct watcher *watcher;
+    struct list link, starting; /* service.watchers, service.starting */
+    enum phase phase;
+    bool needs_leader, resync, progress;
+    bool told_live; /* it was sent something since it follows changes */
+    uint64_t start_revision;
     mono_time since;
-    struct read_ticket ticket;
+    struct read_ticket ticket; /* PHASE_STARTS */
+    /* PHASE_SNAPSHOT: at this revision, from this key on */
+    uint64_t snapshot;
+    size_t at_len;
+    char at[STORE_KEY_MAX + 1];
+    char range[]; /* its beginning, then its end */
 };
 
-/* What is left is the watcher, or after `gone` the call alone. */
-static void start_over(struct start *start, bool gone)
+static struct watcher *watcher_of(const struct watch *watch)
 {
-    hub_set_start(start->watcher, NULL);
-    if (gone) hub_gone(start->watcher);
-    list_remove(&start->link);
-    free(start);
+    return CONTAINER_OF((struct watch *)(uintptr_t)watch, struct watcher, watch);
 }
 
-static void on_led(struct read_ticket *ticket, enum err err)
+static const struct keys *keys_of(const struct watcher *watcher)
 {
-    struct start *start = CONTAINER_OF(ticket, struct start, ticket);
-    struct store_service *service = start->service;
-    struct watcher *watcher = start->watcher;
-    struct rpc_call *call = start->call;
-
-    start_over(start, err != ERR_OK);
-    if (err == ERR_NOT_LEADER)
-        leader_redirect(&service->leader, call);
-    else if (err)
-        rpc_finish(call, GRPC_UNAVAILABLE, STR("Watch: leadership is changing"), STR_EMPTY);
-    else
-        hub_begin(watcher);
+    return store_keys(service_store(watcher->service));
 }
 
-static void begin(struct store_service *service, struct rpc_call *call, struct watcher *watcher)
-{
-    struct start *start = calloc(1, sizeof *start);
+/* -- the end -- */
 
-    if (!start) {
-        hub_gone(watcher);
-        rpc_fail(call, ERR_NOMEM, NULL);
+static void watcher_free(struct watcher *watcher)
+{
+    rpc_call_set_data(watcher->call, NULL);
+    if (watcher->phase == PHASE_STARTS)
+        replica_read_cancel(watcher->service->leader.replica, &watcher->ticket);
+    watch_leave(&watcher->watch);
+    watch_stream_deinit(&watcher->stream);
+    list_remove(&watcher->link);
+    list_remove(&watcher->starting);
+    watcher->service->watcher_count--;
+    free(watcher);
+}
+
+static void end(struct watcher *watcher, enum grpc_status status, struct str text)
+{
+    struct rpc_call *call = watcher->call;
+
+    watcher_free(watcher);
+    rpc_finish(call, status, text, STR_EMPTY);
+}
+
+static void end_without_leader(struct watch *watch)
+{
+    end(watcher_of(watch), GRPC_UNAVAILABLE,
+        STR("Watch: leadership was lost; go on from the next revision elsewhere"));
+}
+
+static void on_broken(struct watch_stream *stream, enum err err)
+{
+    /* A call that is closed is about to be done. */
+    if (err != ERR_CLOSED)
+        end(CONTAINER_OF(stream, struct watcher, stream), err_grpc_status(err),
+            STR("Watch: a message could not be sent"));
+}
+
+/* -- messages -- */
+
+/* What the caller does not see of the front of a key. */
+static size_t cut_of(const struct watch *watch)
+{
+    return watch->form == WATCH_CLAIM ? sizeof STORE_CLAIMS - 1 : 0;
+}
+
+static void event_pack(const struct watcher *watcher, const struct key_value *change,
+                       const struct store_claim *claim, struct pack *into)
+{
+    struct buf *row = &watcher->service->row;
+    struct pack entry = pack_begin(row);
+    size_t cut = cut_of(&watcher->watch);
+    uint64_t type = MUSTER__V1__WATCH_EVENT__TYPE__PUT;
+
+    if (change->version) {
+        store_entry_pack(&entry, change, cut, claim, STORE_ENTRY_WHOLE);
+    } else {
+        type = facts_expired(watch_engine_facts(watcher->stream.engine), change->mod)
+                   ? MUSTER__V1__WATCH_EVENT__TYPE__EXPIRED
+                   : MUSTER__V1__WATCH_EVENT__TYPE__DELETE;
+        pack_text(&entry, 1, str_tail(change->key, cut));
+        pack_u64(&entry, 3, change->mod);
+    }
+    if (!into->err) into->err = entry.err;
+    pack_varint(into, 3 << 3 | 2);
+    pack_varint(into, keyvalue_number(type) + 1 + keyvalue_varint(row->len) + row->len);
+    pack_u64(into, 1, type);
+    pack_bytes(into, 2, buf_peek(row));
+}
+
+static void event(const struct watch *watch, const struct watch_change *change, struct pack *into)
+{
+    const struct watcher *watcher = watcher_of(watch);
+    struct store_claim claim;
+    bool claimed =
+        facts_claim(watch_engine_facts(watcher->stream.engine), service_store(watcher->service),
+                    change->number, &change->now, &claim);
+
+    event_pack(watcher, &change->now, claimed ? &claim : NULL, into);
+}
+
+static void head_of(Muster__V1__WatchResponse__Kind kind, uint64_t revision, struct pack *into)
+{
+    pack_u64(into, 1, kind);
+    pack_u64(into, 2, revision);
+}
+
+static void head(const struct watch *watch, uint64_t revision, bool more, struct pack *into)
+{
+    (void)watch;
+    head_of(MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES, revision, into);
+    pack_u64(into, 4, more);
+}
+
+static enum err send_bytes(struct watch_stream *stream, struct str message)
+{
+    return rpc_send_bytes(CONTAINER_OF(stream, struct watcher, stream)->call, message);
+}
+
+/* False: the watch is woken once there is room, or it is gone. */
+static bool send(struct watcher *watcher, const struct pack *message)
+{
+    enum err err = watch_send(&watcher->stream, message);
+
+    if (err == ERR_FULL) watch_wake(&watcher->watch);
+    if (err && err != ERR_FULL) on_broken(&watcher->stream, err);
+    return !err;
+}
+
+static bool send_alone(struct watcher *watcher, Muster__V1__WatchResponse__Kind kind,
+                       uint64_t revision)
+{
+    struct pack message = watch_message(watcher->stream.engine);
+
+    head_of(kind, revision, &message);
+    return send(watcher, &message);
+}
+
+/* -- snapshots -- */
+
+static void snapshot_begin(struct watcher *watcher)
+{
+    watcher->phase = PHASE_SNAPSHOT;
+    watcher->start_revision = 0;
+    watcher->snapshot = keys_revision(keys_of(watcher));
+    watcher->at_len = watcher->watch.range.from.len;
+    memcpy(watcher->at, watcher->watch.range.from.at, watcher->at_len);
+    watch_follow(&watcher->watch, WATCH_NOTHING);
+    watch_wake(&watcher->watch);
+}
+
+static void lost(struct watch *watch)
+{
+    struct watcher *watcher = watcher_of(watch);
+
+    store_count(watcher->service->metrics.resyncs, 1);
+    watcher->resync = true;
+    snapshot_begin(watcher);
+}
+
+/* Appends the entries from `at` on; `cursor.next` says where it stopped. */
+static void snapshot_fill(struct watcher *watcher, struct pack *message, struct keys_cursor *cursor)
+{
+    struct key_range range = watcher->watch.range;
+    struct key_value value;
+
+    range.from = str_of(watcher->at, watcher->at_len);
+    keys_seek(keys_of(watcher), range, watcher->snapshot, cursor);
+    cursor->rows_left = SNAPSHOT_WALK;
+    while (!message->err && keys_next(cursor, &value)) {
+        struct store_claim claim;
+        bool claimed;
+
+        if (message->into->len > SNAPSHOT_BYTES) {
+            cursor->next = value.key;
+            break;
+        }
+        if (!watch_has_key(&watcher->watch, value.key)) continue;
+        claimed = facts_claim_now(service_store(watcher->service), &value, &claim);
+        event_pack(watcher, &value, claimed ? &claim : NULL, message);
+    }
+    watch_engine_walked(watcher->stream.engine, SNAPSHOT_WALK - cursor->rows_left);
+}
+
+static void snapshot_send(struct watcher *watcher)
+{
+    struct pack message = watch_message(watcher->stream.engine);
+    struct keys_cursor cursor;
+
+    if (watcher->snapshot < keys_compacted(keys_of(watcher))) {
+        lost(&watcher->watch);
         return;
     }
-    *start = (struct start){.service = service,
-                            .call = call,
-                            .watcher = watcher,
-                            .since = loop_now(service->io->loop),
-                            .ticket = {.done = on_led}};
-    list_init(&start->link);
-    list_append(&service->starting, &start->link);
-    hub_set_start(watcher, start);
-    replica_read(service->leader.replica, &start->ticket);
+    head_of(MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT, watcher->snapshot, &message);
+    snapshot_fill(watcher, &message, &cursor);
+    pack_u64(&message, 4, cursor.next.len > 0);
+    if (!send(watcher, &message)) return;
+    if (cursor.next.len) {
+        watcher->at_len = cursor.next.len;
+        memcpy(watcher->at, cursor.next.at, cursor.next.len);
+    } else {
+        watcher->phase = PHASE_CHANGES;
+        watcher->watch.sent_revision = watcher->snapshot;
+        watch_follow(&watcher->watch, watcher->snapshot + 1);
+    }
+    watch_wake(&watcher->watch);
 }
 
-/* Its place among the watches is taken from the first moment on. */
-static void watch(struct store_service *service, struct rpc_call *call,
-                  const struct watch_scope *scope)
-{
-    struct watcher *watcher;
-    struct note note = {""};
-    enum err err = hub_watch(service->hub, call, scope, &watcher);
+/* -- turns without changes -- */
 
-    if (err) {
-        note_set(&note, "Watch: %zu are open; try again", hub_count(service->hub));
-        rpc_fail(call, err, &note);
-    } else if (scope->needs_leader) {
-        begin(service, call, watcher);
-    } else {
-        hub_begin(watcher);
+/* Once when it has caught up, later only when others made revisions. */
+static void progress_send(struct watcher *watcher)
+{
+    uint64_t revision = keys_revision(keys_of(watcher));
+    bool due = watcher->progress && watcher->watch.sent_revision < revision;
+
+    watcher->progress = false;
+    if (watcher->start_revision > revision || (watcher->told_live && !due)) return;
+    if (!send_alone(watcher, MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS, revision)) return;
+    watcher->told_live = true;
+    watcher->watch.sent_revision = revision;
+}
+
+static void idle(struct watch *watch)
+{
+    struct watcher *watcher = watcher_of(watch);
+
+    if (watcher->resync) {
+        if (!send_alone(watcher, MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC, watcher->snapshot))
+            return;
+        watcher->resync = false;
+        watch_wake(watch);
+    } else if (watcher->phase == PHASE_SNAPSHOT) {
+        snapshot_send(watcher);
+    } else if (watcher->phase == PHASE_CHANGES) {
+        progress_send(watcher);
     }
 }
 
-void starts_overdue(struct store_service *service)
+static const struct watch_api watch_api = {.event = event,
+                                           .head = head,
+                                           .send = send_bytes,
+                                           .idle = idle,
+                                           .lost = lost,
+                                           .ends = end_without_leader,
+                                           .broken = on_broken};
+
+static void overdue(struct store_service *service)
 {
     mono_time now = loop_now(service->io->loop);
 
     LIST_EACH_SAFE(&service->starting, node, next)
     {
-        struct start *start = CONTAINER_OF(node, struct start, link);
+        struct watcher *watcher = CONTAINER_OF(node, struct watcher, starting);
 
-        if (!mono_due(mono_after(start->since, service->limits.wait_ms), now)) break;
-        struct rpc_call *call = start->call;
-        replica_read_cancel(service->leader.replica, &start->ticket);
-        start_over(start, true);
-        rpc_finish(call, GRPC_UNAVAILABLE, STR("Watch: no majority answered"), STR_EMPTY);
+        if (!mono_due(mono_after(watcher->since, service->limits.wait_ms), now)) break;
+        end(watcher, GRPC_UNAVAILABLE, STR("Watch: no majority answered"));
     }
 }
 
-static bool scope_of(const Muster__V1__WatchRequest *m, struct watch_scope *scope,
-                     struct note *note)
+void watchers_second(struct store_service *service)
 {
-    *scope = (struct watch_scope){.kind = m->raw      ? WATCH_PREFIX
-                                          : m->bucket ? WATCH_BUCKET
-                                                      : WATCH_KEY,
-                                  .name = bytes_str(m->scope),
-                                  .start_revision = m->start_revision,
-                                  .needs_leader = !m->serializable};
+    uint64_t revision = keys_revision(store_keys(service_store(service)));
+
+    overdue(service);
+    if (++service->watch_seconds % PROGRESS_SECONDS) return;
+    LIST_EACH(&service->watchers, node)
+    {
+        struct watcher *watcher = CONTAINER_OF(node, struct watcher, link);
+
+        if (watcher->phase != PHASE_CHANGES || watcher->stream.blocked ||
+            watch_is_behind(&watcher->watch) || watcher->watch.sent_revision >= revision)
+            continue;
+        watcher->progress = true;
+        watch_wake(&watcher->watch);
+    }
+}
+
+void watchers_leadership_lost(struct store_service *service)
+{
+    LIST_EACH(&service->watchers, node)
+    {
+        struct watcher *watcher = CONTAINER_OF(node, struct watcher, link);
+
+        if (watcher->needs_leader && watcher->phase != PHASE_STARTS)
+            watch_end_soon(&watcher->watch);
+    }
+}
+
+/* -- the start -- */
+
+static void begin(struct watcher *watcher)
+{
+    uint64_t compacted = keys_compacted(keys_of(watcher));
+    struct pack message = watch_message(watcher->stream.engine);
+
+    list_remove(&watcher->starting);
+    if (watcher->start_revision == 0) {
+        snapshot_begin(watcher);
+    } else if (watcher->start_revision < compacted) {
+        watcher->phase = PHASE_CHANGES;
+        head_of(MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED, compacted, &message);
+        (void)rpc_send_bytes(watcher->call, buf_peek(message.into));
+        end(watcher, GRPC_OK, STR_EMPTY);
+    } else {
+        watcher->phase = PHASE_CHANGES;
+        watcher->watch.sent_revision = watcher->start_revision - 1;
+        watch_follow(&watcher->watch, watcher->start_revision);
+        watch_wake(&watcher->watch);
+    }
+}
+
+static void on_led(struct read_ticket *ticket, enum err err)
+{
+    struct watcher *watcher = CONTAINER_OF(ticket, struct watcher, ticket);
+    struct rpc_call *call = watcher->call;
+    struct leader *leader = &watcher->service->leader;
+
+    watcher->phase = PHASE_CHANGES; /* the ticket is done */
+    if (err == ERR_NOT_LEADER) {
+        watcher_free(watcher);
+        leader_redirect(leader, call);
+    } else if (err) {
+        end(watcher, GRPC_UNAVAILABLE, STR("Watch: leadership is changing"));
+    } else {
+        begin(watcher);
+    }
+}
+
+/* The name as keys have it: the callers of claims leave out "muster/". */
+static struct str full_name(const Muster__V1__WatchRequest *m, char name[STORE_KEY_MAX + 2])
+{
+    struct str scope = bytes_str(m->scope);
+    size_t len = m->raw ? 0 : sizeof STORE_CLAIMS - 1;
+
+    memcpy(name, STORE_CLAIMS, len);
+    if (scope.len) memcpy(name + len, scope.at, scope.len);
+    len += scope.len;
+    if (m->bucket && scope.len) name[len++] = '/';
+    return str_of(name, len);
+}
+
+static struct watcher *watcher_new(struct store_service *service, struct rpc_call *call,
+                                   const Muster__V1__WatchRequest *m)
+{
+    char room[STORE_KEY_MAX + 2];
+    struct str name = full_name(m, room);
+    struct watcher *watcher = calloc(1, sizeof *watcher + 2 * name.len + 1);
+    struct watch *watch;
+
+    if (!watcher) return NULL;
+    watcher->service = service;
+    watcher->call = call;
+    watcher->start_revision = m->start_revision;
+    watcher->needs_leader = !m->serializable;
+    watcher->since = loop_now(service->io->loop);
+    watcher->ticket.done = on_led;
+    list_init(&watcher->link);
+    list_init(&watcher->starting);
+    watch_stream_init(&watcher->stream, service->watches, &watch_api);
+    watch = &watcher->watch;
+    watch->stream = &watcher->stream;
+    watch->form = m->raw ? WATCH_PLAIN : WATCH_CLAIM;
+    watch->split = CHANGES_BYTES;
+    watch->bounded = true;
+    if (name.len) memcpy(watcher->range, name.at, name.len);
+    watch->range.from = str_of(watcher->range, name.len);
+    if (m->raw || m->bucket)
+        watch->range = key_range_of_prefix(watch->range.from, watcher->range + name.len);
+    if (m->bucket) watch->bucket = watch->range.from;
+    if (watch_join(watch)) {
+        free(watcher);
+        return NULL;
+    }
+    list_append(&service->watchers, &watcher->link);
+    service->watcher_count++;
+    rpc_call_set_data(call, watcher);
+    return watcher;
+}
+
+/* It has its place among the watches from the first moment on. */
+static void start(struct store_service *service, struct rpc_call *call,
+                  const Muster__V1__WatchRequest *m)
+{
+    struct watcher *watcher = NULL;
+    struct note note = {""};
+    bool full = service->watcher_count >= service->limits.watchers_max;
+
+    if (!full) watcher = watcher_new(service, call, m);
+    if (!watcher) {
+        note_set(&note, "Watch: %u are open; try again", service->watcher_count);
+        rpc_fail(call, full ? ERR_FULL : ERR_NOMEM, &note);
+    } else if (watcher->needs_leader) {
+        list_append(&service->starting, &watcher->starting);
+        replica_read(service->leader.replica, &watcher->ticket);
+    } else {
+        begin(watcher);
+    }
+}
+
+/* -- the call -- */
+
+static bool check(const Muster__V1__WatchRequest *m, struct note *note)
+{
+    struct str scope = bytes_str(m->scope);
+
     if (m->raw && m->bucket) {
         note_set(note, "Watch: a bucket or a prefix, not both");
         return false;
     }
     if (m->raw) {
-        note_set(note, "Watch: a prefix of %zu bytes: at most %d", m->scope.len, STORE_KEY_MAX);
-        return m->scope.len <= STORE_KEY_MAX;
+        note_set(note, "Watch: a prefix of %zu bytes: at most %d", scope.len, STORE_KEY_MAX);
+        return scope.len <= STORE_KEY_MAX;
     }
-    if (m->bucket && m->scope.len == 0) return true; /* keys without a bucket */
-    return (m->bucket ? store_check_group(scope->name, note)
-                      : store_check_claim_key(scope->name, note)) == 0;
+    if (m->bucket && scope.len == 0) return true; /* keys without a bucket */
+    return (m->bucket ? store_check_group(scope, note) : store_check_claim_key(scope, note)) == 0;
 }
 
 static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
@@ -123,14 +455,13 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
 {
     struct store_service *service = owner;
     const Muster__V1__WatchRequest *m = (const Muster__V1__WatchRequest *)message;
-    struct watch_scope scope;
     struct note note = {""};
     enum grpc_status status;
     const char *text;
 
     (void)bytes;
     rpc_call_set_data(call, NULL);
-    if (!scope_of(m, &scope, &note))
+    if (!check(m, &note))
         rpc_finish(call, GRPC_INVALID_ARGUMENT, str_from(note.text), STR_EMPTY);
     else if (!store_is_meant(service, message, &status, &text))
         rpc_finish(call, status, str_from(text), STR_EMPTY);
@@ -139,7 +470,7 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
     else if (!m->serializable && !leader_here(&service->leader))
         leader_redirect(&service->leader, call);
     else
-        watch(service, call, &scope);
+        start(service, call, m);
 }
 
 static void on_writable(void *owner, struct rpc_call *call)
@@ -147,7 +478,7 @@ static void on_writable(void *owner, struct rpc_call *call)
     struct watcher *watcher = rpc_call_data(call);
 
     (void)owner;
-    if (watcher && !hub_start(watcher)) hub_writable(watcher);
+    if (watcher) watch_stream_writable(&watcher->stream);
 }
 
 static void on_drain(void *owner, struct rpc_call *call)
@@ -155,22 +486,16 @@ static void on_drain(void *owner, struct rpc_call *call)
     struct watcher *watcher = rpc_call_data(call);
 
     (void)owner;
-    if (watcher && !hub_start(watcher))
-        hub_end(watcher, GRPC_UNAVAILABLE, STR("Watch: this replica stops"));
+    if (watcher && watcher->phase != PHASE_STARTS)
+        end(watcher, GRPC_UNAVAILABLE, STR("Watch: this replica stops"));
 }
 
 static void on_done(void *owner, struct rpc_call *call)
 {
-    struct store_service *service = owner;
     struct watcher *watcher = rpc_call_data(call);
-    struct start *start = watcher ? hub_start(watcher) : NULL;
 
-    if (start) {
-        replica_read_cancel(service->leader.replica, &start->ticket);
-        start_over(start, true);
-    } else if (watcher) {
-        hub_gone(watcher);
-    }
+    (void)owner;
+    if (watcher) watcher_free(watcher);
 }
 
 const struct rpc_handler store_watch_handler = {

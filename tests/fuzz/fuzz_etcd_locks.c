@@ -86,7 +86,7 @@ static struct key_range range_of(struct bed *bed, struct str name)
     must(end != NULL);
     buf_clear(&bed->prefix);
     must(turn_prefix(name, &bed->prefix) == ERR_OK);
-    return interest_prefix(buf_peek(&bed->prefix), end);
+    return key_range_of_prefix(buf_peek(&bed->prefix), end);
 }
 
 /* Who comes in again keeps its place; what the call before leaves behind is not that one's key. */
@@ -119,7 +119,7 @@ static void enter(struct bed *bed, struct str name, int64_t lease, struct str va
 
     buf_clear(&bed->key);
     must(turn_key(name, lease, &bed->key) == ERR_OK);
-    must(interest_in(range, buf_peek(&bed->key)));
+    must(key_range_has(range, buf_peek(&bed->key)));
     turn_enter(&txn, buf_peek(&bed->key), lease, value, says, range);
     answer = commit(bed, &txn, &revision);
     if (!answer) return;

@@ -42,6 +42,7 @@ static struct {
     struct sim *sim;
     struct store_machine *store;
     struct machine machine;
+    struct watch_engine *engine;
     struct feed *feed;
     struct client clients[STREAMS];
     struct arena arena;
@@ -139,13 +140,13 @@ static void header(void *owner, struct pack *into, uint64_t revision)
 static void on_applied(void *owner, const struct store_applied *applied)
 {
     (void)owner;
-    feed_applied(bed.feed, applied);
+    watch_engine_applied(bed.engine, applied);
 }
 
 static void on_restored(void *owner)
 {
     (void)owner;
-    feed_restored(bed.feed);
+    watch_engine_restored(bed.engine);
 }
 
 static const char *refusal(void *owner, struct key_range range)
@@ -269,7 +270,7 @@ static void act(uint8_t what, uint8_t number, struct str bytes)
     case DOOR:
         c = &bed.clients[number % STREAMS];
         c->closed_door = !c->closed_door;
-        if (!c->closed_door) (void)feed_stream_writable(&c->stream);
+        if (!c->closed_door) feed_stream_writable(&c->stream);
         break;
     case RUN: (void)sim_run_for(bed.sim, number % 8); break;
     case CLOCK: bed.clock_ns += number * 100 * NS_PER_MS; break;
@@ -297,8 +298,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
              &(struct store_machine_options){.applied = on_applied, .restored = on_restored},
              &bed.store) == ERR_OK);
     bed.machine = store_machine_registration(bed.store);
+    must(watch_engine_open(
+             &(struct watch_engine_options){.io = sim_host_io(host), .machine = bed.store},
+             &bed.engine) == ERR_OK);
     must(feed_open(&(struct feed_options){.io = sim_host_io(host),
-                                          .machine = bed.store,
+                                          .engine = bed.engine,
                                           .watches_max = WATCHES / 2,
                                           .progress_ms = 3,
                                           .send = on_send,
@@ -316,11 +320,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     for (size_t i = 0; i < STREAMS; i++) {
         bed.clients[i].closed_door = false;
-        (void)feed_stream_writable(&bed.clients[i].stream);
+        feed_stream_writable(&bed.clients[i].stream);
     }
     (void)sim_run_for(bed.sim, 10);
     for (size_t i = 0; i < STREAMS; i++) feed_stream_deinit(&bed.clients[i].stream);
     feed_close(bed.feed);
+    watch_engine_close(bed.engine);
     store_machine_close(bed.store);
     sim_close(bed.sim);
     buf_deinit(&bed.command);

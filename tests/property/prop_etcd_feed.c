@@ -28,7 +28,7 @@ struct made {
     bool put, had;
     uint32_t key, value, prev_value;
 };
-struct looker { /* a watch as its client knows it */
+struct watching { /* a watch as its client knows it */
     bool used, created, over, fragment, prev_kv, no_put, no_delete, was_blocked;
     bool amid; /* the last response was a fragment */
     int64_t id;
@@ -40,7 +40,7 @@ struct looker { /* a watch as its client knows it */
 struct client {
     struct feed_stream stream;
     bool open, door_closed;
-    struct looker *asked[ASKED]; /* whose created answers are to come, in order; NULL: refused */
+    struct watching *asked[ASKED]; /* whose created answers are to come, in order; NULL: refused */
     bool asked_cancel[ASKED];
     int64_t asked_id[ASKED];
     size_t asked_first, asked_count;
@@ -55,6 +55,7 @@ static struct {
     struct machine ops, twin_ops;
     bool lags; /* the machine is not told */
     bool doors_slam;
+    struct watch_engine *engine;
     struct feed *feed;
     uint64_t index, clock_ns, revision, compacted;
     struct made *changes;
@@ -65,7 +66,7 @@ static struct {
         uint64_t mod;
     } keys[KEY_NAMES];
     struct client clients[STREAMS];
-    struct looker lookers[WATCHES];
+    struct watching lookers[WATCHES];
     size_t looker_count;
     uint64_t events, fragments, cancels, progresses;
     struct buf command, reply;
@@ -78,7 +79,7 @@ static void key_name(uint32_t key, char name[8])
 
 /* -- what the list says -- */
 
-static bool in_range(const struct looker *l, uint32_t key)
+static bool in_range(const struct watching *l, uint32_t key)
 {
     char name[8];
 
@@ -88,20 +89,20 @@ static bool in_range(const struct looker *l, uint32_t key)
     return l->end[0] == '\0' || strcmp(name, l->end) < 0; /* "\0x": all from there on */
 }
 
-static bool matches(const struct looker *l, const struct made *c)
+static bool matches(const struct watching *l, const struct made *c)
 {
     if (c->revision < l->start || !in_range(l, c->key)) return false;
     return c->put ? !l->no_put : !l->no_delete;
 }
 
-static size_t next_match(const struct looker *l, size_t at)
+static size_t next_match(const struct watching *l, size_t at)
 {
     while (at < w.count && !matches(l, &w.changes[at])) at++;
     return at;
 }
 
 /* Nothing at or below the revision is left to be told. */
-static bool told_up_to(const struct looker *l, uint64_t revision)
+static bool told_up_to(const struct watching *l, uint64_t revision)
 {
     size_t next = next_match(l, l->at);
 
@@ -110,10 +111,10 @@ static bool told_up_to(const struct looker *l, uint64_t revision)
 
 /* -- what is sent -- */
 
-static struct looker *looker_of(const struct client *c, int64_t id)
+static struct watching *looker_of(const struct client *c, int64_t id)
 {
     for (size_t i = w.looker_count; i > 0; i--) {
-        struct looker *l = &w.lookers[i - 1];
+        struct watching *l = &w.lookers[i - 1];
         if (l->used && l->created && !l->over && l->id == id &&
             (size_t)(c - w.clients) == l->last_index)
             return l;
@@ -121,7 +122,7 @@ static struct looker *looker_of(const struct client *c, int64_t id)
     return NULL;
 }
 
-static void on_events(struct looker *l, const Etcdserverpb__WatchResponse *m)
+static void on_events(struct watching *l, const Etcdserverpb__WatchResponse *m)
 {
     uint64_t revision = 0;
     size_t revisions = 0;
@@ -170,7 +171,7 @@ static void on_events(struct looker *l, const Etcdserverpb__WatchResponse *m)
 static void on_created(struct client *c, const Etcdserverpb__WatchResponse *m)
 {
     CHECK("it was asked for", c->asked_count > 0);
-    struct looker *l = c->asked[c->asked_first];
+    struct watching *l = c->asked[c->asked_first];
 
     CHECK("in the order asked", !c->asked_cancel[c->asked_first]);
     CHECK("refused or not", (l == NULL) == m->canceled);
@@ -183,11 +184,11 @@ static void on_created(struct client *c, const Etcdserverpb__WatchResponse *m)
     c->asked_count--;
 }
 
-static void on_progress(struct client *c, struct looker *one, uint64_t revision)
+static void on_progress(struct client *c, struct watching *one, uint64_t revision)
 {
     CHECK("of now", revision == w.revision);
     for (size_t i = 0; i < w.looker_count; i++) {
-        const struct looker *l = &w.lookers[i];
+        const struct watching *l = &w.lookers[i];
         if (!l->used || l->over || l->last_index != (size_t)(c - w.clients)) continue;
         if (one && l != one) continue;
         CHECK("U11 progress does not overtake an event", told_up_to(l, revision));
@@ -201,7 +202,7 @@ static enum err on_send(struct feed_stream *stream, struct str bytes)
 {
     struct client *c = CONTAINER_OF(stream, struct client, stream);
     Etcdserverpb__WatchResponse *m;
-    struct looker *l;
+    struct watching *l;
 
     if (c->door_closed) return ERR_FULL;
     if (w.doors_slam && prng_chance(&w.p, 30000)) {
@@ -262,13 +263,13 @@ static void header(void *owner, struct pack *into, uint64_t revision)
 static void on_applied(void *owner, const struct store_applied *applied)
 {
     (void)owner;
-    feed_applied(w.feed, applied);
+    watch_engine_applied(w.engine, applied);
 }
 
 static void on_restored(void *owner)
 {
     (void)owner;
-    feed_restored(w.feed);
+    watch_engine_restored(w.engine);
 }
 
 static void note_change(uint32_t key, bool put, uint32_t value, uint64_t revision)
@@ -388,7 +389,7 @@ static struct client *any_client(void)
     return c;
 }
 
-static void ask(struct client *c, struct looker *l, bool cancel, int64_t id)
+static void ask(struct client *c, struct watching *l, bool cancel, int64_t id)
 {
     size_t at = (c->asked_first + c->asked_count++) % ASKED;
 
@@ -411,7 +412,7 @@ static void do_watch(void)
 {
     struct client *c = any_client();
     uint64_t die = prng_below(&w.p, 100), start = 0;
-    struct looker *l = &w.lookers[w.looker_count];
+    struct watching *l = &w.lookers[w.looker_count];
     struct feed_create create = {0};
     uint32_t a = (uint32_t)prng_below(&w.p, KEY_NAMES);
     bool refused = false;
@@ -465,7 +466,7 @@ static void do_watch(void)
 static void do_cancel(void)
 {
     struct client *c = any_client();
-    struct looker *l = w.looker_count ? &w.lookers[prng_below(&w.p, w.looker_count)] : NULL;
+    struct watching *l = w.looker_count ? &w.lookers[prng_below(&w.p, w.looker_count)] : NULL;
 
     if (c->asked_count + 4 > ASKED) return;
     if (!l || l->over || l->last_index != (size_t)(c - w.clients)) {
@@ -481,7 +482,7 @@ static void do_cancel(void)
 static void open_door(struct client *c)
 {
     c->door_closed = false;
-    (void)feed_stream_writable(&c->stream);
+    feed_stream_writable(&c->stream);
 }
 
 static void do_stream(void)
@@ -494,7 +495,7 @@ static void do_stream(void)
             if (w.lookers[i].last_index == (size_t)(c - w.clients)) w.lookers[i].over = true;
         feed_stream_deinit(&c->stream);
         c->open = false;
-    } else if (c->stream.blocked && prng_chance(&w.p, 500000)) {
+    } else if (c->stream.base.blocked && prng_chance(&w.p, 500000)) {
         open_door(c);
     } else if (prng_chance(&w.p, 500000)) {
         c->door_closed = true;
@@ -525,7 +526,7 @@ static void drain(void)
 {
     for (int i = 0; i < 10000; i++) {
         for (size_t k = 0; k < STREAMS; k++)
-            if (w.clients[k].open && w.clients[k].stream.blocked)
+            if (w.clients[k].open && w.clients[k].stream.base.blocked)
                 open_door(&w.clients[k]);
             else
                 w.clients[k].door_closed = false;
@@ -554,8 +555,11 @@ static void open_world(uint64_t seed, enum err (*send)(struct feed_stream *, str
                                                                            .restored = on_restored},
                                            &w.machine));
     w.ops = store_machine_registration(w.machine);
+    CHECK_OK("engine",
+             watch_engine_open(&(struct watch_engine_options){.io = w.io, .machine = w.machine},
+                               &w.engine));
     CHECK_OK("feed", feed_open(&(struct feed_options){.io = w.io,
-                                                      .machine = w.machine,
+                                                      .engine = w.engine,
                                                       .watches_max = 1000,
                                                       .progress_ms = 20,
                                                       .send = send,
@@ -570,6 +574,7 @@ static void close_world(void)
         if (w.clients[k].open) feed_stream_deinit(&w.clients[k].stream);
     if (w.feed) CHECK_SIZE("nobody is left", feed_count(w.feed), 0);
     feed_close(w.feed);
+    watch_engine_close(w.engine);
     store_machine_close(w.machine);
     store_machine_close(w.twin);
     sim_close(w.sim);
@@ -631,14 +636,14 @@ TEST(watches_are_told_what_a_list_of_all_changes_says)
 static struct client *watch_all(uint64_t start)
 {
     struct client *c = any_client();
-    struct looker *l = &w.lookers[w.looker_count++];
+    struct watching *l = &w.lookers[w.looker_count++];
 
-    *l = (struct looker){.used = true,
-                         .start = start ? start : w.revision + 1,
-                         .asked_start = start,
-                         .from = "a",
-                         .end = "m",
-                         .last_index = (size_t)(c - w.clients)};
+    *l = (struct watching){.used = true,
+                           .start = start ? start : w.revision + 1,
+                           .asked_start = start,
+                           .from = "a",
+                           .end = "m",
+                           .last_index = (size_t)(c - w.clients)};
     ask(c, l, false, c->stream.next_id);
     feed_create(&c->stream, &(struct feed_create){.range = {STR("a"), STR("m")},
                                                   .start_revision = (int64_t)start,
@@ -820,7 +825,7 @@ TEST(u12_a_revision_of_10000_keys_is_one_response_or_fragments_that_join_to_it)
             for (size_t k = 0; k < ARRAY_LEN(takers); k++)
                 if (takers[k].door_closed) {
                     takers[k].door_closed = false;
-                    (void)feed_stream_writable(&takers[k].stream);
+                    feed_stream_writable(&takers[k].stream);
                 }
             /* Numbers of changes are others after it; who is amid goes on by its place. */
             if (round == 2 && (takers[0].amid || takers[2].amid) && prng_chance(&w.p, 500000))

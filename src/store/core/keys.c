@@ -462,20 +462,11 @@ bool keys_get(const struct keys *keys, struct str key, uint64_t revision,
     return true;
 }
 
-static bool is_one_key(struct key_range range)
-{
-    return range.end.len == 0;
-}
-
-static bool is_open_ended(struct key_range range)
-{
-    return range.end.len == 1 && range.end.at[0] == '\0';
-}
-
+/* Of a key that is not before its start. */
 static bool in_range(struct key_range range, struct str key)
 {
-    return is_open_ended(range) ||
-           (is_one_key(range) ? str_equal(key, range.from) : str_compare(key, range.end) < 0);
+    return key_range_is_open(range) ||
+           (key_range_is_one(range) ? str_equal(key, range.from) : str_compare(key, range.end) < 0);
 }
 
 /* Before the first row that is not before `from`. */
@@ -559,9 +550,9 @@ static bool counts_back(const struct keys *keys, struct key_range range, uint64_
 {
     uint64_t from, end;
 
-    if (keys->paused || is_one_key(range)) return false;
+    if (keys->paused || key_range_is_one(range)) return false;
     from = order_rank(&keys->all, order_key(range.from));
-    end = is_open_ended(range) ? keys->all.count : order_rank(&keys->all, order_key(range.end));
+    end = key_range_is_open(range) ? keys->all.count : order_rank(&keys->all, order_key(range.end));
     return end > from && since < end - from;
 }
 
@@ -598,13 +589,13 @@ uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint6
     struct key_value value;
     uint64_t count = 0, first;
 
-    if (!revision && !is_one_key(range)) {
+    if (!revision && !key_range_is_one(range)) {
         uint64_t from = order_rank(&keys->live, order_key(range.from));
-        uint64_t end =
-            is_open_ended(range) ? keys->live.count : order_rank(&keys->live, order_key(range.end));
+        uint64_t end = key_range_is_open(range) ? keys->live.count
+                                                : order_rank(&keys->live, order_key(range.end));
         if (keys->paused) {
             from += step_rank(keys, range.from);
-            end += is_open_ended(range) ? keys->sub : step_rank(keys, range.end);
+            end += key_range_is_open(range) ? keys->sub : step_rank(keys, range.end);
         }
         return end > from ? end - from : 0;
     }

@@ -19,6 +19,7 @@
 #include "base/list.h"
 #include "base/order.h"
 #include "base/str.h"
+#include "store/core/key_range.h"
 
 struct keys;
 enum { KEYS_VIEWS_MAX = 4 };
@@ -29,9 +30,6 @@ struct key_value { /* a view, valid until the key space changes; read at a revis
     uint64_t create, mod, version; /* version 0: deleted at `mod` */
     uint64_t lease;                /* 0: none */
     uint32_t sub;                  /* its place among the changes of its step */
-};
-struct key_range {        /* as etcd says it */
-    struct str from, end; /* end "": the one key `from`; end "\0": every key from `from` on */
 };
 
 struct keys *keys_open(void);

@@ -70,12 +70,11 @@ static bool has_claims(const struct keys *keys, struct key_range range)
 {
     static const struct str first = {STORE_CLAIMS, sizeof STORE_CLAIMS - 1},
                             behind = {"muster0", 7};
-    bool open = range.end.len == 1 && range.end.at[0] == '\0';
     struct key_range among = {first, behind};
 
     if (range.end.len == 0) return str_starts(range.from, first);
     if (str_compare(range.from, first) > 0) among.from = range.from;
-    if (!open && str_compare(range.end, behind) < 0) among.end = range.end;
+    if (!key_range_is_open(range) && str_compare(range.end, behind) < 0) among.end = range.end;
     if (str_compare(among.from, among.end) >= 0) return false;
     return keys_count_range(keys, among, 0) > 0;
 }

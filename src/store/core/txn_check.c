@@ -130,18 +130,13 @@ static void sort(struct writes *writes)
     if (writes->count > 1) qsort(writes->at, writes->count, sizeof *writes->at, by_start);
 }
 
-static bool is_open(struct key_range range)
-{
-    return range.end.len == 1 && range.end.at[0] == '\0';
-}
-
 /* Does the range reach behind `key`, which is not before its start? */
 static bool reaches(const struct write *write, struct str key)
 {
     struct str end = write->range.end;
 
     if (end.len == 0) return str_equal(write->range.from, key);
-    return is_open(write->range) || str_compare(end, key) > 0;
+    return key_range_is_open(write->range) || str_compare(end, key) > 0;
 }
 
 /* Where it ends, against where another does; one key ends right behind itself. */
@@ -150,7 +145,8 @@ static int compare_ends(struct key_range a, struct key_range b)
     bool one_a = a.end.len == 0, one_b = b.end.len == 0;
     int order;
 
-    if (is_open(a) || is_open(b)) return is_open(a) - is_open(b);
+    if (key_range_is_open(a) || key_range_is_open(b))
+        return key_range_is_open(a) - key_range_is_open(b);
     order = str_compare(one_a ? a.from : a.end, one_b ? b.from : b.end);
     if (one_a == one_b) return order;
     return one_a ? (order < 0 ? -1 : 1) : (order > 0 ? 1 : -1);

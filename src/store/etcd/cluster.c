@@ -81,37 +81,38 @@ struct alteration { /* of the members; the log may have it longer than its calle
     struct etcd_api *api;
     struct rpc_call *call; /* NULL: gone */
     struct change change;
-    bool busy;
 };
 
-static void alteration_free(struct alteration *alteration)
+static void reply_members(struct etcd_api *api, struct rpc_call *call)
 {
-    if (!alteration->call && !alteration->busy) free(alteration);
+    struct pack pack = pack_begin(&api->answer);
+
+    etcd_header(api, &pack, 0);
+    pack_members(api, &pack);
+    rpc_reply_bytes(call, buf_peek(&api->answer));
 }
 
 static void altered(struct change *change, enum err err, const struct note *note)
 {
     struct alteration *alteration = CONTAINER_OF(change, struct alteration, change);
     struct etcd_api *api = alteration->api;
-    struct pack pack;
+    struct rpc_call *call = alteration->call;
 
-    alteration->busy = false;
-    if (alteration->call && !err) {
-        pack = pack_begin(&api->answer);
-        etcd_header(api, &pack, 0);
-        pack_members(api, &pack);
-        rpc_reply_bytes(alteration->call, buf_peek(&api->answer));
-    } else if (alteration->call && err == ERR_INVALID) {
-        rpc_finish(alteration->call, GRPC_FAILED_PRECONDITION,
+    free(alteration);
+    if (!call) return;
+    rpc_call_set_data(call, NULL);
+    if (!err) {
+        reply_members(api, call);
+    } else if (err == ERR_INVALID) {
+        rpc_finish(call, GRPC_FAILED_PRECONDITION,
                    STR("etcdserver: can only promote a learner member"), STR_EMPTY);
-    } else if (alteration->call) {
+    } else {
         LOG_INFO(&api->log, "members are as they were", log_text("why", note ? note->text : ""));
-        etcd_finish(alteration->call, err == ERR_NOT_FOUND    ? ETCD_MEMBER_NOT_FOUND
-                                      : err == ERR_NOT_LEADER ? ETCD_LEADER_CHANGED
-                                      : err == ERR_UNKNOWN    ? ETCD_TIMEOUT
-                                                              : ETCD_UNHEALTHY);
+        etcd_finish(call, err == ERR_NOT_FOUND    ? ETCD_MEMBER_NOT_FOUND
+                          : err == ERR_NOT_LEADER ? ETCD_LEADER_CHANGED
+                          : err == ERR_UNKNOWN    ? ETCD_TIMEOUT
+                                                  : ETCD_UNHEALTHY);
     }
-    alteration_free(alteration);
 }
 
 static void alter(struct etcd_api *api, struct rpc_call *call, enum change_kind kind, uint64_t id)
@@ -129,7 +130,6 @@ static void alter(struct etcd_api *api, struct rpc_call *call, enum change_kind 
     }
     alteration->api = api;
     alteration->call = call;
-    alteration->busy = true;
     alteration->change = (struct change){.kind = kind, .id = id, .address = "", .done = altered};
     rpc_call_set_data(call, alteration);
     LOG_INFO(&api->log, "members are to change",
@@ -157,9 +157,7 @@ static void on_alter_done(void *owner, struct rpc_call *call)
     struct alteration *alteration = rpc_call_data(call);
 
     (void)owner;
-    if (!alteration) return;
-    alteration->call = NULL;
-    alteration_free(alteration);
+    if (alteration) alteration->call = NULL;
 }
 
 /* -- MemberAdd, MemberUpdate -- */
@@ -266,11 +264,7 @@ static void on_update(void *owner, struct rpc_call *call, const ProtobufCMessage
     } else if (peers == PEERS_TAKEN) {
         etcd_finish(call, ETCD_PEER_EXISTS);
     } else if (peers == PEERS_ITS_OWN) { /* as it is: nothing is left to do */
-        struct pack pack = pack_begin(&api->answer);
-
-        etcd_header(api, &pack, 0);
-        pack_members(api, &pack);
-        rpc_reply_bytes(call, buf_peek(&api->answer));
+        reply_members(api, call);
     } else {
         say_join_instead(call, members, count,
                          "a replica says by itself where it is, started with --raft-advertise and "

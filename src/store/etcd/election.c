@@ -115,7 +115,7 @@ static bool range_of(const struct etcd_request *request, struct key_range *ret_r
     if (!room) return false;
     if (name.len) memcpy(room, name.at, name.len);
     room[name.len] = '/';
-    *ret_range = interest_prefix(str_of(room, name.len + 1), room + name.len + 1);
+    *ret_range = key_range_of_prefix(str_of(room, name.len + 1), room + name.len + 1);
     return true;
 }
 

@@ -115,43 +115,23 @@ static void on_proposed(struct proposal *proposal, enum err err, struct str repl
         refuse(errand, ETCD_UNHEALTHY);
 }
 
-static enum err write_command(const struct errand *errand, struct arena *arena,
-                              enum store_kind *ret_kind)
-{
-    struct buf *into = &errand->api->command;
-    const ProtobufCMessageDescriptor *type = errand->kind == ERRAND_TXN
-                                                 ? &etcdserverpb__txn_request__descriptor
-                                                 : &etcdserverpb__lease_grant_request__descriptor;
-    struct store_command command;
-    ProtobufCMessage *message;
-    struct note note;
-    enum err err = message_read(type, buf_peek(&errand->request), NULL, arena, &message, &note);
-
-    if (err) return err;
-    buf_clear(into);
-    *ret_kind = errand->kind == ERRAND_TXN ? STORE_TXN : STORE_LEASE_GRANT;
-    if (errand->kind == ERRAND_TXN)
-        return store_txn_write((const Etcdserverpb__TxnRequest *)message, 0, into);
-    command = ask_grant((const Etcdserverpb__LeaseGrantRequest *)message, 0);
-    return store_command_write(&command, into);
-}
-
 static void propose(struct errand *errand)
 {
     struct etcd_api *api = errand->api;
-    struct arena arena;
-    enum store_kind kind;
+    bool txn = errand->kind == ERRAND_TXN;
+    struct store_command grant = ask_grant(&errand->grant, 0);
     enum err err;
 
-    arena_init(&arena, ARENA_MAX);
-    err = write_command(errand, &arena, &kind);
-    arena_deinit(&arena);
+    buf_clear(&api->command);
+    err = txn ? store_txn_wrap(buf_peek(&errand->request), &api->command)
+              : store_command_write(&grant, &api->command);
     if (err) {
         refuse(errand, err == ERR_NOMEM ? ETCD_TOO_MANY_REQUESTS : ETCD_TOO_LARGE);
         return;
     }
     move(errand, ERRAND_PROPOSED, &api->errands.running);
-    errand->proposal = store_proposal(api->service, kind, on_proposed);
+    errand->proposal =
+        store_proposal(api->service, txn ? STORE_TXN : STORE_LEASE_GRANT, on_proposed);
     errand->proposal.command = buf_peek(&api->command);
     errand->proposal.actor = str_of(errand->actor, errand->actor_len);
     replica_propose(api->options.replica, (struct proposal *const[]){&errand->proposal}, 1);
@@ -355,6 +335,7 @@ enum err errand_begin(struct errand *errand, enum errand_kind kind, const Protob
     buf_clear(&errand->request);
     err = message_write(message, &errand->request, NULL);
     if (err) return err;
+    if (kind == ERRAND_GRANT) errand->grant = *(const Etcdserverpb__LeaseGrantRequest *)message;
     errand->kind = kind;
     errand->done = done;
     errand->revision = 0;

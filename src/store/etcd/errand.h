@@ -36,8 +36,9 @@ struct errand { /* the owner's storage until done() has begun; zeroed at first *
     struct etcd_api *api;
     enum errand_kind kind;
     enum errand_step step;
-    struct buf request; /* the message as the leader is asked with it */
-    struct buf caller;  /* in whose name */
+    struct buf request;                    /* the message as the leader is asked with it */
+    Etcdserverpb__LeaseGrantRequest grant; /* ERRAND_GRANT: the message */
+    struct buf caller;                     /* in whose name */
     char actor[REPLICA_ACTOR_MAX];
     size_t actor_len;
     mono_time until;

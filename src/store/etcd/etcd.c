@@ -135,6 +135,14 @@ bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call)
     return etcd_wants_leader(call) && !etcd_leader_known(api);
 }
 
+enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_call *call,
+                                  bool full)
+{
+    if (full) return ETCD_TOO_MANY_REQUESTS;
+    if (outcast_known(api->outcast)) return ETCD_REMOVED;
+    return etcd_lacks_leader(api, call) ? ETCD_NO_LEADER : ETCD_OK;
+}
+
 bool etcd_is_admin(const struct rpc_call *call)
 {
     struct note note;
@@ -174,7 +182,7 @@ static bool binding_stays(void *service, struct rpc_call *call)
 /* The log tells us of a commit up to a heartbeat after the leader told its caller. */
 static bool lacks_told(const struct etcd_api *api)
 {
-    return api->passed > keys_revision(api_keys(api));
+    return watch_engine_visible(api->service->watches) > keys_revision(api_keys(api));
 }
 
 /* Who wrote through us and reads here must find what it wrote, as with etcd, whose members answer
@@ -207,7 +215,7 @@ static uint64_t header_revision(struct str answer)
 
 void etcd_passed(struct etcd_api *api, struct str answer)
 {
-    api->passed = max_u64(api->passed, header_revision(answer));
+    watch_engine_forwarded(api->service->watches, header_revision(answer));
 }
 
 static void binding_passed(void *service, struct str answer)

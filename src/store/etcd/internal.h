@@ -14,8 +14,8 @@
 #include "rpc/forward.h"
 #include "store/etcd/errors.h"
 #include "store/etcd/etcd.h"
-#include "store/interest.h"
 #include "store/service_internal.h"
+#include "store/watch_engine.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
 enum {
@@ -79,13 +79,11 @@ struct etcd_errands { /* errand.h; each list holds those at one step */
 };
 struct etcd_waits { /* waits.c */
     struct list all, dirty;
-    struct interest interest;
     struct task look;
     uint32_t count;
 };
 struct etcd_observers { /* observe.c */
     struct list all, dirty;
-    struct interest interest;
     uint32_t count;
 };
 struct etcd_api {
@@ -96,7 +94,6 @@ struct etcd_api {
     struct rpc_forwarder *forwarder;
     struct rpc_forward_gate gates[ETCD_GATES_MAX];
     size_t gate_count;
-    uint64_t passed; /* the newest revision that an answer of the leader's told a caller of ours */
     struct buf answer, command; /* scratch of one call */
     struct list listings;       /* Ranges of very many keys */
     struct timer listing_turn;
@@ -106,7 +103,6 @@ struct etcd_api {
     void (*stopped)(void *owner); /* of etcd_stop */
     void *stopped_owner;
     struct list keepers; /* streams that keep leases alive: lease.c */
-    uint32_t hashings;   /* under way: maintenance.c */
     struct etcd_errands errands;
     struct etcd_waits waits;
     struct etcd_observers observers;
@@ -151,6 +147,9 @@ bool etcd_leader_known(const struct etcd_api *api);
 bool etcd_wants_leader(const struct rpc_call *call); /* hasleader is asked for */
 /* And nobody leads. */
 bool etcd_lacks_leader(const struct etcd_api *api, const struct rpc_call *call);
+/* Why a call that this replica keeps may not begin. `full`: there are too many of its kind. */
+enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_call *call,
+                                  bool full);
 /* The way to it, for calls of our own; NULL: nobody knows one. */
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
 void etcd_passed(struct etcd_api *api,

@@ -8,15 +8,6 @@
 #include "store/keyvalue.h"
 #include "store/txn_wire.h"
 
-static enum etcd_error check_one(const struct etcd_request *request, const struct txn_op *op)
-{
-    struct txn txn = {.ops = {NULL, op}, .op_count = {0, 1}};
-    enum txn_refusal refusal = txn_check(&txn);
-
-    if (refusal) return etcd_error_of(refusal);
-    return etcd_request_is_large(request) ? ETCD_TOO_LARGE : ETCD_OK;
-}
-
 /* -- Range -- */
 
 static const Etcdserverpb__RangeRequest *range_of(const struct etcd_request *request)
@@ -26,8 +17,11 @@ static const Etcdserverpb__RangeRequest *range_of(const struct etcd_request *req
 
 static enum etcd_error check_range(struct etcd_request *request)
 {
-    return check_one(request, &(struct txn_op){.kind = TXN_RANGE,
-                                               .range = query_from_message(range_of(request))});
+    struct txn_op op = {.kind = TXN_RANGE, .range = query_from_message(range_of(request))};
+    enum txn_refusal refusal = txn_check(&(struct txn){.ops = {NULL, &op}, .op_count = {0, 1}});
+
+    if (refusal) return etcd_error_of(refusal);
+    return etcd_request_is_large(request) ? ETCD_TOO_LARGE : ETCD_OK;
 }
 
 static bool allows_range(const struct etcd_request *request)
@@ -87,75 +81,54 @@ static void range(struct etcd_request *request)
     etcd_reply(request, &answer);
 }
 
-/* -- Put, DeleteRange -- */
+/* -- Put, DeleteRange: each becomes the transaction that it stands for -- */
 
-static enum err command_of(Etcdserverpb__RequestOp *op, struct buf *into, enum store_kind *ret_kind)
+struct single {
+    Etcdserverpb__TxnRequest txn;
+    Etcdserverpb__RequestOp op, *op_at[1];
+};
+
+static enum etcd_error check_single(struct etcd_request *request, const Etcdserverpb__RequestOp *op)
 {
-    Etcdserverpb__TxnRequest txn = ETCDSERVERPB__TXN_REQUEST__INIT;
+    struct single *single = ARENA_NEW(rpc_call_arena(request->base.call), struct single);
+    bool large = etcd_request_is_large(request);
+    enum etcd_error error;
 
-    txn.n_success = 1;
-    txn.success = &op;
-    *ret_kind = STORE_TXN;
-    return store_txn_write(&txn, STORE_TXN_BARE, into);
+    if (!single) return ETCD_TOO_MANY_REQUESTS;
+    etcdserverpb__txn_request__init(&single->txn);
+    single->op = *op;
+    single->op_at[0] = &single->op;
+    single->txn.success = single->op_at;
+    single->txn.n_success = 1;
+    request->base.message = &single->txn.base;
+    error = etcd_txn_take(request);
+    return !error && large ? ETCD_TOO_LARGE : error;
 }
 
 static enum etcd_error check_put(struct etcd_request *request)
-{
-    const Etcdserverpb__PutRequest *m = (const Etcdserverpb__PutRequest *)request->base.message;
-
-    return check_one(request, &(struct txn_op){.kind = TXN_PUT,
-                                               .put = {.key = bytes_str(m->key),
-                                                       .value = bytes_str(m->value),
-                                                       .lease = m->lease,
-                                                       .ignore_value = m->ignore_value,
-                                                       .ignore_lease = m->ignore_lease}});
-}
-
-static bool allows_put(const struct etcd_request *request)
-{
-    const Etcdserverpb__PutRequest *m = (const Etcdserverpb__PutRequest *)request->base.message;
-
-    return etcd_may(api_of(request), request->base.call,
-                    (struct key_range){bytes_str(m->key), STR_EMPTY}, ETCD_WRITE);
-}
-
-static enum err put_command(struct etcd_request *request, struct buf *into,
-                            enum store_kind *ret_kind)
 {
     Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
 
     op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
     op.request_put = (Etcdserverpb__PutRequest *)request->base.message;
-    return command_of(&op, into, ret_kind);
+    return check_single(request, &op);
 }
 
 static enum etcd_error check_delete(struct etcd_request *request)
-{
-    const Etcdserverpb__DeleteRangeRequest *m =
-        (const Etcdserverpb__DeleteRangeRequest *)request->base.message;
-
-    return check_one(
-        request, &(struct txn_op){.kind = TXN_DELETE,
-                                  .del = {.range = {bytes_str(m->key), bytes_str(m->range_end)}}});
-}
-
-static bool allows_delete(const struct etcd_request *request)
-{
-    const Etcdserverpb__DeleteRangeRequest *m =
-        (const Etcdserverpb__DeleteRangeRequest *)request->base.message;
-
-    return etcd_may(api_of(request), request->base.call,
-                    (struct key_range){bytes_str(m->key), bytes_str(m->range_end)}, ETCD_WRITE);
-}
-
-static enum err delete_command(struct etcd_request *request, struct buf *into,
-                               enum store_kind *ret_kind)
 {
     Etcdserverpb__RequestOp op = ETCDSERVERPB__REQUEST_OP__INIT;
 
     op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
     op.request_delete_range = (Etcdserverpb__DeleteRangeRequest *)request->base.message;
-    return command_of(&op, into, ret_kind);
+    return check_single(request, &op);
+}
+
+static enum err single_command(struct etcd_request *request, struct buf *into,
+                               enum store_kind *ret_kind)
+{
+    *ret_kind = STORE_TXN;
+    return store_txn_write((const Etcdserverpb__TxnRequest *)request->base.message, STORE_TXN_BARE,
+                           into);
 }
 
 /* -- Compact -- */
@@ -233,10 +206,10 @@ static void changed(struct etcd_api *api, const struct replica_status *status)
 static const struct etcd_method methods[] = {
     {KV("Range", range, range), .check = check_range, .allows = allows_range,
      .serializable = range_serializable, .newest = range_newest, .read = range},
-    {KV("Put", put, put), .check = check_put, .allows = allows_put, .command = put_command,
+    {KV("Put", put, put), .check = check_put, .allows = etcd_txn_allows, .command = single_command,
      .written = etcd_txn_written},
-    {KV("DeleteRange", delete_range, delete_range), .check = check_delete, .allows = allows_delete,
-     .command = delete_command, .written = etcd_txn_written},
+    {KV("DeleteRange", delete_range, delete_range), .check = check_delete,
+     .allows = etcd_txn_allows, .command = single_command, .written = etcd_txn_written},
     {KV("Txn", txn, txn), .check = etcd_txn_check, .allows = etcd_txn_allows,
      .serializable = etcd_txn_serializable, .newest = etcd_txn_newest, .reads = etcd_txn_reads,
      .read = etcd_txn_read, .command = etcd_txn_command, .written = etcd_txn_written},

@@ -3,12 +3,15 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "store/keyvalue.h"
 
 enum { SLICE_KEYS = 4096, SLICE_BYTES = 256 << 10 };
 struct etcd_listing {
     struct query query;
     struct query_best *best; /* sorted: its first; or NULL */
+    bool hashes;             /* HashKV; else a Range */
+    uint64_t hash;           /* of what was looked at. Of nothing it is something, too */
     bool pinned;             /* the revision is ours: the caller asked for now */
     bool telling, waits;
     struct str next;           /* the key that comes next, in `at` */
@@ -49,10 +52,11 @@ static void begin_again(struct etcd_api *api, struct etcd_listing *l)
     l->sum = l->shown = 0;
     l->more = false;
     if (l->best) query_best_clear(l->best);
+    l->hash = 1;
     seek(l, l->query.range.from);
 }
 
-void listing_begin(struct etcd_request *request, const struct query *query)
+static void begin(struct etcd_request *request, const struct query *query, bool hashes)
 {
     struct etcd_api *api = api_of(request);
     struct etcd_listing *l = calloc(1, sizeof *l);
@@ -64,12 +68,23 @@ void listing_begin(struct etcd_request *request, const struct query *query)
         return;
     }
     l->query = *query;
+    l->hashes = hashes;
     l->pinned = query->revision <= 0;
     begin_again(api, l);
     request->listing = l;
     rpc_call_waits(request->base.call);
     request_keep(&request->base, &api->listings);
     timer_start_in(&api->listing_turn, 0);
+}
+
+void listing_begin(struct etcd_request *request, const struct query *query)
+{
+    begin(request, query, false);
+}
+
+void listing_hash(struct etcd_request *request, int64_t revision)
+{
+    begin(request, &(struct query){.range = {STR("\0"), STR("\0")}, .revision = revision}, true);
 }
 
 /* Keys of the next slice. `answer` NULL: they are measured. False: there are no more. */
@@ -105,16 +120,37 @@ static bool slice(const struct keys *keys, struct etcd_listing *l, struct pack *
     return cursor.next.len > 0;
 }
 
-/* The same of a sorted one: they are looked at. */
-static bool pick(const struct keys *keys, struct etcd_listing *l)
+static uint64_t hash_pair(uint64_t seed, const struct key_value *pair)
+{
+    uint64_t numbers[] = {pair->create, pair->mod, pair->version, pair->lease};
+
+    seed = str_hash(pair->key, seed);
+    seed = str_hash(pair->value, seed);
+    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
+        char bytes[8];
+
+        store_le64(bytes, numbers[i]);
+        seed = str_hash(str_of(bytes, sizeof bytes), seed);
+    }
+    return seed;
+}
+
+/* The same of a sorted one, and of a hash: they are looked at. */
+static bool look(const struct keys *keys, struct etcd_listing *l)
 {
     struct key_range rest = {str_of(l->at, l->at_len), l->query.range.end};
+    uint64_t at = (uint64_t)l->query.revision;
     struct keys_cursor cursor;
     struct key_value pair;
 
-    keys_seek(keys, rest, (uint64_t)l->query.revision, &cursor);
+    /* The present is cheaper than a past that is the same. */
+    keys_seek(keys, rest, at == keys_revision(keys) ? 0 : at, &cursor);
     cursor.rows_left = SLICE_KEYS;
-    while (keys_next(&cursor, &pair)) query_best_add(l->best, &pair);
+    while (keys_next(&cursor, &pair))
+        if (l->best)
+            query_best_add(l->best, &pair);
+        else
+            l->hash = hash_pair(l->hash, &pair);
     if (cursor.next.len) seek(l, cursor.next);
     return cursor.next.len > 0;
 }
@@ -140,6 +176,18 @@ static enum err tell_best(struct etcd_request *request, struct etcd_listing *l)
     l->more = query_best_tell(l->best, pack_pair, &answer);
     l->count = keys_count_range(api_keys(api), l->query.range, (uint64_t)l->query.revision);
     pack_end(l, &answer);
+    if (!answer.err) rpc_reply_bytes(request->base.call, buf_peek(&api->answer));
+    return answer.err;
+}
+
+static enum err tell_hash(struct etcd_request *request, const struct etcd_listing *l)
+{
+    struct etcd_api *api = api_of(request);
+    struct pack answer = etcd_answer(api);
+
+    pack_u64(&answer, 2, (uint32_t)(l->hash ^ l->hash >> 32));
+    pack_u64(&answer, 3, keys_compacted(api_keys(api)));
+    pack_u64(&answer, 4, (uint64_t)l->query.revision);
     if (!answer.err) rpc_reply_bytes(request->base.call, buf_peek(&api->answer));
     return answer.err;
 }
@@ -210,9 +258,9 @@ static void turn(struct etcd_request *request)
     }
     if (l->telling) {
         err = tell(request, l, &done);
-    } else if (l->best) {
-        done = !pick(api_keys(api), l);
-        if (done) err = tell_best(request, l);
+    } else if (l->best || l->hashes) {
+        done = !look(api_keys(api), l);
+        if (done) err = l->best ? tell_best(request, l) : tell_hash(request, l);
     } else if (!slice(api_keys(api), l, NULL))
         err = begin_telling(request, l);
     if (err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A Range of very many keys: measured, then told, a slice a turn of the loop, all as of one
+/* HashKV, which looks at every key; and a Range of very many keys: measured, then told, a slice a turn of the loop, all as of one
  * revision. Its answer is one message, of which next to nothing is held in memory. Of one that is
  * sorted the first few are kept while it is looked at, and then told. */
 #ifndef STORE_ETCD_LISTING_H
@@ -11,6 +11,8 @@ enum { LISTING_KEYS_MIN = 2048 }; /* fewer are told in one go */
 bool listing_suits(const struct keys *keys, const struct query *query);
 /* Answers, sooner or later. `query`: its views are the message's. */
 void listing_begin(struct etcd_request *request, const struct query *query);
+/* Of every key as of the revision, or of now, when that is 0 or less. */
+void listing_hash(struct etcd_request *request, int64_t revision);
 
 /* -- of the part -- */
 enum err listing_open(struct etcd_api *api);

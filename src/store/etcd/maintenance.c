@@ -6,8 +6,7 @@
  * is fleet/service_snapshot.h's: it carries more than the store. */
 #include <stdlib.h>
 
-#include "base/bytes.h"
-#include "store/etcd/internal.h"
+#include "store/etcd/listing.h"
 
 static bool always(const ProtobufCMessage *message)
 {
@@ -84,6 +83,17 @@ static void hash(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
+/* Of this replica's keys as they were at one revision. */
+static void hash_kv(struct etcd_request *request)
+{
+    int64_t wanted = ((const Etcdserverpb__HashKVRequest *)request->base.message)->revision;
+
+    if (wanted > 0 && (uint64_t)wanted > keys_revision(api_keys(api_of(request))))
+        etcd_refuse(request, ETCD_FUTURE);
+    else
+        listing_hash(request, wanted);
+}
+
 static void defragment(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
@@ -122,6 +132,13 @@ static const struct etcd_method methods[] = {
      .read = alarm_},
     {SERVED("Maintenance", "Hash", hash), .allows = etcd_may_look, .serializable = always,
      .read = hash},
+    {.base = {.path = "/etcdserverpb.Maintenance/HashKV",
+              .name = "HashKV",
+              .input = &etcdserverpb__hash_kvrequest__descriptor,
+              .output = &etcdserverpb__hash_kvresponse__descriptor},
+     .allows = etcd_may_look,
+     .serializable = always,
+     .read = hash_kv},
     {SERVED("Maintenance", "Defragment", defragment), .allows = etcd_may_look,
      .serializable = always, .read = defragment},
     {SERVED("Auth", "AuthStatus", auth_status), .serializable = always, .read = auth_status},
@@ -129,135 +146,6 @@ static const struct etcd_method methods[] = {
      .serializable = always, .read = auth_status},
     {.base = {.path = NULL}},
 };
-
-/* -- HashKV: of this replica's keys as they were at one revision -- */
-
-enum { HASH_ROWS = 4096 /* a turn */, HASHES_MAX = 16 };
-struct hashing {
-    struct etcd_api *api;
-    struct rpc_call *call;
-    struct task next;
-    uint64_t revision, hash;
-    struct buf from; /* where it goes on */
-};
-
-static void hashing_free(struct hashing *hashing)
-{
-    rpc_call_set_data(hashing->call, NULL);
-    task_cancel(&hashing->next);
-    buf_deinit(&hashing->from);
-    hashing->api->hashings--;
-    free(hashing);
-}
-
-static void hashing_fail(struct hashing *hashing, enum etcd_error error)
-{
-    etcd_finish(hashing->call, error);
-    hashing_free(hashing);
-}
-
-static uint64_t hash_pair(uint64_t seed, const struct key_value *pair)
-{
-    uint64_t numbers[] = {pair->create, pair->mod, pair->version, pair->lease};
-
-    seed = str_hash(pair->key, seed);
-    seed = str_hash(pair->value, seed);
-    for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
-        char bytes[8];
-
-        store_le64(bytes, numbers[i]);
-        seed = str_hash(str_of(bytes, sizeof bytes), seed);
-    }
-    return seed;
-}
-
-static void hashing_reply(struct hashing *hashing)
-{
-    struct etcd_api *api = hashing->api;
-    struct pack pack = etcd_answer(api);
-
-    pack_u64(&pack, 2, (uint32_t)(hashing->hash ^ hashing->hash >> 32));
-    pack_u64(&pack, 3, keys_compacted(api_keys(api)));
-    pack_u64(&pack, 4, hashing->revision);
-    rpc_reply_bytes(hashing->call, buf_peek(&api->answer));
-    hashing_free(hashing);
-}
-
-static void hash_some(struct task *task)
-{
-    struct hashing *hashing = CONTAINER_OF(task, struct hashing, next);
-    struct etcd_api *api = hashing->api;
-    const struct keys *keys = api_keys(api);
-    struct keys_cursor cursor;
-    struct key_value pair;
-
-    if (store_machine_restoring(api->service->machine)) {
-        hashing_fail(hashing, ETCD_TIMEOUT_APPLIED);
-        return;
-    }
-    if (hashing->revision < keys_compacted(keys)) { /* while it went on */
-        hashing_fail(hashing, ETCD_COMPACTED);
-        return;
-    }
-    keys_seek(keys, (struct key_range){buf_peek(&hashing->from), STR("\0")},
-              hashing->revision == keys_revision(keys) ? 0 : hashing->revision, &cursor);
-    cursor.rows_left = HASH_ROWS;
-    while (keys_next(&cursor, &pair)) hashing->hash = hash_pair(hashing->hash, &pair);
-    if (cursor.next.len == 0) {
-        hashing_reply(hashing);
-        return;
-    }
-    buf_clear(&hashing->from);
-    if (buf_append(&hashing->from, cursor.next))
-        hashing_fail(hashing, ETCD_TOO_MANY_REQUESTS);
-    else
-        loop_defer(api->options.io->loop, &hashing->next);
-}
-
-static void on_hash_kv(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
-{
-    struct etcd_api *api = owner;
-    int64_t wanted = ((const Etcdserverpb__HashKVRequest *)message)->revision;
-    uint64_t now = keys_revision(api_keys(api));
-    struct hashing *hashing;
-
-    (void)bytes;
-    if (!etcd_may_any(api, call)) {
-        etcd_finish(call, ETCD_DENIED);
-        return;
-    }
-    if (wanted > 0 && (uint64_t)wanted > now) {
-        etcd_finish(call, ETCD_FUTURE);
-        return;
-    }
-    hashing = api->hashings < HASHES_MAX ? calloc(1, sizeof *hashing) : NULL;
-    if (!hashing) {
-        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
-        return;
-    }
-    api->hashings++;
-    hashing->api = api;
-    hashing->call = call;
-    hashing->hash = 1; /* nothing hashes to something, too: clients leave zero out */
-    hashing->revision = wanted > 0 ? (uint64_t)wanted : now;
-    buf_init(&hashing->from, STORE_KEY_MAX + 1);
-    (void)buf_append_byte(&hashing->from, '\0');
-    task_init(&hashing->next, hash_some);
-    rpc_call_set_data(call, hashing);
-    if (hashing->from.len == 0)
-        hashing_fail(hashing, ETCD_TOO_MANY_REQUESTS);
-    else
-        loop_defer(api->options.io->loop, &hashing->next);
-}
-
-static void on_hash_done(void *owner, struct rpc_call *call)
-{
-    struct hashing *hashing = rpc_call_data(call);
-
-    (void)owner;
-    if (hashing) hashing_free(hashing);
-}
 
 /* -- MoveLeader: asked of the leader, as etcd wants it -- */
 
@@ -339,17 +227,11 @@ static void on_move_done(void *owner, struct rpc_call *call)
     if (moving) moving->call = NULL;
 }
 
-static const struct rpc_handler hash_handler = {.on_message = on_hash_kv, .on_done = on_hash_done};
 static const struct rpc_handler move_handler = {.on_message = on_move, .on_done = on_move_done};
 
 static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
 {
     static const struct rpc_method calls[] = {
-        {.path = "/etcdserverpb.Maintenance/HashKV",
-         .kind = RPC_UNARY,
-         .input = &etcdserverpb__hash_kvrequest__descriptor,
-         .output = &etcdserverpb__hash_kvresponse__descriptor,
-         .handler = &hash_handler},
         {.path = "/etcdserverpb.Maintenance/MoveLeader",
          .kind = RPC_UNARY,
          .input = &etcdserverpb__move_leader_request__descriptor,

@@ -7,15 +7,14 @@
 #include <stdlib.h>
 
 #include "store/etcd/errand.h"
-#include "store/etcd/outcast.h"
 #include "store/etcd/turns.h"
 #include "store/keyvalue.h"
 #include "wire/pb/etcd_election.pb-c.h"
 
 struct observer {
     struct errand errand;
-    struct list link, dirty, looker;
-    struct interest_scope *scope; /* NULL: it has not begun, or there is no room for what it saw */
+    struct list link, dirty;
+    struct looker looker; /* at nothing: it has not begun, or there is no room for what it saw */
     struct etcd_api *api;
     struct rpc_call *call; /* NULL: gone */
     struct buf prefix, end;
@@ -25,9 +24,7 @@ struct observer {
 
 static void look_away(struct observer *observer)
 {
-    if (observer->scope)
-        interest_leave(&observer->api->observers.interest, observer->scope, &observer->looker);
-    observer->scope = NULL;
+    interest_leave(watch_engine_interest(observer->api->service->watches), &observer->looker);
     list_remove(&observer->dirty);
 }
 
@@ -84,16 +81,16 @@ static struct key_range range_of(const struct observer *observer)
 /* Whoever is after it came later: the leader is the leader for as long as its key is there. */
 static bool leads_still(const struct observer *observer, struct key_value *ret_leader)
 {
-    const struct interest_scope *scope = observer->scope;
+    const struct interest_scope *scope = observer->looker.scope;
 
-    return scope && scope->key &&
-           keys_get(api_keys(observer->api), str_of(scope->name, scope->len), 0, ret_leader) &&
+    return scope && scope->name &&
+           keys_get(api_keys(observer->api), str_of(scope->text, scope->len), 0, ret_leader) &&
            ret_leader->create == observer->create;
 }
 
 static void look(struct observer *observer)
 {
-    struct interest *interest = &observer->api->observers.interest;
+    struct interest *interest = watch_engine_interest(observer->api->service->watches);
     struct key_range range = range_of(observer);
     struct key_value leader;
     enum err err;
@@ -112,8 +109,8 @@ static void look(struct observer *observer)
         range = (struct key_range){leader.key, STR_EMPTY};
     }
     if (!observer->follows) return; /* it ended */
-    observer->scope = interest_join(interest, range, &observer->looker);
-    if (!observer->scope) end_with(observer, ETCD_TOO_MANY_REQUESTS);
+    if (interest_join(interest, range, &observer->looker))
+        end_with(observer, ETCD_TOO_MANY_REQUESTS);
 }
 
 /* -- the call -- */
@@ -145,12 +142,21 @@ static enum err begin(struct observer *observer, struct str name)
     if (!err) err = buf_reserve(&observer->end, name.len + 1, &room);
     if (err) return err;
     prefix = buf_peek(&observer->prefix);
-    buf_commit(&observer->end, interest_prefix(prefix, room).end.len);
+    buf_commit(&observer->end, key_range_of_prefix(prefix, room).end.len);
     if (!etcd_may(observer->api, observer->call, range_of(observer), ETCD_READ)) return ERR_DENIED;
     range.key = (ProtobufCBinaryData){prefix.len, (uint8_t *)(uintptr_t)prefix.at};
     range.count_only = true;
     return errand_begin(&observer->errand, ERRAND_CATCH_UP, &range.base,
                         observer->api->leader.wait_ms, on_caught_up);
+}
+
+static void on_seen(struct looker *looker, uint64_t number, const struct key_value *change)
+{
+    struct observer *observer = CONTAINER_OF(looker, struct observer, looker);
+
+    (void)number, (void)change;
+    if (list_empty(&observer->dirty))
+        list_append(&observer->api->observers.dirty, &observer->dirty);
 }
 
 static struct observer *observer_new(struct etcd_api *api, struct rpc_call *call)
@@ -165,7 +171,7 @@ static struct observer *observer_new(struct etcd_api *api, struct rpc_call *call
     buf_init(&observer->end, ETCD_MESSAGE_MAX);
     list_init(&observer->link);
     list_init(&observer->dirty);
-    list_init(&observer->looker);
+    observer->looker.seen = on_seen;
     list_append(&api->observers.all, &observer->link);
     api->observers.count++;
     rpc_call_set_data(call, observer);
@@ -177,26 +183,16 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
                        struct str bytes)
 {
     struct etcd_api *api = service;
+    bool full = api->observers.count >= api->service->limits.watchers_max;
+    enum etcd_error error = etcd_keep_refusal(api, call, full);
     struct observer *observer = NULL;
     enum err err;
 
     (void)bytes;
     rpc_call_set_data(call, NULL);
-    if (api->observers.count >= api->service->limits.watchers_max) {
-        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
-        return;
-    }
-    if (outcast_known(api->outcast)) {
-        etcd_finish(call, ETCD_REMOVED);
-        return;
-    }
-    if (etcd_lacks_leader(api, call)) {
-        etcd_finish(call, ETCD_NO_LEADER);
-        return;
-    }
-    observer = observer_new(api, call);
+    if (!error) observer = observer_new(api, call);
     if (!observer) {
-        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
+        etcd_finish(call, error ? error : ETCD_TOO_MANY_REQUESTS);
         return;
     }
     err = begin(observer, bytes_str(((const V3electionpb__LeaderRequest *)message)->name));
@@ -212,9 +208,9 @@ static void on_writable(void *service, struct rpc_call *call)
     struct observer *observer = rpc_call_data(call);
 
     (void)service;
-    if (!observer || store_machine_restoring(observer->api->service->machine)) return;
+    if (!observer) return;
     observer->blocked = false;
-    look(observer);
+    if (!store_machine_restoring(observer->api->service->machine)) look(observer);
 }
 
 static void on_drain(void *service, struct rpc_call *call)
@@ -241,18 +237,6 @@ static const struct rpc_handler handler = {
 
 /* -- the part -- */
 
-static void mark(void *context, struct interest_scope *scope)
-{
-    struct etcd_observers *observers = context;
-
-    LIST_EACH(&scope->lookers, node)
-    {
-        struct observer *observer = CONTAINER_OF(node, struct observer, looker);
-
-        if (list_empty(&observer->dirty)) list_append(&observers->dirty, &observer->dirty);
-    }
-}
-
 static void look_all(struct etcd_api *api)
 {
     struct list *node;
@@ -264,25 +248,7 @@ static void look_all(struct etcd_api *api)
 /* Here, and not in a later turn: then every change was seen. */
 static void applied(struct etcd_api *api, const struct store_applied *what)
 {
-    struct key_value change, before;
-
-    if (api->observers.count == 0) return;
-    for (uint64_t i = what->changes.first; i < what->changes.end; i++) {
-        keys_change_at(api_keys(api), i, &change, &before);
-        interest_each(&api->observers.interest, change.key, mark, &api->observers);
-    }
-    look_all(api);
-}
-
-static void restored(struct etcd_api *api)
-{
-    LIST_EACH(&api->observers.all, node)
-    {
-        struct observer *observer = CONTAINER_OF(node, struct observer, link);
-
-        observer->blocked = false; /* one that still is will say so again */
-        if (list_empty(&observer->dirty)) list_append(&api->observers.dirty, &observer->dirty);
-    }
+    (void)what;
     look_all(api);
 }
 
@@ -300,15 +266,12 @@ static enum err open_part(struct etcd_api *api)
 {
     list_init(&api->observers.all);
     list_init(&api->observers.dirty);
-    interest_init(&api->observers.interest, entropy_u64(api->options.io->entropy));
     return ERR_OK;
 }
 
 static void close_part(struct etcd_api *api)
 {
-    if (!api->observers.all.next) return;
     assert(api->observers.count == 0);
-    interest_deinit(&api->observers.interest);
 }
 
 static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
@@ -326,4 +289,4 @@ static enum err add(struct etcd_api *api, struct rpc_server *server, struct note
 }
 
 const struct etcd_part etcd_observe_part = {
-    .open = open_part, .close = close_part, .add = add, .applied = applied, .restored = restored};
+    .open = open_part, .close = close_part, .add = add, .applied = applied, .restored = look_all};

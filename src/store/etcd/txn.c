@@ -13,15 +13,18 @@ bool etcd_request_is_large(const struct etcd_request *request)
     return protobuf_c_message_get_packed_size(request->base.message) > ETCD_REQUEST_MAX;
 }
 
+enum etcd_error etcd_txn_take(struct etcd_request *request)
+{
+    if (txn_from_message(txn_of(request), rpc_call_arena(request->base.call), &request->txn))
+        return ETCD_TOO_MANY_REQUESTS;
+    return etcd_error_of(txn_check(request->txn));
+}
+
 enum etcd_error etcd_txn_check(struct etcd_request *request)
 {
-    enum err err =
-        txn_from_message(txn_of(request), rpc_call_arena(request->base.call), &request->txn);
-    enum txn_refusal refusal = err ? TXN_TAKEN : txn_check(request->txn);
+    enum etcd_error error = etcd_txn_take(request);
 
-    if (err) return ETCD_TOO_MANY_REQUESTS;
-    if (refusal) return etcd_error_of(refusal);
-    return etcd_request_is_large(request) ? ETCD_TOO_LARGE : ETCD_OK;
+    return !error && etcd_request_is_large(request) ? ETCD_TOO_LARGE : error;
 }
 
 /* Both branches, whichever is taken: what a refusal depends on must not tell what is there. */

@@ -6,6 +6,8 @@
 
 /* More than a proposal may have. */
 bool etcd_request_is_large(const struct etcd_request *request);
+/* Takes the transaction from its message and checks it; etcd_txn_check: and its size. */
+enum etcd_error etcd_txn_take(struct etcd_request *request);
 enum etcd_error etcd_txn_check(struct etcd_request *request);
 bool etcd_txn_allows(const struct etcd_request *request);
 bool etcd_txn_serializable(const ProtobufCMessage *message);

@@ -4,9 +4,7 @@
 #include <stdlib.h>
 
 #include "store/etcd/errand.h"
-#include "store/etcd/outcast.h"
 #include "store/etcd/turns.h"
-#include "store/interest.h"
 
 enum {
     LEASE_S = 60,        /* of a lease that nobody named, as etcd has it */
@@ -15,11 +13,6 @@ enum {
 };
 
 enum wait_step { WAIT_GRANTS, WAIT_ENTERS, WAIT_FOLLOWS, WAIT_WAITS, WAIT_CONFIRMS, WAIT_LEAVES };
-struct looker { /* at one key */
-    struct list link;
-    struct interest_scope *scope; /* NULL: at none */
-    struct wait *wait;
-};
 struct wait { /* lives until nobody waits and nothing of it is on its way */
     struct errand errand;
     struct list link;  /* waits.all */
@@ -31,31 +24,48 @@ struct wait { /* lives until nobody waits and nothing of it is on its way */
     struct wait_turn turn; /* its key is in `key` */
     struct turn_entered as;
     struct str value;
-    struct buf key, end; /* end: of the range of those who want the same */
-    struct looker own, before;
-    bool stays; /* the key does, though nobody waits here any more */
-    bool named; /* its caller knows the lease, and can ask another replica with it */
+    struct buf key, end;       /* end: of the range of those who want the same */
+    struct looker own, before; /* at these keys */
+    bool stays;                /* the key does, though nobody waits here any more */
+    bool named;                /* its caller knows the lease, and can ask another replica with it */
 };
 
 /* -- looking -- */
 
 static void look_away(struct wait *wait)
 {
-    struct interest *interest = &wait->api->waits.interest;
-    struct looker *const lookers[] = {&wait->own, &wait->before};
+    struct interest *interest = watch_engine_interest(wait->api->service->watches);
 
-    for (size_t i = 0; i < ARRAY_LEN(lookers); i++) {
-        if (lookers[i]->scope) interest_leave(interest, lookers[i]->scope, &lookers[i]->link);
-        lookers[i]->scope = NULL;
-    }
+    interest_leave(interest, &wait->own);
+    interest_leave(interest, &wait->before);
     list_remove(&wait->dirty);
 }
 
 static bool look_at(struct wait *wait, struct looker *looker, struct str key)
 {
-    looker->scope = interest_join(&wait->api->waits.interest, (struct key_range){key, STR_EMPTY},
-                                  &looker->link);
-    return looker->scope != NULL;
+    return !interest_join(watch_engine_interest(wait->api->service->watches),
+                          (struct key_range){key, STR_EMPTY}, looker);
+}
+
+static void mark(struct wait *wait, const struct key_value *change)
+{
+    struct etcd_waits *waits = &wait->api->waits;
+
+    if ((change && change->version) || !list_empty(&wait->dirty)) return;
+    list_append(&waits->dirty, &wait->dirty);
+    loop_defer(wait->api->options.io->loop, &waits->look);
+}
+
+static void on_own_seen(struct looker *looker, uint64_t number, const struct key_value *change)
+{
+    (void)number;
+    mark(CONTAINER_OF(looker, struct wait, own), change);
+}
+
+static void on_before_seen(struct looker *looker, uint64_t number, const struct key_value *change)
+{
+    (void)number;
+    mark(CONTAINER_OF(looker, struct wait, before), change);
 }
 
 static struct key_range range_of(const struct wait *wait)
@@ -308,7 +318,7 @@ static enum err name_keys(struct wait *wait)
     if (!err) err = buf_reserve(&wait->end, wait->turn.name.len + 1, &room);
     if (err) return err;
     range = range_of(wait);
-    buf_commit(&wait->end, interest_prefix(range.from, room).end.len);
+    buf_commit(&wait->end, key_range_of_prefix(range.from, room).end.len);
     return ERR_OK;
 }
 
@@ -332,9 +342,8 @@ static enum err wait_new(struct etcd_api *api, struct rpc_call *call, const stru
     buf_init(&wait->end, ETCD_MESSAGE_MAX);
     list_init(&wait->link);
     list_init(&wait->dirty);
-    list_init(&wait->own.link);
-    list_init(&wait->before.link);
-    wait->own.wait = wait->before.wait = wait;
+    wait->own.seen = on_own_seen;
+    wait->before.seen = on_before_seen;
     list_append(&api->waits.all, &wait->link);
     api->waits.count++;
     rpc_call_set_data(call, wait);
@@ -354,21 +363,16 @@ static bool may(const struct wait *wait)
 void waits_begin(struct etcd_api *api, struct rpc_call *call, const struct wait_kind *kind,
                  const struct wait_ask *ask)
 {
+    bool full = api->waits.count >= api->service->limits.requests_max;
+    enum etcd_error error = etcd_keep_refusal(api, call, full);
     struct wait *wait = NULL;
     enum err err = ERR_OK;
 
     rpc_call_set_data(call, NULL);
-    if (api->waits.count >= api->service->limits.requests_max)
-        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
-    else if (outcast_known(api->outcast))
-        etcd_finish(call, ETCD_REMOVED);
-    else if (etcd_lacks_leader(api, call))
-        etcd_finish(call, ETCD_NO_LEADER);
-    else
-        err = wait_new(api, call, kind, ask, &wait);
-    if (!wait && err) etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
-    if (!wait) return;
-    if (err)
+    if (!error) err = wait_new(api, call, kind, ask, &wait);
+    if (!wait)
+        etcd_finish(call, error ? error : ETCD_TOO_MANY_REQUESTS);
+    else if (err)
         refuse(wait, err == ERR_NOMEM ? ETCD_TOO_MANY_REQUESTS : ETCD_TOO_LARGE);
     else if (!may(wait))
         refuse(wait, ETCD_DENIED);
@@ -421,18 +425,6 @@ void waits_gone(void *service, struct rpc_call *call)
 
 /* -- what is applied -- */
 
-static void mark(void *context, struct interest_scope *scope)
-{
-    struct etcd_waits *waits = context;
-
-    LIST_EACH(&scope->lookers, node)
-    {
-        struct wait *wait = CONTAINER_OF(node, struct looker, link)->wait;
-
-        if (list_empty(&wait->dirty)) list_append(&waits->dirty, &wait->dirty);
-    }
-}
-
 static void on_look(struct task *task)
 {
     struct etcd_api *api = CONTAINER_OF(task, struct etcd_api, waits.look);
@@ -444,28 +436,9 @@ static void on_look(struct task *task)
     if (!list_empty(&api->waits.dirty)) loop_defer(api->options.io->loop, task);
 }
 
-static void applied(struct etcd_api *api, const struct store_applied *what)
-{
-    struct key_value change, before;
-
-    if (api->waits.count == 0) return;
-    for (uint64_t i = what->changes.first; i < what->changes.end; i++) {
-        keys_change_at(api_keys(api), i, &change, &before);
-        if (change.version == 0) interest_each(&api->waits.interest, change.key, mark, &api->waits);
-    }
-    if (!list_empty(&api->waits.dirty)) loop_defer(api->options.io->loop, &api->waits.look);
-}
-
-/* Another state: every key may have gone. */
+/* Turns that came while it was restoring looked at nothing. */
 static void restored(struct etcd_api *api)
 {
-    LIST_EACH(&api->waits.all, node)
-    {
-        struct wait *wait = CONTAINER_OF(node, struct wait, link);
-
-        if (wait->step == WAIT_WAITS && list_empty(&wait->dirty))
-            list_append(&api->waits.dirty, &wait->dirty);
-    }
     if (!list_empty(&api->waits.dirty)) loop_defer(api->options.io->loop, &api->waits.look);
 }
 
@@ -481,7 +454,6 @@ static enum err open_part(struct etcd_api *api)
     list_init(&api->waits.all);
     list_init(&api->waits.dirty);
     task_init(&api->waits.look, on_look);
-    interest_init(&api->waits.interest, entropy_u64(api->options.io->entropy));
     return ERR_OK;
 }
 
@@ -490,11 +462,7 @@ static void close_part(struct etcd_api *api)
     if (!api->waits.look.fn) return;
     assert(api->waits.count == 0);
     task_cancel(&api->waits.look);
-    interest_deinit(&api->waits.interest);
 }
 
-const struct etcd_part etcd_wait_part = {.open = open_part,
-                                         .close = close_part,
-                                         .applied = applied,
-                                         .restored = restored,
-                                         .second = second};
+const struct etcd_part etcd_wait_part = {
+    .open = open_part, .close = close_part, .restored = restored, .second = second};

@@ -9,8 +9,6 @@
 
 #include "store/etcd/asks.h"
 #include "store/etcd/internal.h"
-#include "store/etcd/outcast.h"
-#include "store/hub.h"
 
 enum { ELECTION_MS = 250, NO_LEADER_ELECTIONS = 3 };
 
@@ -20,7 +18,7 @@ struct etcd_watches {
     struct list streams;
     struct timer no_leader; /* runs while nobody leads */
 };
-struct watch_stream {
+struct watch_call {
     struct feed_stream feed;
     struct list link;
     struct etcd_api *api;
@@ -28,7 +26,7 @@ struct watch_stream {
     bool needs_leader, paused;
 };
 
-static void pause_if_full(struct watch_stream *stream)
+static void pause_if_full(struct watch_call *stream)
 {
     bool full = feed_stream_full(&stream->feed);
 
@@ -41,13 +39,13 @@ static void pause_if_full(struct watch_stream *stream)
 
 static enum err on_send(struct feed_stream *feed, struct str message)
 {
-    return rpc_send_bytes(CONTAINER_OF(feed, struct watch_stream, feed)->call, message);
+    return rpc_send_bytes(CONTAINER_OF(feed, struct watch_call, feed)->call, message);
 }
 
 static void on_broken(struct feed_stream *feed, enum err err)
 {
     if (err != ERR_CLOSED)
-        etcd_finish(CONTAINER_OF(feed, struct watch_stream, feed)->call, ETCD_UNHEALTHY);
+        etcd_finish(CONTAINER_OF(feed, struct watch_call, feed)->call, ETCD_UNHEALTHY);
 }
 
 static void pack_header(void *owner, struct pack *into, uint64_t revision)
@@ -60,16 +58,14 @@ static void pack_header(void *owner, struct pack *into, uint64_t revision)
 static void on_start(void *service, struct rpc_call *call)
 {
     struct etcd_api *api = service;
-    struct watch_stream *stream = NULL;
+    enum etcd_error error = etcd_keep_refusal(api, call, false);
+    struct watch_call *stream = error ? NULL : calloc(1, sizeof *stream);
 
-    if (outcast_known(api->outcast))
-        etcd_finish(call, ETCD_REMOVED);
-    else if (etcd_lacks_leader(api, call))
-        etcd_finish(call, ETCD_NO_LEADER);
-    else if (!(stream = calloc(1, sizeof *stream)))
-        etcd_finish(call, ETCD_UNHEALTHY);
     rpc_call_set_data(call, stream);
-    if (!stream) return;
+    if (!stream) {
+        etcd_finish(call, error ? error : ETCD_UNHEALTHY);
+        return;
+    }
     stream->api = api;
     stream->call = call;
     stream->needs_leader = etcd_wants_leader(call);
@@ -80,7 +76,7 @@ static void on_start(void *service, struct rpc_call *call)
 
 static const char *refusal(void *owner, struct key_range range)
 {
-    const struct watch_stream *stream = owner;
+    const struct watch_call *stream = owner;
 
     return etcd_may(stream->api, stream->call, range, ETCD_READ) ? NULL
                                                                  : etcd_errors[ETCD_DENIED].text;
@@ -90,7 +86,7 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
                        struct str bytes)
 {
     struct etcd_api *api = service;
-    struct watch_stream *stream = rpc_call_data(call);
+    struct watch_call *stream = rpc_call_data(call);
 
     (void)bytes;
     if (!stream) return;
@@ -98,18 +94,17 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
         etcd_finish(call, ETCD_TIMEOUT_APPLIED);
         return;
     }
-    feed_shown(api->watches->feed, api->passed);
     ask_watch(&stream->feed, (const Etcdserverpb__WatchRequest *)message, refusal, stream);
     pause_if_full(stream);
 }
 
 static void on_writable(void *service, struct rpc_call *call)
 {
-    struct watch_stream *stream = rpc_call_data(call);
+    struct watch_call *stream = rpc_call_data(call);
 
     (void)service;
     if (!stream) return;
-    (void)feed_stream_writable(&stream->feed);
+    feed_stream_writable(&stream->feed);
     pause_if_full(stream);
 }
 
@@ -121,12 +116,12 @@ static void on_drain(void *service, struct rpc_call *call)
 
 static void on_freed(struct feed_stream *feed)
 {
-    free(CONTAINER_OF(feed, struct watch_stream, feed));
+    free(CONTAINER_OF(feed, struct watch_call, feed));
 }
 
 static void on_done(void *service, struct rpc_call *call)
 {
-    struct watch_stream *stream = rpc_call_data(call);
+    struct watch_call *stream = rpc_call_data(call);
 
     (void)service;
     if (!stream) return;
@@ -146,7 +141,7 @@ static const struct rpc_handler handler = {.on_start = on_start,
 void etcd_watches_end(struct etcd_api *api, enum etcd_error error)
 {
     LIST_EACH(&api->watches->streams, node)
-    etcd_finish(CONTAINER_OF(node, struct watch_stream, link)->call, error);
+    etcd_finish(CONTAINER_OF(node, struct watch_call, link)->call, error);
 }
 
 static void on_no_leader(struct timer *timer)
@@ -155,7 +150,7 @@ static void on_no_leader(struct timer *timer)
 
     LIST_EACH(&watches->streams, node)
     {
-        struct watch_stream *stream = CONTAINER_OF(node, struct watch_stream, link);
+        struct watch_call *stream = CONTAINER_OF(node, struct watch_call, link);
 
         if (stream->needs_leader) etcd_finish(stream->call, ETCD_NO_LEADER);
     }
@@ -172,16 +167,6 @@ static void changed(struct etcd_api *api, const struct replica_status *status)
         timer_start_in(&api->watches->no_leader, NO_LEADER_ELECTIONS * election_ms);
 }
 
-static void applied(struct etcd_api *api, const struct store_applied *what)
-{
-    feed_applied(api->watches->feed, what);
-}
-
-static void restored(struct etcd_api *api)
-{
-    feed_restored(api->watches->feed);
-}
-
 /* Those of both APIs, and who observes elections, are one number. */
 static void second(struct etcd_api *api)
 {
@@ -189,7 +174,7 @@ static void second(struct etcd_api *api)
 
     if (service->metrics.watchers)
         gauge_set(service->metrics.watchers,
-                  (double)(hub_count(service->hub) + feed_count(api->watches->feed) +
+                  (double)(service->watcher_count + feed_count(api->watches->feed) +
                            api->observers.count));
 }
 
@@ -206,14 +191,13 @@ static enum err open_part(struct etcd_api *api)
     err = timer_init(&watches->no_leader, api->options.io->loop, on_no_leader);
     if (err) return err;
     return feed_open(&(struct feed_options){.io = api->options.io,
-                                            .machine = api->service->machine,
+                                            .engine = api->service->watches,
                                             .watches_max = limits->watchers_max,
                                             .progress_ms = api->options.progress_ms,
                                             .send = on_send,
                                             .broken = on_broken,
                                             .header = pack_header,
-                                            .owner = api,
-                                            .events = api->service->metrics.watch_events},
+                                            .owner = api},
                      &watches->feed);
 }
 
@@ -239,10 +223,5 @@ static enum err add(struct etcd_api *api, struct rpc_server *server, struct note
                     NULL, note);
 }
 
-const struct etcd_part etcd_watch_part = {.open = open_part,
-                                          .close = close_part,
-                                          .add = add,
-                                          .applied = applied,
-                                          .restored = restored,
-                                          .changed = changed,
-                                          .second = second};
+const struct etcd_part etcd_watch_part = {
+    .open = open_part, .close = close_part, .add = add, .changed = changed, .second = second};

@@ -18,6 +18,7 @@ static struct {
     struct sim *sim;
     struct store_machine *store;
     struct machine machine;
+    struct watch_engine *engine;
     struct feed *feed;
     uint64_t index;
 } bed;
@@ -313,8 +314,11 @@ static void open_bed(void)
     CHECK_OK("store", store_machine_open(&(struct store_machine_options){0}, &bed.store));
     bed.machine = store_machine_registration(bed.store);
     put_all();
+    CHECK_OK("engine", watch_engine_open(&(struct watch_engine_options){.io = sim_host_io(host),
+                                                                        .machine = bed.store},
+                                         &bed.engine));
     CHECK_OK("feed", feed_open(&(struct feed_options){.io = sim_host_io(host),
-                                                      .machine = bed.store,
+                                                      .engine = bed.engine,
                                                       .watches_max = 16,
                                                       .send = on_send,
                                                       .broken = on_broken,
@@ -325,6 +329,7 @@ static void open_bed(void)
 static void close_bed(void)
 {
     feed_close(bed.feed);
+    watch_engine_close(bed.engine);
     store_machine_close(bed.store);
     sim_close(bed.sim);
 }

@@ -514,7 +514,7 @@ static uint64_t queue_of(const char *prefix)
 {
     char end[16];
 
-    return keys_count_range(keys(), interest_prefix(str_from(prefix), end), 0);
+    return keys_count_range(keys(), key_range_of_prefix(str_from(prefix), end), 0);
 }
 
 static bool two_want_it(void *prefix)
@@ -694,12 +694,10 @@ TEST(who_comes_in_without_memory_is_refused_and_leaves_nothing)
 /* As after a snapshot: who waits looks again, and no entry is applied. */
 TEST(who_cannot_look_for_want_of_memory_leaves_the_queue)
 {
-    struct store_follower *follower;
     uint64_t k = 0, refused = 0;
     bool fired = true;
 
     open_rig((struct store_service_limits){0});
-    follower = &rig.service->follower;
     lock_first();
     while (fired && k < ENOUGH) {
         struct answer waits;
@@ -708,7 +706,7 @@ TEST(who_cannot_look_for_want_of_memory_leaves_the_queue)
         CHECK("in", sim_wait(rig.sim, is_there, (void *)(uintptr_t) "l/2", WAIT_MS) == SIM_REACHED);
         CHECK("it waits", sim_run_for(rig.sim, 10) == SIM_REACHED && !waits.done);
         fault_alloc_arm(++k);
-        follower->restored(follower->owner);
+        watch_engine_restored(rig.service->watches);
         (void)sim_run_for(rig.sim, 0);
         fired = fault_alloc_fired();
         fault_alloc_arm(0);

@@ -10,8 +10,8 @@
 #include "rpc/client.h"
 #include "sim/sim.h"
 #include "sim/sim_link.h"
-#include "store/hub.h"
 #include "store/service_internal.h"
+#include "store/watch_engine.h"
 #include "trial/trial.h"
 #include "wire/message.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
@@ -821,7 +821,7 @@ TEST(a_repeat_is_not_told_of_a_slot_that_the_end_of_the_first_attempt_took_back)
 
 /* -- watches -- */
 
-struct watch {
+struct watching {
     struct rpc_client_call *call;
     uint32_t kinds[8], events; /* messages of each kind; events after the last snapshot */
     uint32_t expired;          /* events of that type */
@@ -831,7 +831,7 @@ struct watch {
 
 static void on_message(void *owner, struct rpc_client_call *call, struct str message)
 {
-    struct watch *watch = owner;
+    struct watching *watch = owner;
     const Muster__V1__WatchResponse *told;
     ProtobufCMessage *read;
     struct arena arena;
@@ -857,10 +857,10 @@ static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_o
 {
     (void)call;
     (void)outcome;
-    ((struct watch *)owner)->ended = true;
+    ((struct watching *)owner)->ended = true;
 }
 
-static void start_watch_at(struct watch *watch, const char *prefix, uint64_t start_revision)
+static void start_watch_at(struct watching *watch, const char *prefix, uint64_t start_revision)
 {
     static const struct rpc_call_events events = {.on_message = on_message, .on_end = on_end};
     Muster__V1__WatchRequest m = MUSTER__V1__WATCH_REQUEST__INIT;
@@ -881,7 +881,7 @@ static void start_watch_at(struct watch *watch, const char *prefix, uint64_t sta
     sim_run_for(rig.sim, 1000);
 }
 
-static void start_watch(struct watch *watch, const char *prefix)
+static void start_watch(struct watching *watch, const char *prefix)
 {
     start_watch_at(watch, prefix, 0);
     CHECK_U64("a snapshot", watch->kinds[MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT], 1);
@@ -891,7 +891,7 @@ TEST(too_many_waiting_events_are_a_resync_for_that_watcher_only)
 {
     Muster__V1__CreateRequest more = MUSTER__V1__CREATE_REQUEST__INIT;
     Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
-    struct watch all, one;
+    struct watching all, one;
     char key[8];
 
     open_rig(1, (struct store_service_limits){.watch_events_max = 8});
@@ -922,7 +922,7 @@ TEST(too_many_waiting_events_are_a_resync_for_that_watcher_only)
 }
 
 /* Nobody reads for it: what is told stands in windows and buffers, then it waits. */
-static void write_past(struct watch *deaf, int count)
+static void write_past(struct watching *deaf, int count)
 {
     rpc_call_pause(deaf->call);
     for (int i = 0; i < count; i++) CHECK_I64("put", put("k/1", 50000)->code, COORD_OK);
@@ -933,7 +933,7 @@ static void write_past(struct watch *deaf, int count)
 
 TEST(what_waits_for_a_watcher_is_bounded_in_bytes)
 {
-    struct watch deaf, keen;
+    struct watching deaf, keen;
 
     open_rig(1, (struct store_service_limits){.watch_bytes_max = 1 << 20});
     start_watch(&deaf, "k/");
@@ -948,38 +948,12 @@ TEST(what_waits_for_a_watcher_is_bounded_in_bytes)
     close_rig();
 }
 
-TEST(what_waits_for_all_watchers_together_is_bounded)
-{
-    struct watch deaf[4], keen;
-    uint32_t resyncs = 0;
-
-    open_rig(1, (struct store_service_limits){.watch_held_max = 16 * 1024});
-    for (int i = 0; i < 4; i++) {
-        start_watch(&deaf[i], "k/");
-        rpc_call_pause(deaf[i].call);
-    }
-    start_watch(&keen, "k/");
-    write_past(&deaf[0], 300);
-    for (int i = 0; i < 4; i++) {
-        rpc_call_resume(deaf[i].call);
-        sim_run_for(rig.sim, 5000);
-        resyncs += deaf[i].kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC];
-        CHECK("up to the present", deaf[i].revision == keen.revision);
-    }
-    CHECK("some were told so", resyncs > 0);
-    CHECK_U64("not who reads", keen.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
-    CHECK_U64("who was told all", keen.events, 300);
-    for (int i = 0; i < 4; i++) rpc_call_cancel(deaf[i].call);
-    rpc_call_cancel(keen.call);
-    close_rig();
-}
-
 TEST(prefixes_of_every_length_are_told_and_no_more_watches_are_open_than_may_be)
 {
     static const char *const prefixes[] = {"", "k", "k/", "k/12", "k/1", "l", "k/123"};
     enum { COUNT = sizeof prefixes / sizeof prefixes[0] };
     static const uint32_t want[COUNT] = {3, 3, 3, 1, 2, 0, 0};
-    struct watch watches[COUNT], late;
+    struct watching watches[COUNT], late;
 
     open_rig(1, (struct store_service_limits){.watchers_max = COUNT});
     for (int i = 0; i < COUNT; i++) start_watch(&watches[i], prefixes[i]);
@@ -1002,7 +976,7 @@ TEST(a_step_of_many_changes_is_made_in_parts_and_told_in_parts)
 {
     enum { MANY = 5000 };
     Muster__V1__DeleteRangeRequest del = MUSTER__V1__DELETE_RANGE_REQUEST__INIT;
-    struct watch live, later, one;
+    struct watching live, later, one;
     const Muster__V1__Outcome *got;
     char key[16];
 
@@ -1022,7 +996,7 @@ TEST(a_step_of_many_changes_is_made_in_parts_and_told_in_parts)
     CHECK_U32("all of it", later.events, MANY);
     CHECK_U32("and live", live.events, MANY);
     CHECK_U32("each its own", one.events, 1);
-    CHECK("in parts", later.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES] >= MANY / 1024);
+    CHECK("in parts", later.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES] > 1);
     (void)put("k/4321", 1);
     sim_run_for(rig.sim, 1000);
     CHECK("they go on", live.events == MANY + 1 && one.events == 2 && later.events == MANY + 1);
@@ -1032,11 +1006,11 @@ TEST(a_step_of_many_changes_is_made_in_parts_and_told_in_parts)
     close_rig();
 }
 
-TEST(a_restore_amid_a_step_is_a_resync_and_repeats_nothing)
+TEST(a_restore_amid_a_step_repeats_nothing_and_leaves_nothing_out)
 {
     enum { MANY = 5000 };
     Muster__V1__DeleteRangeRequest del = MUSTER__V1__DELETE_RANGE_REQUEST__INIT;
-    struct watch live, idle;
+    struct watching live, idle;
     struct answer answer;
     char key[512];
 
@@ -1052,12 +1026,13 @@ TEST(a_restore_amid_a_step_is_a_resync_and_repeats_nothing)
     rpc_call_pause(live.call);
     start(&answer, "DeleteRange", &del.base);
     sim_run_for(rig.sim, 1000);
-    hub_restored(leader()->service->hub); /* as after a snapshot that a follower was sent */
+    watch_engine_restored(
+        leader()->service->watches); /* as after a snapshot that a follower was sent */
     rpc_call_resume(live.call);
     wait_answer(&answer);
     sim_run_for(rig.sim, 5000);
-    CHECK_U64("begun anew", live.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 1);
-    CHECK_U32("and no event twice", live.events, 0);
+    CHECK_U64("not begun anew", live.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
+    CHECK_U32("every event once", live.events, MANY);
     CHECK_U64("not who was between steps", idle.kinds[MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC], 0);
     buf_deinit(&answer.bytes);
     rpc_call_cancel(live.call);
@@ -1093,7 +1068,7 @@ TEST(the_end_of_a_lease_of_very_many_keys_is_told_as_expiry)
     enum { MANY = 5000, TTL_MS = 1000 };
     struct store_command grant = {
         .kind = STORE_LEASE_GRANT, .lease = store_plain_lease(7), .ttl_ms = TTL_MS};
-    struct watch watch;
+    struct watching watch;
     uint64_t now;
     char key[16];
 
@@ -1119,7 +1094,7 @@ TEST(the_end_of_a_lease_of_very_many_keys_is_told_as_expiry)
 TEST(a_change_of_before_is_not_told_with_the_token_of_a_later_claim_under_the_same_lease)
 {
     Muster__V1__ReleaseRequest release = MUSTER__V1__RELEASE_REQUEST__INIT;
-    struct watch watch;
+    struct watching watch;
 
     open_rig(1, (struct store_service_limits){0});
     (void)lease("k", 1, 60000);
@@ -1135,7 +1110,7 @@ TEST(a_change_of_before_is_not_told_with_the_token_of_a_later_claim_under_the_sa
 
 TEST(progress_is_told_when_nothing_is_to_come)
 {
-    struct watch watch;
+    struct watching watch;
 
     open_rig(1, (struct store_service_limits){0});
     start_watch(&watch, "p/");

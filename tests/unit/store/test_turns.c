@@ -43,7 +43,7 @@ TEST(the_first_and_the_one_before)
 {
     struct keys *keys = keys_open();
     char end[8];
-    struct key_range range = interest_prefix(STR("n/"), end);
+    struct key_range range = key_range_of_prefix(STR("n/"), end);
     struct key_value found;
 
     CHECK("open", keys != NULL);
@@ -74,7 +74,7 @@ TEST(among_more_than_a_transaction_may_look_at_there_is_no_first)
 {
     struct keys *keys = keys_open();
     char end[8], name[16];
-    struct key_range range = interest_prefix(STR("n/"), end);
+    struct key_range range = key_range_of_prefix(STR("n/"), end);
     struct key_value found;
 
     CHECK("open", keys != NULL);
@@ -90,7 +90,7 @@ TEST(among_more_than_a_transaction_may_look_at_there_is_no_first)
     put(keys, "n/one more");
     CHECK_ERR("refused", turn_first(keys, range, &found), ERR_TOO_LARGE);
     put(keys, "o/another");
-    CHECK_OK("another name", turn_first(keys, interest_prefix(STR("o/"), end), &found));
+    CHECK_OK("another name", turn_first(keys, key_range_of_prefix(STR("o/"), end), &found));
     keys_close(keys);
 }
 

@@ -53,27 +53,15 @@ static bool is_named(struct str name, const struct tls_identity *identity)
     return false;
 }
 
-/* Is `end` not behind the last key that begins with the prefix? It is behind `prefix` itself. */
-static bool ends_within(struct str prefix, struct str end)
-{
-    size_t last = prefix.len;
-
-    if (str_starts(end, prefix)) return true;
-    /* The first key behind them all: the prefix without the 0xff at its end, and one more. */
-    while (last > 0 && (unsigned char)prefix.at[last - 1] == 0xff) last--;
-    if (last == 0 || end.len != last) return false;
-    return memcmp(end.at, prefix.at, last - 1) == 0 &&
-           (unsigned char)end.at[last - 1] == (unsigned char)prefix.at[last - 1] + 1;
-}
-
 static bool covers(struct str prefix, struct key_range range)
 {
     if (prefix.len == 0) return true;
     if (!str_starts(range.from, prefix)) return false;
-    if (range.end.len == 0) return true;
-    if (range.end.len == 1 && range.end.at[0] == '\0') return false;
+    if (key_range_is_one(range)) return true;
+    if (key_range_is_open(range)) return false;
     /* A range that ends before it begins has no key. */
-    return str_compare(range.end, range.from) <= 0 || ends_within(prefix, range.end);
+    return str_compare(range.end, range.from) <= 0 || str_starts(range.end, prefix) ||
+           key_range_is_prefix((struct key_range){prefix, range.end});
 }
 
 bool etcd_allows(const struct etcd_rule *rules, size_t count, const struct tls_identity *identity,
