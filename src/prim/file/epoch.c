@@ -26,18 +26,18 @@ static int write_small(struct file_store *store, const char *temp, const void *b
     return error;
 }
 
-/* Replaces a small file of `dir` durably: temporary, sync, rename, sync. */
-static int small_replace(struct file_store *store, int dir, const char *name, const void *bytes,
-                         size_t len)
+/* Puts a small file into `dir` durably: temporary, sync, name, sync. In place of the old one, or
+ * EEXIST when there is one. */
+static int small_place(struct file_store *store, int dir, const char *name, const void *bytes,
+                       size_t len, bool replace)
 {
     char temp[LAYOUT_TEMP_CAP];
     file_temp_name(store, temp);
     int error = write_small(store, temp, bytes, len);
-    if (error == 0 && renameat(store->meta, temp, dir, name) < 0) error = errno;
-    if (error != 0) {
-        (void)unlinkat(store->meta, temp, 0);
-        return error;
-    }
+    if (error == 0 && replace && renameat(store->meta, temp, dir, name) < 0) error = errno;
+    if (error == 0 && !replace) error = sys_link(store->meta, temp, dir, name);
+    if (error != 0 || !replace) (void)unlinkat(store->meta, temp, 0);
+    if (error != 0) return error;
     if (fsync(dir) < 0) return errno;
     return dir != store->meta && fsync(store->meta) < 0 ? errno : 0;
 }
@@ -79,7 +79,7 @@ int floor_raise(struct file_store *store, uint64_t floor)
     error = floor_read(store, &now);
     if (error == 0 && now < floor) {
         floor_record_encode(floor, &store->backend.id, bytes);
-        error = small_replace(store, store->meta, "floor", bytes, sizeof bytes);
+        error = small_place(store, store->meta, "floor", bytes, sizeof bytes, true);
     }
     sys_close(lock);
     return error;
@@ -143,12 +143,12 @@ static int read_format(struct file_store *store, coord_id *ret_id, struct stat *
     return err == ERR_OK ? 0 : err == ERR_VERSION ? EPROTO : EBADMSG;
 }
 
-static int write_format(struct file_store *store, struct stat *ret_info)
+static int write_format(struct file_store *store, bool replace, struct stat *ret_info)
 {
     char bytes[FORMAT_CAP];
     store->backend.id = prim_id_random();
     size_t len = format_encode(&store->backend.id, bytes);
-    int error = small_replace(store, store->root, "FORMAT", bytes, len);
+    int error = small_place(store, store->root, "FORMAT", bytes, len, replace);
     if (error == 0 && fstatat(store->root, "FORMAT", ret_info, AT_SYMLINK_NOFOLLOW) < 0)
         error = errno;
     return error;
@@ -252,7 +252,7 @@ static int write_epoch(struct file_store *store, uint64_t epoch, const struct st
     memcpy(record.boot_id, store->facts.boot_id, 16);
     epoch_record_encode(&record, bytes);
     store->epoch = epoch;
-    return small_replace(store, store->meta, "epoch", bytes, sizeof bytes);
+    return small_place(store, store->meta, "epoch", bytes, sizeof bytes, true);
 }
 
 static int read_epoch(struct file_store *store, struct epoch_record *ret_record)
@@ -277,12 +277,14 @@ static coord_result make_new(struct file_store *store)
                            foreign.name);
     }
     if (error == 0) error = sys_walk(store->buckets_dir, stop_at_first, &full);
-    if (error == 0 && full) {
+    /* Without a lock another host may have made FORMAT and an entry since we looked. */
+    if (error == 0 && full && !store->settings.create_only) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
                            "FORMAT is missing from a store that holds entries");
     }
-    if (error == 0) error = write_format(store, &info);
-    if (error == 0) error = write_epoch(store, 1, &info);
+    if (error == 0) error = write_format(store, !store->settings.create_only, &info);
+    if (error == EEXIST) error = read_format(store, &store->backend.id, &info);
+    if (error == 0 && !store->settings.create_only) error = write_epoch(store, 1, &info);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make a store");
 }
 
@@ -308,7 +310,7 @@ static coord_result bump(struct file_store *store, const struct epoch_record *re
     }
     int error = first_of_boot(store);
     /* Another identity: handles of the directory it was copied from must not work here. */
-    if (error == 0 && copied) error = write_format(store, format);
+    if (error == 0 && copied) error = write_format(store, true, format);
     if (error == 0) error = write_epoch(store, record->epoch + 1, format);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "begin an epoch");
 }
@@ -345,6 +347,7 @@ static coord_result open_locked(struct file_store *store, bool overlay)
     int error = read_format(store, &store->backend.id, &format);
     if (error == ENOENT) return make_new(store);
     if (error != 0) return bad_format(error);
+    if (store->settings.create_only) return prim_ok(COORD_R_NONE);
     if (overlay) {
         coord_result result = check_layer(store);
         if (result.code != COORD_OK) return result;
@@ -357,7 +360,7 @@ coord_result epoch_open(struct file_store *store, bool overlay, int64_t until_ns
     int lock = -1;
     coord_result result = open_part(store, "meta", &store->meta);
     if (result.code != COORD_OK) return result;
-    int error = lock_meta(store, until_ns, &lock);
+    int error = store->settings.create_only ? 0 : lock_meta(store, until_ns, &lock);
     if (error == ETIMEDOUT) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
                            "meta/recover.lk is held: another process is opening the store");

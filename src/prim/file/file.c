@@ -113,7 +113,6 @@ static void store_free(struct file_store *store)
     file_hub_close(store->hub);
     buckets_close(store);
     lease_table_close(store->table);
-    netfs_close(store);
     sys_close(store->lost);
     sys_close(store->buckets_dir);
     sys_close(store->leases);
@@ -248,13 +247,10 @@ static coord_result open_store(struct file_store *store, const struct prim_open 
                            "/proc does not tell boot id and start time of this process");
     }
     if (!in->options->no_early_death) store->holder = store->facts.self;
+    store->creator = prim_id_random();
     atomic_store(&store->temp_number, prim_random() >> 24);
     result = open_root(store, &medium);
     if (result.code != COORD_OK) return result;
-    if (store->settings.create_only) {
-        result = netfs_open(store);
-        return result.code == COORD_OK ? admission_probe_link(store) : result;
-    }
     result = epoch_open(store, medium.overlay, in->deadline_ns);
     return result.code == COORD_OK ? admission_probe(store) : result;
 }

@@ -20,7 +20,6 @@ enum {
     KEY_RWLOCKS = 64,
     STUCK_MAX = 64,
     SIGHTS_MAX = 1024,
-    CREATED_MAX = 4096, /* netfs=create-only: keys this store object may delete */
 };
 #define NS_IN_MS INT64_C(1000000)
 
@@ -61,7 +60,6 @@ struct stuck {
 struct lease_table;
 struct hub;
 struct collector;
-struct created;
 
 struct file_settings {
     bool sync_always, early_death, create_only;
@@ -75,6 +73,7 @@ struct file_store {
     struct file_settings settings;
     struct host_facts facts;
     struct who holder; /* what our leases say: nobody (pid 0) when they are to outlive us */
+    coord_id creator;  /* create-only: of this object, in the heads it made and may remove */
     uint64_t epoch;
     char root_path[4096];
     int root, meta, leases, buckets_dir, lost;
@@ -95,7 +94,6 @@ struct file_store {
     size_t sight_count;
     struct stuck stuck[STUCK_MAX];
     struct rwlock key_rwlocks[KEY_RWLOCKS];
-    struct created *created;
 
     struct lease_table *table;
     struct hub *hub;
@@ -150,11 +148,9 @@ struct medium {
 /* By statfs and, where it shows the mount, the mount table: both must agree. OK, or
  * UNSUPPORTED/file_system. */
 coord_result admission_look(int dir, struct medium *ret_medium);
-/* Live, in store->meta: what the promises stand on. UNSUPPORTED/file_system naming the probe. Sets
- * store->poll when no inotify can be had. */
+/* Live, in store->meta: what the promises stand on; for create-only, link() that does not replace.
+ * UNSUPPORTED/file_system naming the probe. Sets store->poll when no inotify can be had. */
 coord_result admission_probe(struct file_store *store);
-/* The little that create-only needs: link() that does not replace. */
-coord_result admission_probe_link(struct file_store *store);
 /* A clock shifted by a time namespace would put our deadlines elsewhere than everybody's. */
 coord_result admission_clock(void);
 
@@ -165,7 +161,7 @@ coord_result admission_clock(void);
  * whose numbers are never given out again. */
 
 /* Makes or opens the store below store->root, under meta/recover.lk. Sets id, epoch, the
- * directories and `damaged`. UNAVAILABLE, INVALID/url, UNSUPPORTED. */
+ * directories and `damaged`. Create-only has neither that lock nor epochs. UNAVAILABLE, INVALID/url, UNSUPPORTED. */
 coord_result epoch_open(struct file_store *store, bool overlay, int64_t until_ns);
 /* The highest revision ever collected; 0 when none was. 0 or errno (EBADMSG: damaged). */
 int floor_read(struct file_store *store, uint64_t *ret_floor);

@@ -29,6 +29,8 @@ int sys_lock(int fd, uint64_t byte, enum lock_kind kind);
 /* Would an exclusive lock be granted? 0, EAGAIN or another errno. */
 int sys_lock_test(int fd, uint64_t byte);
 
+/* Links a file to a name that is not taken. 0, EEXIST or another errno. */
+int sys_link(int from_dir, const char *from, int dir, const char *name);
 /* 0 or errno. All of it from offset 0, or as much as there is. */
 int sys_read(int fd, void *into, size_t len, size_t *ret_got);
 int sys_write(int fd, const void *from, size_t len); /* all, at offset 0 */

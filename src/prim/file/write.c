@@ -2,6 +2,7 @@
 #include "prim/file/write.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 /* -- one key -- */
 
@@ -171,6 +172,14 @@ coord_result replay_grant(struct file_store *store, const struct prim_call *call
 
 /* -- create -- */
 
+/* netfs=create-only: what can still be promised on a network file system. */
+static coord_result refused(void)
+{
+    return prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
+                       "netfs=create-only: only create without a lease, get, and delete of what "
+                       "this store object created");
+}
+
 static coord_result publish_under(struct key_op *op, struct head *head,
                                   const struct prim_claim *under)
 {
@@ -189,6 +198,7 @@ static coord_result make_entry(struct key_op *op, const struct prim_create *in,
     coord_result result = key_op_next(op, COORD_R_CREATED, &head);
     if (result.code != COORD_OK) return result;
     head.value = in->value;
+    if (op->store->settings.create_only) head.lease_id = op->store->creator;
     if (in->under != NULL)
         result = publish_under(op, &head, in->under);
     else if (in->ttl_ms > 0)
@@ -217,7 +227,7 @@ coord_result file_create(struct prim_backend *backend, const struct prim_call *c
     struct file_store *store = file_store_of(backend);
     struct key_op op;
     coord_result result;
-    if (store->settings.create_only) return netfs_create(store, call, in, ret_grant);
+    if (store->settings.create_only && (in->ttl_ms != 0 || in->under != NULL)) return refused();
     for (int round = 0;; round++) {
         struct head found = {0};
         bool replay = false;
@@ -230,6 +240,7 @@ coord_result file_create(struct prim_backend *backend, const struct prim_call *c
             result = make_entry(&op, in, ret_grant);
         }
         key_op_end(&op);
+        if (result.code == COORD_CONFLICT && round == 0) continue; /* see head_publish */
         if (!replay) return result;
         result = replay_grant(store, call, &found, ret_grant);
         /* It ended between two of our looks: then this is a new call. */
@@ -353,6 +364,21 @@ static coord_result bury(struct key_op *op, int reason)
     return result;
 }
 
+/* Nobody but its creator removes an entry of a network file system, and its creator's threads one
+ * at a time: what was read is what goes. */
+static coord_result remove_created(const struct key_op *op, bool force)
+{
+    const struct head *head = &op->file.head;
+    if (force || !prim_id_equal(&head->lease_id, &op->store->creator)) return refused();
+    int error = unlinkat(op->bucket->heads, op->name, 0) < 0 ? errno : 0;
+    if (error == 0 && fsync(op->bucket->heads) < 0) error = errno;
+    if (error == ENOENT) return not_found();
+    coord_result result = error == 0 ? prim_ok(COORD_R_DELETED) : file_trouble(error, "remove");
+    if (error != 0) result.flags |= COORD_F_MAYBE_APPLIED;
+    result.revision = head->revision;
+    return result;
+}
+
 static coord_result remove_entry(struct key_op *op, const struct prim_delete *in)
 {
     const struct head *head = &op->file.head;
@@ -368,6 +394,7 @@ static coord_result remove_entry(struct key_op *op, const struct prim_delete *in
     bool force = in->expected == COORD_FORCE;
     if (!force && in->expected != COORD_ANY && in->expected != head->revision)
         return held_by(op, COORD_CONFLICT, COORD_R_REVISION);
+    if (op->store->settings.create_only) return remove_created(op, force);
     bool foreign = (head->flags & HEAD_LEASED) != 0 && !is_holder(in->claim, head);
     if (foreign && !force) return held_by(op, COORD_CONFLICT, COORD_R_NOT_OWNER);
     if (foreign) {
@@ -380,9 +407,7 @@ static coord_result remove_entry(struct key_op *op, const struct prim_delete *in
 coord_result file_remove(struct prim_backend *backend, const struct prim_call *call,
                          const struct prim_delete *in)
 {
-    struct file_store *store = file_store_of(backend);
     struct key_op op;
-    if (store->settings.create_only) return netfs_remove(store, call, in);
     coord_result result = key_op_begin(&op, backend, call, in->key, OP_REMOVE, false);
     if (result.code == COORD_OK) result = remove_entry(&op, in);
     key_op_end(&op);

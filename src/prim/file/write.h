@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls: create, compare-and-set, delete, release and get on one key (write.c), groups
- * (slots.c), and what is left of them on a network file system (netfs.c). Steps S1 to S12. */
+ * (slots.c). Steps S1 to S12. */
 #ifndef PRIM_FILE_WRITE_H
 #define PRIM_FILE_WRITE_H
 #include "prim/file/head_file.h"
@@ -27,14 +27,6 @@ coord_result file_resize(struct prim_backend *backend, const struct prim_call *c
                          struct str group, uint64_t expected, uint32_t slot_count);
 coord_result file_holders(struct prim_backend *backend, const struct prim_call *call,
                           struct str group, coord_holders **ret_holders);
-
-/* -- netfs.c -- */
-coord_result netfs_open(struct file_store *store);
-coord_result netfs_create(struct file_store *store, const struct prim_call *call,
-                          const struct prim_create *in, struct prim_grant *ret_grant);
-coord_result netfs_remove(struct file_store *store, const struct prim_call *call,
-                          const struct prim_delete *in);
-void netfs_close(struct file_store *store);
 
 /* -- one key of one call, between S2 and S12 -- */
 struct key_op {
