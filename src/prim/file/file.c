@@ -11,6 +11,7 @@
 
 #include "prim/file/lease_file.h"
 #include "prim/file/write.h"
+#include "prim/guard.h"
 #include "prim/url.h"
 
 /* -- what all parts use -- */
@@ -110,6 +111,7 @@ static coord_caps file_capabilities(struct prim_backend *backend)
 static void store_free(struct file_store *store)
 {
     collector_close(store->collector);
+    prim_guards_close(store->backend.guards);
     file_hub_close(store->hub);
     buckets_close(store);
     lease_table_close(store->table);
@@ -141,8 +143,8 @@ static const struct prim_backend_ops file_ops = {
     .renew = file_renew,
     .release = file_release,
     .adopt = file_adopt,
-    .guard = file_guard,
-    .unguard = file_unguard,
+    .guard = prim_guard,
+    .unguard = prim_unguard,
     .watch = file_watch,
     .unwatch = file_unwatch,
     .close = file_close,
@@ -269,7 +271,9 @@ static struct file_store *store_new(const struct prim_open *in)
     for (size_t i = 0; i < KEY_RWLOCKS; i++) rwlock_init(&store->key_rwlocks[i]);
     store->table = lease_table_open();
     store->hub = file_hub_open(store);
-    if (store->table != NULL && store->hub != NULL) return store;
+    store->backend.guards = prim_guards_open(&(struct prim_guards_options){
+        .backend = &store->backend, .host = in->host, .keys_max = GUARDS_MAX});
+    if (store->table != NULL && store->hub != NULL && store->backend.guards != NULL) return store;
     store_free(store);
     return NULL;
 }

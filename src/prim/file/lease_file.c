@@ -449,6 +449,7 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
 
 /* -- what became of its keys -- */
 
+/* COORD_R_NONE: the key is still its own; or the reason it is lost for. */
 static int fate_of(const coord_id *id, const struct prim_held *held, const struct head_file *file)
 {
     if (file->found != HEAD_IS_THERE) return COORD_R_REVOKED;
@@ -460,8 +461,10 @@ static int fate_of(const coord_id *id, const struct prim_held *held, const struc
     return same && file->head.reason == COORD_R_RELEASED ? COORD_R_RELEASED : COORD_R_REVOKED;
 }
 
-coord_result claim_fate(struct file_store *store, const coord_id *id, const struct prim_held *held,
-                        bool lock, int64_t until_ns, struct fate *ret_fate)
+/* OK: the lease has the key, or EXPIRED. `lock`: wait for whoever is changing the key. UNAVAILABLE
+ * when it cannot be found out. */
+static coord_result key_check(struct file_store *store, const coord_id *id,
+                              const struct prim_held *held, bool lock, int64_t until_ns)
 {
     char name[LAYOUT_NAME_CAP];
     struct str key = str_from(held->key);
@@ -470,10 +473,7 @@ coord_result claim_fate(struct file_store *store, const coord_id *id, const stru
     struct head_file file;
     head_file_init(&file);
     coord_result result = bucket_of_key(store, key, false, &bucket, name);
-    if (result.code == COORD_NOT_FOUND) {
-        *ret_fate = (struct fate){.reason = COORD_R_REVOKED};
-        return prim_ok(COORD_R_NONE);
-    }
+    if (result.code == COORD_NOT_FOUND) return expired(COORD_R_REVOKED, 0);
     if (result.code == COORD_OK && lock) {
         result = lock_bucket(store, bucket, false, until_ns, &locked);
         if (result.code == COORD_OK) result = lock_key(&locked, name, OP_CHECK, until_ns);
@@ -482,10 +482,9 @@ coord_result claim_fate(struct file_store *store, const coord_id *id, const stru
         int error = head_read(bucket->heads, name, key, &file);
         if (error != 0) result = file_trouble(error, "read a head");
     }
-    if (result.code == COORD_OK) {
-        ret_fate->reason = fate_of(id, held, &file);
-        ret_fate->token = ret_fate->reason == COORD_R_SUPERSEDED ? file.head.token : 0;
-    }
+    int reason = result.code == COORD_OK ? fate_of(id, held, &file) : COORD_R_NONE;
+    if (reason != COORD_R_NONE)
+        result = expired(reason, reason == COORD_R_SUPERSEDED ? file.head.token : 0);
     head_file_deinit(&file);
     unlock(&locked);
     bucket_put(store, bucket);
@@ -497,11 +496,8 @@ static coord_result claim_check(struct file_store *store, const struct prim_clai
                                 int64_t until_ns)
 {
     for (size_t i = 0; i < claim->count; i++) {
-        struct fate fate;
-        coord_result result =
-            claim_fate(store, &claim->lease_id, &claim->held[i], lock, until_ns, &fate);
+        coord_result result = key_check(store, &claim->lease_id, &claim->held[i], lock, until_ns);
         if (result.code != COORD_OK) return result;
-        if (fate.reason != COORD_R_NONE) return expired(fate.reason, fate.token);
     }
     return prim_ok(COORD_R_NONE);
 }

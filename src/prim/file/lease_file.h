@@ -33,14 +33,6 @@ void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns
  * before the new head is published, with its key locked. */
 coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int64_t until_ns);
 
-/* What became of a key of this lease: COORD_R_NONE still its own, or the reason it is lost for. */
-struct fate {
-    int reason;
-    uint64_t token;
-};
-/* `lock`: wait for whoever is changing the key. UNAVAILABLE when that cannot be found out. */
-coord_result claim_fate(struct file_store *store, const coord_id *id, const struct prim_held *held,
-                        bool lock, int64_t until_ns, struct fate *ret_fate);
 /* Gives back descriptors of leases that ended long ago without a word. */
 void lease_table_sweep(struct file_store *store);
 

@@ -20,6 +20,7 @@ enum {
     KEY_RWLOCKS = 64,
     STUCK_MAX = 64,
     SIGHTS_MAX = 1024,
+    GUARDS_MAX = 16384, /* keys of kept claims */
 };
 #define NS_IN_MS INT64_C(1000000)
 
@@ -186,12 +187,10 @@ void collector_close(struct collector *collector);
 
 /* -- watch.c: one thread, one inotify descriptor, the directories of heads it looks at -- */
 
-/* The thread starts with the first watch or guard. NULL: no memory. */
+/* The thread starts with the first watch. NULL: no memory. */
 struct hub *file_hub_open(struct file_store *store);
 void file_hub_close(struct hub *hub);
 coord_result file_watch(struct prim_backend *backend, const struct prim_call *call,
                         struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch);
 void file_unwatch(struct prim_backend *backend, void *watch);
-void file_guard(struct prim_backend *backend, const struct prim_claim *claim);
-void file_unguard(struct prim_backend *backend, const coord_id *lease_id);
 #endif

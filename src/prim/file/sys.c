@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -93,12 +92,6 @@ int sys_eventfd(void)
 {
     opening();
     return opened(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-}
-
-int sys_epoll(void)
-{
-    opening();
-    return opened(epoll_create1(EPOLL_CLOEXEC));
 }
 
 int sys_pidfd(uint32_t pid)

@@ -17,7 +17,6 @@
 int sys_open(int dir, const char *name, int flags, mode_t mode);
 int sys_inotify(void);
 int sys_eventfd(void);
-int sys_epoll(void);
 int sys_pidfd(uint32_t pid);
 void sys_close(int fd);                         /* -1 is fine */
 int sys_open_dir(int parent, const char *name); /* a real directory, never through a link */
