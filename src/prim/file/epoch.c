@@ -42,19 +42,30 @@ static int small_place(struct file_store *store, int dir, const char *name, cons
     return dir != store->meta && fsync(store->meta) < 0 ? errno : 0;
 }
 
+static int record_read(const struct file_store *store, const char *name, const struct shape *shape,
+                       void *ret_record)
+{
+    int fd = sys_open(store->meta, name, O_RDONLY | O_NOFOLLOW, 0);
+    if (fd < 0) return errno;
+    int error = file_record_get(fd, shape, ret_record);
+    sys_close(fd);
+    return error;
+}
+
+static int record_replace(struct file_store *store, const char *name, const struct shape *shape,
+                          const void *record)
+{
+    char bytes[RECORD_MAX];
+    size_t len = record_encode(shape, record, bytes);
+    return small_place(store, store->meta, name, bytes, len, true);
+}
+
 int floor_read(struct file_store *store, uint64_t *ret_floor)
 {
-    char bytes[FLOOR_RECORD];
-    size_t got;
-    coord_id id;
-    int error = sys_read_file(store->meta, "floor", bytes, sizeof bytes, &got);
-    if (error == ENOENT) {
-        *ret_floor = 0;
-        return 0;
-    }
-    if (error == ERANGE) return EBADMSG;
-    if (error != 0) return error;
-    return floor_record_decode(str_of(bytes, got), ret_floor, &id) == ERR_OK ? 0 : EBADMSG;
+    struct floor_record record = {0};
+    int error = record_read(store, "floor", &floor_shape, &record);
+    *ret_floor = record.floor;
+    return error == ENOENT ? 0 : error;
 }
 
 static int lock_meta(struct file_store *store, int64_t until_ns, int *ret_fd)
@@ -71,16 +82,13 @@ static int lock_meta(struct file_store *store, int64_t until_ns, int *ret_fd)
 
 int floor_raise(struct file_store *store, uint64_t floor)
 {
-    char bytes[FLOOR_RECORD];
+    const struct floor_record record = {.floor = floor, .store_id = store->backend.id};
     uint64_t now = 0;
     int lock = -1;
     int error = lock_meta(store, file_now(store) + FLOOR_WAIT_MS * NS_IN_MS, &lock);
     if (error != 0) return error;
     error = floor_read(store, &now);
-    if (error == 0 && now < floor) {
-        floor_record_encode(floor, &store->backend.id, bytes);
-        error = small_place(store, store->meta, "floor", bytes, sizeof bytes, true);
-    }
+    if (error == 0 && now < floor) error = record_replace(store, "floor", &floor_shape, &record);
     sys_close(lock);
     return error;
 }
@@ -136,7 +144,6 @@ static int read_format(struct file_store *store, coord_id *ret_id, struct stat *
     char bytes[FORMAT_CAP];
     size_t got;
     int error = sys_read_file(store->root, "FORMAT", bytes, sizeof bytes, &got);
-    if (error == ERANGE) return EBADMSG;
     if (error != 0) return error;
     if (fstatat(store->root, "FORMAT", ret_info, AT_SYMLINK_NOFOLLOW) < 0) return errno;
     enum err err = format_decode(str_of(bytes, got), ret_id);
@@ -244,25 +251,13 @@ static int first_of_boot(struct file_store *store)
 
 static int write_epoch(struct file_store *store, uint64_t epoch, const struct stat *format)
 {
-    char bytes[EPOCH_RECORD];
     struct epoch_record record = {.epoch = epoch,
                                   .store_id = store->backend.id,
                                   .format_inode = format->st_ino,
                                   .format_change = change_of(format)};
     memcpy(record.boot_id, store->facts.boot_id, 16);
-    epoch_record_encode(&record, bytes);
     store->epoch = epoch;
-    return small_place(store, store->meta, "epoch", bytes, sizeof bytes, true);
-}
-
-static int read_epoch(struct file_store *store, struct epoch_record *ret_record)
-{
-    char bytes[EPOCH_RECORD];
-    size_t got;
-    int error = sys_read_file(store->meta, "epoch", bytes, sizeof bytes, &got);
-    if (error == ERANGE) return EBADMSG;
-    if (error != 0) return error;
-    return epoch_record_decode(str_of(bytes, got), ret_record) == ERR_OK ? 0 : EBADMSG;
+    return record_replace(store, "epoch", &epoch_shape, &record);
 }
 
 static coord_result make_new(struct file_store *store)
@@ -318,7 +313,7 @@ static coord_result bump(struct file_store *store, const struct epoch_record *re
 static coord_result open_existing(struct file_store *store, struct stat *format, bool overlay)
 {
     struct epoch_record record;
-    int error = read_epoch(store, &record);
+    int error = record_read(store, "epoch", &epoch_shape, &record);
     if (error == ENOENT) return without_epoch(store, format);
     if (error == EBADMSG)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "meta/epoch is damaged");

@@ -65,6 +65,21 @@ void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP])
     layout_temp(&temp, name);
 }
 
+int file_record_get(int fd, const struct shape *shape, void *ret_record)
+{
+    char bytes[RECORD_MAX];
+    size_t got = 0;
+    int error = sys_read(fd, bytes, sizeof bytes, &got);
+    if (error != 0) return error;
+    return record_decode(shape, str_of(bytes, got), ret_record) == ERR_OK ? 0 : EBADMSG;
+}
+
+int file_record_put(int fd, const struct shape *shape, const void *record)
+{
+    char bytes[RECORD_MAX];
+    return sys_write(fd, bytes, record_encode(shape, record, bytes));
+}
+
 /* -- what it is -- */
 
 static coord_caps file_capabilities(struct prim_backend *backend)

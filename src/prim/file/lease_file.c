@@ -158,30 +158,14 @@ static coord_result expired(int reason, uint64_t token)
 
 int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record)
 {
-    char bytes[LEASE_RECORD];
-    size_t got;
-    int error = sys_read(fd, bytes, sizeof bytes, &got);
-    if (error != 0) return error;
-    if (lease_record_decode(str_of(bytes, got), ret_record) != ERR_OK ||
-        !prim_id_equal(&ret_record->lease_id, id))
-        return EBADMSG;
-    return 0;
-}
-
-int lease_record_put(int fd, const struct lease_record *record)
-{
-    char bytes[LEASE_RECORD];
-    lease_record_encode(record, bytes);
-    return sys_write(fd, bytes, sizeof bytes);
+    int error = file_record_get(fd, &lease_shape, ret_record);
+    return error == 0 && !prim_id_equal(&ret_record->lease_id, id) ? EBADMSG : error;
 }
 
 static bool owner_is_dead(struct file_store *store, int fd)
 {
-    char bytes[LEASE_RECORD];
     struct lease_record record;
-    size_t got;
-    return sys_read(fd, bytes, sizeof bytes, &got) == 0 &&
-           lease_record_decode(str_of(bytes, got), &record) == ERR_OK &&
+    return file_record_get(fd, &lease_shape, &record) == 0 &&
            who_is_dead(&store->facts, &record.who, record.boot_id);
 }
 
@@ -256,7 +240,7 @@ static int judge_record(struct file_store *store, int fd, struct lease_record *r
     record->state = LEASE_DEAD;
     if (now < record->deadline_ns) record->deadline_ns = now;
     verdict->deadline_ns = record->deadline_ns;
-    return lease_record_put(fd, record);
+    return file_record_put(fd, &lease_shape, record);
 }
 
 /* Since when we know. The oldest makes room: it then waits once more, which is safe. */
@@ -326,7 +310,7 @@ static int make_record(struct file_store *store, const coord_id *id, int64_t ttl
     record.who = store->holder;
     record.granted_ns = file_now(store);
     record.deadline_ns = record.granted_ns + ttl_ms * NS_IN_MS;
-    int error = lease_record_put(fd, &record);
+    int error = file_record_put(fd, &lease_shape, &record);
     if (error != 0) {
         (void)unlinkat(store->leases, name, 0);
         sys_close(fd);
@@ -393,7 +377,7 @@ static bool end_record(struct file_store *store, const coord_id *id, enum lease_
     if (record.state == LEASE_LIVE) {
         record.state = state;
         record.deadline_ns = file_now(store);
-        error = lease_record_put(fd, &record);
+        error = file_record_put(fd, &lease_shape, &record);
     }
     prim_id_text(id, name);
     if (error == 0 && discard) (void)unlinkat(store->leases, name, 0);
@@ -425,7 +409,7 @@ coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int6
     int error = record_open(store, id, true, until_ns, &fd, &record);
     if (error == 0) {
         record.lost_count++;
-        error = lease_record_put(fd, &record);
+        error = file_record_put(fd, &lease_shape, &record);
     }
     record_close(fd);
     if (error == ETIMEDOUT) return record_timed_out();
@@ -568,7 +552,7 @@ static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease,
         record.renew_count++;
     }
     if (renewal->mine) record.who = store->holder;
-    renewal->error = lease_record_put(fd, &record);
+    renewal->error = file_record_put(fd, &lease_shape, &record);
     renewal->deadline_ns = lease->deadline_ns = record.deadline_ns;
     return renewal->error == 0 ? RENEW_ENDED : RENEW_FAILED;
 }

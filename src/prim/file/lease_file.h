@@ -61,7 +61,6 @@ int record_open(struct file_store *store, const coord_id *id, bool exclusive, in
                 int *ret_fd, struct lease_record *ret_record);
 int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns);
 int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record);
-int lease_record_put(int fd, const struct lease_record *record);
 void record_close(int fd);
 /* By what stands in it, now, without the liveness lock. */
 bool record_is_over(const struct file_store *store, const struct lease_record *record);

@@ -300,22 +300,12 @@ static void was_granted(struct file_store *store, uint64_t hash)
     (void)pthread_mutex_unlock(&store->mutex);
 }
 
-static bool read_lock_record(int fd, struct lock_record *ret_record)
-{
-    char bytes[LOCK_RECORD];
-    size_t got;
-    return sys_read(fd, bytes, sizeof bytes, &got) == 0 &&
-           lock_record_decode(str_of(bytes, got), ret_record) == ERR_OK;
-}
-
 static int write_lock_record(const struct file_store *store, int fd, enum file_op op)
 {
-    char bytes[LOCK_RECORD];
     struct lock_record record = {
         .who = store->facts.self, .locked_ns = file_now(store), .op = (uint32_t)op};
     memcpy(record.boot_id, store->facts.boot_id, 16);
-    lock_record_encode(&record, bytes);
-    return sys_write(fd, bytes, sizeof bytes);
+    return file_record_put(fd, &lock_shape, &record);
 }
 
 static bool is_at(int fd, int dir, const char *name)
@@ -355,7 +345,8 @@ static bool replace_dead_lock(struct locked *locked, const char *name)
     char temp[LAYOUT_TEMP_CAP];
     int fd = sys_open(locked->bucket->locks, name, O_RDWR | O_NOFOLLOW, 0);
     if (fd < 0) return false;
-    bool dead = sys_lock(fd, BYTE_KEY, LOCK_EXCLUSIVE) == EAGAIN && read_lock_record(fd, &record) &&
+    bool dead = sys_lock(fd, BYTE_KEY, LOCK_EXCLUSIVE) == EAGAIN &&
+                file_record_get(fd, &lock_shape, &record) == 0 &&
                 who_is_dead(&store->facts, &record.who, record.boot_id);
     sys_close(fd);
     if (!dead) return false;
@@ -384,7 +375,7 @@ static coord_result key_timed_out(struct locked *locked, const char *name)
 {
     struct lock_record record = {0};
     int fd = sys_open(locked->bucket->locks, name, O_RDONLY | O_NOFOLLOW, 0);
-    bool known = fd >= 0 && read_lock_record(fd, &record);
+    bool known = fd >= 0 && file_record_get(fd, &lock_shape, &record) == 0;
     sys_close(fd);
     if (!known) return timed_out("the key lock");
     return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,

@@ -122,6 +122,9 @@ void file_degrade(struct file_store *store, const char *why);
 /* S1. OK, UNAVAILABLE/degraded, UNAVAILABLE/storage when the root is gone. */
 coord_result file_usable(struct file_store *store);
 void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP]);
+/* A small record that a file begins with. 0, EBADMSG (damaged), or an errno. */
+int file_record_get(int fd, const struct shape *shape, void *ret_record);
+int file_record_put(int fd, const struct shape *shape, const void *record);
 
 /* -- locks.c: directories of buckets are made and opened once, and kept for the next call -- */
 

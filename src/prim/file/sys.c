@@ -201,7 +201,7 @@ int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret
     int error = sys_read(fd, into, cap, ret_got);
     if (error == 0 && *ret_got == cap && pread(fd, &more, 1, (off_t)cap) > 0) extra = 1;
     sys_close(fd);
-    return error != 0 ? error : extra > 0 ? ERANGE : 0;
+    return error != 0 ? error : extra > 0 ? EBADMSG : 0;
 }
 
 void sys_sleep_ns(int64_t ns)

@@ -33,7 +33,7 @@ int sys_link(int from_dir, const char *from, int dir, const char *name);
 /* 0 or errno. All of it from offset 0, or as much as there is. */
 int sys_read(int fd, void *into, size_t len, size_t *ret_got);
 int sys_write(int fd, const void *from, size_t len); /* all, at offset 0 */
-/* A small file by name: ERANGE when it holds more than `cap` bytes. */
+/* A small file by name: EBADMSG when it holds more than `cap` bytes. */
 int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret_got);
 /* The names in a directory, without the two that are always there. 0 or errno. */
 typedef bool sys_walk_fn(void *context, const char *name); /* false: enough */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection to a NATS cluster: requests with a deadline, and what each failure leaves open.
- * The client library stays behind this header and watch.c, guard.c. Thread-safe. */
+ * The client library stays behind this header, run.c and watch.c. Thread-safe. */
 #ifndef PRIM_NATS_LINK_H
 #define PRIM_NATS_LINK_H
 #include <muster/coord.h>

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "prim/nats/store.h"
 
-enum { PROBE_WAIT_MS = 5000, PROBE_LOOK_MS = 100, FORMING_PAUSE_MS = 200 };
+enum { PROBE_WAIT_MS = 5000, PROBE_LOOK_MS = 100, FORMING_PAUSE_MS = 200, CHECK_PAUSE_MS = 100 };
 
 #define UNFIT(...) prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER, "nats: " __VA_ARGS__)
 
@@ -249,7 +249,7 @@ void jet_degrade(struct jet_store *store, const char *why)
     if (first && store->host != NULL) store->host->degraded(store->host, why);
 }
 
-void jet_stream_check(struct jet_store *store)
+static void check(struct jet_store *store)
 {
     struct jet_stream stream;
     int64_t deadline_ns =
@@ -266,4 +266,47 @@ void jet_stream_check(struct jet_store *store)
         else if (store->has_ttl && !stream.message_ttl)
             jet_degrade(store, "the stream was edited: no message TTL any more");
     }
+}
+
+static void *run(void *arg)
+{
+    struct jet_store *store = arg;
+    while (!atomic_load(&store->closing)) {
+        natsMsg *edit = NULL;
+        (void)natsSubscription_NextMsg(&edit, store->edits, JET_CHECK_MS);
+        natsMsg_Destroy(edit);
+        if (atomic_load(&store->closing)) break;
+        check(store);
+        prim_thread_pause_ms(CHECK_PAUSE_MS);
+    }
+    nats_ReleaseThreadMemory();
+    return NULL;
+}
+
+coord_result jet_check_start(struct jet_store *store)
+{
+    char subject[128];
+    struct jet_pipe_guard guard;
+    (void)snprintf(subject, sizeof subject, "$JS.EVENT.ADVISORY.STREAM.*.%s", store->stream);
+    jet_pipe_guard_begin(&guard);
+    natsStatus status =
+        natsConnection_SubscribeSync(&store->edits, store->link.connection, subject);
+    jet_pipe_guard_end(&guard);
+    if (status != NATS_OK) return jet_link_failed(&store->link, status, false);
+    if (prim_thread_start(&store->checker, run, store)) return prim_ok(COORD_R_NONE);
+    natsSubscription_Destroy(store->edits);
+    store->edits = NULL;
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no thread");
+}
+
+void jet_check_stop(struct jet_store *store)
+{
+    struct jet_pipe_guard guard;
+    if (store->edits == NULL) return;
+    atomic_store(&store->closing, true);
+    jet_pipe_guard_begin(&guard);
+    (void)natsSubscription_Unsubscribe(store->edits); /* wakes the thread */
+    (void)pthread_join(store->checker, NULL);
+    natsSubscription_Destroy(store->edits);
+    jet_pipe_guard_end(&guard);
 }

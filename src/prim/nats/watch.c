@@ -28,9 +28,11 @@ struct watch {
     bool bucket;
     char scope[PRIM_KEY_MAX + 1], filter[JET_SUBJECT_CAP];
 
+    pthread_mutex_t lock; /* of the run's being open: unwatch ends its wait */
     struct jet_run run;
     int64_t heard_ns;
     struct prim_snapshot *snapshot; /* being collected */
+    uint64_t newest;                /* sequence of the messages in it */
     struct map live;                /* W5: the end of a tombstone is no event */
 };
 
@@ -68,14 +70,18 @@ static bool forget(struct watch *watch, struct str key)
 
 static void run_close(struct watch *watch)
 {
+    (void)pthread_mutex_lock(&watch->lock);
     jet_run_close(watch->store, &watch->run);
+    (void)pthread_mutex_unlock(&watch->lock);
     prim_snapshot_close(watch->snapshot);
     watch->snapshot = NULL;
 }
 
+/* Guards are told how new it is: the replica that sent it may not have their keys yet. */
 static void snapshot_end(struct watch *watch)
 {
-    prim_feed_snapshot(watch->feed, watch->snapshot, 0);
+    prim_feed_snapshot(watch->feed, watch->snapshot,
+                       prim_feed_since(watch->feed) > 0 ? watch->newest : 0);
     watch->snapshot = NULL;
 }
 
@@ -83,14 +89,19 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 {
     assert(watch->snapshot == NULL);
     struct prim_snapshot *snapshot = prim_snapshot_open();
+    struct jet_run run = {NULL};
     coord_result result = snapshot == NULL
                               ? prim_no_memory()
-                              : jet_run_open(watch->store, deadline_ns, watch->filter, &watch->run);
+                              : jet_run_open(watch->store, deadline_ns, watch->filter, &run);
+    (void)pthread_mutex_lock(&watch->lock);
+    watch->run = run;
+    (void)pthread_mutex_unlock(&watch->lock);
     if (result.code != COORD_OK) {
         prim_snapshot_close(snapshot);
         return result;
     }
     watch->snapshot = snapshot;
+    watch->newest = 1;
     watch->heard_ns = prim_clock_now(&watch->store->backend.clock);
     forget_all(watch);
     if (watch->run.pending == 0) snapshot_end(watch);
@@ -106,7 +117,11 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
     /* Messages come in the stream's order, first the last one of each subject as it was: when a
      * subject comes again, all of those have been here. */
     if (watch->snapshot != NULL && map_get(&watch->live, key) != NULL) snapshot_end(watch);
-    if (state->kind == PRIM_SEEN_LIVE) {
+    if (watch->snapshot != NULL) watch->newest = max_u64(watch->newest, state->sequence);
+    if (state->kind == PRIM_SEEN_FOREIGN && prim_feed_since(watch->feed) > 0) {
+        event.type = COORD_PUT;
+        event.token = PRIM_TOKEN_UNKNOWN;
+    } else if (state->kind == PRIM_SEEN_LIVE) {
         event.type = COORD_PUT;
         event.revision = state->revision;
         event.token = state->token;
@@ -180,6 +195,14 @@ static void *run(void *arg)
     return NULL;
 }
 
+static void watch_free(struct watch *watch)
+{
+    forget_all(watch);
+    map_deinit(&watch->live);
+    (void)pthread_mutex_destroy(&watch->lock);
+    free(watch);
+}
+
 coord_result jet_watch(struct prim_backend *backend, const struct prim_call *call, struct str scope,
                        bool bucket, struct prim_feed *feed, void **ret_watch)
 {
@@ -196,15 +219,14 @@ coord_result jet_watch(struct prim_backend *backend, const struct prim_call *cal
     else
         jet_subject_of(str_from(store->bucket), scope, watch->filter);
     map_init(&watch->live, MAP_MOST, 0);
+    (void)pthread_mutex_init(&watch->lock, NULL);
     coord_result result = run_open(watch, call->deadline_ns);
     if (result.code == COORD_OK && !prim_thread_start(&watch->thread, run, watch)) {
         run_close(watch);
         result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no thread");
     }
     if (result.code != COORD_OK) {
-        forget_all(watch);
-        map_deinit(&watch->live);
-        free(watch);
+        watch_free(watch);
         return result;
     }
     *ret_watch = watch;
@@ -215,10 +237,15 @@ void jet_unwatch(struct prim_backend *backend, void *opaque)
 {
     struct watch *watch = opaque;
     (void)backend;
+    struct jet_pipe_guard guard;
     atomic_store(&watch->stopped, true);
+    (void)pthread_mutex_lock(&watch->lock);
+    jet_pipe_guard_begin(&guard);
+    if (watch->run.subscription != NULL)
+        (void)natsSubscription_Unsubscribe(watch->run.subscription);
+    jet_pipe_guard_end(&guard);
+    (void)pthread_mutex_unlock(&watch->lock);
     (void)pthread_join(watch->thread, NULL);
     run_close(watch);
-    forget_all(watch);
-    map_deinit(&watch->live);
-    free(watch);
+    watch_free(watch);
 }
