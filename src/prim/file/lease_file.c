@@ -16,13 +16,11 @@ enum {
     STUCK_AFTER_MS = 50,
 };
 
+/* A lease of ours. Who renews it has it out of the table. */
 struct lease {
     coord_id id;
-    unsigned refs;
-    bool gone;             /* not in the table any more */
-    pthread_mutex_t mutex; /* of what follows: one renewal at a time */
-    int fd;                /* -1: not kept */
-    bool alive_locked;     /* the liveness lock is ours */
+    int fd;            /* -1: not kept */
+    bool alive_locked; /* the liveness lock is ours */
     bool lost_known;
     uint64_t lost_seen;
     int64_t deadline_ns; /* as we last wrote or read it */
@@ -30,7 +28,7 @@ struct lease {
 struct lease_table {
     pthread_mutex_t mutex;
     struct map map;
-    size_t kept, kept_max;
+    size_t kept, kept_max; /* descriptors */
 };
 
 /* -- the table -- */
@@ -49,8 +47,8 @@ struct lease_table *lease_table_open(void)
 
 static void lease_free(struct lease *lease)
 {
+    if (lease == NULL) return;
     sys_close(lease->fd);
-    (void)pthread_mutex_destroy(&lease->mutex);
     free(lease);
 }
 
@@ -70,54 +68,56 @@ static struct str id_key(const coord_id *id)
     return str_of(id->b, sizeof id->b);
 }
 
-/* Counted; NULL: no memory, or too many. */
-static struct lease *lease_get(struct lease_table *table, const coord_id *id)
+static struct lease *table_remove(struct lease_table *table, const coord_id *id)
 {
-    (void)pthread_mutex_lock(&table->mutex);
-    struct lease *lease = map_get(&table->map, id_key(id));
-    if (lease == NULL && (lease = calloc(1, sizeof *lease)) != NULL) {
-        lease->id = *id;
-        lease->fd = -1;
-        (void)pthread_mutex_init(&lease->mutex, NULL);
-        if (map_put(&table->map, id_key(&lease->id), lease) != ERR_OK) {
-            lease_free(lease);
-            lease = NULL;
-        }
-    }
-    if (lease != NULL) lease->refs++;
-    (void)pthread_mutex_unlock(&table->mutex);
+    struct lease *lease = map_remove(&table->map, id_key(id));
+    if (lease != NULL && lease->fd >= 0) table->kept--;
     return lease;
 }
 
-/* `over`: nobody will ask for it again. */
-static void lease_put(struct lease_table *table, struct lease *lease, bool over)
+/* The caller's own from now on; a new one when there is none. NULL: no memory. */
+static struct lease *lease_take(struct lease_table *table, const coord_id *id)
 {
-    if (lease == NULL) return;
     (void)pthread_mutex_lock(&table->mutex);
-    if (over && !lease->gone) {
-        (void)map_remove(&table->map, id_key(&lease->id));
-        lease->gone = true;
-    }
-    bool last = --lease->refs == 0 && lease->gone;
-    if (last && lease->fd >= 0) table->kept--;
+    struct lease *lease = table_remove(table, id);
     (void)pthread_mutex_unlock(&table->mutex);
-    if (last) lease_free(lease);
+    if (lease == NULL && (lease = calloc(1, sizeof *lease)) != NULL)
+        *lease = (struct lease){.id = *id, .fd = -1};
+    return lease;
 }
 
-/* Holding the lease's mutex: the descriptor stays open with it, if there is room. */
-static void keep(struct lease_table *table, struct lease *lease, int fd)
+/* In place of what another thread gave. Its descriptor is kept if there is room. */
+static void lease_give(struct lease_table *table, struct lease *own_lease)
 {
-    assert(lease->fd < 0);
     (void)pthread_mutex_lock(&table->mutex);
-    bool room = table->kept < table->kept_max;
-    if (room) table->kept++;
-    (void)pthread_mutex_unlock(&table->mutex);
-    if (room) {
-        lease->fd = fd;
-        lease->alive_locked = sys_lock(fd, BYTE_LIVENESS, LOCK_EXCLUSIVE) == 0;
-    } else {
-        sys_close(fd);
+    struct lease *other = table_remove(table, &own_lease->id);
+    if (table->kept >= table->kept_max) {
+        sys_close(own_lease->fd);
+        own_lease->fd = -1;
+        own_lease->alive_locked = false;
     }
+    if (map_put(&table->map, id_key(&own_lease->id), own_lease) != ERR_OK) {
+        lease_free(own_lease); /* the next renewal opens the record anew */
+    } else if (own_lease->fd >= 0) {
+        table->kept++;
+    }
+    (void)pthread_mutex_unlock(&table->mutex);
+    lease_free(other);
+}
+
+static void lease_drop(struct lease_table *table, const coord_id *id)
+{
+    (void)pthread_mutex_lock(&table->mutex);
+    struct lease *lease = table_remove(table, id);
+    (void)pthread_mutex_unlock(&table->mutex);
+    lease_free(lease);
+}
+
+/* As long as the descriptor is open, its lock says that the process lives. */
+static void lock_liveness(struct lease *lease)
+{
+    if (!lease->alive_locked)
+        lease->alive_locked = sys_lock(lease->fd, BYTE_LIVENESS, LOCK_EXCLUSIVE) == 0;
 }
 
 void lease_table_sweep(struct file_store *store)
@@ -128,10 +128,7 @@ void lease_table_sweep(struct file_store *store)
     (void)pthread_mutex_lock(&table->mutex);
     for (size_t cursor = 0; (entry = map_next(&table->map, &cursor)) != NULL;) {
         struct lease *lease = entry->value;
-        if (lease->refs > 0 || lease->deadline_ns > long_ago) continue;
-        (void)map_remove(&table->map, id_key(&lease->id));
-        if (lease->fd >= 0) table->kept--;
-        lease_free(lease);
+        if (lease->deadline_ns <= long_ago) lease_free(table_remove(table, &lease->id));
     }
     (void)pthread_mutex_unlock(&table->mutex);
 }
@@ -339,20 +336,19 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
                         int64_t *ret_deadline_ns)
 {
     int fd = -1;
-    struct lease *lease = lease_get(store->table, id);
+    struct lease *lease = calloc(1, sizeof *lease);
     if (lease == NULL) return prim_no_memory();
-    (void)pthread_mutex_lock(&lease->mutex);
-    int error = lease->fd >= 0 ? EEXIST : make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
-    if (error == EEXIST && lease->fd < 0 && discard_dead(store, id))
+    int error = make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
+    if (error == EEXIST && discard_dead(store, id))
         error = make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
     if (error == 0) {
-        lease->deadline_ns = *ret_deadline_ns;
-        lease->lost_known = true;
-        lease->lost_seen = 0;
-        keep(store->table, lease, fd);
+        *lease = (struct lease){
+            .id = *id, .fd = fd, .lost_known = true, .deadline_ns = *ret_deadline_ns};
+        lock_liveness(lease);
+        lease_give(store->table, lease);
+    } else {
+        free(lease);
     }
-    (void)pthread_mutex_unlock(&lease->mutex);
-    lease_put(store->table, lease, error != 0 && error != EEXIST);
     if (error == EEXIST) {
         /* Ids are drawn at random: an earlier attempt of this call was published after all, and
          * its lease was given up. */
@@ -362,19 +358,15 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write a lease record");
 }
 
-/* Marks a live record; `discard`: no head refers to it. False: it was not there. */
-static bool end_record(struct file_store *store, const coord_id *id, enum lease_state state,
-                       bool discard, int64_t until_ns)
+/* Marks a live record. `discard`: no head refers to it. */
+static void lease_end(struct file_store *store, const coord_id *id, enum lease_state state,
+                      bool discard, int64_t until_ns)
 {
     char name[PRIM_ID_TEXT_CAP];
     struct lease_record record = {0};
     int fd = -1;
     int error = record_open(store, id, true, until_ns, &fd, &record);
-    if (error != 0) {
-        record_close(fd);
-        return false;
-    }
-    if (record.state == LEASE_LIVE) {
+    if (error == 0 && record.state == LEASE_LIVE) {
         record.state = state;
         record.deadline_ns = file_now(store);
         error = file_record_put(fd, &lease_shape, &record);
@@ -382,24 +374,17 @@ static bool end_record(struct file_store *store, const coord_id *id, enum lease_
     prim_id_text(id, name);
     if (error == 0 && discard) (void)unlinkat(store->leases, name, 0);
     record_close(fd);
-    return true;
-}
-
-static void table_drop(struct file_store *store, const coord_id *id)
-{
-    lease_put(store->table, lease_get(store->table, id), true);
+    lease_drop(store->table, id);
 }
 
 void lease_abandon(struct file_store *store, const coord_id *id, bool published)
 {
-    (void)end_record(store, id, LEASE_DEAD, !published, file_now(store) + 1000 * NS_IN_MS);
-    table_drop(store, id);
+    lease_end(store, id, LEASE_DEAD, !published, file_now(store) + 1000 * NS_IN_MS);
 }
 
 void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns)
 {
-    (void)end_record(store, id, LEASE_RELEASED, true, until_ns);
-    table_drop(store, id);
+    lease_end(store, id, LEASE_RELEASED, true, until_ns);
 }
 
 coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int64_t until_ns)
@@ -499,7 +484,7 @@ static coord_result why_over(struct file_store *store, const struct prim_claim *
 
 /* -- renewing -- */
 
-enum renew_end { RENEW_ENDED, RENEW_OVER, RENEW_GONE, RENEW_LOOK, RENEW_FAILED };
+enum { RENEW_OVER = 1 << 16, RENEW_LOOK }; /* beside errno */
 struct renewal {
     struct file_store *store;
     const struct prim_claim *claim;
@@ -507,7 +492,6 @@ struct renewal {
     bool extend, mine; /* a renewal; an import: the record names this process from now on */
     uint64_t lost_count;
     int64_t deadline_ns;
-    int error;
 };
 
 static bool heads_are_there(const struct renewal *renewal)
@@ -528,19 +512,15 @@ static bool heads_are_there(const struct renewal *renewal)
     return true;
 }
 
-/* With the record locked. */
-static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease, int fd)
+/* With the record locked. 0, an errno, RENEW_OVER, or RENEW_LOOK: at the heads, first. */
+static int renew_locked(struct renewal *renewal, struct lease *lease)
 {
     struct stat info;
     struct lease_record record;
     struct file_store *store = renewal->store;
-    if (fstat(fd, &info) < 0 || info.st_nlink == 0) return RENEW_GONE;
-    int error = lease_record_get(fd, &renewal->claim->lease_id, &record);
-    if (error == EBADMSG) return RENEW_GONE;
-    if (error != 0) {
-        renewal->error = error;
-        return RENEW_FAILED;
-    }
+    if (fstat(lease->fd, &info) < 0 || info.st_nlink == 0) return ENOENT;
+    int error = lease_record_get(lease->fd, &lease->id, &record);
+    if (error != 0) return error;
     int64_t now = file_now(store);
     if (record_is_over(store, &record) || now >= record.deadline_ns) return RENEW_OVER;
     if (!lease->lost_known || lease->lost_seen != record.lost_count) {
@@ -552,34 +532,23 @@ static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease,
         record.renew_count++;
     }
     if (renewal->mine) record.who = store->holder;
-    renewal->error = file_record_put(fd, &lease_shape, &record);
     renewal->deadline_ns = lease->deadline_ns = record.deadline_ns;
-    return renewal->error == 0 ? RENEW_ENDED : RENEW_FAILED;
+    return file_record_put(lease->fd, &lease_shape, &record);
 }
 
-static enum renew_end renew_once(struct renewal *renewal, struct lease *lease)
+static int renew_once(struct renewal *renewal, struct lease *lease)
 {
     char name[PRIM_ID_TEXT_CAP];
-    struct file_store *store = renewal->store;
-    int fd = lease->fd;
-    if (fd < 0) {
+    if (lease->fd < 0) {
         prim_id_text(&lease->id, name);
-        fd = sys_open(store->leases, name, O_RDWR | O_NOFOLLOW, 0);
-        if (fd < 0 && errno == ENOENT) return RENEW_GONE;
-        renewal->error = fd < 0 ? errno : 0;
-        if (fd < 0) return RENEW_FAILED;
+        lease->fd = sys_open(renewal->store->leases, name, O_RDWR | O_NOFOLLOW, 0);
+        if (lease->fd < 0) return errno;
     }
-    renewal->error = record_lock(store, fd, true, renewal->until_ns);
-    enum renew_end end = renewal->error == 0 ? renew_locked(renewal, lease, fd) : RENEW_FAILED;
-    (void)sys_lock(fd, BYTE_RECORD, LOCK_NONE);
-    if (lease->fd < 0)
-        if (end == RENEW_ENDED)
-            keep(store->table, lease, fd);
-        else
-            sys_close(fd);
-    else if (!lease->alive_locked)
-        lease->alive_locked = sys_lock(lease->fd, BYTE_LIVENESS, LOCK_EXCLUSIVE) == 0;
-    return end;
+    int error = record_lock(renewal->store, lease->fd, true, renewal->until_ns);
+    if (error == 0) error = renew_locked(renewal, lease);
+    (void)sys_lock(lease->fd, BYTE_RECORD, LOCK_NONE);
+    if (error == 0) lock_liveness(lease);
+    return error;
 }
 
 /* The record named somebody else until now. If that one is dead, whoever found our lock stuck was
@@ -594,24 +563,25 @@ static coord_result still_mine(struct renewal *renewal)
 
 static coord_result renew_until_clear(struct renewal *renewal, struct lease *lease)
 {
+    struct file_store *store = renewal->store;
     coord_result result;
     for (;;) {
-        switch (renew_once(renewal, lease)) {
-        case RENEW_ENDED: return renewal->mine ? still_mine(renewal) : prim_ok(COORD_R_RENEWED);
+        int error = renew_once(renewal, lease);
+        switch (error) {
+        case 0: return renewal->mine ? still_mine(renewal) : prim_ok(COORD_R_RENEWED);
         case RENEW_OVER:
-            return why_over(renewal->store, renewal->claim, renewal->until_ns, COORD_R_DEADLINE);
-        case RENEW_GONE:
-            return why_over(renewal->store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
-        case RENEW_FAILED:
-            return renewal->error == ETIMEDOUT ? record_timed_out()
-                                               : file_trouble(renewal->error, "renew a lease");
+            return why_over(store, renewal->claim, renewal->until_ns, COORD_R_DEADLINE);
+        case ENOENT:
+        case EBADMSG: return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
+        case ETIMEDOUT: return record_timed_out();
         case RENEW_LOOK:
             /* Whoever told us of a loss may still be about to publish: wait for its lock. */
-            result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);
+            result = claim_check(store, renewal->claim, true, renewal->until_ns);
             if (result.code != COORD_OK) return result;
             lease->lost_known = true;
             lease->lost_seen = renewal->lost_count;
             break;
+        default: return file_trouble(error, "renew a lease");
         }
     }
 }
@@ -622,12 +592,13 @@ static coord_result renew_as(struct renewal *renewal)
     if (atomic_load(&store->degraded)) return file_usable(store);
     if (renewal->extend && !heads_are_there(renewal))
         return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
-    struct lease *lease = lease_get(store->table, &renewal->claim->lease_id);
+    struct lease *lease = lease_take(store->table, &renewal->claim->lease_id);
     if (lease == NULL) return prim_no_memory();
-    (void)pthread_mutex_lock(&lease->mutex);
     coord_result result = renew_until_clear(renewal, lease);
-    (void)pthread_mutex_unlock(&lease->mutex);
-    lease_put(store->table, lease, result.code == COORD_EXPIRED);
+    if (result.code == COORD_EXPIRED)
+        lease_free(lease);
+    else
+        lease_give(store->table, lease);
     return result;
 }
 
