@@ -95,20 +95,12 @@ int floor_raise(struct file_store *store, uint64_t floor)
 
 /* -- the directories -- */
 
-static coord_result wrong_device(const char *name)
+static coord_result open_part(const struct file_store *store, const char *name, int *fd)
 {
+    int error = file_open_dir(store, store->root, name, true, fd);
+    if (error != EXDEV) return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, name);
     return prim_answer(COORD_INVALID, COORD_R_URL,
                        "%s is on another file system than the root of the store", name);
-}
-
-static coord_result open_part(struct file_store *store, const char *name, int *fd)
-{
-    struct stat info;
-    int error = sys_make_dir(store->root, name, store->settings.mode);
-    if (error != 0) return file_trouble(error, name);
-    *fd = sys_open_dir(store->root, name);
-    if (*fd < 0 || fstat(*fd, &info) < 0) return file_trouble(errno, name);
-    return info.st_dev == store->device ? prim_ok(COORD_R_NONE) : wrong_device(name);
 }
 
 static bool is_ours(const char *name)

@@ -10,6 +10,7 @@
 
 #include "prim/file/head_file.h"
 #include "prim/file/locks.h"
+#include "prim/lease.h"
 
 enum {
     KEYS_LOOKED_AT = 4, /* by every renewal; more would make it slow */
@@ -137,18 +138,6 @@ static coord_result record_timed_out(void)
 {
     return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
                        "the record of the lease is locked by another process");
-}
-
-static coord_result expired(int reason, uint64_t token)
-{
-    coord_result result =
-        prim_answer(COORD_EXPIRED, reason, "%s",
-                    reason == COORD_R_SUPERSEDED ? "another lease holds the entry now"
-                    : reason == COORD_R_DEADLINE ? "the lease ran out before this call"
-                    : reason == COORD_R_RELEASED ? "the lease was released"
-                                                 : "the entry or its lease record was taken away");
-    result.token = token;
-    return result;
 }
 
 /* -- records, and whether a lease is over -- */
@@ -410,16 +399,16 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
     int fd = -1;
     int error = record_open(store, id, false, until_ns, &fd, ret_record);
     record_close(fd);
-    if (error == ENOENT || error == EBADMSG) return expired(COORD_R_REVOKED, 0);
+    if (error == ENOENT || error == EBADMSG) return prim_lease_expired(COORD_R_REVOKED, 0);
     if (error == ETIMEDOUT) return record_timed_out();
     if (error != 0) return file_trouble(error, "read a lease record");
-    return record_is_over(store, ret_record) ? expired(COORD_R_DEADLINE, 0) : prim_ok(COORD_R_NONE);
+    return record_is_over(store, ret_record) ? prim_lease_expired(COORD_R_DEADLINE, 0)
+                                             : prim_ok(COORD_R_NONE);
 }
 
 /* -- what became of its keys -- */
 
-/* COORD_R_NONE: the key is still its own; or the reason it is lost for. */
-static int fate_of(const coord_id *id, const struct prim_held *held, const struct head_file *file)
+int lease_key_fate(const coord_id *id, const struct prim_held *held, const struct head_file *file)
 {
     if (file->found != HEAD_IS_THERE) return COORD_R_REVOKED;
     bool same = prim_id_equal(&file->head.lease_id, id);
@@ -442,7 +431,7 @@ static coord_result key_check(struct file_store *store, const coord_id *id,
     struct head_file file;
     head_file_init(&file);
     coord_result result = bucket_of_key(store, key, false, &bucket, name);
-    if (result.code == COORD_NOT_FOUND) return expired(COORD_R_REVOKED, 0);
+    if (result.code == COORD_NOT_FOUND) return prim_lease_expired(COORD_R_REVOKED, 0);
     if (result.code == COORD_OK && lock) {
         result = lock_bucket(store, bucket, false, until_ns, &locked);
         if (result.code == COORD_OK) result = lock_key(&locked, name, OP_CHECK, until_ns);
@@ -451,9 +440,9 @@ static coord_result key_check(struct file_store *store, const coord_id *id,
         int error = head_read(bucket->heads, name, key, &file);
         if (error != 0) result = file_trouble(error, "read a head");
     }
-    int reason = result.code == COORD_OK ? fate_of(id, held, &file) : COORD_R_NONE;
+    int reason = result.code == COORD_OK ? lease_key_fate(id, held, &file) : COORD_R_NONE;
     if (reason != COORD_R_NONE)
-        result = expired(reason, reason == COORD_R_SUPERSEDED ? file.head.token : 0);
+        result = prim_lease_expired(reason, reason == COORD_R_SUPERSEDED ? file.head.token : 0);
     head_file_deinit(&file);
     unlock(&locked);
     bucket_put(store, bucket);
@@ -479,7 +468,7 @@ static coord_result why_over(struct file_store *store, const struct prim_claim *
     if (result.code == COORD_EXPIRED &&
         (result.reason == COORD_R_SUPERSEDED || result.reason == COORD_R_RELEASED))
         return result;
-    return expired(reason, 0);
+    return prim_lease_expired(reason, 0);
 }
 
 /* -- renewing -- */

@@ -128,6 +128,10 @@ int file_record_put(int fd, const struct shape *shape, const void *record);
 
 /* -- locks.c: directories of buckets are made and opened once, and kept for the next call -- */
 
+/* A directory on the device of the store, made where it is not there and `create` is set. 0, EXDEV,
+ * or another errno; *ret_fd is to be closed in any case. */
+int file_open_dir(const struct file_store *store, int parent, const char *name, bool create,
+                  int *ret_fd);
 /* UNAVAILABLE; or NOT_FOUND when it is not there and `create` is false. */
 coord_result bucket_get(struct file_store *store, const char *name, bool create,
                         struct bucket **ret_bucket);
