@@ -47,17 +47,24 @@ static coord_result check_level(struct jet_store *store, int64_t deadline_ns)
     return result;
 }
 
-static coord_result info(struct jet_store *store, int64_t deadline_ns, struct jet_stream *stream)
+/* "INFO", "CREATE": what the answer says of the stream. */
+static coord_result stream_call(struct jet_store *store, int64_t deadline_ns, const char *verb,
+                                struct str body, struct jet_stream *stream)
 {
     char subject[128];
     struct note note = {""};
     natsMsg *reply = NULL;
-    (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.INFO.%s", store->stream);
-    coord_result result = ask(store, deadline_ns, subject, STR_EMPTY, &reply);
+    (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.%s.%s", verb, store->stream);
+    coord_result result = ask(store, deadline_ns, subject, body, &reply);
     if (result.code != COORD_OK) return result;
     enum err err = jet_decode_stream(jet_link_body(reply), str_from(store->bucket), stream, &note);
     natsMsg_Destroy(reply);
     return err ? odd(&note) : result;
+}
+
+static coord_result info(struct jet_store *store, int64_t deadline_ns, struct jet_stream *stream)
+{
+    return stream_call(store, deadline_ns, "INFO", STR_EMPTY, stream);
 }
 
 coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t *ret_ms)
@@ -77,10 +84,7 @@ coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t
 static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t replicas,
                            struct jet_stream *stream)
 {
-    char subject[128], body[640];
-    struct note note = {""};
-    natsMsg *reply = NULL;
-    (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.CREATE.%s", store->stream);
+    char body[640];
     int len =
         snprintf(body, sizeof body,
                  "{\"name\":\"%s\",\"subjects\":[\"$KV.%s.>\"],\"retention\":\"limits\","
@@ -89,11 +93,9 @@ static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t
                  "\"allow_rollup_hdrs\":true,\"allow_msg_ttl\":true,"
                  "\"subject_delete_marker_ttl\":%" PRId64 "}",
                  store->stream, store->bucket, replicas, (int64_t)JET_MARKER_TTL_S * 1000000000);
-    coord_result result = ask(store, deadline_ns, subject, str_of(body, (size_t)len), &reply);
+    coord_result result =
+        stream_call(store, deadline_ns, "CREATE", str_of(body, (size_t)len), stream);
     if (result.code != COORD_OK) return result;
-    enum err err = jet_decode_stream(jet_link_body(reply), str_from(store->bucket), stream, &note);
-    natsMsg_Destroy(reply);
-    if (err) return odd(&note);
     /* Two made it at once, with other wishes: what is there is judged like any other. */
     return stream->error.number == JET_E_STREAM_EXISTS ? info(store, deadline_ns, stream) : result;
 }
