@@ -252,40 +252,39 @@ static int write_epoch(struct file_store *store, uint64_t epoch, const struct st
     return record_replace(store, "epoch", &epoch_shape, &record);
 }
 
-static coord_result make_new(struct file_store *store)
+/* What was there before FORMAT: nothing but directories of ours. */
+static coord_result check_empty(struct file_store *store)
 {
     struct foreign foreign = {{0}};
-    struct stat info;
-    bool full = false;
     int error = sys_walk(store->root, note_foreign, &foreign);
-    if (error == 0 && foreign.name[0] != '\0') {
-        return prim_answer(COORD_INVALID, COORD_R_URL,
-                           "the directory is no file store and holds something else: %s",
-                           foreign.name);
-    }
-    if (error == 0) error = sys_walk(store->buckets_dir, stop_at_first, &full);
-    /* Without a lock another host may have made FORMAT and an entry since we looked. */
-    if (error == 0 && full && !store->settings.create_only) {
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
-                           "FORMAT is missing from a store that holds entries");
-    }
-    if (error == 0) error = write_format(store, !store->settings.create_only, &info);
-    if (error == EEXIST) error = read_format(store, &store->backend.id, &info);
-    if (error == 0 && !store->settings.create_only) error = write_epoch(store, 1, &info);
-    return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make a store");
+    if (error != 0) return file_trouble(error, "look into the directory");
+    return foreign.name[0] == '\0'
+               ? prim_ok(COORD_R_NONE)
+               : prim_answer(COORD_INVALID, COORD_R_URL,
+                             "the directory is no file store and holds something else: %s",
+                             foreign.name);
 }
 
-/* Nothing was ever written when a crash came between FORMAT and the first epoch. */
-static coord_result without_epoch(struct file_store *store, const struct stat *format)
+/* Nothing was ever written where FORMAT is missing, or, when a crash came between the two,
+ * meta/epoch. `format` NULL: it is FORMAT. */
+static coord_result make_first(struct file_store *store, const struct stat *format)
 {
-    bool full = false;
+    struct stat info;
+    bool full = false, network = store->settings.create_only;
     int error = sys_walk(store->buckets_dir, stop_at_first, &full);
-    if (error == 0 && full) {
+    /* Without a lock another host may have made FORMAT and an entry since we looked. */
+    if (error == 0 && full && !network) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
-                           "meta/epoch is missing from a store that holds entries");
+                           "%s is missing from a store that holds entries",
+                           format == NULL ? "FORMAT" : "meta/epoch");
     }
-    if (error == 0) error = write_epoch(store, 1, format);
-    return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write the first epoch");
+    if (error == 0 && format == NULL) {
+        error = write_format(store, !network, &info);
+        if (error == EEXIST) error = read_format(store, &store->backend.id, &info);
+        format = &info;
+    }
+    if (error == 0 && !network) error = write_epoch(store, 1, format);
+    return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make a store");
 }
 
 static coord_result bump(struct file_store *store, const struct epoch_record *record,
@@ -306,7 +305,7 @@ static coord_result open_existing(struct file_store *store, struct stat *format,
 {
     struct epoch_record record;
     int error = record_read(store, "epoch", &epoch_shape, &record);
-    if (error == ENOENT) return without_epoch(store, format);
+    if (error == ENOENT) return make_first(store, format);
     if (error == EBADMSG)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "meta/epoch is damaged");
     if (error != 0) return file_trouble(error, "read meta/epoch");
@@ -332,7 +331,10 @@ static coord_result open_locked(struct file_store *store, bool overlay)
         if (result.code != COORD_OK) return result;
     }
     int error = read_format(store, &store->backend.id, &format);
-    if (error == ENOENT) return make_new(store);
+    if (error == ENOENT) {
+        coord_result result = check_empty(store);
+        return result.code == COORD_OK ? make_first(store, NULL) : result;
+    }
     if (error != 0) return bad_format(error);
     if (store->settings.create_only) return prim_ok(COORD_R_NONE);
     if (overlay) {

@@ -142,7 +142,7 @@ static coord_result record_timed_out(void)
 
 /* -- records, and whether a lease is over -- */
 
-int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record)
+static int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record)
 {
     int error = file_record_get(fd, &lease_shape, ret_record);
     return error == 0 && !prim_id_equal(&ret_record->lease_id, id) ? EBADMSG : error;
@@ -155,7 +155,7 @@ static bool owner_is_dead(struct file_store *store, int fd)
            who_is_dead(&store->facts, &record.who, record.boot_id);
 }
 
-int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns)
+static int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns)
 {
     struct pause pause = {0};
     int64_t began = 0;

@@ -62,8 +62,6 @@ coord_result judge(struct file_store *store, const struct head *head, int64_t un
  * with a provably dead owner counts as taken: only its owner would renew. */
 int record_open(struct file_store *store, const coord_id *id, bool exclusive, int64_t until_ns,
                 int *ret_fd, struct lease_record *ret_record);
-int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns);
-int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record);
 void record_close(int fd);
 /* By what stands in it, now, without the liveness lock. */
 bool record_is_over(const struct file_store *store, const struct lease_record *record);

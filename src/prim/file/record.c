@@ -16,8 +16,6 @@
 #include "base/hex.h"
 #include "prim/answer.h"
 
-static const char hex[] = "0123456789abcdef";
-
 struct field {
     uint16_t at, offset, size; /* in the bytes; in the struct; 4 and 8: a number, 16: bytes */
 };
@@ -342,11 +340,7 @@ static void hashed(struct str raw, char *name)
     int done = EVP_Digest(raw.at, raw.len, digest, NULL, EVP_sha256(), NULL);
     assert(done == 1); /* it fails for lack of the algorithm only */
     name[0] = '~';
-    for (size_t i = 0; i < 20; i++) {
-        name[1 + 2 * i] = hex[digest[i] >> 4];
-        name[2 + 2 * i] = hex[digest[i] & 15];
-    }
-    name[41] = '\0';
+    hex_write(digest, 20, name + 1);
 }
 
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP])

@@ -27,7 +27,7 @@ static void see(struct store *store, const struct doc *doc, struct prim_seen *se
         seen->token = kube_lease_token(view);
         seen->ttl_ms = (int64_t)view->duration_s * 1000;
     }
-    seen->over = kube_doc_life(store, view->key, doc, &seen->left_ms) == LIFE_ABSENT;
+    seen->over = !kube_doc_is_live(store, doc, &seen->left_ms);
 }
 
 static void *begin(struct prim_change *c)

@@ -254,16 +254,15 @@ enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
     return wrote;
 }
 
-enum life kube_doc_life(struct store *store, struct str key, const struct doc *doc,
-                        int64_t *ret_left_ms)
+bool kube_doc_is_live(struct store *store, const struct doc *doc, int64_t *ret_left_ms)
 {
     *ret_left_ms = -1;
-    if (!doc->present || kube_lease_is_tombstone(&doc->view)) return LIFE_ABSENT;
-    if (!kube_lease_is_leased(&doc->view)) return LIFE_LIVE;
+    if (!doc->present || kube_lease_is_tombstone(&doc->view)) return false;
+    if (!kube_lease_is_leased(&doc->view)) return true;
     pthread_mutex_lock(&store->lock);
-    *ret_left_ms = kube_sights_left_ms(&store->sights, key, &doc->view, doc->sent_ns);
+    *ret_left_ms = kube_sights_left_ms(&store->sights, doc->view.key, &doc->view, doc->sent_ns);
     pthread_mutex_unlock(&store->lock);
-    return *ret_left_ms == 0 ? LIFE_ABSENT : LIFE_LIVE;
+    return *ret_left_ms != 0;
 }
 
 /* -- lists -- */

@@ -57,14 +57,9 @@ enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
 struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
                                        const struct doc *over);
 
-/* What a live entry is to this store. */
-enum life {
-    LIFE_ABSENT, /* no object, a tombstone, or a holder judged gone */
-    LIFE_LIVE,
-};
-/* *ret_left_ms: until the holder may count as gone; -1: not leased. */
-enum life kube_doc_life(struct store *store, struct str key, const struct doc *doc,
-                        int64_t *ret_left_ms);
+/* False: no object, a tombstone, or a holder judged gone. *ret_left_ms: until the holder may count
+ * as gone; -1: not leased. */
+bool kube_doc_is_live(struct store *store, const struct doc *doc, int64_t *ret_left_ms);
 
 /* Every entry of a bucket, as of one instant; the caller closes each doc and frees the array. */
 struct docs {

@@ -113,7 +113,7 @@ static bool add_docs(struct watch *w, const struct docs *docs, struct prim_snaps
         if (!prim_in_scope(doc->view.key, str_from(w->scope), w->bucket) || doc->view.foreign)
             continue;
         if (!remember(w, doc)) return false;
-        if (kube_doc_life(w->store, doc->view.key, doc, &left_ms) == LIFE_ABSENT) {
+        if (!kube_doc_is_live(w->store, doc, &left_ms)) {
             struct known *known = know(w, doc->view.key);
             if (known) known->live = known->leased = false;
             continue;
@@ -247,7 +247,7 @@ static bool look_at(struct watch *w, struct known *known)
         kube_lease_revision(&doc.view) != known->revision) {
         /* Not known now; or changed, and the stream will tell it with its own words. */
         known->due_ns = store_now(w->store) + RETRY_MS * (int64_t)NS_IN_MS;
-    } else if (kube_doc_life(w->store, key, &doc, &left_ms) == LIFE_LIVE) {
+    } else if (kube_doc_is_live(w->store, &doc, &left_ms)) {
         known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * NS_IN_MS;
     } else {
         known->live = known->leased = false;
