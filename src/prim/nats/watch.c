@@ -181,6 +181,7 @@ static void *run(void *arg)
                 pause_ms = PAUSE_MIN_MS;
                 continue;
             }
+            if (atomic_load(&watch->stopped)) break; /* unwatch broke it: nothing is missing */
             run_close(watch);
             if (!prim_feed_wants_snapshot(watch->feed)) prim_feed_resync(watch->feed);
         }
