@@ -21,10 +21,6 @@ enum {
     REFERENCES_MAX = 1 << 20,
 };
 
-struct reference {
-    coord_id id;
-};
-
 struct round {
     struct file_store *store;
     atomic_bool *stop;
@@ -94,17 +90,7 @@ static bool collect_temp(void *context, const char *name)
 
 static void refer(struct round *round, const coord_id *id)
 {
-    struct reference *reference = malloc(sizeof *reference);
-    if (reference == NULL) {
-        round->all_seen = false;
-        return;
-    }
-    reference->id = *id;
-    enum err err = map_put(&round->references, str_of(reference->id.b, 16), reference);
-    if (err != ERR_OK) {
-        if (err != ERR_EXISTS) round->all_seen = false;
-        free(reference);
-    }
+    if (map_make(&round->references, str_of(id->b, 16), 1) == NULL) round->all_seen = false;
 }
 
 /* An entry that ended or was deleted long enough ago. One of an earlier boot is. */
@@ -231,13 +217,6 @@ static bool collect_lease(void *context, const char *name)
     return !stopping(round);
 }
 
-static void free_references(struct map *references)
-{
-    struct map_entry *entry;
-    for (size_t cursor = 0; (entry = map_next(references, &cursor)) != NULL;) free(entry->value);
-    map_deinit(references);
-}
-
 static void run_round(struct round *round)
 {
     struct file_store *store = round->store;
@@ -255,7 +234,7 @@ static struct gc_report run(struct file_store *store, atomic_bool *stop)
     round.locked = LOCKED_NONE;
     map_init(&round.references, REFERENCES_MAX, prim_random());
     run_round(&round);
-    free_references(&round.references);
+    map_free(&round.references);
     return round.report;
 }
 

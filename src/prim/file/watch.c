@@ -50,7 +50,6 @@ struct track {
     struct head head;  /* of a leased one; strings point to `key` and `owner` */
     bool seen;         /* by the scan that runs */
     char *key, *owner;
-    char name[LAYOUT_NAME_CAP];
 };
 
 struct watch {
@@ -193,16 +192,8 @@ static void tell_loss(struct hub *hub, struct place *only)
 
 static struct track *track_get(struct place *place, const char *name)
 {
-    struct track *track = map_get(&place->tracks, str_from(name));
-    if (track != NULL || strlen(name) >= LAYOUT_NAME_CAP) return track;
-    track = calloc(1, sizeof *track);
-    if (track == NULL) return NULL;
-    track->place = place;
-    memcpy(track->name, name, strlen(name) + 1);
-    if (map_put(&place->tracks, str_from(track->name), track) != ERR_OK) {
-        free(track);
-        return NULL;
-    }
+    struct track *track = map_make(&place->tracks, str_from(name), sizeof(struct track));
+    if (track != NULL) track->place = place;
     return track;
 }
 
@@ -355,13 +346,13 @@ static bool scan_name(void *context, const char *name)
 }
 
 /* The file is not there any more: collected, or removed by hand while its lease lives. */
-static void forget_name(struct hub *hub, struct place *place, const char *name)
+static void forget_name(struct hub *hub, struct place *place, struct str name)
 {
-    struct track *track = map_get(&place->tracks, str_from(name));
+    struct track *track = map_get(&place->tracks, name);
     if (track == NULL) return;
     if (track->timer.place != 0)
         tell_end(hub, track, judge_track(hub, track) ? COORD_EXPIRE : COORD_DELETE);
-    (void)map_remove(&place->tracks, str_from(track->name));
+    (void)map_remove(&place->tracks, name);
     track_free(hub, track);
 }
 
@@ -377,7 +368,7 @@ static bool scan_place(struct hub *hub, struct place *place, const struct watch 
     if (sys_walk(place->bucket->heads, scan_name, &scan) != 0) return false;
     for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
         struct track *track = entry->value;
-        if (!track->seen) forget_name(hub, place, track->name);
+        if (!track->seen) forget_name(hub, place, entry->key);
     }
     return scan.good;
 }
@@ -415,7 +406,7 @@ static void place_is_gone(struct hub *hub, struct place *place)
     struct map_entry *entry;
     place->gone = true;
     for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;)
-        forget_name(hub, place, ((struct track *)entry->value)->name);
+        forget_name(hub, place, entry->key);
     LIST_EACH(&hub->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, node);
@@ -439,7 +430,7 @@ static void take_event(struct hub *hub, const struct inotify_event *event)
             place_is_gone(hub, place);
         } else if (event->len > 0) {
             if ((event->mask & IN_DELETE) != 0)
-                forget_name(hub, place, event->name);
+                forget_name(hub, place, str_from(event->name));
             else if (!look(hub, place, event->name, NULL, NULL))
                 tell_loss(hub, place);
         }

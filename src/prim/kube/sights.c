@@ -11,8 +11,7 @@ struct sight {
     int64_t first_ns;
     bool absent;     /* since first_ns */
     struct doc kept; /* as a lease of ours was written last */
-    size_t len;
-    char key[];
+    struct str key;
 };
 
 static void sight_free(struct sight *sight)
@@ -46,25 +45,17 @@ static struct sight *touch(struct sights *sights, struct str key)
 {
     struct sight *sight = find(sights, key);
 
-    if (sight) {
-        list_remove(&sight->node);
-        list_append(&sights->by_age, &sight->node);
-        return sight;
-    }
-    if (map_count(&sights->by_key) == SIGHTS_MAX) {
+    if (!sight && map_count(&sights->by_key) == SIGHTS_MAX) {
         struct sight *oldest = CONTAINER_OF(list_pop(&sights->by_age), struct sight, node);
-        (void)map_remove(&sights->by_key, str_of(oldest->key, oldest->len));
+        (void)map_remove(&sights->by_key, oldest->key);
         sight_free(oldest);
     }
-    sight = calloc(1, sizeof *sight + key.len);
+    if (sight)
+        list_remove(&sight->node);
+    else if ((sight = map_make(&sights->by_key, key, sizeof *sight)))
+        sight->key = str_of(sight + 1, key.len);
     if (!sight) return NULL;
-    sight->len = key.len;
-    memcpy(sight->key, key.at, key.len);
     list_init(&sight->node);
-    if (map_put(&sights->by_key, str_of(sight->key, key.len), sight)) {
-        free(sight);
-        return NULL;
-    }
     list_append(&sights->by_age, &sight->node);
     return sight;
 }

@@ -15,11 +15,6 @@ enum {
     PAUSE_MAX_MS = 2000,
 };
 
-struct live_key {
-    size_t len;
-    char key[];
-};
-
 struct watch {
     struct jet_store *store;
     struct prim_feed *feed;
@@ -40,22 +35,8 @@ struct watch {
 
 static void forget_all(struct watch *watch)
 {
-    struct map_entry *entry;
-    for (size_t cursor = 0; (entry = map_next(&watch->live, &cursor)) != NULL;) free(entry->value);
-    map_deinit(&watch->live);
+    map_free(&watch->live);
     map_init(&watch->live, MAP_MOST, prim_random());
-}
-
-static bool remember(struct watch *watch, struct str key)
-{
-    if (map_get(&watch->live, key) != NULL) return true;
-    struct live_key *live = malloc(sizeof *live + key.len);
-    if (live == NULL) return false;
-    live->len = key.len;
-    memcpy(live->key, key.at, key.len);
-    if (map_put(&watch->live, str_of(live->key, key.len), live) == ERR_OK) return true;
-    free(live);
-    return false;
 }
 
 /* False: it was not live. */
@@ -127,7 +108,7 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
         event.token = state->token;
         event.value = state->envelope.value;
         event.owner = state->envelope.owner;
-        if (!remember(watch, key)) return false;
+        if (map_make(&watch->live, key, 1) == NULL) return false;
     } else if (state->kind == PRIM_SEEN_FOREIGN || !forget(watch, key)) {
         return true;
     } else {
@@ -198,8 +179,7 @@ static void *run(void *arg)
 
 static void watch_free(struct watch *watch)
 {
-    forget_all(watch);
-    map_deinit(&watch->live);
+    map_free(&watch->live);
     (void)pthread_mutex_destroy(&watch->lock);
     free(watch);
 }
