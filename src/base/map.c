@@ -147,3 +147,24 @@ struct map_entry *map_next(const struct map *m, size_t *cursor)
     }
     return NULL;
 }
+
+void *map_make(struct map *m, struct str key, size_t size)
+{
+    char *value = map_get(m, key);
+
+    if (value) return value;
+    value = calloc(1, size + key.len);
+    if (!value) return NULL;
+    if (key.len > 0) memcpy(value + size, key.at, key.len);
+    if (!map_put(m, str_of(value + size, key.len), value)) return value;
+    free(value);
+    return NULL;
+}
+
+void map_free(struct map *m)
+{
+    struct map_entry *entry;
+
+    for (size_t cursor = 0; (entry = map_next(m, &cursor));) free(entry->value);
+    map_deinit(m);
+}

@@ -348,36 +348,21 @@ uint32_t channel_http_status(struct channel *channel)
     return status > 0 && status < 1000 ? (uint32_t)status : 0;
 }
 
-uint64_t channel_retry_after_ms(struct channel *channel)
+struct channel_outcome channel_outcome(struct channel *channel)
 {
+    struct channel_outcome outcome = {.too_large = channel->too_large, .error = channel->error};
     curl_off_t seconds = 0;
-
-    (void)curl_easy_getinfo(channel->easy, CURLINFO_RETRY_AFTER, &seconds);
-    if (seconds <= 0) return 0;
-    return min_u64((uint64_t)seconds, KUBE_RETRY_AFTER_MAX_MS / 1000) * 1000;
-}
-
-bool channel_sent(struct channel *channel)
-{
     long bytes = 0;
 
-    return curl_easy_getinfo(channel->easy, CURLINFO_REQUEST_SIZE, &bytes) || bytes > 0;
-}
-
-bool channel_too_large(struct channel *channel)
-{
-    return channel->too_large;
-}
-
-bool channel_no_memory(struct channel *channel)
-{
-    return channel->no_memory || channel->outcome == CURLE_OUT_OF_MEMORY;
-}
-
-const char *channel_error(struct channel *channel)
-{
-    if (channel->error[0]) return channel->error;
-    return channel->outcome ? curl_easy_strerror(channel->outcome) : "no answer in time";
+    (void)curl_easy_getinfo(channel->easy, CURLINFO_RETRY_AFTER, &seconds);
+    if (seconds > 0)
+        outcome.retry_after_ms = min_u64((uint64_t)seconds, KUBE_RETRY_AFTER_MAX_MS / 1000) * 1000;
+    outcome.sent = curl_easy_getinfo(channel->easy, CURLINFO_REQUEST_SIZE, &bytes) || bytes > 0;
+    outcome.no_memory = channel->no_memory || channel->outcome == CURLE_OUT_OF_MEMORY;
+    if (!channel->error[0])
+        outcome.error =
+            channel->outcome ? curl_easy_strerror(channel->outcome) : "no answer in time";
+    return outcome;
 }
 
 struct buf *channel_received(struct channel *channel)

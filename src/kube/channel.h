@@ -47,10 +47,13 @@ void channel_rest(struct channel *channel, mono_time wake_at);
 
 /* Valid between begin and end. */
 uint32_t channel_http_status(struct channel *channel);
-uint64_t channel_retry_after_ms(struct channel *channel);
-bool channel_sent(struct channel *channel);      /* a byte of the request may have left */
-bool channel_too_large(struct channel *channel); /* the answer passed received_max */
-bool channel_no_memory(struct channel *channel);
-const char *channel_error(struct channel *channel);
+struct channel_outcome {
+    uint64_t retry_after_ms;
+    bool sent;      /* a byte of the request may have left */
+    bool too_large; /* the answer passed received_max */
+    bool no_memory;
+    const char *error;
+};
+struct channel_outcome channel_outcome(struct channel *channel);
 struct buf *channel_received(struct channel *channel); /* the reader consumes from its front */
 #endif

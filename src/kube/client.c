@@ -237,7 +237,7 @@ static enum err judge(struct channel *channel, bool write, struct kube_answer *a
     enum err read, err;
 
     answer->http_status = channel_http_status(channel);
-    answer->retry_after_ms = channel_retry_after_ms(channel);
+    answer->retry_after_ms = channel_outcome(channel).retry_after_ms;
     read = json_open(body, KUBE_BODY_MAX, &object, &why);
     if (!read) kube_status_decode(object, &status);
     memcpy(answer->reason, status.reason, sizeof status.reason);
@@ -260,11 +260,12 @@ static enum err judge(struct channel *channel, bool write, struct kube_answer *a
 static enum err no_answer(struct channel *channel, enum channel_state state, bool write,
                           bool cancelled, struct note *note)
 {
-    note_set(note, "%s",
-             channel_too_large(channel) ? "answer larger than 16 MiB" : channel_error(channel));
-    if (write && channel_sent(channel)) return ERR_UNKNOWN;
-    if (channel_no_memory(channel)) return ERR_NOMEM;
-    if (channel_too_large(channel)) return ERR_TOO_LARGE;
+    struct channel_outcome outcome = channel_outcome(channel);
+
+    note_set(note, "%s", outcome.too_large ? "answer larger than 16 MiB" : outcome.error);
+    if (write && outcome.sent) return ERR_UNKNOWN;
+    if (outcome.no_memory) return ERR_NOMEM;
+    if (outcome.too_large) return ERR_TOO_LARGE;
     if (cancelled) return ERR_CANCELLED;
     return state == CHANNEL_RUNNING ? ERR_TIMEOUT : ERR_UNAVAILABLE;
 }
@@ -338,7 +339,6 @@ static enum err list_url(const struct kube *kube, const struct kube_path *path,
         {"fieldSelector", str_from(o->field_selector)},
         {"limit", str_of(limit, o->limit ? (size_t)limit_len : 0)},
         {"continue", o->continue_},
-        {"resourceVersion", str_from(o->resource_version)},
     };
     enum err err = kube_url_path(kube, path, url, note);
 
@@ -379,63 +379,53 @@ enum err kube_update(struct kube *kube, const struct kube_path *path, struct str
     return call(kube, "PUT", path, body, timeout_ms, ret_answer, note);
 }
 
-static void write_delete_options(struct ndjson *w, const struct kube_delete_options *o)
-{
-    if (o->grace_seconds >= 0) ndjson_i64(w, STR("gracePeriodSeconds"), o->grace_seconds);
-    if (o->propagation) ndjson_c_string(w, STR("propagationPolicy"), o->propagation);
-    if (!o->uid && !o->resource_version) return;
-    ndjson_open_object(w, STR("preconditions"));
-    if (o->uid) ndjson_c_string(w, STR("uid"), o->uid);
-    if (o->resource_version) ndjson_c_string(w, STR("resourceVersion"), o->resource_version);
-    ndjson_close_object(w);
-}
-
-enum err kube_delete(struct kube *kube, const struct kube_path *path,
-                     const struct kube_delete_options *options, uint64_t timeout_ms,
-                     struct kube_answer *ret_answer, struct note *note)
+/* `pod` NULL: the object at `path` is deleted, else that pod evicted. */
+static enum err call_with_uid(struct kube *kube, const struct kube_path *path, const char *pod,
+                              const char *uid, uint64_t timeout_ms, struct kube_answer *ret_answer,
+                              struct note *note)
 {
     struct ndjson w;
     struct buf body;
     enum err err;
 
-    assert(path->name); /* a whole collection is never meant */
     *ret_answer = (struct kube_answer){0};
     buf_init(&body, DELETE_BODY_MAX);
     ndjson_begin(&w, &body, NDJSON_LINE);
-    ndjson_c_string(&w, STR("apiVersion"), "v1");
-    ndjson_c_string(&w, STR("kind"), "DeleteOptions");
-    write_delete_options(&w, options);
+    ndjson_c_string(&w, STR("apiVersion"), pod ? "policy/v1" : "v1");
+    ndjson_c_string(&w, STR("kind"), pod ? "Eviction" : "DeleteOptions");
+    if (pod) {
+        ndjson_open_object(&w, STR("metadata"));
+        ndjson_c_string(&w, STR("name"), pod);
+        ndjson_c_string(&w, STR("namespace"), path->namespace_);
+        ndjson_close_object(&w);
+        ndjson_open_object(&w, STR("deleteOptions"));
+    }
+    if (uid) {
+        ndjson_open_object(&w, STR("preconditions"));
+        ndjson_c_string(&w, STR("uid"), uid);
+        ndjson_close_object(&w);
+    }
+    if (pod) ndjson_close_object(&w);
     err = ndjson_end(&w);
     if (err) note_set(note, "delete options: %s", err_text(err));
-    if (!err) err = call(kube, "DELETE", path, buf_peek(&body), timeout_ms, ret_answer, note);
+    if (!err)
+        err = call(kube, pod ? "POST" : "DELETE", path, buf_peek(&body), timeout_ms, ret_answer,
+                   note);
     buf_deinit(&body);
     return err;
 }
 
-enum err kube_evict(struct kube *kube, const char *namespace_, const char *pod,
-                    const struct kube_delete_options *options, uint64_t timeout_ms,
-                    struct kube_answer *ret_answer, struct note *note)
+enum err kube_delete(struct kube *kube, const struct kube_path *path, const char *uid,
+                     uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note)
+{
+    assert(path->name); /* a whole collection is never meant */
+    return call_with_uid(kube, path, NULL, uid, timeout_ms, ret_answer, note);
+}
+
+enum err kube_evict(struct kube *kube, const char *namespace_, const char *pod, const char *uid,
+                    uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note)
 {
     struct kube_path path = {"", "v1", namespace_, "pods", pod, "eviction"};
-    struct ndjson w;
-    struct buf body;
-    enum err err;
 
-    *ret_answer = (struct kube_answer){0};
-    buf_init(&body, DELETE_BODY_MAX);
-    ndjson_begin(&w, &body, NDJSON_LINE);
-    ndjson_c_string(&w, STR("apiVersion"), "policy/v1");
-    ndjson_c_string(&w, STR("kind"), "Eviction");
-    ndjson_open_object(&w, STR("metadata"));
-    ndjson_c_string(&w, STR("name"), pod);
-    ndjson_c_string(&w, STR("namespace"), namespace_);
-    ndjson_close_object(&w);
-    ndjson_open_object(&w, STR("deleteOptions"));
-    write_delete_options(&w, options);
-    ndjson_close_object(&w);
-    err = ndjson_end(&w);
-    if (err) note_set(note, "eviction: %s", err_text(err));
-    if (!err) err = call(kube, "POST", &path, buf_peek(&body), timeout_ms, ret_answer, note);
-    buf_deinit(&body);
-    return err;
+    return call_with_uid(kube, &path, pod, uid, timeout_ms, ret_answer, note);
 }

@@ -73,7 +73,6 @@ struct kube_list_options {
     uint32_t limit;             /* objects per page; 0: the server's choice, all of them */
     struct str continue_;       /* of the page before; the pages show one instant. A token that has
                                      become too old is ERR_PRECONDITION: begin anew */
-    const char *resource_version; /* NULL: the newest, from the store */
 };
 /* The answer's object is a list: kube_list_decode(). */
 enum err kube_list(struct kube *kube, const struct kube_path *path,
@@ -86,18 +85,12 @@ enum err kube_create(struct kube *kube, const struct kube_path *path, struct str
 enum err kube_update(struct kube *kube, const struct kube_path *path, struct str body,
                      uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note);
 
-struct kube_delete_options {
-    const char *uid, *resource_version; /* preconditions: ERR_CONFLICT when they fail; NULL: none */
-    const char *propagation; /* "Foreground", "Background", "Orphan"; NULL: the default */
-    int64_t grace_seconds;   /* -1: the object's own */
-};
-enum err kube_delete(struct kube *kube, const struct kube_path *path,
-                     const struct kube_delete_options *options, uint64_t timeout_ms,
-                     struct kube_answer *ret_answer, struct note *note);
+/* `uid`: ERR_CONFLICT when the object of that name has another; NULL: whichever it is. */
+enum err kube_delete(struct kube *kube, const struct kube_path *path, const char *uid,
+                     uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note);
 /* policy/v1 Eviction of a pod. ERR_FULL (429): a disruption budget is in the way. */
-enum err kube_evict(struct kube *kube, const char *namespace_, const char *pod,
-                    const struct kube_delete_options *options, uint64_t timeout_ms,
-                    struct kube_answer *ret_answer, struct note *note);
+enum err kube_evict(struct kube *kube, const char *namespace_, const char *pod, const char *uid,
+                    uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note);
 
 /* -- watch: one reader; kube_watch_cancel() from any thread -- */
 

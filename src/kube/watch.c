@@ -153,23 +153,24 @@ static enum err refused(struct kube_watch *w, uint32_t code, const struct kube_s
 static enum err stream_ended(struct kube_watch *w, enum channel_state state)
 {
     uint32_t code = channel_http_status(w->channel);
+    struct channel_outcome outcome = channel_outcome(w->channel);
     struct kube_status status = {0};
     struct json *body = NULL;
     enum err err;
 
-    if (channel_too_large(w->channel)) {
+    if (outcome.too_large) {
         note_set(&w->over_why, "watch: a line larger than %d bytes", KUBE_WATCH_LINE_MAX);
         return finish(w, ERR_TOO_LARGE);
     }
     if (state == CHANNEL_FAILED || code == 200) {
-        note_set(&w->over_why, "watch: %s", channel_error(w->channel));
+        note_set(&w->over_why, "watch: %s", outcome.error);
         /* The end of a stream's time is no fault; half a line at its end is asked for again. */
         pause_and_retry(w, 0);
         return ERR_OK;
     }
     if (!json_open(buf_peek(channel_received(w->channel)), KUBE_WATCH_LINE_MAX, &body, NULL))
         kube_status_decode(body, &status);
-    err = refused(w, code, &status, channel_retry_after_ms(w->channel));
+    err = refused(w, code, &status, outcome.retry_after_ms);
     json_close(body);
     return err;
 }

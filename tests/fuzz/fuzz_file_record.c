@@ -51,28 +51,28 @@ static void try_small(int which, char *at, size_t len, bool mended)
     struct lock_record lock;
     struct epoch_record epoch;
     struct group_value group;
-    uint64_t floor;
+    struct floor_record floor;
     coord_id id;
     switch (which) {
     case 1:
         if (mended) { mend(at, len, 124, "CRDLEAS1"); }
-        if (lease_record_decode(str_of(at, len), &lease) != ERR_OK) { return; }
-        lease_record_encode(&lease, again);
+        if (record_decode(&lease_shape, str_of(at, len), &lease) != ERR_OK) { return; }
+        record_encode(&lease_shape, &lease, again);
         break;
     case 2:
         if (mended) { mend(at, len, 60, "CRDLOCK1"); }
-        if (lock_record_decode(str_of(at, len), &lock) != ERR_OK) { return; }
-        lock_record_encode(&lock, again);
+        if (record_decode(&lock_shape, str_of(at, len), &lock) != ERR_OK) { return; }
+        record_encode(&lock_shape, &lock, again);
         break;
     case 3:
         if (mended) { mend(at, len, 60, "CRDEPOC1"); }
-        if (epoch_record_decode(str_of(at, len), &epoch) != ERR_OK) { return; }
-        epoch_record_encode(&epoch, again);
+        if (record_decode(&epoch_shape, str_of(at, len), &epoch) != ERR_OK) { return; }
+        record_encode(&epoch_shape, &epoch, again);
         break;
     case 4:
         if (mended) { mend(at, len, 60, "CRDFLOR1"); }
-        if (floor_record_decode(str_of(at, len), &floor, &id) != ERR_OK) { return; }
-        floor_record_encode(floor, &id, again);
+        if (record_decode(&floor_shape, str_of(at, len), &floor) != ERR_OK) { return; }
+        record_encode(&floor_shape, &floor, again);
         break;
     case 5:
         if (group_value_decode(str_of(at, len), &group) != ERR_OK) { return; }

@@ -179,14 +179,13 @@ static enum err evict(struct drain *d, const struct pod_view *pod, struct note *
 {
     struct kube_source *s = d->source;
     char namespace_[KUBE_NAME_CAP], name[KUBE_NAME_CAP], uid[ID_MAX + 1];
-    struct kube_delete_options only = {.uid = uid, .grace_seconds = -1};
     struct kube_answer answer = {0};
     enum err err;
 
     (void)snprintf(namespace_, sizeof namespace_, "%.*s", STR_ARG(pod->namespace_));
     (void)snprintf(name, sizeof name, "%.*s", STR_ARG(pod->name));
     (void)snprintf(uid, sizeof uid, "%.*s", STR_ARG(pod->uid));
-    err = kube_evict(s->kube, namespace_, name, &only, KUBE_CALL_MS, &answer, note);
+    err = kube_evict(s->kube, namespace_, name, uid, KUBE_CALL_MS, &answer, note);
     kube_answer_deinit(&answer);
     if (!err || err == ERR_NOT_FOUND || err == ERR_CONFLICT) { /* or another of that name */
         if (s->evicted) counter_inc(s->evicted);

@@ -173,9 +173,8 @@ static enum err make_run(struct chore *chore)
             err = make_it(kube, &at, pod.object, &there, &p->task_generations[1], &note);
     } else if (!err && there.object && request.managed) {
         char uid[ID_MAX + 1];
-        struct kube_delete_options only = {.uid = uid, .grace_seconds = -1};
         (void)snprintf(uid, sizeof uid, "%.*s", STR_ARG(request.uid));
-        err = kube_delete(kube, &at, &only, KUBE_CALL_MS, &answer, &note);
+        err = kube_delete(kube, &at, uid, KUBE_CALL_MS, &answer, &note);
         if (err == ERR_NOT_FOUND) err = ERR_OK;
     }
     kube_answer_deinit(&pod);

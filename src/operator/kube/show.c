@@ -148,9 +148,8 @@ static enum err show_run(struct chore *chore)
     if (row->body) {
         err = show_it(kube, kind, &at, row->body, &note);
     } else {
-        struct kube_delete_options any = {.grace_seconds = -1};
         struct kube_answer answer = {0};
-        err = kube_delete(kube, &at, &any, KUBE_CALL_MS, &answer, &note);
+        err = kube_delete(kube, &at, NULL, KUBE_CALL_MS, &answer, &note);
         if (err == ERR_NOT_FOUND) err = ERR_OK;
         kube_answer_deinit(&answer);
     }

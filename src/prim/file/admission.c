@@ -155,11 +155,19 @@ static int touch(const struct file_store *store, int dir, const char *name)
     return 0;
 }
 
+static coord_result probe_link(const struct probe *probe)
+{
+    struct stat info;
+    if (linkat(probe->dir, probe->a, probe->dir, probe->b, 0) < 0) return failed("link", errno);
+    if (fstatat(probe->dir, probe->a, &info, 0) < 0 || info.st_nlink != 2) return failed("link", 0);
+    if (linkat(probe->dir, probe->a, probe->dir, probe->b, 0) == 0 || errno != EEXIST)
+        return failed("no_clobber_link", 0);
+    return prim_ok(COORD_R_NONE);
+}
+
 static coord_result probe_names(const struct probe *probe)
 {
     struct stat info;
-    if (linkat(probe->dir, probe->a, probe->dir, probe->b, 0) == 0 || errno != EEXIST)
-        return failed("no_clobber_link", 0);
     if (renameat2(probe->dir, probe->a, probe->dir, probe->b, RENAME_NOREPLACE) == 0)
         return failed("no_clobber_rename", 0);
     if (errno != EEXIST && errno != EINVAL && errno != ENOSYS)
@@ -229,28 +237,14 @@ coord_result admission_probe(struct file_store *store)
     file_temp_name(store, probe.a);
     file_temp_name(store, probe.b);
     int error = touch(store, probe.dir, probe.a);
-    if (error == 0) error = touch(store, probe.dir, probe.b);
-    coord_result result = error == 0 ? probe_names(&probe) : failed("create", error);
-    if (result.code == COORD_OK) result = probe_locks(&probe);
-    if (result.code == COORD_OK) result = probe_events(store, &probe);
-    (void)unlinkat(probe.dir, probe.a, 0);
-    (void)unlinkat(probe.dir, probe.b, 0);
-    return result;
-}
-
-coord_result admission_probe_link(struct file_store *store)
-{
-    struct stat info;
-    struct probe probe = {.dir = store->meta};
-    file_temp_name(store, probe.a);
-    file_temp_name(store, probe.b);
-    int error = touch(store, probe.dir, probe.a);
-    coord_result result = error == 0 ? prim_ok(COORD_R_NONE) : failed("create", error);
-    if (error == 0 && (linkat(probe.dir, probe.a, probe.dir, probe.b, 0) < 0 ||
-                       fstatat(probe.dir, probe.a, &info, 0) < 0 || info.st_nlink != 2))
-        result = failed("link", errno);
-    if (result.code == COORD_OK && linkat(probe.dir, probe.a, probe.dir, probe.b, 0) == 0)
-        result = failed("no_clobber_link", 0);
+    coord_result result = error == 0 ? probe_link(&probe) : failed("create", error);
+    if (result.code == COORD_OK && !store->settings.create_only) {
+        (void)unlinkat(probe.dir, probe.b, 0); /* two files now, not two names of one */
+        error = touch(store, probe.dir, probe.b);
+        result = error == 0 ? probe_names(&probe) : failed("create", error);
+        if (result.code == COORD_OK) result = probe_locks(&probe);
+        if (result.code == COORD_OK) result = probe_events(store, &probe);
+    }
     (void)unlinkat(probe.dir, probe.a, 0);
     (void)unlinkat(probe.dir, probe.b, 0);
     return result;

@@ -26,35 +26,46 @@ static int write_small(struct file_store *store, const char *temp, const void *b
     return error;
 }
 
-/* Replaces a small file of `dir` durably: temporary, sync, rename, sync. */
-static int small_replace(struct file_store *store, int dir, const char *name, const void *bytes,
-                         size_t len)
+/* Puts a small file into `dir` durably: temporary, sync, name, sync. In place of the old one, or
+ * EEXIST when there is one. */
+static int small_place(struct file_store *store, int dir, const char *name, const void *bytes,
+                       size_t len, bool replace)
 {
     char temp[LAYOUT_TEMP_CAP];
     file_temp_name(store, temp);
     int error = write_small(store, temp, bytes, len);
-    if (error == 0 && renameat(store->meta, temp, dir, name) < 0) error = errno;
-    if (error != 0) {
-        (void)unlinkat(store->meta, temp, 0);
-        return error;
-    }
+    if (error == 0 && replace && renameat(store->meta, temp, dir, name) < 0) error = errno;
+    if (error == 0 && !replace) error = sys_link(store->meta, temp, dir, name);
+    if (error != 0 || !replace) (void)unlinkat(store->meta, temp, 0);
+    if (error != 0) return error;
     if (fsync(dir) < 0) return errno;
     return dir != store->meta && fsync(store->meta) < 0 ? errno : 0;
 }
 
+static int record_read(const struct file_store *store, const char *name, const struct shape *shape,
+                       void *ret_record)
+{
+    int fd = sys_open(store->meta, name, O_RDONLY | O_NOFOLLOW, 0);
+    if (fd < 0) return errno;
+    int error = file_record_get(fd, shape, ret_record);
+    sys_close(fd);
+    return error;
+}
+
+static int record_replace(struct file_store *store, const char *name, const struct shape *shape,
+                          const void *record)
+{
+    char bytes[RECORD_MAX];
+    size_t len = record_encode(shape, record, bytes);
+    return small_place(store, store->meta, name, bytes, len, true);
+}
+
 int floor_read(struct file_store *store, uint64_t *ret_floor)
 {
-    char bytes[FLOOR_RECORD];
-    size_t got;
-    coord_id id;
-    int error = sys_read_file(store->meta, "floor", bytes, sizeof bytes, &got);
-    if (error == ENOENT) {
-        *ret_floor = 0;
-        return 0;
-    }
-    if (error == ERANGE) return EBADMSG;
-    if (error != 0) return error;
-    return floor_record_decode(str_of(bytes, got), ret_floor, &id) == ERR_OK ? 0 : EBADMSG;
+    struct floor_record record = {0};
+    int error = record_read(store, "floor", &floor_shape, &record);
+    *ret_floor = record.floor;
+    return error == ENOENT ? 0 : error;
 }
 
 static int lock_meta(struct file_store *store, int64_t until_ns, int *ret_fd)
@@ -71,36 +82,25 @@ static int lock_meta(struct file_store *store, int64_t until_ns, int *ret_fd)
 
 int floor_raise(struct file_store *store, uint64_t floor)
 {
-    char bytes[FLOOR_RECORD];
+    const struct floor_record record = {.floor = floor, .store_id = store->backend.id};
     uint64_t now = 0;
     int lock = -1;
     int error = lock_meta(store, file_now(store) + FLOOR_WAIT_MS * NS_IN_MS, &lock);
     if (error != 0) return error;
     error = floor_read(store, &now);
-    if (error == 0 && now < floor) {
-        floor_record_encode(floor, &store->backend.id, bytes);
-        error = small_replace(store, store->meta, "floor", bytes, sizeof bytes);
-    }
+    if (error == 0 && now < floor) error = record_replace(store, "floor", &floor_shape, &record);
     sys_close(lock);
     return error;
 }
 
 /* -- the directories -- */
 
-static coord_result wrong_device(const char *name)
+static coord_result open_part(const struct file_store *store, const char *name, int *fd)
 {
+    int error = file_open_dir(store, store->root, name, true, fd);
+    if (error != EXDEV) return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, name);
     return prim_answer(COORD_INVALID, COORD_R_URL,
                        "%s is on another file system than the root of the store", name);
-}
-
-static coord_result open_part(struct file_store *store, const char *name, int *fd)
-{
-    struct stat info;
-    int error = sys_make_dir(store->root, name, store->settings.mode);
-    if (error != 0) return file_trouble(error, name);
-    *fd = sys_open_dir(store->root, name);
-    if (*fd < 0 || fstat(*fd, &info) < 0) return file_trouble(errno, name);
-    return info.st_dev == store->device ? prim_ok(COORD_R_NONE) : wrong_device(name);
 }
 
 static bool is_ours(const char *name)
@@ -136,19 +136,18 @@ static int read_format(struct file_store *store, coord_id *ret_id, struct stat *
     char bytes[FORMAT_CAP];
     size_t got;
     int error = sys_read_file(store->root, "FORMAT", bytes, sizeof bytes, &got);
-    if (error == ERANGE) return EBADMSG;
     if (error != 0) return error;
     if (fstatat(store->root, "FORMAT", ret_info, AT_SYMLINK_NOFOLLOW) < 0) return errno;
     enum err err = format_decode(str_of(bytes, got), ret_id);
     return err == ERR_OK ? 0 : err == ERR_VERSION ? EPROTO : EBADMSG;
 }
 
-static int write_format(struct file_store *store, struct stat *ret_info)
+static int write_format(struct file_store *store, bool replace, struct stat *ret_info)
 {
     char bytes[FORMAT_CAP];
     store->backend.id = prim_id_random();
     size_t len = format_encode(&store->backend.id, bytes);
-    int error = small_replace(store, store->root, "FORMAT", bytes, len);
+    int error = small_place(store, store->root, "FORMAT", bytes, len, replace);
     if (error == 0 && fstatat(store->root, "FORMAT", ret_info, AT_SYMLINK_NOFOLLOW) < 0)
         error = errno;
     return error;
@@ -244,59 +243,48 @@ static int first_of_boot(struct file_store *store)
 
 static int write_epoch(struct file_store *store, uint64_t epoch, const struct stat *format)
 {
-    char bytes[EPOCH_RECORD];
     struct epoch_record record = {.epoch = epoch,
                                   .store_id = store->backend.id,
                                   .format_inode = format->st_ino,
                                   .format_change = change_of(format)};
     memcpy(record.boot_id, store->facts.boot_id, 16);
-    epoch_record_encode(&record, bytes);
     store->epoch = epoch;
-    return small_replace(store, store->meta, "epoch", bytes, sizeof bytes);
+    return record_replace(store, "epoch", &epoch_shape, &record);
 }
 
-static int read_epoch(struct file_store *store, struct epoch_record *ret_record)
-{
-    char bytes[EPOCH_RECORD];
-    size_t got;
-    int error = sys_read_file(store->meta, "epoch", bytes, sizeof bytes, &got);
-    if (error == ERANGE) return EBADMSG;
-    if (error != 0) return error;
-    return epoch_record_decode(str_of(bytes, got), ret_record) == ERR_OK ? 0 : EBADMSG;
-}
-
-static coord_result make_new(struct file_store *store)
+/* What was there before FORMAT: nothing but directories of ours. */
+static coord_result check_empty(struct file_store *store)
 {
     struct foreign foreign = {{0}};
-    struct stat info;
-    bool full = false;
     int error = sys_walk(store->root, note_foreign, &foreign);
-    if (error == 0 && foreign.name[0] != '\0') {
-        return prim_answer(COORD_INVALID, COORD_R_URL,
-                           "the directory is no file store and holds something else: %s",
-                           foreign.name);
-    }
-    if (error == 0) error = sys_walk(store->buckets_dir, stop_at_first, &full);
-    if (error == 0 && full) {
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
-                           "FORMAT is missing from a store that holds entries");
-    }
-    if (error == 0) error = write_format(store, &info);
-    if (error == 0) error = write_epoch(store, 1, &info);
-    return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make a store");
+    if (error != 0) return file_trouble(error, "look into the directory");
+    return foreign.name[0] == '\0'
+               ? prim_ok(COORD_R_NONE)
+               : prim_answer(COORD_INVALID, COORD_R_URL,
+                             "the directory is no file store and holds something else: %s",
+                             foreign.name);
 }
 
-/* Nothing was ever written when a crash came between FORMAT and the first epoch. */
-static coord_result without_epoch(struct file_store *store, const struct stat *format)
+/* Nothing was ever written where FORMAT is missing, or, when a crash came between the two,
+ * meta/epoch. `format` NULL: it is FORMAT. */
+static coord_result make_first(struct file_store *store, const struct stat *format)
 {
-    bool full = false;
+    struct stat info;
+    bool full = false, network = store->settings.create_only;
     int error = sys_walk(store->buckets_dir, stop_at_first, &full);
-    if (error == 0 && full) {
+    /* Without a lock another host may have made FORMAT and an entry since we looked. */
+    if (error == 0 && full && !network) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT,
-                           "meta/epoch is missing from a store that holds entries");
+                           "%s is missing from a store that holds entries",
+                           format == NULL ? "FORMAT" : "meta/epoch");
     }
-    if (error == 0) error = write_epoch(store, 1, format);
-    return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write the first epoch");
+    if (error == 0 && format == NULL) {
+        error = write_format(store, !network, &info);
+        if (error == EEXIST) error = read_format(store, &store->backend.id, &info);
+        format = &info;
+    }
+    if (error == 0 && !network) error = write_epoch(store, 1, format);
+    return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "make a store");
 }
 
 static coord_result bump(struct file_store *store, const struct epoch_record *record,
@@ -308,7 +296,7 @@ static coord_result bump(struct file_store *store, const struct epoch_record *re
     }
     int error = first_of_boot(store);
     /* Another identity: handles of the directory it was copied from must not work here. */
-    if (error == 0 && copied) error = write_format(store, format);
+    if (error == 0 && copied) error = write_format(store, true, format);
     if (error == 0) error = write_epoch(store, record->epoch + 1, format);
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "begin an epoch");
 }
@@ -316,8 +304,8 @@ static coord_result bump(struct file_store *store, const struct epoch_record *re
 static coord_result open_existing(struct file_store *store, struct stat *format, bool overlay)
 {
     struct epoch_record record;
-    int error = read_epoch(store, &record);
-    if (error == ENOENT) return without_epoch(store, format);
+    int error = record_read(store, "epoch", &epoch_shape, &record);
+    if (error == ENOENT) return make_first(store, format);
     if (error == EBADMSG)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "meta/epoch is damaged");
     if (error != 0) return file_trouble(error, "read meta/epoch");
@@ -343,8 +331,12 @@ static coord_result open_locked(struct file_store *store, bool overlay)
         if (result.code != COORD_OK) return result;
     }
     int error = read_format(store, &store->backend.id, &format);
-    if (error == ENOENT) return make_new(store);
+    if (error == ENOENT) {
+        coord_result result = check_empty(store);
+        return result.code == COORD_OK ? make_first(store, NULL) : result;
+    }
     if (error != 0) return bad_format(error);
+    if (store->settings.create_only) return prim_ok(COORD_R_NONE);
     if (overlay) {
         coord_result result = check_layer(store);
         if (result.code != COORD_OK) return result;
@@ -357,7 +349,7 @@ coord_result epoch_open(struct file_store *store, bool overlay, int64_t until_ns
     int lock = -1;
     coord_result result = open_part(store, "meta", &store->meta);
     if (result.code != COORD_OK) return result;
-    int error = lock_meta(store, until_ns, &lock);
+    int error = store->settings.create_only ? 0 : lock_meta(store, until_ns, &lock);
     if (error == ETIMEDOUT) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
                            "meta/recover.lk is held: another process is opening the store");

@@ -11,6 +11,7 @@
 
 #include "prim/file/lease_file.h"
 #include "prim/file/write.h"
+#include "prim/guard.h"
 #include "prim/url.h"
 
 /* -- what all parts use -- */
@@ -64,6 +65,21 @@ void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP])
     layout_temp(&temp, name);
 }
 
+int file_record_get(int fd, const struct shape *shape, void *ret_record)
+{
+    char bytes[RECORD_MAX];
+    size_t got = 0;
+    int error = sys_read(fd, bytes, sizeof bytes, &got);
+    if (error != 0) return error;
+    return record_decode(shape, str_of(bytes, got), ret_record) == ERR_OK ? 0 : EBADMSG;
+}
+
+int file_record_put(int fd, const struct shape *shape, const void *record)
+{
+    char bytes[RECORD_MAX];
+    return sys_write(fd, bytes, record_encode(shape, record, bytes));
+}
+
 /* -- what it is -- */
 
 static coord_caps file_capabilities(struct prim_backend *backend)
@@ -110,10 +126,10 @@ static coord_caps file_capabilities(struct prim_backend *backend)
 static void store_free(struct file_store *store)
 {
     collector_close(store->collector);
+    prim_guards_close(store->backend.guards);
     file_hub_close(store->hub);
     buckets_close(store);
     lease_table_close(store->table);
-    netfs_close(store);
     sys_close(store->lost);
     sys_close(store->buckets_dir);
     sys_close(store->leases);
@@ -142,8 +158,8 @@ static const struct prim_backend_ops file_ops = {
     .renew = file_renew,
     .release = file_release,
     .adopt = file_adopt,
-    .guard = file_guard,
-    .unguard = file_unguard,
+    .guard = prim_guard,
+    .unguard = prim_unguard,
     .watch = file_watch,
     .unwatch = file_unwatch,
     .close = file_close,
@@ -248,13 +264,10 @@ static coord_result open_store(struct file_store *store, const struct prim_open 
                            "/proc does not tell boot id and start time of this process");
     }
     if (!in->options->no_early_death) store->holder = store->facts.self;
+    store->creator = prim_id_random();
     atomic_store(&store->temp_number, prim_random() >> 24);
     result = open_root(store, &medium);
     if (result.code != COORD_OK) return result;
-    if (store->settings.create_only) {
-        result = netfs_open(store);
-        return result.code == COORD_OK ? admission_probe_link(store) : result;
-    }
     result = epoch_open(store, medium.overlay, in->deadline_ns);
     return result.code == COORD_OK ? admission_probe(store) : result;
 }
@@ -273,7 +286,9 @@ static struct file_store *store_new(const struct prim_open *in)
     for (size_t i = 0; i < KEY_RWLOCKS; i++) rwlock_init(&store->key_rwlocks[i]);
     store->table = lease_table_open();
     store->hub = file_hub_open(store);
-    if (store->table != NULL && store->hub != NULL) return store;
+    store->backend.guards = prim_guards_open(&(struct prim_guards_options){
+        .backend = &store->backend, .host = in->host, .keys_max = GUARDS_MAX});
+    if (store->table != NULL && store->hub != NULL && store->backend.guards != NULL) return store;
     store_free(store);
     return NULL;
 }

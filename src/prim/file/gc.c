@@ -17,19 +17,8 @@
 enum {
     ROUND_MS = 60000,
     TEMP_OLD_S = 3600,
-    A_ROUND = 4096, /* of one bucket */
-    AT_ONCE = 64,   /* while it is locked */
+    FLOOR_STEP = 4096, /* the floor goes up so far at once: each time is a sync */
     REFERENCES_MAX = 1 << 20,
-};
-
-struct reference {
-    coord_id id;
-};
-
-/* What a look at a bucket found; it is looked at again under the lock before it goes. */
-struct candidate {
-    char name[LAYOUT_NAME_CAP];
-    uint64_t revision; /* 0: a lock file without a head */
 };
 
 struct round {
@@ -41,10 +30,8 @@ struct round {
     int dir;               /* being walked */
     struct map references; /* lease ids that live heads speak of */
     bool all_seen;         /* every bucket was looked at: `references` is complete */
-    bool strays;           /* the bucket has temporary files that are nobody's */
-    struct candidate *candidates;
-    size_t count;
-    uint64_t floor; /* what the heads among them need */
+    bool busy;             /* the bucket is in use: left for the next round */
+    uint64_t floor;        /* as it was raised last */
 };
 
 static bool stopping(const struct round *round)
@@ -77,17 +64,25 @@ static bool is_stray(const struct round *round, const char *name)
     return !meta && who_is_dead(facts, &who, facts->boot_id);
 }
 
-static bool consider_temp(void *context, const char *name)
+/* Without waiting, and not for long: whoever uses the bucket is more important. */
+static bool lock_for_a_moment(struct round *round)
 {
-    struct round *round = context;
-    round->strays = is_stray(round, name);
-    return !round->strays;
+    if (round->busy) return false;
+    coord_result result =
+        lock_bucket(round->store, round->bucket, true, file_now(round->store) - 1, &round->locked);
+    round->busy = result.code != COORD_OK;
+    if (round->busy) round->report.buckets_busy++;
+    return !round->busy;
 }
 
 static bool collect_temp(void *context, const char *name)
 {
     struct round *round = context;
-    if (is_stray(round, name) && unlinkat(round->dir, name, 0) == 0) round->report.temps++;
+    bool meta = round->dir == round->store->meta;
+    if (is_stray(round, name) && (meta || lock_for_a_moment(round))) {
+        if (is_stray(round, name) && unlinkat(round->dir, name, 0) == 0) round->report.temps++;
+        if (!meta) unlock(&round->locked);
+    }
     return !stopping(round);
 }
 
@@ -95,17 +90,7 @@ static bool collect_temp(void *context, const char *name)
 
 static void refer(struct round *round, const coord_id *id)
 {
-    struct reference *reference = malloc(sizeof *reference);
-    if (reference == NULL) {
-        round->all_seen = false;
-        return;
-    }
-    reference->id = *id;
-    enum err err = map_put(&round->references, str_of(reference->id.b, 16), reference);
-    if (err != ERR_OK) {
-        if (err != ERR_EXISTS) round->all_seen = false;
-        free(reference);
-    }
+    if (map_make(&round->references, str_of(id->b, 16), 1) == NULL) round->all_seen = false;
 }
 
 /* An entry that ended or was deleted long enough ago. One of an earlier boot is. */
@@ -129,12 +114,40 @@ static bool is_past(struct round *round, const struct head *head)
     return verdict.over && now - verdict.deadline_ns >= keep;
 }
 
-static void propose(struct round *round, const char *name, uint64_t revision)
+/* The bucket is ours alone, but a lock of a child nobody can see may still be on the file. */
+static void remove_lock_file(struct round *round, const char *name)
 {
-    if (round->count == A_ROUND) return;
-    struct candidate *candidate = &round->candidates[round->count++];
-    memcpy(candidate->name, name, strlen(name) + 1);
-    candidate->revision = revision;
+    coord_result result = lock_key(&round->locked, name, OP_COLLECT, file_now(round->store) - 1);
+    if (result.code != COORD_OK) return;
+    if (unlinkat(round->bucket->locks, name, 0) == 0) round->report.locks++;
+    unlock_key(&round->locked);
+}
+
+/* Only what is still as it was seen. `revision` 0: a lock file without a head. */
+static void remove_key(struct round *round, const char *name, uint64_t revision)
+{
+    struct head_file file;
+    if (!lock_for_a_moment(round)) return;
+    head_file_init(&file);
+    int error = head_read(round->bucket->heads, name, STR_EMPTY, &file);
+    bool gone = error == 0 &&
+                (revision == 0 ? file.found == HEAD_IS_ABSENT
+                               : file.found == HEAD_IS_THERE && file.head.revision == revision);
+    head_file_deinit(&file);
+    if (gone && revision > 0) gone = unlinkat(round->bucket->heads, name, 0) == 0;
+    if (gone && revision > 0) round->report.heads++;
+    if (gone) remove_lock_file(round, name);
+    unlock(&round->locked);
+}
+
+/* One more than its revision: its end may have been shown as an event of that number. */
+static bool is_below_floor(struct round *round, uint64_t revision)
+{
+    uint64_t floor = min_u64(revision + FLOOR_STEP, REVISION_MAX);
+    if (revision < round->floor) return true;
+    if (floor_raise(round->store, floor) != 0) return false;
+    round->floor = floor;
+    return true;
 }
 
 static bool consider_head(void *context, const char *name)
@@ -147,11 +160,8 @@ static bool consider_head(void *context, const char *name)
     if (error != 0 || file.found == HEAD_IS_DAMAGED) round->all_seen = false;
     if (error == 0 && file.found == HEAD_IS_THERE) {
         const struct head *head = &file.head;
-        if (is_past(round, head)) {
-            propose(round, name, head->revision);
-            /* One more: its end may have been shown as an event of that revision. */
-            round->floor = max_u64(round->floor, head->revision + 1);
-        }
+        if (is_past(round, head) && is_below_floor(round, head->revision))
+            remove_key(round, name, head->revision);
         /* It may not go after all: its record stays until it has. */
         if (head_is_live(&file) && (head->flags & HEAD_LEASED) != 0) refer(round, &head->lease_id);
     }
@@ -166,55 +176,8 @@ static bool consider_lock(void *context, const char *name)
     struct stat info;
     if (name[0] != '.' && strlen(name) < LAYOUT_NAME_CAP &&
         fstatat(round->bucket->heads, name, &info, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-        propose(round, name, 0);
+        remove_key(round, name, 0);
     return !stopping(round);
-}
-
-/* The bucket is ours alone, but a lock of a child nobody can see may still be on the file. */
-static void remove_lock_file(struct round *round, const char *name)
-{
-    coord_result result = lock_key(&round->locked, name, OP_COLLECT, file_now(round->store) - 1);
-    if (result.code != COORD_OK) return;
-    if (unlinkat(round->bucket->locks, name, 0) == 0) round->report.locks++;
-    unlock_key(&round->locked);
-}
-
-/* With the bucket locked: only what is still as it was. */
-static void remove_candidate(struct round *round, const struct candidate *candidate)
-{
-    struct head_file file;
-    head_file_init(&file);
-    int error = head_read(round->bucket->heads, candidate->name, STR_EMPTY, &file);
-    bool there = file.found == HEAD_IS_THERE;
-    bool same = candidate->revision == 0 ? file.found == HEAD_IS_ABSENT
-                                         : there && file.head.revision == candidate->revision;
-    head_file_deinit(&file);
-    if (error != 0 || !same) return;
-    if (there) {
-        if (unlinkat(round->bucket->heads, candidate->name, 0) < 0) return;
-        round->report.heads++;
-    }
-    remove_lock_file(round, candidate->name);
-}
-
-/* Without waiting, and not for long: whoever uses the bucket is more important. */
-static bool lock_for_a_moment(struct round *round)
-{
-    coord_result result =
-        lock_bucket(round->store, round->bucket, true, file_now(round->store) - 1, &round->locked);
-    if (result.code != COORD_OK) round->report.buckets_busy++;
-    return result.code == COORD_OK;
-}
-
-static void remove_candidates(struct round *round)
-{
-    if (round->floor > 0 && floor_raise(round->store, round->floor) != 0) return;
-    for (size_t i = 0; i < round->count && !stopping(round);) {
-        if (!lock_for_a_moment(round)) return;
-        for (size_t end = min_size(i + AT_ONCE, round->count); i < end; i++)
-            remove_candidate(round, &round->candidates[i]);
-        unlock(&round->locked);
-    }
 }
 
 static bool collect_bucket(void *context, const char *name)
@@ -222,18 +185,11 @@ static bool collect_bucket(void *context, const char *name)
     struct round *round = context;
     struct file_store *store = round->store;
     if (bucket_get(store, name, false, &round->bucket).code != COORD_OK) return true;
-    round->count = 0;
-    round->floor = 0;
-    round->strays = false;
+    round->busy = false;
     if (sys_walk(round->bucket->heads, consider_head, round) != 0) round->all_seen = false;
     (void)sys_walk(round->bucket->locks, consider_lock, round);
     round->dir = round->bucket->temps;
-    (void)sys_walk(round->dir, consider_temp, round);
-    if (round->count > 0) remove_candidates(round);
-    if (round->strays && lock_for_a_moment(round)) {
-        (void)sys_walk(round->dir, collect_temp, round);
-        unlock(&round->locked);
-    }
+    (void)sys_walk(round->dir, collect_temp, round);
     bucket_put(store, round->bucket);
     return !stopping(round);
 }
@@ -261,13 +217,6 @@ static bool collect_lease(void *context, const char *name)
     return !stopping(round);
 }
 
-static void free_references(struct map *references)
-{
-    struct map_entry *entry;
-    for (size_t cursor = 0; (entry = map_next(references, &cursor)) != NULL;) free(entry->value);
-    map_deinit(references);
-}
-
 static void run_round(struct round *round)
 {
     struct file_store *store = round->store;
@@ -282,13 +231,10 @@ static struct gc_report run(struct file_store *store, atomic_bool *stop)
 {
     struct round round = {.store = store, .stop = stop, .all_seen = true};
     if (atomic_load(&store->degraded)) return round.report;
-    round.candidates = malloc(A_ROUND * sizeof *round.candidates);
-    if (round.candidates == NULL) return round.report;
     round.locked = LOCKED_NONE;
     map_init(&round.references, REFERENCES_MAX, prim_random());
     run_round(&round);
-    free_references(&round.references);
-    free(round.candidates);
+    map_free(&round.references);
     return round.report;
 }
 

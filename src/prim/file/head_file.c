@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 void head_file_init(struct head_file *file)
@@ -68,7 +69,13 @@ int head_next_revision(struct file_store *store, const struct head_file *file, b
                        uint64_t *ret_revision)
 {
     uint64_t revision = store->epoch << EPOCH_SHIFT, floor = 0;
-    if (file->found == HEAD_IS_THERE) {
+    if (store->settings.create_only) {
+        /* There is no order between hosts. Microseconds of the wall clock keep two revisions of a
+         * key apart; capabilities say that tokens are none. */
+        struct timespec now;
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        revision = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+    } else if (file->found == HEAD_IS_THERE) {
         revision = max_u64(revision, file->head.revision + (expired ? 2 : 1));
     } else {
         int error = floor_read(store, &floor);
@@ -133,15 +140,18 @@ static int link_unnamed(int fd, int dir, const char *name)
     return linkat(AT_FDCWD, path, dir, name, AT_SYMLINK_FOLLOW) < 0 ? errno : 0;
 }
 
-static int publish_new(struct bucket *bucket, struct temp *temp, const char *name)
+/* Network file systems have no rename that does not replace. */
+static int publish_new(struct bucket *bucket, struct temp *temp, const char *name, bool network)
 {
     if (!temp->named) return link_unnamed(temp->fd, bucket->heads, name);
-    if (renameat2(bucket->temps, temp->name, bucket->heads, name, RENAME_NOREPLACE) == 0) {
-        temp->named = false;
-        return 0;
+    if (!network) {
+        if (renameat2(bucket->temps, temp->name, bucket->heads, name, RENAME_NOREPLACE) == 0) {
+            temp->named = false;
+            return 0;
+        }
+        if (errno != EINVAL && errno != ENOSYS) return errno;
     }
-    if (errno != EINVAL && errno != ENOSYS) return errno;
-    return linkat(bucket->temps, temp->name, bucket->heads, name, 0) < 0 ? errno : 0;
+    return sys_link(bucket->temps, temp->name, bucket->heads, name);
 }
 
 static int publish_over(struct bucket *bucket, struct temp *temp, const char *name, bool durable)
@@ -183,9 +193,12 @@ static coord_result sync_failed(struct file_store *store, int error, bool publis
 static coord_result place(struct file_store *store, struct bucket *bucket, struct temp *temp,
                           const char *name, bool replace, bool durable)
 {
-    int error =
-        replace ? publish_over(bucket, temp, name, durable) : publish_new(bucket, temp, name);
+    bool network = store->settings.create_only;
+    int error = replace ? publish_over(bucket, temp, name, durable)
+                        : publish_new(bucket, temp, name, network);
     if (error == 0) return prim_ok(COORD_R_NONE);
+    if (error == EEXIST && network)
+        return prim_answer(COORD_CONFLICT, COORD_R_PRESENT, "another host was faster");
     if (error == EEXIST && !replace) {
         atomic_fetch_add(&store->lock_violations, 1);
         return prim_answer(COORD_UNAVAILABLE, COORD_R_LOCK_VIOLATION,
@@ -218,7 +231,7 @@ coord_result head_publish(struct file_store *store, struct bucket *bucket, const
                           const struct head *head, bool replace)
 {
     struct temp temp;
-    int error = temp_open(store, bucket, replace, &temp);
+    int error = temp_open(store, bucket, replace || store->settings.create_only, &temp);
     if (error != 0) return file_trouble(error, "make a temporary file");
     coord_result result = write_and_place(store, bucket, &temp, name, head, replace);
     if (temp.named) (void)unlinkat(bucket->temps, temp.name, 0);

@@ -10,19 +10,18 @@
 
 #include "prim/file/head_file.h"
 #include "prim/file/locks.h"
+#include "prim/lease.h"
 
 enum {
     KEYS_LOOKED_AT = 4, /* by every renewal; more would make it slow */
     STUCK_AFTER_MS = 50,
 };
 
+/* A lease of ours. Who renews it has it out of the table. */
 struct lease {
     coord_id id;
-    unsigned refs;
-    bool gone;             /* not in the table any more */
-    pthread_mutex_t mutex; /* of what follows: one renewal at a time */
-    int fd;                /* -1: not kept */
-    bool alive_locked;     /* the liveness lock is ours */
+    int fd;            /* -1: not kept */
+    bool alive_locked; /* the liveness lock is ours */
     bool lost_known;
     uint64_t lost_seen;
     int64_t deadline_ns; /* as we last wrote or read it */
@@ -30,7 +29,7 @@ struct lease {
 struct lease_table {
     pthread_mutex_t mutex;
     struct map map;
-    size_t kept, kept_max;
+    size_t kept, kept_max; /* descriptors */
 };
 
 /* -- the table -- */
@@ -49,8 +48,8 @@ struct lease_table *lease_table_open(void)
 
 static void lease_free(struct lease *lease)
 {
+    if (lease == NULL) return;
     sys_close(lease->fd);
-    (void)pthread_mutex_destroy(&lease->mutex);
     free(lease);
 }
 
@@ -70,54 +69,56 @@ static struct str id_key(const coord_id *id)
     return str_of(id->b, sizeof id->b);
 }
 
-/* Counted; NULL: no memory, or too many. */
-static struct lease *lease_get(struct lease_table *table, const coord_id *id)
+static struct lease *table_remove(struct lease_table *table, const coord_id *id)
 {
-    (void)pthread_mutex_lock(&table->mutex);
-    struct lease *lease = map_get(&table->map, id_key(id));
-    if (lease == NULL && (lease = calloc(1, sizeof *lease)) != NULL) {
-        lease->id = *id;
-        lease->fd = -1;
-        (void)pthread_mutex_init(&lease->mutex, NULL);
-        if (map_put(&table->map, id_key(&lease->id), lease) != ERR_OK) {
-            lease_free(lease);
-            lease = NULL;
-        }
-    }
-    if (lease != NULL) lease->refs++;
-    (void)pthread_mutex_unlock(&table->mutex);
+    struct lease *lease = map_remove(&table->map, id_key(id));
+    if (lease != NULL && lease->fd >= 0) table->kept--;
     return lease;
 }
 
-/* `over`: nobody will ask for it again. */
-static void lease_put(struct lease_table *table, struct lease *lease, bool over)
+/* The caller's own from now on; a new one when there is none. NULL: no memory. */
+static struct lease *lease_take(struct lease_table *table, const coord_id *id)
 {
-    if (lease == NULL) return;
     (void)pthread_mutex_lock(&table->mutex);
-    if (over && !lease->gone) {
-        (void)map_remove(&table->map, id_key(&lease->id));
-        lease->gone = true;
-    }
-    bool last = --lease->refs == 0 && lease->gone;
-    if (last && lease->fd >= 0) table->kept--;
+    struct lease *lease = table_remove(table, id);
     (void)pthread_mutex_unlock(&table->mutex);
-    if (last) lease_free(lease);
+    if (lease == NULL && (lease = calloc(1, sizeof *lease)) != NULL)
+        *lease = (struct lease){.id = *id, .fd = -1};
+    return lease;
 }
 
-/* Holding the lease's mutex: the descriptor stays open with it, if there is room. */
-static void keep(struct lease_table *table, struct lease *lease, int fd)
+/* In place of what another thread gave. Its descriptor is kept if there is room. */
+static void lease_give(struct lease_table *table, struct lease *own_lease)
 {
-    assert(lease->fd < 0);
     (void)pthread_mutex_lock(&table->mutex);
-    bool room = table->kept < table->kept_max;
-    if (room) table->kept++;
-    (void)pthread_mutex_unlock(&table->mutex);
-    if (room) {
-        lease->fd = fd;
-        lease->alive_locked = sys_lock(fd, BYTE_LIVENESS, LOCK_EXCLUSIVE) == 0;
-    } else {
-        sys_close(fd);
+    struct lease *other = table_remove(table, &own_lease->id);
+    if (table->kept >= table->kept_max) {
+        sys_close(own_lease->fd);
+        own_lease->fd = -1;
+        own_lease->alive_locked = false;
     }
+    if (map_put(&table->map, id_key(&own_lease->id), own_lease) != ERR_OK) {
+        lease_free(own_lease); /* the next renewal opens the record anew */
+    } else if (own_lease->fd >= 0) {
+        table->kept++;
+    }
+    (void)pthread_mutex_unlock(&table->mutex);
+    lease_free(other);
+}
+
+static void lease_drop(struct lease_table *table, const coord_id *id)
+{
+    (void)pthread_mutex_lock(&table->mutex);
+    struct lease *lease = table_remove(table, id);
+    (void)pthread_mutex_unlock(&table->mutex);
+    lease_free(lease);
+}
+
+/* As long as the descriptor is open, its lock says that the process lives. */
+static void lock_liveness(struct lease *lease)
+{
+    if (!lease->alive_locked)
+        lease->alive_locked = sys_lock(lease->fd, BYTE_LIVENESS, LOCK_EXCLUSIVE) == 0;
 }
 
 void lease_table_sweep(struct file_store *store)
@@ -128,10 +129,7 @@ void lease_table_sweep(struct file_store *store)
     (void)pthread_mutex_lock(&table->mutex);
     for (size_t cursor = 0; (entry = map_next(&table->map, &cursor)) != NULL;) {
         struct lease *lease = entry->value;
-        if (lease->refs > 0 || lease->deadline_ns > long_ago) continue;
-        (void)map_remove(&table->map, id_key(&lease->id));
-        if (lease->fd >= 0) table->kept--;
-        lease_free(lease);
+        if (lease->deadline_ns <= long_ago) lease_free(table_remove(table, &lease->id));
     }
     (void)pthread_mutex_unlock(&table->mutex);
 }
@@ -142,50 +140,22 @@ static coord_result record_timed_out(void)
                        "the record of the lease is locked by another process");
 }
 
-static coord_result expired(int reason, uint64_t token)
-{
-    coord_result result =
-        prim_answer(COORD_EXPIRED, reason, "%s",
-                    reason == COORD_R_SUPERSEDED ? "another lease holds the entry now"
-                    : reason == COORD_R_DEADLINE ? "the lease ran out before this call"
-                    : reason == COORD_R_RELEASED ? "the lease was released"
-                                                 : "the entry or its lease record was taken away");
-    result.token = token;
-    return result;
-}
-
 /* -- records, and whether a lease is over -- */
 
-int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record)
+static int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record)
 {
-    char bytes[LEASE_RECORD];
-    size_t got;
-    int error = sys_read(fd, bytes, sizeof bytes, &got);
-    if (error != 0) return error;
-    if (lease_record_decode(str_of(bytes, got), ret_record) != ERR_OK ||
-        !prim_id_equal(&ret_record->lease_id, id))
-        return EBADMSG;
-    return 0;
-}
-
-int lease_record_put(int fd, const struct lease_record *record)
-{
-    char bytes[LEASE_RECORD];
-    lease_record_encode(record, bytes);
-    return sys_write(fd, bytes, sizeof bytes);
+    int error = file_record_get(fd, &lease_shape, ret_record);
+    return error == 0 && !prim_id_equal(&ret_record->lease_id, id) ? EBADMSG : error;
 }
 
 static bool owner_is_dead(struct file_store *store, int fd)
 {
-    char bytes[LEASE_RECORD];
     struct lease_record record;
-    size_t got;
-    return sys_read(fd, bytes, sizeof bytes, &got) == 0 &&
-           lease_record_decode(str_of(bytes, got), &record) == ERR_OK &&
+    return file_record_get(fd, &lease_shape, &record) == 0 &&
            who_is_dead(&store->facts, &record.who, record.boot_id);
 }
 
-int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns)
+static int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns)
 {
     struct pause pause = {0};
     int64_t began = 0;
@@ -256,7 +226,7 @@ static int judge_record(struct file_store *store, int fd, struct lease_record *r
     record->state = LEASE_DEAD;
     if (now < record->deadline_ns) record->deadline_ns = now;
     verdict->deadline_ns = record->deadline_ns;
-    return lease_record_put(fd, record);
+    return file_record_put(fd, &lease_shape, record);
 }
 
 /* Since when we know. The oldest makes room: it then waits once more, which is safe. */
@@ -326,7 +296,7 @@ static int make_record(struct file_store *store, const coord_id *id, int64_t ttl
     record.who = store->holder;
     record.granted_ns = file_now(store);
     record.deadline_ns = record.granted_ns + ttl_ms * NS_IN_MS;
-    int error = lease_record_put(fd, &record);
+    int error = file_record_put(fd, &lease_shape, &record);
     if (error != 0) {
         (void)unlinkat(store->leases, name, 0);
         sys_close(fd);
@@ -355,20 +325,19 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
                         int64_t *ret_deadline_ns)
 {
     int fd = -1;
-    struct lease *lease = lease_get(store->table, id);
+    struct lease *lease = calloc(1, sizeof *lease);
     if (lease == NULL) return prim_no_memory();
-    (void)pthread_mutex_lock(&lease->mutex);
-    int error = lease->fd >= 0 ? EEXIST : make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
-    if (error == EEXIST && lease->fd < 0 && discard_dead(store, id))
+    int error = make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
+    if (error == EEXIST && discard_dead(store, id))
         error = make_record(store, id, ttl_ms, &fd, ret_deadline_ns);
     if (error == 0) {
-        lease->deadline_ns = *ret_deadline_ns;
-        lease->lost_known = true;
-        lease->lost_seen = 0;
-        keep(store->table, lease, fd);
+        *lease = (struct lease){
+            .id = *id, .fd = fd, .lost_known = true, .deadline_ns = *ret_deadline_ns};
+        lock_liveness(lease);
+        lease_give(store->table, lease);
+    } else {
+        free(lease);
     }
-    (void)pthread_mutex_unlock(&lease->mutex);
-    lease_put(store->table, lease, error != 0 && error != EEXIST);
     if (error == EEXIST) {
         /* Ids are drawn at random: an earlier attempt of this call was published after all, and
          * its lease was given up. */
@@ -378,44 +347,33 @@ coord_result lease_make(struct file_store *store, const coord_id *id, int64_t tt
     return error == 0 ? prim_ok(COORD_R_NONE) : file_trouble(error, "write a lease record");
 }
 
-/* Marks a live record; `discard`: no head refers to it. False: it was not there. */
-static bool end_record(struct file_store *store, const coord_id *id, enum lease_state state,
-                       bool discard, int64_t until_ns)
+/* Marks a live record. `discard`: no head refers to it. */
+static void lease_end(struct file_store *store, const coord_id *id, enum lease_state state,
+                      bool discard, int64_t until_ns)
 {
     char name[PRIM_ID_TEXT_CAP];
     struct lease_record record = {0};
     int fd = -1;
     int error = record_open(store, id, true, until_ns, &fd, &record);
-    if (error != 0) {
-        record_close(fd);
-        return false;
-    }
-    if (record.state == LEASE_LIVE) {
+    if (error == 0 && record.state == LEASE_LIVE) {
         record.state = state;
         record.deadline_ns = file_now(store);
-        error = lease_record_put(fd, &record);
+        error = file_record_put(fd, &lease_shape, &record);
     }
     prim_id_text(id, name);
     if (error == 0 && discard) (void)unlinkat(store->leases, name, 0);
     record_close(fd);
-    return true;
-}
-
-static void table_drop(struct file_store *store, const coord_id *id)
-{
-    lease_put(store->table, lease_get(store->table, id), true);
+    lease_drop(store->table, id);
 }
 
 void lease_abandon(struct file_store *store, const coord_id *id, bool published)
 {
-    (void)end_record(store, id, LEASE_DEAD, !published, file_now(store) + 1000 * NS_IN_MS);
-    table_drop(store, id);
+    lease_end(store, id, LEASE_DEAD, !published, file_now(store) + 1000 * NS_IN_MS);
 }
 
 void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns)
 {
-    (void)end_record(store, id, LEASE_RELEASED, true, until_ns);
-    table_drop(store, id);
+    lease_end(store, id, LEASE_RELEASED, true, until_ns);
 }
 
 coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int64_t until_ns)
@@ -425,7 +383,7 @@ coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int6
     int error = record_open(store, id, true, until_ns, &fd, &record);
     if (error == 0) {
         record.lost_count++;
-        error = lease_record_put(fd, &record);
+        error = file_record_put(fd, &lease_shape, &record);
     }
     record_close(fd);
     if (error == ETIMEDOUT) return record_timed_out();
@@ -441,15 +399,16 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
     int fd = -1;
     int error = record_open(store, id, false, until_ns, &fd, ret_record);
     record_close(fd);
-    if (error == ENOENT || error == EBADMSG) return expired(COORD_R_REVOKED, 0);
+    if (error == ENOENT || error == EBADMSG) return prim_lease_expired(COORD_R_REVOKED, 0);
     if (error == ETIMEDOUT) return record_timed_out();
     if (error != 0) return file_trouble(error, "read a lease record");
-    return record_is_over(store, ret_record) ? expired(COORD_R_DEADLINE, 0) : prim_ok(COORD_R_NONE);
+    return record_is_over(store, ret_record) ? prim_lease_expired(COORD_R_DEADLINE, 0)
+                                             : prim_ok(COORD_R_NONE);
 }
 
 /* -- what became of its keys -- */
 
-static int fate_of(const coord_id *id, const struct prim_held *held, const struct head_file *file)
+int lease_key_fate(const coord_id *id, const struct prim_held *held, const struct head_file *file)
 {
     if (file->found != HEAD_IS_THERE) return COORD_R_REVOKED;
     bool same = prim_id_equal(&file->head.lease_id, id);
@@ -460,8 +419,10 @@ static int fate_of(const coord_id *id, const struct prim_held *held, const struc
     return same && file->head.reason == COORD_R_RELEASED ? COORD_R_RELEASED : COORD_R_REVOKED;
 }
 
-coord_result claim_fate(struct file_store *store, const coord_id *id, const struct prim_held *held,
-                        bool lock, int64_t until_ns, struct fate *ret_fate)
+/* OK: the lease has the key, or EXPIRED. `lock`: wait for whoever is changing the key. UNAVAILABLE
+ * when it cannot be found out. */
+static coord_result key_check(struct file_store *store, const coord_id *id,
+                              const struct prim_held *held, bool lock, int64_t until_ns)
 {
     char name[LAYOUT_NAME_CAP];
     struct str key = str_from(held->key);
@@ -470,10 +431,7 @@ coord_result claim_fate(struct file_store *store, const coord_id *id, const stru
     struct head_file file;
     head_file_init(&file);
     coord_result result = bucket_of_key(store, key, false, &bucket, name);
-    if (result.code == COORD_NOT_FOUND) {
-        *ret_fate = (struct fate){.reason = COORD_R_REVOKED};
-        return prim_ok(COORD_R_NONE);
-    }
+    if (result.code == COORD_NOT_FOUND) return prim_lease_expired(COORD_R_REVOKED, 0);
     if (result.code == COORD_OK && lock) {
         result = lock_bucket(store, bucket, false, until_ns, &locked);
         if (result.code == COORD_OK) result = lock_key(&locked, name, OP_CHECK, until_ns);
@@ -482,10 +440,9 @@ coord_result claim_fate(struct file_store *store, const coord_id *id, const stru
         int error = head_read(bucket->heads, name, key, &file);
         if (error != 0) result = file_trouble(error, "read a head");
     }
-    if (result.code == COORD_OK) {
-        ret_fate->reason = fate_of(id, held, &file);
-        ret_fate->token = ret_fate->reason == COORD_R_SUPERSEDED ? file.head.token : 0;
-    }
+    int reason = result.code == COORD_OK ? lease_key_fate(id, held, &file) : COORD_R_NONE;
+    if (reason != COORD_R_NONE)
+        result = prim_lease_expired(reason, reason == COORD_R_SUPERSEDED ? file.head.token : 0);
     head_file_deinit(&file);
     unlock(&locked);
     bucket_put(store, bucket);
@@ -497,11 +454,8 @@ static coord_result claim_check(struct file_store *store, const struct prim_clai
                                 int64_t until_ns)
 {
     for (size_t i = 0; i < claim->count; i++) {
-        struct fate fate;
-        coord_result result =
-            claim_fate(store, &claim->lease_id, &claim->held[i], lock, until_ns, &fate);
+        coord_result result = key_check(store, &claim->lease_id, &claim->held[i], lock, until_ns);
         if (result.code != COORD_OK) return result;
-        if (fate.reason != COORD_R_NONE) return expired(fate.reason, fate.token);
     }
     return prim_ok(COORD_R_NONE);
 }
@@ -514,12 +468,12 @@ static coord_result why_over(struct file_store *store, const struct prim_claim *
     if (result.code == COORD_EXPIRED &&
         (result.reason == COORD_R_SUPERSEDED || result.reason == COORD_R_RELEASED))
         return result;
-    return expired(reason, 0);
+    return prim_lease_expired(reason, 0);
 }
 
 /* -- renewing -- */
 
-enum renew_end { RENEW_ENDED, RENEW_OVER, RENEW_GONE, RENEW_LOOK, RENEW_FAILED };
+enum { RENEW_OVER = 1 << 16, RENEW_LOOK }; /* beside errno */
 struct renewal {
     struct file_store *store;
     const struct prim_claim *claim;
@@ -527,7 +481,6 @@ struct renewal {
     bool extend, mine; /* a renewal; an import: the record names this process from now on */
     uint64_t lost_count;
     int64_t deadline_ns;
-    int error;
 };
 
 static bool heads_are_there(const struct renewal *renewal)
@@ -548,19 +501,15 @@ static bool heads_are_there(const struct renewal *renewal)
     return true;
 }
 
-/* With the record locked. */
-static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease, int fd)
+/* With the record locked. 0, an errno, RENEW_OVER, or RENEW_LOOK: at the heads, first. */
+static int renew_locked(struct renewal *renewal, struct lease *lease)
 {
     struct stat info;
     struct lease_record record;
     struct file_store *store = renewal->store;
-    if (fstat(fd, &info) < 0 || info.st_nlink == 0) return RENEW_GONE;
-    int error = lease_record_get(fd, &renewal->claim->lease_id, &record);
-    if (error == EBADMSG) return RENEW_GONE;
-    if (error != 0) {
-        renewal->error = error;
-        return RENEW_FAILED;
-    }
+    if (fstat(lease->fd, &info) < 0 || info.st_nlink == 0) return ENOENT;
+    int error = lease_record_get(lease->fd, &lease->id, &record);
+    if (error != 0) return error;
     int64_t now = file_now(store);
     if (record_is_over(store, &record) || now >= record.deadline_ns) return RENEW_OVER;
     if (!lease->lost_known || lease->lost_seen != record.lost_count) {
@@ -572,34 +521,23 @@ static enum renew_end renew_locked(struct renewal *renewal, struct lease *lease,
         record.renew_count++;
     }
     if (renewal->mine) record.who = store->holder;
-    renewal->error = lease_record_put(fd, &record);
     renewal->deadline_ns = lease->deadline_ns = record.deadline_ns;
-    return renewal->error == 0 ? RENEW_ENDED : RENEW_FAILED;
+    return file_record_put(lease->fd, &lease_shape, &record);
 }
 
-static enum renew_end renew_once(struct renewal *renewal, struct lease *lease)
+static int renew_once(struct renewal *renewal, struct lease *lease)
 {
     char name[PRIM_ID_TEXT_CAP];
-    struct file_store *store = renewal->store;
-    int fd = lease->fd;
-    if (fd < 0) {
+    if (lease->fd < 0) {
         prim_id_text(&lease->id, name);
-        fd = sys_open(store->leases, name, O_RDWR | O_NOFOLLOW, 0);
-        if (fd < 0 && errno == ENOENT) return RENEW_GONE;
-        renewal->error = fd < 0 ? errno : 0;
-        if (fd < 0) return RENEW_FAILED;
+        lease->fd = sys_open(renewal->store->leases, name, O_RDWR | O_NOFOLLOW, 0);
+        if (lease->fd < 0) return errno;
     }
-    renewal->error = record_lock(store, fd, true, renewal->until_ns);
-    enum renew_end end = renewal->error == 0 ? renew_locked(renewal, lease, fd) : RENEW_FAILED;
-    (void)sys_lock(fd, BYTE_RECORD, LOCK_NONE);
-    if (lease->fd < 0)
-        if (end == RENEW_ENDED)
-            keep(store->table, lease, fd);
-        else
-            sys_close(fd);
-    else if (!lease->alive_locked)
-        lease->alive_locked = sys_lock(lease->fd, BYTE_LIVENESS, LOCK_EXCLUSIVE) == 0;
-    return end;
+    int error = record_lock(renewal->store, lease->fd, true, renewal->until_ns);
+    if (error == 0) error = renew_locked(renewal, lease);
+    (void)sys_lock(lease->fd, BYTE_RECORD, LOCK_NONE);
+    if (error == 0) lock_liveness(lease);
+    return error;
 }
 
 /* The record named somebody else until now. If that one is dead, whoever found our lock stuck was
@@ -614,24 +552,25 @@ static coord_result still_mine(struct renewal *renewal)
 
 static coord_result renew_until_clear(struct renewal *renewal, struct lease *lease)
 {
+    struct file_store *store = renewal->store;
     coord_result result;
     for (;;) {
-        switch (renew_once(renewal, lease)) {
-        case RENEW_ENDED: return renewal->mine ? still_mine(renewal) : prim_ok(COORD_R_RENEWED);
+        int error = renew_once(renewal, lease);
+        switch (error) {
+        case 0: return renewal->mine ? still_mine(renewal) : prim_ok(COORD_R_RENEWED);
         case RENEW_OVER:
-            return why_over(renewal->store, renewal->claim, renewal->until_ns, COORD_R_DEADLINE);
-        case RENEW_GONE:
-            return why_over(renewal->store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
-        case RENEW_FAILED:
-            return renewal->error == ETIMEDOUT ? record_timed_out()
-                                               : file_trouble(renewal->error, "renew a lease");
+            return why_over(store, renewal->claim, renewal->until_ns, COORD_R_DEADLINE);
+        case ENOENT:
+        case EBADMSG: return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
+        case ETIMEDOUT: return record_timed_out();
         case RENEW_LOOK:
             /* Whoever told us of a loss may still be about to publish: wait for its lock. */
-            result = claim_check(renewal->store, renewal->claim, true, renewal->until_ns);
+            result = claim_check(store, renewal->claim, true, renewal->until_ns);
             if (result.code != COORD_OK) return result;
             lease->lost_known = true;
             lease->lost_seen = renewal->lost_count;
             break;
+        default: return file_trouble(error, "renew a lease");
         }
     }
 }
@@ -642,12 +581,13 @@ static coord_result renew_as(struct renewal *renewal)
     if (atomic_load(&store->degraded)) return file_usable(store);
     if (renewal->extend && !heads_are_there(renewal))
         return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
-    struct lease *lease = lease_get(store->table, &renewal->claim->lease_id);
+    struct lease *lease = lease_take(store->table, &renewal->claim->lease_id);
     if (lease == NULL) return prim_no_memory();
-    (void)pthread_mutex_lock(&lease->mutex);
     coord_result result = renew_until_clear(renewal, lease);
-    (void)pthread_mutex_unlock(&lease->mutex);
-    lease_put(store->table, lease, result.code == COORD_EXPIRED);
+    if (result.code == COORD_EXPIRED)
+        lease_free(lease);
+    else
+        lease_give(store->table, lease);
     return result;
 }
 

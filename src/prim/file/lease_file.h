@@ -6,7 +6,7 @@
  * descriptors run short, or after an import, a renewal opens the record anew. */
 #ifndef PRIM_FILE_LEASE_FILE_H
 #define PRIM_FILE_LEASE_FILE_H
-#include "prim/file/store.h"
+#include "prim/file/head_file.h"
 
 /* NULL: no memory. */
 struct lease_table *lease_table_open(void);
@@ -33,14 +33,9 @@ void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns
  * before the new head is published, with its key locked. */
 coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int64_t until_ns);
 
-/* What became of a key of this lease: COORD_R_NONE still its own, or the reason it is lost for. */
-struct fate {
-    int reason;
-    uint64_t token;
-};
-/* `lock`: wait for whoever is changing the key. UNAVAILABLE when that cannot be found out. */
-coord_result claim_fate(struct file_store *store, const coord_id *id, const struct prim_held *held,
-                        bool lock, int64_t until_ns, struct fate *ret_fate);
+/* What became of a key of this lease, by its head: COORD_R_NONE, it is still its own, or the reason
+ * it is lost for. */
+int lease_key_fate(const coord_id *id, const struct prim_held *held, const struct head_file *file);
 /* Gives back descriptors of leases that ended long ago without a word. */
 void lease_table_sweep(struct file_store *store);
 
@@ -67,9 +62,6 @@ coord_result judge(struct file_store *store, const struct head *head, int64_t un
  * with a provably dead owner counts as taken: only its owner would renew. */
 int record_open(struct file_store *store, const coord_id *id, bool exclusive, int64_t until_ns,
                 int *ret_fd, struct lease_record *ret_record);
-int record_lock(struct file_store *store, int fd, bool exclusive, int64_t until_ns);
-int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record);
-int lease_record_put(int fd, const struct lease_record *record);
 void record_close(int fd);
 /* By what stands in it, now, without the liveness lock. */
 bool record_is_over(const struct file_store *store, const struct lease_record *record);

@@ -20,53 +20,35 @@ static void bucket_close(struct bucket *bucket)
     free(bucket);
 }
 
-static int bucket_make_dirs(struct file_store *store, const char *name)
-{
-    static const char *const parts[] = {"h", "l", "t"};
-    int error = sys_make_dir(store->buckets_dir, name, store->settings.mode);
-    if (error != 0) return error;
-    int dir = sys_open_dir(store->buckets_dir, name);
-    if (dir < 0) return errno;
-    for (size_t i = 0; i < ARRAY_LEN(parts) && error == 0; i++)
-        error = sys_make_dir(dir, parts[i], store->settings.mode);
-    sys_close(dir);
-    return error;
-}
-
-static int bucket_open_part(const struct file_store *store, int dir, const char *part, int *fd)
+int file_open_dir(const struct file_store *store, int parent, const char *name, bool create,
+                  int *ret_fd)
 {
     struct stat info;
-    *fd = sys_open_dir(dir, part);
-    if (*fd < 0) return errno;
-    if (fstat(*fd, &info) < 0) return errno;
+    *ret_fd = sys_open_dir(parent, name);
+    if (*ret_fd < 0 && errno == ENOENT && create) {
+        int error = sys_make_dir(parent, name, store->settings.mode);
+        if (error != 0) return error;
+        *ret_fd = sys_open_dir(parent, name);
+    }
+    if (*ret_fd < 0 || fstat(*ret_fd, &info) < 0) return errno;
     return info.st_dev == store->device ? 0 : EXDEV; /* a rename must never cross file systems */
-}
-
-static int bucket_open_dirs(struct file_store *store, const char *name, struct bucket *bucket)
-{
-    int dir = sys_open_dir(store->buckets_dir, name);
-    if (dir < 0) return errno;
-    int error = bucket_open_part(store, dir, "h", &bucket->heads);
-    if (error == 0) error = bucket_open_part(store, dir, "l", &bucket->locks);
-    if (error == 0) error = bucket_open_part(store, dir, "t", &bucket->temps);
-    sys_close(dir);
-    return error;
 }
 
 static coord_result bucket_open(struct file_store *store, const char *name, bool create,
                                 struct bucket **ret_bucket)
 {
+    int dir = -1;
     struct bucket *bucket = calloc(1, sizeof *bucket);
     if (bucket == NULL) return prim_no_memory();
     list_init(&bucket->node);
     bucket->heads = bucket->locks = bucket->temps = -1;
     rwlock_init(&bucket->rwlock);
     (void)snprintf(bucket->name, sizeof bucket->name, "%s", name);
-    int error = bucket_open_dirs(store, name, bucket);
-    if (error == ENOENT && create) {
-        error = bucket_make_dirs(store, name);
-        if (error == 0) error = bucket_open_dirs(store, name, bucket);
-    }
+    int error = file_open_dir(store, store->buckets_dir, name, create, &dir);
+    if (error == 0) error = file_open_dir(store, dir, "h", create, &bucket->heads);
+    if (error == 0) error = file_open_dir(store, dir, "l", create, &bucket->locks);
+    if (error == 0) error = file_open_dir(store, dir, "t", create, &bucket->temps);
+    sys_close(dir);
     if (error == 0) {
         *ret_bucket = bucket;
         return prim_ok(COORD_R_NONE);
@@ -117,34 +99,24 @@ static void buckets_trim(struct file_store *store)
 coord_result bucket_get(struct file_store *store, const char *name, bool create,
                         struct bucket **ret_bucket)
 {
-    struct bucket *fresh = NULL;
+    coord_result result = prim_ok(COORD_R_NONE);
     (void)pthread_mutex_lock(&store->mutex);
     struct bucket *bucket = bucket_find(store, name);
     if (bucket != NULL && bucket_is_gone(bucket)) {
         bucket_forget(store, bucket);
         bucket = NULL;
     }
-    if (bucket != NULL) bucket->refs++;
-    (void)pthread_mutex_unlock(&store->mutex);
-    if (bucket == NULL) {
-        coord_result result = bucket_open(store, name, create, &fresh);
-        if (result.code != COORD_OK) return result;
-        assert(fresh != NULL);
-        (void)pthread_mutex_lock(&store->mutex);
-        bucket = bucket_find(store, name); /* another thread may have been faster */
-        if (bucket == NULL) {
-            bucket = fresh;
-            fresh = NULL;
-            list_append(&store->buckets, &bucket->node);
-            store->bucket_count++;
-        }
+    if (bucket == NULL && (result = bucket_open(store, name, create, &bucket)).code == COORD_OK) {
+        list_append(&store->buckets, &bucket->node);
+        store->bucket_count++;
+    }
+    if (result.code == COORD_OK) {
         bucket->refs++;
         buckets_trim(store);
-        (void)pthread_mutex_unlock(&store->mutex);
-        if (fresh != NULL) bucket_close(fresh);
+        *ret_bucket = bucket;
     }
-    *ret_bucket = bucket;
-    return prim_ok(COORD_R_NONE);
+    (void)pthread_mutex_unlock(&store->mutex);
+    return result;
 }
 
 coord_result bucket_of_key(struct file_store *store, struct str key, bool create,
@@ -260,7 +232,9 @@ coord_result lock_bucket(struct file_store *store, struct bucket *bucket, bool a
     locked->store = store;
     locked->bucket = bucket;
     locked->alone = alone;
-    int error = lock_bucket_file(store, bucket, alone, until_ns, &locked->bucket_fd);
+    int error = 0; /* locks on a network file system exclude nobody: there are none */
+    if (!store->settings.create_only)
+        error = lock_bucket_file(store, bucket, alone, until_ns, &locked->bucket_fd);
     if (error == 0) return prim_ok(COORD_R_NONE);
     unlock(locked);
     return error == ETIMEDOUT ? timed_out("the bucket lock") : file_trouble(error, "lock a bucket");
@@ -298,22 +272,12 @@ static void was_granted(struct file_store *store, uint64_t hash)
     (void)pthread_mutex_unlock(&store->mutex);
 }
 
-static bool read_lock_record(int fd, struct lock_record *ret_record)
-{
-    char bytes[LOCK_RECORD];
-    size_t got;
-    return sys_read(fd, bytes, sizeof bytes, &got) == 0 &&
-           lock_record_decode(str_of(bytes, got), ret_record) == ERR_OK;
-}
-
 static int write_lock_record(const struct file_store *store, int fd, enum file_op op)
 {
-    char bytes[LOCK_RECORD];
     struct lock_record record = {
         .who = store->facts.self, .locked_ns = file_now(store), .op = (uint32_t)op};
     memcpy(record.boot_id, store->facts.boot_id, 16);
-    lock_record_encode(&record, bytes);
-    return sys_write(fd, bytes, sizeof bytes);
+    return file_record_put(fd, &lock_shape, &record);
 }
 
 static bool is_at(int fd, int dir, const char *name)
@@ -353,7 +317,8 @@ static bool replace_dead_lock(struct locked *locked, const char *name)
     char temp[LAYOUT_TEMP_CAP];
     int fd = sys_open(locked->bucket->locks, name, O_RDWR | O_NOFOLLOW, 0);
     if (fd < 0) return false;
-    bool dead = sys_lock(fd, BYTE_KEY, LOCK_EXCLUSIVE) == EAGAIN && read_lock_record(fd, &record) &&
+    bool dead = sys_lock(fd, BYTE_KEY, LOCK_EXCLUSIVE) == EAGAIN &&
+                file_record_get(fd, &lock_shape, &record) == 0 &&
                 who_is_dead(&store->facts, &record.who, record.boot_id);
     sys_close(fd);
     if (!dead) return false;
@@ -382,7 +347,7 @@ static coord_result key_timed_out(struct locked *locked, const char *name)
 {
     struct lock_record record = {0};
     int fd = sys_open(locked->bucket->locks, name, O_RDONLY | O_NOFOLLOW, 0);
-    bool known = fd >= 0 && read_lock_record(fd, &record);
+    bool known = fd >= 0 && file_record_get(fd, &lock_shape, &record) == 0;
     sys_close(fd);
     if (!known) return timed_out("the key lock");
     return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
@@ -424,7 +389,7 @@ coord_result lock_key(struct locked *locked, const char *name, enum file_op op, 
                            "the key lock is held by another thread");
     }
     locked->key_rwlock = lock;
-    int error = take_key(locked, name, op, until_ns);
+    int error = store->settings.create_only ? 0 : take_key(locked, name, op, until_ns);
     if (error == 0) return prim_ok(COORD_R_NONE);
     coord_result result =
         error == ETIMEDOUT ? key_timed_out(locked, name) : file_trouble(error, "lock a key");

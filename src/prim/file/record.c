@@ -16,8 +16,6 @@
 #include "base/hex.h"
 #include "prim/answer.h"
 
-static const char hex[] = "0123456789abcdef";
-
 struct field {
     uint16_t at, offset, size; /* in the bytes; in the struct; 4 and 8: a number, 16: bytes */
 };
@@ -27,14 +25,12 @@ struct shape {
     uint32_t mark_at, mark; /* a constant; 0: none */
     const struct field *fields;
     size_t count;
+    size_t size; /* of the struct */
+    bool (*makes_sense)(const void *record);
 };
 #define FIELD(type, place, member)                                                                 \
     {                                                                                              \
         place, offsetof(struct type, member), sizeof(((struct type *)0)->member)                   \
-    }
-#define SHAPE(magic, len, crc_at, mark_at, mark, fields)                                           \
-    {                                                                                              \
-        magic, len, crc_at, mark_at, mark, fields, ARRAY_LEN(fields)                               \
     }
 
 /* Over all bytes with the four of the checksum itself taken as zero. */
@@ -97,21 +93,25 @@ static void fields_load(const struct shape *shape, const char *bytes, void *reco
     }
 }
 
-static void record_store(const struct shape *shape, const void *record, char *out)
+size_t record_encode(const struct shape *shape, const void *record, char out[RECORD_MAX])
 {
+    assert(shape->len <= RECORD_MAX);
     fields_store(shape, record, out);
     seal(out, shape->len, shape->crc_at);
+    return shape->len;
 }
 
-/* False: not such a record, or damaged. */
-static bool record_load(const struct shape *shape, struct str bytes, void *record)
+enum err record_decode(const struct shape *shape, struct str bytes, void *ret_record)
 {
-    char again[LEASE_RECORD];
-    assert(shape->len <= sizeof again);
-    if (bytes.len != shape->len) return false;
+    char again[RECORD_MAX];
+    _Alignas(struct lease_record) char record[sizeof(struct lease_record)] = {0};
+    assert(shape->size <= sizeof record);
+    if (bytes.len != shape->len) return ERR_CORRUPT;
     fields_load(shape, bytes.at, record);
-    record_store(shape, record, again);
-    return memcmp(again, bytes.at, bytes.len) == 0;
+    (void)record_encode(shape, record, again);
+    if (memcmp(again, bytes.at, bytes.len) != 0 || !shape->makes_sense(record)) return ERR_CORRUPT;
+    memcpy(ret_record, record, shape->size);
+    return ERR_OK;
 }
 
 /* -- heads -- */
@@ -133,8 +133,13 @@ static const struct field head_fields[] = {
     FIELD(head, 128, request_id),
     FIELD(head, 144, reason),
 };
-static const struct shape head_shape =
-    SHAPE("CRDHEAD1", HEAD_HEADER, 156, 8, HEAD_HEADER, head_fields);
+static const struct shape head_shape = {.magic = "CRDHEAD1",
+                                        .len = HEAD_HEADER,
+                                        .crc_at = 156,
+                                        .mark_at = 8,
+                                        .mark = HEAD_HEADER,
+                                        .fields = head_fields,
+                                        .count = ARRAY_LEN(head_fields)};
 
 size_t head_size(const struct head *head)
 {
@@ -225,77 +230,48 @@ static const struct field epoch_fields[] = {
     FIELD(epoch_record, 32, store_id),      FIELD(epoch_record, 48, format_inode),
     FIELD(epoch_record, 56, format_change),
 };
-struct floor_record {
-    uint64_t floor;
-    coord_id store_id;
-};
 static const struct field floor_fields[] = {
     FIELD(floor_record, 8, floor),
     FIELD(floor_record, 32, store_id),
 };
-static const struct shape lease_shape = SHAPE("CRDLEAS1", LEASE_RECORD, 124, 120, 1, lease_fields);
-static const struct shape lock_shape = SHAPE("CRDLOCK1", LOCK_RECORD, 60, 0, 0, lock_fields);
-static const struct shape epoch_shape = SHAPE("CRDEPOC1", EPOCH_RECORD, 60, 0, 0, epoch_fields);
-static const struct shape floor_shape = SHAPE("CRDFLOR1", FLOOR_RECORD, 60, 0, 0, floor_fields);
 
-void lease_record_encode(const struct lease_record *record, char out[LEASE_RECORD])
+static bool lease_makes_sense(const void *record)
 {
-    record_store(&lease_shape, record, out);
+    const struct lease_record *lease = record;
+    return lease->state >= LEASE_LIVE && lease->state <= LEASE_DEAD && lease->ttl_ms > 0 &&
+           lease->ttl_ms <= PRIM_TTL_MAX_MS && lease->deadline_ns >= 0 && lease->granted_ns >= 0;
 }
 
-enum err lease_record_decode(struct str bytes, struct lease_record *ret_record)
+static bool lock_makes_sense(const void *record)
 {
-    struct lease_record record = {0};
-    if (!record_load(&lease_shape, bytes, &record) || record.state < LEASE_LIVE ||
-        record.state > LEASE_DEAD || record.ttl_ms <= 0 || record.ttl_ms > PRIM_TTL_MAX_MS ||
-        record.deadline_ns < 0 || record.granted_ns < 0)
-        return ERR_CORRUPT;
-    *ret_record = record;
-    return ERR_OK;
+    return ((const struct lock_record *)record)->locked_ns >= 0;
 }
 
-void lock_record_encode(const struct lock_record *record, char out[LOCK_RECORD])
+static bool epoch_makes_sense(const void *record)
 {
-    record_store(&lock_shape, record, out);
+    const struct epoch_record *epoch = record;
+    return epoch->epoch > 0 && epoch->epoch < EPOCH_MAX;
 }
 
-enum err lock_record_decode(struct str bytes, struct lock_record *ret_record)
+static bool floor_makes_sense(const void *record)
 {
-    struct lock_record record = {0};
-    if (!record_load(&lock_shape, bytes, &record) || record.locked_ns < 0) return ERR_CORRUPT;
-    *ret_record = record;
-    return ERR_OK;
+    return ((const struct floor_record *)record)->floor <= REVISION_MAX;
 }
 
-void epoch_record_encode(const struct epoch_record *record, char out[EPOCH_RECORD])
-{
-    record_store(&epoch_shape, record, out);
-}
-
-enum err epoch_record_decode(struct str bytes, struct epoch_record *ret_record)
-{
-    struct epoch_record record = {0};
-    if (!record_load(&epoch_shape, bytes, &record) || record.epoch == 0 ||
-        record.epoch >= EPOCH_MAX)
-        return ERR_CORRUPT;
-    *ret_record = record;
-    return ERR_OK;
-}
-
-void floor_record_encode(uint64_t floor, const coord_id *store_id, char out[FLOOR_RECORD])
-{
-    record_store(&floor_shape, &(struct floor_record){floor, *store_id}, out);
-}
-
-enum err floor_record_decode(struct str bytes, uint64_t *ret_floor, coord_id *ret_store_id)
-{
-    struct floor_record record = {0};
-    if (!record_load(&floor_shape, bytes, &record) || record.floor > REVISION_MAX)
-        return ERR_CORRUPT;
-    *ret_floor = record.floor;
-    *ret_store_id = record.store_id;
-    return ERR_OK;
-}
+#define SHAPE(kind, magic, len, crc_at, mark_at, mark)                                             \
+    const struct shape kind##_shape = {magic,                                                      \
+                                       len,                                                        \
+                                       crc_at,                                                     \
+                                       mark_at,                                                    \
+                                       mark,                                                       \
+                                       kind##_fields,                                              \
+                                       ARRAY_LEN(kind##_fields),                                   \
+                                       sizeof(struct kind##_record),                               \
+                                       kind##_makes_sense}
+SHAPE(lease, "CRDLEAS1", 128, 124, 120, 1);
+SHAPE(lock, "CRDLOCK1", 64, 60, 0, 0);
+SHAPE(epoch, "CRDEPOC1", 64, 60, 0, 0);
+SHAPE(floor, "CRDFLOR1", 64, 60, 0, 0);
 
 void group_value_encode(const struct group_value *group, char out[GROUP_VALUE])
 {
@@ -364,11 +340,7 @@ static void hashed(struct str raw, char *name)
     int done = EVP_Digest(raw.at, raw.len, digest, NULL, EVP_sha256(), NULL);
     assert(done == 1); /* it fails for lack of the algorithm only */
     name[0] = '~';
-    for (size_t i = 0; i < 20; i++) {
-        name[1 + 2 * i] = hex[digest[i] >> 4];
-        name[2 + 2 * i] = hex[digest[i] & 15];
-    }
-    name[41] = '\0';
+    hex_write(digest, 20, name + 1);
 }
 
 void layout_name(struct str raw, char name[LAYOUT_NAME_CAP])

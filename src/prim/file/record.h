@@ -22,10 +22,7 @@ enum {
 
     HEAD_HEADER = 160,
     HEAD_MAX = HEAD_HEADER + PRIM_KEY_MAX + PRIM_OWNER_MAX + PRIM_VALUE_LARGE_MAX,
-    LEASE_RECORD = 128,
-    LOCK_RECORD = 64,
-    EPOCH_RECORD = 64,
-    FLOOR_RECORD = 64,
+    RECORD_MAX = 128, /* a lease record; the other small ones have 64 bytes */
     GROUP_VALUE = 16,
     FORMAT_CAP = 160,
 };
@@ -69,8 +66,6 @@ struct lease_record {
     uint64_t renew_count;
     uint64_t lost_count; /* changed: somebody took an entry of this lease; read the heads again */
 };
-void lease_record_encode(const struct lease_record *record, char out[LEASE_RECORD]);
-enum err lease_record_decode(struct str bytes, struct lease_record *ret_record);
 
 /* Of who holds a key lock. It grants nothing; it is for people and for the recovery of a lock. */
 struct lock_record {
@@ -79,8 +74,6 @@ struct lock_record {
     int64_t locked_ns;
     uint32_t op; /* enum file_op */
 };
-void lock_record_encode(const struct lock_record *record, char out[LOCK_RECORD]);
-enum err lock_record_decode(struct str bytes, struct lock_record *ret_record);
 
 struct epoch_record {
     uint64_t epoch; /* below EPOCH_MAX */
@@ -91,11 +84,18 @@ struct epoch_record {
 };
 #define EPOCH_MAX   (UINT64_C(1) << 22)
 #define EPOCH_SHIFT 40
-void epoch_record_encode(const struct epoch_record *record, char out[EPOCH_RECORD]);
-enum err epoch_record_decode(struct str bytes, struct epoch_record *ret_record);
 
-void floor_record_encode(uint64_t floor, const coord_id *store_id, char out[FLOOR_RECORD]);
-enum err floor_record_decode(struct str bytes, uint64_t *ret_floor, coord_id *ret_store_id);
+struct floor_record {
+    uint64_t floor;
+    coord_id store_id;
+};
+
+/* A kind of small record: the four above. `record` is its struct. */
+struct shape;
+extern const struct shape lease_shape, lock_shape, epoch_shape, floor_shape;
+size_t record_encode(const struct shape *shape, const void *record, char out[RECORD_MAX]);
+/* ERR_CORRUPT: not of this kind, or damaged; nothing is written then. */
+enum err record_decode(const struct shape *shape, struct str bytes, void *ret_record);
 
 /* What stands in the value of a group record. `slots_high`: no slot at or above it was ever
  * used. */

@@ -34,23 +34,16 @@ static coord_result no_group(void)
     return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "there is no such group");
 }
 
-/* The group record with another value, or the first one. */
-static coord_result group_write(struct group_op *op, const struct group_value *value, int reason,
-                                uint64_t *ret_revision)
+/* The group record with another value, or the first one. With its revision. */
+static coord_result group_write(const struct group_op *op, const struct group_value *value,
+                                int reason)
 {
     char bytes[GROUP_VALUE];
-    struct head head = {0};
-    coord_result result = key_op_next(&op->record, reason, &head);
-    if (result.code != COORD_OK) return result;
-    if (op->record.live) {
-        head.create_revision = op->record.file.head.create_revision;
-        head.changes = op->record.file.head.changes + 1;
-    }
+    struct prim_grant grant = {.slot = 0};
     group_value_encode(value, bytes);
-    head.value = str_of(bytes, sizeof bytes);
-    result = key_op_publish(&op->record, &head);
-    if (result.code == COORD_OK) *ret_revision = head.revision;
-    return result;
+    const struct key_write write = {.value = str_of(bytes, sizeof bytes),
+                                    .update = op->record.live};
+    return key_op_write(&op->record, &write, reason, &grant);
 }
 
 /* -- looking at the slots -- */
@@ -127,21 +120,17 @@ static coord_result take_slot(struct group_op *op, const struct prim_acquire *in
                               struct prim_grant *ret_grant)
 {
     struct slot slot;
-    struct head head = {0};
+    const struct key_write write = {
+        .value = in->value, .owner = in->owner, .ttl_ms = in->ttl_ms, .lease_id = in->lease_id};
     slot_init(op, &slot);
     coord_result result = slot_look(op, number, &slot);
     if (result.code == COORD_OK && slot.op.live) /* a takeover: its holder must be told first */
         result =
             lease_raise_lost(slot.op.store, &slot.op.file.head.lease_id, slot.op.call->deadline_ns);
-    if (result.code == COORD_OK) result = key_op_next(&slot.op, COORD_R_ACQUIRED, &head);
-    head.value = in->value;
     if (result.code == COORD_OK)
-        result = key_op_publish_leased(&slot.op, &head, &in->lease_id, in->owner, in->ttl_ms);
+        result = key_op_write(&slot.op, &write, COORD_R_ACQUIRED, ret_grant);
     head_file_deinit(&slot.op.file);
-    if (result.code != COORD_OK) return result;
-    result = prim_ok(COORD_R_ACQUIRED);
-    answer_grant(&head, &result, ret_grant);
-    result.slot = ret_grant->slot = number;
+    if (result.code == COORD_OK) result.slot = ret_grant->slot = number;
     return result;
 }
 
@@ -181,7 +170,6 @@ static coord_result wrong_count(const struct group_op *op)
 static coord_result acquire_locked(struct group_op *op, const struct prim_acquire *in,
                                    struct survey *survey, struct prim_grant *ret_grant)
 {
-    uint64_t revision = 0;
     uint32_t slot;
     coord_result result;
     if (!op->record.live) {
@@ -189,7 +177,7 @@ static coord_result acquire_locked(struct group_op *op, const struct prim_acquir
         op->value = (struct group_value){.slot_count = in->slot_count,
                                          .slots_high = in->slot_count,
                                          .cooldown_ms = in->cooldown_ms};
-        result = group_write(op, &op->value, COORD_R_CREATED, &revision);
+        result = group_write(op, &op->value, COORD_R_CREATED);
         if (result.code != COORD_OK) return result;
     } else if (op->value.slot_count != in->slot_count && op->record.call->attempt == 0) {
         return wrong_count(op); /* a first attempt has no slot: nothing to look for */
@@ -221,14 +209,11 @@ coord_result file_acquire(struct prim_backend *backend, const struct prim_call *
             result = no_group();
         else if (result.code == COORD_OK)
             result = acquire_locked(&op, in, &survey, ret_grant);
-        uint32_t slot_count = op.value.slot_count;
-        key_op_end(&op.record);
-        result.slot_count = slot_count;
-        if (result.code != COORD_OK || result.reason != COORD_R_REPLAYED) return result;
-        result = replay_grant(file_store_of(backend), call, &survey.replayed, ret_grant);
-        result.slot_count = slot_count;
-        result.slot = ret_grant->slot = survey.group.replay;
-        if (result.code != COORD_EXPIRED || round > 0) return result;
+        bool replayed = result.code == COORD_OK && result.reason == COORD_R_REPLAYED;
+        result = key_op_finish(&op.record, result, &survey.replayed, ret_grant);
+        result.slot_count = op.value.slot_count;
+        if (replayed) result.slot = ret_grant->slot = survey.group.replay;
+        if (!replayed || result.code != COORD_EXPIRED || round > 0) return result;
     }
 }
 
@@ -236,27 +221,22 @@ coord_result file_acquire(struct prim_backend *backend, const struct prim_call *
 
 static coord_result resize_locked(struct group_op *op, uint64_t expected, uint32_t slot_count)
 {
-    uint64_t revision = 0;
     const struct head *head = &op->record.file.head;
+    struct group_value value = op->value;
     if (!op->record.live) return no_group();
-    coord_result result = prim_ok(COORD_R_RESIZED);
-    if (prim_id_equal(&head->request_id, &op->record.call->request_id) &&
-        op->value.slot_count == slot_count) {
-        result.reason = COORD_R_REPLAYED;
-        revision = head->revision;
-    } else if (head->revision != expected) {
+    coord_result result = prim_ok(COORD_R_REPLAYED);
+    bool done = prim_id_equal(&head->request_id, &op->record.call->request_id) &&
+                value.slot_count == slot_count;
+    if (!done && head->revision != expected)
         result = prim_answer(COORD_CONFLICT, COORD_R_REVISION, "the group has changed since");
-        revision = head->revision;
-    } else {
-        struct group_value value = op->value;
+    result.revision = head->revision;
+    if (!done && head->revision == expected) {
         value.slot_count = slot_count;
         if (value.slots_high < slot_count) value.slots_high = slot_count;
-        coord_result written = group_write(op, &value, COORD_R_RESIZED, &revision);
-        if (written.code != COORD_OK) return written;
-        op->value = value;
+        result = group_write(op, &value, COORD_R_RESIZED);
+        if (result.code != COORD_OK) return result;
     }
-    result.revision = revision;
-    result.slot_count = op->value.slot_count;
+    result.slot_count = value.slot_count;
     return result;
 }
 

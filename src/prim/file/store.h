@@ -20,7 +20,7 @@ enum {
     KEY_RWLOCKS = 64,
     STUCK_MAX = 64,
     SIGHTS_MAX = 1024,
-    CREATED_MAX = 4096, /* netfs=create-only: keys this store object may delete */
+    GUARDS_MAX = 16384, /* keys of kept claims */
 };
 #define NS_IN_MS INT64_C(1000000)
 
@@ -61,7 +61,6 @@ struct stuck {
 struct lease_table;
 struct hub;
 struct collector;
-struct created;
 
 struct file_settings {
     bool sync_always, early_death, create_only;
@@ -75,6 +74,7 @@ struct file_store {
     struct file_settings settings;
     struct host_facts facts;
     struct who holder; /* what our leases say: nobody (pid 0) when they are to outlive us */
+    coord_id creator;  /* create-only: of this object, in the heads it made and may remove */
     uint64_t epoch;
     char root_path[4096];
     int root, meta, leases, buckets_dir, lost;
@@ -95,7 +95,6 @@ struct file_store {
     size_t sight_count;
     struct stuck stuck[STUCK_MAX];
     struct rwlock key_rwlocks[KEY_RWLOCKS];
-    struct created *created;
 
     struct lease_table *table;
     struct hub *hub;
@@ -123,9 +122,16 @@ void file_degrade(struct file_store *store, const char *why);
 /* S1. OK, UNAVAILABLE/degraded, UNAVAILABLE/storage when the root is gone. */
 coord_result file_usable(struct file_store *store);
 void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP]);
+/* A small record that a file begins with. 0, EBADMSG (damaged), or an errno. */
+int file_record_get(int fd, const struct shape *shape, void *ret_record);
+int file_record_put(int fd, const struct shape *shape, const void *record);
 
 /* -- locks.c: directories of buckets are made and opened once, and kept for the next call -- */
 
+/* A directory on the device of the store, made where it is not there and `create` is set. 0, EXDEV,
+ * or another errno; *ret_fd is to be closed in any case. */
+int file_open_dir(const struct file_store *store, int parent, const char *name, bool create,
+                  int *ret_fd);
 /* UNAVAILABLE; or NOT_FOUND when it is not there and `create` is false. */
 coord_result bucket_get(struct file_store *store, const char *name, bool create,
                         struct bucket **ret_bucket);
@@ -150,11 +156,9 @@ struct medium {
 /* By statfs and, where it shows the mount, the mount table: both must agree. OK, or
  * UNSUPPORTED/file_system. */
 coord_result admission_look(int dir, struct medium *ret_medium);
-/* Live, in store->meta: what the promises stand on. UNSUPPORTED/file_system naming the probe. Sets
- * store->poll when no inotify can be had. */
+/* Live, in store->meta: what the promises stand on; for create-only, link() that does not replace.
+ * UNSUPPORTED/file_system naming the probe. Sets store->poll when no inotify can be had. */
 coord_result admission_probe(struct file_store *store);
-/* The little that create-only needs: link() that does not replace. */
-coord_result admission_probe_link(struct file_store *store);
 /* A clock shifted by a time namespace would put our deadlines elsewhere than everybody's. */
 coord_result admission_clock(void);
 
@@ -165,7 +169,7 @@ coord_result admission_clock(void);
  * whose numbers are never given out again. */
 
 /* Makes or opens the store below store->root, under meta/recover.lk. Sets id, epoch, the
- * directories and `damaged`. UNAVAILABLE, INVALID/url, UNSUPPORTED. */
+ * directories and `damaged`. Create-only has neither that lock nor epochs. UNAVAILABLE, INVALID/url, UNSUPPORTED. */
 coord_result epoch_open(struct file_store *store, bool overlay, int64_t until_ns);
 /* The highest revision ever collected; 0 when none was. 0 or errno (EBADMSG: damaged). */
 int floor_read(struct file_store *store, uint64_t *ret_floor);
@@ -190,12 +194,10 @@ void collector_close(struct collector *collector);
 
 /* -- watch.c: one thread, one inotify descriptor, the directories of heads it looks at -- */
 
-/* The thread starts with the first watch or guard. NULL: no memory. */
+/* The thread starts with the first watch. NULL: no memory. */
 struct hub *file_hub_open(struct file_store *store);
 void file_hub_close(struct hub *hub);
 coord_result file_watch(struct prim_backend *backend, const struct prim_call *call,
                         struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch);
 void file_unwatch(struct prim_backend *backend, void *watch);
-void file_guard(struct prim_backend *backend, const struct prim_claim *claim);
-void file_unguard(struct prim_backend *backend, const coord_id *lease_id);
 #endif

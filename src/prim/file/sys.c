@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -95,12 +94,6 @@ int sys_eventfd(void)
     return opened(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
-int sys_epoll(void)
-{
-    opening();
-    return opened(epoll_create1(EPOLL_CLOEXEC));
-}
-
 int sys_pidfd(uint32_t pid)
 {
     opening();
@@ -132,6 +125,18 @@ int sys_make_dir(int parent, const char *name, mode_t mode)
      * The group it inherits goes on to what is made below it. */
     if (fstatat(parent, name, &info, AT_SYMLINK_NOFOLLOW) < 0) return errno;
     return fchmodat(parent, name, mode | (info.st_mode & S_ISGID), 0) < 0 ? errno : 0;
+}
+
+/* On a network file system the reply may be lost although the link was made: two links on the file,
+ * which nobody else knows, are the proof. */
+int sys_link(int from_dir, const char *from, int dir, const char *name)
+{
+    struct stat info;
+    int error = linkat(from_dir, from, dir, name, 0) < 0 ? errno : 0;
+    if (error != 0 && fstatat(from_dir, from, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+        info.st_nlink == 2)
+        error = 0;
+    return error;
 }
 
 static int lock_call(int fd, int command, uint64_t byte, short type, struct flock *ret_lock)
@@ -196,7 +201,7 @@ int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret
     int error = sys_read(fd, into, cap, ret_got);
     if (error == 0 && *ret_got == cap && pread(fd, &more, 1, (off_t)cap) > 0) extra = 1;
     sys_close(fd);
-    return error != 0 ? error : extra > 0 ? ERANGE : 0;
+    return error != 0 ? error : extra > 0 ? EBADMSG : 0;
 }
 
 void sys_sleep_ns(int64_t ns)

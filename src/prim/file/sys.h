@@ -17,7 +17,6 @@
 int sys_open(int dir, const char *name, int flags, mode_t mode);
 int sys_inotify(void);
 int sys_eventfd(void);
-int sys_epoll(void);
 int sys_pidfd(uint32_t pid);
 void sys_close(int fd);                         /* -1 is fine */
 int sys_open_dir(int parent, const char *name); /* a real directory, never through a link */
@@ -29,10 +28,12 @@ int sys_lock(int fd, uint64_t byte, enum lock_kind kind);
 /* Would an exclusive lock be granted? 0, EAGAIN or another errno. */
 int sys_lock_test(int fd, uint64_t byte);
 
+/* Links a file to a name that is not taken. 0, EEXIST or another errno. */
+int sys_link(int from_dir, const char *from, int dir, const char *name);
 /* 0 or errno. All of it from offset 0, or as much as there is. */
 int sys_read(int fd, void *into, size_t len, size_t *ret_got);
 int sys_write(int fd, const void *from, size_t len); /* all, at offset 0 */
-/* A small file by name: ERANGE when it holds more than `cap` bytes. */
+/* A small file by name: EBADMSG when it holds more than `cap` bytes. */
 int sys_read_file(int dir, const char *name, void *into, size_t cap, size_t *ret_got);
 /* The names in a directory, without the two that are always there. 0 or errno. */
 typedef bool sys_walk_fn(void *context, const char *name); /* false: enough */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Watches and guards: one thread, one inotify descriptor, the directories of heads it looks at.
+/* Watches: one thread, one inotify descriptor, the directories of heads it looks at.
  *
  * Only head files are watched; temporary files, locks and lease records stand in directories that
  * nobody watches. An event names a file; what counts is the head that is read then, and whether its
@@ -27,6 +27,8 @@ enum {
     WAIT_MS = 1000, /* at most: a deadline may come sooner than it seemed, after a suspend */
     LOOK_MS = 1000, /* at every lease: its holder may have died where no descriptor tells */
     JUDGE_MS = 200,
+    FIXED_FDS = 2,
+    DEATHS_MAX = 256, /* processes whose end a descriptor tells; the others are looked at */
     TRACKS_MAX = 1 << 24,
     EVENTS_BYTES = 64 * 1024,
 };
@@ -48,7 +50,6 @@ struct track {
     struct head head;  /* of a leased one; strings point to `key` and `owner` */
     bool seen;         /* by the scan that runs */
     char *key, *owner;
-    char name[LAYOUT_NAME_CAP];
 };
 
 struct watch {
@@ -61,19 +62,6 @@ struct watch {
     char scope[];
 };
 
-struct guard {
-    struct list node;
-    coord_id lease_id;
-    bool told;
-    struct fate fate; /* to be told */
-    size_t count;
-    struct guard_key {
-        struct place *place;
-        struct prim_held held; /* its key is the one below */
-        char name[LAYOUT_NAME_CAP], key[PRIM_SLOT_KEY_CAP];
-    } keys[];
-};
-
 struct hub {
     struct file_store *store;
     pthread_mutex_t mutex;
@@ -81,9 +69,11 @@ struct hub {
     bool running;
     atomic_bool stop;
     int events, wake;
-    struct list places, watches, guards;
+    struct list places, watches;
     struct heap timers;
-    struct deaths deaths;
+    struct pollfd fds[FIXED_FDS + DEATHS_MAX]; /* of the thread: wake, events, pidfds */
+    uint32_t pids[DEATHS_MAX];                 /* of those */
+    size_t deaths;
     int64_t next_poll_ns;
     char buffer[EVENTS_BYTES] __attribute__((aligned(8)));
 };
@@ -116,7 +106,6 @@ static void place_put(struct hub *hub, struct place *place)
     list_remove(&place->node);
     bucket_put(hub->store, place->bucket);
     free(place);
-    if (list_empty(&hub->places)) deaths_forget_all(&hub->deaths);
 }
 
 static void place_listen(struct hub *hub, struct place *place)
@@ -199,51 +188,21 @@ static void tell_loss(struct hub *hub, struct place *only)
     }
 }
 
-static void check_guard_key(struct hub *hub, struct guard *guard, const struct guard_key *key)
-{
-    struct fate fate;
-    if (guard->told || guard->fate.reason != COORD_R_NONE) return;
-    int64_t until = file_now(hub->store) + JUDGE_MS * NS_IN_MS;
-    coord_result result = claim_fate(hub->store, &guard->lease_id, &key->held, false, until, &fate);
-    /* Its own release is known where it was made. */
-    if (result.code == COORD_OK && fate.reason != COORD_R_RELEASED) guard->fate = fate;
-}
-
-/* `name` NULL: all of the place. */
-static void check_guards(struct hub *hub, const struct place *place, const char *name)
-{
-    LIST_EACH(&hub->guards, node)
-    {
-        struct guard *guard = CONTAINER_OF(node, struct guard, node);
-        for (size_t i = 0; i < guard->count; i++) {
-            const struct guard_key *key = &guard->keys[i];
-            if (key->place == place && (name == NULL || strcmp(key->name, name) == 0))
-                check_guard_key(hub, guard, key);
-        }
-    }
-}
-
 /* -- looking -- */
 
 static struct track *track_get(struct place *place, const char *name)
 {
-    struct track *track = map_get(&place->tracks, str_from(name));
-    if (track != NULL || strlen(name) >= LAYOUT_NAME_CAP) return track;
-    track = calloc(1, sizeof *track);
-    if (track == NULL) return NULL;
-    track->place = place;
-    memcpy(track->name, name, strlen(name) + 1);
-    if (map_put(&place->tracks, str_from(track->name), track) != ERR_OK) {
-        free(track);
-        return NULL;
-    }
+    struct track *track = map_make(&place->tracks, str_from(name), sizeof(struct track));
+    if (track != NULL) track->place = place;
     return track;
 }
 
 static void arm(struct hub *hub, struct track *track, int64_t deadline_ns)
 {
     int64_t early = file_now(hub->store) + LOOK_MS * NS_IN_MS;
-    int64_t due = deadline_ns < early ? deadline_ns : early;
+    bool own = track->head.who.pid == hub->store->facts.self.pid &&
+               track->head.who.pid_namespace == hub->store->facts.self.pid_namespace;
+    int64_t due = own || deadline_ns < early ? deadline_ns : early; /* we do not die unseen */
     /* Without room for a timer an expiry would be missed. */
     if (heap_put(&hub->timers, &track->timer, (uint64_t)due) != ERR_OK)
         tell_loss(hub, track->place);
@@ -269,12 +228,33 @@ static bool remember_lease(struct track *track, const struct head *head)
     return true;
 }
 
-/* The lease is over: told once, under the revision that no later change will have. */
-static void expire(struct hub *hub, struct track *track)
+/* The lease is over, or its entry gone: told once, under the revision that no later change will
+ * have. */
+static void tell_end(struct hub *hub, struct track *track, int type)
 {
     heap_remove(&hub->timers, &track->timer);
     track->revision = track->head.revision + 1;
-    tell(hub, track->place, COORD_EXPIRE, &track->head, track->revision);
+    tell(hub, track->place, type, &track->head, track->revision);
+}
+
+static void deaths_forget(struct hub *hub, size_t i)
+{
+    struct pollfd *fds = &hub->fds[FIXED_FDS];
+    sys_close(fds[i].fd);
+    fds[i] = fds[--hub->deaths];
+    hub->pids[i] = hub->pids[hub->deaths];
+}
+
+/* Decides nothing: who hears of a death judges the lease. What does not fit is looked at. */
+static void deaths_add(struct hub *hub, const struct who *who)
+{
+    if (hub->deaths == DEATHS_MAX) return;
+    for (size_t i = 0; i < hub->deaths; i++)
+        if (hub->pids[i] == who->pid) return;
+    int fd = who_watch(&hub->store->facts, who);
+    if (fd < 0) return;
+    hub->fds[FIXED_FDS + hub->deaths] = (struct pollfd){.fd = fd, .events = POLLIN};
+    hub->pids[hub->deaths++] = who->pid;
 }
 
 /* True: the lease of this head is over. */
@@ -288,8 +268,7 @@ static bool judge_track(struct hub *hub, struct track *track)
         return false;
     }
     if (verdict.over) return true;
-    if (hub->store->settings.early_death)
-        deaths_add(&hub->deaths, &hub->store->facts, &track->head.who);
+    if (hub->store->settings.early_death) deaths_add(hub, &track->head.who);
     arm(hub, track, verdict.deadline_ns);
     return false;
 }
@@ -304,7 +283,7 @@ static void learn(struct hub *hub, struct track *track, const struct head *head)
     if (!remember_lease(track, head))
         tell_loss(hub, track->place);
     else if (judge_track(hub, track))
-        expire(hub, track);
+        tell_end(hub, track, COORD_EXPIRE);
 }
 
 static bool add_to_snapshot(const struct watch *watch, const struct track *track,
@@ -337,7 +316,8 @@ static bool look(struct hub *hub, struct place *place, const char *name, const s
     if (name[0] == '.') return true;
     head_file_init(&file);
     int error = head_read(place->bucket->heads, name, STR_EMPTY, &file);
-    if (is_passing(error)) good = false;
+    /* A whole bucket is not kept back by one head; a single key is not said to be absent. */
+    if (is_passing(error) || (error != 0 && watch != NULL && !watch->bucket)) good = false;
     if (error == 0 && file.found == HEAD_IS_THERE) {
         struct track *track = track_get(place, name);
         good = track != NULL;
@@ -365,13 +345,18 @@ static bool scan_name(void *context, const char *name)
     return true;
 }
 
-static void forget_name(struct hub *hub, struct place *place, const char *name)
+/* The file is not there any more: collected, or removed by hand while its lease lives. */
+static void forget_name(struct hub *hub, struct place *place, struct str name)
 {
-    struct track *track = map_remove(&place->tracks, str_from(name));
-    if (track != NULL) track_free(hub, track);
+    struct track *track = map_get(&place->tracks, name);
+    if (track == NULL) return;
+    if (track->timer.place != 0)
+        tell_end(hub, track, judge_track(hub, track) ? COORD_EXPIRE : COORD_DELETE);
+    (void)map_remove(&place->tracks, name);
+    track_free(hub, track);
 }
 
-/* Reads the whole place; what is not there any more was collected. */
+/* Reads the whole place. */
 static bool scan_place(struct hub *hub, struct place *place, const struct watch *watch,
                        struct prim_snapshot *snapshot)
 {
@@ -383,9 +368,7 @@ static bool scan_place(struct hub *hub, struct place *place, const struct watch 
     if (sys_walk(place->bucket->heads, scan_name, &scan) != 0) return false;
     for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;) {
         struct track *track = entry->value;
-        if (track->seen) continue;
-        (void)map_remove(&place->tracks, str_from(track->name));
-        track_free(hub, track);
+        if (!track->seen) forget_name(hub, place, entry->key);
     }
     return scan.good;
 }
@@ -420,7 +403,10 @@ static void send_snapshots(struct hub *hub)
 
 static void place_is_gone(struct hub *hub, struct place *place)
 {
+    struct map_entry *entry;
     place->gone = true;
+    for (size_t cursor = 0; (entry = map_next(&place->tracks, &cursor)) != NULL;)
+        forget_name(hub, place, entry->key);
     LIST_EACH(&hub->watches, node)
     {
         struct watch *watch = CONTAINER_OF(node, struct watch, node);
@@ -428,22 +414,12 @@ static void place_is_gone(struct hub *hub, struct place *place)
         watch->ended = true;
         prim_feed_end(watch->feed, COORD_R_STORAGE);
     }
-    check_guards(hub, place, NULL);
-}
-
-static void all_over_again(struct hub *hub)
-{
-    tell_loss(hub, NULL);
-    LIST_EACH(&hub->places, node)
-    {
-        check_guards(hub, CONTAINER_OF(node, struct place, node), NULL);
-    }
 }
 
 static void take_event(struct hub *hub, const struct inotify_event *event)
 {
     if ((event->mask & IN_Q_OVERFLOW) != 0) {
-        all_over_again(hub);
+        tell_loss(hub, NULL);
         return;
     }
     LIST_EACH(&hub->places, node)
@@ -454,10 +430,9 @@ static void take_event(struct hub *hub, const struct inotify_event *event)
             place_is_gone(hub, place);
         } else if (event->len > 0) {
             if ((event->mask & IN_DELETE) != 0)
-                forget_name(hub, place, event->name);
+                forget_name(hub, place, str_from(event->name));
             else if (!look(hub, place, event->name, NULL, NULL))
                 tell_loss(hub, place);
-            check_guards(hub, place, event->name);
         }
         return;
     }
@@ -494,7 +469,6 @@ static void poll_places(struct hub *hub)
         }
         if (place->wd >= 0) continue;
         if (!scan_place(hub, place, NULL, NULL)) tell_loss(hub, place);
-        check_guards(hub, place, NULL);
     }
 }
 
@@ -504,7 +478,7 @@ static void take_deadlines(struct hub *hub)
     uint64_t now = (uint64_t)file_now(hub->store);
     while ((node = heap_pop_due(&hub->timers, now)) != NULL) {
         struct track *track = CONTAINER_OF(node, struct track, timer);
-        if (judge_track(hub, track)) expire(hub, track);
+        if (judge_track(hub, track)) tell_end(hub, track, COORD_EXPIRE);
     }
 }
 
@@ -523,29 +497,6 @@ static int wait_ms(struct hub *hub)
     return until <= now ? 0 : (int)((until - now + NS_IN_MS - 1) / NS_IN_MS);
 }
 
-/* Without our lock: the host may call us back. */
-static void tell_host(struct hub *hub)
-{
-    for (;;) {
-        struct fate fate = {0};
-        coord_id id = {{0}};
-        (void)pthread_mutex_lock(&hub->mutex);
-        LIST_EACH(&hub->guards, node)
-        {
-            struct guard *guard = CONTAINER_OF(node, struct guard, node);
-            if (guard->told || guard->fate.reason == COORD_R_NONE) continue;
-            guard->told = true;
-            fate = guard->fate;
-            id = guard->lease_id;
-            break;
-        }
-        (void)pthread_mutex_unlock(&hub->mutex);
-        if (fate.reason == COORD_R_NONE) return;
-        if (hub->store->host != NULL)
-            hub->store->host->lost(hub->store->host, &id, fate.reason, fate.token);
-    }
-}
-
 /* Its leases are looked at now. */
 static void hear_death(struct hub *hub, uint32_t pid)
 {
@@ -561,27 +512,36 @@ static void hear_death(struct hub *hub, uint32_t pid)
     }
 }
 
+/* Those that ended; all of them when nothing is watched any more. */
+static void take_deaths(struct hub *hub)
+{
+    bool all = list_empty(&hub->places);
+    for (size_t i = hub->deaths; i-- > 0;) {
+        if (hub->fds[FIXED_FDS + i].revents == 0 && !all) continue;
+        hear_death(hub, hub->pids[i]);
+        deaths_forget(hub, i);
+    }
+}
+
 static void *hub_run(void *arg)
 {
     struct hub *hub = arg;
     uint64_t count;
+    hub->fds[0] = (struct pollfd){.fd = hub->wake, .events = POLLIN};
+    hub->fds[1] = (struct pollfd){.fd = hub->events, .events = POLLIN}; /* -1 is skipped */
     while (!atomic_load(&hub->stop)) {
         (void)pthread_mutex_lock(&hub->mutex);
         int timeout = wait_ms(hub);
         (void)pthread_mutex_unlock(&hub->mutex);
-        struct pollfd fds[] = {{.fd = hub->wake, .events = POLLIN},
-                               {.fd = hub->events, .events = POLLIN},
-                               {.fd = hub->deaths.poll, .events = POLLIN}};
-        (void)poll(fds, ARRAY_LEN(fds), timeout); /* a descriptor of -1 is skipped */
+        (void)poll(hub->fds, FIXED_FDS + hub->deaths, timeout);
         (void)!read(hub->wake, &count, sizeof count);
         (void)pthread_mutex_lock(&hub->mutex);
         if (hub->events >= 0) take_events(hub);
-        for (uint32_t pid; deaths_take(&hub->deaths, &pid);) hear_death(hub, pid);
+        take_deaths(hub);
         poll_places(hub);
         take_deadlines(hub);
         send_snapshots(hub);
         (void)pthread_mutex_unlock(&hub->mutex);
-        tell_host(hub);
     }
     return NULL;
 }
@@ -608,20 +568,11 @@ struct hub *file_hub_open(struct file_store *store)
     if (hub == NULL) return NULL;
     hub->store = store;
     hub->events = hub->wake = -1;
-    deaths_open(&hub->deaths);
     (void)pthread_mutex_init(&hub->mutex, NULL);
     list_init(&hub->places);
     list_init(&hub->watches);
-    list_init(&hub->guards);
     heap_init(&hub->timers, TRACKS_MAX);
     return hub;
-}
-
-static void guard_free(struct hub *hub, struct guard *guard)
-{
-    list_remove(&guard->node);
-    for (size_t i = 0; i < guard->count; i++) place_put(hub, guard->keys[i].place);
-    free(guard);
 }
 
 void file_hub_close(struct hub *hub)
@@ -633,13 +584,9 @@ void file_hub_close(struct hub *hub)
         (void)pthread_join(hub->thread, NULL);
     }
     assert(list_empty(&hub->watches));
-    LIST_EACH_SAFE(&hub->guards, node, following)
-    {
-        guard_free(hub, CONTAINER_OF(node, struct guard, node));
-    }
     assert(list_empty(&hub->places));
     heap_deinit(&hub->timers);
-    deaths_close(&hub->deaths);
+    while (hub->deaths > 0) deaths_forget(hub, 0);
     sys_close(hub->events);
     sys_close(hub->wake);
     (void)pthread_mutex_destroy(&hub->mutex);
@@ -691,60 +638,4 @@ void file_unwatch(struct prim_backend *backend, void *handle)
     place_put(hub, watch->place);
     (void)pthread_mutex_unlock(&hub->mutex);
     free(watch);
-}
-
-static struct guard *guard_make(struct hub *hub, const struct prim_claim *claim)
-{
-    struct guard *guard = calloc(1, sizeof *guard + claim->count * sizeof guard->keys[0]);
-    if (guard == NULL) return NULL;
-    list_init(&guard->node);
-    guard->lease_id = claim->lease_id;
-    for (size_t i = 0; i < claim->count; i++) {
-        struct str key = str_from(claim->held[i].key);
-        struct place *place = NULL;
-        if (key.len < PRIM_SLOT_KEY_CAP) (void)place_get(hub, prim_bucket_of(key), &place);
-        if (place == NULL) { continue; } /* renewals still look at it */
-        struct guard_key *at = &guard->keys[guard->count++];
-        at->place = place;
-        at->held = claim->held[i];
-        memcpy(at->key, key.at, key.len);
-        at->held.key = at->key;
-        layout_name(prim_leaf_of(key), at->name);
-    }
-    return guard;
-}
-
-static struct guard *guard_find(struct hub *hub, const coord_id *lease_id)
-{
-    LIST_EACH(&hub->guards, node)
-    {
-        struct guard *guard = CONTAINER_OF(node, struct guard, node);
-        if (prim_id_equal(&guard->lease_id, lease_id)) return guard;
-    }
-    return NULL;
-}
-
-void file_guard(struct prim_backend *backend, const struct prim_claim *claim)
-{
-    struct hub *hub = file_store_of(backend)->hub;
-    (void)pthread_mutex_lock(&hub->mutex);
-    struct guard *old = guard_find(hub, &claim->lease_id);
-    if (old != NULL) guard_free(hub, old);
-    struct guard *guard = hub_start(hub).code == COORD_OK ? guard_make(hub, claim) : NULL;
-    if (guard != NULL) {
-        list_append(&hub->guards, &guard->node);
-        /* What happened before the directory was being watched. */
-        for (size_t i = 0; i < guard->count; i++) check_guard_key(hub, guard, &guard->keys[i]);
-    }
-    (void)pthread_mutex_unlock(&hub->mutex);
-    hub_wake(hub);
-}
-
-void file_unguard(struct prim_backend *backend, const coord_id *lease_id)
-{
-    struct hub *hub = file_store_of(backend)->hub;
-    (void)pthread_mutex_lock(&hub->mutex);
-    struct guard *guard = guard_find(hub, lease_id);
-    if (guard != NULL) guard_free(hub, guard);
-    (void)pthread_mutex_unlock(&hub->mutex);
 }

@@ -2,6 +2,9 @@
 #include "prim/file/write.h"
 
 #include <errno.h>
+#include <unistd.h>
+
+#include "prim/lease.h"
 
 /* -- one key -- */
 
@@ -64,57 +67,9 @@ static bool key_op_is_replay(const struct key_op *op)
            prim_id_equal(&op->file.head.request_id, &op->call->request_id);
 }
 
-coord_result key_op_next(const struct key_op *op, int reason, struct head *ret_head)
-{
-    uint64_t revision = 0;
-    int error = head_next_revision(op->store, &op->file, op->expired, &revision);
-    if (error != 0) return file_trouble(error, "number a change");
-    head_begin(op->store, op->call, op->key, revision, reason, ret_head);
-    return prim_ok(COORD_R_NONE);
-}
-
-coord_result key_op_publish(const struct key_op *op, const struct head *head)
-{
-    return head_publish(op->store, op->bucket, op->name, head, op->file.found == HEAD_IS_THERE);
-}
-
-static void head_lease(const struct file_store *store, const coord_id *id, struct str owner,
-                       int64_t ttl_ms, int64_t deadline_ns, struct head *head)
-{
-    head->flags |= HEAD_LEASED;
-    if (!store->settings.sync_always) head->flags &= ~(uint32_t)HEAD_DURABLE;
-    head->token = head->revision;
-    head->ttl_ms = ttl_ms;
-    head->deadline_ns = deadline_ns;
-    head->lease_id = *id;
-    head->owner = owner;
-}
-
-coord_result key_op_publish_leased(const struct key_op *op, struct head *head, const coord_id *id,
-                                   struct str owner, int64_t ttl_ms)
-{
-    int64_t deadline_ns = 0;
-    coord_result result = lease_make(op->store, id, ttl_ms, &deadline_ns);
-    if (result.code != COORD_OK) return result;
-    head_lease(op->store, id, owner, ttl_ms, deadline_ns, head);
-    result = key_op_publish(op, head);
-    if (result.code != COORD_OK) {
-        bool open = (result.flags & COORD_F_MAYBE_APPLIED) != 0;
-        lease_abandon(op->store, id, open && head_may_have_lease(op->bucket, op->name, id));
-    }
-    return result;
-}
-
-int64_t key_op_left_ms(const struct key_op *op)
-{
-    int64_t left = op->verdict.deadline_ns - file_now(op->store);
-    return left > 0 ? left / NS_IN_MS : 0;
-}
-
-/* -- heads -- */
-
-void head_begin(const struct file_store *store, const struct prim_call *call, struct str key,
-                uint64_t revision, int reason, struct head *ret_head)
+/* A head for `key` as this process writes it now; the caller sets what differs. */
+static void head_begin(const struct file_store *store, const struct prim_call *call, struct str key,
+                       uint64_t revision, int reason, struct head *ret_head)
 {
     uint32_t slot;
     struct str leaf = prim_leaf_of(key);
@@ -133,17 +88,7 @@ void head_begin(const struct file_store *store, const struct prim_call *call, st
     if (str_equal(leaf, STR(".group"))) ret_head->flags |= HEAD_GROUP;
 }
 
-void answer_holder(const struct key_op *op, coord_result *result)
-{
-    const struct head *head = &op->file.head;
-    result->revision = head->revision;
-    if ((head->flags & HEAD_LEASED) == 0) return;
-    prim_answer_owner(result, head->owner);
-    result->token = head->token;
-    result->hint_ms = key_op_left_ms(op);
-}
-
-void answer_grant(const struct head *head, coord_result *result, struct prim_grant *grant)
+static void answer_grant(const struct head *head, coord_result *result, struct prim_grant *grant)
 {
     bool leased = (head->flags & HEAD_LEASED) != 0;
     result->revision = head->revision;
@@ -155,8 +100,112 @@ void answer_grant(const struct head *head, coord_result *result, struct prim_gra
     if (leased) grant->lease_id = head->lease_id;
 }
 
-coord_result replay_grant(struct file_store *store, const struct prim_call *call,
-                          const struct head *head, struct prim_grant *ret_grant)
+/* S6 */
+static coord_result key_op_next(const struct key_op *op, int reason, struct head *ret_head)
+{
+    uint64_t revision = 0;
+    int error = head_next_revision(op->store, &op->file, op->expired, &revision);
+    if (error != 0) return file_trouble(error, "number a change");
+    head_begin(op->store, op->call, op->key, revision, reason, ret_head);
+    return prim_ok(COORD_R_NONE);
+}
+
+/* S8 on */
+static coord_result key_op_publish(const struct key_op *op, const struct head *head)
+{
+    return head_publish(op->store, op->bucket, op->name, head, op->file.found == HEAD_IS_THERE);
+}
+
+static void head_lease(const struct file_store *store, const coord_id *id, struct str owner,
+                       int64_t ttl_ms, int64_t deadline_ns, struct head *head)
+{
+    head->flags |= HEAD_LEASED;
+    if (!store->settings.sync_always) head->flags &= ~(uint32_t)HEAD_DURABLE;
+    head->token = head->revision;
+    head->ttl_ms = ttl_ms;
+    head->deadline_ns = deadline_ns;
+    head->lease_id = *id;
+    head->owner = owner;
+}
+
+static coord_result publish_leased(const struct key_op *op, const struct key_write *in,
+                                   struct head *head)
+{
+    int64_t deadline_ns = 0;
+    coord_result result = lease_make(op->store, &in->lease_id, in->ttl_ms, &deadline_ns);
+    if (result.code != COORD_OK) return result;
+    head_lease(op->store, &in->lease_id, in->owner, in->ttl_ms, deadline_ns, head);
+    result = key_op_publish(op, head);
+    if (result.code != COORD_OK) {
+        bool open = (result.flags & COORD_F_MAYBE_APPLIED) != 0;
+        lease_abandon(op->store, &in->lease_id,
+                      open && head_may_have_lease(op->bucket, op->name, &in->lease_id));
+    }
+    return result;
+}
+
+static coord_result publish_under(const struct key_op *op, const struct prim_claim *under,
+                                  struct head *head)
+{
+    struct lease_record record;
+    coord_result result = lease_alive(op->store, &under->lease_id, op->call->deadline_ns, &record);
+    if (result.code != COORD_OK) return result;
+    head_lease(op->store, &under->lease_id, str_from(under->owner), record.ttl_ms,
+               record.deadline_ns, head);
+    return key_op_publish(op, head);
+}
+
+static void keep_lease(const struct file_store *store, const struct head *old, struct head *head)
+{
+    if ((old->flags & HEAD_LEASED) == 0) return;
+    head_lease(store, &old->lease_id, old->owner, old->ttl_ms, old->deadline_ns, head);
+    head->token = old->token;
+    head->who = old->who;
+    memcpy(head->boot_id, old->boot_id, 16);
+}
+
+coord_result key_op_write(const struct key_op *op, const struct key_write *in, int reason,
+                          struct prim_grant *ret_grant)
+{
+    struct head head = {0};
+    const struct head *old = &op->file.head;
+    coord_result result = key_op_next(op, reason, &head);
+    if (result.code != COORD_OK) return result;
+    head.value = in->value;
+    if (op->store->settings.create_only) head.lease_id = op->store->creator;
+    if (in->update) {
+        head.create_revision = old->create_revision;
+        head.changes = old->changes + 1;
+        if (in->ttl_ms == COORD_TTL_KEEP) keep_lease(op->store, old, &head);
+    }
+    result = in->under != NULL ? publish_under(op, in->under, &head)
+             : in->ttl_ms > 0  ? publish_leased(op, in, &head)
+                               : key_op_publish(op, &head);
+    if (result.code != COORD_OK) return result;
+    result = prim_ok(reason);
+    answer_grant(&head, &result, ret_grant);
+    return result;
+}
+
+int64_t key_op_left_ms(const struct key_op *op)
+{
+    int64_t left = op->verdict.deadline_ns - file_now(op->store);
+    return left > 0 ? left / NS_IN_MS : 0;
+}
+
+void answer_holder(const struct key_op *op, coord_result *result)
+{
+    const struct head *head = &op->file.head;
+    result->revision = head->revision;
+    if ((head->flags & HEAD_LEASED) == 0) return;
+    prim_answer_owner(result, head->owner);
+    result->token = head->token;
+    result->hint_ms = key_op_left_ms(op);
+}
+
+/* The rest of a grant that was made before. EXPIRED: it is over by now. */
+static coord_result replay_grant(struct file_store *store, const struct prim_call *call,
+                                 const struct head *head, struct prim_grant *ret_grant)
 {
     coord_result result = prim_ok(COORD_R_REPLAYED);
     int64_t deadline_ns = 0;
@@ -169,36 +218,24 @@ coord_result replay_grant(struct file_store *store, const struct prim_call *call
     return result;
 }
 
-/* -- create -- */
-
-static coord_result publish_under(struct key_op *op, struct head *head,
-                                  const struct prim_claim *under)
+coord_result key_op_finish(struct key_op *op, coord_result result, const struct head *replayed,
+                           struct prim_grant *ret_grant)
 {
-    struct lease_record record;
-    coord_result result = lease_alive(op->store, &under->lease_id, op->call->deadline_ns, &record);
-    if (result.code != COORD_OK) return result;
-    head_lease(op->store, &under->lease_id, str_from(under->owner), record.ttl_ms,
-               record.deadline_ns, head);
-    return key_op_publish(op, head);
+    bool replay = result.code == COORD_OK && result.reason == COORD_R_REPLAYED;
+    struct head head = {0};
+    if (replay) head = *replayed;
+    key_op_end(op);
+    return replay ? replay_grant(op->store, op->call, &head, ret_grant) : result;
 }
 
-static coord_result make_entry(struct key_op *op, const struct prim_create *in,
-                               struct prim_grant *ret_grant)
+/* -- create -- */
+
+/* netfs=create-only: what can still be promised on a network file system. */
+static coord_result refused(void)
 {
-    struct head head = {0};
-    coord_result result = key_op_next(op, COORD_R_CREATED, &head);
-    if (result.code != COORD_OK) return result;
-    head.value = in->value;
-    if (in->under != NULL)
-        result = publish_under(op, &head, in->under);
-    else if (in->ttl_ms > 0)
-        result = key_op_publish_leased(op, &head, &in->lease_id, in->owner, in->ttl_ms);
-    else
-        result = key_op_publish(op, &head);
-    if (result.code != COORD_OK) return result;
-    result = prim_ok(COORD_R_CREATED);
-    answer_grant(&head, &result, ret_grant);
-    return result;
+    return prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
+                       "netfs=create-only: only create without a lease, get, and delete of what "
+                       "this store object created");
 }
 
 static coord_result held_by(const struct key_op *op, int code, int reason)
@@ -217,23 +254,23 @@ coord_result file_create(struct prim_backend *backend, const struct prim_call *c
     struct file_store *store = file_store_of(backend);
     struct key_op op;
     coord_result result;
-    if (store->settings.create_only) return netfs_create(store, call, in, ret_grant);
+    if (store->settings.create_only && (in->ttl_ms != 0 || in->under != NULL)) return refused();
+    const struct key_write write = {.value = in->value,
+                                    .owner = in->owner,
+                                    .ttl_ms = in->ttl_ms,
+                                    .lease_id = in->lease_id,
+                                    .under = in->under};
     for (int round = 0;; round++) {
-        struct head found = {0};
-        bool replay = false;
         result = key_op_begin(&op, backend, call, in->key, OP_CREATE, true);
-        if (result.code == COORD_OK && op.live) {
-            replay = key_op_is_replay(&op);
-            found = op.file.head;
-            if (!replay) result = held_by(&op, COORD_EXISTS, COORD_R_HELD);
-        } else if (result.code == COORD_OK) {
-            result = make_entry(&op, in, ret_grant);
-        }
-        key_op_end(&op);
-        if (!replay) return result;
-        result = replay_grant(store, call, &found, ret_grant);
-        /* It ended between two of our looks: then this is a new call. */
-        if (result.code != COORD_EXPIRED || round > 0) return result;
+        if (result.code == COORD_OK && op.live)
+            result = key_op_is_replay(&op) ? prim_ok(COORD_R_REPLAYED)
+                                           : held_by(&op, COORD_EXISTS, COORD_R_HELD);
+        else if (result.code == COORD_OK)
+            result = key_op_write(&op, &write, COORD_R_CREATED, ret_grant);
+        result = key_op_finish(&op, result, &op.file.head, ret_grant);
+        /* It ended between two of our looks, or another host made one: then this is a new call. */
+        bool again = result.code == COORD_EXPIRED || result.code == COORD_CONFLICT;
+        if (!again || round > 0) return result;
     }
 }
 
@@ -260,64 +297,30 @@ static coord_result cas_compare(const struct key_op *op, const struct prim_cas *
     return prim_ok(COORD_R_NONE);
 }
 
-static void keep_lease(const struct file_store *store, const struct head *old, struct head *head)
-{
-    if ((old->flags & HEAD_LEASED) == 0) return;
-    head_lease(store, &old->lease_id, old->owner, old->ttl_ms, old->deadline_ns, head);
-    head->token = old->token;
-    head->who = old->who;
-    memcpy(head->boot_id, old->boot_id, 16);
-}
-
-/* *ret_left: the claim has no other key, and this one has left it. */
-static coord_result cas_write(struct key_op *op, const struct prim_cas *in,
-                              struct prim_grant *ret_grant, bool *ret_left)
-{
-    struct head head = {0};
-    const struct head *old = &op->file.head;
-    bool update = in->expected != 0;
-    coord_result result = key_op_next(op, update ? COORD_R_UPDATED : COORD_R_CREATED, &head);
-    if (result.code != COORD_OK) return result;
-    head.value = in->value;
-    if (update) {
-        head.create_revision = old->create_revision;
-        head.changes = old->changes + 1;
-    }
-    if (in->ttl_ms > 0) {
-        struct str owner = update ? old->owner : in->owner;
-        result = key_op_publish_leased(op, &head, &in->lease_id, owner, in->ttl_ms);
-    } else {
-        if (update && in->ttl_ms == COORD_TTL_KEEP) keep_lease(op->store, old, &head);
-        result = key_op_publish(op, &head);
-    }
-    if (result.code != COORD_OK) return result;
-    *ret_left = update && (old->flags & HEAD_LEASED) != 0 && in->ttl_ms != COORD_TTL_KEEP &&
-                in->claim->count <= 1;
-    result = prim_ok(update ? COORD_R_UPDATED : COORD_R_CREATED);
-    answer_grant(&head, &result, ret_grant);
-    if (in->ttl_ms <= 0) ret_grant->granted_ttl_ms = 0;
-    return result;
-}
-
 coord_result file_cas(struct prim_backend *backend, const struct prim_call *call,
                       const struct prim_cas *in, struct prim_grant *ret_grant)
 {
-    struct file_store *store = file_store_of(backend);
     struct key_op op;
-    struct head found = {0};
-    bool replay = false, left = false;
-    coord_result result = key_op_begin(&op, backend, call, in->key, OP_CAS, in->expected == 0);
+    bool left = false, update = in->expected != 0;
+    coord_result result = key_op_begin(&op, backend, call, in->key, OP_CAS, !update);
     if (result.code == COORD_OK && op.live && key_op_is_replay(&op)) {
-        replay = true;
-        found = op.file.head;
-    } else if (result.code == COORD_OK) {
-        result = cas_compare(&op, in);
-        if (result.code == COORD_OK) result = cas_write(&op, in, ret_grant, &left);
+        result = prim_ok(COORD_R_REPLAYED);
+    } else if (result.code == COORD_OK && (result = cas_compare(&op, in)).code == COORD_OK) {
+        const struct head *old = &op.file.head;
+        const struct key_write write = {.value = in->value,
+                                        .owner = update ? old->owner : in->owner,
+                                        .ttl_ms = in->ttl_ms,
+                                        .lease_id = in->lease_id,
+                                        .update = update};
+        int reason = update ? COORD_R_UPDATED : COORD_R_CREATED;
+        /* The claim has no other key, and this one leaves it. */
+        left = update && (old->flags & HEAD_LEASED) != 0 && in->ttl_ms != COORD_TTL_KEEP &&
+               in->claim->count <= 1;
+        result = key_op_write(&op, &write, reason, ret_grant);
     }
-    key_op_end(&op);
-    if (left) lease_finish(store, &in->claim->lease_id, call->deadline_ns);
-    if (!replay) return result;
-    result = replay_grant(store, call, &found, ret_grant);
+    left = left && result.code == COORD_OK;
+    result = key_op_finish(&op, result, &op.file.head, ret_grant);
+    if (left) lease_finish(op.store, &in->claim->lease_id, call->deadline_ns);
     if (result.code == COORD_EXPIRED)
         return prim_answer(COORD_CONFLICT, COORD_R_ABSENT, "it was made, and has ended since");
     if (in->ttl_ms <= 0) ret_grant->granted_ttl_ms = 0;
@@ -353,6 +356,21 @@ static coord_result bury(struct key_op *op, int reason)
     return result;
 }
 
+/* Nobody but its creator removes an entry of a network file system, and its creator's threads one
+ * at a time: what was read is what goes. */
+static coord_result remove_created(const struct key_op *op, bool force)
+{
+    const struct head *head = &op->file.head;
+    if (force || !prim_id_equal(&head->lease_id, &op->store->creator)) return refused();
+    int error = unlinkat(op->bucket->heads, op->name, 0) < 0 ? errno : 0;
+    if (error == 0 && fsync(op->bucket->heads) < 0) error = errno;
+    if (error == ENOENT) return not_found();
+    coord_result result = error == 0 ? prim_ok(COORD_R_DELETED) : file_trouble(error, "remove");
+    if (error != 0) result.flags |= COORD_F_MAYBE_APPLIED;
+    result.revision = head->revision;
+    return result;
+}
+
 static coord_result remove_entry(struct key_op *op, const struct prim_delete *in)
 {
     const struct head *head = &op->file.head;
@@ -368,6 +386,7 @@ static coord_result remove_entry(struct key_op *op, const struct prim_delete *in
     bool force = in->expected == COORD_FORCE;
     if (!force && in->expected != COORD_ANY && in->expected != head->revision)
         return held_by(op, COORD_CONFLICT, COORD_R_REVISION);
+    if (op->store->settings.create_only) return remove_created(op, force);
     bool foreign = (head->flags & HEAD_LEASED) != 0 && !is_holder(in->claim, head);
     if (foreign && !force) return held_by(op, COORD_CONFLICT, COORD_R_NOT_OWNER);
     if (foreign) {
@@ -380,38 +399,21 @@ static coord_result remove_entry(struct key_op *op, const struct prim_delete *in
 coord_result file_remove(struct prim_backend *backend, const struct prim_call *call,
                          const struct prim_delete *in)
 {
-    struct file_store *store = file_store_of(backend);
     struct key_op op;
-    if (store->settings.create_only) return netfs_remove(store, call, in);
     coord_result result = key_op_begin(&op, backend, call, in->key, OP_REMOVE, false);
     if (result.code == COORD_OK) result = remove_entry(&op, in);
     key_op_end(&op);
     return result;
 }
 
-static coord_result gone_as(int reason, uint64_t token)
-{
-    coord_result result = prim_answer(COORD_EXPIRED, reason, "the entry is no longer this lease's");
-    result.token = token;
-    return result;
-}
-
 static coord_result release_entry(struct key_op *op, const coord_id *id,
                                   const struct prim_held *held)
 {
-    const struct head *head = &op->file.head;
-    if (op->bucket == NULL || op->file.found != HEAD_IS_THERE) return gone_as(COORD_R_REVOKED, 0);
-    bool same = prim_id_equal(&head->lease_id, id);
-    if ((head->flags & HEAD_TOMBSTONE) != 0) {
-        if (same && head->reason == COORD_R_RELEASED) return prim_ok(COORD_R_ALREADY);
-        return gone_as(COORD_R_REVOKED, 0);
-    }
-    if (!same) {
-        bool leased = (head->flags & HEAD_LEASED) != 0;
-        return gone_as(leased ? COORD_R_SUPERSEDED : COORD_R_REVOKED, head->token);
-    }
-    if (head->token != held->token) return gone_as(COORD_R_REVOKED, 0);
-    if (op->expired) return gone_as(COORD_R_DEADLINE, 0);
+    int reason = op->bucket != NULL ? lease_key_fate(id, held, &op->file) : COORD_R_REVOKED;
+    if (reason == COORD_R_RELEASED) return prim_ok(COORD_R_ALREADY);
+    if (reason == COORD_R_NONE && op->expired) reason = COORD_R_DEADLINE;
+    if (reason != COORD_R_NONE)
+        return prim_lease_expired(reason, reason == COORD_R_SUPERSEDED ? op->file.head.token : 0);
     return bury(op, COORD_R_RELEASED);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls: create, compare-and-set, delete, release and get on one key (write.c), groups
- * (slots.c), and what is left of them on a network file system (netfs.c). Steps S1 to S12. */
+ * (slots.c). Steps S1 to S12. */
 #ifndef PRIM_FILE_WRITE_H
 #define PRIM_FILE_WRITE_H
 #include "prim/file/head_file.h"
@@ -28,14 +28,6 @@ coord_result file_resize(struct prim_backend *backend, const struct prim_call *c
 coord_result file_holders(struct prim_backend *backend, const struct prim_call *call,
                           struct str group, coord_holders **ret_holders);
 
-/* -- netfs.c -- */
-coord_result netfs_open(struct file_store *store);
-coord_result netfs_create(struct file_store *store, const struct prim_call *call,
-                          const struct prim_create *in, struct prim_grant *ret_grant);
-coord_result netfs_remove(struct file_store *store, const struct prim_call *call,
-                          const struct prim_delete *in);
-void netfs_close(struct file_store *store);
-
 /* -- one key of one call, between S2 and S12 -- */
 struct key_op {
     struct file_store *store;
@@ -58,20 +50,22 @@ coord_result key_op_begin(struct key_op *op, struct prim_backend *backend,
 void key_op_end(struct key_op *op);
 /* Reads the head named `name` in the bucket, and whether its lease is over. */
 coord_result key_op_look(struct key_op *op);
-coord_result key_op_next(const struct key_op *op, int reason, struct head *ret_head); /* S6 */
-coord_result key_op_publish(const struct key_op *op, const struct head *head);        /* S8 on */
-/* S7 to S11 for a new lease of its own. */
-coord_result key_op_publish_leased(const struct key_op *op, struct head *head, const coord_id *id,
-                                   struct str owner, int64_t ttl_ms);
+/* What is to stand there. */
+struct key_write {
+    struct str value, owner;
+    int64_t ttl_ms; /* > 0: of a new lease; COORD_TTL_KEEP: as it is; 0: none */
+    coord_id lease_id;
+    const struct prim_claim *under; /* not NULL: one more key of this lease */
+    bool update;                    /* of the same entry; else a new one */
+};
+/* S6 to S11. */
+coord_result key_op_write(const struct key_op *op, const struct key_write *in, int reason,
+                          struct prim_grant *ret_grant);
+/* key_op_end. After OK/replayed also what is left of the grant that `replayed`, a live head, was;
+ * EXPIRED: it is over by now. */
+coord_result key_op_finish(struct key_op *op, coord_result result, const struct head *replayed,
+                           struct prim_grant *ret_grant);
 int64_t key_op_left_ms(const struct key_op *op); /* of a leased entry */
 /* Who is in the way: owner, token, revision, when it may be over. */
 void answer_holder(const struct key_op *op, coord_result *result);
-void answer_grant(const struct head *head, coord_result *result, struct prim_grant *grant);
-/* The rest of a grant that was made before, of a live head: OK/replayed. EXPIRED: it is over by
- * now. Without locks held. */
-coord_result replay_grant(struct file_store *store, const struct prim_call *call,
-                          const struct head *head, struct prim_grant *ret_grant);
-/* A head for `key` as this process writes it now; the caller sets what differs. */
-void head_begin(const struct file_store *store, const struct prim_call *call, struct str key,
-                uint64_t revision, int reason, struct head *ret_head);
 #endif

@@ -27,7 +27,7 @@ static void see(struct store *store, const struct doc *doc, struct prim_seen *se
         seen->token = kube_lease_token(view);
         seen->ttl_ms = (int64_t)view->duration_s * 1000;
     }
-    seen->over = kube_doc_life(store, view->key, doc, &seen->left_ms) == LIFE_ABSENT;
+    seen->over = !kube_doc_is_live(store, doc, &seen->left_ms);
 }
 
 static void *begin(struct prim_change *c)
@@ -51,7 +51,7 @@ static void end(struct prim_change *c, const coord_result *result)
     if (leased && !c->reads && result->code == COORD_OK) {
         bool moved = c->act != PRIM_ACT_UPDATE && c->act != PRIM_ACT_NONE;
         /* The deadline of an update does not move: it counts from the last renewal, if known. */
-        remember = kube_held_take(store, &id, &old) || moved;
+        remember = kube_held_take(store, c->key, &id, &old) || moved;
         doc->sent_ns = moved ? c->grant.sent_ns : old.sent_ns;
         kube_doc_deinit(&old);
     } else if (leased && result->code == COORD_UNAVAILABLE && own->remembered_sent_ns) {
@@ -59,18 +59,15 @@ static void end(struct prim_change *c, const coord_result *result)
         remember = true;
         doc->sent_ns = own->remembered_sent_ns;
     }
-    if (remember) kube_held_put(store, &id, doc);
+    if (remember) kube_held_put(store, c->key, doc);
     kube_doc_deinit(doc);
     free(own);
 }
 
 static bool is_known(struct store *store, struct str key)
 {
-    char name[LEASE_NAME_CAP];
-
-    kube_lease_name(key, name);
     pthread_mutex_lock(&store->lock);
-    bool known = kube_sights_knows(&store->sights, name);
+    bool known = kube_sights_knows(&store->sights, key);
     pthread_mutex_unlock(&store->lock);
     return known;
 }
@@ -88,7 +85,7 @@ static bool guess(struct prim_change *c)
         see(store, &own->doc, &c->seen);
         return true;
     }
-    if (!kube_held_take(store, &c->claim->lease_id, &own->doc)) return false;
+    if (!kube_held_take(store, c->key, &c->claim->lease_id, &own->doc)) return false;
     own->remembered_sent_ns = own->doc.sent_ns;
     see(store, &own->doc, &c->seen);
     if (c->renews && store_now(store) - own->doc.sent_ns > c->claim->ttl_ms * 1000000)
@@ -222,7 +219,7 @@ static coord_result adopt_doc(struct store *store, const struct prim_claim *clai
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "its time was over before this call");
     *ret_left_ms = claim->ttl_ms - ago_ms;
     doc->sent_ns = doc->view.at_ms * 1000000; /* so that a renewal knows whether it is late */
-    kube_held_put(store, &claim->lease_id, doc);
+    kube_held_put(store, str_from(claim->held[0].key), doc);
     return prim_ok(COORD_R_NONE);
 }
 

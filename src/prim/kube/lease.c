@@ -181,6 +181,13 @@ void kube_lease_view_deinit(struct lease_view *view)
     *view = (struct lease_view){0};
 }
 
+void kube_doc_deinit(struct doc *doc)
+{
+    kube_lease_view_deinit(&doc->view);
+    json_close(doc->json);
+    *doc = (struct doc){0};
+}
+
 uint64_t kube_lease_revision(const struct lease_view *view)
 {
     return (view->created_s << REVISION_SHIFT) + view->n;

@@ -46,6 +46,16 @@ struct lease_view {
 enum err kube_lease_decode(const struct json *object, const char *prefix,
                            struct lease_view *ret_view, struct note *note);
 void kube_lease_view_deinit(struct lease_view *view); /* fine on a zeroed one, and twice */
+
+/* An object as it was read or written. */
+struct doc {
+    bool present;
+    struct json *json;
+    struct lease_view view; /* when present */
+    int64_t sent_ns, got_ns;
+};
+void kube_doc_deinit(struct doc *doc); /* fine on a zeroed one, and twice */
+
 uint64_t kube_lease_revision(const struct lease_view *view);
 uint64_t kube_lease_create_revision(const struct lease_view *view);
 uint64_t kube_lease_token(const struct lease_view *view); /* 0 when not leased */

@@ -7,14 +7,22 @@ enum { NS_IN_MS = 1000000, SECOND_MS = 1000 };
 
 struct sight {
     struct list node;
-    char name[LEASE_NAME_CAP], uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
+    char uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
     int64_t first_ns;
-    bool absent; /* since first_ns */
+    bool absent;     /* since first_ns */
+    struct doc kept; /* as a lease of ours was written last */
+    struct str key;
 };
+
+static void sight_free(struct sight *sight)
+{
+    kube_doc_deinit(&sight->kept);
+    free(sight);
+}
 
 void kube_sights_init(struct sights *sights, uint64_t seed)
 {
-    map_init(&sights->by_name, SIGHTS_MAX, seed);
+    map_init(&sights->by_key, SIGHTS_MAX, seed);
     list_init(&sights->by_age);
 }
 
@@ -22,39 +30,32 @@ void kube_sights_deinit(struct sights *sights)
 {
     struct map_entry *entry;
 
-    for (size_t cursor = 0; (entry = map_next(&sights->by_name, &cursor));) free(entry->value);
-    map_deinit(&sights->by_name);
+    for (size_t cursor = 0; (entry = map_next(&sights->by_key, &cursor));) sight_free(entry->value);
+    map_deinit(&sights->by_key);
     list_init(&sights->by_age);
 }
 
-static struct sight *find(const struct sights *sights, const char *name)
+static struct sight *find(const struct sights *sights, struct str key)
 {
-    return map_get(&sights->by_name, str_from(name));
+    return map_get(&sights->by_key, key);
 }
 
-/* The one of that name, new when there is none; NULL without memory. */
-static struct sight *touch(struct sights *sights, const char *name)
+/* The one of that key, new when there is none; NULL without memory. */
+static struct sight *touch(struct sights *sights, struct str key)
 {
-    struct sight *sight = find(sights, name);
+    struct sight *sight = find(sights, key);
 
-    if (sight) {
-        list_remove(&sight->node);
-        list_append(&sights->by_age, &sight->node);
-        return sight;
-    }
-    if (map_count(&sights->by_name) == SIGHTS_MAX) {
+    if (!sight && map_count(&sights->by_key) == SIGHTS_MAX) {
         struct sight *oldest = CONTAINER_OF(list_pop(&sights->by_age), struct sight, node);
-        (void)map_remove(&sights->by_name, str_from(oldest->name));
-        free(oldest);
+        (void)map_remove(&sights->by_key, oldest->key);
+        sight_free(oldest);
     }
-    sight = calloc(1, sizeof *sight);
+    if (sight)
+        list_remove(&sight->node);
+    else if ((sight = map_make(&sights->by_key, key, sizeof *sight)))
+        sight->key = str_of(sight + 1, key.len);
     if (!sight) return NULL;
-    memcpy(sight->name, name, strlen(name) + 1);
     list_init(&sight->node);
-    if (map_put(&sights->by_name, str_from(sight->name), sight)) {
-        free(sight);
-        return NULL;
-    }
     list_append(&sights->by_age, &sight->node);
     return sight;
 }
@@ -65,10 +66,10 @@ static bool same(const struct sight *sight, const struct lease_view *view)
            strcmp(sight->version, view->version) == 0;
 }
 
-void kube_sights_note(struct sights *sights, const char *name, const struct lease_view *view,
+void kube_sights_note(struct sights *sights, struct str key, const struct lease_view *view,
                       int64_t got_ns)
 {
-    struct sight *sight = touch(sights, name);
+    struct sight *sight = touch(sights, key);
 
     if (!sight || same(sight, view)) return;
     memcpy(sight->uid, view->uid, sizeof sight->uid);
@@ -77,18 +78,18 @@ void kube_sights_note(struct sights *sights, const char *name, const struct leas
     sight->absent = false;
 }
 
-void kube_sights_note_absent(struct sights *sights, const char *name, int64_t got_ns)
+void kube_sights_note_absent(struct sights *sights, struct str key, int64_t got_ns)
 {
-    struct sight *sight = find(sights, name);
+    struct sight *sight = find(sights, key);
 
     if (!sight || sight->absent) return;
     sight->absent = true;
     sight->first_ns = got_ns;
 }
 
-bool kube_sights_knows(const struct sights *sights, const char *name)
+bool kube_sights_knows(const struct sights *sights, struct str key)
 {
-    return find(sights, name) != NULL;
+    return find(sights, key) != NULL;
 }
 
 int64_t kube_sights_grace_ms(int64_t ttl_ms)
@@ -96,10 +97,10 @@ int64_t kube_sights_grace_ms(int64_t ttl_ms)
     return ttl_ms / 10 > SECOND_MS ? ttl_ms / 10 : SECOND_MS;
 }
 
-int64_t kube_sights_left_ms(const struct sights *sights, const char *name,
+int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
                             const struct lease_view *view, int64_t at_ns)
 {
-    const struct sight *sight = find(sights, name);
+    const struct sight *sight = find(sights, key);
     int64_t ttl_ms = (int64_t)view->duration_s * 1000,
             whole = ttl_ms + kube_sights_grace_ms(ttl_ms);
 
@@ -108,12 +109,37 @@ int64_t kube_sights_left_ms(const struct sights *sights, const char *name,
     return stood_ms >= whole ? 0 : whole - stood_ms;
 }
 
-int64_t kube_sights_create_wait_ms(const struct sights *sights, const char *name, int64_t at_ns)
+int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, int64_t at_ns)
 {
-    const struct sight *sight = find(sights, name);
+    const struct sight *sight = find(sights, key);
 
     /* The old one was created before it was seen to be gone; a second later is another second. */
     if (!sight || !sight->absent) return 0;
     int64_t since_ms = (at_ns - sight->first_ns) / NS_IN_MS;
     return since_ms > SECOND_MS ? 0 : SECOND_MS + 1 - since_ms;
+}
+
+void kube_sights_keep(struct sights *sights, struct str key, struct doc *own_doc)
+{
+    struct sight *sight = touch(sights, key);
+
+    if (sight) { /* else the next renewal reads first */
+        kube_doc_deinit(&sight->kept);
+        sight->kept = *own_doc;
+        *own_doc = (struct doc){0};
+    }
+    kube_doc_deinit(own_doc);
+}
+
+bool kube_sights_take(struct sights *sights, struct str key, const coord_id *lease_id,
+                      struct doc *ret_doc)
+{
+    struct sight *sight = find(sights, key);
+
+    if (!sight || !sight->kept.present ||
+        memcmp(&sight->kept.view.envelope.lease_id, lease_id, sizeof *lease_id) != 0)
+        return false;
+    *ret_doc = sight->kept;
+    sight->kept = (struct doc){0};
+    return true;
 }

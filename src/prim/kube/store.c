@@ -8,12 +8,6 @@
 
 enum { NS_IN_MS = 1000000, PAUSE_DEFAULT_MS = 1000, WRITE_SHARE = 3, WRITE_MOST_MS = 60000 };
 
-struct held {
-    struct list node;
-    char id[PRIM_ID_TEXT_CAP];
-    struct doc doc;
-};
-
 struct kube_path kube_store_path(const struct store *store, const char *name)
 {
     return (struct kube_path){"coordination.k8s.io", "v1", store->namespace_, "leases", name, NULL};
@@ -81,13 +75,6 @@ static coord_result wait_for_server(const struct ask *ask)
 
 /* -- objects -- */
 
-void kube_doc_deinit(struct doc *doc)
-{
-    kube_lease_view_deinit(&doc->view);
-    json_close(doc->json);
-    *doc = (struct doc){0};
-}
-
 /* What is wrong with the object that answers to the name of `key`; OK: nothing. */
 static coord_result check_doc(struct store *store, const struct json *json, struct str key,
                               struct lease_view *ret_view)
@@ -114,14 +101,11 @@ static coord_result check_doc(struct store *store, const struct json *json, stru
 
 static void note_sight(struct store *store, struct str key, const struct doc *doc)
 {
-    char name[LEASE_NAME_CAP];
-
-    kube_lease_name(key, name);
     pthread_mutex_lock(&store->lock);
     if (doc->present)
-        kube_sights_note(&store->sights, name, &doc->view, doc->got_ns);
+        kube_sights_note(&store->sights, key, &doc->view, doc->got_ns);
     else
-        kube_sights_note_absent(&store->sights, name, doc->got_ns);
+        kube_sights_note_absent(&store->sights, key, doc->got_ns);
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -194,11 +178,8 @@ struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
 /* Before a new object: not within the second of one that was deleted by hand. */
 static coord_result wait_out_second(const struct ask *ask, struct str key)
 {
-    char name[LEASE_NAME_CAP];
-
-    kube_lease_name(key, name);
     pthread_mutex_lock(&ask->store->lock);
-    int64_t ms = kube_sights_create_wait_ms(&ask->store->sights, name, store_now(ask->store));
+    int64_t ms = kube_sights_create_wait_ms(&ask->store->sights, key, store_now(ask->store));
     pthread_mutex_unlock(&ask->store->lock);
     return ms ? ask_wait(ask, ms, "the object was deleted by hand a moment ago")
               : prim_ok(COORD_R_NONE);
@@ -273,19 +254,15 @@ enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
     return wrote;
 }
 
-enum life kube_doc_life(struct store *store, struct str key, const struct doc *doc,
-                        int64_t *ret_left_ms)
+bool kube_doc_is_live(struct store *store, const struct doc *doc, int64_t *ret_left_ms)
 {
-    char name[LEASE_NAME_CAP];
-
     *ret_left_ms = -1;
-    if (!doc->present || kube_lease_is_tombstone(&doc->view)) return LIFE_ABSENT;
-    if (!kube_lease_is_leased(&doc->view)) return LIFE_LIVE;
-    kube_lease_name(key, name);
+    if (!doc->present || kube_lease_is_tombstone(&doc->view)) return false;
+    if (!kube_lease_is_leased(&doc->view)) return true;
     pthread_mutex_lock(&store->lock);
-    *ret_left_ms = kube_sights_left_ms(&store->sights, name, &doc->view, doc->sent_ns);
+    *ret_left_ms = kube_sights_left_ms(&store->sights, doc->view.key, &doc->view, doc->sent_ns);
     pthread_mutex_unlock(&store->lock);
-    return *ret_left_ms == 0 ? LIFE_ABSENT : LIFE_LIVE;
+    return *ret_left_ms != 0;
 }
 
 /* -- lists -- */
@@ -385,55 +362,18 @@ coord_result kube_docs_list(struct ask *ask, struct str bucket, struct docs *ret
 
 /* -- own leases -- */
 
-static void held_free(struct store *store, struct held *held)
+bool kube_held_take(struct store *store, struct str key, const coord_id *lease_id,
+                    struct doc *ret_doc)
 {
-    (void)map_remove(&store->held, str_from(held->id));
-    list_remove(&held->node);
-    kube_doc_deinit(&held->doc);
-    free(held);
-}
-
-bool kube_held_take(struct store *store, const coord_id *lease_id, struct doc *ret_doc)
-{
-    char id[PRIM_ID_TEXT_CAP];
-    struct held *held;
-
-    prim_id_text(lease_id, id);
     pthread_mutex_lock(&store->lock);
-    held = map_get(&store->held, str_from(id));
-    if (held) {
-        *ret_doc = held->doc;
-        held->doc = (struct doc){0};
-        held_free(store, held);
-    }
+    bool held = kube_sights_take(&store->sights, key, lease_id, ret_doc);
     pthread_mutex_unlock(&store->lock);
-    return held != NULL;
+    return held;
 }
 
-void kube_held_put(struct store *store, const coord_id *lease_id, struct doc *own_doc)
+void kube_held_put(struct store *store, struct str key, struct doc *own_doc)
 {
-    struct held *held = calloc(1, sizeof *held), *old;
-
-    if (!held) { /* then the next renewal reads first */
-        kube_doc_deinit(own_doc);
-        return;
-    }
-    prim_id_text(lease_id, held->id);
-    list_init(&held->node);
-    held->doc = *own_doc;
-    *own_doc = (struct doc){0};
     pthread_mutex_lock(&store->lock);
-    old = map_get(&store->held, str_from(held->id));
-    if (old) held_free(store, old);
-    if (map_count(&store->held) == PRIM_LEASES_MAX)
-        held_free(store, CONTAINER_OF(store->held_by_age.next, struct held, node));
-    list_append(&store->held_by_age, &held->node);
-    if (map_put(&store->held, str_from(held->id), held)) held_free(store, held);
+    kube_sights_keep(&store->sights, key, own_doc);
     pthread_mutex_unlock(&store->lock);
-}
-
-void kube_held_clear(struct store *store)
-{
-    while (!list_empty(&store->held_by_age))
-        held_free(store, CONTAINER_OF(store->held_by_age.next, struct held, node));
 }

@@ -27,8 +27,6 @@ struct store {
 
     pthread_mutex_t lock; /* of all below */
     struct sights sights;
-    struct map held; /* lease id text -> struct held: saves a read before each renewal */
-    struct list held_by_age;
     int64_t pause_until_ns; /* the server asked for it */
 };
 static inline struct store *store_of(struct prim_backend *backend)
@@ -47,14 +45,6 @@ struct ask {
     struct prim_change *change; /* of a write; else NULL */
 };
 
-/* An object as it was read or written. */
-struct doc {
-    bool present;
-    struct json *json;
-    struct lease_view view; /* when present */
-    int64_t sent_ns, got_ns;
-};
-void kube_doc_deinit(struct doc *doc); /* fine on a zeroed one, and twice */
 /* Takes over what the server answered. UNAVAILABLE/corrupt when it is not ours. */
 coord_result kube_doc_take(struct store *store, struct json *own_json, struct str key,
                            int64_t sent_ns, struct doc *ret_doc);
@@ -67,14 +57,9 @@ enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
 struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
                                        const struct doc *over);
 
-/* What a live entry is to this store. */
-enum life {
-    LIFE_ABSENT, /* no object, a tombstone, or a holder judged gone */
-    LIFE_LIVE,
-};
-/* *ret_left_ms: until the holder may count as gone; -1: not leased. */
-enum life kube_doc_life(struct store *store, struct str key, const struct doc *doc,
-                        int64_t *ret_left_ms);
+/* False: no object, a tombstone, or a holder judged gone. *ret_left_ms: until the holder may count
+ * as gone; -1: not leased. */
+bool kube_doc_is_live(struct store *store, const struct doc *doc, int64_t *ret_left_ms);
 
 /* Every entry of a bucket, as of one instant; the caller closes each doc and frees the array. */
 struct docs {
@@ -87,10 +72,10 @@ struct docs {
 coord_result kube_docs_list(struct ask *ask, struct str bucket, struct docs *ret_docs);
 void kube_docs_deinit(struct docs *docs);
 
-/* The cache of own leases. held_take gives the doc away; an absent one is fine. */
-bool kube_held_take(struct store *store, const coord_id *lease_id, struct doc *ret_doc);
-void kube_held_put(struct store *store, const coord_id *lease_id, struct doc *own_doc);
-void kube_held_clear(struct store *store);
+/* Own leases, by sights.h. */
+bool kube_held_take(struct store *store, struct str key, const coord_id *lease_id,
+                    struct doc *ret_doc);
+void kube_held_put(struct store *store, struct str key, struct doc *own_doc);
 
 /* What an error of kube.h means where nothing else is known. */
 coord_result kube_store_err(struct store *store, enum err err, const struct kube_answer *answer,

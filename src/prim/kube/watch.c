@@ -24,8 +24,6 @@ struct known {
     uint64_t revision, token;
     bool live, leased;
     int64_t due_ns; /* when to look whether it ended; leased only */
-    size_t key_len;
-    char key[];
 };
 
 struct watch {
@@ -45,27 +43,13 @@ struct watch {
 
 static void forget_all(struct watch *w)
 {
-    struct map_entry *entry;
-
-    for (size_t cursor = 0; (entry = map_next(&w->known, &cursor));) free(entry->value);
-    map_deinit(&w->known);
+    map_free(&w->known);
     map_init(&w->known, KEYS_MAX, prim_random());
 }
 
 static struct known *know(struct watch *w, struct str key)
 {
-    struct known *known = map_get(&w->known, key);
-
-    if (known) return known;
-    known = calloc(1, sizeof *known + key.len + 1);
-    if (!known) return NULL;
-    known->key_len = key.len;
-    memcpy(known->key, key.at, key.len);
-    if (map_put(&w->known, str_of(known->key, key.len), known)) {
-        free(known);
-        return NULL;
-    }
-    return known;
+    return map_make(&w->known, key, sizeof(struct known));
 }
 
 static struct prim_event event_of(int type, const struct lease_view *view)
@@ -113,7 +97,7 @@ static bool add_docs(struct watch *w, const struct docs *docs, struct prim_snaps
         if (!prim_in_scope(doc->view.key, str_from(w->scope), w->bucket) || doc->view.foreign)
             continue;
         if (!remember(w, doc)) return false;
-        if (kube_doc_life(w->store, doc->view.key, doc, &left_ms) == LIFE_ABSENT) {
+        if (!kube_doc_is_live(w->store, doc, &left_ms)) {
             struct known *known = know(w, doc->view.key);
             if (known) known->live = known->leased = false;
             continue;
@@ -163,13 +147,13 @@ out:
 
 /* -- the stream -- */
 
-/* True: the feed is full. */
-static bool tell(struct watch *w, int type, uint64_t revision, const struct known *known)
+/* Under the number that its next change leaves free. True: the feed is full. */
+static bool tell(struct watch *w, int type, struct str key, struct known *known)
 {
     struct prim_event event = {.type = type,
-                               .revision = revision,
+                               .revision = ++known->revision,
                                .token = known->token,
-                               .key = str_of(known->key, known->key_len),
+                               .key = key,
                                .value = STR_EMPTY,
                                .owner = STR_EMPTY};
 
@@ -183,7 +167,7 @@ static bool on_gone(struct watch *w, const struct lease_view *view)
 
     if (!known || !known->live) return false;
     known->live = known->leased = false;
-    return tell(w, COORD_DELETE, ++known->revision, known);
+    return tell(w, COORD_DELETE, view->key, known);
 }
 
 /* True: the feed is full. *ret_unread: the object or our memory of it is not to be had. */
@@ -233,9 +217,8 @@ static int64_t next_due_ns(const struct watch *w)
 }
 
 /* Reads one key whose time seems to be up. True: the feed is full. */
-static bool look_at(struct watch *w, struct known *known)
+static bool look_at(struct watch *w, struct str key, struct known *known)
 {
-    struct str key = str_of(known->key, known->key_len);
     struct prim_call call;
     struct ask ask = ask_within(w, &call, LOOK_EVERY_MS);
     struct doc doc = {0};
@@ -247,11 +230,11 @@ static bool look_at(struct watch *w, struct known *known)
         kube_lease_revision(&doc.view) != known->revision) {
         /* Not known now; or changed, and the stream will tell it with its own words. */
         known->due_ns = store_now(w->store) + RETRY_MS * (int64_t)NS_IN_MS;
-    } else if (kube_doc_life(w->store, key, &doc, &left_ms) == LIFE_LIVE) {
+    } else if (kube_doc_is_live(w->store, &doc, &left_ms)) {
         known->due_ns = store_now(w->store) + (left_ms > 0 ? left_ms : 1) * NS_IN_MS;
     } else {
         known->live = known->leased = false;
-        full = tell(w, COORD_EXPIRE, ++known->revision, known);
+        full = tell(w, COORD_EXPIRE, key, known);
     }
     kube_doc_deinit(&doc);
     return full;
@@ -265,7 +248,8 @@ static bool expire_due(struct watch *w)
 
     for (size_t cursor = 0; !full && (entry = map_next(&w->known, &cursor));) {
         struct known *known = entry->value;
-        if (known->live && known->leased && known->due_ns <= now) full = look_at(w, known);
+        if (known->live && known->leased && known->due_ns <= now)
+            full = look_at(w, entry->key, known);
         if (atomic_load(&w->ended)) break;
     }
     return full;
@@ -374,10 +358,7 @@ static void on_room(void *owner)
 
 static void watch_free(struct watch *w)
 {
-    struct map_entry *entry;
-
-    for (size_t cursor = 0; (entry = map_next(&w->known, &cursor));) free(entry->value);
-    map_deinit(&w->known);
+    map_free(&w->known);
     pthread_cond_destroy(&w->wake);
     pthread_mutex_destroy(&w->lock);
     free(w->scope);

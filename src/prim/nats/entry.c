@@ -214,36 +214,27 @@ const struct prim_ways jet_ways = {.certainty = COORD_BY_AUTHORITY,
 
 /* -- claims ----------------------------------------------------------------------------------- */
 
-coord_result jet_check_claim(struct jet_store *store, int64_t deadline_ns,
-                             const struct prim_claim *claim, int64_t *ret_stored_ms)
-{
-    struct str key = str_from(claim->held[0].key);
-    struct jet_state state = {.stored_ms = 0};
-    struct buf memory;
-    buf_init(&memory, JET_ANSWER_MAX);
-    coord_result result = jet_read(store, deadline_ns, key, &memory, &state);
-    if (result.code == COORD_OK && !prim_seen_is_claims(&state.seen, claim, key))
-        result = prim_seen_lost(&state.seen, &claim->lease_id);
-    else if (result.code == COORD_OK)
-        *ret_stored_ms = state.stored_ms;
-    buf_deinit(&memory);
-    return result;
-}
-
 /* The server ends a claim some time after its TTL, and until then would take a renewal. Both times
  * are the server's own; asked for first, so that a message stored meanwhile has more left. */
 coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
                        const struct prim_claim *claim, int64_t *ret_left_ms)
 {
     struct jet_store *store = jet_of(backend);
-    int64_t now_ms = 0, stored_ms = 0;
+    struct jet_state state = {.stored_ms = 0};
+    struct buf memory;
+    int64_t now_ms = 0;
     assert(claim->count == 1); /* CAP_MULTI_KEY is not set */
+    struct str key = str_from(claim->held[0].key);
+    buf_init(&memory, JET_ANSWER_MAX);
     coord_result result = jet_server_ms(store, call->deadline_ns, &now_ms);
-    if (result.code == COORD_OK)
-        result = jet_check_claim(store, call->deadline_ns, claim, &stored_ms);
-    int64_t left = stored_ms + claim->ttl_ms - now_ms;
-    if (result.code == COORD_OK && left <= 0)
-        return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "its time was over before this call");
-    if (result.code == COORD_OK) *ret_left_ms = left < claim->ttl_ms ? left : claim->ttl_ms;
+    if (result.code == COORD_OK) result = jet_read(store, call->deadline_ns, key, &memory, &state);
+    int64_t left = state.stored_ms + claim->ttl_ms - now_ms;
+    if (result.code == COORD_OK && !prim_seen_is_claims(&state.seen, claim, key))
+        result = prim_seen_lost(&state.seen, &claim->lease_id);
+    else if (result.code == COORD_OK && left <= 0)
+        result = prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "its time was over before this call");
+    else if (result.code == COORD_OK)
+        *ret_left_ms = left < claim->ttl_ms ? left : claim->ttl_ms;
+    buf_deinit(&memory);
     return result;
 }

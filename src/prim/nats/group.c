@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A group as a list: its record, then one message per slot. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "prim/nats/run.h"
 
-enum { RUN_MIN = 64 }; /* slots up to which asking for each is cheaper */
+enum {
+    RUN_MIN = 64, /* slots up to which asking for each is cheaper */
+    /* Servers drop every waiting request once too many wait: a few under way are as fast. */
+    WINDOW = 32,
+};
 
 struct slot {
     struct buf memory;
     struct jet_state state;
+    bool answered; /* a reply that comes twice counts once */
 };
 struct slots {
     struct jet_store *store;
@@ -17,20 +23,87 @@ struct slots {
     struct slot at[];
 };
 
-static coord_result slot_body(void *arg, size_t index, struct buf *out)
+/* Replies come to "<inbox>.<slot>". */
+struct asking {
+    struct slots *slots;
+    natsInbox *inbox;
+    natsSubscription *replies;
+    size_t asked, answered;
+};
+
+static coord_result ask_next(struct asking *asking)
 {
-    struct slots *slots = arg;
-    char key[PRIM_SLOT_KEY_CAP];
-    prim_slot_key(slots->group, (uint32_t)index, key);
-    return jet_get_body(slots->store, str_from(key), out) ? prim_no_memory()
-                                                          : prim_ok(COORD_R_NONE);
+    struct jet_store *store = asking->slots->store;
+    char key[PRIM_SLOT_KEY_CAP], reply[128];
+    struct buf body;
+    prim_slot_key(asking->slots->group, (uint32_t)asking->asked, key);
+    (void)snprintf(reply, sizeof reply, "%s.%zu", asking->inbox, asking->asked);
+    asking->asked++;
+    buf_init(&body, 8192);
+    enum err err = jet_get_body(store, str_from(key), &body);
+    struct jet_pipe_guard guard;
+    jet_pipe_guard_begin(&guard);
+    natsStatus status =
+        err ? NATS_NO_MEMORY
+            : natsConnection_PublishRequest(store->link.connection, store->get_subject, reply,
+                                            body.data, (int)body.len);
+    jet_pipe_guard_end(&guard);
+    buf_deinit(&body);
+    return status == NATS_OK ? prim_ok(COORD_R_NONE) : jet_link_failed(&store->link, status, false);
 }
 
-static coord_result slot_take(void *arg, size_t index, struct str body)
+static coord_result take_reply(struct asking *asking, int64_t deadline_ns)
 {
-    struct slots *slots = arg;
-    struct slot *slot = &slots->at[index];
-    return jet_message_of(slots->store, body, &slot->memory, &slot->state);
+    struct slots *slots = asking->slots;
+    struct jet_link *link = &slots->store->link;
+    int64_t wait_ms = jet_link_wait_ms(link, deadline_ns);
+    natsMsg *message = NULL;
+    natsStatus status =
+        wait_ms < 1 ? NATS_TIMEOUT : natsSubscription_NextMsg(&message, asking->replies, wait_ms);
+    if (status != NATS_OK) return jet_link_failed(link, status, false);
+    coord_result result = prim_ok(COORD_R_NONE);
+    struct str subject = str_from(natsMsg_GetSubject(message));
+    uint64_t index;
+    if (natsMsg_IsNoResponders(message)) {
+        result = jet_link_failed(link, NATS_NO_RESPONDERS, false);
+    } else if (str_to_u64(str_tail(subject, strlen(asking->inbox) + 1), &index) == ERR_OK &&
+               index < asking->asked && !slots->at[index].answered) {
+        struct slot *slot = &slots->at[index];
+        slot->answered = true;
+        asking->answered++;
+        result = jet_message_of(slots->store, jet_link_body(message), &slot->memory, &slot->state);
+    }
+    natsMsg_Destroy(message);
+    return result;
+}
+
+/* Each slot from the stream's leader, a window of requests under way at once. */
+static coord_result slots_each(struct slots *slots, int64_t deadline_ns)
+{
+    struct jet_link *link = &slots->store->link;
+    struct asking asking = {.slots = slots};
+    struct jet_pipe_guard guard;
+    char all[128];
+    if (natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED)
+        return jet_link_failed(link, NATS_INSUFFICIENT_BUFFER, false);
+    natsStatus status = natsInbox_Create(&asking.inbox);
+    if (status != NATS_OK) return jet_link_failed(link, status, false);
+    (void)snprintf(all, sizeof all, "%s.*", asking.inbox);
+    jet_pipe_guard_begin(&guard);
+    status = natsConnection_SubscribeSync(&asking.replies, link->connection, all);
+    jet_pipe_guard_end(&guard);
+    coord_result result =
+        status == NATS_OK ? prim_ok(COORD_R_NONE) : jet_link_failed(link, status, false);
+    while (result.code == COORD_OK && asking.answered < slots->count)
+        if (asking.asked < slots->count && asking.asked - asking.answered < WINDOW)
+            result = ask_next(&asking);
+        else
+            result = take_reply(&asking, deadline_ns);
+    jet_pipe_guard_begin(&guard);
+    natsSubscription_Destroy(asking.replies);
+    jet_pipe_guard_end(&guard);
+    natsInbox_Destroy(asking.inbox);
+    return result;
 }
 
 /* The message goes; what its envelope borrows moves into the slot's own memory. */
@@ -97,8 +170,7 @@ static coord_result slots_ask(struct slots *slots, const struct prim_call *call)
                         &slots->at[0].state);
     }
     if (slots->count > RUN_MIN && call->attempt == 0) return slots_run(slots, call->deadline_ns);
-    return jet_link_ask_many(&store->link, call->deadline_ns, store->get_subject, slots->count,
-                             slot_body, slot_take, slots);
+    return slots_each(slots, call->deadline_ns);
 }
 
 coord_result jet_list(struct prim_change *c, struct str group, uint32_t wanted,

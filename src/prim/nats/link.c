@@ -2,9 +2,7 @@
 #include "prim/nats/link.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
-#include "base/buf.h"
 #include "prim/answer.h"
 #include "prim/thread.h"
 
@@ -216,7 +214,7 @@ coord_result jet_link_failed(struct jet_link *link, natsStatus status, bool sent
     return result;
 }
 
-static int64_t wait_of(struct jet_link *link, int64_t deadline_ns)
+int64_t jet_link_wait_ms(const struct jet_link *link, int64_t deadline_ns)
 {
     int64_t ms = (deadline_ns - prim_clock_now(&link->clock)) / 1000000;
     return ms > JET_REQUEST_MS_MAX ? JET_REQUEST_MS_MAX : ms;
@@ -226,7 +224,7 @@ coord_result jet_link_request(struct jet_link *link, int64_t deadline_ns, const 
                               const struct jet_header_line *headers, size_t header_count,
                               struct str body, natsMsg **ret_reply)
 {
-    int64_t wait_ms = wait_of(link, deadline_ns);
+    int64_t wait_ms = jet_link_wait_ms(link, deadline_ns);
     if (wait_ms < 1)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "nats: no time is left");
     if (natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED)
@@ -245,97 +243,4 @@ coord_result jet_link_request(struct jet_link *link, int64_t deadline_ns, const 
     jet_pipe_guard_end(&guard);
     natsMsg_Destroy(message);
     return status == NATS_OK ? prim_ok(COORD_R_NONE) : jet_link_failed(link, status, true);
-}
-
-/* Servers drop every waiting request once too many wait: a few under way are as fast. */
-enum { WINDOW = 32 };
-
-/* The replies of one jet_link_ask_many come to "<inbox>.<index>". */
-struct many {
-    struct jet_link *link;
-    const char *subject, *inbox;
-    size_t count, asked, answered;
-    uint8_t *done; /* by index: a reply that comes twice counts once */
-    struct buf body;
-};
-
-static coord_result ask_next(struct many *many,
-                             coord_result (*body_of)(void *arg, size_t index, struct buf *out),
-                             void *arg)
-{
-    char reply[128];
-    buf_clear(&many->body);
-    coord_result result = body_of(arg, many->asked, &many->body);
-    if (result.code != COORD_OK) return result;
-    (void)snprintf(reply, sizeof reply, "%s.%zu", many->inbox, many->asked);
-    struct jet_pipe_guard guard;
-    jet_pipe_guard_begin(&guard);
-    natsStatus status = natsConnection_PublishRequest(many->link->connection, many->subject, reply,
-                                                      many->body.data, (int)many->body.len);
-    jet_pipe_guard_end(&guard);
-    many->asked++;
-    return status == NATS_OK ? result : jet_link_failed(many->link, status, false);
-}
-
-static coord_result take_reply(struct many *many, natsSubscription *subscription,
-                               int64_t deadline_ns, jet_each_fn *each, void *arg)
-{
-    int64_t wait_ms = wait_of(many->link, deadline_ns);
-    natsMsg *message = NULL;
-    natsStatus status =
-        wait_ms < 1 ? NATS_TIMEOUT : natsSubscription_NextMsg(&message, subscription, wait_ms);
-    if (status != NATS_OK) return jet_link_failed(many->link, status, false);
-    coord_result result = prim_ok(COORD_R_NONE);
-    struct str subject = str_from(natsMsg_GetSubject(message));
-    uint64_t index;
-    if (natsMsg_IsNoResponders(message)) {
-        result = jet_link_failed(many->link, NATS_NO_RESPONDERS, false);
-    } else if (str_to_u64(str_tail(subject, strlen(many->inbox) + 1), &index) == ERR_OK &&
-               index < many->asked && !many->done[index]) {
-        many->done[index] = 1;
-        many->answered++;
-        result = each(arg, (size_t)index, jet_link_body(message));
-    }
-    natsMsg_Destroy(message);
-    return result;
-}
-
-coord_result jet_link_ask_many(struct jet_link *link, int64_t deadline_ns, const char *subject,
-                               size_t count,
-                               coord_result (*body_of)(void *arg, size_t index, struct buf *out),
-                               jet_each_fn *each, void *arg)
-{
-    struct many many = {.link = link, .subject = subject, .count = count};
-    natsSubscription *subscription = NULL;
-    natsInbox *inbox = NULL;
-    char all[128];
-    if (natsConnection_Status(link->connection) != NATS_CONN_STATUS_CONNECTED)
-        return jet_link_failed(link, NATS_INSUFFICIENT_BUFFER, false);
-    buf_init(&many.body, 8192);
-    many.done = calloc(count, 1);
-    if (many.done == NULL) return jet_link_failed(link, NATS_NO_MEMORY, false);
-    coord_result result = prim_ok(COORD_R_NONE);
-    natsStatus status = natsInbox_Create(&inbox);
-    if (status == NATS_OK) {
-        many.inbox = inbox;
-        (void)snprintf(all, sizeof all, "%s.*", inbox);
-        struct jet_pipe_guard quiet;
-        jet_pipe_guard_begin(&quiet);
-        status = natsConnection_SubscribeSync(&subscription, link->connection, all);
-        jet_pipe_guard_end(&quiet);
-    }
-    if (status != NATS_OK) result = jet_link_failed(link, status, false);
-    while (result.code == COORD_OK && many.answered < count)
-        if (many.asked < count && many.asked - many.answered < WINDOW)
-            result = ask_next(&many, body_of, arg);
-        else
-            result = take_reply(&many, subscription, deadline_ns, each, arg);
-    struct jet_pipe_guard guard;
-    jet_pipe_guard_begin(&guard);
-    natsSubscription_Destroy(subscription);
-    jet_pipe_guard_end(&guard);
-    natsInbox_Destroy(inbox);
-    free(many.done);
-    buf_deinit(&many.body);
-    return result;
 }

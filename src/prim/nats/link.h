@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection to a NATS cluster: requests with a deadline, and what each failure leaves open.
- * The client library stays behind this header and watch.c, guard.c. Thread-safe. */
+ * The client library stays behind this header, group.c, run.c, stream.c and watch.c. Thread-safe. */
 #ifndef PRIM_NATS_LINK_H
 #define PRIM_NATS_LINK_H
 #include <muster/coord.h>
 #include <nats/nats.h>
 #include <signal.h>
 
-#include "base/buf.h"
 #include "prim/backend.h"
 #include "prim/url.h"
 
@@ -28,6 +27,7 @@ struct jet_header_line {
  * arrived. No single request waits longer than JET_REQUEST_MS_MAX: a silent server is asked again
  * by the caller, over another connection if need be. */
 enum { JET_REQUEST_MS_MAX = 2000 };
+int64_t jet_link_wait_ms(const struct jet_link *link, int64_t deadline_ns);
 coord_result jet_link_request(struct jet_link *link, int64_t deadline_ns, const char *subject,
                               const struct jet_header_line *headers, size_t header_count,
                               struct str body, natsMsg **ret_reply);
@@ -35,15 +35,6 @@ static inline struct str jet_link_body(natsMsg *message)
 {
     return str_of(natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message));
 }
-
-/* Up to `count` requests to one subject, a window of them under way at once. Each reply goes to
- * `each` (index, body); stops at the first COORD result that is not OK. Reads only: a request may
- * be asked twice. */
-typedef coord_result jet_each_fn(void *arg, size_t index, struct str body);
-coord_result jet_link_ask_many(struct jet_link *link, int64_t deadline_ns, const char *subject,
-                               size_t count,
-                               coord_result (*body_of)(void *arg, size_t index, struct buf *out),
-                               jet_each_fn *each, void *arg);
 
 /* SIGPIPE is kept from this thread between the two: TLS writes without MSG_NOSIGNAL, and a library
  * may not change what its process does with signals. */

@@ -17,6 +17,8 @@ static coord_caps capabilities(struct prim_backend *backend)
 
 static void store_free(struct jet_store *store)
 {
+    prim_guards_close(store->backend.guards);
+    jet_check_stop(store);
     if (store->link.connection != NULL) jet_link_close(&store->link);
     (void)pthread_mutex_destroy(&store->lock);
     free(store);
@@ -24,9 +26,7 @@ static void store_free(struct jet_store *store)
 
 static void close_store(struct prim_backend *backend)
 {
-    struct jet_store *store = jet_of(backend);
-    jet_guards_close(store);
-    store_free(store);
+    store_free(jet_of(backend));
 }
 
 static const struct prim_backend_ops ops = {
@@ -34,8 +34,8 @@ static const struct prim_backend_ops ops = {
     .capabilities = capabilities,
     PRIM_CHANGE_OPS,
     .adopt = jet_adopt,
-    .guard = jet_guard,
-    .unguard = jet_unguard,
+    .guard = prim_guard,
+    .unguard = prim_unguard,
     .watch = jet_watch,
     .unwatch = jet_unwatch,
     .close = close_store,
@@ -64,7 +64,13 @@ coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **re
                    store->stream);
     coord_result result = jet_link_open(&store->link, in);
     if (result.code == COORD_OK) result = jet_stream_open(store, in);
-    if (result.code == COORD_OK) result = jet_guards_open(store);
+    if (result.code == COORD_OK) result = jet_check_start(store);
+    store->backend.guards =
+        prim_guards_open(&(struct prim_guards_options){.backend = &store->backend,
+                                                       .host = in->host,
+                                                       .keys_max = JET_GUARDS_MAX,
+                                                       .keys_alone = JET_KEYS_ALONE});
+    if (result.code == COORD_OK && store->backend.guards == NULL) result = prim_no_memory();
     if (result.code != COORD_OK) {
         store_free(store);
         return result;

@@ -7,8 +7,11 @@
  * when another was faster the server refuses (10071). */
 #ifndef PRIM_NATS_STORE_H
 #define PRIM_NATS_STORE_H
+#include <stdatomic.h>
+
 #include "prim/answer.h"
 #include "prim/change.h"
+#include "prim/guard.h"
 #include "prim/nats/decode.h"
 #include "prim/nats/link.h"
 #include "prim/nats/subject.h"
@@ -17,10 +20,10 @@
 enum {
     JET_MARKER_TTL_S = 900,
     JET_TOMBSTONE_TTL_S = 3600,
-    JET_CHECK_MS = 5000, /* how often the stream's configuration is looked at */
+    JET_CHECK_MS = 5000,  /* how often the stream's configuration is looked at */
+    JET_GUARDS_MAX = 256, /* keys */
+    JET_KEYS_ALONE = 4,   /* each watch is a consumer and a thread: then the bucket is watched */
 };
-
-struct jet_guards;
 
 struct jet_store {
     struct prim_backend backend;
@@ -33,7 +36,10 @@ struct jet_store {
 
     pthread_mutex_t lock;
     coord_caps caps; /* under the lock: it can lose bits */
-    struct jet_guards *guards;
+
+    pthread_t checker;
+    natsSubscription *edits; /* what the server tells of the stream; NULL: it is not checked */
+    atomic_bool closing;
 };
 
 static inline struct jet_store *jet_of(struct prim_backend *backend)
@@ -43,8 +49,10 @@ static inline struct jet_store *jet_of(struct prim_backend *backend)
 
 /* stream.c: what the server offers. */
 coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in);
-/* C4: looks at the configuration again; degrades the store when it lost something. */
-void jet_stream_check(struct jet_store *store);
+/* C4: a thread looks at the configuration again, when the server tells of an edit and every
+ * JET_CHECK_MS, and degrades the store when it lost something. */
+coord_result jet_check_start(struct jet_store *store);
+void jet_check_stop(struct jet_store *store);
 /* What the stream's leader has for the time: by the same clock it ends claims. */
 coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t *ret_ms);
 void jet_degrade(struct jet_store *store, const char *why);
@@ -58,23 +66,14 @@ coord_result jet_message_of(struct jet_store *store, struct str answer, struct b
 enum err jet_get_body(struct jet_store *store, struct str key, struct buf *out);
 coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
                        const struct prim_claim *claim, int64_t *ret_left_ms);
-/* Is the claim's key still its own? OK, EXPIRED with a reason, UNAVAILABLE. *ret_stored_ms: when its
- * last message was stored, by the server's clock. */
-coord_result jet_check_claim(struct jet_store *store, int64_t deadline_ns,
-                             const struct prim_claim *claim, int64_t *ret_stored_ms);
 
 /* group.c: for jet_ways. */
 coord_result jet_list(struct prim_change *c, struct str group, uint32_t wanted,
                       struct prim_slots *slots);
 void jet_list_end(struct prim_slots *slots);
 
-/* watch.c, guard.c */
+/* watch.c */
 coord_result jet_watch(struct prim_backend *backend, const struct prim_call *call, struct str scope,
                        bool bucket, struct prim_feed *feed, void **ret_watch);
 void jet_unwatch(struct prim_backend *backend, void *watch);
-
-coord_result jet_guards_open(struct jet_store *store); /* its thread, and the look at the stream */
-void jet_guards_close(struct jet_store *store);
-void jet_guard(struct prim_backend *backend, const struct prim_claim *claim);
-void jet_unguard(struct prim_backend *backend, const coord_id *lease_id);
 #endif

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "prim/nats/store.h"
 
-enum { PROBE_WAIT_MS = 5000, PROBE_LOOK_MS = 100, FORMING_PAUSE_MS = 200 };
+enum { PROBE_WAIT_MS = 5000, PROBE_LOOK_MS = 100, FORMING_PAUSE_MS = 200, CHECK_PAUSE_MS = 100 };
 
 #define UNFIT(...) prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER, "nats: " __VA_ARGS__)
 
@@ -47,17 +47,24 @@ static coord_result check_level(struct jet_store *store, int64_t deadline_ns)
     return result;
 }
 
-static coord_result info(struct jet_store *store, int64_t deadline_ns, struct jet_stream *stream)
+/* "INFO", "CREATE": what the answer says of the stream. */
+static coord_result stream_call(struct jet_store *store, int64_t deadline_ns, const char *verb,
+                                struct str body, struct jet_stream *stream)
 {
     char subject[128];
     struct note note = {""};
     natsMsg *reply = NULL;
-    (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.INFO.%s", store->stream);
-    coord_result result = ask(store, deadline_ns, subject, STR_EMPTY, &reply);
+    (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.%s.%s", verb, store->stream);
+    coord_result result = ask(store, deadline_ns, subject, body, &reply);
     if (result.code != COORD_OK) return result;
     enum err err = jet_decode_stream(jet_link_body(reply), str_from(store->bucket), stream, &note);
     natsMsg_Destroy(reply);
     return err ? odd(&note) : result;
+}
+
+static coord_result info(struct jet_store *store, int64_t deadline_ns, struct jet_stream *stream)
+{
+    return stream_call(store, deadline_ns, "INFO", STR_EMPTY, stream);
 }
 
 coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t *ret_ms)
@@ -77,10 +84,7 @@ coord_result jet_server_ms(struct jet_store *store, int64_t deadline_ns, int64_t
 static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t replicas,
                            struct jet_stream *stream)
 {
-    char subject[128], body[640];
-    struct note note = {""};
-    natsMsg *reply = NULL;
-    (void)snprintf(subject, sizeof subject, "$JS.API.STREAM.CREATE.%s", store->stream);
+    char body[640];
     int len =
         snprintf(body, sizeof body,
                  "{\"name\":\"%s\",\"subjects\":[\"$KV.%s.>\"],\"retention\":\"limits\","
@@ -89,11 +93,9 @@ static coord_result create(struct jet_store *store, int64_t deadline_ns, int64_t
                  "\"allow_rollup_hdrs\":true,\"allow_msg_ttl\":true,"
                  "\"subject_delete_marker_ttl\":%" PRId64 "}",
                  store->stream, store->bucket, replicas, (int64_t)JET_MARKER_TTL_S * 1000000000);
-    coord_result result = ask(store, deadline_ns, subject, str_of(body, (size_t)len), &reply);
+    coord_result result =
+        stream_call(store, deadline_ns, "CREATE", str_of(body, (size_t)len), stream);
     if (result.code != COORD_OK) return result;
-    enum err err = jet_decode_stream(jet_link_body(reply), str_from(store->bucket), stream, &note);
-    natsMsg_Destroy(reply);
-    if (err) return odd(&note);
     /* Two made it at once, with other wishes: what is there is judged like any other. */
     return stream->error.number == JET_E_STREAM_EXISTS ? info(store, deadline_ns, stream) : result;
 }
@@ -249,7 +251,7 @@ void jet_degrade(struct jet_store *store, const char *why)
     if (first && store->host != NULL) store->host->degraded(store->host, why);
 }
 
-void jet_stream_check(struct jet_store *store)
+static void check(struct jet_store *store)
 {
     struct jet_stream stream;
     int64_t deadline_ns =
@@ -266,4 +268,47 @@ void jet_stream_check(struct jet_store *store)
         else if (store->has_ttl && !stream.message_ttl)
             jet_degrade(store, "the stream was edited: no message TTL any more");
     }
+}
+
+static void *run(void *arg)
+{
+    struct jet_store *store = arg;
+    while (!atomic_load(&store->closing)) {
+        natsMsg *edit = NULL;
+        (void)natsSubscription_NextMsg(&edit, store->edits, JET_CHECK_MS);
+        natsMsg_Destroy(edit);
+        if (atomic_load(&store->closing)) break;
+        check(store);
+        prim_thread_pause_ms(CHECK_PAUSE_MS);
+    }
+    nats_ReleaseThreadMemory();
+    return NULL;
+}
+
+coord_result jet_check_start(struct jet_store *store)
+{
+    char subject[128];
+    struct jet_pipe_guard guard;
+    (void)snprintf(subject, sizeof subject, "$JS.EVENT.ADVISORY.STREAM.*.%s", store->stream);
+    jet_pipe_guard_begin(&guard);
+    natsStatus status =
+        natsConnection_SubscribeSync(&store->edits, store->link.connection, subject);
+    jet_pipe_guard_end(&guard);
+    if (status != NATS_OK) return jet_link_failed(&store->link, status, false);
+    if (prim_thread_start(&store->checker, run, store)) return prim_ok(COORD_R_NONE);
+    natsSubscription_Destroy(store->edits);
+    store->edits = NULL;
+    return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no thread");
+}
+
+void jet_check_stop(struct jet_store *store)
+{
+    struct jet_pipe_guard guard;
+    if (store->edits == NULL) return;
+    atomic_store(&store->closing, true);
+    jet_pipe_guard_begin(&guard);
+    (void)natsSubscription_Unsubscribe(store->edits); /* wakes the thread */
+    (void)pthread_join(store->checker, NULL);
+    natsSubscription_Destroy(store->edits);
+    jet_pipe_guard_end(&guard);
 }

@@ -15,11 +15,6 @@ enum {
     PAUSE_MAX_MS = 2000,
 };
 
-struct live_key {
-    size_t len;
-    char key[];
-};
-
 struct watch {
     struct jet_store *store;
     struct prim_feed *feed;
@@ -28,9 +23,11 @@ struct watch {
     bool bucket;
     char scope[PRIM_KEY_MAX + 1], filter[JET_SUBJECT_CAP];
 
+    pthread_mutex_t lock; /* of the run's being open: unwatch ends its wait */
     struct jet_run run;
     int64_t heard_ns;
     struct prim_snapshot *snapshot; /* being collected */
+    uint64_t newest;                /* sequence of the messages in it */
     struct map live;                /* W5: the end of a tombstone is no event */
 };
 
@@ -38,22 +35,8 @@ struct watch {
 
 static void forget_all(struct watch *watch)
 {
-    struct map_entry *entry;
-    for (size_t cursor = 0; (entry = map_next(&watch->live, &cursor)) != NULL;) free(entry->value);
-    map_deinit(&watch->live);
+    map_free(&watch->live);
     map_init(&watch->live, MAP_MOST, prim_random());
-}
-
-static bool remember(struct watch *watch, struct str key)
-{
-    if (map_get(&watch->live, key) != NULL) return true;
-    struct live_key *live = malloc(sizeof *live + key.len);
-    if (live == NULL) return false;
-    live->len = key.len;
-    memcpy(live->key, key.at, key.len);
-    if (map_put(&watch->live, str_of(live->key, key.len), live) == ERR_OK) return true;
-    free(live);
-    return false;
 }
 
 /* False: it was not live. */
@@ -68,14 +51,18 @@ static bool forget(struct watch *watch, struct str key)
 
 static void run_close(struct watch *watch)
 {
+    (void)pthread_mutex_lock(&watch->lock);
     jet_run_close(watch->store, &watch->run);
+    (void)pthread_mutex_unlock(&watch->lock);
     prim_snapshot_close(watch->snapshot);
     watch->snapshot = NULL;
 }
 
+/* Guards are told how new it is: the replica that sent it may not have their keys yet. */
 static void snapshot_end(struct watch *watch)
 {
-    prim_feed_snapshot(watch->feed, watch->snapshot, 0);
+    prim_feed_snapshot(watch->feed, watch->snapshot,
+                       prim_feed_since(watch->feed) > 0 ? watch->newest : 0);
     watch->snapshot = NULL;
 }
 
@@ -83,14 +70,19 @@ static coord_result run_open(struct watch *watch, int64_t deadline_ns)
 {
     assert(watch->snapshot == NULL);
     struct prim_snapshot *snapshot = prim_snapshot_open();
+    struct jet_run run = {NULL};
     coord_result result = snapshot == NULL
                               ? prim_no_memory()
-                              : jet_run_open(watch->store, deadline_ns, watch->filter, &watch->run);
+                              : jet_run_open(watch->store, deadline_ns, watch->filter, &run);
+    (void)pthread_mutex_lock(&watch->lock);
+    watch->run = run;
+    (void)pthread_mutex_unlock(&watch->lock);
     if (result.code != COORD_OK) {
         prim_snapshot_close(snapshot);
         return result;
     }
     watch->snapshot = snapshot;
+    watch->newest = 1;
     watch->heard_ns = prim_clock_now(&watch->store->backend.clock);
     forget_all(watch);
     if (watch->run.pending == 0) snapshot_end(watch);
@@ -106,13 +98,17 @@ static bool show(struct watch *watch, struct str key, const struct prim_seen *st
     /* Messages come in the stream's order, first the last one of each subject as it was: when a
      * subject comes again, all of those have been here. */
     if (watch->snapshot != NULL && map_get(&watch->live, key) != NULL) snapshot_end(watch);
-    if (state->kind == PRIM_SEEN_LIVE) {
+    if (watch->snapshot != NULL) watch->newest = max_u64(watch->newest, state->sequence);
+    if (state->kind == PRIM_SEEN_FOREIGN && prim_feed_since(watch->feed) > 0) {
+        event.type = COORD_PUT;
+        event.token = PRIM_TOKEN_UNKNOWN;
+    } else if (state->kind == PRIM_SEEN_LIVE) {
         event.type = COORD_PUT;
         event.revision = state->revision;
         event.token = state->token;
         event.value = state->envelope.value;
         event.owner = state->envelope.owner;
-        if (!remember(watch, key)) return false;
+        if (map_make(&watch->live, key, 1) == NULL) return false;
     } else if (state->kind == PRIM_SEEN_FOREIGN || !forget(watch, key)) {
         return true;
     } else {
@@ -166,6 +162,7 @@ static void *run(void *arg)
                 pause_ms = PAUSE_MIN_MS;
                 continue;
             }
+            if (atomic_load(&watch->stopped)) break; /* unwatch broke it: nothing is missing */
             run_close(watch);
             if (!prim_feed_wants_snapshot(watch->feed)) prim_feed_resync(watch->feed);
         }
@@ -178,6 +175,13 @@ static void *run(void *arg)
     }
     nats_ReleaseThreadMemory();
     return NULL;
+}
+
+static void watch_free(struct watch *watch)
+{
+    map_free(&watch->live);
+    (void)pthread_mutex_destroy(&watch->lock);
+    free(watch);
 }
 
 coord_result jet_watch(struct prim_backend *backend, const struct prim_call *call, struct str scope,
@@ -196,15 +200,14 @@ coord_result jet_watch(struct prim_backend *backend, const struct prim_call *cal
     else
         jet_subject_of(str_from(store->bucket), scope, watch->filter);
     map_init(&watch->live, MAP_MOST, 0);
+    (void)pthread_mutex_init(&watch->lock, NULL);
     coord_result result = run_open(watch, call->deadline_ns);
     if (result.code == COORD_OK && !prim_thread_start(&watch->thread, run, watch)) {
         run_close(watch);
         result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "nats: no thread");
     }
     if (result.code != COORD_OK) {
-        forget_all(watch);
-        map_deinit(&watch->live);
-        free(watch);
+        watch_free(watch);
         return result;
     }
     *ret_watch = watch;
@@ -215,10 +218,15 @@ void jet_unwatch(struct prim_backend *backend, void *opaque)
 {
     struct watch *watch = opaque;
     (void)backend;
+    struct jet_pipe_guard guard;
     atomic_store(&watch->stopped, true);
+    (void)pthread_mutex_lock(&watch->lock);
+    jet_pipe_guard_begin(&guard);
+    if (watch->run.subscription != NULL)
+        (void)natsSubscription_Unsubscribe(watch->run.subscription);
+    jet_pipe_guard_end(&guard);
+    (void)pthread_mutex_unlock(&watch->lock);
     (void)pthread_join(watch->thread, NULL);
     run_close(watch);
-    forget_all(watch);
-    map_deinit(&watch->live);
-    free(watch);
+    watch_free(watch);
 }

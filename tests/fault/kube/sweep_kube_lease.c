@@ -96,8 +96,8 @@ TEST(a_sight_that_cannot_be_noted_only_makes_us_wait)
     {
         struct sights sights;
         kube_sights_init(&sights, 7);
-        kube_sights_note(&sights, "x", &view, 1);
-        CHECK("never gone by mistake", kube_sights_left_ms(&sights, "x", &view, 2) == 3000);
+        kube_sights_note(&sights, STR("x"), &view, 1);
+        CHECK("never gone by mistake", kube_sights_left_ms(&sights, STR("x"), &view, 2) == 3000);
         kube_sights_deinit(&sights);
     }
 }

@@ -206,12 +206,11 @@ TEST(create_update_and_delete_are_conditional)
     CHECK_ERR("nonsense", kube_create(kube, &all, str_from(body), LONG_MS, &answer, NULL),
               ERR_INVALID);
     kube_answer_deinit(&answer);
-    struct kube_delete_options stale = {.resource_version = version, .grace_seconds = -1};
-    CHECK_ERR("deleting an old version", kube_delete(kube, &path, &stale, LONG_MS, &answer, NULL),
+    static const char other[] = "00000000-0000-0000-0000-000000000000";
+    CHECK_ERR("deleting another", kube_delete(kube, &path, other, LONG_MS, &answer, NULL),
               ERR_CONFLICT);
     kube_answer_deinit(&answer);
-    struct kube_delete_options any = {.grace_seconds = -1};
-    CHECK_OK("deleting", kube_delete(kube, &path, &any, LONG_MS, &answer, NULL));
+    CHECK_OK("deleting", kube_delete(kube, &path, NULL, LONG_MS, &answer, NULL));
     kube_answer_deinit(&answer);
     CHECK_ERR("gone", get(kube, "verbs", NULL), ERR_NOT_FOUND);
     kube_close(kube);
@@ -220,11 +219,10 @@ TEST(create_update_and_delete_are_conditional)
 TEST(evicting_a_pod_that_is_not_there_is_not_found)
 {
     struct kube *kube = open_as("KUBE_ADMIN");
-    struct kube_delete_options any = {.grace_seconds = -1};
     struct kube_answer answer;
 
     CHECK_ERR("the server understands the request",
-              kube_evict(kube, "default", "no-such-pod", &any, LONG_MS, &answer, NULL),
+              kube_evict(kube, "default", "no-such-pod", NULL, LONG_MS, &answer, NULL),
               ERR_NOT_FOUND);
     kube_answer_deinit(&answer);
     kube_close(kube);
@@ -270,7 +268,6 @@ TEST(a_watch_sees_every_change_in_order)
     struct kube_list_head head;
     struct kube_watch *watch = NULL;
     struct kube_event event;
-    struct kube_delete_options any = {.grace_seconds = -1};
     struct kube_path path = at("seen");
     static const enum kube_event_kind want[] = {KUBE_ADDED, KUBE_DELETED};
 
@@ -282,7 +279,7 @@ TEST(a_watch_sees_every_change_in_order)
     kube_answer_deinit(&answer);
     CHECK_OK("created", make(kube, "seen", "seen", NULL));
     CHECK_OK("another, unseen", make(kube, "unseen", "other", NULL));
-    CHECK_OK("deleted", kube_delete(kube, &path, &any, LONG_MS, &answer, NULL));
+    CHECK_OK("deleted", kube_delete(kube, &path, NULL, LONG_MS, &answer, NULL));
     kube_answer_deinit(&answer);
     for (size_t i = 0; i < ARRAY_LEN(want);) {
         CHECK_OK("an event", kube_watch_next(watch, LONG_MS, &event, NULL));

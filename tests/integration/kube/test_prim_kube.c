@@ -134,10 +134,9 @@ static void delete_object(const char *key)
     struct kube *kube = hand();
     char name[LEASE_NAME_CAP];
     struct kube_path path = object_of(key, name);
-    struct kube_delete_options any = {.grace_seconds = -1};
     struct kube_answer answer;
 
-    CHECK_OK("deleted by hand", kube_delete(kube, &path, &any, LONG_MS, &answer, NULL));
+    CHECK_OK("deleted by hand", kube_delete(kube, &path, NULL, LONG_MS, &answer, NULL));
     kube_answer_deinit(&answer);
     kube_close(kube);
 }
@@ -409,11 +408,10 @@ static void let_in(struct kube *kube)
 static void shut_out(struct kube *kube)
 {
     struct kube_path path = bindings;
-    struct kube_delete_options any = {.grace_seconds = -1};
     struct kube_answer answer;
 
     path.name = "coord";
-    CHECK_OK("rights are gone", kube_delete(kube, &path, &any, LONG_MS, &answer, NULL));
+    CHECK_OK("rights are gone", kube_delete(kube, &path, NULL, LONG_MS, &answer, NULL));
     kube_answer_deinit(&answer);
 }
 

@@ -238,3 +238,19 @@ TEST(a_null_value_stops_at_an_assertion)
 {
     CHECK("caught", dies(put_null));
 }
+
+TEST(a_made_value_has_its_key_behind_it_and_is_made_once)
+{
+    struct map m;
+    char key[] = "key";
+
+    map_init(&m, 1, SEED);
+    uint64_t *made = map_make(&m, str_from(key), sizeof *made);
+    CHECK("made, and zero", made != NULL && *made == 0);
+    *made = 7;
+    key[0] = 'x';
+    CHECK("the key is a copy", map_make(&m, STR("key"), sizeof *made) == made && *made == 7);
+    CHECK("full", map_make(&m, STR("other"), 1) == NULL);
+    map_free(&m);
+    CHECK_SIZE("empty", map_count(&m), 0);
+}

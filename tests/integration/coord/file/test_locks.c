@@ -198,12 +198,10 @@ TEST(J03_a_lock_whose_process_lives_is_never_broken)
 /* Held by this process through a descriptor of its own; the record says what the test wants. */
 static int hold_with_record(struct rig *rig, struct bucket *bucket, const struct lock_record *like)
 {
-    char bytes[LOCK_RECORD];
     int fd = lock_open(rig->store, bucket->locks, "k");
     CHECK("a lock file", fd >= 0);
     CHECK_I64("locked", sys_lock(fd, 0, LOCK_EXCLUSIVE), 0);
-    lock_record_encode(like, bytes);
-    CHECK_I64("written", sys_write(fd, bytes, sizeof bytes), 0);
+    CHECK_I64("written", file_record_put(fd, &lock_shape, like), 0);
     return fd;
 }
 
@@ -400,11 +398,9 @@ static void recover_and_enter(void *arg)
          * stays open, with a record of somebody dead. */
         if (i % 3 == 0) {
             struct lock_record gone = {.who = rig.store->facts.self, .op = OP_CREATE};
-            char bytes[LOCK_RECORD];
             gone.who.pid = 4194300;
             memcpy(gone.boot_id, rig.store->facts.boot_id, 16);
-            lock_record_encode(&gone, bytes);
-            (void)sys_write(locked.key_fd, bytes, sizeof bytes);
+            (void)file_record_put(locked.key_fd, &lock_shape, &gone);
             if (dup(locked.key_fd) < 0) { child_wrong("dup"); }
             atomic_fetch_sub(&recovery->shared->inside, 1);
             sys_close(locked.key_fd); /* not given back: the copy keeps it */

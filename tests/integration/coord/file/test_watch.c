@@ -392,6 +392,12 @@ TEST(H07_a_reader_that_lags_gets_a_resync_and_holds_nobody_up)
     rig_close(&rig);
 }
 
+static int count_turns(void *arg, enum file_step step)
+{
+    if (step == STEP_WATCH_WAIT) { atomic_fetch_add((atomic_int *)arg, 1); }
+    return 0;
+}
+
 TEST(H10_a_directory_that_is_removed_ends_the_stream)
 {
     struct rig rig;
@@ -399,11 +405,15 @@ TEST(H10_a_directory_that_is_removed_ends_the_stream)
     struct rig_lease lease;
     char command[800];
     coord_event event;
+    atomic_int turns = 0;
     const char *dir = rig_dir();
     file_hooks.no_collector = true;
+    file_hooks.step = count_turns;
+    file_hooks.arg = &turns;
     rig_open(&rig, dir, "");
     (void)rig_create(&rig, "a/k", "1", 60000, "me", &lease);
     rig.backend->ops->guard(rig.backend, &lease.claim);
+    while (atomic_load(&turns) == 0) { rig_sleep_ms(10); }
     eye_open(&eye, &rig, "a", true);
     (void)snprintf(command, sizeof command, "rm -rf '%s'", dir);
     CHECK("removed", system(command) == 0);
@@ -413,6 +423,7 @@ TEST(H10_a_directory_that_is_removed_ends_the_stream)
     CHECK_I64("why", event.reason, COORD_R_STORAGE);
     rig_await(&rig.lost);
     CHECK_I64("its holder is told", atomic_load(&rig.lost_reason), COORD_R_REVOKED);
+    file_hooks.step = NULL;
     eye_close(&eye);
     rig_close(&rig);
 }
@@ -434,12 +445,6 @@ TEST(O3_a_head_removed_by_hand_is_told_to_its_holder)
     CHECK_ANSWER("and by a renewal", rig_renew(&rig, &lease), COORD_EXPIRED, COORD_R_REVOKED);
     rig.backend->ops->unguard(rig.backend, &lease.claim.lease_id);
     rig_close(&rig);
-}
-
-static int count_turns(void *arg, enum file_step step)
-{
-    if (step == STEP_WATCH_WAIT) { atomic_fetch_add((atomic_int *)arg, 1); }
-    return 0;
 }
 
 /* W4: a change that could not be read is not a change that never was. */

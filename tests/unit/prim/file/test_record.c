@@ -115,42 +115,42 @@ TEST(the_small_records_come_back_as_they_were_and_are_sealed)
     const struct lock_record lock = {.who = {7, 8, 9}, .boot_id = {2}, .locked_ns = 3, .op = 4};
     const struct epoch_record epoch = {
         .epoch = 5, .boot_id = {1}, .store_id = {{2}}, .format_inode = 3, .format_change = 4};
-    const coord_id id = {{9}};
+    const struct floor_record floor = {.floor = 77, .store_id = {{9}}};
     char bytes[128], again[128];
     struct lease_record lease_back;
     struct lock_record lock_back;
     struct epoch_record epoch_back;
-    uint64_t floor = 0;
-    coord_id id_back;
-    lease_record_encode(&lease, bytes);
+    struct floor_record floor_back;
+    record_encode(&lease_shape, &lease, bytes);
     CHECK_STR("magic", str_of(bytes, 8), STR("CRDLEAS1"));
     CHECK_U64("deadline at 48", load_le64(bytes + 48), 5);
     CHECK_U32("state at 64", load_le32(bytes + 64), 2);
     CHECK_U64("lost count at 96", load_le64(bytes + 96), 11);
-    CHECK_OK("a lease", lease_record_decode(str_of(bytes, 128), &lease_back));
-    lease_record_encode(&lease_back, again);
+    CHECK_OK("a lease", record_decode(&lease_shape, str_of(bytes, 128), &lease_back));
+    record_encode(&lease_shape, &lease_back, again);
     CHECK("the same", memcmp(bytes, again, sizeof bytes) == 0);
     for (size_t bit = 0; bit < 128 * 8; bit++) {
         bytes[bit / 8] = (char)(bytes[bit / 8] ^ (1 << (bit % 8)));
-        CHECK_ERR("flipped", lease_record_decode(str_of(bytes, 128), &lease_back), ERR_CORRUPT);
+        CHECK_ERR("flipped", record_decode(&lease_shape, str_of(bytes, 128), &lease_back),
+                  ERR_CORRUPT);
         bytes[bit / 8] = (char)(bytes[bit / 8] ^ (1 << (bit % 8)));
     }
-    lock_record_encode(&lock, bytes);
-    CHECK_OK("a lock", lock_record_decode(str_of(bytes, 64), &lock_back));
+    record_encode(&lock_shape, &lock, bytes);
+    CHECK_OK("a lock", record_decode(&lock_shape, str_of(bytes, 64), &lock_back));
     CHECK_U32("its pid", lock_back.who.pid, 7);
     bytes[9] = 1;
-    CHECK_ERR("sealed", lock_record_decode(str_of(bytes, 64), &lock_back), ERR_CORRUPT);
-    epoch_record_encode(&epoch, bytes);
-    CHECK_OK("an epoch", epoch_record_decode(str_of(bytes, 64), &epoch_back));
+    CHECK_ERR("sealed", record_decode(&lock_shape, str_of(bytes, 64), &lock_back), ERR_CORRUPT);
+    record_encode(&epoch_shape, &epoch, bytes);
+    CHECK_OK("an epoch", record_decode(&epoch_shape, str_of(bytes, 64), &epoch_back));
     CHECK_U64("its number", epoch_back.epoch, 5);
     CHECK_U64("its inode", epoch_back.format_inode, 3);
     bytes[50] = 1;
-    CHECK_ERR("sealed", epoch_record_decode(str_of(bytes, 64), &epoch_back), ERR_CORRUPT);
-    floor_record_encode(77, &id, bytes);
-    CHECK_OK("a floor", floor_record_decode(str_of(bytes, 64), &floor, &id_back));
-    CHECK_U64("its number", floor, 77);
+    CHECK_ERR("sealed", record_decode(&epoch_shape, str_of(bytes, 64), &epoch_back), ERR_CORRUPT);
+    record_encode(&floor_shape, &floor, bytes);
+    CHECK_OK("a floor", record_decode(&floor_shape, str_of(bytes, 64), &floor_back));
+    CHECK_U64("its number", floor_back.floor, 77);
     bytes[8] = 1;
-    CHECK_ERR("sealed", floor_record_decode(str_of(bytes, 64), &floor, &id_back), ERR_CORRUPT);
+    CHECK_ERR("sealed", record_decode(&floor_shape, str_of(bytes, 64), &floor_back), ERR_CORRUPT);
 }
 
 TEST(FORMAT_is_text_with_a_checksum)

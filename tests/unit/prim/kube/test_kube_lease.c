@@ -185,22 +185,24 @@ TEST(a_holder_is_gone_when_nothing_was_written_for_its_time_and_a_grace)
     int64_t t = 1000ll * SECOND_NS;
 
     kube_sights_init(&sights, 7);
-    CHECK_I64("never seen: all of it", kube_sights_left_ms(&sights, "x", &a, t), 22000);
-    kube_sights_note(&sights, "x", &a, t);
-    CHECK_I64("from the first sight on", kube_sights_left_ms(&sights, "x", &a, t + SECOND_NS),
+    CHECK_I64("never seen: all of it", kube_sights_left_ms(&sights, STR("x"), &a, t), 22000);
+    kube_sights_note(&sights, STR("x"), &a, t);
+    CHECK_I64("from the first sight on", kube_sights_left_ms(&sights, STR("x"), &a, t + SECOND_NS),
               21000);
-    kube_sights_note(&sights, "x", &a, t + 10ll * SECOND_NS); /* the same: the first counts */
-    CHECK_I64("a moment before", kube_sights_left_ms(&sights, "x", &a, t + 22ll * SECOND_NS - 1),
-              1);
-    CHECK_I64("now", kube_sights_left_ms(&sights, "x", &a, t + 22ll * SECOND_NS), 0);
-    CHECK_I64("another version: alive", kube_sights_left_ms(&sights, "x", &b, t + 30ll * SECOND_NS),
-              22000);
-    kube_sights_note(&sights, "x", &b, t + 30ll * SECOND_NS);
-    CHECK_I64("counted anew", kube_sights_left_ms(&sights, "x", &b, t + 31ll * SECOND_NS), 21000);
+    kube_sights_note(&sights, STR("x"), &a, t + 10ll * SECOND_NS); /* the same: the first counts */
+    CHECK_I64("a moment before",
+              kube_sights_left_ms(&sights, STR("x"), &a, t + 22ll * SECOND_NS - 1), 1);
+    CHECK_I64("now", kube_sights_left_ms(&sights, STR("x"), &a, t + 22ll * SECOND_NS), 0);
+    CHECK_I64("another version: alive",
+              kube_sights_left_ms(&sights, STR("x"), &b, t + 30ll * SECOND_NS), 22000);
+    kube_sights_note(&sights, STR("x"), &b, t + 30ll * SECOND_NS);
+    CHECK_I64("counted anew", kube_sights_left_ms(&sights, STR("x"), &b, t + 31ll * SECOND_NS),
+              21000);
     CHECK_I64("a read that left before the first sight proves nothing",
-              kube_sights_left_ms(&sights, "x", &b, t), 22000);
+              kube_sights_left_ms(&sights, STR("x"), &b, t), 22000);
     snprintf(b.uid, sizeof b.uid, "other");
-    CHECK_I64("another object", kube_sights_left_ms(&sights, "x", &b, t + 90ll * SECOND_NS), 22000);
+    CHECK_I64("another object", kube_sights_left_ms(&sights, STR("x"), &b, t + 90ll * SECOND_NS),
+              22000);
     kube_sights_deinit(&sights);
 }
 
@@ -218,17 +220,18 @@ TEST(a_new_object_waits_out_the_second_of_the_one_that_was_deleted)
     int64_t t = 1000ll * SECOND_NS;
 
     kube_sights_init(&sights, 7);
-    kube_sights_note_absent(&sights, "x", t);
-    CHECK("what was never seen is not known", !kube_sights_knows(&sights, "x"));
-    CHECK_I64("and waits for nothing", kube_sights_create_wait_ms(&sights, "x", t), 0);
-    kube_sights_note(&sights, "x", &a, t);
-    CHECK_I64("what is there, too", kube_sights_create_wait_ms(&sights, "x", t), 0);
-    kube_sights_note_absent(&sights, "x", t);
-    CHECK_I64("a second and a bit", kube_sights_create_wait_ms(&sights, "x", t), 1001);
-    kube_sights_note_absent(&sights, "x", t + SECOND_NS / 2);
+    kube_sights_note_absent(&sights, STR("x"), t);
+    CHECK("what was never seen is not known", !kube_sights_knows(&sights, STR("x")));
+    CHECK_I64("and waits for nothing", kube_sights_create_wait_ms(&sights, STR("x"), t), 0);
+    kube_sights_note(&sights, STR("x"), &a, t);
+    CHECK_I64("what is there, too", kube_sights_create_wait_ms(&sights, STR("x"), t), 0);
+    kube_sights_note_absent(&sights, STR("x"), t);
+    CHECK_I64("a second and a bit", kube_sights_create_wait_ms(&sights, STR("x"), t), 1001);
+    kube_sights_note_absent(&sights, STR("x"), t + SECOND_NS / 2);
     CHECK_I64("from the first look that missed it",
-              kube_sights_create_wait_ms(&sights, "x", t + SECOND_NS / 2), 501);
-    CHECK_I64("then no more", kube_sights_create_wait_ms(&sights, "x", t + 2ll * SECOND_NS), 0);
+              kube_sights_create_wait_ms(&sights, STR("x"), t + SECOND_NS / 2), 501);
+    CHECK_I64("then no more", kube_sights_create_wait_ms(&sights, STR("x"), t + 2ll * SECOND_NS),
+              0);
     kube_sights_deinit(&sights);
 }
 
@@ -241,11 +244,11 @@ TEST(the_table_of_sights_is_bounded_and_forgets_the_one_not_looked_at)
     kube_sights_init(&sights, 7);
     for (int i = 0; i < SIGHTS_MAX; i++) {
         snprintf(name, sizeof name, "n%d", i);
-        kube_sights_note(&sights, name, &a, 1);
+        kube_sights_note(&sights, str_from(name), &a, 1);
     }
-    kube_sights_note(&sights, "n0", &a, 1); /* looked at again */
-    kube_sights_note(&sights, "one more", &a, 1);
-    CHECK("kept", kube_sights_knows(&sights, "n0"));
-    CHECK("forgotten", !kube_sights_knows(&sights, "n1"));
+    kube_sights_note(&sights, STR("n0"), &a, 1); /* looked at again */
+    kube_sights_note(&sights, STR("one more"), &a, 1);
+    CHECK("kept", kube_sights_knows(&sights, STR("n0")));
+    CHECK("forgotten", !kube_sights_knows(&sights, STR("n1")));
     kube_sights_deinit(&sights);
 }
