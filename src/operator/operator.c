@@ -129,6 +129,7 @@ bool operator_ready(const struct operator_host *host, struct note *reason)
 static void set_free(struct operator_host *host)
 {
     task_cancel(&host->step);
+    uplink_free(host);
     operator_timers_close(host);
     timer_deinit(&host->tick);
     file_watch_close(host->template_watch);
@@ -188,7 +189,7 @@ void operator_close(struct operator_host *host, void (*done)(void *owner), void 
     timer_stop(&host->stale);
     task_cancel(&host->step);
     /* The uplink's done() comes in a later turn, so `host` outlives this call. */
-    uplink_close(host->uplink, on_uplink_closed, host);
+    uplink_close(host, on_uplink_closed);
     host->source->ops->close(host->source, on_source_closed, host);
 }
 
@@ -205,22 +206,6 @@ static enum err open_parts(struct operator_host *host, const struct operator_opt
     if (!err) err = operator_timers_open(host);
     if (!err) err = timer_init(&host->tick, host->io->loop, on_tick);
     return err;
-}
-
-static enum err open_uplink(struct operator_host *host, const struct operator_options *options,
-                            struct note *note)
-{
-    struct uplink_options uplink = {
-        .io = host->io,
-        .addresses = options->shard_addresses,
-        .tls = options->tls,
-        .metrics = options->rpc_metrics,
-        .frame_max = FRAMES_READ_MAX,
-        .rollup_max = FRAMES_ROLLUP_MAX,
-        .events = &operator_uplink_events,
-        .owner = host,
-    };
-    return uplink_open(&uplink, &host->uplink, note);
 }
 
 enum err operator_open(const struct operator_options *options, struct operator_host **ret_host,
@@ -243,7 +228,7 @@ enum err operator_open(const struct operator_options *options, struct operator_h
     arena_init(&host->arena, BLOB_ARENA_MAX);
     task_init(&host->step, step);
     err = host->cluster && host->state_dir ? open_parts(host, options, note) : ERR_NOMEM;
-    if (!err) err = open_uplink(host, options, note);
+    if (!err) err = uplink_open(host, options, note);
     if (err) {
         set_free(host);
         return err;
