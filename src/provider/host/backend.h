@@ -82,6 +82,7 @@ enum sighting {
     SEEN_FAILED,    /* its host broke: Failed, `why` becomes last_error */
     SEEN_RECLAIMED, /* the host is gone and could be created anew: Speculative */
     SEEN_REMOVED,   /* gone for good, the id too */
+    SIGHTINGS,
 };
 struct backend_host {
     /* The operation is over. An unknown number, or one that a sighting has ended, is dropped. */

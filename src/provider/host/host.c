@@ -35,7 +35,7 @@ struct host {
     struct log_source log;
     struct book *book;
     struct backend *backend;
-    struct host_metrics *metrics;
+    struct host_metrics metrics;
     struct journal *journal; /* NULL: nothing is kept */
     struct journal_report loaded;
     struct worker *worker;
@@ -142,7 +142,7 @@ static void end_compaction(struct host *host, const struct write_job *w)
     book_snapshot_end(host->book, published);
     host->compacting = false;
     host->compact_at = max_u64(host->options.compact_bytes, w->size * COMPACT_FACTOR);
-    host_metrics_compacted(host->metrics, published);
+    meter_add(host->metrics.compacted[published], 1);
     if (published)
         LOG_INFO(&host->log, "state file written anew", log_u64("bytes", w->size));
     else
@@ -167,7 +167,10 @@ static void on_written(struct job *job, enum err err)
         fail(host, w->err, &w->note);
         return;
     }
-    host_metrics_written(host->metrics, w->changes.len, w->size, w->sync_ns);
+    meter_add(host->metrics.written_bytes, w->changes.len);
+    meter_set(host->metrics.state_bytes, (double)w->size);
+    if (w->changes.len > 0 && host->metrics.sync_seconds)
+        histogram_observe(host->metrics.sync_seconds, (double)w->sync_ns / 1e9);
     end_compaction(host, w);
     host->written = host->writing;
     buf_clear(&w->changes);
@@ -235,7 +238,7 @@ static void on_turn(struct turn_hook *hook)
     struct buf *changes = book_changes(host->book);
 
     if (host->failed || host->closing) return;
-    if (changes->len > 0) host_metrics_refresh(host->metrics);
+    if (changes->len > 0) host_metrics_refresh(&host->metrics, host->book);
     if (!host->journal) {
         while (changes->len > 0) { /* again: an operation that cannot be started is a change */
             buf_clear(changes);
@@ -268,7 +271,7 @@ static void end_operation(struct host *host, uint64_t number, const struct opera
         LOG_DEBUG(&host->log, "end of an operation that is over", log_u64("operation", number));
         return;
     }
-    host_metrics_ended(host->metrics, end->failed);
+    meter_add(host->metrics.ended[end->failed], 1);
     if (!err) return;
     note_set(&note, "the end of op-%llu cannot be noted", (unsigned long long)number);
     fail(host, err, &note);
@@ -312,7 +315,7 @@ static enum err on_seen(struct backend_host *face, enum sighting what, struct st
     struct host *host = CONTAINER_OF(face, struct host, face);
     enum err err = book_see(host->book, what, id, offer, why, note);
 
-    if (!err) host_metrics_seen(host->metrics, what);
+    if (!err) meter_add(host->metrics.seen[what], 1);
     return err;
 }
 
@@ -339,7 +342,7 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
         return answer;
     }
     answer = book_ask(host->book, request, check, host, into, note);
-    host_metrics_asked(host->metrics, request->kind, answer.outcome);
+    meter_add(host->metrics.asked[request->kind][answer.outcome], 1);
     if (answer.outcome != BOOK_ACCEPTED) return answer;
     start = (struct start){durable_after(host), answer.operation};
     assert(start.until > 0); /* what was accepted is a change */
@@ -408,8 +411,9 @@ enum err host_open(const struct host_options *options, struct host **ret_host, s
     buf_init(&host->job.piece, CHANGES_MAX);
     err = timer_init(&host->seal_timer, io->loop, on_seal);
     if (!err) err = book_open(&book, &host->book);
-    if (!err) err = host_metrics_open(options->metrics, host->book, &host->metrics, note);
+    if (!err) err = host_metrics_open(options->metrics, &host->metrics, note);
     if (!err) err = open_state(host, note);
+    if (!err) host_metrics_refresh(&host->metrics, host->book);
     if (err) {
         host_close(host);
         return err;
@@ -472,9 +476,10 @@ struct io *host_io(struct host *host)
     return host->options.io;
 }
 
-struct host_metrics *host_metrics(struct host *host)
+void host_listed(struct host *host, uint64_t bytes, bool delta)
 {
-    return host->metrics;
+    meter_add(host->metrics.lists[delta], 1);
+    meter_add(host->metrics.listed_bytes, bytes);
 }
 
 const struct journal_report *host_loaded(const struct host *host)
@@ -485,7 +490,6 @@ const struct journal_report *host_loaded(const struct host *host)
 static void host_free(struct host *host)
 {
     journal_close(host->journal);
-    host_metrics_close(host->metrics);
     book_close(host->book);
     buf_deinit(&host->job.changes);
     buf_deinit(&host->job.piece);
