@@ -22,7 +22,7 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     if (book->options.machines_max == 0 || book->options.machines_max > BOOK_MACHINES_MAX)
         book->options.machines_max = BOOK_MACHINES_MAX;
     book->identity = options->identity;
-    book->file = 1;
+    book->telling = 1;
     book->buckets = BUCKETS_FIRST;
     book->chunks = calloc(CHUNKS_MAX, sizeof(struct entry *));
     book->under_way = calloc(book->buckets, sizeof(struct entry *));
@@ -36,7 +36,6 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     list_init(&book->tombstones);
     list_init(&book->walks);
     buf_init(&book->changes, CHANGES_BYTES_MAX);
-    buf_init(&book->snapshot.changes, CHANGES_BYTES_MAX);
     if (!book->chunks || !book->under_way) {
         book_close(book);
         return ERR_NOMEM;
@@ -103,7 +102,6 @@ void book_close(struct book *book)
     map_deinit(&book->loading);
     pool_deinit(&book->pool);
     buf_deinit(&book->changes);
-    buf_deinit(&book->snapshot.changes);
     free(book);
 }
 
@@ -322,17 +320,6 @@ struct texts { /* what a change brings that needs memory of its own */
     struct pending *pending;
 };
 
-static bool state_has_host(enum machine_state state)
-{
-    return state != MACHINE_SPECULATIVE && state != MACHINE_CREATING;
-}
-
-static bool state_keeps_binding(enum machine_state state)
-{
-    return state == MACHINE_CONFIGURING || state == MACHINE_CONFIGURED ||
-           state == MACHINE_DRAINING || state == MACHINE_FAILED;
-}
-
 /* "host-" and the id, which need not be kept. */
 static bool is_usual_host(struct str host, struct str id)
 {
@@ -366,22 +353,6 @@ static enum err make_texts(const struct change *change, struct texts *ret_texts)
     return ERR_OK;
 }
 
-static void set_host(struct entry *e, const struct change *change, char *own_host)
-{
-    bool had = e->has_host;
-
-    if (e->state == MACHINE_FAILED)
-        e->has_host = had || change->host.len > 0;
-    else
-        e->has_host = state_has_host(e->state);
-    if (!e->has_host || change->host.len > 0) {
-        free(e->host);
-        e->host = own_host;
-        e->host_len = own_host ? (uint16_t)change->host.len : 0;
-    }
-    assert(e->has_host || !e->host);
-}
-
 static void set_pool_item(struct book *book, struct pool_item **place, struct pool_item *item)
 {
     struct pool_item *old = *place;
@@ -401,26 +372,28 @@ static void set_pending(struct book *book, struct entry *e, struct pending *own_
 static void set_entry(struct book *book, struct entry *e, const struct change *change,
                       const struct change_items *items, const struct texts *texts)
 {
-    bool other = e->state != change->state;
-
     e->state = (uint8_t)change->state;
     e->revision = change->revision;
-    for (int i = 0; i < OPERATION_KINDS; i++)
-        if (change->operations[i]) {
-            e->operations[i] = change->operations[i];
-            book->operation = max_u64(book->operation, change->operations[i]);
-            other = true;
-        }
-    if (items->offer) set_pool_item(book, &e->offer, items->offer);
-    if (items->binding || !state_keeps_binding(e->state))
-        set_pool_item(book, &e->binding, items->binding);
-    set_host(e, change, texts->host);
-    if (e->state != MACHINE_FAILED || change->error.len > 0) {
-        free(e->error);
-        e->error = texts->error;
-        e->error_len = (uint16_t)change->error.len;
+    for (int i = 0; i < OPERATION_KINDS; i++) {
+        e->operations[i] = change->operations[i];
+        book->operation = max_u64(book->operation, change->operations[i]);
     }
-    if (other || texts->pending) set_pending(book, e, texts->pending);
+    set_pool_item(book, &e->offer, items->offer);
+    set_pool_item(book, &e->binding, items->binding);
+    e->has_host =
+        state_has_host(change->state) && (change->state != MACHINE_FAILED || change->host.len > 0);
+    free(e->host);
+    e->host = texts->host;
+    e->host_len = texts->host ? (uint16_t)change->host.len : 0;
+    free(e->error);
+    e->error = texts->error;
+    e->error_len = (uint16_t)change->error.len;
+    set_pending(book, e, texts->pending);
+}
+
+static void tell(struct book *book, const struct change *change, const struct change_items *items)
+{
+    if (book->loaded) tell_change(book, change, items, &book->changes);
 }
 
 static enum err apply_machine(struct book *book, const struct change *change,
@@ -431,8 +404,7 @@ static enum err apply_machine(struct book *book, const struct change *change,
     struct texts texts;
     enum err err;
 
-    assert(!is_new || items->offer);
-    assert(!items->binding || state_keeps_binding(change->state));
+    assert(items->offer && (!items->binding || state_keeps_binding(change->state)));
     err = make_texts(change, &texts);
     if (err) return err;
     if (is_new) err = make_entry(book, change->id, &e);
@@ -448,6 +420,7 @@ static enum err apply_machine(struct book *book, const struct change *change,
         if (book->loaded) table_unlink(book, e);
         if (entry_under_way(e)) table_end(book, e);
     }
+    tell(book, change, items); /* before: it may have views of what goes now */
     set_entry(book, e, change, items, &texts);
     count_in(book, e);
     if (entry_under_way(e)) table_begin(book, e);
@@ -508,39 +481,18 @@ enum err change_room(const struct change *change, const struct change_items *ite
     return buf_reserve(into, room, &at);
 }
 
-/* The journal that is being made hears of what it has told already; the rest it will tell. */
-static bool snapshot_wants(const struct book *book, const struct change *change)
-{
-    const struct entry *e = book_find(book, change->id);
-
-    if (!book->snapshot.active || !book->snapshot.marked) return false;
-    return change->kind == CHANGE_REMOVED || !e || e->slot < book->snapshot.position;
-}
-
-/* A machine that goes before it was told leaves its marks behind, so the new journal must know that
- * it was there. */
-static enum err tell_before_it_goes(struct book *book, const struct change *change)
-{
-    const struct entry *e = change->kind == CHANGE_REMOVED ? book_find(book, change->id) : NULL;
-
-    if (!e || !book->snapshot.active || !book->snapshot.marked) return ERR_OK;
-    if (e->slot < book->snapshot.position) return ERR_OK;
-    return snapshot_say(book, e, &book->snapshot.changes);
-}
-
 enum err book_apply(struct book *book, const struct change *change,
                     const struct change_items *items)
 {
+    const struct entry *e;
     enum err err = ERR_OK;
 
     assert(change->kind != CHANGE_ITEM); /* they are the loader's */
-    if (book->loaded) {
-        err = tell_before_it_goes(book, change);
-        if (!err) err = change_room(change, items, &book->changes);
-        if (!err && book->snapshot.active)
-            err = change_room(change, items, &book->snapshot.changes);
-        if (err) return err;
-    }
+    /* A new journal may not have the machine yet, and so not know the marks that it leaves. */
+    if (change->kind == CHANGE_REMOVED && book->loaded && (e = book_find(book, change->id)) != NULL)
+        err = say_fences(book, change->id, &e->fences, &book->changes);
+    if (!err && book->loaded) err = change_room(change, items, &book->changes);
+    if (err) return err;
     switch (change->kind) {
     case CHANGE_MACHINE: err = apply_machine(book, change, items); break;
     case CHANGE_FENCE: err = apply_fence(book, change, items); break;
@@ -554,9 +506,6 @@ enum err book_apply(struct book *book, const struct change *change,
         break;
     case CHANGE_ITEM: break;
     }
-    if (err || !book->loaded) return err;
-    tell_change(change, items, book->file, &book->changes);
-    if (snapshot_wants(book, change))
-        tell_change(change, items, book->snapshot.file, &book->snapshot.changes);
-    return ERR_OK;
+    if (!err && change->kind != CHANGE_MACHINE) tell(book, change, items);
+    return err;
 }

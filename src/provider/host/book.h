@@ -49,7 +49,7 @@ void book_close(struct book *book);                                             
 /* -- loading: the changes of a journal in order, then once book_loaded. ERR_CORRUPT with a note
  * that names the machine, ERR_NOMEM -- */
 enum err book_replay(struct book *book, struct str changes, struct note *note);
-enum err book_loaded(struct book *book, struct note *note);
+enum err book_loaded(struct book *book);
 
 /* -- the changes that nobody has written yet; the caller empties it -- */
 struct buf *book_changes(struct book *book);
@@ -129,14 +129,12 @@ enum err book_walk_next(struct book_walk *walk, size_t budget, struct buf *into)
 void book_walk_close(struct book_walk *walk); /* NULL is fine */
 
 /* -- the same book as a new journal, in fewer bytes, made piece by piece -- */
+/* book_changes() have been taken. From here on they go into both journals. */
 void book_snapshot_begin(struct book *book);
-/* Appends about `budget` bytes to `into`: the book slot by slot, and what has changed meanwhile in
- * what was told. *ret_more false: the new journal says, at this moment, all that the old one and
- * book_changes() do. After an error the new journal is to be given up. */
+/* Appends about `budget` bytes to `into`: the book slot by slot. They go into the new journal behind
+ * the changes up to this moment. *ret_more false: it says all that the old one does. After an error
+ * it is to be given up. */
 enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, bool *ret_more);
-/* `published`: the new journal, as it was after the last piece, has taken the place of the old one;
- * what has changed since stands in book_changes(), for it. Else it is given up. */
-void book_snapshot_end(struct book *book, bool published);
 
 /* -- what there is -- */
 struct book_stats {

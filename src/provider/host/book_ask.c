@@ -196,26 +196,46 @@ static enum err make_binding(struct book *book, const struct book_request *reque
     return err;
 }
 
+/* What the machine is with its next revision and in this state; what belongs to another is gone. */
+static void move_to(const struct book *book, const struct entry *e, enum machine_state state,
+                    struct change_of *ret_all)
+{
+    struct change *change = &ret_all->change;
+
+    change_of(e, ret_all);
+    change->revision = book->revision + 1;
+    if (state != e->state) {
+        change->blob = change->error = STR_EMPTY;
+        change->grace_ms = 0;
+    }
+    change->state = state;
+    if (state == MACHINE_FAILED) change->host = entry_host(e, ret_all->room);
+    if (!state_has_host(state)) change->host = STR_EMPTY;
+    if (!state_keeps_binding(state)) {
+        change->binding = 0;
+        ret_all->items.binding = NULL;
+    }
+}
+
 static enum err accept(struct book *book, const struct book_request *request, struct entry *e)
 {
-    struct change_items items = {0};
-    struct change change = {
-        .kind = CHANGE_MACHINE,
-        .id = entry_id(e),
-        .revision = book->revision + 1,
-        .state = operation_moves[request->kind].passing,
-        .grace_ms = request->kind == OPERATION_DRAIN ? request->grace_ms : 0,
-    };
+    struct change_of all;
+    struct pool_item *binding = NULL;
     enum err err = ERR_OK;
 
-    change.operations[request->kind] = book->operation + 1;
+    move_to(book, e, operation_moves[request->kind].passing, &all);
+    all.change.operations[request->kind] = book->operation + 1;
+    if (request->kind == OPERATION_DRAIN) all.change.grace_ms = request->grace_ms;
     if (request->kind == OPERATION_CONFIGURE) {
-        if (book->options.keeps_blobs) change.blob = request->blob;
-        err = make_binding(book, request, &items.binding);
-        if (!err) change.binding = items.binding->number;
+        if (book->options.keeps_blobs) all.change.blob = request->blob;
+        err = make_binding(book, request, &binding);
     }
-    if (!err) err = book_apply(book, &change, &items);
-    pool_drop(&book->pool, items.binding);
+    if (binding) {
+        all.items.binding = binding;
+        all.change.binding = binding->number;
+    }
+    if (!err) err = book_apply(book, &all.change, &all.items);
+    pool_drop(&book->pool, binding);
     return err;
 }
 
@@ -335,38 +355,31 @@ static struct str clean_error(struct str error, char room[ERROR_TEXT_MAX])
     return str_of(room, len);
 }
 
-static struct change move_to(const struct book *book, const struct entry *e,
-                             enum machine_state state)
-{
-    return (struct change){
-        .kind = CHANGE_MACHINE, .id = entry_id(e), .revision = book->revision + 1, .state = state};
-}
-
 bool book_end(struct book *book, uint64_t number, const struct operation_end *end,
               enum err *ret_err)
 {
     const struct entry *e = book_find_operation(book, number);
+    bool named = !end->failed && end->host.len > 0;
     char room[ERROR_TEXT_MAX];
     enum operation_kind kind;
-    struct change change;
+    struct change_of all;
     struct note note;
 
     *ret_err = ERR_OK;
     if (!e) return false;
     kind = operation_passing(e->state);
-    change = move_to(book, e, operation_moves[kind].final);
+    named = named && kind == OPERATION_CREATE;
     if (end->failed) {
-        change.state = MACHINE_FAILED;
-        change.error = clean_error(end->error, room);
-    } else if (kind == OPERATION_CREATE && end->host.len > 0) {
-        change.host = end->host;
-        if (id_check("host", end->host, ID_MAX, &note)) {
-            change.host = STR_EMPTY;
-            change.state = MACHINE_FAILED;
-            change.error = STR("create: the host has a name that cannot be told");
-        }
+        move_to(book, e, MACHINE_FAILED, &all);
+        all.change.error = clean_error(end->error, room);
+    } else if (named && id_check("host", end->host, ID_MAX, &note)) {
+        move_to(book, e, MACHINE_FAILED, &all);
+        all.change.error = STR("create: the host has a name that cannot be told");
+    } else {
+        move_to(book, e, operation_moves[kind].final, &all);
+        if (named) all.change.host = end->host;
     }
-    *ret_err = book_apply(book, &change, &(struct change_items){0});
+    *ret_err = book_apply(book, &all.change, &all.items);
     return true;
 }
 
@@ -375,11 +388,11 @@ bool book_end(struct book *book, uint64_t number, const struct operation_end *en
 static enum err see_offer(struct book *book, struct entry *e, struct str id,
                           const struct offer *offer, struct note *note)
 {
-    struct change change = {.kind = CHANGE_MACHINE,
-                            .id = id,
-                            .revision = book->revision + 1,
-                            .state = e ? (enum machine_state)e->state : MACHINE_SPECULATIVE};
-    struct change_items items = {0};
+    struct change_of all = {.change = {.kind = CHANGE_MACHINE,
+                                       .id = id,
+                                       .revision = book->revision + 1,
+                                       .state = MACHINE_SPECULATIVE}};
+    struct pool_item *item = NULL;
     struct buf bytes;
     enum err err;
 
@@ -387,12 +400,14 @@ static enum err see_offer(struct book *book, struct entry *e, struct str id,
     err = offer_write(offer, &bytes);
     /* One that is known was looked at when it came first. */
     if (!err && !map_get(&book->pool.items, buf_peek(&bytes))) err = offer_check(offer, note);
-    if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, &items.offer);
+    if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, &item);
     buf_deinit(&bytes);
     if (err) return err == ERR_TOO_LARGE || err == ERR_PARSE ? ERR_INVALID : err;
-    change.offer = items.offer->number;
-    if (!e || e->offer != items.offer) err = book_apply(book, &change, &items);
-    pool_drop(&book->pool, items.offer);
+    if (e) move_to(book, e, e->state, &all);
+    all.change.offer = item->number;
+    all.items.offer = item;
+    if (!e || e->offer != item) err = book_apply(book, &all.change, &all.items);
+    pool_drop(&book->pool, item);
     return err;
 }
 
@@ -400,8 +415,11 @@ enum err book_see(struct book *book, enum sighting what, struct str id, const st
                   struct str why, struct note *note)
 {
     struct entry *e = book_find(book, id);
+    enum machine_state state = what == SEEN_FAILED ? MACHINE_FAILED : MACHINE_SPECULATIVE;
+    const struct change removed = {
+        .kind = CHANGE_REMOVED, .id = id, .revision = book->revision + 1};
     char room[ERROR_TEXT_MAX];
-    struct change change;
+    struct change_of all;
     enum err err;
 
     assert(book->loaded);
@@ -410,16 +428,11 @@ enum err book_see(struct book *book, enum sighting what, struct str id, const st
         return err ? ERR_INVALID : see_offer(book, e, id, offer, note);
     }
     if (!e) return ERR_OK;
-    change = move_to(book, e, what == SEEN_FAILED ? MACHINE_FAILED : MACHINE_SPECULATIVE);
-    if (what == SEEN_REMOVED) {
-        change.kind = CHANGE_REMOVED;
-        change.id = id; /* its own goes with it */
-        change.state = MACHINE_UNSPECIFIED;
-    } else if (e->state == change.state) {
-        return ERR_OK;
-    }
-    if (what == SEEN_FAILED) change.error = clean_error(why, room);
-    return book_apply(book, &change, &(struct change_items){0});
+    if (what == SEEN_REMOVED) return book_apply(book, &removed, &(struct change_items){0});
+    if (e->state == state) return ERR_OK;
+    move_to(book, e, state, &all);
+    if (what == SEEN_FAILED) all.change.error = clean_error(why, room);
+    return book_apply(book, &all.change, &all.items);
 }
 
 enum err book_each(struct book *book, book_each_fn *each, void *context)

@@ -90,14 +90,12 @@ struct book {
     uint64_t count[MACHINE_STATE_COUNT], bytes[MACHINE_STATE_COUNT]; /* bytes: of a List */
     size_t tombstone_count;
     struct buf changes;
-    uint64_t file; /* number of the journal that is written; items say in which they stand */
+    uint64_t telling; /* grows with each rewriting; items say in which they were told last */
     bool loaded;
     struct list walks;
     struct {
-        bool active, marked;
+        bool marked;
         uint32_t position; /* slots below it are told */
-        struct buf changes;
-        uint64_t file;
     } snapshot;
 };
 
@@ -162,10 +160,17 @@ enum err binding_write(const struct book_request *request, struct buf *into);
 /* -- book_list.c: before an entry changes or goes -- */
 void walks_keep(struct book *book, const struct entry *e);
 /* -- book_snapshot.c -- */
-/* All there is to say of a machine, for the new journal. ERR_FULL, ERR_NOMEM. */
-enum err snapshot_say(struct book *book, const struct entry *e, struct buf *into);
-/* Appends the items a change names, where this file does not have them, then the change. Room was
- * made for it: it cannot fail. */
-void tell_change(const struct change *change, const struct change_items *items, uint64_t file,
-                 struct buf *into);
+struct change_of { /* a change that says what a machine is; views of the entry and of `room` */
+    struct change change;
+    struct change_items items;
+    char room[ENTRY_HOST_CAP];
+};
+void change_of(const struct entry *e, struct change_of *ret_change);
+/* The marks of an id. ERR_FULL, ERR_NOMEM: some of them. */
+enum err say_fences(const struct book *book, struct str id, const struct fences *fences,
+                    struct buf *into);
+/* Appends the items a change names, where they were not told yet, then the change. Room was made for
+ * it: it cannot fail. */
+void tell_change(const struct book *book, const struct change *change,
+                 const struct change_items *items, struct buf *into);
 #endif

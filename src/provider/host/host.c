@@ -113,7 +113,10 @@ static void wake(struct host *host)
 
 static void run_next(struct write_job *w)
 {
-    if (w->salt) w->next_err = journal_next_begin(w->journal, w->salt, &w->note);
+    if (w->salt) {
+        journal_next_drop(w->journal); /* one that was given up for want of memory */
+        w->next_err = journal_next_begin(w->journal, w->salt, &w->note);
+    }
     if (!w->next_err && w->has_piece)
         w->next_err = journal_next_append(w->journal, buf_peek(&w->piece), &w->note);
     if (!w->next_err && w->publish) w->next_err = journal_next_publish(w->journal, &w->note);
@@ -139,7 +142,6 @@ static void end_compaction(struct host *host, const struct write_job *w)
     bool published = w->publish && !w->next_err;
 
     if (!w->has_piece || (!w->next_err && !w->publish)) return;
-    book_snapshot_end(host->book, published);
     host->compacting = false;
     host->compact_at = max_u64(host->options.compact_bytes, w->size * COMPACT_FACTOR);
     meter_add(host->metrics.compacted[published], 1);
@@ -192,7 +194,7 @@ static void swap_bufs(struct buf *a, struct buf *b)
 static void take_piece(struct host *host, struct write_job *w)
 {
     bool more = true;
-    enum err err;
+    enum err err = ERR_OK;
 
     w->has_piece = w->publish = false;
     w->salt = 0;
@@ -201,11 +203,12 @@ static void take_piece(struct host *host, struct write_job *w)
         host->compacting = true;
         book_snapshot_begin(host->book);
         w->salt = entropy_u64(host->options.io->entropy) | 1;
+    } else {
+        err = buf_append(&w->piece, buf_peek(&w->changes));
     }
-    err = book_snapshot_next(host->book, PIECE_BYTES, &w->piece, &more);
+    if (!err) err = book_snapshot_next(host->book, PIECE_BYTES, &w->piece, &more);
     if (err) { /* no memory for a piece: another time */
         LOG_WARN(&host->log, "state file is not written anew", log_err("err", err));
-        book_snapshot_end(host->book, false);
         host->compacting = false;
         host->compact_at = w->size * 2;
         buf_clear(&w->piece);
@@ -367,7 +370,7 @@ static enum err open_state(struct host *host, struct note *note)
 
     if (host->options.state)
         err = journal_open(&options, replay, host->book, &host->journal, &host->loaded, note);
-    if (!err) err = book_loaded(host->book, note);
+    if (!err) err = book_loaded(host->book);
     if (err || !host->journal) return err;
     host->job.journal = host->journal;
     host->job.size = journal_size(host->journal);

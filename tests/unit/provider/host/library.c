@@ -35,7 +35,7 @@ struct book *library_replay(struct str changes)
 
     CHECK_OK("open", book_open(&options, &book));
     check_err(note.text, book_replay(book, changes, &note), ERR_OK, "replay", __FILE__, __LINE__);
-    check_err(note.text, book_loaded(book, &note), ERR_OK, "loaded", __FILE__, __LINE__);
+    check_err(note.text, book_loaded(book), ERR_OK, "loaded", __FILE__, __LINE__);
     return book;
 }
 
