@@ -226,8 +226,6 @@ void file_closed(struct file_source *f)
     void (*closed)(void *) = f->closed;
     void *closed_owner = f->closed_owner;
 
-    free(f->demand_path);
-    free(f->drain_command);
     free(f);
     closed(closed_owner);
 }
@@ -265,14 +263,8 @@ enum err file_source_make(const struct file_source_options *options, struct sour
     f->source.ops = &ops;
     list_init(&f->hints);
     file_drains_open(f);
-    f->demand_path = strdup(options->demand);
-    f->drain_command = options->drain_command ? strdup(options->drain_command) : NULL;
-    if (!f->demand_path || (options->drain_command && !f->drain_command)) {
-        free(f->demand_path);
-        free(f->drain_command);
-        free(f);
-        return ERR_NOMEM;
-    }
+    f->demand_path = options->demand;
+    f->drain_command = options->drain_command;
     *ret_source = &f->source;
     return ERR_OK;
 }

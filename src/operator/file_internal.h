@@ -21,7 +21,7 @@ struct hint { /* the newest of one key */
 };
 struct file_source {
     struct source source;
-    char *demand_path, *drain_command;
+    const char *demand_path, *drain_command;
     struct operator_host *host;
     const struct operator_around *around;
     struct io *io;

@@ -2,7 +2,6 @@
 #include "operator/operator.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "operator/operator_internal.h"
 
@@ -142,8 +141,6 @@ static void set_free(struct operator_host *host)
     buf_deinit(&host->frame);
     buf_deinit(&host->blob);
     arena_deinit(&host->arena);
-    free(host->cluster);
-    free(host->state_dir);
     free(host);
 }
 
@@ -220,14 +217,14 @@ enum err operator_open(const struct operator_options *options, struct operator_h
     host->source = options->source;
     host->rollup_ms = options->rollup_ms ? options->rollup_ms : OPERATOR_ROLLUP_MS;
     host->stale_ms = options->stale_ms ? options->stale_ms : OPERATOR_STALE_MS;
-    host->cluster = strdup(options->cluster_id);
-    host->state_dir = strdup(options->state_dir);
+    host->cluster = options->cluster_id;
+    host->state_dir = options->state_dir;
     frame_parts_init(&host->parts);
     buf_init(&host->frame, FRAMES_BLOB_MAX + 2 * ERROR_TEXT_MAX);
     buf_init(&host->blob, FRAMES_BLOB_MAX);
     arena_init(&host->arena, BLOB_ARENA_MAX);
     task_init(&host->step, step);
-    err = host->cluster && host->state_dir ? open_parts(host, options, note) : ERR_NOMEM;
+    err = open_parts(host, options, note);
     if (!err) err = uplink_open(host, options, note);
     if (err) {
         set_free(host);

@@ -54,7 +54,7 @@ struct operator_host {
     struct operator_meters meters;
     struct source *source;
     struct operator_around around; /* what the source may use */
-    char *cluster, *state_dir;
+    const char *cluster, *state_dir;
     uint64_t rollup_ms, stale_ms;
 
     struct demand *demand;

@@ -85,75 +85,54 @@ void nodes_close(struct nodes *nodes)
 
 /* -- what was said of one machine -- */
 
-struct room { /* what is left of a body */
-    char *texts;
-    struct label *labels;
-    struct taint *taints;
-};
+/* Pairs and taints are texts in a row. */
+static_assert(sizeof(struct label) == 2 * sizeof(struct str), "key, value");
+static_assert(sizeof(struct taint) == 3 * sizeof(struct str), "key, value, effect");
 
-static size_t bytes_of_labels(const struct label *labels, size_t count)
+static size_t bytes_of(const struct str *texts, size_t count)
 {
     size_t bytes = 0;
 
-    for (size_t i = 0; i < count; i++) bytes += labels[i].key.len + labels[i].value.len;
+    for (size_t i = 0; i < count; i++) bytes += texts[i].len;
     return bytes;
 }
 
-static size_t bytes_of_texts(const struct node *n)
+/* Copies the texts to `room`, where they are from then on; returns what is behind them. */
+static char *keep(struct str *texts, size_t count, char *room)
 {
-    size_t bytes = n->node_name.len + n->provider_id.len + n->last_error.len;
-
-    bytes += bytes_of_labels(n->labels, n->label_count);
-    bytes += bytes_of_labels(n->resources, n->resource_count);
-    for (size_t i = 0; i < n->taint_count; i++)
-        bytes += n->taints[i].key.len + n->taints[i].value.len + n->taints[i].effect.len;
-    return bytes;
-}
-
-static struct str keep(struct room *room, struct str text)
-{
-    struct str kept = {room->texts, text.len};
-
-    if (text.len) memcpy(room->texts, text.at, text.len);
-    room->texts += text.len;
-    return kept;
-}
-
-static const struct label *keep_labels(struct room *room, const struct label *labels, size_t count)
-{
-    struct label *kept = room->labels;
-
     for (size_t i = 0; i < count; i++) {
-        kept[i].key = keep(room, labels[i].key);
-        kept[i].value = keep(room, labels[i].value);
+        if (texts[i].len) memcpy(room, texts[i].at, texts[i].len);
+        texts[i].at = room;
+        room += texts[i].len;
     }
-    room->labels += count;
-    return kept;
+    return room;
 }
 
 /* The texts and lists of `told` in memory of their own; everything else is copied as it is. */
 static void *keep_body(const struct node *told, struct node *ret_node)
 {
-    size_t labels = (told->label_count + told->resource_count) * sizeof(struct label);
-    size_t taints = told->taint_count * sizeof(struct taint);
-    char *body = malloc(labels + taints + bytes_of_texts(told) + 1); /* never of no size */
-    struct room room = {.labels = (void *)body};
+    const void *lists[] = {told->labels, told->resources, told->taints};
+    const size_t counts[] = {2 * told->label_count, 2 * told->resource_count,
+                             3 * told->taint_count};
+    struct str own[] = {told->node_name, told->provider_id, told->last_error}, *body, *at[3];
+    size_t texts = counts[0] + counts[1] + counts[2], bytes = bytes_of(own, ARRAY_LEN(own));
 
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) bytes += bytes_of(lists[i], counts[i]);
+    body = malloc(texts * sizeof *body + bytes + 1); /* never of no size */
     if (!body) return NULL;
-    room.taints = (void *)(body + labels);
-    room.texts = body + labels + taints;
+    at[0] = body;
+    at[1] = at[0] + counts[0];
+    at[2] = at[1] + counts[1];
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        if (counts[i]) memcpy(at[i], lists[i], counts[i] * sizeof *body);
+    (void)keep(own, ARRAY_LEN(own), keep(body, texts, (char *)(body + texts)));
     *ret_node = *told;
-    ret_node->node_name = keep(&room, told->node_name);
-    ret_node->provider_id = keep(&room, told->provider_id);
-    ret_node->last_error = keep(&room, told->last_error);
-    ret_node->labels = keep_labels(&room, told->labels, told->label_count);
-    ret_node->resources = keep_labels(&room, told->resources, told->resource_count);
-    ret_node->taints = room.taints;
-    for (size_t i = 0; i < told->taint_count; i++) {
-        room.taints[i].key = keep(&room, told->taints[i].key);
-        room.taints[i].value = keep(&room, told->taints[i].value);
-        room.taints[i].effect = keep(&room, told->taints[i].effect);
-    }
+    ret_node->node_name = own[0];
+    ret_node->provider_id = own[1];
+    ret_node->last_error = own[2];
+    ret_node->labels = (const void *)at[0];
+    ret_node->resources = (const void *)at[1];
+    ret_node->taints = (const void *)at[2];
     return body;
 }
 

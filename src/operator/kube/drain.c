@@ -333,8 +333,9 @@ static bool drain_ended(struct chore *chore, enum err err)
 
 static const struct chore_ops drain_ops = {drain_prepare, drain_run, drain_ended};
 
-void kube_drain(struct kube_source *s, const struct reclaim_order *order)
+void kube_drain(struct source *source, const struct reclaim_order *order)
 {
+    struct kube_source *s = kube_source_of(source);
     struct drain *d = map_get(&s->drains, order->instruction_id);
     bool fine;
 
@@ -359,8 +360,9 @@ void kube_drain(struct kube_source *s, const struct reclaim_order *order)
     chore_want(&d->chore);
 }
 
-void kube_drain_over(struct kube_source *s, struct str instruction_id)
+void kube_drain_over(struct source *source, struct str instruction_id)
 {
+    struct kube_source *s = kube_source_of(source);
     struct drain *d = map_get(&s->drains, instruction_id);
 
     if (!d) return;

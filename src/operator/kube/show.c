@@ -171,8 +171,9 @@ static bool show_ended(struct chore *chore, enum err err)
 
 static const struct chore_ops show_ops = {show_prepare, show_run, show_ended};
 
-void kube_show_machines(struct kube_source *s)
+void kube_show_machines(struct source *source)
 {
+    struct kube_source *s = kube_source_of(source);
     struct node node;
 
     while (operator_next_node(s->host, &node)) {
@@ -181,8 +182,9 @@ void kube_show_machines(struct kube_source *s)
     }
 }
 
-void kube_show_hint(struct kube_source *s, const struct available *hint)
+void kube_show_hint(struct source *source, const struct available *hint)
 {
+    struct kube_source *s = kube_source_of(source);
     struct shown *row = shown_find(s, &s->hints, &hints, hint->key);
     struct buf body;
 
@@ -258,8 +260,9 @@ static bool sweep_ended(struct chore *chore, enum err err)
 
 static const struct chore_ops sweep_ops = {sweep_prepare, sweep_run, sweep_ended};
 
-void kube_show_sweep(struct kube_source *s)
+void kube_show_sweep(struct source *source)
 {
+    struct kube_source *s = kube_source_of(source);
     chore_want(&s->sweep);
 }
 
