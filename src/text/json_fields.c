@@ -135,7 +135,8 @@ static enum err read_pairs(const struct json *value, const struct json_field *fi
     for (; !err && json_next(value, &cursor, &key, &text); at += 2 * sizeof key) {
         err = keep(key, (void *)at, arena);
         if (!err) err = json_text(text, (void *)(at + sizeof key), arena, note);
-        if (err == ERR_INVALID) note_prefix(note, "%.*s", (int)min_size(key.len, SHOWN), key.at);
+        if (err && err != ERR_NOMEM)
+            note_prefix(note, "%.*s", (int)min_size(key.len, SHOWN), key.at);
     }
     return err;
 }
@@ -150,7 +151,7 @@ static enum err read_rows(const struct json *value, const struct json_field *fie
     for (size_t i = 0; !err && i < json_count(value); i++, at += row->size) {
         if (row->usual) memcpy(at, row->usual, row->size);
         err = json_fields_read(json_item(value, i), row, at, arena, note);
-        if (err == ERR_INVALID) note_prefix(note, "[%zu]", i);
+        if (err && err != ERR_NOMEM) note_prefix(note, "[%zu]", i);
     }
     return err;
 }
@@ -202,7 +203,7 @@ enum err json_fields_read(const struct json *object, const struct json_fields *f
 
         if (field) {
             err = read_field(value, field, into, arena, note);
-            if (err == ERR_INVALID) note_prefix(note, "%s", field->key);
+            if (err && err != ERR_NOMEM) note_prefix(note, "%s", field->key);
         } else if (!fields->loose) {
             note_set(note, "unknown key '%.*s'", (int)min_size(key.len, SHOWN), key.at);
             err = ERR_INVALID;

@@ -48,8 +48,8 @@ struct json_fields {
     const void *usual; /* what an element of ROWS is before it is read; NULL: zeroed */
     bool loose;        /* keys that are not in the table are passed over; else refused */
 };
-/* Members that are not given stay as they are. ERR_INVALID with a note, ERR_NOMEM; then `into` is
- * half written. */
+/* Members that are not given stay as they are. ERR_INVALID with a note, ERR_NOMEM, what `own`
+ * answers; then `into` is half written. */
 enum err json_fields_read(const struct json *object, const struct json_fields *fields, void *into,
                           struct arena *arena, struct note *note);
 /* One of what `own` is made of. */
