@@ -53,11 +53,12 @@ static size_t list_len(struct book *book)
     return len;
 }
 
-static enum err nobody(void *context, const struct backend_machine *machine, uint64_t operation)
+static enum err nobody(void *context, const struct backend_machine *machine,
+                       struct operation_ticket operation)
 {
     (void)context;
     must(machine->state != MACHINE_SPECULATIVE);
-    must((operation > 0) ==
+    must((operation.number > 0) ==
          (machine->state == MACHINE_CREATING || machine->state == MACHINE_CONFIGURING ||
           machine->state == MACHINE_DRAINING || machine->state == MACHINE_DELETING));
     return ERR_OK;

@@ -7,7 +7,6 @@
 
 enum {
     POOL_MAX = 8 << 20,
-    BUCKETS_FIRST = CHUNK,
     CHANGE_ROOM = 512, /* of a change's numbers and tags, generously */
 };
 
@@ -23,9 +22,7 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
         book->options.machines_max = BOOK_MACHINES_MAX;
     book->identity = options->identity;
     book->telling = 1;
-    book->buckets = BUCKETS_FIRST;
     book->chunks = calloc(CHUNKS_MAX, sizeof(struct entry *));
-    book->under_way = calloc(book->buckets, sizeof(struct entry *));
     map_init(&book->by_id, book->options.machines_max, options->seed);
     map_init(&book->strangers, BOOK_STRANGERS_MAX + 1, options->seed);
     map_init(&book->shards, BOOK_SHARDS_MAX + 1, options->seed);
@@ -36,7 +33,7 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     list_init(&book->tombstones);
     list_init(&book->walks);
     buf_init(&book->changes, CHANGES_BYTES_MAX);
-    if (!book->chunks || !book->under_way) {
+    if (!book->chunks) {
         book_close(book);
         return ERR_NOMEM;
     }
@@ -95,7 +92,6 @@ void book_close(struct book *book)
     for (cursor = 0; (at = map_next(&book->loading, &cursor)) != NULL;) free(at->value);
     for (size_t i = 0; book->chunks && i < CHUNKS_MAX; i++) free(book->chunks[i]);
     free(book->chunks);
-    free(book->under_way);
     map_deinit(&book->by_id);
     map_deinit(&book->strangers);
     map_deinit(&book->shards);
@@ -418,12 +414,12 @@ static enum err apply_machine(struct book *book, const struct change *change,
         walks_keep(book, e);
         count_out(book, e);
         if (book->loaded) table_unlink(book, e);
-        if (entry_under_way(e)) table_end(book, e);
+        book->operations -= entry_under_way(e) != 0;
     }
     tell(book, change, items); /* before: it may have views of what goes now */
     set_entry(book, e, change, items, &texts);
     count_in(book, e);
-    if (entry_under_way(e)) table_begin(book, e);
+    book->operations += entry_under_way(e) != 0;
     book->revision = max_u64(book->revision, change->revision);
     if (book->loaded) table_link_newest(book, e);
     return ERR_OK;
@@ -450,7 +446,7 @@ static enum err apply_removed(struct book *book, const struct change *change)
     if (e) {
         walks_keep(book, e);
         count_out(book, e);
-        if (entry_under_way(e)) table_end(book, e);
+        book->operations -= entry_under_way(e) != 0;
         if (book->loaded) table_unlink(book, e);
         (void)map_remove(&book->by_id, entry_id(e));
         if (s) s->fences = e->fences; /* a stale shard stays stale should the id come back */

@@ -268,7 +268,7 @@ static struct book_answer judge(struct book *book, const struct book_request *re
     enum err err;
 
     if (before && (e->state == move->passing || e->state == move->final))
-        return (struct book_answer){BOOK_REPEATED, GRPC_OK, before};
+        return (struct book_answer){BOOK_REPEATED, GRPC_OK, entry_ticket(e, before)};
     if (!may_begin(request->kind, e->state)) {
         note_set(note, "%s of a machine that is %s", move->name,
                  machine_state_name(e->state, name));
@@ -278,7 +278,8 @@ static struct book_answer judge(struct book *book, const struct book_request *re
     if (err) return answer(BOOK_REFUSED, err_grpc_status(err));
     err = accept(book, request, e);
     if (err) return refuse(err, note);
-    return (struct book_answer){BOOK_ACCEPTED, GRPC_OK, e->operations[request->kind]};
+    return (struct book_answer){BOOK_ACCEPTED, GRPC_OK,
+                                entry_ticket(e, e->operations[request->kind])};
 }
 
 struct book_answer book_ask(struct book *book, const struct book_request *request,
@@ -300,7 +301,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
     }
     said = judge(book, request, e, check, context, note);
     if (said.status != GRPC_OK) return said;
-    err = write_ack(book, e, said.operation, into);
+    err = write_ack(book, e, said.operation.number, into);
     if (err) { /* done, and not to be told: the caller must not hear that it was not */
         into->len = before;
         note_set(note, "%s", err_text(err));
@@ -311,11 +312,19 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
 
 /* --- operations --- */
 
-bool book_operation(struct book *book, uint64_t number, struct arena *arena,
+/* NULL: it is over. */
+static struct entry *find_operation(const struct book *book, struct operation_ticket ticket)
+{
+    struct entry *e = ticket.place < book->slots ? book_slot(book, ticket.place) : NULL;
+
+    return e && ticket.number && entry_under_way(e) == ticket.number ? e : NULL;
+}
+
+bool book_operation(struct book *book, struct operation_ticket ticket, struct arena *arena,
                     struct backend_operation *ret_operation, enum err *ret_err)
 {
-    const struct entry *e = book_find_operation(book, number);
-    struct backend_operation operation = {.number = number, .blob = STR_EMPTY};
+    const struct entry *e = find_operation(book, ticket);
+    struct backend_operation operation = {.ticket = ticket, .blob = STR_EMPTY};
     struct offer *offer = arena_alloc(arena, sizeof *offer);
     char *room = arena_alloc(arena, ENTRY_HOST_CAP);
     enum err err = offer && room ? ERR_OK : ERR_NOMEM;
@@ -355,10 +364,10 @@ static struct str clean_error(struct str error, char room[ERROR_TEXT_MAX])
     return str_of(room, len);
 }
 
-bool book_end(struct book *book, uint64_t number, const struct operation_end *end,
+bool book_end(struct book *book, struct operation_ticket ticket, const struct operation_end *end,
               enum err *ret_err)
 {
-    const struct entry *e = book_find_operation(book, number);
+    const struct entry *e = find_operation(book, ticket);
     bool named = !end->failed && end->host.len > 0;
     char room[ERROR_TEXT_MAX];
     enum operation_kind kind;
@@ -454,7 +463,7 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
         err = offer_read(pool_text(e->offer), &arena, &offer);
         if (err) break;
         machine = machine_of(e, &offer, room);
-        err = each(context, &machine, entry_under_way(e));
+        err = each(context, &machine, entry_ticket(e, entry_under_way(e)));
     }
     arena_deinit(&arena);
     return err;

@@ -48,7 +48,6 @@ struct entry {
     struct pending *pending;
     struct fences fences;
     struct entry *newer, *older; /* by revision; `newer` chains free slots */
-    struct entry *under_way;     /* the next of its bucket, while an operation is under way */
     uint32_t slot;
     uint32_t wire_len; /* in a List, with its own tag and length */
     uint16_t host_len, error_len;
@@ -73,13 +72,10 @@ struct book {
     struct entry **chunks;
     uint32_t slots; /* in use or free, below this */
     struct entry *free;
-    struct map by_id;         /* struct entry */
-    struct entry **under_way; /* buckets by the number of the operation; as many as slots, so that
-                                 entering one never needs memory */
-    uint32_t buckets;         /* a power of two */
-    uint64_t operations;      /* under way */
-    struct map strangers;     /* struct stranger */
-    struct map shards;        /* struct shard_epoch, by the shard's id */
+    struct map by_id;     /* struct entry */
+    uint64_t operations;  /* under way */
+    struct map strangers; /* struct stranger */
+    struct map shards;    /* struct shard_epoch, by the shard's id */
     struct list shards_by_use;
     struct list strangers_by_age, tombstones;
     struct entry *newest, *oldest;
@@ -113,6 +109,10 @@ static inline uint64_t entry_under_way(const struct entry *e)
     enum operation_kind kind = operation_passing(e->state);
     return kind < OPERATION_KINDS ? e->operations[kind] : 0;
 }
+static inline struct operation_ticket entry_ticket(const struct entry *e, uint64_t operation)
+{
+    return (struct operation_ticket){operation, e->slot};
+}
 
 /* -- book.c: the only place that changes anything -- */
 struct change_items { /* what the numbers of a change stand for; borrowed */
@@ -123,8 +123,7 @@ struct change_items { /* what the numbers of a change stand for; borrowed */
 enum err book_apply(struct book *book, const struct change *change,
                     const struct change_items *items);
 struct entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
-struct entry *book_find_operation(const struct book *book, uint64_t number); /* NULL: over */
-const struct fences *book_fences(const struct book *book, struct str id);    /* NULL: none */
+const struct fences *book_fences(const struct book *book, struct str id); /* NULL: none */
 /* NULL: no token of this shard has passed. */
 const struct shard_epoch *book_shard_epoch(const struct book *book, struct str shard);
 /* Raises the newest epoch of a shard, as a journal says. ERR_NOMEM. */
@@ -137,8 +136,6 @@ enum err change_room(const struct change *change, const struct change_items *ite
                      struct buf *into);
 
 /* -- book_table.c -- */
-void table_begin(struct book *book, struct entry *e); /* its operation is under way */
-void table_end(struct book *book, struct entry *e);   /* ... and no longer */
 void table_link_newest(struct book *book, struct entry *e);
 void table_unlink(struct book *book, struct entry *e);
 /* A slot for one more. ERR_FULL, ERR_NOMEM. */

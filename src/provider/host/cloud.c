@@ -100,7 +100,7 @@ static void arm(struct cloud *cloud)
 static void drop_errand(struct cloud *cloud, struct unit *unit)
 {
     if (!unit->errand) return;
-    if (unit->errand->operation && unit->errand->kind == OPERATION_CREATE)
+    if (unit->errand->operation.number && unit->errand->kind == OPERATION_CREATE)
         unit->errand->shelf->creating--;
     heap_remove(&cloud->errands, &unit->errand->node);
     free(unit->errand);
@@ -122,7 +122,7 @@ static enum err run_errand(struct cloud *cloud, struct errand errand, uint64_t i
         return err;
     }
     unit->errand = e;
-    if (e->operation && e->kind == OPERATION_CREATE) e->shelf->creating++;
+    if (e->operation.number && e->kind == OPERATION_CREATE) e->shelf->creating++;
     arm(cloud);
     return ERR_OK;
 }
@@ -192,9 +192,9 @@ static void on_errands(struct timer *timer)
         struct unit *unit = &e->shelf->units[e->unit];
 
         unit->errand = NULL;
-        if (done.operation && done.kind == OPERATION_CREATE) done.shelf->creating--;
+        if (done.operation.number && done.kind == OPERATION_CREATE) done.shelf->creating--;
         free(e);
-        if (done.operation) {
+        if (done.operation.number) {
             finish(cloud, &done);
             continue;
         }
@@ -503,7 +503,7 @@ static enum err cloud_start(struct backend *backend, const struct backend_operat
                             struct note *note)
 {
     struct cloud *cloud = cloud_of(backend);
-    struct errand errand = {.operation = operation->number, .kind = operation->kind};
+    struct errand errand = {.operation = operation->ticket, .kind = operation->kind};
     const struct catalogue_span *span;
     uint64_t in_ms = 0;
     enum err err = meet(cloud, operation->machine.id, &errand.shelf, &errand.unit);

@@ -11,7 +11,7 @@ struct errand { /* something that happens later: an operation ends, a failed mac
     struct heap_node node;
     struct shelf *shelf;
     uint32_t unit;
-    uint64_t operation; /* 0: a repair */
+    struct operation_ticket operation; /* none: a repair */
     enum operation_kind kind;
 };
 struct unit {              /* one machine, and a place in the list of those that have a host */

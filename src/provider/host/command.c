@@ -28,7 +28,7 @@ enum {
 struct errand {
     struct list link; /* in waiting or running */
     struct command *command;
-    uint64_t number;
+    struct operation_ticket ticket;
     enum operation_kind kind;
     uint64_t timeout_ms;
     struct buf task;
@@ -97,7 +97,7 @@ static enum err put_task(const struct backend_operation *operation, struct buf *
     err = base64_encode(operation->blob, &blob);
     ndjson_begin(&json, into, NDJSON_LINE);
     ndjson_c_string(&json, STR("operation"), operation_kind_name(operation->kind));
-    ndjson_u64(&json, STR("number"), operation->number);
+    ndjson_u64(&json, STR("number"), operation->ticket.number);
     ndjson_bool(&json, STR("again"), operation->again);
     put_machine(&json, &operation->machine);
     if (operation->kind == OPERATION_CONFIGURE) {
@@ -192,7 +192,7 @@ static void tell(struct errand *e, const struct script_end *end)
     buf_init(&words, WORDS_MAX);
     if (told.failed && printable_append(told.error, &words) == ERR_OK)
         told.error = buf_peek(&words); /* a script may print anything; an error is text */
-    c->backend.host->done(c->backend.host, e->number, &told);
+    c->backend.host->done(c->backend.host, e->ticket, &told);
     buf_deinit(&words);
     json_close(answer);
 }
@@ -269,7 +269,7 @@ static enum err start(struct backend *backend, const struct backend_operation *o
     (void)note;
     if (!e) return ERR_NOMEM;
     e->command = c;
-    e->number = operation->number;
+    e->ticket = operation->ticket;
     e->kind = operation->kind;
     e->timeout_ms = c->timeout_ms;
     if (operation->kind == OPERATION_DRAIN) e->timeout_ms += operation->grace_ms;

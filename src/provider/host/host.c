@@ -27,7 +27,8 @@ struct write_job { /* one at a time; the worker's while it runs */
     struct note note;
 };
 struct start { /* an operation that is accepted and not yet durable */
-    uint64_t until, number;
+    uint64_t until;
+    struct operation_ticket ticket;
 };
 struct host {
     struct backend_host face; /* what the backend sees */
@@ -86,7 +87,7 @@ void host_wait_stop(struct host_wait *wait)
     list_remove(&wait->link);
 }
 
-static void start_operation(struct host *host, uint64_t number, bool again);
+static void start_operation(struct host *host, struct operation_ticket ticket, bool again);
 
 /* What has become durable: operations begin, and answers go out. */
 static void wake(struct host *host)
@@ -97,7 +98,7 @@ static void wake(struct host *host)
     for (; at < host->starts.len; at += sizeof start) {
         memcpy(&start, host->starts.data + at, sizeof start);
         if (start.until > host->written) break;
-        start_operation(host, start.number, false);
+        start_operation(host, start.ticket, false);
     }
     buf_consume(&host->starts, at);
     while (!list_empty(&host->waiting)) {
@@ -265,22 +266,24 @@ static void on_seal(struct timer *timer)
 
 /* --- the backend's side --- */
 
-static void end_operation(struct host *host, uint64_t number, const struct operation_end *end)
+static void end_operation(struct host *host, struct operation_ticket ticket,
+                          const struct operation_end *end)
 {
     struct note note;
     enum err err;
 
-    if (!book_end(host->book, number, end, &err)) {
-        LOG_DEBUG(&host->log, "end of an operation that is over", log_u64("operation", number));
+    if (!book_end(host->book, ticket, end, &err)) {
+        LOG_DEBUG(&host->log, "end of an operation that is over",
+                  log_u64("operation", ticket.number));
         return;
     }
     meter_add(host->metrics.ended[end->failed], 1);
     if (!err) return;
-    note_set(&note, "the end of op-%llu cannot be noted", (unsigned long long)number);
+    note_set(&note, "the end of op-%llu cannot be noted", (unsigned long long)ticket.number);
     fail(host, err, &note);
 }
 
-static void start_operation(struct host *host, uint64_t number, bool again)
+static void start_operation(struct host *host, struct operation_ticket ticket, bool again)
 {
     struct operation_end end = {.failed = true};
     struct backend_operation operation;
@@ -289,27 +292,28 @@ static void start_operation(struct host *host, uint64_t number, bool again)
     enum err err, refused = ERR_OK;
 
     arena_init(&arena, OPERATION_BYTES_MAX);
-    if (book_operation(host->book, number, &arena, &operation, &err)) {
+    if (book_operation(host->book, ticket, &arena, &operation, &err)) {
         operation.again = again;
         refused = host->backend->ops->start(host->backend, &operation, &note);
     } else if (err) {
-        note_set(&note, "operation op-%llu cannot be started", (unsigned long long)number);
+        note_set(&note, "operation op-%llu cannot be started", (unsigned long long)ticket.number);
         fail(host, err, &note);
     }
     arena_deinit(&arena);
     if (!refused) return;
     end.error = str_from(note.text[0] ? note.text : err_text(refused));
-    LOG_ERROR(&host->log, "an operation cannot be carried out", log_u64("operation", number),
+    LOG_ERROR(&host->log, "an operation cannot be carried out", log_u64("operation", ticket.number),
               log_str("why", end.error));
-    end_operation(host, number, &end);
+    end_operation(host, ticket, &end);
 }
 
-static void on_done(struct backend_host *face, uint64_t number, const struct operation_end *end)
+static void on_done(struct backend_host *face, struct operation_ticket ticket,
+                    const struct operation_end *end)
 {
     struct host *host = CONTAINER_OF(face, struct host, face);
 
     assert(!host->starting);
-    end_operation(host, number, end);
+    end_operation(host, ticket, end);
 }
 
 static enum err on_seen(struct backend_host *face, enum sighting what, struct str id,
@@ -334,7 +338,7 @@ static enum err check(void *context, enum operation_kind kind,
 struct book_answer host_ask(struct host *host, const struct book_request *request, struct buf *into,
                             struct note *note)
 {
-    struct book_answer answer = {BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED, 0};
+    struct book_answer answer = {BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED, {0}};
     struct start start;
     char *room;
     enum err err = buf_reserve(&host->starts, sizeof start, &room);
@@ -428,17 +432,18 @@ enum err host_open(const struct host_options *options, struct host **ret_host, s
 
 struct pending_list { /* of operations to be started again */
     struct host *host;
-    struct buf numbers;
+    struct buf tickets;
 };
 
-static enum err adopt(void *context, const struct backend_machine *machine, uint64_t operation)
+static enum err adopt(void *context, const struct backend_machine *machine,
+                      struct operation_ticket operation)
 {
     struct pending_list *pending = context;
     struct backend *backend = pending->host->backend;
 
     if (backend->ops->adopt) backend->ops->adopt(backend, machine);
-    if (!operation) return ERR_OK;
-    return buf_append(&pending->numbers, str_of(&operation, sizeof operation));
+    if (!operation.number) return ERR_OK;
+    return buf_append(&pending->tickets, str_of(&operation, sizeof operation));
 }
 
 enum err host_start(struct host *host, struct note *note)
@@ -447,15 +452,15 @@ enum err host_start(struct host *host, struct note *note)
     enum err err;
 
     host->starting = true;
-    buf_init(&pending.numbers, CHANGES_MAX);
+    buf_init(&pending.tickets, CHANGES_MAX);
     err = book_each(host->book, adopt, &pending);
-    for (size_t i = 0; !err && i + sizeof(uint64_t) <= pending.numbers.len; i += sizeof(uint64_t)) {
-        uint64_t number;
+    for (size_t i = 0; !err && i < pending.tickets.len; i += sizeof(struct operation_ticket)) {
+        struct operation_ticket ticket;
 
-        memcpy(&number, pending.numbers.data + i, sizeof number);
-        start_operation(host, number, true);
+        memcpy(&ticket, pending.tickets.data + i, sizeof ticket);
+        start_operation(host, ticket, true);
     }
-    buf_deinit(&pending.numbers);
+    buf_deinit(&pending.tickets);
     host->starting = false;
     if (err) note_set(note, "adopting: %s", err_text(err));
     if (!err && host->backend->ops->ready) host->backend->ops->ready(host->backend);

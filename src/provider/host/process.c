@@ -40,7 +40,7 @@ struct unit { /* a machine that has, or had, a process */
     char how[ROLES][PROCESS_END_CAP];
     /* An operation under way. */
     bool busy, killed;
-    uint64_t number;
+    struct operation_ticket ticket;
     enum operation_kind kind;
     mono_time until;
     struct note error;  /* it has failed already */
@@ -262,7 +262,7 @@ static void begin(struct local *l, struct unit *unit, const struct backend_opera
 {
     unit->busy = true;
     unit->killed = false;
-    unit->number = operation->number;
+    unit->ticket = operation->ticket;
     unit->kind = operation->kind;
     unit->error.text[0] = unit->broken.text[0] = '\0';
     switch (operation->kind) {
@@ -310,7 +310,7 @@ static void tell_done(struct local *l, struct unit *unit)
         snprintf(name, sizeof name, "pid-%d", unit->processes[HOST].pid);
         end.host = str_from(name);
     }
-    host->done(host, unit->number, &end);
+    host->done(host, unit->ticket, &end);
 }
 
 static int wipe_one(const char *path, const struct stat *info, int flag, struct FTW *where)

@@ -11,7 +11,7 @@
 static const struct book_options options = {
     .seed = 1, .identity = 0xabcd, .boot = 7, .provider = "test", .keeps_blobs = true};
 
-static uint64_t ask(struct book *book, enum operation_kind kind, const char *id)
+static struct operation_ticket ask(struct book *book, enum operation_kind kind, const char *id)
 {
     static const struct label metadata[] = {{{"k", 1}, {"v", 1}}};
     static int64_t sequence;
@@ -35,15 +35,15 @@ static uint64_t ask(struct book *book, enum operation_kind kind, const char *id)
     CHECK("never fenced by a call that failed", answer.outcome != BOOK_FENCED);
     CHECK("an answer or a reason", (answer.status == GRPC_OK) == (bytes.len > 0));
     buf_deinit(&bytes);
-    return answer.outcome == BOOK_ACCEPTED ? answer.operation : 0;
+    return answer.outcome == BOOK_ACCEPTED ? answer.operation : (struct operation_ticket){0};
 }
 
-static void end(struct book *book, uint64_t operation, bool failed)
+static void end(struct book *book, struct operation_ticket operation, bool failed)
 {
     const struct operation_end how = {.failed = failed, .error = STR("broken"), .host = STR("i-1")};
     enum err err;
 
-    if (operation) (void)book_end(book, operation, &how, &err);
+    if (operation.number) (void)book_end(book, operation, &how, &err);
 }
 
 static void see(struct book *book, enum sighting what, const char *id)
@@ -158,8 +158,7 @@ TEST(a_journal_is_read_whole_or_refused)
         struct note note = {.text = ""};
 
         if (book_open(&options, &book) == ERR_OK &&
-            book_replay(book, buf_peek(&next), &note) == ERR_OK &&
-            book_loaded(book) == ERR_OK) {
+            book_replay(book, buf_peek(&next), &note) == ERR_OK && book_loaded(book) == ERR_OK) {
             fault_alloc_arm(0);
             CHECK_U64("all of it", book_stats(book).total, book_stats(first).total);
         }

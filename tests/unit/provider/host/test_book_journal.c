@@ -15,7 +15,7 @@ struct life {
     struct prng prng;
     struct buf journal, next; /* what was written; the new one, while it is made */
     bool compacting;
-    uint64_t operations[IDS]; /* under way, or 0 */
+    struct operation_ticket operations[IDS]; /* under way, or none */
 };
 
 static void name_of(uint64_t i, char id[16])
@@ -60,7 +60,7 @@ static void end_something(struct life *l, uint64_t i)
     if (prng_chance(&l->prng, 300000)) end.host = STR("i-0815");
     (void)book_end(l->book, l->operations[i], &end, &err);
     CHECK_OK("end", err);
-    l->operations[i] = 0;
+    l->operations[i] = (struct operation_ticket){0};
 }
 
 static void see_something(struct life *l, uint64_t i)
