@@ -23,12 +23,10 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     book->identity = options->identity;
     book->telling = 1;
     book->chunks = calloc(CHUNKS_MAX, sizeof(struct entry *));
-    map_init(&book->by_id, book->options.machines_max, options->seed);
-    map_init(&book->strangers, BOOK_STRANGERS_MAX + 1, options->seed);
+    map_init(&book->by_id, book->options.machines_max + STRANGERS_MOST + 1, options->seed);
     map_init(&book->shards, BOOK_SHARDS_MAX + 1, options->seed);
     map_init(&book->loading, POOL_MAX, options->seed);
     pool_init(&book->pool, POOL_MAX, options->seed);
-    list_init(&book->strangers_by_age);
     list_init(&book->shards_by_use);
     list_init(&book->tombstones);
     list_init(&book->walks);
@@ -59,13 +57,6 @@ static void clear_entry(struct book *book, struct entry *e)
     pool_drop(&book->pool, e->binding);
 }
 
-static void free_stranger(struct book *book, struct stranger *s)
-{
-    drop_fences(book, &s->fences);
-    list_remove(&s->link);
-    free(s);
-}
-
 static void drop_shard_epoch(struct book *book, struct shard_epoch *newest)
 {
     (void)map_remove(&book->shards, pool_text(newest->shard));
@@ -83,8 +74,6 @@ void book_close(struct book *book)
     assert(list_empty(&book->walks));
     while (book->chunks && (at = map_next(&book->by_id, &cursor)) != NULL)
         clear_entry(book, at->value);
-    while (!list_empty(&book->strangers_by_age))
-        free_stranger(book, CONTAINER_OF(book->strangers_by_age.next, struct stranger, link));
     while (!list_empty(&book->shards_by_use))
         drop_shard_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
     while (!list_empty(&book->tombstones))
@@ -93,7 +82,6 @@ void book_close(struct book *book)
     for (size_t i = 0; book->chunks && i < CHUNKS_MAX; i++) free(book->chunks[i]);
     free(book->chunks);
     map_deinit(&book->by_id);
-    map_deinit(&book->strangers);
     map_deinit(&book->shards);
     map_deinit(&book->loading);
     pool_deinit(&book->pool);
@@ -109,10 +97,10 @@ struct buf *book_changes(struct book *book)
 struct book_stats book_stats(const struct book *book)
 {
     struct book_stats stats = {
-        .total = map_count(&book->by_id),
+        .total = map_count(&book->by_id) - book->stranger_count,
         .revision = book->revision,
         .tombstones = book->tombstone_count,
-        .strangers = map_count(&book->strangers),
+        .strangers = book->stranger_count,
         .shards = map_count(&book->shards),
         .operations = book->operations,
         .blob_bytes = book->blob_bytes,
@@ -130,7 +118,9 @@ struct book_stats book_stats(const struct book *book)
 
 struct entry *book_find(const struct book *book, struct str id)
 {
-    return map_get(&book->by_id, id);
+    struct entry *e = map_get(&book->by_id, id);
+
+    return e && e->state != MACHINE_UNSPECIFIED ? e : NULL;
 }
 
 /* --- fences --- */
@@ -152,10 +142,9 @@ struct fence *fences_find(const struct fences *fences, struct str shard)
 
 const struct fences *book_fences(const struct book *book, struct str id)
 {
-    const struct entry *e = book_find(book, id);
-    const struct stranger *s = e ? NULL : map_get(&book->strangers, id);
+    const struct entry *e = map_get(&book->by_id, id);
 
-    return e ? &e->fences : s ? &s->fences : NULL;
+    return e ? &e->fences : NULL;
 }
 
 const struct shard_epoch *book_shard_epoch(const struct book *book, struct str shard)
@@ -215,46 +204,53 @@ static enum err fences_set(struct fences *fences, const struct change *change,
     return ERR_OK;
 }
 
-static enum err make_stranger(struct book *book, struct str id, struct stranger **ret_stranger)
+/* A stranger without a mark. ERR_FULL, ERR_NOMEM. */
+static enum err add_stranger(struct book *book, struct str id, struct entry **ret_entry)
 {
-    struct stranger *s = calloc(1, sizeof *s + id.len);
-    enum err err;
+    struct entry *e = NULL;
+    enum err err = table_take(book, &e);
 
-    if (!s) return ERR_NOMEM;
-    list_init(&s->link);
-    s->id_len = (uint8_t)id.len;
-    memcpy(s->id, id.at, id.len);
-    err = map_put(&book->strangers, str_of(s->id, s->id_len), s);
+    if (err) return err;
+    e->id = str_dup(id);
+    e->id_len = (uint8_t)id.len;
+    err = e->id ? map_put(&book->by_id, entry_id(e), e) : ERR_NOMEM;
     if (err) {
-        free(s);
+        free(e->id);
+        table_give(book, e);
         return err;
     }
-    list_append(&book->strangers_by_age, &s->link);
-    *ret_stranger = s;
+    table_link_newest(&book->strangers, e);
+    book->stranger_count++;
+    *ret_entry = e;
     return ERR_OK;
 }
 
-static void drop_stranger(struct book *book, struct stranger *s)
+static void drop_stranger(struct book *book, struct entry *e)
 {
-    (void)map_remove(&book->strangers, str_of(s->id, s->id_len));
-    free_stranger(book, s);
+    table_unlink(&book->strangers, e);
+    book->stranger_count--;
+    (void)map_remove(&book->by_id, entry_id(e));
+    clear_entry(book, e);
+    table_give(book, e);
+}
+
+void book_evict(struct book *book)
+{
+    size_t most = book->loaded ? BOOK_STRANGERS_MAX : STRANGERS_MOST;
+
+    while (book->stranger_count > most) drop_stranger(book, book->strangers.oldest);
 }
 
 static enum err apply_mark(struct book *book, const struct change *change,
                            const struct change_items *items)
 {
-    struct entry *e = book_find(book, change->id);
-    struct stranger *s;
-    enum err err = ERR_OK;
+    struct entry *e = map_get(&book->by_id, change->id);
+    enum err err = e ? ERR_OK : add_stranger(book, change->id, &e);
 
-    if (e) return fences_set(&e->fences, change, items->shard);
-    s = map_get(&book->strangers, change->id);
-    if (!s) err = make_stranger(book, change->id, &s);
     if (err) return err;
-    err = fences_set(&s->fences, change, items->shard);
-    if (err && s->fences.count == 0) drop_stranger(book, s);
-    if (map_count(&book->strangers) > BOOK_STRANGERS_MAX)
-        drop_stranger(book, CONTAINER_OF(book->strangers_by_age.next, struct stranger, link));
+    err = fences_set(&e->fences, change, items->shard);
+    if (e->state == MACHINE_UNSPECIFIED && e->fences.count == 0) drop_stranger(book, e);
+    book_evict(book);
     return err;
 }
 
@@ -282,31 +278,6 @@ static void count_out(struct book *book, const struct entry *e)
 {
     book->count[e->state]--;
     book->bytes[e->state] -= e->wire_len;
-}
-
-/* An entry for a machine that is new, with the marks its id had as a stranger. */
-static enum err make_entry(struct book *book, struct str id, struct entry **ret_entry)
-{
-    struct stranger *s = map_get(&book->strangers, id);
-    struct entry *e = NULL;
-    enum err err = table_take(book, &e);
-
-    if (err) return err;
-    e->id = str_dup(id);
-    e->id_len = (uint8_t)id.len;
-    err = e->id ? map_put(&book->by_id, entry_id(e), e) : ERR_NOMEM;
-    if (err) {
-        free(e->id);
-        table_give(book, e);
-        return err;
-    }
-    if (s) {
-        e->fences = s->fences;
-        s->fences = (struct fences){0};
-        drop_stranger(book, s);
-    }
-    *ret_entry = e;
-    return ERR_OK;
 }
 
 /* --- a machine changes --- */
@@ -395,25 +366,30 @@ static void tell(struct book *book, const struct change *change, const struct ch
 static enum err apply_machine(struct book *book, const struct change *change,
                               const struct change_items *items)
 {
-    struct entry *e = book_find(book, change->id);
-    bool is_new = !e;
+    struct entry *e = map_get(&book->by_id, change->id);
+    bool is_new = !e || e->state == MACHINE_UNSPECIFIED;
     struct texts texts;
     enum err err;
 
     assert(items->offer && (!items->binding || state_keeps_binding(change->state)));
+    if (is_new && map_count(&book->by_id) - book->stranger_count >= book->options.machines_max)
+        return ERR_FULL;
     err = make_texts(change, &texts);
     if (err) return err;
-    if (is_new) err = make_entry(book, change->id, &e);
+    if (!e) err = add_stranger(book, change->id, &e);
     if (err) {
         free(texts.host);
         free(texts.error);
         free(texts.pending);
         return err;
     }
-    if (!is_new) {
+    if (is_new) {
+        table_unlink(&book->strangers, e);
+        book->stranger_count--;
+    } else {
         walks_keep(book, e);
         count_out(book, e);
-        if (book->loaded) table_unlink(book, e);
+        if (book->loaded) table_unlink(&book->by_revision, e);
         book->operations -= entry_under_way(e) != 0;
     }
     tell(book, change, items); /* before: it may have views of what goes now */
@@ -421,42 +397,44 @@ static enum err apply_machine(struct book *book, const struct change *change,
     count_in(book, e);
     book->operations += entry_under_way(e) != 0;
     book->revision = max_u64(book->revision, change->revision);
-    if (book->loaded) table_link_newest(book, e);
+    if (book->loaded) table_link_newest(&book->by_revision, e);
     return ERR_OK;
 }
 
 /* --- a machine goes --- */
 
+/* What is left is a stranger with its marks: a stale shard stays stale should the id come back. */
+static void make_stranger(struct book *book, struct entry *e)
+{
+    const struct entry left = {
+        .id = e->id, .id_len = e->id_len, .fences = e->fences, .slot = e->slot};
+
+    walks_keep(book, e);
+    count_out(book, e);
+    book->operations -= entry_under_way(e) != 0;
+    if (book->loaded) table_unlink(&book->by_revision, e);
+    set_pending(book, e, NULL);
+    e->id = NULL;
+    e->fences = (struct fences){0};
+    clear_entry(book, e);
+    *e = left;
+    table_link_newest(&book->strangers, e);
+    book->stranger_count++;
+    if (e->fences.count == 0) drop_stranger(book, e);
+}
+
 static enum err apply_removed(struct book *book, const struct change *change)
 {
     struct entry *e = book_find(book, change->id);
     struct tombstone *tombstone = malloc(sizeof *tombstone + change->id.len);
-    struct stranger *s = NULL;
-    enum err err = tombstone ? ERR_OK : ERR_NOMEM;
 
-    if (!err && e && e->fences.count > 0) err = make_stranger(book, change->id, &s);
-    if (err) {
-        free(tombstone);
-        return err;
-    }
+    if (!tombstone) return ERR_NOMEM;
     list_init(&tombstone->link);
     tombstone->revision = change->revision;
     tombstone->id_len = (uint8_t)change->id.len;
     memcpy(tombstone->id, change->id.at, change->id.len);
-    if (e) {
-        walks_keep(book, e);
-        count_out(book, e);
-        book->operations -= entry_under_way(e) != 0;
-        if (book->loaded) table_unlink(book, e);
-        (void)map_remove(&book->by_id, entry_id(e));
-        if (s) s->fences = e->fences; /* a stale shard stays stale should the id come back */
-        e->fences = (struct fences){0};
-        set_pending(book, e, NULL);
-        clear_entry(book, e);
-        table_give(book, e);
-    }
-    if (map_count(&book->strangers) > BOOK_STRANGERS_MAX)
-        drop_stranger(book, CONTAINER_OF(book->strangers_by_age.next, struct stranger, link));
+    if (e) make_stranger(book, e);
+    book_evict(book);
     book->revision = max_u64(book->revision, change->revision);
     table_bury(book, tombstone);
     return ERR_OK;

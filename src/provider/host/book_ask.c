@@ -458,7 +458,7 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
         struct backend_machine machine;
         struct offer offer;
 
-        if (e->state == MACHINE_SPECULATIVE) continue;
+        if (e->state <= MACHINE_SPECULATIVE) continue; /* or a stranger */
         arena_reset(&arena);
         err = offer_read(pool_text(e->offer), &arena, &offer);
         if (err) break;

@@ -11,7 +11,8 @@
 
 enum {
     CHUNK = 4096, /* entries of the table are made so many at a time, and never move */
-    CHUNKS_MAX = BOOK_MACHINES_MAX / CHUNK,
+    STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* while a journal is read */
+    CHUNKS_MAX = (BOOK_MACHINES_MAX + STRANGERS_MOST) / CHUNK,
     CHANGES_BYTES_MAX = INT32_MAX,
     LIST_MACHINES = 1, /* fields of a MachineList and of a Machine */
     MACHINE_CLUSTER = 14,
@@ -38,6 +39,8 @@ struct pending { /* what a machine has only while its operation is under way */
     size_t blob_len;
     char blob[];
 };
+/* A machine; or, with MACHINE_UNSPECIFIED, a stranger: an id that is no machine, and the marks of who
+ * named it. A machine that goes for good leaves one, which is what it was when it comes back. */
 struct entry {
     char *id;                             /* NULL: the slot is free */
     char *host;                           /* NULL: "host-<id>" in the states that have one */
@@ -47,18 +50,15 @@ struct entry {
     struct pool_item *offer, *binding;
     struct pending *pending;
     struct fences fences;
-    struct entry *newer, *older; /* by revision; `newer` chains free slots */
+    struct entry *newer, *older; /* by revision, strangers by age; `newer` chains free slots */
     uint32_t slot;
     uint32_t wire_len; /* in a List, with its own tag and length */
     uint16_t host_len, error_len;
     uint8_t id_len, state;
     bool has_host; /* Failed ones may have one or not; the other states say it themselves */
 };
-struct stranger {     /* an id that is no machine, and the marks of who named it */
-    struct list link; /* by age */
-    struct fences fences;
-    uint8_t id_len;
-    char id[];
+struct entry_order { /* entries, by newer and older */
+    struct entry *newest, *oldest;
 };
 struct tombstone {
     struct list link;
@@ -72,13 +72,13 @@ struct book {
     struct entry **chunks;
     uint32_t slots; /* in use or free, below this */
     struct entry *free;
-    struct map by_id;     /* struct entry */
-    uint64_t operations;  /* under way */
-    struct map strangers; /* struct stranger */
-    struct map shards;    /* struct shard_epoch, by the shard's id */
+    struct map by_id;    /* struct entry */
+    uint64_t operations; /* under way */
+    struct map shards;   /* struct shard_epoch, by the shard's id */
     struct list shards_by_use;
-    struct list strangers_by_age, tombstones;
-    struct entry *newest, *oldest;
+    struct list tombstones;
+    struct entry_order by_revision, strangers;
+    size_t stranger_count;
     struct pool pool;
     struct map loading; /* struct loaded, by number; while a journal is read */
     uint64_t identity, revision, operation, forgotten;
@@ -123,6 +123,8 @@ struct change_items { /* what the numbers of a change stand for; borrowed */
 enum err book_apply(struct book *book, const struct change *change,
                     const struct change_items *items);
 struct entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
+/* Past BOOK_STRANGERS_MAX the oldest go; while a journal is read, past STRANGERS_MOST. */
+void book_evict(struct book *book);
 const struct fences *book_fences(const struct book *book, struct str id); /* NULL: none */
 /* NULL: no token of this shard has passed. */
 const struct shard_epoch *book_shard_epoch(const struct book *book, struct str shard);
@@ -136,8 +138,8 @@ enum err change_room(const struct change *change, const struct change_items *ite
                      struct buf *into);
 
 /* -- book_table.c -- */
-void table_link_newest(struct book *book, struct entry *e);
-void table_unlink(struct book *book, struct entry *e);
+void table_link_newest(struct entry_order *order, struct entry *e);
+void table_unlink(struct entry_order *order, struct entry *e);
 /* A slot for one more. ERR_FULL, ERR_NOMEM. */
 enum err table_take(struct book *book, struct entry **ret_entry);
 void table_give(struct book *book, struct entry *e);

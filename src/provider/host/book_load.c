@@ -106,9 +106,10 @@ static enum err link_all(struct book *book)
     size_t cursor = 0, count = 0;
 
     if (!all) return ERR_NOMEM;
-    while ((at = map_next(&book->by_id, &cursor)) != NULL) all[count++] = at->value;
+    while ((at = map_next(&book->by_id, &cursor)) != NULL)
+        if (((struct entry *)at->value)->state != MACHINE_UNSPECIFIED) all[count++] = at->value;
     qsort(all, count, sizeof(struct entry *), by_revision);
-    for (size_t i = 0; i < count; i++) table_link_newest(book, all[i]);
+    for (size_t i = 0; i < count; i++) table_link_newest(&book->by_revision, all[i]);
     free(all);
     return ERR_OK;
 }
@@ -137,6 +138,7 @@ enum err book_loaded(struct book *book)
     if (err) return err;
     let_items_go(book);
     book->loaded = true;
+    book_evict(book);
     /* Revision 0 means "everything" on the wire, so a book begins at 1, and says so at once: its
      * identity stands in every cursor. */
     return is_new ? book_apply(book, &marks, &(struct change_items){0}) : ERR_OK;

@@ -80,13 +80,16 @@ enum err say_fences(const struct book *book, struct str id, const struct fences 
     return err;
 }
 
-static enum err say_machine(const struct book *book, const struct entry *e, struct buf *into)
+/* A stranger has no more than its marks. */
+static enum err say_entry(const struct book *book, const struct entry *e, struct buf *into)
 {
     struct change_of all;
-    enum err err;
+    enum err err = ERR_OK;
 
-    change_of(e, &all);
-    err = say(book, &all.change, &all.items, into);
+    if (e->state != MACHINE_UNSPECIFIED) {
+        change_of(e, &all);
+        err = say(book, &all.change, &all.items, into);
+    }
     return err ? err : say_fences(book, entry_id(e), &e->fences, into);
 }
 
@@ -136,19 +139,6 @@ static enum err say_marks(struct book *book, struct buf *into)
     return err;
 }
 
-/* Last: a mark that comes before its machine is a stranger's to the reader, and pushes others out. */
-static enum err say_strangers(const struct book *book, struct buf *into)
-{
-    enum err err = ERR_OK;
-
-    LIST_EACH(&book->strangers_by_age, node)
-    {
-        const struct stranger *s = CONTAINER_OF(node, struct stranger, link);
-        if (!err) err = say_fences(book, str_of(s->id, s->id_len), &s->fences, into);
-    }
-    return err;
-}
-
 void book_snapshot_begin(struct book *book)
 {
     assert(book->loaded);
@@ -167,9 +157,9 @@ enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, 
     while (!err && book->snapshot.position < book->slots && into->len - before < budget) {
         const struct entry *e = book_slot(book, book->snapshot.position);
 
-        if (e->id) err = say_machine(book, e, into);
+        if (e->id) err = say_entry(book, e, into);
         if (!err) book->snapshot.position++;
     }
     *ret_more = book->snapshot.position < book->slots;
-    return err || *ret_more ? err : say_strangers(book, into);
+    return err;
 }

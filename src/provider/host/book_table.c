@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of machines: slots that never move, the order of revisions, and what is gone. It knows
- * no rule. */
+/* The table: slots that never move, the orders of entries, and what is gone. It knows no rule. */
 #include <stdlib.h>
 
 #include "provider/host/book_internal.h"
 
 /* --- the order of revisions --- */
 
-void table_link_newest(struct book *book, struct entry *e)
+void table_link_newest(struct entry_order *order, struct entry *e)
 {
-    e->older = book->newest;
+    e->older = order->newest;
     e->newer = NULL;
-    if (book->newest)
-        book->newest->newer = e;
-    else
-        book->oldest = e;
-    book->newest = e;
+    *(order->newest ? &order->newest->newer : &order->oldest) = e;
+    order->newest = e;
 }
 
-void table_unlink(struct book *book, struct entry *e)
+void table_unlink(struct entry_order *order, struct entry *e)
 {
-    *(e->newer ? &e->newer->older : &book->newest) = e->older;
-    *(e->older ? &e->older->newer : &book->oldest) = e->newer;
+    *(e->newer ? &e->newer->older : &order->newest) = e->older;
+    *(e->older ? &e->older->newer : &order->oldest) = e->newer;
     e->newer = e->older = NULL;
 }
 
@@ -31,8 +27,8 @@ enum err table_take(struct book *book, struct entry **ret_entry)
 {
     struct entry *e = book->free, *chunk;
 
-    if (map_count(&book->by_id) >= book->options.machines_max) return ERR_FULL;
     if (!e) {
+        if (book->slots == CHUNKS_MAX * CHUNK) return ERR_FULL;
         if (book->slots % CHUNK == 0) {
             chunk = calloc(CHUNK, sizeof *chunk);
             if (!chunk) return ERR_NOMEM;
