@@ -28,7 +28,6 @@ struct shelf {                         /* a pool in a zone */
     struct unit *units;
     uint32_t unit_count, unit_cap, host_count, creating;
     uint32_t wanted; /* units below it are sold */
-    bool mentioned;  /* by the catalogue that is taken over */
 };
 
 /* Units up to `count`, those that are new without anything. ERR_NOMEM. */
