@@ -248,7 +248,7 @@ enum err file_source_make(const struct file_source_options *options, struct sour
     static const struct source_ops ops = {
         .name = "file",
         .start = file_start,
-        .nodes_changed = file_nodes_changed,
+        .node_changed = file_node_changed,
         .nodes_whole = file_nodes_whole,
         .available = file_available,
         .taken = file_taken,

@@ -51,7 +51,7 @@ struct file_source {
 enum err file_nodes_open(struct file_source *f, struct note *note);
 void file_nodes_close(struct file_source *f);
 void file_taken(struct source *source, uint64_t change);
-void file_nodes_changed(struct source *source);
+void file_node_changed(struct source *source, struct str machine_id);
 void file_nodes_whole(struct source *source);
 void file_available(struct source *source, const struct available *hint);
 

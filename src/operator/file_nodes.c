@@ -67,11 +67,8 @@ static enum err write_all(struct file_source *f, struct buf *out)
 static void on_settled(struct timer *timer)
 {
     struct file_source *f = CONTAINER_OF(timer, struct file_source, settle);
-    struct node node;
-    enum err err;
+    enum err err = write_all(f, file_keeper_room(f->nodes));
 
-    while (operator_next_node(f->host, &node)) continue; /* all of them are written anyway */
-    err = write_all(f, file_keeper_room(f->nodes));
     if (err)
         LOG_ERROR(f->around->log, "nodes.json cannot be written", log_err("err", err));
     else
@@ -97,8 +94,9 @@ void file_taken(struct source *source, uint64_t change)
     write_soon(f);
 }
 
-void file_nodes_changed(struct source *source)
+void file_node_changed(struct source *source, struct str machine_id)
 {
+    (void)machine_id; /* all of them are written anyway */
     write_soon(CONTAINER_OF(source, struct file_source, source));
 }
 

@@ -11,13 +11,11 @@ static void tell_source(struct operator_host *host)
 {
     const struct source_ops *ops = host->source->ops;
     uint64_t taken = host->taken_due;
+    struct str id;
 
     host->taken_due = 0;
     if (taken && ops->taken) ops->taken(host->source, taken);
-    if (!host->source_noticed && nodes_changed(host->nodes)) {
-        host->source_noticed = true;
-        if (ops->nodes_changed) ops->nodes_changed(host->source);
-    }
+    while (nodes_take(host->nodes, &id)) ops->node_changed(host->source, id);
     if (host->whole_due && ops->nodes_whole) ops->nodes_whole(host->source);
     host->whole_due = false;
 }
@@ -89,12 +87,6 @@ void operator_list_give_up(struct operator_host *host)
 {
     demand_list_give_up(host->demand);
     operator_demand_changed(host);
-}
-
-bool operator_next_node(struct operator_host *host, struct node *ret_node)
-{
-    host->source_noticed = nodes_take(host->nodes, ret_node);
-    return host->source_noticed;
 }
 
 const struct node *operator_find_node(const struct operator_host *host, struct str machine_id)

@@ -74,12 +74,11 @@ struct operator_host {
     struct task step;
     struct timer tick, settle, due, stale;
 
-    bool open;           /* a stream, and the Hello is sent */
-    bool connected;      /* and acknowledged */
-    bool whole;          /* a roll-up was acknowledged in it: all machines were told before that */
-    bool source_noticed; /* it knows that machines changed */
-    bool whole_due;      /* source_ops.nodes_whole is to be called */
-    uint64_t taken_due;  /* source_ops.taken is to be called with it; 0: not */
+    bool open;          /* a stream, and the Hello is sent */
+    bool connected;     /* and acknowledged */
+    bool whole;         /* a roll-up was acknowledged in it: all machines were told before that */
+    bool whole_due;     /* source_ops.nodes_whole is to be called */
+    uint64_t taken_due; /* source_ops.taken is to be called with it; 0: not */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
     bool awaiting;               /* the newest roll-up has no answer yet */

@@ -7,16 +7,17 @@
 
 struct record {
     struct list changed; /* in nodes->changed: not taken since */
+    bool gone;           /* in the table until that was taken */
     struct node node;    /* views of `body`, and of `id` */
     void *body;
     uint64_t session; /* in which the shard last told of it */
     char id[];
 };
 struct nodes {
-    struct map by_id;     /* in the order they were first heard of; also those that are gone and not
+    struct map by_id;    /* in the order they were first heard of; also those that are gone and not
                              taken yet */
-    struct list changed;  /* oldest change first */
-    struct record *taken; /* gone, out of the table; its view was handed out */
+    struct list changed; /* oldest change first */
+    char taken[ID_MAX];  /* the id that was handed out last */
     uint64_t session;
     size_t counts[NODE_PHASE_COUNT];
 };
@@ -77,7 +78,6 @@ void nodes_close(struct nodes *nodes)
     size_t cursor = 0;
 
     if (!nodes) return;
-    record_free(nodes->taken);
     while ((entry = map_next(&nodes->by_id, &cursor))) record_free(entry->value);
     map_deinit(&nodes->by_id);
     free(nodes);
@@ -155,9 +155,9 @@ static void set_phase(struct nodes *nodes, struct record *r, enum node_phase pha
 /* In the table until its end was taken, and counted no more. */
 static void leave(struct nodes *nodes, struct record *r)
 {
-    assert(!r->node.gone && nodes->counts[r->node.phase] > 0);
+    assert(!r->gone && nodes->counts[r->node.phase] > 0);
     nodes->counts[r->node.phase]--;
-    r->node.gone = true;
+    r->gone = true;
     mark_changed(nodes, r);
 }
 
@@ -166,10 +166,11 @@ static enum err add(struct nodes *nodes, struct str id, struct record **ret_reco
     struct record *r = calloc(1, sizeof *r + id.len);
     enum err err;
 
+    assert(id.len <= ID_MAX);
     if (!r) return ERR_NOMEM;
     memcpy(r->id, id.at, id.len);
     list_init(&r->changed);
-    r->node.gone = true; /* until something is known */
+    r->gone = true; /* until something is known */
     err = map_put(&nodes->by_id, str_of(r->id, id.len), r);
     if (err) {
         record_free(r);
@@ -192,12 +193,12 @@ enum err nodes_tell(struct nodes *nodes, const struct node *told)
         free(body);
         return err;
     }
-    drained = told->state == MACHINE_IDLE && !r->node.gone &&
+    drained = told->state == MACHINE_IDLE && !r->gone &&
               (r->node.phase == NODE_DRAINING || r->node.phase == NODE_DRAINED);
-    if (!r->node.gone) nodes->counts[r->node.phase]--;
+    if (!r->gone) nodes->counts[r->node.phase]--;
     fresh.machine_id = str_of(r->id, told->machine_id.len);
     fresh.phase = drained ? NODE_DRAINED : node_phase_of(told->state);
-    fresh.gone = false;
+    r->gone = false;
     free(r->body);
     r->body = body;
     r->node = fresh;
@@ -213,7 +214,7 @@ void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase p
     struct record *r = map_get(&nodes->by_id, machine_id);
 
     assert(phase == NODE_DRAINING || phase == NODE_DRAINED || phase == NODE_FAILED);
-    if (r && !r->node.gone) set_phase(nodes, r, phase);
+    if (r && !r->gone) set_phase(nodes, r, phase);
 }
 
 void nodes_session(struct nodes *nodes)
@@ -228,7 +229,7 @@ size_t nodes_sweep(struct nodes *nodes)
 
     while ((entry = map_next(&nodes->by_id, &cursor))) {
         struct record *r = entry->value;
-        if (r->node.gone || r->session == nodes->session) continue;
+        if (r->gone || r->session == nodes->session) continue;
         leave(nodes, r);
         left++;
     }
@@ -245,28 +246,22 @@ const struct node *nodes_find(const struct nodes *nodes, struct str machine_id)
 {
     const struct record *r = map_get(&nodes->by_id, machine_id);
 
-    return r && !r->node.gone ? &r->node : NULL;
+    return r && !r->gone ? &r->node : NULL;
 }
 
-bool nodes_changed(const struct nodes *nodes)
-{
-    return !list_empty(&nodes->changed);
-}
-
-bool nodes_take(struct nodes *nodes, struct node *ret_node)
+bool nodes_take(struct nodes *nodes, struct str *ret_id)
 {
     struct list *link = list_pop(&nodes->changed);
     struct record *r;
 
-    record_free(nodes->taken);
-    nodes->taken = NULL;
     if (!link) return false;
     r = record_of(link);
-    if (r->node.gone) {
+    *ret_id = str_of(nodes->taken, r->node.machine_id.len);
+    memcpy(nodes->taken, r->id, ret_id->len);
+    if (r->gone) {
         map_remove(&nodes->by_id, r->node.machine_id);
-        nodes->taken = r;
+        record_free(r);
     }
-    *ret_node = r->node;
     return true;
 }
 
@@ -276,7 +271,7 @@ const struct node *nodes_next(const struct nodes *nodes, size_t *cursor)
 
     while ((entry = map_next(&nodes->by_id, cursor))) {
         const struct record *r = entry->value;
-        if (!r->node.gone) return &r->node;
+        if (!r->gone) return &r->node;
     }
     return NULL;
 }

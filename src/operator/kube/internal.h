@@ -92,7 +92,7 @@ void kube_places_taken(struct source *source, uint64_t change);
 void kube_places_deinit(struct kube_source *s);
 
 /* -- show.c: machines and hints -- */
-void kube_show_machines(struct source *source);
+void kube_show_machine(struct source *source, struct str machine_id);
 void kube_show_sweep(struct source *source);
 void kube_show_hint(struct source *source, const struct available *hint);
 void kube_show_init(struct kube_source *s);

@@ -171,15 +171,12 @@ static bool show_ended(struct chore *chore, enum err err)
 
 static const struct chore_ops show_ops = {show_prepare, show_run, show_ended};
 
-void kube_show_machines(struct source *source)
+void kube_show_machine(struct source *source, struct str machine_id)
 {
     struct kube_source *s = kube_source_of(source);
-    struct node node;
+    struct shown *row = shown_find(s, &s->machines, &machines, machine_id);
 
-    while (operator_next_node(s->host, &node)) {
-        struct shown *row = shown_find(s, &s->machines, &machines, node.machine_id);
-        if (row) chore_want(&row->chore);
-    }
+    if (row) chore_want(&row->chore);
 }
 
 void kube_show_hint(struct source *source, const struct available *hint)

@@ -131,7 +131,7 @@ static void close_source(struct source *source, void (*done)(void *owner), void 
 static const struct source_ops ops = {
     .name = "kubernetes",
     .start = start,
-    .nodes_changed = kube_show_machines,
+    .node_changed = kube_show_machine,
     .nodes_whole = kube_show_sweep,
     .available = kube_show_hint,
     .taken = kube_places_taken,
