@@ -73,8 +73,7 @@ struct kube_source {
     uint64_t pod_lists, request_lists; /* begun */
     bool pods_known, requests_known;
     struct chore sweep; /* machines that are shown and have left while nobody looked */
-    char **swept;       /* machine ids it found */
-    size_t swept_count;
+    struct buf swept;   /* machine ids it found, a line each */
     struct counter *writes_failed, *evicted, *blocked, *eviction_failures;
     struct gauge *rejected;
     size_t rejected_count;
