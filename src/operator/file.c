@@ -261,7 +261,7 @@ enum err file_source_make(const struct file_source_options *options, struct sour
 
     if (!f) return ERR_NOMEM;
     f->source.ops = &ops;
-    list_init(&f->hints);
+    map_init(&f->hints, HINTS_MAX, 0);
     file_drains_open(f);
     f->demand_path = options->demand;
     f->drain_command = options->drain_command;

@@ -4,6 +4,7 @@
 #ifndef OPERATOR_FILE_INTERNAL_H
 #define OPERATOR_FILE_INTERNAL_H
 #include "base/list.h"
+#include "base/map.h"
 #include "io/process.h"
 #include "obs/log.h"
 #include "obs/metrics.h"
@@ -12,9 +13,9 @@
 #include "operator/file_watch.h"
 #include "operator/operator.h"
 
-struct hint { /* the newest of one key */
+enum { HINTS_MAX = 1024 }; /* the oldest goes */
+struct hint {              /* the newest of one key */
     struct str key;
-    struct list link;
     uint32_t count, confidence;
     double cost_per_hour;
     char bytes[];
@@ -35,8 +36,7 @@ struct file_source {
     /* machines */
     struct file_keeper *nodes;
     struct timer settle;
-    struct list hints;
-    size_t hint_count;
+    struct map hints; /* struct hint, the newest last */
     uint64_t writes;
     bool told; /* of all machines, once */
     /* drains */
