@@ -197,13 +197,13 @@ TEST(a_real_shell_sees_one_word)
 TEST(a_real_shell_runs_nothing_of_the_list_of_requirements)
 {
     static const char text[] =
-        "printf '%s\n' '{{requirements}}'\ncat <<END\n{{requirements}}\nEND\n"
-        "printf '%s' {{shell requirements}}";
-    static const char check[] =
-        "python3 -c 'import json, os, sys, subprocess\n"
-        "lines = subprocess.check_output([\"/bin/sh\", sys.argv[1]]).decode().split(\"\\n\")\n"
-        "assert len(lines) == 3 and len(set(lines)) == 1, lines\n"
-        "print(json.loads(lines[0])[0][\"values\"][1], end=\"\")'";
+        "printf '%s\n' {{shell requirements}}\n"
+        "printf '%s\n' '{{requirements}}'\ncat <<END\n{{requirements}}\nEND\n";
+    static const char check[] = "python3 -c 'import json, os, sys, subprocess\n"
+                                "lines = subprocess.check_output([\"/bin/sh\", "
+                                "sys.argv[1]]).decode().strip().split(\"\\n\")\n"
+                                "assert len(lines) == 3 and len(set(lines)) == 1, lines\n"
+                                "print(json.loads(lines[0])[0][\"values\"][1], end=\"\")'";
     struct buf out, said;
 
     buf_init(&out, 4096);
