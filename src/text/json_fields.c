@@ -201,6 +201,7 @@ enum err json_fields_read(const struct json *object, const struct json_fields *f
     while (!err && json_next(object, &cursor, &key, &value)) {
         const struct json_field *field = find_field(fields, key);
 
+        if (fields->loose && json_kind(value) == JSON_KIND_NULL) continue;
         if (field) {
             err = read_field(value, field, into, arena, note);
             if (err && err != ERR_NOMEM) note_prefix(note, "%s", field->key);

@@ -46,7 +46,7 @@ struct json_fields {
     size_t count;
     size_t size;       /* of the struct, for ROWS */
     const void *usual; /* what an element of ROWS is before it is read; NULL: zeroed */
-    bool loose;        /* keys that are not in the table are passed over; else refused */
+    bool loose;        /* keys that are not in the table, and null, are passed over; else refused */
 };
 /* Members that are not given stay as they are. ERR_INVALID with a note, ERR_NOMEM, what `own`
  * answers; then `into` is half written. */

@@ -109,6 +109,7 @@ TEST(every_kind_of_member_is_read_and_outlives_the_document)
     CHECK_OK("any capitals", read("{\"Colour\":\"RED\"}", &table, &w));
     CHECK_U32("word", w.colour, RED);
     CHECK_OK("keys of others", read("{\"other\":1}", &loose, &w));
+    CHECK_OK("null", read("{\"zones\":null}", &loose, &w));
     arena_deinit(&arena);
 }
 
@@ -127,6 +128,7 @@ TEST(the_first_that_is_wrong_is_named)
         {"{\"colour\":\"green\"}", "colour: must be red or blue"},
         {"{\"colour\":\"Red\"}", "colour: must be red or blue"},
         {"{\"colour\":\"\"}", "colour: must be red or blue"},
+        {"{\"zones\":null}", "zones: must be a list of texts"},
         {"{\"zones\":{}}", "zones: must be a list of texts"},
         {"{\"zones\":[]}", "zones: 0 entries, 1 to 2 are allowed"},
         {"{\"zones\":[\"a\",1]}", "zones: must be a text"},
