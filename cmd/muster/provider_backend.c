@@ -58,7 +58,7 @@ static enum err open_process(const struct conf *conf, struct io *io, const struc
                              struct backend **ret_backend, struct note *note)
 {
     const char *given = conf_text(conf, "process.directory");
-    struct label resources[OFFER_RESOURCES_MAX];
+    static struct label resources[OFFER_RESOURCES_MAX]; /* the backend keeps them */
     char directory[FS_PATH_CAP];
     struct process_backend_options options = {
         .io = io,

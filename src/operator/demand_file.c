@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "text/json.h"
+#include "text/json_fields.h"
 #include "text/toml_json.h"
 
 enum {
@@ -16,40 +16,10 @@ enum {
     SHOWN = 60, /* bytes of a strange word in a note */
 };
 
-/* -- TOML to JSON -- */
-
-static enum err toml_as_json(const struct toml *document, struct buf *out, struct note *note)
-{
-    const struct toml_value *odd = NULL;
-    struct ndjson w;
-    enum err err;
-
-    ndjson_begin_value(&w, out, NDJSON_LINE);
-    toml_write_json(toml_root(document), NDJSON_ITEM, &w, &odd);
-    err = ndjson_end(&w);
-    if (!odd) return err;
-    if (toml_type(odd) == TOML_FLOAT)
-        note_set(note, "line %" PRIu32 ": not a finite number; \"pinned\" says without end",
-                 toml_position(odd).line);
-    else
-        note_set(note, "line %" PRIu32 ": %s has no place here", toml_position(odd).line,
-                 toml_type_article_name(toml_type(odd)));
-    return ERR_INVALID;
-}
-
-/* -- one row -- */
-
 struct reading {
     struct arena *arena;
     struct note *note;
 };
-
-static struct str keep(struct reading *r, struct str text)
-{
-    char *copy = arena_dup(r->arena, text);
-
-    return copy ? str_of(copy, text.len) : (struct str){NULL, 0};
-}
 
 static enum err wrong(struct reading *r, const char *key, const char *what)
 {
@@ -57,331 +27,198 @@ static enum err wrong(struct reading *r, const char *key, const char *what)
     return ERR_INVALID;
 }
 
-static enum err read_text(struct reading *r, const char *key, const struct json *value,
-                          struct str *ret_text)
+/* -- one row -- */
+
+struct penalty {
+    bool given;
+    double dollars;
+};
+struct list {
+    const void *all;
+    size_t count;
+};
+struct parts { /* a row as it stands in the file */
+    struct demand_file_row row;
+    struct list resources;    /* struct label */
+    struct list types, zones; /* struct str */
+    struct list requirements; /* struct requirement */
+    struct penalty interruption, reclamation;
+};
+
+static enum err read_penalty(const struct json *value, void *into, struct arena *arena,
+                             struct note *note)
 {
-    struct str text = STR_EMPTY;
-
-    if (json_kind(value) != JSON_KIND_STRING) return wrong(r, key, "must be a text");
-    json_get_string(value, "", &text, NULL);
-    *ret_text = keep(r, text);
-    return ret_text->at ? ERR_OK : ERR_NOMEM;
-}
-
-static enum err read_whole(struct reading *r, const char *key, const struct json *value,
-                           int64_t least, int64_t most, int64_t *ret_number)
-{
-    if (json_kind(value) != JSON_KIND_INTEGER) return wrong(r, key, "must be a whole number");
-    json_get_i64(value, "", ret_number, NULL);
-    if (*ret_number >= least && *ret_number <= most) return ERR_OK;
-    note_set(r->note, "%s: %" PRId64 ", between %" PRId64 " and %" PRId64 " is allowed", key,
-             *ret_number, least, most);
-    return ERR_INVALID;
-}
-
-static enum err read_texts(struct reading *r, const char *key, const struct json *value,
-                           const struct str **ret_texts, size_t *ret_count)
-{
-    size_t count = json_count(value);
-    struct str *texts = arena_calloc(r->arena, count, sizeof *texts);
-    enum err err = ERR_OK;
-
-    if (!texts) return ERR_NOMEM;
-    if (json_kind(value) != JSON_KIND_ARRAY) return wrong(r, key, "must be a list of texts");
-    if (count > REQUIREMENT_VALUES_MAX) return wrong(r, key, "too many values");
-    for (size_t i = 0; i < count && !err; i++)
-        err = read_text(r, key, json_item(value, i), &texts[i]);
-    *ret_texts = texts;
-    *ret_count = count;
-    return err;
-}
-
-static enum err unknown_key(struct reading *r, const char *in, struct str key)
-{
-    note_set(r->note, "%s%sunknown key '%.*s'", in, in[0] ? ": " : "",
-             (int)min_size(key.len, SHOWN), key.at);
-    return ERR_INVALID;
-}
-
-static enum err read_penalty(struct reading *r, const char *key, const struct json *value,
-                             bool *ret_given, double *ret_dollars)
-{
+    struct penalty *penalty = into;
     struct str word = STR_EMPTY;
 
-    *ret_given = true;
-    if (json_kind(value) == JSON_KIND_STRING) {
-        json_get_string(value, "", &word, NULL);
-        *ret_dollars = (double)INFINITY;
-        if (str_equal(word, STR("pinned"))) return ERR_OK;
-    } else if (!json_get_double(value, "", ret_dollars, NULL) && *ret_dollars >= 0) {
+    (void)arena;
+    penalty->given = true;
+    penalty->dollars = (double)INFINITY;
+    if (!json_get_string(value, "", &word, NULL) && str_equal(word, STR("pinned"))) return ERR_OK;
+    if (!json_get_double(value, "", &penalty->dollars, NULL) && penalty->dollars >= 0)
         return ERR_OK;
-    }
-    return wrong(r, key, "must be dollars, 0 or more, or \"pinned\"");
+    return json_wrong(note, "must be dollars, 0 or more, or \"pinned\"");
 }
 
 /* A quantity is a text, or a number as it would be written. */
-static enum err read_quantity(struct reading *r, struct str name, const struct json *value,
-                              struct str *ret_text)
+static enum err read_quantity(const struct json *value, struct str *ret_text, struct arena *arena,
+                              struct note *note)
 {
-    char number[NUMBER_CAP + 1];
+    struct str line;
     struct buf text;
+    char *copy;
     enum err err;
 
-    if (json_kind(value) == JSON_KIND_STRING) return read_text(r, "resources", value, ret_text);
-    if (json_kind(value) != JSON_KIND_INTEGER && json_kind(value) != JSON_KIND_REAL) {
-        note_set(r->note, "resources.%.*s: must be a number or a text such as \"16Gi\"",
-                 (int)min_size(name.len, SHOWN), name.at);
-        return ERR_INVALID;
-    }
+    if (json_kind(value) == JSON_KIND_STRING) return json_text(value, ret_text, arena, note);
+    if (json_kind(value) != JSON_KIND_INTEGER && json_kind(value) != JSON_KIND_REAL)
+        return json_wrong(note, "must be a number or a text such as \"16Gi\"");
     buf_init(&text, NUMBER_CAP);
     err = json_write(value, NDJSON_LINE, &text);
-    if (!err) {
-        struct str line = str_trim(buf_peek(&text));
-        memcpy(number, line.at, line.len);
-        *ret_text = keep(r, str_of(number, line.len));
-        if (!ret_text->at) err = ERR_NOMEM;
-    }
+    line = str_trim(buf_peek(&text));
+    copy = err ? NULL : arena_dup(arena, line);
+    if (copy) *ret_text = str_of(copy, line.len);
     buf_deinit(&text);
-    return err;
+    return copy || err ? err : ERR_NOMEM;
 }
 
-static enum err read_resources(struct reading *r, const struct json *value, struct request *request)
+static enum err read_resources(const struct json *value, void *into, struct arena *arena,
+                               struct note *note)
 {
-    struct label *resources = arena_calloc(r->arena, json_count(value), sizeof *resources);
+    struct label *pairs = arena_calloc(arena, json_count(value), sizeof *pairs);
     const struct json *quantity;
     void *cursor = NULL;
     struct str name;
     size_t count = 0;
-    enum err err = ERR_OK;
+    enum err err = pairs ? ERR_OK : ERR_NOMEM;
 
-    if (!resources) return ERR_NOMEM;
     if (json_kind(value) != JSON_KIND_OBJECT)
-        return wrong(r, "resources", "must be a table of names and amounts");
+        return json_wrong(note, "must be a table of names and amounts");
     while (!err && json_next(value, &cursor, &name, &quantity)) {
-        resources[count].key = keep(r, name);
-        if (!resources[count].key.at) return ERR_NOMEM;
-        err = read_quantity(r, name, quantity, &resources[count].value);
-        count++;
+        char *copy = arena_dup(arena, name);
+
+        err = copy ? read_quantity(quantity, &pairs[count].value, arena, note) : ERR_NOMEM;
+        if (err == ERR_INVALID) note_prefix(note, "%s", copy);
+        pairs[count++].key = str_of(copy, name.len);
     }
-    request->resources = resources;
-    request->resource_count = count;
+    *(struct list *)into = (struct list){pairs, count};
     return err;
 }
 
-static bool word_in(struct str word, const char *const *words, size_t count, size_t *ret_at)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!words[i] || !str_equal_nocase(word, str_from(words[i]))) continue;
-        *ret_at = i;
-        return true;
-    }
-    return false;
-}
+static const char *const operators[] = {"", "In", "NotIn", "Exists", "DoesNotExist", NULL};
+static_assert(OPERATOR_IN == 1 && OPERATOR_NOT_IN == 2 && OPERATOR_EXISTS == 3 &&
+                  OPERATOR_DOES_NOT_EXIST == 4,
+              "places in the list");
+static const char *const spread_whens[] = {"", "DoNotSchedule", "ScheduleAnyway", NULL};
+static_assert(SPREAD_DO_NOT_SCHEDULE == 1 && SPREAD_SCHEDULE_ANYWAY == 2, "places in the list");
 
-static enum err read_requirement(struct reading *r, const struct json *value,
-                                 struct requirement *requirement)
-{
-    static const char *const words[OPERATOR_COUNT] = {[OPERATOR_IN] = "In",
-                                                      [OPERATOR_NOT_IN] = "NotIn",
-                                                      [OPERATOR_EXISTS] = "Exists",
-                                                      [OPERATOR_DOES_NOT_EXIST] = "DoesNotExist"};
-    const char *in = "requirements";
-    const struct json *field;
-    void *cursor = NULL;
-    struct str key, word = STR_EMPTY;
-    size_t op = OPERATOR_UNSPECIFIED;
-    enum err err = ERR_OK;
+static const struct json_field requirement_fields[] = {
+    {"key", JSON_AS_TEXT, JSON_MEMBER(struct requirement, key)},
+    {"operator", JSON_AS_WORD, JSON_MEMBER(struct requirement, op), .words = operators,
+     .any_case = true, .needed = true},
+    {"values", JSON_AS_TEXTS, JSON_MEMBER(struct requirement, values),
+     JSON_COUNT(struct requirement, value_count), .most = REQUIREMENT_VALUES_MAX},
+};
+static const struct json_fields requirement_row = {JSON_FIELDS(requirement_fields),
+                                                   .size = sizeof(struct requirement)};
 
-    if (json_kind(value) != JSON_KIND_OBJECT) return wrong(r, in, "must be a list of tables");
-    while (!err && json_next(value, &cursor, &key, &field)) {
-        if (str_equal(key, STR("key")))
-            err = read_text(r, "requirements.key", field, &requirement->key);
-        else if (str_equal(key, STR("operator")))
-            err = read_text(r, "requirements.operator", field, &word);
-        else if (str_equal(key, STR("values")))
-            err = read_texts(r, "requirements.values", field, &requirement->values,
-                             &requirement->value_count);
-        else
-            err = unknown_key(r, in, key);
-    }
-    if (err) return err;
-    if (!word_in(word, words, ARRAY_LEN(words), &op))
-        return wrong(r, "requirements.operator", "must be In, NotIn, Exists or DoesNotExist");
-    requirement->op = (enum requirement_operator)op;
-    return ERR_OK;
-}
+static const struct json_field spread_fields[] = {
+    {"key", JSON_AS_TEXT, JSON_MEMBER(struct spread, key)},
+    {"max-skew", JSON_AS_NUMBER, JSON_MEMBER(struct spread, max_skew), .least = 1,
+     .most = INT32_MAX},
+    {"when", JSON_AS_WORD, JSON_MEMBER(struct spread, when), .words = spread_whens,
+     .any_case = true},
+};
+static const struct spread usual_spread = {.max_skew = 1, .when = SPREAD_DO_NOT_SCHEDULE};
+static const struct json_fields spread_row = {
+    JSON_FIELDS(spread_fields), .size = sizeof(struct spread), .usual = &usual_spread};
 
-/* Behind those that are there already: three keys lead here. */
-static enum err more_requirements(struct reading *r, struct request *request, size_t more,
-                                  struct requirement **ret_first)
+static const struct json_field co_locate_fields[] = {
+    {"key", JSON_AS_TEXT, JSON_MEMBER(struct request, same_key), .needed = true},
+    {"group", JSON_AS_TEXT, JSON_MEMBER(struct request, group), .needed = true},
+};
+static const struct json_fields co_locate_row = {JSON_FIELDS(co_locate_fields)};
+
+static const struct json_field row_fields[] = {
+    {"name", JSON_AS_TEXT, JSON_MEMBER(struct parts, row.name)},
+    {"count", JSON_AS_NUMBER, JSON_MEMBER(struct parts, row.request.count),
+     .most = REQUEST_COUNT_MAX},
+    {"priority", JSON_AS_NUMBER, JSON_MEMBER(struct parts, row.request.priority),
+     .least = INT32_MIN, .most = INT32_MAX},
+    {"resources", JSON_AS_OWN, JSON_MEMBER(struct parts, resources), .own = read_resources},
+    {"interruption-penalty", JSON_AS_OWN, JSON_MEMBER(struct parts, interruption),
+     .own = read_penalty},
+    {"reclamation-penalty", JSON_AS_OWN, JSON_MEMBER(struct parts, reclamation),
+     .own = read_penalty},
+    {"instance-types", JSON_AS_TEXTS, JSON_MEMBER(struct parts, types.all),
+     JSON_COUNT(struct parts, types.count), .most = REQUIREMENT_VALUES_MAX},
+    {"zones", JSON_AS_TEXTS, JSON_MEMBER(struct parts, zones.all),
+     JSON_COUNT(struct parts, zones.count), .most = REQUIREMENT_VALUES_MAX},
+    {"requirements", JSON_AS_ROWS, JSON_MEMBER(struct parts, requirements.all),
+     JSON_COUNT(struct parts, requirements.count), .most = REQUIREMENTS_MAX,
+     .row = &requirement_row},
+    {"spread", JSON_AS_ROWS, JSON_MEMBER(struct parts, row.request.spreads),
+     JSON_COUNT(struct parts, row.request.spread_count), .most = SPREADS_MAX, .row = &spread_row},
+    {"co-locate", JSON_AS_ROW, JSON_MEMBER(struct parts, row.request), .row = &co_locate_row},
+};
+static const struct json_fields row_table = {JSON_FIELDS(row_fields)};
+
+/* Types and zones are short for requirements. */
+static enum err join_requirements(struct parts *parts, struct arena *arena)
 {
-    size_t before = request->requirement_count;
-    struct requirement *all = arena_calloc(r->arena, before + more, sizeof *all);
+    const struct {
+        struct str key;
+        const struct list *values;
+    } shorts[] = {{LABEL_INSTANCE_TYPE, &parts->types}, {LABEL_ZONE, &parts->zones}};
+    struct requirement *all =
+        arena_calloc(arena, parts->requirements.count + ARRAY_LEN(shorts), sizeof *all);
+    size_t count = 0;
 
     if (!all) return ERR_NOMEM;
-    if (before) memcpy(all, request->requirements, before * sizeof *all);
-    request->requirements = all;
-    request->requirement_count = before + more;
-    *ret_first = all + before;
+    for (size_t i = 0; i < ARRAY_LEN(shorts); i++)
+        if (shorts[i].values->all)
+            all[count++] = (struct requirement){shorts[i].key, OPERATOR_IN, shorts[i].values->all,
+                                                shorts[i].values->count};
+    if (parts->requirements.count)
+        memcpy(all + count, parts->requirements.all, parts->requirements.count * sizeof *all);
+    parts->row.request.requirements = all;
+    parts->row.request.requirement_count = count + parts->requirements.count;
     return ERR_OK;
-}
-
-static enum err read_requirements_list(struct reading *r, const struct json *value,
-                                       struct request *request)
-{
-    size_t count = json_count(value);
-    struct requirement *first = NULL;
-    enum err err;
-
-    if (json_kind(value) != JSON_KIND_ARRAY) return wrong(r, "requirements", "must be a list");
-    if (count > REQUIREMENTS_MAX) return wrong(r, "requirements", "too many");
-    err = more_requirements(r, request, count, &first);
-    for (size_t i = 0; i < count && !err; i++)
-        err = read_requirement(r, json_item(value, i), &first[i]);
-    return err;
-}
-
-static enum err read_in(struct reading *r, const char *name, struct str key,
-                        const struct json *value, struct request *request)
-{
-    struct requirement *one = NULL;
-    enum err err = more_requirements(r, request, 1, &one);
-
-    if (err) return err;
-    one->key = key;
-    one->op = OPERATOR_IN;
-    return read_texts(r, name, value, &one->values, &one->value_count);
-}
-
-static enum err read_spread_one(struct reading *r, const struct json *value, struct spread *spread)
-{
-    static const char *const words[SPREAD_WHEN_COUNT] = {
-        [SPREAD_DO_NOT_SCHEDULE] = "DoNotSchedule", [SPREAD_SCHEDULE_ANYWAY] = "ScheduleAnyway"};
-    const struct json *field;
-    void *cursor = NULL;
-    struct str key, word = STR("DoNotSchedule");
-    int64_t skew = 1;
-    size_t when = 0;
-    enum err err = ERR_OK;
-
-    if (json_kind(value) != JSON_KIND_OBJECT) return wrong(r, "spread", "must be a list of tables");
-    while (!err && json_next(value, &cursor, &key, &field)) {
-        if (str_equal(key, STR("key")))
-            err = read_text(r, "spread.key", field, &spread->key);
-        else if (str_equal(key, STR("max-skew")))
-            err = read_whole(r, "spread.max-skew", field, 1, INT32_MAX, &skew);
-        else if (str_equal(key, STR("when")))
-            err = read_text(r, "spread.when", field, &word);
-        else
-            err = unknown_key(r, "spread", key);
-    }
-    if (err) return err;
-    if (!word_in(word, words, ARRAY_LEN(words), &when))
-        return wrong(r, "spread.when", "must be DoNotSchedule or ScheduleAnyway");
-    spread->max_skew = (int32_t)skew;
-    spread->when = (enum spread_when)when;
-    return ERR_OK;
-}
-
-static enum err read_spreads(struct reading *r, const struct json *value, struct request *request)
-{
-    size_t count = json_count(value);
-    struct spread *spreads = arena_calloc(r->arena, count, sizeof *spreads);
-    enum err err = ERR_OK;
-
-    if (!spreads) return ERR_NOMEM;
-    if (json_kind(value) != JSON_KIND_ARRAY) return wrong(r, "spread", "must be a list");
-    if (count > SPREADS_MAX) return wrong(r, "spread", "too many");
-    for (size_t i = 0; i < count && !err; i++)
-        err = read_spread_one(r, json_item(value, i), &spreads[i]);
-    request->spreads = spreads;
-    request->spread_count = count;
-    return err;
 }
 
 /* The group as the wire has it: key, NUL, the user's name of it. */
-static enum err join_group(struct reading *r, struct str name, struct request *request)
+static enum err join_group(struct request *request, struct arena *arena, struct note *note)
 {
-    size_t len = request->same_key.len + 1 + name.len;
-    char *group = arena_calloc(r->arena, len, 1);
+    struct str key = request->same_key, name = request->group;
+    char *group = arena_calloc(arena, key.len + 1 + name.len, 1);
 
+    if (key.len == 0) return json_wrong(note, "co-locate: key: is empty");
+    if (name.len == 0) return json_wrong(note, "co-locate: group: is empty");
+    if (text_check("co-locate: group", name, LABEL_VALUE_MAX, note)) return ERR_INVALID;
     if (!group) return ERR_NOMEM;
-    memcpy(group, request->same_key.at, request->same_key.len);
-    memcpy(group + request->same_key.len + 1, name.at, name.len);
-    request->group = str_of(group, len);
+    memcpy(group, key.at, key.len);
+    memcpy(group + key.len + 1, name.at, name.len);
+    request->group = str_of(group, key.len + 1 + name.len);
     return ERR_OK;
-}
-
-static enum err read_co_locate(struct reading *r, const struct json *value, struct request *request)
-{
-    const struct json *field;
-    void *cursor = NULL;
-    struct str key, group = STR_EMPTY;
-    enum err err = ERR_OK;
-
-    if (json_kind(value) != JSON_KIND_OBJECT) return wrong(r, "co-locate", "must be a table");
-    while (!err && json_next(value, &cursor, &key, &field)) {
-        if (str_equal(key, STR("key")))
-            err = read_text(r, "co-locate.key", field, &request->same_key);
-        else if (str_equal(key, STR("group")))
-            err = read_text(r, "co-locate.group", field, &group);
-        else
-            err = unknown_key(r, "co-locate", key);
-    }
-    if (err) return err;
-    if (request->same_key.len == 0) return wrong(r, "co-locate.key", "is missing");
-    if (group.len == 0)
-        return wrong(r, "co-locate.group", "is missing: it names those that belong together");
-    if (text_check("co-locate.group", group, LABEL_VALUE_MAX, r->note)) return ERR_INVALID;
-    return join_group(r, group, request);
-}
-
-static enum err read_field(struct reading *r, struct str key, const struct json *value,
-                           struct demand_file_row *row)
-{
-    struct request *request = &row->request;
-    int64_t number = 0;
-    enum err err;
-
-    if (str_equal(key, STR("name"))) return read_text(r, "name", value, &row->name);
-    if (str_equal(key, STR("count"))) {
-        err = read_whole(r, "count", value, 0, REQUEST_COUNT_MAX, &number);
-        request->count = (uint32_t)number;
-        return err;
-    }
-    if (str_equal(key, STR("priority"))) {
-        err = read_whole(r, "priority", value, INT32_MIN, INT32_MAX, &number);
-        request->priority = (int32_t)number;
-        return err;
-    }
-    if (str_equal(key, STR("resources"))) return read_resources(r, value, request);
-    if (str_equal(key, STR("interruption-penalty")))
-        return read_penalty(r, "interruption-penalty", value, &request->has_interruption_penalty,
-                            &request->interruption_penalty);
-    if (str_equal(key, STR("reclamation-penalty")))
-        return read_penalty(r, "reclamation-penalty", value, &request->has_reclamation_penalty,
-                            &request->reclamation_penalty);
-    if (str_equal(key, STR("instance-types")))
-        return read_in(r, "instance-types", LABEL_INSTANCE_TYPE, value, request);
-    if (str_equal(key, STR("zones"))) return read_in(r, "zones", LABEL_ZONE, value, request);
-    if (str_equal(key, STR("requirements"))) return read_requirements_list(r, value, request);
-    if (str_equal(key, STR("spread"))) return read_spreads(r, value, request);
-    if (str_equal(key, STR("co-locate"))) return read_co_locate(r, value, request);
-    return unknown_key(r, "", key);
 }
 
 static enum err read_row(struct reading *r, const struct json *value, struct demand_file_row *row)
 {
-    const struct json *field;
-    void *cursor = NULL;
-    struct str key;
-    enum err err = ERR_OK;
+    struct parts parts = {.row = {.name = STR_EMPTY, .line = row->line, .request.count = 1}};
+    struct request *request = &parts.row.request;
+    enum err err = json_fields_read(value, &row_table, &parts, r->arena, r->note);
 
-    row->name = STR_EMPTY;
-    row->request.count = 1;
-    if (json_kind(value) != JSON_KIND_OBJECT) return wrong(r, "a request", "must be a table");
-    while (!err && json_next(value, &cursor, &key, &field)) err = read_field(r, key, field, row);
-    return err ? err : id_check("name", row->name, ID_MAX, r->note);
+    row->name = parts.row.name;
+    if (!err) err = join_requirements(&parts, r->arena);
+    if (!err && json_find(value, "co-locate")) err = join_group(request, r->arena, r->note);
+    if (!err) err = id_check("name", parts.row.name, ID_MAX, r->note);
+    request->resources = parts.resources.all;
+    request->resource_count = parts.resources.count;
+    request->has_interruption_penalty = parts.interruption.given;
+    request->interruption_penalty = parts.interruption.dollars;
+    request->has_reclamation_penalty = parts.reclamation.given;
+    request->reclamation_penalty = parts.reclamation.dollars;
+    *row = parts.row;
+    return err;
 }
 
 /* -- the file -- */
@@ -437,7 +274,10 @@ static enum err find_list(struct reading *r, const struct json *root, const stru
 
     *ret_list = json_kind(root) == JSON_KIND_ARRAY ? root : NULL;
     while (json_next(root, &cursor, &key, &value)) {
-        if (!str_equal(key, STR("requests"))) return unknown_key(r, "", key);
+        if (!str_equal(key, STR("requests"))) {
+            note_set(r->note, "unknown key '%.*s'", (int)min_size(key.len, SHOWN), key.at);
+            return ERR_INVALID;
+        }
         *ret_list = value;
     }
     if (!*ret_list) {

@@ -117,33 +117,33 @@ static void on_keep_trouble(void *owner, enum err err, const char *why)
 
 /* -- the start -- */
 
-static enum err read_and_take(struct file_source *f, const char *path, struct buf *text,
-                              struct note *note)
+/* What was good before. */
+static enum err take_kept(struct file_source *f, const char *path)
 {
+    struct note note = {""};
+    struct buf text;
     enum err err;
 
-    buf_clear(text);
-    err = fs_read_whole(f->io->fs, path, DEMAND_FILE_BYTES_MAX, text);
-    if (err)
-        note_set(note, "%s", err_text(err));
-    else
-        err = take(f, buf_peek(text), note);
-    if (err) note_prefix(note, "%s", path);
+    buf_init(&text, DEMAND_FILE_BYTES_MAX + 1);
+    err = fs_read_whole(f->io->fs, path, DEMAND_FILE_BYTES_MAX, &text);
+    if (!err) err = take(f, buf_peek(&text), &note);
+    buf_deinit(&text);
     return err;
 }
 
 /* The file; or, when it cannot be used, what was good before. */
-static enum err first_demand(struct file_source *f, const char *kept, struct buf *text,
-                             struct note *note)
+static enum err first_demand(struct file_source *f, const char *kept, struct note *note)
 {
-    struct note other = {""};
-    enum err err = read_and_take(f, f->demand_path, text, note);
+    struct str text;
+    enum err err = file_watch_first(f->watch, &text, note);
 
+    if (!err) err = take(f, text, note);
     if (!err) {
-        set_good(f, buf_peek(text));
-        return file_watch_know(f->watch, buf_peek(text));
+        set_good(f, text);
+        return ERR_OK;
     }
-    if (read_and_take(f, kept, text, &other)) return err;
+    note_prefix(note, "%s", f->demand_path);
+    if (take_kept(f, kept)) return err;
     set_bad(f, note->text);
     return ERR_OK;
 }
@@ -194,7 +194,6 @@ static enum err file_start(struct source *source, struct operator_host *host,
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
     char kept[FS_PATH_CAP];
-    struct buf text;
     enum err err;
 
     f->host = host;
@@ -203,11 +202,7 @@ static enum err file_start(struct source *source, struct operator_host *host,
     err = file_state_path(f, "demand.last-good", kept, sizeof kept, note);
     if (!err) err = add_metrics(f, note);
     if (!err) err = open_files(f, kept, note);
-    if (err) return err;
-    buf_init(&text, DEMAND_FILE_BYTES_MAX + 1);
-    err = first_demand(f, kept, &text, note);
-    buf_deinit(&text);
-    return err;
+    return err ? err : first_demand(f, kept, note);
 }
 
 static bool file_ready(struct source *source, struct note *reason)
@@ -226,8 +221,6 @@ void file_closed(struct file_source *f)
     void (*closed)(void *) = f->closed;
     void *closed_owner = f->closed_owner;
 
-    free(f->demand_path);
-    free(f->drain_command);
     free(f);
     closed(closed_owner);
 }
@@ -250,7 +243,7 @@ enum err file_source_make(const struct file_source_options *options, struct sour
     static const struct source_ops ops = {
         .name = "file",
         .start = file_start,
-        .nodes_changed = file_nodes_changed,
+        .node_changed = file_node_changed,
         .nodes_whole = file_nodes_whole,
         .available = file_available,
         .taken = file_taken,
@@ -263,16 +256,10 @@ enum err file_source_make(const struct file_source_options *options, struct sour
 
     if (!f) return ERR_NOMEM;
     f->source.ops = &ops;
-    list_init(&f->hints);
+    map_init(&f->hints, HINTS_MAX, 0);
     file_drains_open(f);
-    f->demand_path = strdup(options->demand);
-    f->drain_command = options->drain_command ? strdup(options->drain_command) : NULL;
-    if (!f->demand_path || (options->drain_command && !f->drain_command)) {
-        free(f->demand_path);
-        free(f->drain_command);
-        free(f);
-        return ERR_NOMEM;
-    }
+    f->demand_path = options->demand;
+    f->drain_command = options->drain_command;
     *ret_source = &f->source;
     return ERR_OK;
 }

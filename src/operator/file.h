@@ -21,9 +21,9 @@ enum {
     FILE_SETTLE_MS = 200, /* node states that change together are written together */
 };
 
-struct file_source_options {
-    const char *demand;        /* the file; copied */
-    const char *drain_command; /* NULL: none; a program without arguments; copied */
+struct file_source_options {   /* its texts outlive the source */
+    const char *demand;        /* the file */
+    const char *drain_command; /* NULL: none; a program without arguments */
 };
 /* ERR_NOMEM. The operator opens, runs and closes it (source_ops). */
 enum err file_source_make(const struct file_source_options *options, struct source **ret_source);

@@ -4,6 +4,7 @@
 #ifndef OPERATOR_FILE_INTERNAL_H
 #define OPERATOR_FILE_INTERNAL_H
 #include "base/list.h"
+#include "base/map.h"
 #include "io/process.h"
 #include "obs/log.h"
 #include "obs/metrics.h"
@@ -12,16 +13,16 @@
 #include "operator/file_watch.h"
 #include "operator/operator.h"
 
-struct hint { /* the newest of one key */
+enum { HINTS_MAX = 1024 }; /* the oldest goes */
+struct hint {              /* the newest of one key */
     struct str key;
-    struct list link;
     uint32_t count, confidence;
     double cost_per_hour;
     char bytes[];
 };
 struct file_source {
     struct source source;
-    char *demand_path, *drain_command;
+    const char *demand_path, *drain_command;
     struct operator_host *host;
     const struct operator_around *around;
     struct io *io;
@@ -35,8 +36,7 @@ struct file_source {
     /* machines */
     struct file_keeper *nodes;
     struct timer settle;
-    struct list hints;
-    size_t hint_count;
+    struct map hints; /* struct hint, the newest last */
     uint64_t writes;
     bool told; /* of all machines, once */
     /* drains */
@@ -51,7 +51,7 @@ struct file_source {
 enum err file_nodes_open(struct file_source *f, struct note *note);
 void file_nodes_close(struct file_source *f);
 void file_taken(struct source *source, uint64_t change);
-void file_nodes_changed(struct source *source);
+void file_node_changed(struct source *source, struct str machine_id);
 void file_nodes_whole(struct source *source);
 void file_available(struct source *source, const struct available *hint);
 

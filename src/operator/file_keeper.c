@@ -39,19 +39,19 @@ static void swap(struct file_keeper *k)
 
     k->content = k->waiting;
     k->waiting = content;
+    buf_clear(&k->waiting);
 }
 
+/* What waits, once nothing is written and no failure is rested from. */
 static void begin(struct file_keeper *k)
 {
+    if (!k->waits || k->runs || timer_running(&k->again)) return;
     swap(k);
+    k->waits = false;
     k->mark = k->waiting_mark;
     k->unique = entropy_u64(k->options.io->entropy);
     k->runs = !worker_submit(k->worker, &k->job);
-    k->waits = !k->runs;
-    if (k->runs)
-        buf_clear(&k->waiting);
-    else
-        swap(k); /* closing, and that writes it */
+    assert(k->runs); /* one job at a time always fits */
 }
 
 static void tell_trouble(struct file_keeper *k)
@@ -72,25 +72,22 @@ static void published(struct job *job, enum err err)
     if (err || k->closing) return;
     if (k->err) {
         tell_trouble(k);
+        if (!k->waits) { /* nothing newer: the same again */
+            swap(k);
+            k->waiting_mark = k->mark;
+            k->waits = true;
+        }
         timer_start_in(&k->again, FILE_KEEPER_AGAIN_MS);
         return;
     }
     k->trouble = ERR_OK;
     if (k->options.on_written) k->options.on_written(k->options.owner, k->mark);
-    if (k->waits && !k->runs) begin(k);
+    begin(k);
 }
 
 static void on_again(struct timer *timer)
 {
-    struct file_keeper *k = CONTAINER_OF(timer, struct file_keeper, again);
-
-    if (k->runs) return;
-    if (k->waits)
-        begin(k);
-    else {
-        k->unique = entropy_u64(k->options.io->entropy);
-        k->runs = !worker_submit(k->worker, &k->job);
-    }
+    begin(CONTAINER_OF(timer, struct file_keeper, again));
 }
 
 struct buf *file_keeper_room(struct file_keeper *k)
@@ -104,12 +101,12 @@ void file_keeper_write(struct file_keeper *k, uint64_t mark)
 {
     k->waiting_mark = mark;
     k->waits = true;
-    if (!k->runs && !timer_running(&k->again)) begin(k);
+    begin(k);
 }
 
 bool file_keeper_busy(const struct file_keeper *k)
 {
-    return k->runs || k->waits || timer_running(&k->again);
+    return k->runs || k->waits;
 }
 
 enum err file_keeper_open(const struct file_keeper_options *options,

@@ -7,7 +7,6 @@
 enum {
     NODES_BYTES_MAX = 256 << 20,
     NODES_MODE = 0644,
-    HINTS_MAX = 1024, /* the oldest goes */
 };
 
 static void write_pairs(struct ndjson *w, struct str key, const struct label *pairs, size_t count)
@@ -48,6 +47,7 @@ static void write_hint(struct ndjson *w, const struct hint *hint)
 
 static enum err write_all(struct file_source *f, struct buf *out)
 {
+    const struct map_entry *hint;
     const struct node *node;
     struct ndjson w;
     size_t cursor = 0;
@@ -59,7 +59,7 @@ static enum err write_all(struct file_source *f, struct buf *out)
     while ((node = operator_each_node(f->host, &cursor))) write_node(&w, node);
     ndjson_close_array(&w);
     ndjson_open_array(&w, STR("available"));
-    LIST_EACH(&f->hints, link) write_hint(&w, CONTAINER_OF(link, struct hint, link));
+    for (cursor = 0; (hint = map_next(&f->hints, &cursor)) != NULL;) write_hint(&w, hint->value);
     ndjson_close_array(&w);
     return ndjson_end(&w);
 }
@@ -67,11 +67,8 @@ static enum err write_all(struct file_source *f, struct buf *out)
 static void on_settled(struct timer *timer)
 {
     struct file_source *f = CONTAINER_OF(timer, struct file_source, settle);
-    struct node node;
-    enum err err;
+    enum err err = write_all(f, file_keeper_room(f->nodes));
 
-    while (operator_next_node(f->host, &node)) continue; /* all of them are written anyway */
-    err = write_all(f, file_keeper_room(f->nodes));
     if (err)
         LOG_ERROR(f->around->log, "nodes.json cannot be written", log_err("err", err));
     else
@@ -97,8 +94,9 @@ void file_taken(struct source *source, uint64_t change)
     write_soon(f);
 }
 
-void file_nodes_changed(struct source *source)
+void file_node_changed(struct source *source, struct str machine_id)
 {
+    (void)machine_id; /* all of them are written anyway */
     write_soon(CONTAINER_OF(source, struct file_source, source));
 }
 
@@ -107,21 +105,19 @@ void file_nodes_whole(struct source *source)
     write_soon(CONTAINER_OF(source, struct file_source, source));
 }
 
-/* The one under the key, or, where there is no room for another, the oldest: out of the list. NULL:
- * neither. */
-static struct hint *take_hint(struct file_source *f, struct str key)
+/* The one under the key, or, where there is no room for another, the oldest. */
+static void drop_hint(struct file_source *f, struct str key)
 {
-    LIST_EACH(&f->hints, link)
-    {
-        struct hint *hint = CONTAINER_OF(link, struct hint, link);
-        if (!str_equal(hint->key, key)) continue;
-        list_remove(link);
-        f->hint_count--;
-        return hint;
+    struct hint *hint = map_remove(&f->hints, key);
+    struct map_entry *oldest;
+    size_t cursor = 0;
+
+    if (!hint && map_count(&f->hints) == HINTS_MAX) {
+        oldest = map_next(&f->hints, &cursor);
+        hint = oldest->value;
+        (void)map_remove(&f->hints, oldest->key);
     }
-    if (f->hint_count < HINTS_MAX) return NULL;
-    f->hint_count--;
-    return CONTAINER_OF(list_pop(&f->hints), struct hint, link);
+    free(hint);
 }
 
 void file_available(struct source *source, const struct available *told)
@@ -130,15 +126,13 @@ void file_available(struct source *source, const struct available *told)
     struct hint *hint = malloc(sizeof *hint + told->key.len);
 
     if (!hint) return; /* a hint */
-    free(take_hint(f, told->key));
-    list_init(&hint->link);
+    drop_hint(f, told->key);
     memcpy(hint->bytes, told->key.at, told->key.len);
     hint->key = str_of(hint->bytes, told->key.len);
     hint->count = told->count;
     hint->confidence = told->confidence;
     hint->cost_per_hour = told->cost_per_hour;
-    list_append(&f->hints, &hint->link);
-    f->hint_count++;
+    if (map_put(&f->hints, hint->key, hint)) free(hint);
     write_soon(f);
 }
 
@@ -170,9 +164,12 @@ enum err file_nodes_open(struct file_source *f, struct note *note)
 
 void file_nodes_close(struct file_source *f)
 {
+    struct map_entry *hint;
+    size_t cursor = 0;
+
     timer_deinit(&f->settle);
     file_keeper_close(f->nodes);
     f->nodes = NULL;
-    LIST_EACH_SAFE(&f->hints, link, following) free(CONTAINER_OF(link, struct hint, link));
-    list_init(&f->hints);
+    while ((hint = map_next(&f->hints, &cursor)) != NULL) free(hint->value);
+    map_deinit(&f->hints);
 }

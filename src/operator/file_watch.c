@@ -68,7 +68,8 @@ static void looked(struct job *job, enum err err)
     if (!w->changed) return;
     w->trouble = ERR_OK;
     if (w->has_told && str_equal(content, buf_peek(&w->told))) return;
-    if (file_watch_know(w, content)) w->has_told = false; /* no memory: told once too often */
+    buf_clear(&w->told);
+    w->has_told = !buf_append(&w->told, content); /* no memory: told once too often */
     w->options.on_content(w->options.owner, content);
 }
 
@@ -79,13 +80,15 @@ static void on_due(struct timer *timer)
     if (worker_submit(w->worker, &w->job)) timer_start_in(&w->timer, w->options.every_ms);
 }
 
-enum err file_watch_know(struct file_watch *w, struct str content)
+enum err file_watch_first(struct file_watch *w, struct str *ret_content, struct note *note)
 {
     enum err err;
 
     buf_clear(&w->told);
-    err = buf_append(&w->told, content);
+    err = fs_read_whole(w->options.io->fs, w->path, w->options.bytes_max, &w->told);
     w->has_told = !err;
+    *ret_content = buf_peek(&w->told);
+    if (err) note_set(note, "%s", err_text(err));
     return err;
 }
 

@@ -18,7 +18,7 @@ struct file_watch_options {
     size_t bytes_max;
     uint64_t every_ms; /* 0: FILE_WATCH_EVERY_MS */
     /* On the loop's thread, never from inside a call of this header. Content that differs from what
-     * was told last, or from what file_watch_know() said; */
+     * was told last, or from the first; */
     void (*on_content)(void *owner, struct str content);
     /* ... or why it cannot be read, once for each new reason. */
     void (*on_trouble)(void *owner, enum err err, const char *why);
@@ -27,7 +27,8 @@ struct file_watch_options {
 /* ERR_NOMEM, ERR_INVALID (path), what worker_open and timer_init answer. */
 enum err file_watch_open(const struct file_watch_options *options, struct file_watch **ret_watch,
                          struct note *note);
-/* This content is known: it is not told. ERR_NOMEM. */
-enum err file_watch_know(struct file_watch *watch, struct str content);
+/* Reads it at once; this content is not told again. The view is valid until on_content. What
+ * fs_read_whole answers, with a note. */
+enum err file_watch_first(struct file_watch *watch, struct str *ret_content, struct note *note);
 void file_watch_close(struct file_watch *watch); /* NULL is fine; waits for a reading under way */
 #endif

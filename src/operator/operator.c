@@ -2,7 +2,6 @@
 #include "operator/operator.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "operator/operator_internal.h"
 
@@ -12,13 +11,11 @@ static void tell_source(struct operator_host *host)
 {
     const struct source_ops *ops = host->source->ops;
     uint64_t taken = host->taken_due;
+    struct str id;
 
     host->taken_due = 0;
     if (taken && ops->taken) ops->taken(host->source, taken);
-    if (!host->source_noticed && nodes_changed(host->nodes)) {
-        host->source_noticed = true;
-        if (ops->nodes_changed) ops->nodes_changed(host->source);
-    }
+    while (nodes_take(host->nodes, &id)) ops->node_changed(host->source, id);
     if (host->whole_due && ops->nodes_whole) ops->nodes_whole(host->source);
     host->whole_due = false;
 }
@@ -92,12 +89,6 @@ void operator_list_give_up(struct operator_host *host)
     operator_demand_changed(host);
 }
 
-bool operator_next_node(struct operator_host *host, struct node *ret_node)
-{
-    host->source_noticed = nodes_take(host->nodes, ret_node);
-    return host->source_noticed;
-}
-
 const struct node *operator_find_node(const struct operator_host *host, struct str machine_id)
 {
     return nodes_find(host->nodes, machine_id);
@@ -129,6 +120,7 @@ bool operator_ready(const struct operator_host *host, struct note *reason)
 static void set_free(struct operator_host *host)
 {
     task_cancel(&host->step);
+    uplink_free(host);
     operator_timers_close(host);
     timer_deinit(&host->tick);
     file_watch_close(host->template_watch);
@@ -141,8 +133,6 @@ static void set_free(struct operator_host *host)
     buf_deinit(&host->frame);
     buf_deinit(&host->blob);
     arena_deinit(&host->arena);
-    free(host->cluster);
-    free(host->state_dir);
     free(host);
 }
 
@@ -188,7 +178,7 @@ void operator_close(struct operator_host *host, void (*done)(void *owner), void 
     timer_stop(&host->stale);
     task_cancel(&host->step);
     /* The uplink's done() comes in a later turn, so `host` outlives this call. */
-    uplink_close(host->uplink, on_uplink_closed, host);
+    uplink_close(host, on_uplink_closed);
     host->source->ops->close(host->source, on_source_closed, host);
 }
 
@@ -207,22 +197,6 @@ static enum err open_parts(struct operator_host *host, const struct operator_opt
     return err;
 }
 
-static enum err open_uplink(struct operator_host *host, const struct operator_options *options,
-                            struct note *note)
-{
-    struct uplink_options uplink = {
-        .io = host->io,
-        .addresses = options->shard_addresses,
-        .tls = options->tls,
-        .metrics = options->rpc_metrics,
-        .frame_max = FRAMES_READ_MAX,
-        .rollup_max = FRAMES_ROLLUP_MAX,
-        .events = &operator_uplink_events,
-        .owner = host,
-    };
-    return uplink_open(&uplink, &host->uplink, note);
-}
-
 enum err operator_open(const struct operator_options *options, struct operator_host **ret_host,
                        struct note *note)
 {
@@ -235,15 +209,15 @@ enum err operator_open(const struct operator_options *options, struct operator_h
     host->source = options->source;
     host->rollup_ms = options->rollup_ms ? options->rollup_ms : OPERATOR_ROLLUP_MS;
     host->stale_ms = options->stale_ms ? options->stale_ms : OPERATOR_STALE_MS;
-    host->cluster = strdup(options->cluster_id);
-    host->state_dir = strdup(options->state_dir);
+    host->cluster = options->cluster_id;
+    host->state_dir = options->state_dir;
     frame_parts_init(&host->parts);
     buf_init(&host->frame, FRAMES_BLOB_MAX + 2 * ERROR_TEXT_MAX);
     buf_init(&host->blob, FRAMES_BLOB_MAX);
     arena_init(&host->arena, BLOB_ARENA_MAX);
     task_init(&host->step, step);
-    err = host->cluster && host->state_dir ? open_parts(host, options, note) : ERR_NOMEM;
-    if (!err) err = open_uplink(host, options, note);
+    err = open_parts(host, options, note);
+    if (!err) err = uplink_open(host, options, note);
     if (err) {
         set_free(host);
         return err;

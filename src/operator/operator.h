@@ -24,10 +24,10 @@ struct operator_options {
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL */
     struct rpc_client_metrics *rpc_metrics;
-    const char *cluster_id;             /* copied */
+    const char *cluster_id;             /* outlives the operator, as does state_dir */
     const char *const *shard_addresses; /* ends with NULL; copied */
     struct tls_context *tls;            /* NULL: plaintext */
-    const char *state_dir;              /* there, and locked by the caller; copied */
+    const char *state_dir;              /* there, and locked by the caller */
     const char *template_file; /* NULL: an empty blob, as a cluster without bootstrap wants */
     /* How long after a new session a machine is still shown that the shard has not told of again: a
      * shard that was just started knows none yet. 0: OPERATOR_STALE_MS. */

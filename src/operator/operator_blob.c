@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "io/fs.h"
 #include "operator/operator_internal.h"
 
 static enum err read_template(struct operator_host *host, struct str text, struct note *note)
@@ -47,20 +46,14 @@ enum err operator_template_open(struct operator_host *host, const char *path, st
         .on_trouble = on_trouble,
         .owner = host,
     };
-    struct buf text;
+    struct str text;
     enum err err;
 
     if (!path) return ERR_OK;
-    buf_init(&text, TEMPLATE_BYTES_MAX + 1);
-    err = fs_read_whole(host->io->fs, path, TEMPLATE_BYTES_MAX, &text);
-    if (err)
-        note_set(note, "%s", err_text(err));
-    else
-        err = read_template(host, buf_peek(&text), note);
+    err = file_watch_open(&options, &host->template_watch, note);
+    if (!err) err = file_watch_first(host->template_watch, &text, note);
+    if (!err) err = read_template(host, text, note);
     if (err) note_prefix(note, "bootstrap-template: %s", path);
-    if (!err) err = file_watch_open(&options, &host->template_watch, note);
-    if (!err) err = file_watch_know(host->template_watch, buf_peek(&text));
-    buf_deinit(&text);
     return err;
 }
 

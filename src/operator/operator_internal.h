@@ -2,6 +2,7 @@
 /* The operator from the inside; only for its own files.
  *
  *   operator.c           life, and what a source may say (source.h)
+ *   uplink.c             the stream: dialled again and again, answers that wait
  *   operator_stream.c    what the shard says; when a roll-up goes out
  *   operator_reclaim.c   orders: on disk, to the source, acknowledged
  *   operator_blob.c      the template, and what is made of it
@@ -18,7 +19,6 @@
 #include "operator/metrics.h"
 #include "operator/operator.h"
 #include "operator/template.h"
-#include "operator/uplink.h"
 
 enum {
     /* Changes that come together go out together. */
@@ -29,21 +29,38 @@ enum {
     ROLLUPS_UNANSWERED_MAX = 4,
     TICK_MS = 1000,
     BLOB_ARENA_MAX = 4 * FRAMES_READ_MAX,
+    UPLINK_ANSWERS_MAX = 256,
 };
 
+struct answer {
+    char *bytes;
+    size_t len;
+};
+struct uplink {
+    struct rpc_channel *channel;
+    struct rpc_client_call *call; /* NULL: there is no stream */
+    struct timer pause;
+    struct task pump;
+    struct answer answers[UPLINK_ANSWERS_MAX]; /* a ring */
+    size_t answer_first, answer_count;
+    struct buf frame;
+    mono_time opened;
+    uint32_t failures;
+    bool rollup_wanted, unreachable;
+};
 struct operator_host {
     struct io *io;
     struct log_source log;
     struct operator_meters meters;
     struct source *source;
     struct operator_around around; /* what the source may use */
-    char *cluster, *state_dir;
+    const char *cluster, *state_dir;
     uint64_t rollup_ms, stale_ms;
 
     struct demand *demand;
     struct nodes *nodes;
     struct reclaims *reclaims;
-    struct uplink *uplink;
+    struct uplink uplink;
     struct frame_parts parts;
     struct buf frame;   /* of an answer */
     struct arena arena; /* of the frame that is read */
@@ -57,12 +74,11 @@ struct operator_host {
     struct task step;
     struct timer tick, settle, due, stale;
 
-    bool open;           /* a stream, and the Hello is sent */
-    bool connected;      /* and acknowledged */
-    bool whole;          /* a roll-up was acknowledged in it: all machines were told before that */
-    bool source_noticed; /* it knows that machines changed */
-    bool whole_due;      /* source_ops.nodes_whole is to be called */
-    uint64_t taken_due;  /* source_ops.taken is to be called with it; 0: not */
+    bool open;          /* a stream, and the Hello is sent */
+    bool connected;     /* and acknowledged */
+    bool whole;         /* a roll-up was acknowledged in it: all machines were told before that */
+    bool whole_due;     /* source_ops.nodes_whole is to be called */
+    uint64_t taken_due; /* source_ops.taken is to be called with it; 0: not */
     uint64_t sent[ROLLUPS_UNANSWERED_MAX];
     size_t sent_count;
     bool awaiting;               /* the newest roll-up has no answer yet */
@@ -76,12 +92,29 @@ struct operator_host {
 
 void operator_step_later(struct operator_host *host);
 /* operator_stream.c */
-extern const struct uplink_events operator_uplink_events;
+/* After uplink_want_rollup, when there is room; again when it did not fit after all. ERR_CANCELLED:
+ * there is none to send now. */
+enum err operator_write_rollup(struct operator_host *host, struct buf *out);
+void operator_rollup_sent(struct operator_host *host, size_t bytes); /* what was written last */
+void operator_stream_opened(struct operator_host *host);             /* the Hello is on its way */
+void operator_take_frame(struct operator_host *host, struct str bytes);
+/* `status` and `why` as the shard gave them, or what stands for the failure. */
+void operator_stream_closed(struct operator_host *host, enum grpc_status status, struct str why);
+void operator_unreachable(struct operator_host *host); /* every address failed */
 void operator_demand_changed(struct operator_host *host);
 enum err operator_timers_open(struct operator_host *host);
 void operator_timers_close(struct operator_host *host);
 /* The frame in host->frame. False: it was dropped, which is counted and logged. */
 bool operator_answer(struct operator_host *host, enum err written);
+/* uplink.c */
+enum err uplink_open(struct operator_host *host, const struct operator_options *options,
+                     struct note *note);
+/* done() once nothing is left, in a later turn. */
+void uplink_close(struct operator_host *host, void (*done)(void *owner));
+void uplink_free(struct operator_host *host);
+void uplink_want_rollup(struct operator_host *host); /* nothing happens without a stream */
+/* ERR_FULL: dropped; ERR_CLOSED: there is no stream; ERR_NOMEM. */
+enum err uplink_answer(struct operator_host *host, struct str frame);
 /* operator_reclaim.c */
 enum err operator_reclaims_open(struct operator_host *host, struct note *note);
 void operator_reclaims_step(struct operator_host *host);

@@ -11,7 +11,7 @@ static void want_rollup(struct operator_host *host)
     if (!host->open || !demand_whole(host->demand)) return;
     timer_stop(&host->settle);
     timer_start_in(&host->due, host->rollup_ms);
-    uplink_want_rollup(host->uplink);
+    uplink_want_rollup(host);
 }
 
 /* A change waits for its like, and for the answer to the roll-up before: a shard that is slow is
@@ -43,9 +43,8 @@ static void on_interval(struct timer *timer)
     if (host->open) timer_start_in(&host->due, host->rollup_ms);
 }
 
-static enum err write_rollup(void *owner, struct buf *out)
+enum err operator_write_rollup(struct operator_host *host, struct buf *out)
 {
-    struct operator_host *host = owner;
     enum err err;
 
     if (!demand_whole(host->demand)) return ERR_CANCELLED;
@@ -58,10 +57,8 @@ static enum err write_rollup(void *owner, struct buf *out)
     return err;
 }
 
-static void on_rollup_sent(void *owner, size_t bytes)
+void operator_rollup_sent(struct operator_host *host, size_t bytes)
 {
-    struct operator_host *host = owner;
-
     if (host->sent_count == ROLLUPS_UNANSWERED_MAX) {
         host->sent_count--;
         memmove(host->sent, host->sent + 1, host->sent_count * sizeof host->sent[0]);
@@ -133,9 +130,8 @@ static void take_frame(struct operator_host *host, const struct shard_frame *fra
     }
 }
 
-static void on_frame(void *owner, struct str bytes)
+void operator_take_frame(struct operator_host *host, struct str bytes)
 {
-    struct operator_host *host = owner;
     struct shard_frame frame;
     struct note note = {""};
     enum err err = frames_read(bytes, &host->arena, &frame, &note);
@@ -153,17 +149,8 @@ static void on_frame(void *owner, struct str bytes)
 
 /* -- the stream -- */
 
-static enum err write_hello(void *owner, struct buf *out)
+void operator_stream_opened(struct operator_host *host)
 {
-    struct operator_host *host = owner;
-
-    return frames_hello(&host->parts, str_from(host->cluster), out);
-}
-
-static void on_open(void *owner)
-{
-    struct operator_host *host = owner;
-
     meter_inc(host->meters.sessions);
     host->open = true;
     host->whole = false;
@@ -175,10 +162,8 @@ static void on_open(void *owner)
     want_rollup(host);
 }
 
-static void on_closed(void *owner, enum grpc_status status, struct str why)
+void operator_stream_closed(struct operator_host *host, enum grpc_status status, struct str why)
 {
-    struct operator_host *host = owner;
-
     meter_inc(host->meters.session_ends);
     meter_set(host->meters.connected, 0);
     snprintf(host->ended, sizeof host->ended, "%s: %.*s", grpc_status_name(status),
@@ -195,29 +180,17 @@ static void on_closed(void *owner, enum grpc_status status, struct str why)
     timer_stop(&host->stale);
 }
 
-static void on_unreachable(void *owner)
+void operator_unreachable(struct operator_host *host)
 {
-    struct operator_host *host = owner;
-
     snprintf(host->ended, sizeof host->ended, "no shard can be reached");
     LOG_WARN(&host->log, "no shard can be reached; it is tried again and again");
 }
-
-const struct uplink_events operator_uplink_events = {
-    .write_hello = write_hello,
-    .write_rollup = write_rollup,
-    .on_rollup_sent = on_rollup_sent,
-    .on_open = on_open,
-    .on_frame = on_frame,
-    .on_closed = on_closed,
-    .on_unreachable = on_unreachable,
-};
 
 bool operator_answer(struct operator_host *host, enum err written)
 {
     enum err err = written;
 
-    if (!err) err = uplink_answer(host->uplink, buf_peek(&host->frame));
+    if (!err) err = uplink_answer(host, buf_peek(&host->frame));
     if (!err) return true;
     meter_inc(host->meters.answers_dropped);
     LOG_WARN(&host->log, "answer dropped", log_err("err", err));

@@ -70,8 +70,8 @@ struct source_ops {
     /* Begins. Errors here end the process with the note; what may pass later is no error. */
     enum err (*start)(struct source *source, struct operator_host *host,
                       const struct operator_around *around, struct note *note);
-    /* operator_next_node() has something. Comes once; again only after it answered false. NULL. */
-    void (*nodes_changed)(struct source *source);
+    /* operator_find_node() says something else of it than before, or nothing any more. */
+    void (*node_changed)(struct source *source, struct str machine_id);
     /* The shard has told of all machines of the cluster: whatever is shown and is not known to
      * operator_find_node() has left while nobody looked. NULL. */
     void (*nodes_whole)(struct source *source);
@@ -122,9 +122,6 @@ void operator_list_end(struct operator_host *host);
 void operator_list_give_up(struct operator_host *host);
 
 /* -- machines -- */
-/* The next machine that changed since it was last taken. The view is valid until the next call of
- * this header. */
-bool operator_next_node(struct operator_host *host, struct node *ret_node);
 const struct node *operator_find_node(const struct operator_host *host, struct str machine_id);
 /* Walks all machines; *cursor begins at 0; NULL at the end. */
 const struct node *operator_each_node(const struct operator_host *host, size_t *cursor);

@@ -9,23 +9,6 @@
 #include "operator/template_shell.h"
 #include "text/utf8.h"
 
-/* Requirement values are chosen by whoever may ask for machines, not by the template's author,
- * and the blob runs as root on a new node. Therefore a value is only inserted where it cannot
- * change the meaning of the text around it: escaped for the context that the template names, or
- * not at all. */
-enum context {
-    CONTEXT_PLAIN, /* inserted as it is; only label characters are accepted */
-    CONTEXT_SHELL, /* one single-quoted word */
-    CONTEXT_JSON,  /* one quoted string, valid in JSON and in YAML */
-};
-enum part_kind { PART_TEXT, PART_CLUSTER, PART_REQUEST, PART_REQUIREMENTS, PART_REQUIREMENT };
-struct part {
-    enum part_kind kind;
-    enum context context;
-    struct str text;      /* TEXT; REQUIREMENT: the key */
-    struct str otherwise; /* REQUIREMENT */
-    bool has_otherwise;
-};
 struct template
 {
     struct arena arena;
@@ -49,10 +32,10 @@ static enum err add(struct template *t, struct part part)
     return ERR_OK;
 }
 
-static enum err add_requirement(struct template *t, enum context context, struct str rest,
-                                struct note *note)
+static enum err add_requirement(struct template *t, enum context context, size_t line,
+                                struct str rest, struct note *note)
 {
-    struct part part = {.kind = PART_REQUIREMENT, .context = context};
+    struct part part = {.kind = PART_REQUIREMENT, .context = context, .line = line};
     size_t bar = str_find(rest, '|');
 
     part.text = str_trim(str_of(rest.at, bar));
@@ -78,7 +61,7 @@ static enum context read_context(struct str *word)
     return CONTEXT_PLAIN;
 }
 
-static enum err add_placeholder(struct template *t, struct str text, struct note *note)
+static enum err add_placeholder(struct template *t, struct str text, size_t line, struct note *note)
 {
     const struct {
         struct str word;
@@ -103,10 +86,11 @@ static enum err add_placeholder(struct template *t, struct str text, struct note
             return ERR_PARSE;
         }
         part.context = context;
+        part.line = line;
         return add(t, part);
     }
     if (str_starts(word, STR("requirement ")))
-        return add_requirement(t, context, str_tail(word, sizeof "requirement"), note);
+        return add_requirement(t, context, line, str_tail(word, sizeof "requirement"), note);
     note_set(note, "{{%.*s}} is not a placeholder; a plain {{ is written {{open}}",
              (int)min_size(text.len, 60), text.at);
     return ERR_PARSE;
@@ -126,11 +110,6 @@ static size_t lines_in(struct str text)
 
     for (size_t i = 0; i < text.len; i++) lines += text.at[i] == '\n';
     return lines;
-}
-
-static bool is_alphanumeric(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 static bool is_quote(struct str text, size_t at)
@@ -172,113 +151,31 @@ static enum err check_quotes(struct str before, struct str word, struct str afte
 static enum err read_parts(struct template *t, struct str text, struct note *note)
 {
     struct str rest = text;
+    size_t line = 1;
     enum err err = ERR_OK;
 
     while (!err && rest.len > 0) {
         size_t open = find_two(rest, "{{"), close;
-        size_t line = 1 + lines_in(str_of(text.at, (size_t)(rest.at - text.at) + open));
+        struct str before = str_of(rest.at, open), word;
 
-        err = add(t, (struct part){.kind = PART_TEXT, .text = str_of(rest.at, open)});
+        err = add(t, (struct part){.kind = PART_TEXT, .line = line, .text = before});
         if (err || open == rest.len) break;
+        line += lines_in(before);
         rest = str_tail(rest, open + 2);
         close = find_two(rest, "}}");
         if (close == rest.len) {
             note_set(note, "line %zu: {{ without }}", line);
             return ERR_PARSE;
         }
-        err = check_quotes(str_of(text.at, (size_t)(rest.at - 2 - text.at)), str_of(rest.at, close),
-                           str_tail(rest, close + 2), note);
-        if (!err) err = add_placeholder(t, str_of(rest.at, close), note);
-        if (err == ERR_PARSE) note_prefix(note, "line %zu", line);
+        word = str_of(rest.at, close);
         rest = str_tail(rest, close + 2);
+        err = check_quotes(str_of(text.at, (size_t)(word.at - 2 - text.at)), word, rest, note);
+        if (!err) err = add_placeholder(t, word, line, note);
+        if (err == ERR_PARSE) note_prefix(note, "line %zu", line);
+        line += lines_in(word);
     }
     if (err == ERR_TOO_LARGE) note_set(note, "more than %d placeholders", TEMPLATE_PARTS_MAX);
     return err;
-}
-
-/* -- where its values may be -- */
-
-static bool is_plain_text(struct str text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (!is_alphanumeric(text.at[i]) && !str_has(STR(" ,._-/:@"), text.at[i])) return false;
-    return true;
-}
-
-/* Values of JSON are inert between their own quotes. */
-static enum err write_mark(const struct part *part, struct buf *out)
-{
-    bool json = part->kind == PART_REQUIREMENTS || part->context == CONTEXT_JSON;
-
-    if (part->context == CONTEXT_SHELL) return buf_append_byte(out, TEMPLATE_MARK_SHELL);
-    if (json) return buf_append_c(out, (const char[]){'"', TEMPLATE_MARK_INERT, '"', '\0'});
-    if (part->kind != PART_REQUIREMENT) return buf_append_byte(out, TEMPLATE_MARK_INERT);
-    return buf_append_byte(out, is_plain_text(part->otherwise) ? TEMPLATE_MARK_PLAIN
-                                                               : TEMPLATE_MARK_OTHER);
-}
-
-/* Control bytes are letters to a shell; here they are marks. */
-static enum err write_text(struct str text, struct buf *out)
-{
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; i < text.len && !err; i++) {
-        char c = text.at[i];
-        bool control = c > 0 && c < ' ' && !str_has(STR("\t\n\r"), c);
-        err = buf_append_byte(out, control ? 'x' : c);
-    }
-    return err;
-}
-
-static void note_finding(const struct template_finding *finding, const struct part *part,
-                         struct note *note)
-{
-    static const char *const words[] = {[PART_CLUSTER] = "cluster_id",
-                                        [PART_REQUEST] = "request_id",
-                                        [PART_REQUIREMENTS] = "requirements",
-                                        [PART_REQUIREMENT] = "requirement "};
-    char name[sizeof "requirement " + LABEL_KEY_MAX];
-
-    snprintf(name, sizeof name, "%s%.*s", words[part->kind], STR_ARG(part->text));
-    if (finding->verdict == TEMPLATE_ENDS_HERE)
-        note_set(note,
-                 "line %zu: {{%s}} could end %s that line %zu begins; write {{json %s}}, or other "
-                 "text before it on its line",
-                 finding->line, name, finding->what, finding->since, name);
-    else if (finding->verdict == TEMPLATE_INSIDE)
-        note_set(note,
-                 "line %zu: {{shell %s}} is inside %s that line %zu %s, where its quotes have no "
-                 "effect; write it outside, or assign it to a variable before: value={{shell %s}}",
-                 finding->line, name, finding->what, finding->since,
-                 str_starts(str_from(finding->what), STR("the here")) ? "begins" : "opens", name);
-    else
-        note_set(note,
-                 "line %zu: cannot tell whether {{shell %s}} is inside quotes, because of %s on "
-                 "line %zu; assign it to a variable before that line: value={{shell %s}}",
-                 finding->line, name, finding->what, finding->since, name);
-}
-
-static enum err check_places(const struct template *t, struct note *note)
-{
-    struct template_finding finding;
-    struct buf text;
-    enum err err = ERR_OK;
-    size_t marks = 0;
-
-    buf_init(&text, (size_t)2 * TEMPLATE_BYTES_MAX);
-    for (size_t i = 0; i < t->count && !err; i++) {
-        const struct part *part = &t->parts[i];
-        err = part->kind == PART_TEXT ? write_text(part->text, &text) : write_mark(part, &text);
-    }
-    if (!err) finding = template_shell_scan(buf_peek(&text));
-    buf_deinit(&text);
-    if (err || finding.verdict == TEMPLATE_SOUND) return err;
-    for (size_t i = 0; i < t->count; i++) {
-        if (t->parts[i].kind == PART_TEXT || marks++ < finding.mark) continue;
-        note_finding(&finding, &t->parts[i], note);
-        break;
-    }
-    return ERR_PARSE;
 }
 
 enum err template_open(struct str text, struct template **ret_template, struct note *note)
@@ -296,7 +193,7 @@ enum err template_open(struct str text, struct template **ret_template, struct n
     arena_init(&t->arena, (size_t)2 * TEMPLATE_BYTES_MAX);
     copy = arena_dup(&t->arena, text);
     err = copy ? read_parts(t, str_of(copy, text.len), note) : ERR_NOMEM;
-    if (!err) err = check_places(t, note);
+    if (!err) err = template_shell_check(t->parts, t->count, note);
     if (err) {
         template_close(t);
         return err;

@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides whether a template keeps its values apart from its shell code.
  *
- * A value in single quotes is one word only where the shell reads a word: not inside other
- * quotes, a here-document or an expansion. The scanner reads the template as POSIX sh and bash
- * would. It knows a subset of their grammar; from the first construct on that it cannot judge,
- * or that sh and bash read differently, it refuses every quoted word. Pure. */
+ * Requirement values are chosen by whoever may ask for machines, not by the template's author, and
+ * the blob runs as root on a new node. A value in single quotes is one word only where sh and bash
+ * read a word. The check knows plain words, quotes, comments and parameters; behind anything else
+ * (a substitution, a here-document, arithmetic) it refuses every quoted word, because a template
+ * can assign the value to a variable before that. Pure. */
 #ifndef OPERATOR_TEMPLATE_SHELL_H
 #define OPERATOR_TEMPLATE_SHELL_H
+#include "base/err.h"
+#include "base/note.h"
 #include "base/str.h"
 
-/* Bytes that stand for placeholders in the text that is scanned. */
-enum template_mark {
-    TEMPLATE_MARK_INERT = 1, /* no value of it can change how the shell reads the text */
-    TEMPLATE_MARK_PLAIN = 2, /* label characters, chosen by a request */
-    TEMPLATE_MARK_SHELL = 3, /* one word in single quotes */
-    TEMPLATE_MARK_OTHER = 4, /* a text of the author's that the shell may take for anything */
+enum context {
+    CONTEXT_PLAIN, /* inserted as it is; only label characters are accepted */
+    CONTEXT_SHELL, /* one single-quoted word */
+    CONTEXT_JSON,  /* one quoted string, valid in JSON and in YAML */
 };
-enum template_verdict {
-    TEMPLATE_SOUND,
-    TEMPLATE_INSIDE,   /* a quoted word is inside `what`, which begins on line `since` */
-    TEMPLATE_UNCLEAR,  /* a quoted word follows `what` on line `since`, which cannot be judged */
-    TEMPLATE_ENDS_HERE /* a plain value could end the here-document of line `since` */
+enum part_kind { PART_TEXT, PART_CLUSTER, PART_REQUEST, PART_REQUIREMENTS, PART_REQUIREMENT };
+struct part {
+    enum part_kind kind;
+    enum context context;
+    size_t line;
+    struct str text;      /* TEXT; REQUIREMENT: the key */
+    struct str otherwise; /* REQUIREMENT */
+    bool has_otherwise;
 };
-struct template_finding {
-    enum template_verdict verdict;
-    const char *what;
-    size_t mark; /* the placeholder: how many marks precede it */
-    size_t line, since;
-};
-/* `text` has no other bytes from 1 to 4. */
-struct template_finding template_shell_scan(struct str text);
+static inline bool is_alphanumeric(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+/* ERR_PARSE with a note: a quoted word may be no word, or a plain value may end a here-document. */
+enum err template_shell_check(const struct part *parts, size_t count, struct note *note);
 #endif

@@ -1,37 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "operator/uplink.h"
-
+/* The stream to the shard: dialled, kept, dialled again.
+ *
+ * It knows no demand and no machines: it says Hello, hands over what comes, and sends what it is
+ * given. Two kinds of things wait when the shard reads slowly: answers, in order, at most
+ * UPLINK_ANSWERS_MAX (a newer one is dropped: the shard's own timeout covers it), and one roll-up,
+ * which is written only when there is room for it and so is never older than the moment it leaves.
+ *
+ * A stream that ended is opened again after 0.5 to 30 s, with jitter. The pause starts small again
+ * only after a stream that lasted LASTED_MS: two operators of one cluster, who take turns
+ * throwing each other out, slow down instead of spinning. */
 #include <stdlib.h>
+
+#include "operator/operator_internal.h"
 
 #include "rpc/retry.h"
 
 #define SESSION_PATH "/bigfleet.v1alpha1.Shard/Session"
 enum {
+    PAUSE_FIRST_MS = 500,
+    PAUSE_MAX_MS = 30 * 1000,
+    LASTED_MS = 30 * 1000,
     PING_AFTER_MS = 20 * 1000, /* of silence: a shard's host that died says nothing */
     PING_TIMEOUT_MS = 20 * 1000,
-};
-
-struct answer {
-    char *bytes;
-    size_t len;
-};
-struct uplink {
-    struct io *io;
-    const struct uplink_events *events;
-    void *owner;
-    size_t frame_max;
-    struct rpc_channel *channel;
-    struct rpc_client_call *call; /* NULL: there is no stream */
-    struct timer pause;
-    struct task pump;
-    struct answer answers[UPLINK_ANSWERS_MAX]; /* a ring */
-    size_t answer_first, answer_count;
-    struct buf frame;
-    mono_time opened;
-    uint32_t failures;
-    bool rollup_wanted, unreachable, closing;
-    void (*closed)(void *owner);
-    void *closed_owner;
 };
 
 static void drop_answers(struct uplink *u)
@@ -42,18 +32,14 @@ static void drop_answers(struct uplink *u)
     }
 }
 
-static void set_free(void *owner)
+void uplink_free(struct operator_host *host)
 {
-    struct uplink *u = owner;
-    void (*closed)(void *) = u->closed;
-    void *closed_owner = u->closed_owner;
+    struct uplink *u = &host->uplink;
 
     timer_deinit(&u->pause);
     task_cancel(&u->pump);
     drop_answers(u);
     buf_deinit(&u->frame);
-    free(u);
-    if (closed) closed(closed_owner);
 }
 
 /* -- sending -- */
@@ -71,23 +57,24 @@ static enum err send_answers(struct uplink *u)
     return ERR_OK;
 }
 
-static void pump(struct uplink *u)
+static void pump(struct operator_host *host)
 {
+    struct uplink *u = &host->uplink;
     enum err err;
 
-    if (!u->call || u->closing) return;
+    if (!u->call || host->closing) return;
     err = send_answers(u);
     if (err || !u->rollup_wanted) return;
-    err = u->events->write_rollup(u->owner, &u->frame);
+    err = operator_write_rollup(host, &u->frame);
     if (!err) err = rpc_call_send(u->call, buf_peek(&u->frame));
     if (err != ERR_FULL) u->rollup_wanted = false;
-    if (!err) u->events->on_rollup_sent(u->owner, u->frame.len);
+    if (!err) operator_rollup_sent(host, u->frame.len);
     if (err && err != ERR_FULL && err != ERR_CANCELLED) rpc_call_cancel(u->call);
 }
 
 static void on_pump(struct task *task)
 {
-    pump(CONTAINER_OF(task, struct uplink, pump));
+    pump(CONTAINER_OF(task, struct operator_host, uplink.pump));
 }
 
 static void on_writable(void *owner, struct rpc_client_call *call)
@@ -96,15 +83,16 @@ static void on_writable(void *owner, struct rpc_client_call *call)
     pump(owner);
 }
 
-void uplink_want_rollup(struct uplink *u)
+void uplink_want_rollup(struct operator_host *host)
 {
-    if (!u->call) return;
-    u->rollup_wanted = true;
-    loop_defer(u->io->loop, &u->pump);
+    if (!host->uplink.call) return;
+    host->uplink.rollup_wanted = true;
+    loop_defer(host->io->loop, &host->uplink.pump);
 }
 
-enum err uplink_answer(struct uplink *u, struct str frame)
+enum err uplink_answer(struct operator_host *host, struct str frame)
 {
+    struct uplink *u = &host->uplink;
     struct answer answer = {.len = frame.len};
 
     if (!u->call) return ERR_CLOSED;
@@ -112,7 +100,7 @@ enum err uplink_answer(struct uplink *u, struct str frame)
     answer.bytes = str_dup(frame);
     if (!answer.bytes) return ERR_NOMEM;
     u->answers[(u->answer_first + u->answer_count++) % UPLINK_ANSWERS_MAX] = answer;
-    loop_defer(u->io->loop, &u->pump);
+    loop_defer(host->io->loop, &u->pump);
     return ERR_OK;
 }
 
@@ -120,112 +108,97 @@ enum err uplink_answer(struct uplink *u, struct str frame)
 
 static void on_message(void *owner, struct rpc_client_call *call, struct str message)
 {
-    struct uplink *u = owner;
+    struct operator_host *host = owner;
 
     (void)call;
-    if (!u->closing) u->events->on_frame(u->owner, message);
+    if (!host->closing) operator_take_frame(host, message);
 }
 
 static void on_end(void *owner, struct rpc_client_call *call, const struct rpc_outcome *outcome)
 {
-    struct uplink *u = owner;
-    struct backoff backoff = {UPLINK_PAUSE_FIRST_MS, UPLINK_PAUSE_MAX_MS};
+    struct operator_host *host = owner;
+    struct uplink *u = &host->uplink;
+    struct backoff backoff = {PAUSE_FIRST_MS, PAUSE_MAX_MS};
 
     (void)call;
     u->call = NULL;
     u->rollup_wanted = false;
     drop_answers(u);
-    if (u->closing) return;
-    if (mono_elapsed_ms(u->opened, loop_now(u->io->loop)) >= UPLINK_LASTED_MS) u->failures = 0;
+    if (host->closing) return;
+    if (mono_elapsed_ms(u->opened, loop_now(host->io->loop)) >= LASTED_MS) u->failures = 0;
     u->failures++;
-    timer_start_in(&u->pause, backoff_ms(backoff, u->failures, entropy_u64(u->io->entropy)));
-    u->events->on_closed(u->owner, outcome->status, outcome->text);
+    timer_start_in(&u->pause, backoff_ms(backoff, u->failures, entropy_u64(host->io->entropy)));
+    operator_stream_closed(host, outcome->status, outcome->text);
 }
 
-static void open_stream(struct uplink *u)
+static void open_stream(struct operator_host *host)
 {
     static const struct rpc_call_events events = {
         .on_message = on_message, .on_writable = on_writable, .on_end = on_end};
-    struct rpc_call_options options = {
-        .path = SESSION_PATH, .response_max = u->frame_max, .attempts_max = 1};
+    const struct rpc_call_options options = {
+        .path = SESSION_PATH, .response_max = FRAMES_READ_MAX, .attempts_max = 1};
+    struct uplink *u = &host->uplink;
     enum err err;
 
-    if (u->closing || u->call || timer_running(&u->pause) || !rpc_channel_ready(u->channel)) return;
-    err = rpc_call_start(u->channel, &options, &events, u, &u->call);
+    if (host->closing || u->call || timer_running(&u->pause) || !rpc_channel_ready(u->channel))
+        return;
+    err = rpc_call_start(u->channel, &options, &events, host, &u->call);
     if (err) { /* no memory, no timer: later */
-        timer_start_in(&u->pause, UPLINK_PAUSE_MAX_MS);
+        timer_start_in(&u->pause, PAUSE_MAX_MS);
         return;
     }
-    u->opened = loop_now(u->io->loop);
-    err = u->events->write_hello(u->owner, &u->frame);
+    u->opened = loop_now(host->io->loop);
+    err = frames_hello(&host->parts, str_from(host->cluster), &u->frame);
     if (!err) err = rpc_call_send(u->call, buf_peek(&u->frame));
     if (err)
         rpc_call_cancel(u->call);
     else
-        u->events->on_open(u->owner);
+        operator_stream_opened(host);
 }
 
 static void on_pause_over(struct timer *timer)
 {
-    open_stream(CONTAINER_OF(timer, struct uplink, pause));
+    open_stream(CONTAINER_OF(timer, struct operator_host, uplink.pause));
 }
 
-/* Once for each time it becomes so. */
+/* Said once for each time it becomes so. */
 static void on_channel_change(void *owner)
 {
-    struct uplink *u = owner;
-    bool failing = rpc_channel_failing(u->channel);
+    struct operator_host *host = owner;
+    bool failing = rpc_channel_failing(host->uplink.channel);
 
-    if (u->closing) return;
-    if (failing && !u->unreachable) u->events->on_unreachable(u->owner);
-    u->unreachable = failing;
-    open_stream(u);
+    if (host->closing) return;
+    if (failing && !host->uplink.unreachable) operator_unreachable(host);
+    host->uplink.unreachable = failing;
+    open_stream(host);
 }
 
-enum err uplink_open(const struct uplink_options *options, struct uplink **ret_uplink,
+enum err uplink_open(struct operator_host *host, const struct operator_options *options,
                      struct note *note)
 {
-    struct uplink *u = calloc(1, sizeof *u);
-    struct rpc_channel_options channel = {
-        .io = options->io,
-        .addresses = options->addresses,
+    struct uplink *u = &host->uplink;
+    const struct rpc_channel_options channel = {
+        .io = host->io,
+        .addresses = options->shard_addresses,
         .tls = options->tls,
-        .metrics = options->metrics,
-        .backoff_first_ms = UPLINK_PAUSE_FIRST_MS,
-        .backoff_max_ms = UPLINK_PAUSE_MAX_MS,
+        .metrics = options->rpc_metrics,
+        .backoff_first_ms = PAUSE_FIRST_MS,
+        .backoff_max_ms = PAUSE_MAX_MS,
         .ping_after_ms = PING_AFTER_MS,
         .ping_timeout_ms = PING_TIMEOUT_MS,
         .on_change = on_channel_change,
-        .owner = u,
+        .owner = host,
     };
     enum err err;
 
-    if (!u) return ERR_NOMEM;
-    u->io = options->io;
-    u->events = options->events;
-    u->owner = options->owner;
-    u->frame_max = options->frame_max;
     task_init(&u->pump, on_pump);
-    buf_init(&u->frame, options->rollup_max);
-    err = timer_init(&u->pause, u->io->loop, on_pause_over);
-    if (!err) err = rpc_channel_open(&channel, &u->channel, note);
-    if (err) {
-        set_free(u);
-        return err;
-    }
-    *ret_uplink = u;
-    return ERR_OK;
+    buf_init(&u->frame, FRAMES_ROLLUP_MAX);
+    err = timer_init(&u->pause, host->io->loop, on_pause_over);
+    return err ? err : rpc_channel_open(&channel, &u->channel, note);
 }
 
-void uplink_close(struct uplink *u, void (*done)(void *owner), void *owner)
+void uplink_close(struct operator_host *host, void (*done)(void *owner))
 {
-    if (!u) {
-        if (done) done(owner);
-        return;
-    }
-    u->closing = true;
-    u->closed = done;
-    u->closed_owner = owner;
-    timer_stop(&u->pause);
-    rpc_channel_close(u->channel, set_free, u);
+    timer_stop(&host->uplink.pause);
+    rpc_channel_close(host->uplink.channel, done, host);
 }

@@ -116,12 +116,12 @@ static void on_late(struct timer *timer)
 static enum err channel_open(struct provider *p, struct rpc_channel **ret_channel,
                              struct note *note)
 {
-    const char *addresses[] = {p->address, NULL};
+    const char *addresses[] = {p->options.address, NULL};
     const struct rpc_channel_options options = {
         .io = p->options.io,
         .addresses = addresses,
         .tls = p->options.tls,
-        .tls_name = p->tls_name,
+        .tls_name = p->options.tls_name,
         .backoff_first_ms = p->options.backoff_first_ms,
         .backoff_max_ms = p->options.backoff_max_ms,
         .calls_max = p->options.calls_max,
@@ -331,42 +331,36 @@ static struct lane *choose(struct provider *p)
     return NULL;
 }
 
-static bool waited_too_long(const struct call *call)
+/* Also those that nothing makes room for: a peer that takes no streams, a call that runs for long.
+ */
+static bool is_late(const struct call *call)
 {
     return mono_due(mono_after(call->asked, WAIT_MAX_MS),
                     loop_now(call->provider->options.io->loop));
 }
 
-/* Also those that nothing makes room for: a peer that takes no streams, a call that runs for long.
- */
-static void end_late(struct provider *p)
+static bool is_held(const struct call *call)
 {
-    struct list late;
-
-    list_init(&late);
-    while (!list_empty(&p->waiting)) {
-        struct call *call = CONTAINER_OF(p->waiting.next, struct call, link);
-        if (!waited_too_long(call)) break;
-        call_stops_waiting(call);
-        list_append(&late, &call->link);
-    }
-    end_unsent(&late, "waited too long for its turn");
+    return call->provider->held && call->verb != PROVIDER_GET;
 }
 
-static void end_held(struct provider *p)
+/* Those of whom this is true; `first_only`: they are in front. */
+static void end_waiting(struct provider *p, bool (*ends)(const struct call *call), bool first_only,
+                        const char *why)
 {
-    struct list held;
+    struct list ended;
 
-    if (!p->held) return;
-    list_init(&held);
+    list_init(&ended);
     LIST_EACH_SAFE(&p->waiting, node, next)
     {
         struct call *call = CONTAINER_OF(node, struct call, link);
-        if (call->verb == PROVIDER_GET) continue;
+
+        if (!ends(call) && first_only) break;
+        if (!ends(call)) continue;
         call_stops_waiting(call);
-        list_append(&held, &call->link);
+        list_append(&ended, &call->link);
     }
-    end_unsent(&held, p->held);
+    end_unsent(&ended, why);
 }
 
 static void pump(struct provider *p)
@@ -375,8 +369,8 @@ static void pump(struct provider *p)
     struct lane *lane;
 
     if (p->closing) return;
-    end_held(p);
-    end_late(p);
+    if (p->held) end_waiting(p, is_held, false, p->held);
+    end_waiting(p, is_late, true, "waited too long for its turn");
     list_init(&failed);
     while (!list_empty(&p->waiting) && (lane = choose(p)) != NULL) {
         struct call *call = CONTAINER_OF(p->waiting.next, struct call, link);
@@ -417,7 +411,7 @@ static enum err put_request(const struct provider *p, const struct provider_requ
         pack_i64(&pack, verb->epoch, request->token->epoch);
         pack_i64(&pack, verb->sequence, request->token->sequence);
     } else if (verb->shard_id) {
-        pack_text(&pack, verb->shard_id, str_from(p->shard_id));
+        pack_text(&pack, verb->shard_id, str_from(p->options.shard_id));
         pack_i64(&pack, verb->epoch, p->options.epoch);
     }
     return pack.err;
@@ -469,9 +463,6 @@ static void provider_free(struct provider *p)
     task_cancel(&p->work);
     timer_deinit(&p->late);
     tls_context_unref(p->options.tls);
-    free(p->address);
-    free(p->shard_id);
-    free(p->tls_name);
     free(p);
 }
 
@@ -517,7 +508,6 @@ static void settle_options(struct provider *p, const struct provider_options *gi
     struct provider_options *o = &p->options;
 
     *o = *given;
-    o->address = o->shard_id = o->tls_name = NULL;
     if (!o->connections_max) o->connections_max = CONNECTIONS_MAX;
     if (!o->calls_max) o->calls_max = CALLS_MAX;
     if (!o->timeout_ms) o->timeout_ms = TIMEOUT_MS;
@@ -525,14 +515,6 @@ static void settle_options(struct provider *p, const struct provider_options *gi
     if (!o->list_max) o->list_max = INT32_MAX;
     if (!o->kept_max) o->kept_max = KEPT_LARGE_MAX;
     if (o->tls) tls_context_ref(o->tls);
-}
-
-static enum err copy_texts(struct provider *p, const struct provider_options *given)
-{
-    p->address = str_dup(str_from(given->address));
-    p->shard_id = str_dup(str_from(given->shard_id));
-    if (given->tls_name) p->tls_name = str_dup(str_from(given->tls_name));
-    return p->address && p->shard_id && (p->tls_name || !given->tls_name) ? ERR_OK : ERR_NOMEM;
 }
 
 enum err provider_open(const struct provider_options *options, struct provider **ret_provider,
@@ -547,8 +529,7 @@ enum err provider_open(const struct provider_options *options, struct provider *
     settle_options(p, options);
     list_init(&p->waiting);
     task_init(&p->work, work);
-    err = copy_texts(p, options);
-    if (!err) err = timer_init(&p->late, p->options.io->loop, on_late);
+    err = timer_init(&p->late, p->options.io->loop, on_late);
     if (!err) err = channel_open(p, &p->bulk, note);
     if (err) {
         provider_free(p);

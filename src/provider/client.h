@@ -43,7 +43,7 @@ enum {
 };
 
 struct provider;
-struct provider_options {
+struct provider_options { /* its texts outlive the client */
     struct io *io;
     const char *address;                  /* "host:port" */
     const char *shard_id;                 /* not empty */

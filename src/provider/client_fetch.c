@@ -22,7 +22,6 @@ enum {
 
 struct chunk {
     struct provider_chunk chunk; /* what the caller sees */
-    struct list link;            /* in fetch.kept, or alone */
     struct provider_fetch *fetch;
     struct buf bytes;
 };
@@ -38,7 +37,6 @@ struct provider_fetch {
     bool short_of_memory, two_messages;
     bool over; /* on_end was told, or nobody knows of it */
     struct chunk *filling;
-    struct list kept;
 };
 
 static void chunk_free(struct chunk *chunk)
@@ -47,14 +45,12 @@ static void chunk_free(struct chunk *chunk)
     free(chunk);
 }
 
-static struct chunk *chunk_take(struct provider_fetch *f)
+static struct chunk *chunk_make(struct provider_fetch *f)
 {
-    struct list *node = list_pop(&f->kept);
-    struct chunk *chunk = node ? CONTAINER_OF(node, struct chunk, link) : calloc(1, sizeof *chunk);
+    struct chunk *chunk = calloc(1, sizeof *chunk);
     char *room;
 
-    if (node || !chunk) return chunk;
-    list_init(&chunk->link);
+    if (!chunk) return NULL;
     chunk->fetch = f;
     buf_init(&chunk->bytes, f->chunk_bytes + CHUNK_SLACK);
     if (buf_reserve(&chunk->bytes, f->chunk_bytes, &room) == ERR_OK) return chunk;
@@ -64,12 +60,7 @@ static struct chunk *chunk_take(struct provider_fetch *f)
 
 static void free_if_done(struct provider_fetch *f)
 {
-    struct list kept, *node;
-
     if (!f->over || f->out > 0) return;
-    list_init(&kept);
-    list_splice(&kept, &f->kept);
-    while ((node = list_pop(&kept)) != NULL) chunk_free(CONTAINER_OF(node, struct chunk, link));
     if (f->filling) chunk_free(f->filling);
     free(f);
 }
@@ -91,7 +82,7 @@ static void on_piece(void *owner, struct rpc_client_call *call, struct str piece
     f->alive = f->sent;
     if (f->messages > 0) f->two_messages = true;
     f->messages += last;
-    if (!f->filling) f->filling = chunk_take(f);
+    if (!f->filling) f->filling = chunk_make(f);
     if (!f->filling || f->two_messages || buf_append(&f->filling->bytes, piece)) {
         f->short_of_memory = !f->two_messages;
         rpc_call_cancel(call);
@@ -136,8 +127,7 @@ void provider_chunk_done(struct provider_chunk *own)
 
     assert(f->out > 0);
     f->out--;
-    buf_clear(&chunk->bytes);
-    list_append(&f->kept, &chunk->link);
+    chunk_free(chunk);
     if (f->call) rpc_call_resume(f->call); /* nothing, when it was not paused */
     free_if_done(f);
 }
@@ -211,7 +201,6 @@ enum err provider_fetch_start(struct provider *p, const struct provider_fetch_re
     f->context = context;
     f->chunk_bytes = request->chunk_bytes ? request->chunk_bytes : CHUNK_BYTES;
     f->chunks_max = request->chunks_max ? request->chunks_max : CHUNKS_MAX;
-    list_init(&f->kept);
     err = ask(p, f, request);
     if (err) {
         f->over = true;

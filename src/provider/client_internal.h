@@ -18,8 +18,7 @@ struct lane { /* one connection for calls */
     mono_time alive; /* its connection last answered something, or took the place of another */
 };
 struct provider {
-    struct provider_options options; /* texts are not used: see below */
-    char *address, *shard_id, *tls_name;
+    struct provider_options options;
     int64_t sequence;
     struct lane lanes[LANES_MAX];
     uint32_t lane_count, lane_next; /* next: where the last call went */

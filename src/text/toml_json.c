@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text/toml_json.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,4 +54,22 @@ void toml_write_json(const struct toml_value *value, struct str key, struct ndjs
         if (!*odd) *odd = value;
         write_time(value, key, w);
     }
+}
+
+enum err toml_as_json(const struct toml *document, struct buf *out, struct note *note)
+{
+    const struct toml_value *odd = NULL;
+    struct ndjson w;
+    enum err err;
+
+    ndjson_begin_value(&w, out, NDJSON_LINE);
+    toml_write_json(toml_root(document), NDJSON_ITEM, &w, &odd);
+    err = ndjson_end(&w);
+    if (!odd) return err;
+    if (toml_type(odd) == TOML_FLOAT)
+        note_set(note, "line %" PRIu32 ": not a finite number", toml_position(odd).line);
+    else
+        note_set(note, "line %" PRIu32 ": %s has no place here", toml_position(odd).line,
+                 toml_type_article_name(toml_type(odd)));
+    return ERR_INVALID;
 }

@@ -10,4 +10,6 @@
  * bounded by the reader's (TOML_DEPTH_MAX). */
 void toml_write_json(const struct toml_value *value, struct str key, struct ndjson *w,
                      const struct toml_value **odd);
+/* The document as one line of JSON; ERR_INVALID with the line of what JSON cannot say. */
+enum err toml_as_json(const struct toml *document, struct buf *out, struct note *note);
 #endif

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct shard_frame frame;
     struct note note = {""};
     struct nodes *nodes;
-    struct node node;
+    const struct node *node;
     struct arena arena;
     enum err err;
 
@@ -21,8 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     err = frames_read(str_of(data, size), &arena, &frame, &note);
     assert(!err || note.text[0] || err == ERR_NOMEM);
     if (!err && frame.word == SHARD_NODE_STATE && !nodes_tell(nodes, &frame.node)) {
-        assert(nodes_take(nodes, &node) && str_equal(node.machine_id, frame.node.machine_id));
-        assert(node.label_count == frame.node.label_count);
+        node = nodes_find(nodes, frame.node.machine_id);
+        assert(node && str_equal(node->machine_id, frame.node.machine_id));
+        assert(node->label_count == frame.node.label_count);
     }
     arena_deinit(&arena);
     nodes_close(nodes);

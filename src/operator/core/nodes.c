@@ -7,16 +7,17 @@
 
 struct record {
     struct list changed; /* in nodes->changed: not taken since */
+    bool gone;           /* in the table until that was taken */
     struct node node;    /* views of `body`, and of `id` */
     void *body;
     uint64_t session; /* in which the shard last told of it */
     char id[];
 };
 struct nodes {
-    struct map by_id;     /* in the order they were first heard of; also those that are gone and not
+    struct map by_id;    /* in the order they were first heard of; also those that are gone and not
                              taken yet */
-    struct list changed;  /* oldest change first */
-    struct record *taken; /* gone, out of the table; its view was handed out */
+    struct list changed; /* oldest change first */
+    char taken[ID_MAX];  /* the id that was handed out last */
     uint64_t session;
     size_t counts[NODE_PHASE_COUNT];
 };
@@ -77,7 +78,6 @@ void nodes_close(struct nodes *nodes)
     size_t cursor = 0;
 
     if (!nodes) return;
-    record_free(nodes->taken);
     while ((entry = map_next(&nodes->by_id, &cursor))) record_free(entry->value);
     map_deinit(&nodes->by_id);
     free(nodes);
@@ -85,75 +85,54 @@ void nodes_close(struct nodes *nodes)
 
 /* -- what was said of one machine -- */
 
-struct room { /* what is left of a body */
-    char *texts;
-    struct label *labels;
-    struct taint *taints;
-};
+/* Pairs and taints are texts in a row. */
+static_assert(sizeof(struct label) == 2 * sizeof(struct str), "key, value");
+static_assert(sizeof(struct taint) == 3 * sizeof(struct str), "key, value, effect");
 
-static size_t bytes_of_labels(const struct label *labels, size_t count)
+static size_t bytes_of(const struct str *texts, size_t count)
 {
     size_t bytes = 0;
 
-    for (size_t i = 0; i < count; i++) bytes += labels[i].key.len + labels[i].value.len;
+    for (size_t i = 0; i < count; i++) bytes += texts[i].len;
     return bytes;
 }
 
-static size_t bytes_of_texts(const struct node *n)
+/* Copies the texts to `room`, where they are from then on; returns what is behind them. */
+static char *keep(struct str *texts, size_t count, char *room)
 {
-    size_t bytes = n->node_name.len + n->provider_id.len + n->last_error.len;
-
-    bytes += bytes_of_labels(n->labels, n->label_count);
-    bytes += bytes_of_labels(n->resources, n->resource_count);
-    for (size_t i = 0; i < n->taint_count; i++)
-        bytes += n->taints[i].key.len + n->taints[i].value.len + n->taints[i].effect.len;
-    return bytes;
-}
-
-static struct str keep(struct room *room, struct str text)
-{
-    struct str kept = {room->texts, text.len};
-
-    if (text.len) memcpy(room->texts, text.at, text.len);
-    room->texts += text.len;
-    return kept;
-}
-
-static const struct label *keep_labels(struct room *room, const struct label *labels, size_t count)
-{
-    struct label *kept = room->labels;
-
     for (size_t i = 0; i < count; i++) {
-        kept[i].key = keep(room, labels[i].key);
-        kept[i].value = keep(room, labels[i].value);
+        if (texts[i].len) memcpy(room, texts[i].at, texts[i].len);
+        texts[i].at = room;
+        room += texts[i].len;
     }
-    room->labels += count;
-    return kept;
+    return room;
 }
 
 /* The texts and lists of `told` in memory of their own; everything else is copied as it is. */
 static void *keep_body(const struct node *told, struct node *ret_node)
 {
-    size_t labels = (told->label_count + told->resource_count) * sizeof(struct label);
-    size_t taints = told->taint_count * sizeof(struct taint);
-    char *body = malloc(labels + taints + bytes_of_texts(told) + 1); /* never of no size */
-    struct room room = {.labels = (void *)body};
+    const void *lists[] = {told->labels, told->resources, told->taints};
+    const size_t counts[] = {2 * told->label_count, 2 * told->resource_count,
+                             3 * told->taint_count};
+    struct str own[] = {told->node_name, told->provider_id, told->last_error}, *body, *at[3];
+    size_t texts = counts[0] + counts[1] + counts[2], bytes = bytes_of(own, ARRAY_LEN(own));
 
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) bytes += bytes_of(lists[i], counts[i]);
+    body = malloc(texts * sizeof *body + bytes + 1); /* never of no size */
     if (!body) return NULL;
-    room.taints = (void *)(body + labels);
-    room.texts = body + labels + taints;
+    at[0] = body;
+    at[1] = at[0] + counts[0];
+    at[2] = at[1] + counts[1];
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+        if (counts[i]) memcpy(at[i], lists[i], counts[i] * sizeof *body);
+    (void)keep(own, ARRAY_LEN(own), keep(body, texts, (char *)(body + texts)));
     *ret_node = *told;
-    ret_node->node_name = keep(&room, told->node_name);
-    ret_node->provider_id = keep(&room, told->provider_id);
-    ret_node->last_error = keep(&room, told->last_error);
-    ret_node->labels = keep_labels(&room, told->labels, told->label_count);
-    ret_node->resources = keep_labels(&room, told->resources, told->resource_count);
-    ret_node->taints = room.taints;
-    for (size_t i = 0; i < told->taint_count; i++) {
-        room.taints[i].key = keep(&room, told->taints[i].key);
-        room.taints[i].value = keep(&room, told->taints[i].value);
-        room.taints[i].effect = keep(&room, told->taints[i].effect);
-    }
+    ret_node->node_name = own[0];
+    ret_node->provider_id = own[1];
+    ret_node->last_error = own[2];
+    ret_node->labels = (const void *)at[0];
+    ret_node->resources = (const void *)at[1];
+    ret_node->taints = (const void *)at[2];
     return body;
 }
 
@@ -176,9 +155,9 @@ static void set_phase(struct nodes *nodes, struct record *r, enum node_phase pha
 /* In the table until its end was taken, and counted no more. */
 static void leave(struct nodes *nodes, struct record *r)
 {
-    assert(!r->node.gone && nodes->counts[r->node.phase] > 0);
+    assert(!r->gone && nodes->counts[r->node.phase] > 0);
     nodes->counts[r->node.phase]--;
-    r->node.gone = true;
+    r->gone = true;
     mark_changed(nodes, r);
 }
 
@@ -187,10 +166,11 @@ static enum err add(struct nodes *nodes, struct str id, struct record **ret_reco
     struct record *r = calloc(1, sizeof *r + id.len);
     enum err err;
 
+    assert(id.len <= ID_MAX);
     if (!r) return ERR_NOMEM;
     memcpy(r->id, id.at, id.len);
     list_init(&r->changed);
-    r->node.gone = true; /* until something is known */
+    r->gone = true; /* until something is known */
     err = map_put(&nodes->by_id, str_of(r->id, id.len), r);
     if (err) {
         record_free(r);
@@ -213,12 +193,12 @@ enum err nodes_tell(struct nodes *nodes, const struct node *told)
         free(body);
         return err;
     }
-    drained = told->state == MACHINE_IDLE && !r->node.gone &&
+    drained = told->state == MACHINE_IDLE && !r->gone &&
               (r->node.phase == NODE_DRAINING || r->node.phase == NODE_DRAINED);
-    if (!r->node.gone) nodes->counts[r->node.phase]--;
+    if (!r->gone) nodes->counts[r->node.phase]--;
     fresh.machine_id = str_of(r->id, told->machine_id.len);
     fresh.phase = drained ? NODE_DRAINED : node_phase_of(told->state);
-    fresh.gone = false;
+    r->gone = false;
     free(r->body);
     r->body = body;
     r->node = fresh;
@@ -234,7 +214,7 @@ void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase p
     struct record *r = map_get(&nodes->by_id, machine_id);
 
     assert(phase == NODE_DRAINING || phase == NODE_DRAINED || phase == NODE_FAILED);
-    if (r && !r->node.gone) set_phase(nodes, r, phase);
+    if (r && !r->gone) set_phase(nodes, r, phase);
 }
 
 void nodes_session(struct nodes *nodes)
@@ -249,7 +229,7 @@ size_t nodes_sweep(struct nodes *nodes)
 
     while ((entry = map_next(&nodes->by_id, &cursor))) {
         struct record *r = entry->value;
-        if (r->node.gone || r->session == nodes->session) continue;
+        if (r->gone || r->session == nodes->session) continue;
         leave(nodes, r);
         left++;
     }
@@ -266,28 +246,22 @@ const struct node *nodes_find(const struct nodes *nodes, struct str machine_id)
 {
     const struct record *r = map_get(&nodes->by_id, machine_id);
 
-    return r && !r->node.gone ? &r->node : NULL;
+    return r && !r->gone ? &r->node : NULL;
 }
 
-bool nodes_changed(const struct nodes *nodes)
-{
-    return !list_empty(&nodes->changed);
-}
-
-bool nodes_take(struct nodes *nodes, struct node *ret_node)
+bool nodes_take(struct nodes *nodes, struct str *ret_id)
 {
     struct list *link = list_pop(&nodes->changed);
     struct record *r;
 
-    record_free(nodes->taken);
-    nodes->taken = NULL;
     if (!link) return false;
     r = record_of(link);
-    if (r->node.gone) {
+    *ret_id = str_of(nodes->taken, r->node.machine_id.len);
+    memcpy(nodes->taken, r->id, ret_id->len);
+    if (r->gone) {
         map_remove(&nodes->by_id, r->node.machine_id);
-        nodes->taken = r;
+        record_free(r);
     }
-    *ret_node = r->node;
     return true;
 }
 
@@ -297,7 +271,7 @@ const struct node *nodes_next(const struct nodes *nodes, size_t *cursor)
 
     while ((entry = map_next(&nodes->by_id, cursor))) {
         const struct record *r = entry->value;
-        if (!r->node.gone) return &r->node;
+        if (!r->gone) return &r->node;
     }
     return NULL;
 }

@@ -54,14 +54,12 @@ struct node {
     size_t resource_count;
     const struct taint *taints;
     size_t taint_count;
-    bool gone; /* of a change that is taken: the last word of this machine, not in the table any
-                  more */
 };
 
 struct nodes;
 enum err nodes_open(uint64_t seed, struct nodes **ret_nodes); /* ERR_NOMEM */
 void nodes_close(struct nodes *nodes);                        /* NULL is fine */
-/* The shard's word; copies. `phase` and `gone` of `told` are not looked at. ERR_FULL: NODES_MAX;
+/* The shard's word; copies. `phase` of `told` is not looked at. ERR_FULL: NODES_MAX;
  * ERR_NOMEM. */
 enum err nodes_tell(struct nodes *nodes, const struct node *told);
 /* What became of a reclaim here, before the shard says anything: phase Draining, Drained or
@@ -72,10 +70,9 @@ void nodes_session(struct nodes *nodes);
 size_t nodes_sweep(struct nodes *nodes); /* how many have left */
 size_t nodes_count(const struct nodes *nodes, enum node_phase phase);
 const struct node *nodes_find(const struct nodes *nodes, struct str machine_id); /* or NULL */
-/* The machine that changed longest ago and was not taken since; false: there is none. The view is
- * valid until the next call that changes the table. */
-bool nodes_take(struct nodes *nodes, struct node *ret_node);
-bool nodes_changed(const struct nodes *nodes); /* something is there to be taken */
+/* The machine that changed longest ago, or left, and was not taken since; false: there is none. The
+ * id is valid until the next call of this. */
+bool nodes_take(struct nodes *nodes, struct str *ret_id);
 /* Walks what there is, in the order they were first heard of; *cursor begins at 0. */
 const struct node *nodes_next(const struct nodes *nodes, size_t *cursor);
 #endif

@@ -19,25 +19,21 @@ enum {
     AGAIN_MS = 2000,
     NODE_MAX = 2 << 20, /* bytes of a node object */
     OTHERS_MAX = 64,    /* machines whose nodes are looked for */
+    OTHERS_BYTES_MAX = 1 << 20,
 };
 #define NO_NODE "no node belongs to the machine, by name or provider id"
-
-struct other { /* a machine of the cluster that serves */
-    char *machine, *node_name, *provider_id;
-};
 
 struct drain {
     struct kube_source *source;
     struct chore chore;
     char *id; /* of the instruction */
     char *machine;
-    char *node_name;      /* the machine's id where nobody told another */
-    char *provider_id;    /* NULL: not known yet */
-    char *node;           /* as it is called; NULL before it was found */
-    struct other *others; /* OTHERS_MAX, while the node is looked for; NULL: no memory, or none */
-    size_t other_count;
-    bool other_found; /* one of them has a node */
-    bool node_seen;   /* the cluster has nodes */
+    char *node_name;   /* the machine's id where nobody told another */
+    char *provider_id; /* NULL: not known yet */
+    char *node;        /* as it is called; NULL before it was found */
+    struct buf others; /* machines that serve: id, node and provider's id, a line each */
+    bool other_found;  /* one of them has a node */
+    bool node_seen;    /* the cluster has nodes */
     bool closed;
     atomic_bool over; /* evict no more */
     bool anew;        /* ordered again while it ran out */
@@ -46,21 +42,9 @@ struct drain {
     size_t blocked; /* of those, by a budget */
 };
 
-static void others_free(struct drain *d)
-{
-    for (size_t i = 0; i < d->other_count; i++) {
-        free(d->others[i].machine);
-        free(d->others[i].node_name);
-        free(d->others[i].provider_id);
-    }
-    free(d->others);
-    d->others = NULL;
-    d->other_count = 0;
-}
-
 static void drain_free(struct drain *d)
 {
-    others_free(d);
+    buf_deinit(&d->others);
     free(d->id);
     free(d->machine);
     free(d->node_name);
@@ -96,13 +80,13 @@ static enum err provider_of_shown(struct drain *d, struct note *note)
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
-static bool node_of_other(const struct other *other, const struct json *node)
+static bool is_other(const struct drain *d, struct str text)
 {
-    struct str name = kube_text(node, "metadata.name");
+    struct str rest = buf_peek(&d->others), line;
 
-    return str_equal(name, str_from(other->machine)) ||
-           (other->node_name && str_equal(name, str_from(other->node_name))) ||
-           node_is(node, str_from(other->machine), str_from(other->provider_id));
+    while (text.len && str_split(&rest, '\n', &line))
+        if (str_equal(line, text)) return true;
+    return false;
 }
 
 static enum err look_at_node(struct drain *d, const struct json *node, struct note *note)
@@ -111,8 +95,10 @@ static enum err look_at_node(struct drain *d, const struct json *node, struct no
     enum err err;
 
     d->node_seen = true;
-    for (size_t i = 0; i < d->other_count && !d->other_found; i++)
-        d->other_found = node_of_other(&d->others[i], node);
+    if (!d->other_found)
+        d->other_found = is_other(d, kube_text(node, "metadata.name")) ||
+                         is_other(d, kube_text(node, "spec.providerID")) ||
+                         is_other(d, node_machine(node));
     if (!node_is(node, str_from(d->machine), str_from(d->provider_id))) return ERR_OK;
     err = json_get_string(node, "metadata.name", &name, note);
     if (!err && !kube_copy(&d->node, name)) err = ERR_NOMEM;
@@ -233,25 +219,30 @@ static enum err run_evictions(struct drain *d, struct note *note)
 
 /* -- the chore -- */
 
+static enum err put_line(struct buf *into, struct str text)
+{
+    enum err err = buf_append(into, text);
+
+    return err ? err : buf_append_byte(into, '\n');
+}
+
 /* A part is enough: what matters is whether any of them is recognised. */
 static void others_take(struct drain *d)
 {
     const struct operator_host *host = d->source->host;
     const struct node *node;
-    size_t cursor = 0;
+    size_t cursor = 0, count = 0;
+    enum err err = ERR_OK;
 
-    others_free(d);
+    buf_clear(&d->others);
     d->other_found = d->node_seen = false;
-    d->others = calloc(OTHERS_MAX, sizeof *d->others);
-    if (!d->others) return;
-    while (d->other_count < OTHERS_MAX && (node = operator_each_node(host, &cursor))) {
-        struct other *other = &d->others[d->other_count];
+    while (!err && count < OTHERS_MAX && (node = operator_each_node(host, &cursor))) {
         if (node->phase != NODE_READY || str_equal(node->machine_id, str_from(d->machine)))
             continue;
-        if (!kube_copy(&other->machine, node->machine_id)) return;
-        d->other_count++;
-        (void)kube_copy(&other->node_name, node->node_name);
-        (void)kube_copy(&other->provider_id, node->provider_id);
+        count++;
+        err = put_line(&d->others, node->machine_id);
+        if (!err) err = put_line(&d->others, node->node_name);
+        if (!err) err = put_line(&d->others, node->provider_id);
     }
 }
 
@@ -302,7 +293,6 @@ static bool drain_ended(struct chore *chore, enum err err)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
 
-    others_free(d);
     if (d->anew) { /* nothing of before counts */
         d->anew = d->closed = false;
         atomic_store(&d->over, false);
@@ -332,8 +322,9 @@ static bool drain_ended(struct chore *chore, enum err err)
 
 static const struct chore_ops drain_ops = {drain_prepare, drain_run, drain_ended};
 
-void kube_drain(struct kube_source *s, const struct reclaim_order *order)
+void kube_drain(struct source *source, const struct reclaim_order *order)
 {
+    struct kube_source *s = kube_source_of(source);
     struct drain *d = map_get(&s->drains, order->instruction_id);
     bool fine;
 
@@ -353,13 +344,15 @@ void kube_drain(struct kube_source *s, const struct reclaim_order *order)
         return;
     }
     d->source = s;
+    buf_init(&d->others, OTHERS_BYTES_MAX);
     chore_init(&d->chore, s->chores, &drain_ops);
     d->chore.urgent = true; /* it has a deadline */
     chore_want(&d->chore);
 }
 
-void kube_drain_over(struct kube_source *s, struct str instruction_id)
+void kube_drain_over(struct source *source, struct str instruction_id)
 {
+    struct kube_source *s = kube_source_of(source);
     struct drain *d = map_get(&s->drains, instruction_id);
 
     if (!d) return;

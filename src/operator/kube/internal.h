@@ -73,28 +73,33 @@ struct kube_source {
     uint64_t pod_lists, request_lists; /* begun */
     bool pods_known, requests_known;
     struct chore sweep; /* machines that are shown and have left while nobody looked */
-    char **swept;       /* machine ids it found */
-    size_t swept_count;
+    struct buf swept;   /* machine ids it found, a line each */
     struct counter *writes_failed, *evicted, *blocked, *eviction_failures;
     struct gauge *rejected;
     size_t rejected_count;
 };
 
+static inline struct kube_source *kube_source_of(struct source *source)
+{
+    return CONTAINER_OF(source, struct kube_source, source);
+}
+
+/* Functions of a struct source are members of its source_ops. */
 /* -- places.c: pods and their requests -- */
 extern const struct follow_events kube_pod_events, kube_request_events;
-void kube_places_taken(struct kube_source *s, uint64_t change);
+void kube_places_taken(struct source *source, uint64_t change);
 void kube_places_deinit(struct kube_source *s);
 
 /* -- show.c: machines and hints -- */
-void kube_show_machines(struct kube_source *s);
-void kube_show_sweep(struct kube_source *s);
-void kube_show_hint(struct kube_source *s, const struct available *hint);
+void kube_show_machine(struct source *source, struct str machine_id);
+void kube_show_sweep(struct source *source);
+void kube_show_hint(struct source *source, const struct available *hint);
 void kube_show_init(struct kube_source *s);
 void kube_show_deinit(struct kube_source *s);
 
 /* -- drain.c: reclaims -- */
-void kube_drain(struct kube_source *s, const struct reclaim_order *order);
-void kube_drain_over(struct kube_source *s, struct str instruction_id);
+void kube_drain(struct source *source, const struct reclaim_order *order);
+void kube_drain_over(struct source *source, struct str instruction_id);
 void kube_drains_deinit(struct kube_source *s);
 
 /* On a chore's thread: all objects of a list, a page at a time; `options` without limit and place.

@@ -76,6 +76,7 @@ bool kube_is_name(struct str id); /* an object can be called so */
  * after a restart finds it by that; *ret_already: it was. */
 enum err node_cordon_write(const struct json *node, struct str machine, bool *ret_already,
                            struct buf *out);
+struct str node_machine(const struct json *node); /* as that note says; empty: none */
 /* By what the provider calls it; where that is empty, not known, by that note. */
 bool node_is(const struct json *node, struct str machine, struct str provider_id);
 #endif

@@ -242,8 +242,9 @@ static bool tell_ended(struct chore *chore, enum err err)
 
 static const struct chore_ops tell_ops = {tell_prepare, tell_run, tell_ended};
 
-void kube_places_taken(struct kube_source *s, uint64_t change)
+void kube_places_taken(struct source *source, uint64_t change)
 {
+    struct kube_source *s = kube_source_of(source);
     struct map_entry *entry;
 
     for (size_t cursor = 0; (entry = map_next(&s->places, &cursor)) != NULL;) {

@@ -4,7 +4,7 @@
 
 #include "operator/kube/internal.h"
 
-enum { SWEPT_MAX = 1 << 20 };
+enum { SWEPT_BYTES_MAX = 256 << 20 };
 
 struct kind {
     const char *kind, *resource;
@@ -170,18 +170,17 @@ static bool show_ended(struct chore *chore, enum err err)
 
 static const struct chore_ops show_ops = {show_prepare, show_run, show_ended};
 
-void kube_show_machines(struct kube_source *s)
+void kube_show_machine(struct source *source, struct str machine_id)
 {
-    struct node node;
+    struct kube_source *s = kube_source_of(source);
+    struct shown *row = shown_find(s, &s->machines, &machines, machine_id);
 
-    while (operator_next_node(s->host, &node)) {
-        struct shown *row = shown_find(s, &s->machines, &machines, node.machine_id);
-        if (row) chore_want(&row->chore);
-    }
+    if (row) chore_want(&row->chore);
 }
 
-void kube_show_hint(struct kube_source *s, const struct available *hint)
+void kube_show_hint(struct source *source, const struct available *hint)
 {
+    struct kube_source *s = kube_source_of(source);
     struct shown *row = shown_find(s, &s->hints, &hints, hint->key);
     struct buf body;
 
@@ -194,38 +193,25 @@ void kube_show_hint(struct kube_source *s, const struct available *hint)
 
 /* -- what is shown and has left -- */
 
-static void swept_free(struct kube_source *s)
-{
-    for (size_t i = 0; i < s->swept_count; i++) free(s->swept[i]);
-    free(s->swept);
-    s->swept = NULL;
-    s->swept_count = 0;
-}
-
 static bool sweep_prepare(struct chore *chore)
 {
-    swept_free(CONTAINER_OF(chore, struct kube_source, sweep));
+    buf_clear(&CONTAINER_OF(chore, struct kube_source, sweep)->swept);
     return true;
 }
 
 static enum err sweep_page(void *owner, const struct json *items, struct note *note)
 {
     struct kube_source *s = owner;
-    size_t count = json_count(items);
-    char **more = realloc(s->swept, (s->swept_count + count + 1) * sizeof *more);
+    enum err err = ERR_OK;
 
     (void)note;
-    if (!more) return ERR_NOMEM;
-    s->swept = more;
-    if (s->swept_count + count > SWEPT_MAX) return ERR_TOO_LARGE;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; !err && i < json_count(items); i++) {
         struct str id;
         if (upcoming_machine(json_item(items, i), &id, NULL)) continue;
-        s->swept[s->swept_count] = str_dup(id);
-        if (!s->swept[s->swept_count]) return ERR_NOMEM;
-        s->swept_count++;
+        err = buf_append(&s->swept, id);
+        if (!err) err = buf_append_byte(&s->swept, '\n');
     }
-    return ERR_OK;
+    return err == ERR_FULL ? ERR_TOO_LARGE : err;
 }
 
 static enum err sweep_run(struct chore *chore)
@@ -244,27 +230,26 @@ static enum err sweep_run(struct chore *chore)
 static bool sweep_ended(struct chore *chore, enum err err)
 {
     struct kube_source *s = CONTAINER_OF(chore, struct kube_source, sweep);
+    struct str ids = buf_peek(&s->swept), id;
 
-    for (size_t i = 0; !err && i < s->swept_count; i++) {
-        struct shown *row;
-        if (operator_find_node(s->host, str_from(s->swept[i]))) continue;
-        row = shown_find(s, &s->machines, &machines, str_from(s->swept[i]));
-        if (row) chore_want(&row->chore);
-    }
-    swept_free(s);
+    while (!err && str_split(&ids, '\n', &id))
+        if (id.len && !operator_find_node(s->host, id)) kube_show_machine(&s->source, id);
+    buf_clear(&s->swept);
     return false;
 }
 
 static const struct chore_ops sweep_ops = {sweep_prepare, sweep_run, sweep_ended};
 
-void kube_show_sweep(struct kube_source *s)
+void kube_show_sweep(struct source *source)
 {
+    struct kube_source *s = kube_source_of(source);
     chore_want(&s->sweep);
 }
 
 void kube_show_init(struct kube_source *s)
 {
     chore_init(&s->sweep, s->chores, &sweep_ops);
+    buf_init(&s->swept, SWEPT_BYTES_MAX);
 }
 
 static void table_free(struct map *table)
@@ -279,5 +264,5 @@ void kube_show_deinit(struct kube_source *s)
 {
     table_free(&s->machines);
     table_free(&s->hints);
-    swept_free(s);
+    buf_deinit(&s->swept);
 }

@@ -156,9 +156,9 @@ static void put_closed(struct ndjson *w, const struct json *spec)
     ndjson_close_object(w);
 }
 
-static bool is_of(const struct json *node, struct str machine)
+struct str node_machine(const struct json *node)
 {
-    return str_equal(kube_label(node, "metadata.annotations", STR(NOTE_MACHINE)), machine);
+    return kube_label(node, "metadata.annotations", STR(NOTE_MACHINE));
 }
 
 enum err node_cordon_write(const struct json *node, struct str machine, bool *ret_already,
@@ -170,8 +170,8 @@ enum err node_cordon_write(const struct json *node, struct str machine, bool *re
     void *cursor = NULL;
     bool closed = false;
 
-    *ret_already =
-        !json_get_bool(node, "spec.unschedulable", &closed, NULL) && closed && is_of(node, machine);
+    *ret_already = !json_get_bool(node, "spec.unschedulable", &closed, NULL) && closed &&
+                   str_equal(node_machine(node), machine);
     ndjson_begin(&w, out, NDJSON_LINE);
     while (json_next(node, &cursor, &key, &value))
         if (!str_equal(key, STR("spec")) && !str_equal(key, STR("metadata")))
@@ -184,5 +184,5 @@ enum err node_cordon_write(const struct json *node, struct str machine, bool *re
 bool node_is(const struct json *node, struct str machine, struct str provider_id)
 {
     if (provider_id.len) return str_equal(kube_text(node, "spec.providerID"), provider_id);
-    return machine.len && is_of(node, machine);
+    return machine.len && str_equal(node_machine(node), machine);
 }

@@ -3,11 +3,6 @@
 
 #include "operator/kube/internal.h"
 
-static struct kube_source *of(struct source *source)
-{
-    return CONTAINER_OF(source, struct kube_source, source);
-}
-
 bool kube_copy(char **to, struct str text)
 {
     char *copy = text.len ? str_dup(text) : NULL;
@@ -82,7 +77,7 @@ static enum err add_metrics(struct kube_source *s, struct metrics *metrics, stru
 static enum err start(struct source *source, struct operator_host *host,
                       const struct operator_around *around, struct note *note)
 {
-    struct kube_source *s = of(source);
+    struct kube_source *s = kube_source_of(source);
     struct follow_options follow = {.io = around->io, .log = &s->log, .kube = s->kube, .owner = s};
     uint64_t seed = entropy_u64(follow.io->entropy); /* names come from outside */
     enum err err;
@@ -109,46 +104,16 @@ static enum err start(struct source *source, struct operator_host *host,
     return err;
 }
 
-static void on_nodes_changed(struct source *source)
-{
-    kube_show_machines(of(source));
-}
-
-static void on_nodes_whole(struct source *source)
-{
-    kube_show_sweep(of(source));
-}
-
-static void available(struct source *source, const struct available *hint)
-{
-    kube_show_hint(of(source), hint);
-}
-
-static void taken(struct source *source, uint64_t change)
-{
-    kube_places_taken(of(source), change);
-}
-
-static void reclaim(struct source *source, const struct reclaim_order *order)
-{
-    kube_drain(of(source), order);
-}
-
-static void reclaim_over(struct source *source, struct str instruction_id)
-{
-    kube_drain_over(of(source), instruction_id);
-}
-
 static bool ready(struct source *source, struct note *reason)
 {
-    struct kube_source *s = of(source);
+    struct kube_source *s = kube_source_of(source);
 
     return s->pods && follow_whole(s->requests, reason) && follow_whole(s->pods, reason);
 }
 
 static void close_source(struct source *source, void (*done)(void *owner), void *owner)
 {
-    struct kube_source *s = of(source);
+    struct kube_source *s = kube_source_of(source);
 
     kube_cancel(s->kube); /* a server that does not answer holds nobody up */
     follow_close(s->pods);
@@ -166,12 +131,12 @@ static void close_source(struct source *source, void (*done)(void *owner), void 
 static const struct source_ops ops = {
     .name = "kubernetes",
     .start = start,
-    .nodes_changed = on_nodes_changed,
-    .nodes_whole = on_nodes_whole,
-    .available = available,
-    .taken = taken,
-    .reclaim = reclaim,
-    .reclaim_over = reclaim_over,
+    .node_changed = kube_show_machine,
+    .nodes_whole = kube_show_sweep,
+    .available = kube_show_hint,
+    .taken = kube_places_taken,
+    .reclaim = kube_drain,
+    .reclaim_over = kube_drain_over,
     .ready = ready,
     .close = close_source,
 };

@@ -59,8 +59,13 @@ struct backend_machine {
     struct str cluster;        /* empty: none */
     const struct offer *offer; /* never NULL */
 };
+/* Names an operation in this process; done() gives it back. */
+struct operation_ticket {
+    uint64_t number; /* "op-<number>" on the wire; never given out twice. 0: none */
+    uint32_t place;  /* the host's */
+};
 struct backend_operation {
-    uint64_t number; /* "op-<number>" on the wire; never given out twice */
+    struct operation_ticket ticket;
     enum operation_kind kind;
     struct backend_machine machine;
     bool again;                   /* accepted by a process that died since */
@@ -82,10 +87,12 @@ enum sighting {
     SEEN_FAILED,    /* its host broke: Failed, `why` becomes last_error */
     SEEN_RECLAIMED, /* the host is gone and could be created anew: Speculative */
     SEEN_REMOVED,   /* gone for good, the id too */
+    SIGHTINGS,
 };
 struct backend_host {
-    /* The operation is over. An unknown number, or one that a sighting has ended, is dropped. */
-    void (*done)(struct backend_host *host, uint64_t number, const struct operation_end *end);
+    /* The operation is over. One that a sighting has ended is dropped. */
+    void (*done)(struct backend_host *host, struct operation_ticket ticket,
+                 const struct operation_end *end);
     /* `offer`: SEEN_OFFERED only. `why`: never empty for SEEN_FAILED. An id the book does not know
      * is dropped, but for SEEN_OFFERED. ERR_INVALID (an id, offer or text that a shard would
      * refuse, named in the note), ERR_FULL (machines), ERR_NOMEM: nothing has changed. */

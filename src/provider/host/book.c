@@ -7,7 +7,6 @@
 
 enum {
     POOL_MAX = 8 << 20,
-    BUCKETS_FIRST = CHUNK,
     CHANGE_ROOM = 512, /* of a change's numbers and tags, generously */
 };
 
@@ -22,22 +21,17 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     if (book->options.machines_max == 0 || book->options.machines_max > BOOK_MACHINES_MAX)
         book->options.machines_max = BOOK_MACHINES_MAX;
     book->identity = options->identity;
-    book->file = 1;
-    book->buckets = BUCKETS_FIRST;
+    book->telling = 1;
     book->chunks = calloc(CHUNKS_MAX, sizeof(struct entry *));
-    book->under_way = calloc(book->buckets, sizeof(struct entry *));
-    map_init(&book->by_id, book->options.machines_max, options->seed);
-    map_init(&book->strangers, BOOK_STRANGERS_MAX + 1, options->seed);
+    map_init(&book->by_id, book->options.machines_max + STRANGERS_MOST + 1, options->seed);
     map_init(&book->shards, BOOK_SHARDS_MAX + 1, options->seed);
     map_init(&book->loading, POOL_MAX, options->seed);
     pool_init(&book->pool, POOL_MAX, options->seed);
-    list_init(&book->strangers_by_age);
     list_init(&book->shards_by_use);
     list_init(&book->tombstones);
     list_init(&book->walks);
     buf_init(&book->changes, CHANGES_BYTES_MAX);
-    buf_init(&book->snapshot.changes, CHANGES_BYTES_MAX);
-    if (!book->chunks || !book->under_way) {
+    if (!book->chunks) {
         book_close(book);
         return ERR_NOMEM;
     }
@@ -63,13 +57,6 @@ static void clear_entry(struct book *book, struct entry *e)
     pool_drop(&book->pool, e->binding);
 }
 
-static void free_stranger(struct book *book, struct stranger *s)
-{
-    drop_fences(book, &s->fences);
-    list_remove(&s->link);
-    free(s);
-}
-
 static void drop_shard_epoch(struct book *book, struct shard_epoch *newest)
 {
     (void)map_remove(&book->shards, pool_text(newest->shard));
@@ -87,8 +74,6 @@ void book_close(struct book *book)
     assert(list_empty(&book->walks));
     while (book->chunks && (at = map_next(&book->by_id, &cursor)) != NULL)
         clear_entry(book, at->value);
-    while (!list_empty(&book->strangers_by_age))
-        free_stranger(book, CONTAINER_OF(book->strangers_by_age.next, struct stranger, link));
     while (!list_empty(&book->shards_by_use))
         drop_shard_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
     while (!list_empty(&book->tombstones))
@@ -96,14 +81,11 @@ void book_close(struct book *book)
     for (cursor = 0; (at = map_next(&book->loading, &cursor)) != NULL;) free(at->value);
     for (size_t i = 0; book->chunks && i < CHUNKS_MAX; i++) free(book->chunks[i]);
     free(book->chunks);
-    free(book->under_way);
     map_deinit(&book->by_id);
-    map_deinit(&book->strangers);
     map_deinit(&book->shards);
     map_deinit(&book->loading);
     pool_deinit(&book->pool);
     buf_deinit(&book->changes);
-    buf_deinit(&book->snapshot.changes);
     free(book);
 }
 
@@ -115,10 +97,10 @@ struct buf *book_changes(struct book *book)
 struct book_stats book_stats(const struct book *book)
 {
     struct book_stats stats = {
-        .total = map_count(&book->by_id),
+        .total = map_count(&book->by_id) - book->stranger_count,
         .revision = book->revision,
         .tombstones = book->tombstone_count,
-        .strangers = map_count(&book->strangers),
+        .strangers = book->stranger_count,
         .shards = map_count(&book->shards),
         .operations = book->operations,
         .blob_bytes = book->blob_bytes,
@@ -136,7 +118,9 @@ struct book_stats book_stats(const struct book *book)
 
 struct entry *book_find(const struct book *book, struct str id)
 {
-    return map_get(&book->by_id, id);
+    struct entry *e = map_get(&book->by_id, id);
+
+    return e && e->state != MACHINE_UNSPECIFIED ? e : NULL;
 }
 
 /* --- fences --- */
@@ -158,10 +142,9 @@ struct fence *fences_find(const struct fences *fences, struct str shard)
 
 const struct fences *book_fences(const struct book *book, struct str id)
 {
-    const struct entry *e = book_find(book, id);
-    const struct stranger *s = e ? NULL : map_get(&book->strangers, id);
+    const struct entry *e = map_get(&book->by_id, id);
 
-    return e ? &e->fences : s ? &s->fences : NULL;
+    return e ? &e->fences : NULL;
 }
 
 const struct shard_epoch *book_shard_epoch(const struct book *book, struct str shard)
@@ -221,46 +204,53 @@ static enum err fences_set(struct fences *fences, const struct change *change,
     return ERR_OK;
 }
 
-static enum err make_stranger(struct book *book, struct str id, struct stranger **ret_stranger)
+/* A stranger without a mark. ERR_FULL, ERR_NOMEM. */
+static enum err add_stranger(struct book *book, struct str id, struct entry **ret_entry)
 {
-    struct stranger *s = calloc(1, sizeof *s + id.len);
-    enum err err;
+    struct entry *e = NULL;
+    enum err err = table_take(book, &e);
 
-    if (!s) return ERR_NOMEM;
-    list_init(&s->link);
-    s->id_len = (uint8_t)id.len;
-    memcpy(s->id, id.at, id.len);
-    err = map_put(&book->strangers, str_of(s->id, s->id_len), s);
+    if (err) return err;
+    e->id = str_dup(id);
+    e->id_len = (uint8_t)id.len;
+    err = e->id ? map_put(&book->by_id, entry_id(e), e) : ERR_NOMEM;
     if (err) {
-        free(s);
+        free(e->id);
+        table_give(book, e);
         return err;
     }
-    list_append(&book->strangers_by_age, &s->link);
-    *ret_stranger = s;
+    table_link_newest(&book->strangers, e);
+    book->stranger_count++;
+    *ret_entry = e;
     return ERR_OK;
 }
 
-static void drop_stranger(struct book *book, struct stranger *s)
+static void drop_stranger(struct book *book, struct entry *e)
 {
-    (void)map_remove(&book->strangers, str_of(s->id, s->id_len));
-    free_stranger(book, s);
+    table_unlink(&book->strangers, e);
+    book->stranger_count--;
+    (void)map_remove(&book->by_id, entry_id(e));
+    clear_entry(book, e);
+    table_give(book, e);
+}
+
+void book_evict(struct book *book)
+{
+    size_t most = book->loaded ? BOOK_STRANGERS_MAX : STRANGERS_MOST;
+
+    while (book->stranger_count > most) drop_stranger(book, book->strangers.oldest);
 }
 
 static enum err apply_mark(struct book *book, const struct change *change,
                            const struct change_items *items)
 {
-    struct entry *e = book_find(book, change->id);
-    struct stranger *s;
-    enum err err = ERR_OK;
+    struct entry *e = map_get(&book->by_id, change->id);
+    enum err err = e ? ERR_OK : add_stranger(book, change->id, &e);
 
-    if (e) return fences_set(&e->fences, change, items->shard);
-    s = map_get(&book->strangers, change->id);
-    if (!s) err = make_stranger(book, change->id, &s);
     if (err) return err;
-    err = fences_set(&s->fences, change, items->shard);
-    if (err && s->fences.count == 0) drop_stranger(book, s);
-    if (map_count(&book->strangers) > BOOK_STRANGERS_MAX)
-        drop_stranger(book, CONTAINER_OF(book->strangers_by_age.next, struct stranger, link));
+    err = fences_set(&e->fences, change, items->shard);
+    if (e->state == MACHINE_UNSPECIFIED && e->fences.count == 0) drop_stranger(book, e);
+    book_evict(book);
     return err;
 }
 
@@ -290,48 +280,12 @@ static void count_out(struct book *book, const struct entry *e)
     book->bytes[e->state] -= e->wire_len;
 }
 
-/* An entry for a machine that is new, with the marks its id had as a stranger. */
-static enum err make_entry(struct book *book, struct str id, struct entry **ret_entry)
-{
-    struct stranger *s = map_get(&book->strangers, id);
-    struct entry *e = NULL;
-    enum err err = table_take(book, &e);
-
-    if (err) return err;
-    e->id = str_dup(id);
-    e->id_len = (uint8_t)id.len;
-    err = e->id ? map_put(&book->by_id, entry_id(e), e) : ERR_NOMEM;
-    if (err) {
-        free(e->id);
-        table_give(book, e);
-        return err;
-    }
-    if (s) {
-        e->fences = s->fences;
-        s->fences = (struct fences){0};
-        drop_stranger(book, s);
-    }
-    *ret_entry = e;
-    return ERR_OK;
-}
-
 /* --- a machine changes --- */
 
 struct texts { /* what a change brings that needs memory of its own */
     char *host, *error;
     struct pending *pending;
 };
-
-static bool state_has_host(enum machine_state state)
-{
-    return state != MACHINE_SPECULATIVE && state != MACHINE_CREATING;
-}
-
-static bool state_keeps_binding(enum machine_state state)
-{
-    return state == MACHINE_CONFIGURING || state == MACHINE_CONFIGURED ||
-           state == MACHINE_DRAINING || state == MACHINE_FAILED;
-}
 
 /* "host-" and the id, which need not be kept. */
 static bool is_usual_host(struct str host, struct str id)
@@ -366,22 +320,6 @@ static enum err make_texts(const struct change *change, struct texts *ret_texts)
     return ERR_OK;
 }
 
-static void set_host(struct entry *e, const struct change *change, char *own_host)
-{
-    bool had = e->has_host;
-
-    if (e->state == MACHINE_FAILED)
-        e->has_host = had || change->host.len > 0;
-    else
-        e->has_host = state_has_host(e->state);
-    if (!e->has_host || change->host.len > 0) {
-        free(e->host);
-        e->host = own_host;
-        e->host_len = own_host ? (uint16_t)change->host.len : 0;
-    }
-    assert(e->has_host || !e->host);
-}
-
 static void set_pool_item(struct book *book, struct pool_item **place, struct pool_item *item)
 {
     struct pool_item *old = *place;
@@ -401,93 +339,102 @@ static void set_pending(struct book *book, struct entry *e, struct pending *own_
 static void set_entry(struct book *book, struct entry *e, const struct change *change,
                       const struct change_items *items, const struct texts *texts)
 {
-    bool other = e->state != change->state;
-
     e->state = (uint8_t)change->state;
     e->revision = change->revision;
-    for (int i = 0; i < OPERATION_KINDS; i++)
-        if (change->operations[i]) {
-            e->operations[i] = change->operations[i];
-            book->operation = max_u64(book->operation, change->operations[i]);
-            other = true;
-        }
-    if (items->offer) set_pool_item(book, &e->offer, items->offer);
-    if (items->binding || !state_keeps_binding(e->state))
-        set_pool_item(book, &e->binding, items->binding);
-    set_host(e, change, texts->host);
-    if (e->state != MACHINE_FAILED || change->error.len > 0) {
-        free(e->error);
-        e->error = texts->error;
-        e->error_len = (uint16_t)change->error.len;
+    for (int i = 0; i < OPERATION_KINDS; i++) {
+        e->operations[i] = change->operations[i];
+        book->operation = max_u64(book->operation, change->operations[i]);
     }
-    if (other || texts->pending) set_pending(book, e, texts->pending);
+    set_pool_item(book, &e->offer, items->offer);
+    set_pool_item(book, &e->binding, items->binding);
+    e->has_host =
+        state_has_host(change->state) && (change->state != MACHINE_FAILED || change->host.len > 0);
+    free(e->host);
+    e->host = texts->host;
+    e->host_len = texts->host ? (uint16_t)change->host.len : 0;
+    free(e->error);
+    e->error = texts->error;
+    e->error_len = (uint16_t)change->error.len;
+    set_pending(book, e, texts->pending);
+}
+
+static void tell(struct book *book, const struct change *change, const struct change_items *items)
+{
+    if (book->loaded) tell_change(book, change, items, &book->changes);
 }
 
 static enum err apply_machine(struct book *book, const struct change *change,
                               const struct change_items *items)
 {
-    struct entry *e = book_find(book, change->id);
-    bool is_new = !e;
+    struct entry *e = map_get(&book->by_id, change->id);
+    bool is_new = !e || e->state == MACHINE_UNSPECIFIED;
     struct texts texts;
     enum err err;
 
-    assert(!is_new || items->offer);
-    assert(!items->binding || state_keeps_binding(change->state));
+    assert(items->offer && (!items->binding || state_keeps_binding(change->state)));
+    if (is_new && map_count(&book->by_id) - book->stranger_count >= book->options.machines_max)
+        return ERR_FULL;
     err = make_texts(change, &texts);
     if (err) return err;
-    if (is_new) err = make_entry(book, change->id, &e);
+    if (!e) err = add_stranger(book, change->id, &e);
     if (err) {
         free(texts.host);
         free(texts.error);
         free(texts.pending);
         return err;
     }
-    if (!is_new) {
+    if (is_new) {
+        table_unlink(&book->strangers, e);
+        book->stranger_count--;
+    } else {
         walks_keep(book, e);
         count_out(book, e);
-        if (book->loaded) table_unlink(book, e);
-        if (entry_under_way(e)) table_end(book, e);
+        if (book->loaded) table_unlink(&book->by_revision, e);
+        book->operations -= entry_under_way(e) != 0;
     }
+    tell(book, change, items); /* before: it may have views of what goes now */
     set_entry(book, e, change, items, &texts);
     count_in(book, e);
-    if (entry_under_way(e)) table_begin(book, e);
+    book->operations += entry_under_way(e) != 0;
     book->revision = max_u64(book->revision, change->revision);
-    if (book->loaded) table_link_newest(book, e);
+    if (book->loaded) table_link_newest(&book->by_revision, e);
     return ERR_OK;
 }
 
 /* --- a machine goes --- */
 
+/* What is left is a stranger with its marks: a stale shard stays stale should the id come back. */
+static void make_stranger(struct book *book, struct entry *e)
+{
+    const struct entry left = {
+        .id = e->id, .id_len = e->id_len, .fences = e->fences, .slot = e->slot};
+
+    walks_keep(book, e);
+    count_out(book, e);
+    book->operations -= entry_under_way(e) != 0;
+    if (book->loaded) table_unlink(&book->by_revision, e);
+    set_pending(book, e, NULL);
+    e->id = NULL;
+    e->fences = (struct fences){0};
+    clear_entry(book, e);
+    *e = left;
+    table_link_newest(&book->strangers, e);
+    book->stranger_count++;
+    if (e->fences.count == 0) drop_stranger(book, e);
+}
+
 static enum err apply_removed(struct book *book, const struct change *change)
 {
     struct entry *e = book_find(book, change->id);
     struct tombstone *tombstone = malloc(sizeof *tombstone + change->id.len);
-    struct stranger *s = NULL;
-    enum err err = tombstone ? ERR_OK : ERR_NOMEM;
 
-    if (!err && e && e->fences.count > 0) err = make_stranger(book, change->id, &s);
-    if (err) {
-        free(tombstone);
-        return err;
-    }
+    if (!tombstone) return ERR_NOMEM;
     list_init(&tombstone->link);
     tombstone->revision = change->revision;
     tombstone->id_len = (uint8_t)change->id.len;
     memcpy(tombstone->id, change->id.at, change->id.len);
-    if (e) {
-        walks_keep(book, e);
-        count_out(book, e);
-        if (entry_under_way(e)) table_end(book, e);
-        if (book->loaded) table_unlink(book, e);
-        (void)map_remove(&book->by_id, entry_id(e));
-        if (s) s->fences = e->fences; /* a stale shard stays stale should the id come back */
-        e->fences = (struct fences){0};
-        set_pending(book, e, NULL);
-        clear_entry(book, e);
-        table_give(book, e);
-    }
-    if (map_count(&book->strangers) > BOOK_STRANGERS_MAX)
-        drop_stranger(book, CONTAINER_OF(book->strangers_by_age.next, struct stranger, link));
+    if (e) make_stranger(book, e);
+    book_evict(book);
     book->revision = max_u64(book->revision, change->revision);
     table_bury(book, tombstone);
     return ERR_OK;
@@ -508,39 +455,18 @@ enum err change_room(const struct change *change, const struct change_items *ite
     return buf_reserve(into, room, &at);
 }
 
-/* The journal that is being made hears of what it has told already; the rest it will tell. */
-static bool snapshot_wants(const struct book *book, const struct change *change)
-{
-    const struct entry *e = book_find(book, change->id);
-
-    if (!book->snapshot.active || !book->snapshot.marked) return false;
-    return change->kind == CHANGE_REMOVED || !e || e->slot < book->snapshot.position;
-}
-
-/* A machine that goes before it was told leaves its marks behind, so the new journal must know that
- * it was there. */
-static enum err tell_before_it_goes(struct book *book, const struct change *change)
-{
-    const struct entry *e = change->kind == CHANGE_REMOVED ? book_find(book, change->id) : NULL;
-
-    if (!e || !book->snapshot.active || !book->snapshot.marked) return ERR_OK;
-    if (e->slot < book->snapshot.position) return ERR_OK;
-    return snapshot_say(book, e, &book->snapshot.changes);
-}
-
 enum err book_apply(struct book *book, const struct change *change,
                     const struct change_items *items)
 {
+    const struct entry *e;
     enum err err = ERR_OK;
 
     assert(change->kind != CHANGE_ITEM); /* they are the loader's */
-    if (book->loaded) {
-        err = tell_before_it_goes(book, change);
-        if (!err) err = change_room(change, items, &book->changes);
-        if (!err && book->snapshot.active)
-            err = change_room(change, items, &book->snapshot.changes);
-        if (err) return err;
-    }
+    /* A new journal may not have the machine yet, and so not know the marks that it leaves. */
+    if (change->kind == CHANGE_REMOVED && book->loaded && (e = book_find(book, change->id)) != NULL)
+        err = say_fences(book, change->id, &e->fences, &book->changes);
+    if (!err && book->loaded) err = change_room(change, items, &book->changes);
+    if (err) return err;
     switch (change->kind) {
     case CHANGE_MACHINE: err = apply_machine(book, change, items); break;
     case CHANGE_FENCE: err = apply_fence(book, change, items); break;
@@ -554,9 +480,6 @@ enum err book_apply(struct book *book, const struct change *change,
         break;
     case CHANGE_ITEM: break;
     }
-    if (err || !book->loaded) return err;
-    tell_change(change, items, book->file, &book->changes);
-    if (snapshot_wants(book, change))
-        tell_change(change, items, book->snapshot.file, &book->snapshot.changes);
-    return ERR_OK;
+    if (!err && change->kind != CHANGE_MACHINE) tell(book, change, items);
+    return err;
 }

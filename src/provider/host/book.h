@@ -49,7 +49,7 @@ void book_close(struct book *book);                                             
 /* -- loading: the changes of a journal in order, then once book_loaded. ERR_CORRUPT with a note
  * that names the machine, ERR_NOMEM -- */
 enum err book_replay(struct book *book, struct str changes, struct note *note);
-enum err book_loaded(struct book *book, struct note *note);
+enum err book_loaded(struct book *book);
 
 /* -- the changes that nobody has written yet; the caller empties it -- */
 struct buf *book_changes(struct book *book);
@@ -81,7 +81,7 @@ const char *book_outcome_name(enum book_outcome outcome);
 struct book_answer {
     enum book_outcome outcome;
     enum grpc_status status;
-    uint64_t operation; /* accepted: to be started; repeated: the one of before */
+    struct operation_ticket operation; /* accepted: to be started; repeated: the one of before */
 };
 /* What the backend says; as backend_ops.check. */
 typedef enum err book_check_fn(void *context, enum operation_kind kind,
@@ -94,17 +94,17 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
 /* -- operations -- */
 /* One that is under way, as a backend is told it; `arena` holds what it points to, or the book
  * does, until its next change. False: it is over. ERR_NOMEM is false too, with *ret_err set. */
-bool book_operation(struct book *book, uint64_t number, struct arena *arena,
+bool book_operation(struct book *book, struct operation_ticket ticket, struct arena *arena,
                     struct backend_operation *ret_operation, enum err *ret_err);
 /* It ended; false: there is none such under way. ERR_NOMEM by *ret_err: nothing has changed. */
-bool book_end(struct book *book, uint64_t number, const struct operation_end *end,
+bool book_end(struct book *book, struct operation_ticket ticket, const struct operation_end *end,
               enum err *ret_err);
 enum err book_see(struct book *book, enum sighting what, struct str id, const struct offer *offer,
                   struct str why, struct note *note);
-/* Every machine that is not Speculative, with the operation that is under way or 0. An error of
+/* Every machine that is not Speculative, with the operation that is under way, if one is. An error of
  * `each` ends the walk. */
 typedef enum err book_each_fn(void *context, const struct backend_machine *machine,
-                              uint64_t operation);
+                              struct operation_ticket operation);
 enum err book_each(struct book *book, book_each_fn *each, void *context);
 
 /* -- Get and List -- */
@@ -129,14 +129,12 @@ enum err book_walk_next(struct book_walk *walk, size_t budget, struct buf *into)
 void book_walk_close(struct book_walk *walk); /* NULL is fine */
 
 /* -- the same book as a new journal, in fewer bytes, made piece by piece -- */
+/* book_changes() have been taken. From here on they go into both journals. */
 void book_snapshot_begin(struct book *book);
-/* Appends about `budget` bytes to `into`: the book slot by slot, and what has changed meanwhile in
- * what was told. *ret_more false: the new journal says, at this moment, all that the old one and
- * book_changes() do. After an error the new journal is to be given up. */
+/* Appends about `budget` bytes to `into`: the book slot by slot. They go into the new journal behind
+ * the changes up to this moment. *ret_more false: it says all that the old one does. After an error
+ * it is to be given up. */
 enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, bool *ret_more);
-/* `published`: the new journal, as it was after the last piece, has taken the place of the old one;
- * what has changed since stands in book_changes(), for it. Else it is given up. */
-void book_snapshot_end(struct book *book, bool published);
 
 /* -- what there is -- */
 struct book_stats {

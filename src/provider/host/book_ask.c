@@ -196,26 +196,46 @@ static enum err make_binding(struct book *book, const struct book_request *reque
     return err;
 }
 
+/* What the machine is with its next revision and in this state; what belongs to another is gone. */
+static void move_to(const struct book *book, const struct entry *e, enum machine_state state,
+                    struct change_of *ret_all)
+{
+    struct change *change = &ret_all->change;
+
+    change_of(e, ret_all);
+    change->revision = book->revision + 1;
+    if (state != e->state) {
+        change->blob = change->error = STR_EMPTY;
+        change->grace_ms = 0;
+    }
+    change->state = state;
+    if (state == MACHINE_FAILED) change->host = entry_host(e, ret_all->room);
+    if (!state_has_host(state)) change->host = STR_EMPTY;
+    if (!state_keeps_binding(state)) {
+        change->binding = 0;
+        ret_all->items.binding = NULL;
+    }
+}
+
 static enum err accept(struct book *book, const struct book_request *request, struct entry *e)
 {
-    struct change_items items = {0};
-    struct change change = {
-        .kind = CHANGE_MACHINE,
-        .id = entry_id(e),
-        .revision = book->revision + 1,
-        .state = operation_moves[request->kind].passing,
-        .grace_ms = request->kind == OPERATION_DRAIN ? request->grace_ms : 0,
-    };
+    struct change_of all;
+    struct pool_item *binding = NULL;
     enum err err = ERR_OK;
 
-    change.operations[request->kind] = book->operation + 1;
+    move_to(book, e, operation_moves[request->kind].passing, &all);
+    all.change.operations[request->kind] = book->operation + 1;
+    if (request->kind == OPERATION_DRAIN) all.change.grace_ms = request->grace_ms;
     if (request->kind == OPERATION_CONFIGURE) {
-        if (book->options.keeps_blobs) change.blob = request->blob;
-        err = make_binding(book, request, &items.binding);
-        if (!err) change.binding = items.binding->number;
+        if (book->options.keeps_blobs) all.change.blob = request->blob;
+        err = make_binding(book, request, &binding);
     }
-    if (!err) err = book_apply(book, &change, &items);
-    pool_drop(&book->pool, items.binding);
+    if (binding) {
+        all.items.binding = binding;
+        all.change.binding = binding->number;
+    }
+    if (!err) err = book_apply(book, &all.change, &all.items);
+    pool_drop(&book->pool, binding);
     return err;
 }
 
@@ -248,7 +268,7 @@ static struct book_answer judge(struct book *book, const struct book_request *re
     enum err err;
 
     if (before && (e->state == move->passing || e->state == move->final))
-        return (struct book_answer){BOOK_REPEATED, GRPC_OK, before};
+        return (struct book_answer){BOOK_REPEATED, GRPC_OK, entry_ticket(e, before)};
     if (!may_begin(request->kind, e->state)) {
         note_set(note, "%s of a machine that is %s", move->name,
                  machine_state_name(e->state, name));
@@ -258,7 +278,8 @@ static struct book_answer judge(struct book *book, const struct book_request *re
     if (err) return answer(BOOK_REFUSED, err_grpc_status(err));
     err = accept(book, request, e);
     if (err) return refuse(err, note);
-    return (struct book_answer){BOOK_ACCEPTED, GRPC_OK, e->operations[request->kind]};
+    return (struct book_answer){BOOK_ACCEPTED, GRPC_OK,
+                                entry_ticket(e, e->operations[request->kind])};
 }
 
 struct book_answer book_ask(struct book *book, const struct book_request *request,
@@ -280,7 +301,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
     }
     said = judge(book, request, e, check, context, note);
     if (said.status != GRPC_OK) return said;
-    err = write_ack(book, e, said.operation, into);
+    err = write_ack(book, e, said.operation.number, into);
     if (err) { /* done, and not to be told: the caller must not hear that it was not */
         into->len = before;
         note_set(note, "%s", err_text(err));
@@ -291,11 +312,19 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
 
 /* --- operations --- */
 
-bool book_operation(struct book *book, uint64_t number, struct arena *arena,
+/* NULL: it is over. */
+static struct entry *find_operation(const struct book *book, struct operation_ticket ticket)
+{
+    struct entry *e = ticket.place < book->slots ? book_slot(book, ticket.place) : NULL;
+
+    return e && ticket.number && entry_under_way(e) == ticket.number ? e : NULL;
+}
+
+bool book_operation(struct book *book, struct operation_ticket ticket, struct arena *arena,
                     struct backend_operation *ret_operation, enum err *ret_err)
 {
-    const struct entry *e = book_find_operation(book, number);
-    struct backend_operation operation = {.number = number, .blob = STR_EMPTY};
+    const struct entry *e = find_operation(book, ticket);
+    struct backend_operation operation = {.ticket = ticket, .blob = STR_EMPTY};
     struct offer *offer = arena_alloc(arena, sizeof *offer);
     char *room = arena_alloc(arena, ENTRY_HOST_CAP);
     enum err err = offer && room ? ERR_OK : ERR_NOMEM;
@@ -335,38 +364,31 @@ static struct str clean_error(struct str error, char room[ERROR_TEXT_MAX])
     return str_of(room, len);
 }
 
-static struct change move_to(const struct book *book, const struct entry *e,
-                             enum machine_state state)
-{
-    return (struct change){
-        .kind = CHANGE_MACHINE, .id = entry_id(e), .revision = book->revision + 1, .state = state};
-}
-
-bool book_end(struct book *book, uint64_t number, const struct operation_end *end,
+bool book_end(struct book *book, struct operation_ticket ticket, const struct operation_end *end,
               enum err *ret_err)
 {
-    const struct entry *e = book_find_operation(book, number);
+    const struct entry *e = find_operation(book, ticket);
+    bool named = !end->failed && end->host.len > 0;
     char room[ERROR_TEXT_MAX];
     enum operation_kind kind;
-    struct change change;
+    struct change_of all;
     struct note note;
 
     *ret_err = ERR_OK;
     if (!e) return false;
     kind = operation_passing(e->state);
-    change = move_to(book, e, operation_moves[kind].final);
+    named = named && kind == OPERATION_CREATE;
     if (end->failed) {
-        change.state = MACHINE_FAILED;
-        change.error = clean_error(end->error, room);
-    } else if (kind == OPERATION_CREATE && end->host.len > 0) {
-        change.host = end->host;
-        if (id_check("host", end->host, ID_MAX, &note)) {
-            change.host = STR_EMPTY;
-            change.state = MACHINE_FAILED;
-            change.error = STR("create: the host has a name that cannot be told");
-        }
+        move_to(book, e, MACHINE_FAILED, &all);
+        all.change.error = clean_error(end->error, room);
+    } else if (named && id_check("host", end->host, ID_MAX, &note)) {
+        move_to(book, e, MACHINE_FAILED, &all);
+        all.change.error = STR("create: the host has a name that cannot be told");
+    } else {
+        move_to(book, e, operation_moves[kind].final, &all);
+        if (named) all.change.host = end->host;
     }
-    *ret_err = book_apply(book, &change, &(struct change_items){0});
+    *ret_err = book_apply(book, &all.change, &all.items);
     return true;
 }
 
@@ -375,11 +397,11 @@ bool book_end(struct book *book, uint64_t number, const struct operation_end *en
 static enum err see_offer(struct book *book, struct entry *e, struct str id,
                           const struct offer *offer, struct note *note)
 {
-    struct change change = {.kind = CHANGE_MACHINE,
-                            .id = id,
-                            .revision = book->revision + 1,
-                            .state = e ? (enum machine_state)e->state : MACHINE_SPECULATIVE};
-    struct change_items items = {0};
+    struct change_of all = {.change = {.kind = CHANGE_MACHINE,
+                                       .id = id,
+                                       .revision = book->revision + 1,
+                                       .state = MACHINE_SPECULATIVE}};
+    struct pool_item *item = NULL;
     struct buf bytes;
     enum err err;
 
@@ -387,12 +409,14 @@ static enum err see_offer(struct book *book, struct entry *e, struct str id,
     err = offer_write(offer, &bytes);
     /* One that is known was looked at when it came first. */
     if (!err && !map_get(&book->pool.items, buf_peek(&bytes))) err = offer_check(offer, note);
-    if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, &items.offer);
+    if (!err) err = pool_take(&book->pool, buf_peek(&bytes), 0, &item);
     buf_deinit(&bytes);
     if (err) return err == ERR_TOO_LARGE || err == ERR_PARSE ? ERR_INVALID : err;
-    change.offer = items.offer->number;
-    if (!e || e->offer != items.offer) err = book_apply(book, &change, &items);
-    pool_drop(&book->pool, items.offer);
+    if (e) move_to(book, e, e->state, &all);
+    all.change.offer = item->number;
+    all.items.offer = item;
+    if (!e || e->offer != item) err = book_apply(book, &all.change, &all.items);
+    pool_drop(&book->pool, item);
     return err;
 }
 
@@ -400,8 +424,11 @@ enum err book_see(struct book *book, enum sighting what, struct str id, const st
                   struct str why, struct note *note)
 {
     struct entry *e = book_find(book, id);
+    enum machine_state state = what == SEEN_FAILED ? MACHINE_FAILED : MACHINE_SPECULATIVE;
+    const struct change removed = {
+        .kind = CHANGE_REMOVED, .id = id, .revision = book->revision + 1};
     char room[ERROR_TEXT_MAX];
-    struct change change;
+    struct change_of all;
     enum err err;
 
     assert(book->loaded);
@@ -410,16 +437,11 @@ enum err book_see(struct book *book, enum sighting what, struct str id, const st
         return err ? ERR_INVALID : see_offer(book, e, id, offer, note);
     }
     if (!e) return ERR_OK;
-    change = move_to(book, e, what == SEEN_FAILED ? MACHINE_FAILED : MACHINE_SPECULATIVE);
-    if (what == SEEN_REMOVED) {
-        change.kind = CHANGE_REMOVED;
-        change.id = id; /* its own goes with it */
-        change.state = MACHINE_UNSPECIFIED;
-    } else if (e->state == change.state) {
-        return ERR_OK;
-    }
-    if (what == SEEN_FAILED) change.error = clean_error(why, room);
-    return book_apply(book, &change, &(struct change_items){0});
+    if (what == SEEN_REMOVED) return book_apply(book, &removed, &(struct change_items){0});
+    if (e->state == state) return ERR_OK;
+    move_to(book, e, state, &all);
+    if (what == SEEN_FAILED) all.change.error = clean_error(why, room);
+    return book_apply(book, &all.change, &all.items);
 }
 
 enum err book_each(struct book *book, book_each_fn *each, void *context)
@@ -436,12 +458,12 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
         struct backend_machine machine;
         struct offer offer;
 
-        if (e->state == MACHINE_SPECULATIVE) continue;
+        if (e->state <= MACHINE_SPECULATIVE) continue; /* or a stranger */
         arena_reset(&arena);
         err = offer_read(pool_text(e->offer), &arena, &offer);
         if (err) break;
         machine = machine_of(e, &offer, room);
-        err = each(context, &machine, entry_under_way(e));
+        err = each(context, &machine, entry_ticket(e, entry_under_way(e)));
     }
     arena_deinit(&arena);
     return err;

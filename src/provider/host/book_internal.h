@@ -11,7 +11,8 @@
 
 enum {
     CHUNK = 4096, /* entries of the table are made so many at a time, and never move */
-    CHUNKS_MAX = BOOK_MACHINES_MAX / CHUNK,
+    STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* while a journal is read */
+    CHUNKS_MAX = (BOOK_MACHINES_MAX + STRANGERS_MOST) / CHUNK,
     CHANGES_BYTES_MAX = INT32_MAX,
     LIST_MACHINES = 1, /* fields of a MachineList and of a Machine */
     MACHINE_CLUSTER = 14,
@@ -38,6 +39,8 @@ struct pending { /* what a machine has only while its operation is under way */
     size_t blob_len;
     char blob[];
 };
+/* A machine; or, with MACHINE_UNSPECIFIED, a stranger: an id that is no machine, and the marks of who
+ * named it. A machine that goes for good leaves one, which is what it was when it comes back. */
 struct entry {
     char *id;                             /* NULL: the slot is free */
     char *host;                           /* NULL: "host-<id>" in the states that have one */
@@ -47,19 +50,15 @@ struct entry {
     struct pool_item *offer, *binding;
     struct pending *pending;
     struct fences fences;
-    struct entry *newer, *older; /* by revision; `newer` chains free slots */
-    struct entry *under_way;     /* the next of its bucket, while an operation is under way */
+    struct entry *newer, *older; /* by revision, strangers by age; `newer` chains free slots */
     uint32_t slot;
     uint32_t wire_len; /* in a List, with its own tag and length */
     uint16_t host_len, error_len;
     uint8_t id_len, state;
     bool has_host; /* Failed ones may have one or not; the other states say it themselves */
 };
-struct stranger {     /* an id that is no machine, and the marks of who named it */
-    struct list link; /* by age */
-    struct fences fences;
-    uint8_t id_len;
-    char id[];
+struct entry_order { /* entries, by newer and older */
+    struct entry *newest, *oldest;
 };
 struct tombstone {
     struct list link;
@@ -73,16 +72,13 @@ struct book {
     struct entry **chunks;
     uint32_t slots; /* in use or free, below this */
     struct entry *free;
-    struct map by_id;         /* struct entry */
-    struct entry **under_way; /* buckets by the number of the operation; as many as slots, so that
-                                 entering one never needs memory */
-    uint32_t buckets;         /* a power of two */
-    uint64_t operations;      /* under way */
-    struct map strangers;     /* struct stranger */
-    struct map shards;        /* struct shard_epoch, by the shard's id */
+    struct map by_id;    /* struct entry */
+    uint64_t operations; /* under way */
+    struct map shards;   /* struct shard_epoch, by the shard's id */
     struct list shards_by_use;
-    struct list strangers_by_age, tombstones;
-    struct entry *newest, *oldest;
+    struct list tombstones;
+    struct entry_order by_revision, strangers;
+    size_t stranger_count;
     struct pool pool;
     struct map loading; /* struct loaded, by number; while a journal is read */
     uint64_t identity, revision, operation, forgotten;
@@ -90,14 +86,12 @@ struct book {
     uint64_t count[MACHINE_STATE_COUNT], bytes[MACHINE_STATE_COUNT]; /* bytes: of a List */
     size_t tombstone_count;
     struct buf changes;
-    uint64_t file; /* number of the journal that is written; items say in which they stand */
+    uint64_t telling; /* grows with each rewriting; items say in which they were told last */
     bool loaded;
     struct list walks;
     struct {
-        bool active, marked;
+        bool marked;
         uint32_t position; /* slots below it are told */
-        struct buf changes;
-        uint64_t file;
     } snapshot;
 };
 
@@ -115,6 +109,10 @@ static inline uint64_t entry_under_way(const struct entry *e)
     enum operation_kind kind = operation_passing(e->state);
     return kind < OPERATION_KINDS ? e->operations[kind] : 0;
 }
+static inline struct operation_ticket entry_ticket(const struct entry *e, uint64_t operation)
+{
+    return (struct operation_ticket){operation, e->slot};
+}
 
 /* -- book.c: the only place that changes anything -- */
 struct change_items { /* what the numbers of a change stand for; borrowed */
@@ -125,8 +123,9 @@ struct change_items { /* what the numbers of a change stand for; borrowed */
 enum err book_apply(struct book *book, const struct change *change,
                     const struct change_items *items);
 struct entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
-struct entry *book_find_operation(const struct book *book, uint64_t number); /* NULL: over */
-const struct fences *book_fences(const struct book *book, struct str id);    /* NULL: none */
+/* Past BOOK_STRANGERS_MAX the oldest go; while a journal is read, past STRANGERS_MOST. */
+void book_evict(struct book *book);
+const struct fences *book_fences(const struct book *book, struct str id); /* NULL: none */
 /* NULL: no token of this shard has passed. */
 const struct shard_epoch *book_shard_epoch(const struct book *book, struct str shard);
 /* Raises the newest epoch of a shard, as a journal says. ERR_NOMEM. */
@@ -139,10 +138,8 @@ enum err change_room(const struct change *change, const struct change_items *ite
                      struct buf *into);
 
 /* -- book_table.c -- */
-void table_begin(struct book *book, struct entry *e); /* its operation is under way */
-void table_end(struct book *book, struct entry *e);   /* ... and no longer */
-void table_link_newest(struct book *book, struct entry *e);
-void table_unlink(struct book *book, struct entry *e);
+void table_link_newest(struct entry_order *order, struct entry *e);
+void table_unlink(struct entry_order *order, struct entry *e);
 /* A slot for one more. ERR_FULL, ERR_NOMEM. */
 enum err table_take(struct book *book, struct entry **ret_entry);
 void table_give(struct book *book, struct entry *e);
@@ -162,10 +159,17 @@ enum err binding_write(const struct book_request *request, struct buf *into);
 /* -- book_list.c: before an entry changes or goes -- */
 void walks_keep(struct book *book, const struct entry *e);
 /* -- book_snapshot.c -- */
-/* All there is to say of a machine, for the new journal. ERR_FULL, ERR_NOMEM. */
-enum err snapshot_say(struct book *book, const struct entry *e, struct buf *into);
-/* Appends the items a change names, where this file does not have them, then the change. Room was
- * made for it: it cannot fail. */
-void tell_change(const struct change *change, const struct change_items *items, uint64_t file,
-                 struct buf *into);
+struct change_of { /* a change that says what a machine is; views of the entry and of `room` */
+    struct change change;
+    struct change_items items;
+    char room[ENTRY_HOST_CAP];
+};
+void change_of(const struct entry *e, struct change_of *ret_change);
+/* The marks of an id. ERR_FULL, ERR_NOMEM: some of them. */
+enum err say_fences(const struct book *book, struct str id, const struct fences *fences,
+                    struct buf *into);
+/* Appends the items a change names, where they were not told yet, then the change. Room was made for
+ * it: it cannot fail. */
+void tell_change(const struct book *book, const struct change *change,
+                 const struct change_items *items, struct buf *into);
 #endif

@@ -173,7 +173,7 @@ static void count_all(struct book_walk *walk)
 static enum err encode_delta(struct book_walk *walk, uint64_t results_max, bool *ret_done)
 {
     const struct book *book = walk->book;
-    const struct entry *e = book->newest;
+    const struct entry *e = book->by_revision.newest;
     uint64_t count = 0, told = 0;
     enum err err = ERR_OK;
 
@@ -288,7 +288,7 @@ enum err book_walk_open(struct book *book, const struct book_filter *filter,
     if (!walk) return ERR_NOMEM;
     list_init(&walk->link);
     walk->book = book;
-    walk->states = filter->states ? filter->states : UINT32_MAX;
+    walk->states = (filter->states ? filter->states : UINT32_MAX) & ~BIT(MACHINE_UNSPECIFIED);
     walk->revision = walk->cursor = book->revision;
     map_init(&walk->aside, BOOK_MACHINES_MAX, book->options.seed);
     buf_init(&walk->small, CHANGES_BYTES_MAX);

@@ -42,7 +42,7 @@ static enum err load_item(struct book *book, const struct change *change, struct
         free(l);
         return err;
     }
-    l->item->written = book->file;
+    l->item->told = book->telling;
     return load_epoch(book, change, l);
 }
 
@@ -64,13 +64,6 @@ static enum err load_change(struct book *book, const struct change *change, stru
         !resolve(book, change->binding, &items.binding) ||
         !resolve(book, change->shard, &items.shard)) {
         note_set(note, "%.*s: refers to a text that is not there", STR_ARG(change->id));
-        return ERR_CORRUPT;
-    }
-    if (change->kind == CHANGE_MACHINE &&
-        ((!items.offer && !book_find(book, change->id)) ||
-         (items.binding &&
-          (change->state < MACHINE_CONFIGURING || change->state == MACHINE_DELETING)))) {
-        note_set(note, "%.*s: cannot become what its change says", STR_ARG(change->id));
         return ERR_CORRUPT;
     }
     return book_apply(book, change, &items);
@@ -98,20 +91,6 @@ enum err book_replay(struct book *book, struct str changes, struct note *note)
     return ERR_OK;
 }
 
-/* What every entry must be after all changes; a file of ours cannot break it. */
-static const char *fault_of(const struct entry *e)
-{
-    enum machine_state state = e->state;
-    bool bound =
-        state == MACHINE_CONFIGURING || state == MACHINE_CONFIGURED || state == MACHINE_DRAINING;
-
-    if (bound && !e->binding) return "has no cluster";
-    if (state == MACHINE_FAILED && !e->error) return "failed without an error";
-    if (operation_passing(state) < OPERATION_KINDS && !entry_under_way(e))
-        return "is under way without an operation";
-    return NULL;
-}
-
 static int by_revision(const void *a, const void *b)
 {
     uint64_t left = (*(struct entry *const *)a)->revision;
@@ -120,25 +99,17 @@ static int by_revision(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static enum err link_all(struct book *book, struct note *note)
+static enum err link_all(struct book *book)
 {
     struct entry **all = calloc(map_count(&book->by_id) + 1, sizeof(struct entry *));
     struct map_entry *at;
     size_t cursor = 0, count = 0;
 
     if (!all) return ERR_NOMEM;
-    while ((at = map_next(&book->by_id, &cursor)) != NULL) {
-        const char *fault;
-
-        all[count++] = at->value;
-        fault = fault_of(at->value);
-        if (!fault) continue;
-        note_set(note, "%.*s: %s", STR_ARG(at->key), fault);
-        free(all);
-        return ERR_CORRUPT;
-    }
+    while ((at = map_next(&book->by_id, &cursor)) != NULL)
+        if (((struct entry *)at->value)->state != MACHINE_UNSPECIFIED) all[count++] = at->value;
     qsort(all, count, sizeof(struct entry *), by_revision);
-    for (size_t i = 0; i < count; i++) table_link_newest(book, all[i]);
+    for (size_t i = 0; i < count; i++) table_link_newest(&book->by_revision, all[i]);
     free(all);
     return ERR_OK;
 }
@@ -158,15 +129,16 @@ static void let_items_go(struct book *book)
     map_init(&book->loading, 0, 0);
 }
 
-enum err book_loaded(struct book *book, struct note *note)
+enum err book_loaded(struct book *book)
 {
     bool is_new = book->revision == 0;
     struct change marks = {.kind = CHANGE_MARKS, .revision = 1, .identity = book->identity};
-    enum err err = link_all(book, note);
+    enum err err = link_all(book);
 
     if (err) return err;
     let_items_go(book);
     book->loaded = true;
+    book_evict(book);
     /* Revision 0 means "everything" on the wire, so a book begins at 1, and says so at once: its
      * identity stands in every cursor. */
     return is_new ? book_apply(book, &marks, &(struct change_items){0}) : ERR_OK;

@@ -1,45 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same book in a new journal: first its counters and what is no machine, then slot by slot. A
- * change to a slot that was told already goes into both journals (book_apply). */
+/* The book as changes: what one machine is; and all of it, for a new journal, slot by slot. What
+ * changes meanwhile goes into both journals; a change says all there is to say, so the last one of a
+ * machine counts, whether the slot was told before or after it. */
 #include "provider/host/book_internal.h"
 
-static void tell_item(struct pool_item *item, uint64_t file, struct buf *into)
+void change_of(const struct entry *e, struct change_of *ret_change)
 {
-    const struct change change = {.kind = CHANGE_ITEM, .number = item ? item->number : 0};
-    struct change told = change;
-    enum err err;
+    struct change *change = &ret_change->change;
 
-    if (!item || item->written >= file) return;
-    told.bytes = pool_text(item);
-    err = change_write(&told, into);
-    assert(!err);
-    item->written = file;
+    ret_change->items = (struct change_items){.offer = e->offer, .binding = e->binding};
+    *change = (struct change){
+        .kind = CHANGE_MACHINE,
+        .id = entry_id(e),
+        .revision = e->revision,
+        .state = e->state,
+        .offer = e->offer->number,
+        .binding = e->binding ? e->binding->number : 0,
+        .error = str_of(e->error, e->error_len),
+    };
+    /* A Failed one must say that it has a host; of the others the state says it. */
+    if (e->host || (e->has_host && e->state == MACHINE_FAILED))
+        change->host = entry_host(e, ret_change->room);
+    if (e->pending) {
+        change->blob = str_of(e->pending->blob, e->pending->blob_len);
+        change->grace_ms = e->pending->grace_ms;
+    }
+    memcpy(change->operations, e->operations, sizeof change->operations);
 }
 
-void tell_change(const struct change *change, const struct change_items *items, uint64_t file,
-                 struct buf *into)
+static void tell_item(const struct book *book, struct pool_item *item, struct buf *into)
+{
+    struct change change = {.kind = CHANGE_ITEM};
+    enum err err;
+
+    if (!item || item->told >= book->telling) return;
+    change.number = item->number;
+    change.bytes = pool_text(item);
+    err = change_write(&change, into);
+    assert(!err);
+    item->told = book->telling;
+}
+
+void tell_change(const struct book *book, const struct change *change,
+                 const struct change_items *items, struct buf *into)
 {
     enum err err;
 
-    tell_item(items->offer, file, into);
-    tell_item(items->binding, file, into);
-    tell_item(items->shard, file, into);
+    tell_item(book, items->offer, into);
+    tell_item(book, items->binding, into);
+    tell_item(book, items->shard, into);
     err = change_write(change, into);
     assert(!err);
 }
 
 /* Room first, so that what was said of an item is true whatever happens. */
-static enum err say(struct book *book, const struct change *change,
+static enum err say(const struct book *book, const struct change *change,
                     const struct change_items *items, struct buf *into)
 {
     enum err err = change_room(change, items, into);
 
-    if (!err) tell_change(change, items, book->snapshot.file, into);
+    if (!err) tell_change(book, change, items, into);
     return err;
 }
 
-static enum err say_fences(struct book *book, struct str id, const struct fences *fences,
-                           struct buf *into)
+enum err say_fences(const struct book *book, struct str id, const struct fences *fences,
+                    struct buf *into)
 {
     const struct fence *fence;
     enum err err = ERR_OK;
@@ -55,29 +80,16 @@ static enum err say_fences(struct book *book, struct str id, const struct fences
     return err;
 }
 
-enum err snapshot_say(struct book *book, const struct entry *e, struct buf *into)
+/* A stranger has no more than its marks. */
+static enum err say_entry(const struct book *book, const struct entry *e, struct buf *into)
 {
-    char room[ENTRY_HOST_CAP];
-    const struct change_items items = {.offer = e->offer, .binding = e->binding};
-    struct change change = {
-        .kind = CHANGE_MACHINE,
-        .id = entry_id(e),
-        .revision = e->revision,
-        .state = e->state,
-        .offer = e->offer->number,
-        .binding = e->binding ? e->binding->number : 0,
-        .error = str_of(e->error, e->error_len),
-    };
-    enum err err;
+    struct change_of all;
+    enum err err = ERR_OK;
 
-    /* A Failed one must say that it has a host; of the others the state says it. */
-    if (e->host || (e->has_host && e->state == MACHINE_FAILED)) change.host = entry_host(e, room);
-    if (e->pending) {
-        change.blob = str_of(e->pending->blob, e->pending->blob_len);
-        change.grace_ms = e->pending->grace_ms;
+    if (e->state != MACHINE_UNSPECIFIED) {
+        change_of(e, &all);
+        err = say(book, &all.change, &all.items, into);
     }
-    for (int i = 0; i < OPERATION_KINDS; i++) change.operations[i] = e->operations[i];
-    err = say(book, &change, &items, into);
     return err ? err : say_fences(book, entry_id(e), &e->fences, into);
 }
 
@@ -98,7 +110,7 @@ static enum err say_epochs(struct book *book, struct buf *into)
         err = change_room(&change, &(struct change_items){.shard = newest->shard}, into);
         if (!err) err = change_write(&change, into);
         if (err) return err;
-        newest->shard->written = book->snapshot.file;
+        newest->shard->told = book->telling;
     }
     return ERR_OK;
 }
@@ -124,22 +136,15 @@ static enum err say_marks(struct book *book, struct buf *into)
             .kind = CHANGE_REMOVED, .id = str_of(t->id, t->id_len), .revision = t->revision};
         if (!err) err = say(book, &change, &none, into);
     }
-    LIST_EACH(&book->strangers_by_age, node)
-    {
-        const struct stranger *s = CONTAINER_OF(node, struct stranger, link);
-        if (!err) err = say_fences(book, str_of(s->id, s->id_len), &s->fences, into);
-    }
     return err;
 }
 
 void book_snapshot_begin(struct book *book)
 {
-    assert(book->loaded && !book->snapshot.active);
-    book->snapshot.active = true;
+    assert(book->loaded);
     book->snapshot.marked = false;
     book->snapshot.position = 0;
-    book->snapshot.file = max_u64(book->snapshot.file, book->file) + 1;
-    buf_clear(&book->snapshot.changes);
+    book->telling++;
 }
 
 enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, bool *ret_more)
@@ -147,35 +152,14 @@ enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, 
     size_t before = into->len;
     enum err err = ERR_OK;
 
-    assert(book->snapshot.active);
-    if (!book->snapshot.marked) {
-        err = say_marks(book, into);
-        if (!err) book->snapshot.marked = true;
-    }
-    if (!err) err = buf_append(into, buf_peek(&book->snapshot.changes));
-    if (!err) buf_clear(&book->snapshot.changes);
+    if (!book->snapshot.marked) err = say_marks(book, into);
+    book->snapshot.marked = !err;
     while (!err && book->snapshot.position < book->slots && into->len - before < budget) {
         const struct entry *e = book_slot(book, book->snapshot.position);
 
-        if (e->id) err = snapshot_say(book, e, into);
+        if (e->id) err = say_entry(book, e, into);
         if (!err) book->snapshot.position++;
     }
     *ret_more = book->snapshot.position < book->slots;
-    if (!*ret_more) book->snapshot.position = UINT32_MAX; /* from here on it hears of everything */
     return err;
-}
-
-void book_snapshot_end(struct book *book, bool published)
-{
-    struct buf old = book->changes;
-
-    assert(book->snapshot.active);
-    book->snapshot.active = false;
-    if (published) {
-        assert(book->snapshot.position == UINT32_MAX);
-        book->file = book->snapshot.file;
-        book->changes = book->snapshot.changes;
-        book->snapshot.changes = old;
-    }
-    buf_clear(&book->snapshot.changes);
 }

@@ -3,118 +3,85 @@
 
 #include "base/bytes.h"
 #include "model/ids.h"
+#include "provider/host/operation.h"
 #include "wire/field.h"
 #include "wire/pack.h"
 
 enum {
-    F_ID = 1,
-    F_REVISION = 2,
-    F_NUMBER = 3,
-    F_BYTES = 4,
-    F_STATE = 5,
-    F_OFFER = 6,
-    F_BINDING = 7,
-    F_HOST = 8,
-    F_ERROR = 9,
-    F_BLOB = 10,
-    F_GRACE = 11,
-    F_SHARD = 12,
-    F_EPOCH = 13,
-    F_SEQUENCE = 14,
-    F_IDENTITY = 15,
-    F_OPERATION = 16,
-    F_ITEM = 17,
-    F_FORGOTTEN = 18,
-    F_OPERATIONS = 20, /* and three more */
-    LENGTH_BYTES = 4,  /* before each change, little-endian */
+    FIELD_STATE = 5,
+    LENGTH_BYTES = 4, /* before each change, little-endian */
     TEXT_BYTES_MAX = 1 << 20,
 };
 #define NUMBER_MAX (UINT64_MAX >> 2)
 
+static const struct member { /* of struct change, but for the state */
+    uint32_t field;
+    bool text; /* struct str; else 64 bits */
+    size_t offset;
+} members[] = {
+    {1, true, offsetof(struct change, id)},
+    {2, false, offsetof(struct change, revision)},
+    {3, false, offsetof(struct change, number)},
+    {4, true, offsetof(struct change, bytes)},
+    {6, false, offsetof(struct change, offer)},
+    {7, false, offsetof(struct change, binding)},
+    {8, true, offsetof(struct change, host)},
+    {9, true, offsetof(struct change, error)},
+    {10, true, offsetof(struct change, blob)},
+    {11, false, offsetof(struct change, grace_ms)},
+    {12, false, offsetof(struct change, shard)},
+    {13, false, offsetof(struct change, epoch)},
+    {14, false, offsetof(struct change, sequence)},
+    {15, false, offsetof(struct change, identity)},
+    {16, false, offsetof(struct change, operation)},
+    {17, false, offsetof(struct change, item)},
+    {18, false, offsetof(struct change, forgotten)},
+    {20, false, offsetof(struct change, operations[OPERATION_CREATE])},
+    {21, false, offsetof(struct change, operations[OPERATION_CONFIGURE])},
+    {22, false, offsetof(struct change, operations[OPERATION_DRAIN])},
+    {23, false, offsetof(struct change, operations[OPERATION_DELETE])},
+};
+
 enum err change_write(const struct change *change, struct buf *into)
 {
     struct pack pack = {into, ERR_OK};
-    size_t before = into->len, len;
+    size_t before = into->len;
 
     pack.err = buf_append(into, str_of("\0\0\0\0", LENGTH_BYTES));
     if (!pack.err) pack.err = buf_append_byte(into, (char)change->kind);
-    pack_text(&pack, F_ID, change->id);
-    pack_u64(&pack, F_REVISION, change->revision);
-    pack_u64(&pack, F_NUMBER, change->number);
-    pack_text(&pack, F_BYTES, change->bytes);
-    pack_u64(&pack, F_STATE, change->state);
-    pack_u64(&pack, F_OFFER, change->offer);
-    pack_u64(&pack, F_BINDING, change->binding);
-    pack_text(&pack, F_HOST, change->host);
-    pack_text(&pack, F_ERROR, change->error);
-    pack_text(&pack, F_BLOB, change->blob);
-    pack_u64(&pack, F_GRACE, change->grace_ms);
-    pack_u64(&pack, F_SHARD, change->shard);
-    pack_i64(&pack, F_EPOCH, change->epoch);
-    pack_i64(&pack, F_SEQUENCE, change->sequence);
-    pack_u64(&pack, F_IDENTITY, change->identity);
-    pack_u64(&pack, F_OPERATION, change->operation);
-    pack_u64(&pack, F_ITEM, change->item);
-    pack_u64(&pack, F_FORGOTTEN, change->forgotten);
-    for (uint32_t i = 0; i < OPERATION_KINDS; i++)
-        pack_u64(&pack, F_OPERATIONS + i, change->operations[i]);
-    if (pack.err) {
+    pack_u64(&pack, FIELD_STATE, change->state);
+    for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+        const void *at = (const char *)change + members[i].offset;
+
+        if (members[i].text)
+            pack_text(&pack, members[i].field, *(const struct str *)at);
+        else
+            pack_u64(&pack, members[i].field, *(const uint64_t *)at);
+    }
+    if (pack.err)
         into->len = before;
-        return pack.err;
-    }
-    len = into->len - before - LENGTH_BYTES;
-    store_le32(into->data + before, (uint32_t)len);
-    return ERR_OK;
+    else
+        store_le32(into->data + before, (uint32_t)(into->len - before - LENGTH_BYTES));
+    return pack.err;
 }
 
-static struct str *text_of(struct change *change, uint32_t number)
+static bool take_field(struct change *change, const struct field *field)
 {
-    switch (number) {
-    case F_ID: return &change->id;
-    case F_BYTES: return &change->bytes;
-    case F_HOST: return &change->host;
-    case F_ERROR: return &change->error;
-    case F_BLOB: return &change->blob;
-    default: return NULL;
-    }
-}
+    const struct member *member = members;
+    char *at;
 
-static uint64_t *number_of(struct change *change, uint32_t number)
-{
-    switch (number) {
-    case F_REVISION: return &change->revision;
-    case F_NUMBER: return &change->number;
-    case F_OFFER: return &change->offer;
-    case F_BINDING: return &change->binding;
-    case F_GRACE: return &change->grace_ms;
-    case F_SHARD: return &change->shard;
-    case F_IDENTITY: return &change->identity;
-    case F_OPERATION: return &change->operation;
-    case F_ITEM: return &change->item;
-    case F_FORGOTTEN: return &change->forgotten;
-    default:
-        return number >= F_OPERATIONS && number < F_OPERATIONS + OPERATION_KINDS
-                   ? &change->operations[number - F_OPERATIONS]
-                   : NULL;
-    }
-}
-
-static bool take_number(struct change *change, const struct field *field)
-{
-    uint64_t *number = number_of(change, field->number);
-
-    if (number) {
-        *number = field->value;
-        return true;
-    }
-    switch (field->number) {
-    case F_STATE:
+    if (field->number == FIELD_STATE) {
         change->state = (enum machine_state)field->value;
-        return field->value < MACHINE_STATE_COUNT;
-    case F_EPOCH: change->epoch = (int64_t)field->value; return true;
-    case F_SEQUENCE: change->sequence = (int64_t)field->value; return true;
-    default: return false;
+        return field->wire == WIRE_VARINT && field->value < MACHINE_STATE_COUNT;
     }
+    while (member < members + ARRAY_LEN(members) && member->field != field->number) member++;
+    if (member == members + ARRAY_LEN(members)) return false;
+    at = (char *)change + member->offset;
+    if (member->text)
+        *(struct str *)at = field->bytes;
+    else
+        *(uint64_t *)at = field->value;
+    return field->wire == (member->text ? WIRE_LEN : WIRE_VARINT);
 }
 
 /* What a state cannot have is no change of ours, and numbers have room to grow. */
@@ -122,14 +89,16 @@ static bool fits_state(const struct change *change)
 {
     enum machine_state state = change->state;
 
-    if (state == MACHINE_UNSPECIFIED) return false;
-    if (change->error.len > 0 && state != MACHINE_FAILED) return false;
+    if (state == MACHINE_UNSPECIFIED || change->offer == 0) return false;
+    if ((change->error.len > 0) != (state == MACHINE_FAILED)) return false;
+    if (change->binding ? !state_keeps_binding(state) : state_needs_binding(state)) return false;
     if (change->blob.len > 0 && state != MACHINE_CONFIGURING) return false;
     if (change->grace_ms > 0 && state != MACHINE_DRAINING) return false;
-    if (change->host.len > 0 && (state == MACHINE_SPECULATIVE || state == MACHINE_CREATING))
-        return false;
-    for (int i = 0; i < OPERATION_KINDS; i++)
-        if (change->operations[i] > NUMBER_MAX) return false;
+    if (change->host.len > 0 && !state_has_host(state)) return false;
+    for (enum operation_kind i = 0; i < OPERATION_KINDS; i++)
+        if (change->operations[i] > NUMBER_MAX ||
+            (operation_passing(state) == i && change->operations[i] == 0))
+            return false;
     return change->host.len <= ID_MAX && change->error.len <= ERROR_TEXT_MAX &&
            change->blob.len <= TEXT_BYTES_MAX;
 }
@@ -169,15 +138,8 @@ enum err change_read(struct str bytes, struct change *ret_change, size_t *ret_si
     if (len == 0 || len > bytes.len - LENGTH_BYTES) return ERR_PARSE;
     change.kind = (enum change_kind)(uint8_t)bytes.at[LENGTH_BYTES];
     fields = fields_of(str_of(bytes.at + LENGTH_BYTES + 1, len - 1));
-    while (fields_next(&fields, &field)) {
-        struct str *text = text_of(&change, field.number);
-
-        if (text ? field.wire != WIRE_LEN : field.wire != WIRE_VARINT) return ERR_PARSE;
-        if (text)
-            *text = field.bytes;
-        else if (!take_number(&change, &field))
-            return ERR_PARSE;
-    }
+    while (fields_next(&fields, &field))
+        if (!take_field(&change, &field)) return ERR_PARSE;
     if (fields.problem || !is_sound(&change)) return ERR_PARSE;
     *ret_change = change;
     *ret_size = LENGTH_BYTES + len;

@@ -6,7 +6,7 @@
  * out. docs/formats/provider-state.md has the numbers.
  *
  *   ITEM     a text that others refer to by its number; with an epoch, a shard and its newest one
- *   MACHINE  a machine is new, or has moved, or is something else than before
+ *   MACHINE  all there is to say of a machine, but for its marks
  *   FENCE    a shard's token passed for a machine, or for an id that is none
  *   REMOVED  a machine is gone for good
  *   MARKS    the counters, at the head of a file: what must never be given out again */
@@ -32,11 +32,11 @@ struct change {
     /* MACHINE. What belongs to a state comes and goes with it: no host while Speculative or
      * Creating, a binding from Configuring to Draining, an error while Failed. */
     enum machine_state state;
-    uint64_t offer;                       /* item; 0: as before */
-    uint64_t binding;                     /* item; 0: as before */
-    struct str host;                      /* its name; empty: as before, "host-<id>" if new */
+    uint64_t offer;                       /* item */
+    uint64_t binding;                     /* item; 0: none */
+    struct str host;                      /* its name; empty: "host-<id>", or FAILED without one */
     struct str error;                     /* FAILED */
-    uint64_t operations[OPERATION_KINDS]; /* 0: as before */
+    uint64_t operations[OPERATION_KINDS]; /* the last accepted of each kind; 0: none */
     struct str blob;                      /* CONFIGURING */
     uint64_t grace_ms;                    /* DRAINING */
     /* FENCE; ITEM: the epoch of a shard, or 0 */

@@ -46,9 +46,30 @@ static void unit_id(const struct shelf *shelf, uint32_t unit, char id[ID_MAX + 1
     snprintf(id, ID_MAX + 1, "%s-%06u", shelf->key, unit + 1);
 }
 
-/* False: no machine of ours. */
-static bool find_unit(const struct cloud *cloud, struct str id, struct shelf **ret_shelf,
-                      uint32_t *ret_unit)
+static enum err add_shelf(struct cloud *cloud, struct str key, struct shelf **ret_shelf)
+{
+    struct shelf *shelf = calloc(1, sizeof *shelf);
+    enum err err = ERR_NOMEM;
+
+    if (shelf) shelf->key = str_dup(key);
+    if (shelf && shelf->key) err = map_put(&cloud->shelves, str_from(shelf->key), shelf);
+    if (!err) {
+        *ret_shelf = shelf;
+        return ERR_OK;
+    }
+    if (shelf) free(shelf->key);
+    free(shelf);
+    return err;
+}
+
+static enum err take_shelf(struct cloud *cloud, struct str key, struct shelf **ret_shelf)
+{
+    *ret_shelf = map_get(&cloud->shelves, key);
+    return *ret_shelf ? ERR_OK : add_shelf(cloud, key, ret_shelf);
+}
+
+/* "<shelf>-<number>". False: no id of ours. */
+static bool read_id(struct str id, struct str *ret_key, uint32_t *ret_unit)
 {
     size_t dash = id.len;
     uint64_t number;
@@ -57,32 +78,9 @@ static bool find_unit(const struct cloud *cloud, struct str id, struct shelf **r
     if (dash == 0 || str_to_u64(str_tail(id, dash), &number) || number == 0 ||
         number > CATALOGUE_MACHINES_MAX)
         return false;
-    *ret_shelf = map_get(&cloud->shelves, str_of(id.at, dash - 1));
+    *ret_key = str_of(id.at, dash - 1);
     *ret_unit = (uint32_t)number - 1;
-    return *ret_shelf != NULL;
-}
-
-static enum err take_shelf(struct cloud *cloud, struct str key, struct shelf **ret_shelf)
-{
-    struct shelf *shelf = map_get(&cloud->shelves, key);
-    enum err err;
-
-    if (!shelf) {
-        shelf = calloc(1, sizeof *shelf);
-        if (shelf) shelf->key = str_dup(key);
-        if (!shelf || !shelf->key) {
-            free(shelf);
-            return ERR_NOMEM;
-        }
-        err = map_put(&cloud->shelves, str_from(shelf->key), shelf);
-        if (err) {
-            free(shelf->key);
-            free(shelf);
-            return err;
-        }
-    }
-    *ret_shelf = shelf;
-    return ERR_OK;
+    return true;
 }
 
 /* --- errands --- */
@@ -100,7 +98,7 @@ static void arm(struct cloud *cloud)
 static void drop_errand(struct cloud *cloud, struct unit *unit)
 {
     if (!unit->errand) return;
-    if (unit->errand->operation && unit->errand->kind == OPERATION_CREATE)
+    if (unit->errand->operation.number && unit->errand->kind == OPERATION_CREATE)
         unit->errand->shelf->creating--;
     heap_remove(&cloud->errands, &unit->errand->node);
     free(unit->errand);
@@ -122,7 +120,7 @@ static enum err run_errand(struct cloud *cloud, struct errand errand, uint64_t i
         return err;
     }
     unit->errand = e;
-    if (e->operation && e->kind == OPERATION_CREATE) e->shelf->creating++;
+    if (e->operation.number && e->kind == OPERATION_CREATE) e->shelf->creating++;
     arm(cloud);
     return ERR_OK;
 }
@@ -192,9 +190,9 @@ static void on_errands(struct timer *timer)
         struct unit *unit = &e->shelf->units[e->unit];
 
         unit->errand = NULL;
-        if (done.operation && done.kind == OPERATION_CREATE) done.shelf->creating--;
+        if (done.operation.number && done.kind == OPERATION_CREATE) done.shelf->creating--;
         free(e);
-        if (done.operation) {
+        if (done.operation.number) {
             finish(cloud, &done);
             continue;
         }
@@ -333,7 +331,6 @@ static enum err stock_shelf(struct cloud *cloud, size_t pool, size_t zone, struc
     shelf->pool = p;
     shelf->zone = p->zones[zone];
     shelf->wanted = (uint32_t)count;
-    shelf->mentioned = true;
     return offer_units(cloud, shelf, 0, shelf->wanted, note);
 }
 
@@ -345,8 +342,10 @@ static enum err stock(struct cloud *cloud, struct note *note)
     size_t cursor = 0;
     enum err err = ERR_OK;
 
-    while ((at = map_next(&cloud->shelves, &cursor)) != NULL)
-        ((struct shelf *)at->value)->mentioned = false;
+    while ((at = map_next(&cloud->shelves, &cursor)) != NULL) {
+        ((struct shelf *)at->value)->pool = NULL;
+        ((struct shelf *)at->value)->wanted = 0;
+    }
     for (size_t pool = 0; pool < c->pool_count; pool++)
         for (size_t zone = 0; !err && zone < c->pools[pool].zone_count; zone++)
             err = stock_shelf(cloud, pool, zone, note);
@@ -354,10 +353,6 @@ static enum err stock(struct cloud *cloud, struct note *note)
     for (cursor = 0; (at = map_next(&cloud->shelves, &cursor)) != NULL;) {
         struct shelf *shelf = at->value;
 
-        if (!shelf->mentioned) {
-            shelf->pool = NULL;
-            shelf->wanted = 0;
-        }
         for (uint32_t i = shelf->wanted; i < shelf->unit_count; i++)
             remove_if_unwanted(cloud, shelf, i);
     }
@@ -405,16 +400,14 @@ static enum err cloud_reload(struct backend *backend, struct note *note)
 {
     struct cloud *cloud = cloud_of(backend);
     struct catalogue *next;
-    struct map_entry *at;
-    size_t cursor = 0;
     enum err err = read_catalogue(cloud, &next, note);
 
     if (err) return err;
-    /* Shelves point into the old one. */
-    while ((at = map_next(&cloud->shelves, &cursor)) != NULL)
-        ((struct shelf *)at->value)->pool = NULL;
     err = take_catalogue(cloud, next);
-    if (err) catalogue_close(next);
+    if (err) {
+        catalogue_close(next);
+        return err;
+    }
     return stock(cloud, note);
 }
 
@@ -449,11 +442,14 @@ static void on_tick(struct timer *timer)
 static enum err cloud_check(struct backend *backend, enum operation_kind kind,
                             const struct backend_machine *machine, struct note *note)
 {
-    struct cloud *cloud = cloud_of(backend);
-    struct shelf *shelf;
+    const struct cloud *cloud = cloud_of(backend);
+    const struct shelf *shelf;
+    struct str key;
     uint32_t unit;
 
-    if (!find_unit(cloud, machine->id, &shelf, &unit) || !shelf->pool) return ERR_OK;
+    if (!read_id(machine->id, &key, &unit)) return ERR_OK;
+    shelf = map_get(&cloud->shelves, key);
+    if (!shelf || !shelf->pool) return ERR_OK;
     if (kind == OPERATION_DELETE && !shelf->pool->deletes) {
         note_set(note, "machines of pool %.*s stay", STR_ARG(shelf->pool->name));
         return ERR_UNSUPPORTED;
@@ -472,15 +468,10 @@ static enum err cloud_check(struct backend *backend, enum operation_kind kind,
 static enum err meet(struct cloud *cloud, struct str id, struct shelf **ret_shelf,
                      uint32_t *ret_unit)
 {
-    size_t dash = id.len;
-    enum err err = ERR_OK;
+    struct str key;
+    enum err err = read_id(id, &key, ret_unit) ? ERR_OK : ERR_NOT_FOUND;
 
-    while (dash > 0 && id.at[dash - 1] != '-') dash--;
-    if (!find_unit(cloud, id, ret_shelf, ret_unit)) {
-        if (dash == 0) return ERR_NOT_FOUND;
-        err = take_shelf(cloud, str_of(id.at, dash - 1), ret_shelf);
-        if (!err && !find_unit(cloud, id, ret_shelf, ret_unit)) err = ERR_NOT_FOUND;
-    }
+    if (!err) err = take_shelf(cloud, key, ret_shelf);
     if (!err) err = shelf_grow(*ret_shelf, *ret_unit + 1);
     if (!err) (*ret_shelf)->units[*ret_unit].known = true;
     return err;
@@ -503,7 +494,7 @@ static enum err cloud_start(struct backend *backend, const struct backend_operat
                             struct note *note)
 {
     struct cloud *cloud = cloud_of(backend);
-    struct errand errand = {.operation = operation->number, .kind = operation->kind};
+    struct errand errand = {.operation = operation->ticket, .kind = operation->kind};
     const struct catalogue_span *span;
     uint64_t in_ms = 0;
     enum err err = meet(cloud, operation->machine.id, &errand.shelf, &errand.unit);

@@ -11,7 +11,7 @@ struct errand { /* something that happens later: an operation ends, a failed mac
     struct heap_node node;
     struct shelf *shelf;
     uint32_t unit;
-    uint64_t operation; /* 0: a repair */
+    struct operation_ticket operation; /* none: a repair */
     enum operation_kind kind;
 };
 struct unit {              /* one machine, and a place in the list of those that have a host */
@@ -28,7 +28,6 @@ struct shelf {                         /* a pool in a zone */
     struct unit *units;
     uint32_t unit_count, unit_cap, host_count, creating;
     uint32_t wanted; /* units below it are sold */
-    bool mentioned;  /* by the catalogue that is taken over */
 };
 
 /* Units up to `count`, those that are new without anything. ERR_NOMEM. */

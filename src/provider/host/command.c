@@ -11,7 +11,7 @@
 #include "io/environment.h"
 #include "provider/host/script.h"
 #include "text/base64.h"
-#include "text/json.h"
+#include "text/json_fields.h"
 
 enum {
     RUNNING_MAX = 16,
@@ -28,7 +28,7 @@ enum {
 struct errand {
     struct list link; /* in waiting or running */
     struct command *command;
-    uint64_t number;
+    struct operation_ticket ticket;
     enum operation_kind kind;
     uint64_t timeout_ms;
     struct buf task;
@@ -97,7 +97,7 @@ static enum err put_task(const struct backend_operation *operation, struct buf *
     err = base64_encode(operation->blob, &blob);
     ndjson_begin(&json, into, NDJSON_LINE);
     ndjson_c_string(&json, STR("operation"), operation_kind_name(operation->kind));
-    ndjson_u64(&json, STR("number"), operation->number);
+    ndjson_u64(&json, STR("number"), operation->ticket.number);
     ndjson_bool(&json, STR("again"), operation->again);
     put_machine(&json, &operation->machine);
     if (operation->kind == OPERATION_CONFIGURE) {
@@ -192,7 +192,7 @@ static void tell(struct errand *e, const struct script_end *end)
     buf_init(&words, WORDS_MAX);
     if (told.failed && printable_append(told.error, &words) == ERR_OK)
         told.error = buf_peek(&words); /* a script may print anything; an error is text */
-    c->backend.host->done(c->backend.host, e->number, &told);
+    c->backend.host->done(c->backend.host, e->ticket, &told);
     buf_deinit(&words);
     json_close(answer);
 }
@@ -269,7 +269,7 @@ static enum err start(struct backend *backend, const struct backend_operation *o
     (void)note;
     if (!e) return ERR_NOMEM;
     e->command = c;
-    e->number = operation->number;
+    e->ticket = operation->ticket;
     e->kind = operation->kind;
     e->timeout_ms = c->timeout_ms;
     if (operation->kind == OPERATION_DRAIN) e->timeout_ms += operation->grace_ms;
@@ -300,99 +300,51 @@ static enum err check(struct backend *backend, enum operation_kind kind,
 
 /* --- list --- */
 
-struct pairs {
-    struct label *list;
-    size_t count;
+struct seen { /* a machine of the list */
+    struct str id, failed;
+    bool lost;
+    struct offer offer;
 };
-
-static enum err take_pairs(const struct json *machine, const char *field, size_t max,
-                           struct arena *arena, struct pairs *ret_pairs, struct note *note)
-{
-    const struct json *object = json_find(machine, field), *value;
-    void *cursor = NULL;
-    struct str key;
-    enum err err = ERR_OK;
-
-    *ret_pairs = (struct pairs){0};
-    if (!object) return ERR_OK;
-    err = json_get_object(machine, field, &object, note);
-    if (err) return err;
-    if (json_count(object) > max) {
-        note_set(note, "field '%s': more than %zu entries", field, max);
-        return ERR_TOO_LARGE;
-    }
-    ret_pairs->list = arena_calloc(arena, json_count(object), sizeof *ret_pairs->list);
-    if (!ret_pairs->list) return ERR_NOMEM;
-    while (!err && json_next(object, &cursor, &key, &value)) {
-        struct label *pair = &ret_pairs->list[ret_pairs->count++];
-        pair->key = key;
-        err = json_get_string(value, "", &pair->value, note);
-        if (err) note_prefix(note, "field '%s.%.*s'", field, STR_ARG(key));
-    }
-    return err;
-}
-
-/* A field that may be absent. */
-static enum err take_text(const struct json *machine, const char *field, struct str *text,
-                          struct note *note)
-{
-    return json_find(machine, field) ? json_get_string(machine, field, text, note) : ERR_OK;
-}
-
-static enum err take_double(const struct json *machine, const char *field, double *number,
-                            struct note *note)
-{
-    return json_find(machine, field) ? json_get_double(machine, field, number, note) : ERR_OK;
-}
-
-static enum err take_offer(const struct json *machine, struct arena *arena, struct offer *offer,
-                           struct note *note)
-{
-    struct str type = STR("OnDemand");
-    struct pairs resources, allocatable, labels;
-    enum err err = json_get_string(machine, "instance_type", &offer->instance_type, note);
-
-    if (!err) err = take_text(machine, "zone", &offer->zone, note);
-    if (!err) err = take_text(machine, "capacity_type", &type, note);
-    if (!err && !capacity_type_read(type, &offer->capacity_type)) {
-        note_set(note, "field 'capacity_type': BareMetal, Reserved, OnDemand or Spot");
-        err = ERR_INVALID;
-    }
-    if (!err) err = take_double(machine, "price_per_hour", &offer->price_per_hour, note);
-    if (!err)
-        err = take_double(machine, "interruption_probability", &offer->interruption_probability,
-                          note);
-    if (!err) err = take_pairs(machine, "resources", OFFER_RESOURCES_MAX, arena, &resources, note);
-    if (!err)
-        err = take_pairs(machine, "allocatable", OFFER_RESOURCES_MAX, arena, &allocatable, note);
-    if (!err) err = take_pairs(machine, "labels", OFFER_LABELS_MAX, arena, &labels, note);
-    if (err) return err;
-    offer->resources = resources.list;
-    offer->resource_count = resources.count;
-    offer->allocatable = allocatable.list;
-    offer->allocatable_count = allocatable.count;
-    offer->labels = labels.list;
-    offer->label_count = labels.count;
-    return ERR_OK;
-}
+static const char *const capacities[] = {"", "BareMetal", "Reserved", "OnDemand", "Spot", NULL};
+static_assert(CAPACITY_BARE_METAL == 1 && CAPACITY_RESERVED == 2 && CAPACITY_ON_DEMAND == 3 &&
+                  CAPACITY_SPOT == 4,
+              "places in the list");
+static const struct json_field seen_fields[] = {
+    {"id", JSON_AS_TEXT, JSON_MEMBER(struct seen, id), .needed = true},
+    {"failed", JSON_AS_TEXT, JSON_MEMBER(struct seen, failed)},
+    {"lost", JSON_AS_BOOL, JSON_MEMBER(struct seen, lost)},
+    {"instance_type", JSON_AS_TEXT, JSON_MEMBER(struct seen, offer.instance_type), .needed = true},
+    {"zone", JSON_AS_TEXT, JSON_MEMBER(struct seen, offer.zone)},
+    {"capacity_type", JSON_AS_WORD, JSON_MEMBER(struct seen, offer.capacity_type),
+     .words = capacities},
+    {"price_per_hour", JSON_AS_DOUBLE, JSON_MEMBER(struct seen, offer.price_per_hour)},
+    {"interruption_probability", JSON_AS_DOUBLE,
+     JSON_MEMBER(struct seen, offer.interruption_probability)},
+    {"resources", JSON_AS_PAIRS, JSON_MEMBER(struct seen, offer.resources),
+     JSON_COUNT(struct seen, offer.resource_count), .most = OFFER_RESOURCES_MAX},
+    {"allocatable", JSON_AS_PAIRS, JSON_MEMBER(struct seen, offer.allocatable),
+     JSON_COUNT(struct seen, offer.allocatable_count), .most = OFFER_RESOURCES_MAX},
+    {"labels", JSON_AS_PAIRS, JSON_MEMBER(struct seen, offer.labels),
+     JSON_COUNT(struct seen, offer.label_count), .most = OFFER_LABELS_MAX},
+};
+static const struct json_fields seen_machine = {JSON_FIELDS(seen_fields), .loose = true};
 
 /* Here it is; and if it broke or its host is gone, that too. */
 static enum err see(struct command *c, const struct json *machine, struct arena *arena,
                     struct str *ret_id, struct note *note)
 {
     struct backend_host *host = c->backend.host;
-    struct offer offer = {0};
-    struct str failed = STR_EMPTY;
-    bool lost = false;
-    enum err err = json_get_string(machine, "id", ret_id, note);
+    struct seen seen = {.id = STR_EMPTY,
+                        .failed = STR_EMPTY,
+                        .offer = {.zone = STR_EMPTY, .capacity_type = CAPACITY_ON_DEMAND}};
+    enum err err = json_fields_read(machine, &seen_machine, &seen, arena, note);
 
-    if (!err) err = take_offer(machine, arena, &offer, note);
-    if (!err) err = take_text(machine, "failed", &failed, note);
-    if (!err && json_find(machine, "lost")) err = json_get_bool(machine, "lost", &lost, note);
-    if (!err) err = host->seen(host, SEEN_OFFERED, *ret_id, &offer, STR_EMPTY, note);
-    if (!err && failed.len > 0) err = host->seen(host, SEEN_FAILED, *ret_id, NULL, failed, note);
-    if (!err && lost)
-        err = host->seen(host, SEEN_RECLAIMED, *ret_id, NULL, STR("its host is gone"), note);
+    *ret_id = seen.id;
+    if (!err) err = host->seen(host, SEEN_OFFERED, seen.id, &seen.offer, STR_EMPTY, note);
+    if (!err && seen.failed.len > 0)
+        err = host->seen(host, SEEN_FAILED, seen.id, NULL, seen.failed, note);
+    if (!err && seen.lost)
+        err = host->seen(host, SEEN_RECLAIMED, seen.id, NULL, STR("its host is gone"), note);
     return err;
 }
 

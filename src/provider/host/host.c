@@ -27,7 +27,8 @@ struct write_job { /* one at a time; the worker's while it runs */
     struct note note;
 };
 struct start { /* an operation that is accepted and not yet durable */
-    uint64_t until, number;
+    uint64_t until;
+    struct operation_ticket ticket;
 };
 struct host {
     struct backend_host face; /* what the backend sees */
@@ -35,7 +36,7 @@ struct host {
     struct log_source log;
     struct book *book;
     struct backend *backend;
-    struct host_metrics *metrics;
+    struct host_metrics metrics;
     struct journal *journal; /* NULL: nothing is kept */
     struct journal_report loaded;
     struct worker *worker;
@@ -86,7 +87,7 @@ void host_wait_stop(struct host_wait *wait)
     list_remove(&wait->link);
 }
 
-static void start_operation(struct host *host, uint64_t number, bool again);
+static void start_operation(struct host *host, struct operation_ticket ticket, bool again);
 
 /* What has become durable: operations begin, and answers go out. */
 static void wake(struct host *host)
@@ -97,7 +98,7 @@ static void wake(struct host *host)
     for (; at < host->starts.len; at += sizeof start) {
         memcpy(&start, host->starts.data + at, sizeof start);
         if (start.until > host->written) break;
-        start_operation(host, start.number, false);
+        start_operation(host, start.ticket, false);
     }
     buf_consume(&host->starts, at);
     while (!list_empty(&host->waiting)) {
@@ -113,7 +114,10 @@ static void wake(struct host *host)
 
 static void run_next(struct write_job *w)
 {
-    if (w->salt) w->next_err = journal_next_begin(w->journal, w->salt, &w->note);
+    if (w->salt) {
+        journal_next_drop(w->journal); /* one that was given up for want of memory */
+        w->next_err = journal_next_begin(w->journal, w->salt, &w->note);
+    }
     if (!w->next_err && w->has_piece)
         w->next_err = journal_next_append(w->journal, buf_peek(&w->piece), &w->note);
     if (!w->next_err && w->publish) w->next_err = journal_next_publish(w->journal, &w->note);
@@ -139,10 +143,9 @@ static void end_compaction(struct host *host, const struct write_job *w)
     bool published = w->publish && !w->next_err;
 
     if (!w->has_piece || (!w->next_err && !w->publish)) return;
-    book_snapshot_end(host->book, published);
     host->compacting = false;
     host->compact_at = max_u64(host->options.compact_bytes, w->size * COMPACT_FACTOR);
-    host_metrics_compacted(host->metrics, published);
+    meter_add(host->metrics.compacted[published], 1);
     if (published)
         LOG_INFO(&host->log, "state file written anew", log_u64("bytes", w->size));
     else
@@ -167,7 +170,10 @@ static void on_written(struct job *job, enum err err)
         fail(host, w->err, &w->note);
         return;
     }
-    host_metrics_written(host->metrics, w->changes.len, w->size, w->sync_ns);
+    meter_add(host->metrics.written_bytes, w->changes.len);
+    meter_set(host->metrics.state_bytes, (double)w->size);
+    if (w->changes.len > 0 && host->metrics.sync_seconds)
+        histogram_observe(host->metrics.sync_seconds, (double)w->sync_ns / 1e9);
     end_compaction(host, w);
     host->written = host->writing;
     buf_clear(&w->changes);
@@ -189,7 +195,7 @@ static void swap_bufs(struct buf *a, struct buf *b)
 static void take_piece(struct host *host, struct write_job *w)
 {
     bool more = true;
-    enum err err;
+    enum err err = ERR_OK;
 
     w->has_piece = w->publish = false;
     w->salt = 0;
@@ -198,11 +204,12 @@ static void take_piece(struct host *host, struct write_job *w)
         host->compacting = true;
         book_snapshot_begin(host->book);
         w->salt = entropy_u64(host->options.io->entropy) | 1;
+    } else {
+        err = buf_append(&w->piece, buf_peek(&w->changes));
     }
-    err = book_snapshot_next(host->book, PIECE_BYTES, &w->piece, &more);
+    if (!err) err = book_snapshot_next(host->book, PIECE_BYTES, &w->piece, &more);
     if (err) { /* no memory for a piece: another time */
         LOG_WARN(&host->log, "state file is not written anew", log_err("err", err));
-        book_snapshot_end(host->book, false);
         host->compacting = false;
         host->compact_at = w->size * 2;
         buf_clear(&w->piece);
@@ -235,7 +242,7 @@ static void on_turn(struct turn_hook *hook)
     struct buf *changes = book_changes(host->book);
 
     if (host->failed || host->closing) return;
-    if (changes->len > 0) host_metrics_refresh(host->metrics);
+    if (changes->len > 0) host_metrics_refresh(&host->metrics, host->book);
     if (!host->journal) {
         while (changes->len > 0) { /* again: an operation that cannot be started is a change */
             buf_clear(changes);
@@ -259,22 +266,24 @@ static void on_seal(struct timer *timer)
 
 /* --- the backend's side --- */
 
-static void end_operation(struct host *host, uint64_t number, const struct operation_end *end)
+static void end_operation(struct host *host, struct operation_ticket ticket,
+                          const struct operation_end *end)
 {
     struct note note;
     enum err err;
 
-    if (!book_end(host->book, number, end, &err)) {
-        LOG_DEBUG(&host->log, "end of an operation that is over", log_u64("operation", number));
+    if (!book_end(host->book, ticket, end, &err)) {
+        LOG_DEBUG(&host->log, "end of an operation that is over",
+                  log_u64("operation", ticket.number));
         return;
     }
-    host_metrics_ended(host->metrics, end->failed);
+    meter_add(host->metrics.ended[end->failed], 1);
     if (!err) return;
-    note_set(&note, "the end of op-%llu cannot be noted", (unsigned long long)number);
+    note_set(&note, "the end of op-%llu cannot be noted", (unsigned long long)ticket.number);
     fail(host, err, &note);
 }
 
-static void start_operation(struct host *host, uint64_t number, bool again)
+static void start_operation(struct host *host, struct operation_ticket ticket, bool again)
 {
     struct operation_end end = {.failed = true};
     struct backend_operation operation;
@@ -283,27 +292,28 @@ static void start_operation(struct host *host, uint64_t number, bool again)
     enum err err, refused = ERR_OK;
 
     arena_init(&arena, OPERATION_BYTES_MAX);
-    if (book_operation(host->book, number, &arena, &operation, &err)) {
+    if (book_operation(host->book, ticket, &arena, &operation, &err)) {
         operation.again = again;
         refused = host->backend->ops->start(host->backend, &operation, &note);
     } else if (err) {
-        note_set(&note, "operation op-%llu cannot be started", (unsigned long long)number);
+        note_set(&note, "operation op-%llu cannot be started", (unsigned long long)ticket.number);
         fail(host, err, &note);
     }
     arena_deinit(&arena);
     if (!refused) return;
     end.error = str_from(note.text[0] ? note.text : err_text(refused));
-    LOG_ERROR(&host->log, "an operation cannot be carried out", log_u64("operation", number),
+    LOG_ERROR(&host->log, "an operation cannot be carried out", log_u64("operation", ticket.number),
               log_str("why", end.error));
-    end_operation(host, number, &end);
+    end_operation(host, ticket, &end);
 }
 
-static void on_done(struct backend_host *face, uint64_t number, const struct operation_end *end)
+static void on_done(struct backend_host *face, struct operation_ticket ticket,
+                    const struct operation_end *end)
 {
     struct host *host = CONTAINER_OF(face, struct host, face);
 
     assert(!host->starting);
-    end_operation(host, number, end);
+    end_operation(host, ticket, end);
 }
 
 static enum err on_seen(struct backend_host *face, enum sighting what, struct str id,
@@ -312,7 +322,7 @@ static enum err on_seen(struct backend_host *face, enum sighting what, struct st
     struct host *host = CONTAINER_OF(face, struct host, face);
     enum err err = book_see(host->book, what, id, offer, why, note);
 
-    if (!err) host_metrics_seen(host->metrics, what);
+    if (!err) meter_add(host->metrics.seen[what], 1);
     return err;
 }
 
@@ -328,7 +338,7 @@ static enum err check(void *context, enum operation_kind kind,
 struct book_answer host_ask(struct host *host, const struct book_request *request, struct buf *into,
                             struct note *note)
 {
-    struct book_answer answer = {BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED, 0};
+    struct book_answer answer = {BOOK_REFUSED, GRPC_RESOURCE_EXHAUSTED, {0}};
     struct start start;
     char *room;
     enum err err = buf_reserve(&host->starts, sizeof start, &room);
@@ -339,7 +349,7 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
         return answer;
     }
     answer = book_ask(host->book, request, check, host, into, note);
-    host_metrics_asked(host->metrics, request->kind, answer.outcome);
+    meter_add(host->metrics.asked[request->kind][answer.outcome], 1);
     if (answer.outcome != BOOK_ACCEPTED) return answer;
     start = (struct start){durable_after(host), answer.operation};
     assert(start.until > 0); /* what was accepted is a change */
@@ -364,7 +374,7 @@ static enum err open_state(struct host *host, struct note *note)
 
     if (host->options.state)
         err = journal_open(&options, replay, host->book, &host->journal, &host->loaded, note);
-    if (!err) err = book_loaded(host->book, note);
+    if (!err) err = book_loaded(host->book);
     if (err || !host->journal) return err;
     host->job.journal = host->journal;
     host->job.size = journal_size(host->journal);
@@ -408,8 +418,9 @@ enum err host_open(const struct host_options *options, struct host **ret_host, s
     buf_init(&host->job.piece, CHANGES_MAX);
     err = timer_init(&host->seal_timer, io->loop, on_seal);
     if (!err) err = book_open(&book, &host->book);
-    if (!err) err = host_metrics_open(options->metrics, host->book, &host->metrics, note);
+    if (!err) err = host_metrics_open(options->metrics, &host->metrics, note);
     if (!err) err = open_state(host, note);
+    if (!err) host_metrics_refresh(&host->metrics, host->book);
     if (err) {
         host_close(host);
         return err;
@@ -421,17 +432,18 @@ enum err host_open(const struct host_options *options, struct host **ret_host, s
 
 struct pending_list { /* of operations to be started again */
     struct host *host;
-    struct buf numbers;
+    struct buf tickets;
 };
 
-static enum err adopt(void *context, const struct backend_machine *machine, uint64_t operation)
+static enum err adopt(void *context, const struct backend_machine *machine,
+                      struct operation_ticket operation)
 {
     struct pending_list *pending = context;
     struct backend *backend = pending->host->backend;
 
     if (backend->ops->adopt) backend->ops->adopt(backend, machine);
-    if (!operation) return ERR_OK;
-    return buf_append(&pending->numbers, str_of(&operation, sizeof operation));
+    if (!operation.number) return ERR_OK;
+    return buf_append(&pending->tickets, str_of(&operation, sizeof operation));
 }
 
 enum err host_start(struct host *host, struct note *note)
@@ -440,15 +452,15 @@ enum err host_start(struct host *host, struct note *note)
     enum err err;
 
     host->starting = true;
-    buf_init(&pending.numbers, CHANGES_MAX);
+    buf_init(&pending.tickets, CHANGES_MAX);
     err = book_each(host->book, adopt, &pending);
-    for (size_t i = 0; !err && i + sizeof(uint64_t) <= pending.numbers.len; i += sizeof(uint64_t)) {
-        uint64_t number;
+    for (size_t i = 0; !err && i < pending.tickets.len; i += sizeof(struct operation_ticket)) {
+        struct operation_ticket ticket;
 
-        memcpy(&number, pending.numbers.data + i, sizeof number);
-        start_operation(host, number, true);
+        memcpy(&ticket, pending.tickets.data + i, sizeof ticket);
+        start_operation(host, ticket, true);
     }
-    buf_deinit(&pending.numbers);
+    buf_deinit(&pending.tickets);
     host->starting = false;
     if (err) note_set(note, "adopting: %s", err_text(err));
     if (!err && host->backend->ops->ready) host->backend->ops->ready(host->backend);
@@ -472,9 +484,10 @@ struct io *host_io(struct host *host)
     return host->options.io;
 }
 
-struct host_metrics *host_metrics(struct host *host)
+void host_listed(struct host *host, uint64_t bytes, bool delta)
 {
-    return host->metrics;
+    meter_add(host->metrics.lists[delta], 1);
+    meter_add(host->metrics.listed_bytes, bytes);
 }
 
 const struct journal_report *host_loaded(const struct host *host)
@@ -485,7 +498,6 @@ const struct journal_report *host_loaded(const struct host *host)
 static void host_free(struct host *host)
 {
     journal_close(host->journal);
-    host_metrics_close(host->metrics);
     book_close(host->book);
     buf_deinit(&host->job.changes);
     buf_deinit(&host->job.piece);

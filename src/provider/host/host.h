@@ -40,7 +40,7 @@ enum err host_reload(struct host *host, struct note *note); /* the backend's con
 
 struct book *host_book(struct host *host);
 struct io *host_io(struct host *host);
-struct host_metrics *host_metrics(struct host *host);
+void host_listed(struct host *host, uint64_t bytes, bool delta); /* counts a List */
 const struct journal_report *host_loaded(const struct host *host);
 /* As book_ask; an operation that is accepted starts by itself when it is durable. */
 struct book_answer host_ask(struct host *host, const struct book_request *request, struct buf *into,

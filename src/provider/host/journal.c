@@ -8,7 +8,7 @@
 #include "base/crc32c.h"
 
 enum {
-    VERSION = 1,
+    VERSION = 2,
     BATCH_MAGIC = 0x68637442, /* "Btch" */
     STATE_MODE = 0600,        /* bootstrap blobs stand in it */
     WINDOW = 1 << 20,         /* of a look for what follows damage */

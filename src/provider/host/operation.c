@@ -23,3 +23,13 @@ enum operation_kind operation_passing(enum machine_state state)
     while (kind < OPERATION_KINDS && operation_moves[kind].passing != state) kind++;
     return kind;
 }
+
+bool state_has_host(enum machine_state state)
+{
+    return state != MACHINE_SPECULATIVE && state != MACHINE_CREATING;
+}
+
+bool state_needs_binding(enum machine_state state)
+{
+    return state == MACHINE_CONFIGURING || state == MACHINE_CONFIGURED || state == MACHINE_DRAINING;
+}

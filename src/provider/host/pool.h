@@ -10,7 +10,7 @@
 
 struct pool_item {
     uint64_t number;
-    uint64_t written; /* the owner's: in which file it stands already */
+    uint64_t told; /* the owner's: book_internal.h */
     uint32_t refs;
     uint32_t len;
     char bytes[];

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/arena.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "io/environment.h"
@@ -25,7 +24,6 @@ enum {
     MACHINES_MAX = 1000 * 1000,
     UNIT_ID_MAX = 200, /* a name of a file, with what we add to it */
     METADATA_MAX = 4 << 20,
-    OFFER_MAX = 1 << 20,
     WIPE_FILES = 16, /* open at once while a directory is emptied */
 };
 static const char sleep_command[] = "exec sleep infinity";
@@ -42,7 +40,7 @@ struct unit { /* a machine that has, or had, a process */
     char how[ROLES][PROCESS_END_CAP];
     /* An operation under way. */
     bool busy, killed;
-    uint64_t number;
+    struct operation_ticket ticket;
     enum operation_kind kind;
     mono_time until;
     struct note error;  /* it has failed already */
@@ -52,10 +50,10 @@ struct local {
     struct backend backend;
     struct process_backend_options options;
     struct log_source log;
-    char *directory, *commands[ROLES], *ready_file;
+    char *directory;
+    const char *commands[ROLES];
     char cgroup_root[FS_PATH_CAP];
-    uint64_t salt;       /* of the directory: two providers may use the same ids */
-    struct arena memory; /* of the offer */
+    uint64_t salt; /* of the directory: two providers may use the same ids */
     struct map units;
     struct list order;
     struct timer tick;
@@ -244,7 +242,7 @@ static void begin_configure(struct local *l, struct unit *unit,
         note_set(&unit->error, "its host does not run");
         return;
     }
-    if (!hosted_runs(&unit->processes[NODE])) remove_file(l, unit, l->ready_file);
+    if (!hosted_runs(&unit->processes[NODE])) remove_file(l, unit, l->options.ready_file);
     err = write_file(l, unit, "blob", operation->blob);
     if (!err) err = write_metadata(l, unit, operation);
     if (err && err != ERR_UNKNOWN)
@@ -264,7 +262,7 @@ static void begin(struct local *l, struct unit *unit, const struct backend_opera
 {
     unit->busy = true;
     unit->killed = false;
-    unit->number = operation->number;
+    unit->ticket = operation->ticket;
     unit->kind = operation->kind;
     unit->error.text[0] = unit->broken.text[0] = '\0';
     switch (operation->kind) {
@@ -312,7 +310,7 @@ static void tell_done(struct local *l, struct unit *unit)
         snprintf(name, sizeof name, "pid-%d", unit->processes[HOST].pid);
         end.host = str_from(name);
     }
-    host->done(host, unit->number, &end);
+    host->done(host, unit->ticket, &end);
 }
 
 static int wipe_one(const char *path, const struct stat *info, int flag, struct FTW *where)
@@ -338,8 +336,8 @@ static bool is_ready(struct local *l, struct unit *unit)
     struct fs_info info;
     char path[FS_PATH_CAP];
 
-    if (!l->ready_file) return true;
-    path_of(l, unit, l->ready_file, path);
+    if (!l->options.ready_file) return true;
+    path_of(l, unit, l->options.ready_file, path);
     return fs_stat(l->options.io->fs, path, &info) == ERR_OK;
 }
 
@@ -369,7 +367,7 @@ static bool is_over(struct local *l, struct unit *unit)
     case OPERATION_CONFIGURE:
         if (is_ready(l, unit)) return true;
         if (!mono_due(unit->until, now(l))) return false;
-        note_set(&unit->error, "the node did not say that it is ready (%s)", l->ready_file);
+        note_set(&unit->error, "the node did not say that it is ready (%s)", l->options.ready_file);
         end_process(unit, NODE, SIGKILL);
         return true;
     case OPERATION_DRAIN:
@@ -377,7 +375,7 @@ static bool is_over(struct local *l, struct unit *unit)
         if (!role_gone(l, unit, NODE)) return false;
         remove_file(l, unit, "blob");
         remove_file(l, unit, "metadata.json");
-        remove_file(l, unit, l->ready_file);
+        remove_file(l, unit, l->options.ready_file);
         return true;
     case OPERATION_DELETE:
         insist(l, unit, HOST);
@@ -502,10 +500,7 @@ static void local_free(struct local *l)
     while ((node = l->order.next) != NULL && node != &l->order)
         unit_free(l, CONTAINER_OF(node, struct unit, link));
     map_deinit(&l->units);
-    arena_deinit(&l->memory);
     free(l->directory);
-    for (enum role role = HOST; role < ROLES; role++) free(l->commands[role]);
-    free(l->ready_file);
     free(l);
 }
 
@@ -541,50 +536,6 @@ static enum err settle_directory(struct local *l, const char *directory, struct 
     return ERR_OK;
 }
 
-static bool copy_text(struct arena *memory, struct str *text)
-{
-    char *copy = arena_dup(memory, *text);
-
-    *text = str_of(copy, text->len);
-    return copy != NULL;
-}
-
-/* What a process has is its type, its zone and its resources. */
-static bool copy_offer(struct local *l, const struct offer *given)
-{
-    struct label *resources =
-        arena_calloc(&l->memory, given->resource_count + 1, sizeof *resources);
-    bool fine = resources != NULL;
-
-    l->options.offer = (struct offer){
-        .instance_type = given->instance_type,
-        .zone = given->zone,
-        .capacity_type = given->capacity_type,
-        .price_per_hour = given->price_per_hour,
-        .interruption_probability = given->interruption_probability,
-        .resources = resources,
-        .resource_count = given->resource_count,
-    };
-    for (size_t i = 0; fine && i < given->resource_count; i++) {
-        resources[i] = given->resources[i];
-        fine =
-            copy_text(&l->memory, &resources[i].key) && copy_text(&l->memory, &resources[i].value);
-    }
-    return fine && copy_text(&l->memory, &l->options.offer.instance_type) &&
-           copy_text(&l->memory, &l->options.offer.zone);
-}
-
-static bool copy_texts(struct local *l, const struct process_backend_options *options)
-{
-    const char *host = options->host_command ? options->host_command : sleep_command;
-    const char *node = options->node_command ? options->node_command : sleep_command;
-
-    l->commands[HOST] = str_dup(str_from(host));
-    l->commands[NODE] = str_dup(str_from(node));
-    if (options->ready_file) l->ready_file = str_dup(str_from(options->ready_file));
-    return l->commands[HOST] && l->commands[NODE] && (l->ready_file || !options->ready_file);
-}
-
 enum err process_backend_open(const struct process_backend_options *options,
                               struct backend **ret_backend, struct note *note)
 {
@@ -606,12 +557,12 @@ enum err process_backend_open(const struct process_backend_options *options,
     l->backend.ops = &ops;
     l->options = *options;
     if (options->log) l->log = *options->log;
+    l->commands[HOST] = options->host_command ? options->host_command : sleep_command;
+    l->commands[NODE] = options->node_command ? options->node_command : sleep_command;
     if (!l->options.ready_within_ms) l->options.ready_within_ms = READY_WITHIN_MS;
-    arena_init(&l->memory, OFFER_MAX);
     list_init(&l->order);
     map_init(&l->units, MACHINES_MAX, entropy_u64(options->io->entropy));
     err = timer_init(&l->tick, options->io->loop, on_tick);
-    if (!err && (!copy_texts(l, options) || !copy_offer(l, &options->offer))) err = ERR_NOMEM;
     if (!err) err = settle_directory(l, options->directory, note);
     if (err) {
         local_free(l);

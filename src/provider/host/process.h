@@ -16,7 +16,7 @@
 #include "obs/log.h"
 #include "provider/host/backend.h"
 
-struct process_backend_options { /* copied */
+struct process_backend_options { /* its texts outlive the backend, but for `directory` */
     struct io *io;
     const struct log_source *log; /* may be NULL */
     const char *directory;        /* one below it for each machine */

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "provider/host/host_metrics.h"
 #include "wire/pb/bigfleet_v1alpha1_provider.pb-c.h"
 
 #define SERVICE "/bigfleet.v1alpha1.CapacityProvider/"
@@ -323,7 +322,7 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
         rpc_fail(call, err, note.text[0] ? &note : NULL);
         return;
     }
-    host_metrics_listed(host_metrics(s->host), book_walk_total(a->walk), filter.since.len > 0);
+    host_listed(s->host, book_walk_total(a->walk), filter.since.len > 0);
     rpc_call_waits(call);
     if (!host_wait(s->host, &a->wait)) begin_list(a);
 }

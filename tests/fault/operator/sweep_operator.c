@@ -75,7 +75,8 @@ TEST(nodes_and_reclaims_without_memory)
     FAULT_SWEEP_ALLOC(k)
     {
         const struct label labels[] = {{STR("a"), STR("1")}};
-        struct node told = {.machine_id = STR("m"), .labels = labels, .label_count = 1}, node;
+        struct node told = {.machine_id = STR("m"), .labels = labels, .label_count = 1};
+        const struct node *node;
         struct reclaims *reclaims = NULL, *again = NULL;
         struct nodes *nodes = NULL;
         struct note note;
@@ -87,7 +88,8 @@ TEST(nodes_and_reclaims_without_memory)
                 told.state = (enum machine_state)n;
                 nodes_tell(nodes, &told);
             }
-            while (nodes_take(nodes, &node)) CHECK_SIZE("whole", node.label_count, 1);
+            for (size_t cursor = 0; (node = nodes_next(nodes, &cursor)) != NULL;)
+                CHECK_SIZE("whole", node->label_count, 1);
         }
         if (!reclaims_open(1, &reclaims)) {
             enum err first =

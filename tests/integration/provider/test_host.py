@@ -363,15 +363,15 @@ def catalogue():
         host.sell(FAST.replace("price = 0.7", "price = 0.5"))
         wait_for("the price", lambda: {m.price_per_hour for m in api.ok("List").machines} == {0.5})
         host.sell(FAST.replace("price", "prize"))
-        wait_for("it is said", lambda: "is no key of a catalogue" in host.text())
+        wait_for("it is said", lambda: "unknown key 'prize'" in host.text())
         host.process.send_signal(signal.SIGHUP)
-        wait_for("again", lambda: host.text().count("is no key of a catalogue") >= 2)
+        wait_for("again", lambda: host.text().count("unknown key 'prize'") >= 2)
         check({m.price_per_hour for m in api.ok("List").machines} == {0.5}, "as before")
         check(host.page("/readyz").startswith("ok"), "ready")
         check(host.metric('muster_provider_machines{state="Speculative"}') == 10, "counted")
         # What drains may take its grace and no longer; what is created takes its time.
         host.sell(FAST.replace('create = "20ms"', 'create = "10d"'))
-        wait_for("taken over", lambda: "catalogue reloaded" in host.text()[host.text().rfind("no key"):])
+        wait_for("taken over", lambda: "catalogue reloaded" in host.text()[host.text().rfind("unknown key"):])
         machine = api.machines()[0]
         api.ok("Create", machine_id=machine)
         host.kill()

@@ -75,7 +75,7 @@ static void drain_one(const char *nodes)
     CHECK_OK("kube", kube_open(&config, &source.kube, NULL));
     CHECK_OK("chores", chores_open(real_io_io(real), &source.chores));
     map_init(&source.drains, KUBE_DRAINS_MAX, 1);
-    kube_drain(&source, &order);
+    kube_drain(&source.source, &order);
     while (!ended) real_io_turn(real, true);
     CHECK_U64("the drain is over", map_count(&source.drains), 0);
     CHECK_HAS("asked by name", server_request(server, 0), "GET /api/v1/nodes/m-1 ");

@@ -170,18 +170,18 @@ TEST(a_bad_request_names_its_field)
         const char *spec, *says;
         enum err err;
     } rows[] = {
-        {"\"requirements\":[{\"key\":\"a\",\"operator\":\"Gt\",\"values\":[\"1\"]}]", "operator Gt",
-         ERR_UNSUPPORTED},
-        {"\"requirements\":[{\"operator\":\"In\"}]", "spec.requirements[0]: field 'key'",
-         ERR_NOT_FOUND},
-        {"\"requirements\":[{\"key\":\"a\",\"operator\":\"In\",\"values\":[1]}]", "expected string",
+        {"\"requirements\":[{\"key\":\"a\",\"operator\":\"Gt\",\"values\":[\"1\"]}]",
+         "spec: requirements: [0]: operator: Gt: a machine has no numbers", ERR_UNSUPPORTED},
+        {"\"requirements\":[{\"operator\":\"In\"}]", "spec: requirements: [0]: key: is missing",
          ERR_INVALID},
-        {"\"resources\":{\"cpu\":1}", "spec.resources.cpu", ERR_INVALID},
-        {"\"interruptionPenalty\":\"much\"", "spec.interruptionPenalty", ERR_PARSE},
+        {"\"requirements\":[{\"key\":\"a\",\"operator\":\"In\",\"values\":[1]}]",
+         "values: must be a text", ERR_INVALID},
+        {"\"resources\":{\"cpu\":1}", "spec: resources: cpu", ERR_INVALID},
+        {"\"interruptionPenalty\":\"much\"", "spec: interruptionPenalty", ERR_INVALID},
         {"\"count\":0", "count", ERR_INVALID},
         {"\"priority\":4294967296", "priority", ERR_INVALID},
-        {"\"topologySpread\":[{}]", "spec.topologySpread[0]", ERR_NOT_FOUND},
-        {"\"coLocation\":{}", "spec.coLocation", ERR_NOT_FOUND},
+        {"\"topologySpread\":[{}]", "spec: topologySpread: [0]", ERR_INVALID},
+        {"\"coLocation\":{}", "spec: coLocation", ERR_INVALID},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[512];

@@ -39,14 +39,14 @@ static inline struct told *fake_next(struct backend_host *face)
     return &host->told[host->count++];
 }
 
-static inline void fake_done(struct backend_host *face, uint64_t number,
+static inline void fake_done(struct backend_host *face, struct operation_ticket ticket,
                              const struct operation_end *end)
 {
     struct told *told = fake_next(face);
     struct str text = end->failed ? end->error : end->host;
 
     CHECK("a failure has words", !end->failed || end->error.len > 0);
-    told->number = number;
+    told->number = ticket.number;
     told->failed = end->failed;
     snprintf(told->text, sizeof told->text, "%.*s", STR_ARG(text));
 }
@@ -101,7 +101,7 @@ static inline uint64_t fake_start(struct fake_host *host, struct backend_operati
     struct note note = {""};
     enum err err;
 
-    operation.number = ++host->number;
+    operation.ticket.number = ++host->number;
     operation.machine.id = str_from(id);
     operation.machine.state = operation_moves[operation.kind].passing;
     if (!operation.machine.offer) operation.machine.offer = &fake_offer;
@@ -109,8 +109,8 @@ static inline uint64_t fake_start(struct fake_host *host, struct backend_operati
     err = host->backend->ops->start(host->backend, &operation, &note);
     host->inside = false;
     refused.error = str_from(note.text[0] ? note.text : err_text(err));
-    if (err) fake_done(&host->face, operation.number, &refused); /* as the host ends it */
-    return operation.number;
+    if (err) fake_done(&host->face, operation.ticket, &refused); /* as the host ends it */
+    return operation.ticket.number;
 }
 
 static inline const struct told *fake_find(const struct fake_host *host, uint64_t number)

@@ -35,7 +35,7 @@ struct book *library_replay(struct str changes)
 
     CHECK_OK("open", book_open(&options, &book));
     check_err(note.text, book_replay(book, changes, &note), ERR_OK, "replay", __FILE__, __LINE__);
-    check_err(note.text, book_loaded(book, &note), ERR_OK, "loaded", __FILE__, __LINE__);
+    check_err(note.text, book_loaded(book), ERR_OK, "loaded", __FILE__, __LINE__);
     return book;
 }
 
@@ -90,7 +90,7 @@ struct asked library_call(struct book *book, enum operation_kind kind, const cha
                                                     .blob = STR_EMPTY});
 }
 
-void library_end(struct book *book, uint64_t operation)
+void library_end(struct book *book, struct operation_ticket operation)
 {
     const struct operation_end end = {.host = STR_EMPTY, .error = STR_EMPTY};
     enum err err;
@@ -186,7 +186,7 @@ void listing_free(struct listing *listing)
 }
 
 static enum err dump_operation(void *context, const struct backend_machine *machine,
-                               uint64_t operation)
+                               struct operation_ticket operation)
 {
     struct buf *into = ((void **)context)[0];
     struct book *book = ((void **)context)[1];
@@ -194,11 +194,11 @@ static enum err dump_operation(void *context, const struct backend_machine *mach
     struct arena arena;
     enum err err;
 
-    if (!operation) return ERR_OK;
+    if (!operation.number) return ERR_OK;
     arena_init(&arena, 4 << 20);
     CHECK("under way", book_operation(book, operation, &arena, &op, &err));
     buf_appendf(into, "%.*s op-%llu grace %llu blob %zu metadata %zu | ", STR_ARG(machine->id),
-                (unsigned long long)operation, (unsigned long long)op.grace_ms, op.blob.len,
+                (unsigned long long)operation.number, (unsigned long long)op.grace_ms, op.blob.len,
                 op.metadata_count);
     arena_deinit(&arena);
     return ERR_OK;

@@ -17,7 +17,7 @@ struct asked {
 };
 struct asked library_ask(struct book *book, const struct book_request *request);
 struct asked library_call(struct book *book, enum operation_kind kind, const char *id);
-void library_end(struct book *book, uint64_t operation); /* well */
+void library_end(struct book *book, struct operation_ticket operation); /* well */
 /* Through operations to this stable state, without a token. */
 void library_bring(struct book *book, const char *id, enum machine_state state);
 

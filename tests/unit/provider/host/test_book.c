@@ -206,7 +206,7 @@ TEST(b1_b2_a_whole_life_each_call_twice)
 
         CHECK_U32(first.why, first.answer.outcome, BOOK_ACCEPTED);
         CHECK_U32("passing", first.state, steps[i].passing);
-        CHECK("a new one", first.answer.operation > before);
+        CHECK("a new one", first.answer.operation.number > before);
         CHECK_U32("repeated", second.answer.outcome, BOOK_REPEATED);
         CHECK_TEXT("the same operation", second.operation, first.operation);
         library_end(book, first.answer.operation);
@@ -215,7 +215,7 @@ TEST(b1_b2_a_whole_life_each_call_twice)
         library_list(book, &(struct book_filter){0}, &listing);
         CHECK_STR("in the end", buf_peek(&listing.text), str_from(steps[i].in_the_end));
         listing_free(&listing);
-        before = first.answer.operation;
+        before = first.answer.operation.number;
     }
     book_close(book);
 }

@@ -15,7 +15,7 @@ struct life {
     struct prng prng;
     struct buf journal, next; /* what was written; the new one, while it is made */
     bool compacting;
-    uint64_t operations[IDS]; /* under way, or 0 */
+    struct operation_ticket operations[IDS]; /* under way, or none */
 };
 
 static void name_of(uint64_t i, char id[16])
@@ -60,7 +60,7 @@ static void end_something(struct life *l, uint64_t i)
     if (prng_chance(&l->prng, 300000)) end.host = STR("i-0815");
     (void)book_end(l->book, l->operations[i], &end, &err);
     CHECK_OK("end", err);
-    l->operations[i] = 0;
+    l->operations[i] = (struct operation_ticket){0};
 }
 
 static void see_something(struct life *l, uint64_t i)
@@ -112,6 +112,7 @@ static void write_turn(struct life *l)
     bool more = true;
 
     CHECK_OK("old", buf_append(&l->journal, buf_peek(changes)));
+    if (l->compacting) CHECK_OK("both", buf_append(&l->next, buf_peek(changes)));
     buf_clear(changes);
     if (!l->compacting && prng_chance(&l->prng, 50000)) {
         l->compacting = true;
@@ -123,12 +124,10 @@ static void write_turn(struct life *l)
              book_snapshot_next(l->book, (size_t)prng_below(&l->prng, 600), &l->next, &more));
     if (prng_chance(&l->prng, 20000)) { /* no room on the disk */
         l->compacting = false;
-        book_snapshot_end(l->book, false);
     } else if (!more) {
         check_same("the new journal is whole", l->book, buf_peek(&l->next));
         if (prng_chance(&l->prng, 500000)) do_something(l); /* while it is given its name */
         l->compacting = false;
-        book_snapshot_end(l->book, true);
         buf_clear(&l->journal);
         CHECK_OK("takes its place", buf_append(&l->journal, buf_peek(&l->next)));
     }
@@ -149,7 +148,6 @@ static void live(uint64_t seed)
     }
     CHECK_OK("the rest", buf_append(&l.journal, buf_peek(book_changes(l.book))));
     check_same("in the end", l.book, buf_peek(&l.journal));
-    if (l.compacting) book_snapshot_end(l.book, false);
     buf_deinit(&l.journal);
     buf_deinit(&l.next);
     book_close(l.book);
@@ -181,7 +179,6 @@ TEST(fences_and_counters_survive)
     book_snapshot_begin(book);
     CHECK_OK("all", book_snapshot_next(book, 1 << 20, &next, &more));
     CHECK("at once", !more);
-    book_snapshot_end(book, true);
     again = library_replay(buf_peek(&next));
     after = library_ask(again, &request);
     CHECK_U32("fenced after a restart", after.answer.status, GRPC_FAILED_PRECONDITION);
@@ -222,7 +219,6 @@ static void rewrite(struct book *book, struct buf *next)
     book_snapshot_begin(book);
     CHECK_OK("all", book_snapshot_next(book, 64 << 20, next, &more));
     CHECK("at once", !more);
-    book_snapshot_end(book, true);
 }
 
 /* The mark that raised the epoch belongs to an id that is no machine, and the book forgets it. */
@@ -264,6 +260,10 @@ TEST(changes_that_cannot_be_are_refused)
         {"cut", {"\x05\0\0\0\x02", 5}},
         {"no such kind", {"\x01\0\0\0\x09", 5}},
         {"a machine without an offer", {"\x08\0\0\0\x02\x0a\x01m\x10\x01\x28\x01", 12}},
+        {"creating without an operation",
+         {"\x05\0\0\0\x01\x18\x07\x22\0\x0a\0\0\0\x02\x0a\x01m\x10\x01\x28\x02\x30\x07", 23}},
+        {"failed without an error",
+         {"\x05\0\0\0\x01\x18\x07\x22\0\x0a\0\0\0\x02\x0a\x01m\x10\x01\x28\x08\x30\x07", 23}},
         {"an item that is not there", {"\x0a\0\0\0\x02\x0a\x01m\x10\x01\x28\x01\x30\x07", 14}},
         {"a state that is none", {"\x08\0\0\0\x02\x0a\x01m\x10\x01\x28\x20", 12}},
         {"an item of number 0", {"\x04\0\0\0\x01\x22\x01x", 8}},

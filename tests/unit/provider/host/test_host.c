@@ -40,7 +40,7 @@ struct waiting { /* an answer on its way out */
 struct ending {
     struct timer timer;
     struct process *process;
-    uint64_t number;
+    struct operation_ticket ticket;
     struct list link;
 };
 struct process {
@@ -70,7 +70,7 @@ static void on_end(struct timer *timer)
 
     end.failed = prng_chance(&p->world->prng, 50000);
     if (end.failed) end.error = STR("bad luck");
-    p->backend.host->done(p->backend.host, e->number, &end);
+    p->backend.host->done(p->backend.host, e->ticket, &end);
     list_remove(&e->link);
     timer_deinit(&e->timer);
     free(e);
@@ -85,13 +85,13 @@ static enum err trial_start(struct backend *backend, const struct backend_operat
     uint64_t *started = &p->world->started[machine][operation->kind];
 
     CHECK("memory", e != NULL);
-    CHECK("never an older one", operation->number >= *started);
-    CHECK("twice only after a death", operation->again || operation->number > *started);
-    *started = operation->number;
+    CHECK("never an older one", operation->ticket.number >= *started);
+    CHECK("twice only after a death", operation->again || operation->ticket.number > *started);
+    *started = operation->ticket.number;
     list_init(&e->link);
     list_append(&p->endings, &e->link);
     e->process = p;
-    e->number = operation->number;
+    e->ticket = operation->ticket;
     CHECK_OK("timer", timer_init(&e->timer, host_io(p->host)->loop, on_end));
     timer_start_in(&e->timer, prng_below(&p->world->prng, 20));
     (void)note;
@@ -132,8 +132,8 @@ static void on_told(struct host_wait *wait)
 
     if (w->answer.status == GRPC_OK) {
         uint64_t *told = &world->told[w->machine][w->kind];
-        CHECK("numbers grow", w->answer.operation >= *told);
-        *told = w->answer.operation;
+        CHECK("numbers grow", w->answer.operation.number >= *told);
+        *told = w->answer.operation.number;
     }
     world->marks[w->machine][0] = w->epoch;
     world->marks[w->machine][1] = w->sequence;

@@ -26,7 +26,7 @@ TEST(every_operation_walks_two_edges_of_the_diagram)
  * is let. */
 struct eager {
     struct backend backend;
-    uint64_t waiting;
+    struct operation_ticket waiting;
 };
 
 static enum err eager_start(struct backend *backend, const struct backend_operation *operation,
@@ -34,7 +34,7 @@ static enum err eager_start(struct backend *backend, const struct backend_operat
 {
     struct eager *e = CONTAINER_OF(backend, struct eager, backend);
     (void)note;
-    e->waiting = operation->number;
+    e->waiting = operation->ticket;
     return ERR_OK;
 }
 
@@ -50,11 +50,12 @@ struct listener {
     bool failed;
 };
 
-static void on_done(struct backend_host *host, uint64_t number, const struct operation_end *end)
+static void on_done(struct backend_host *host, struct operation_ticket ticket,
+                    const struct operation_end *end)
 {
     struct listener *l = CONTAINER_OF(host, struct listener, host);
 
-    l->number = number;
+    l->number = ticket.number;
     l->failed = end->failed;
 }
 
@@ -65,7 +66,7 @@ TEST(a_backend_is_told_an_operation_and_tells_its_end)
     struct eager eager = {.backend = {&ops, &listener.host}};
     const struct offer offer = {.instance_type = STR("m5.large")};
     const struct backend_operation operation = {
-        .number = 7,
+        .ticket = {.number = 7},
         .kind = OPERATION_CREATE,
         .machine = {.id = STR("m-1"), .state = MACHINE_CREATING, .offer = &offer},
     };
