@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fleet/archive.h"
 #include "fleet/export.h"
-#include "fleet/restore.h"
 #include "fleet/service_snapshot.h"
 #include "service_rig.h"
 
