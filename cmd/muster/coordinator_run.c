@@ -127,6 +127,7 @@ static void on_change(void *owner, const struct replica_status *status)
     (void)rpc_health_set(c->role.health, STR(SERVICE_NAME), led ? RPC_SERVING : RPC_NOT_SERVING);
     quorum_on_change(c->quorum, status);
     fleet_service_on_change(c->fleet, status);
+    replica_service_on_change(c->replicas, status);
     snapshot_service_on_change(c->snapshots, status);
     store_service_on_change(c->store, status);
     coordinator_etcd_on_change(c->etcd, status);
