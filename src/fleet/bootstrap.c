@@ -137,11 +137,12 @@ static void read_answer(struct bootstrap *b, size_t at,
     snprintf(peer->name, sizeof peer->name, "%s", said->name);
 }
 
-static void on_answered(void *owner, size_t at, const struct rpc_outcome *outcome,
-                        const ProtobufCMessage *message)
+static void on_answered(void *owner, size_t at, const struct rpc_client_call *call,
+                        const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     struct bootstrap *b = owner;
 
+    (void)call;
     if (outcome->err && !outcome->answered) return; /* silent */
     b->peers[at].answer = BOOTSTRAP_UNCLEAR;
     snprintf(b->reasons[at], sizeof b->reasons[at],

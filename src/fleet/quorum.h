@@ -30,7 +30,7 @@ struct quorum_options {
 enum err quorum_open(const struct quorum_options *options, struct quorum **ret_quorum,
                      struct note *note);
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-/* Asks and admits no more. done() once, never from inside. */
+/* Asks and admits no more. done() once, at once when nothing is asked; the last thing it does. */
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner);
 void quorum_close(struct quorum *quorum); /* NULL is fine */
 

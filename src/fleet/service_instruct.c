@@ -11,8 +11,9 @@ typedef Muster__V1__QueueInstructionRequest queue_message;
 
 enum { SHARDS_AT_ONCE_MAX = 1024 };
 
-void service_stamp(struct fleet_service *service, instruction_message *instruction,
-                   char id[INSTRUCTION_ID_CAP])
+/* Term, sequence and, if it has none, an id of 16 hexadecimal digits, which then stands in `id`. */
+static void stamp(struct fleet_service *service, instruction_message *instruction,
+                  char id[INSTRUCTION_ID_CAP])
 {
     instruction->coordinator_term = (int64_t)service->reports->term;
     instruction->sequence_number = (int64_t)++service->reports->sequence;
@@ -21,8 +22,10 @@ void service_stamp(struct fleet_service *service, instruction_message *instructi
     instruction->instruction_id = id;
 }
 
-enum err service_queue(struct fleet_service *service, struct reported_shard *shard,
-                       const struct instruction *marks, const instruction_message *instruction)
+/* A stamped one, with the topic, tag and marks of `marks`. Errors as reports_queue. */
+static enum err queue_stamped(struct fleet_service *service, struct reported_shard *shard,
+                              const struct instruction *marks,
+                              const instruction_message *instruction)
 {
     struct instruction queued = *marks;
     enum err err;
@@ -82,8 +85,8 @@ static void tell_owner(struct fleet_service *service, const struct fleet_domain 
         it.unassign_domain = &unassign;
     }
     marked.topic = topic_of(domain, topic);
-    service_stamp(service, &it, id);
-    err = service_queue(service, reports_find(service->reports, domain->shard), &marked, &it);
+    stamp(service, &it, id);
+    err = queue_stamped(service, reports_find(service->reports, domain->shard), &marked, &it);
     if (!err) return;
     service_count(service->metrics.dropped[DROP_FULL]);
     LOG_WARN(&service->log, "the owner of a domain will not be told",
@@ -216,13 +219,13 @@ static void queue(struct request *request)
     char id[INSTRUCTION_ID_CAP];
 
     it = *m->instruction;
-    service_stamp(service, &it, id);
+    stamp(service, &it, id);
     if (!may_queue(request, &it)) return;
     buf_clear(&service->answer);
     pack_text(&pack, 1, str_from(it.instruction_id));
     for (size_t i = 0; i < m->n_shard_ids && !pack.err; i++) {
         struct reported_shard *shard = reports_find(service->reports, str_from(m->shard_ids[i]));
-        enum err err = service_queue(service, shard, &(struct instruction){.tag = 0}, &it);
+        enum err err = queue_stamped(service, shard, &(struct instruction){.tag = 0}, &it);
 
         if (err) { /* no memory; what was queued before stays */
             request_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s",

@@ -34,7 +34,7 @@ struct service_method {
     size_t needed;          /* how many of its texts may not be empty */
     /* Writes: from the message; its memory is the call's arena. ERR_NOMEM. */
     enum err (*command)(struct request *request, struct fleet_command *ret_command);
-    /* Writes: what the tables said. Answers. NULL: service_answer_write. */
+    /* Writes: what the tables said. Answers. NULL: in the words of the tables. */
     void (*done)(struct request *request, const struct fleet_result *result);
 };
 extern const struct service_method service_admin_methods[], service_read_methods[],
@@ -136,7 +136,6 @@ extern const struct leader_rules service_rules;
 enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
                           struct fleet_result *ret_result);
 void service_write(struct request *request); /* proposes the method's command */
-void service_answer_write(struct request *request, const struct fleet_result *result);
 
 /* -- service_follow.c -- */
 void service_applied(void *owner, const struct machine_entry *entry,
@@ -174,14 +173,6 @@ void service_seed_begin(struct fleet_service *service);
 
 /* -- service_instruct.c -- */
 #define INSTRUCTION_ID_CAP 17
-/* Term, sequence and, if it has none, an id of 16 hexadecimal digits, which then stands in `id`. */
-void service_stamp(struct fleet_service *service,
-                   Bigfleet__V1alpha1__CoordinatorInstruction *instruction,
-                   char id[INSTRUCTION_ID_CAP]);
-/* A stamped one, with the topic, tag and marks of `marks`. Errors as reports_queue. */
-enum err service_queue(struct fleet_service *service, struct reported_shard *shard,
-                       const struct instruction *marks,
-                       const Bigfleet__V1alpha1__CoordinatorInstruction *instruction);
 /* Word of an assignment to its owner; a word that finds no room is dropped and counted: the tables
  * hold what is true. */
 void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,

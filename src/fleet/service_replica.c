@@ -73,14 +73,11 @@ static const struct replica_method *method_of(const struct request *request)
     return CONTAINER_OF(request->method, struct replica_method, base);
 }
 
-const char *replica_service_leader(struct replica_service *service)
-{
-    return roster_grpc(service->roster, replica_status(service->replica).leader_id);
-}
-
 static const char *leader_address(void *owner)
 {
-    return replica_service_leader(owner);
+    const struct replica_service *service = owner;
+
+    return roster_grpc(service->roster, replica_status(service->replica).leader_id);
 }
 
 /* -- the life of a request -- */

@@ -43,6 +43,4 @@ void replica_service_on_change(struct replica_service *service,
                                const struct replica_status *status);
 enum err replica_service_methods(struct replica_service *service, struct rpc_server *server,
                                  struct note *note); /* what rpc_server_add answers */
-/* The leader's gRPC address as the roster knows it, "" when nobody does. */
-const char *replica_service_leader(struct replica_service *service);
 #endif

@@ -46,7 +46,7 @@ static void read(struct request *request)
 
 /* -- writing -- */
 
-void service_answer_write(struct request *request, const struct fleet_result *result)
+static void answer_write(struct request *request, const struct fleet_result *result)
 {
     struct fleet_command command;
     struct buf text;
@@ -95,7 +95,7 @@ static void written(struct request *request, enum err err, struct str reply)
     else if (method->done)
         method->done(request, &result);
     else
-        service_answer_write(request, &result);
+        answer_write(request, &result);
 }
 
 void service_write(struct request *request)

@@ -60,32 +60,33 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     ProtobufCMessage *message = NULL;
     struct arena arena;
 
-    (void)call;
     arena_init(&arena, ANSWER_ARENA_MAX);
     if (outcome->err || message_read(s->options.answer, bytes, NULL, &arena, &message, NULL))
         message = NULL;
     if (!s->closing)
-        s->options.answered(s->options.owner, (size_t)(question - s->questions), outcome, message);
+        s->options.answered(s->options.owner, (size_t)(question - s->questions), call, outcome,
+                            message);
     arena_deinit(&arena);
     question_close(question);
 }
 
-static void ask(struct survey *s, const char *address, const char *tls_name)
+static void ask(struct survey *s, const char *const *addresses, const char *tls_name)
 {
+    bool to_leader = s->options.to_leader;
     struct question *question = &s->questions[s->count];
-    const char *const addresses[] = {address, NULL};
     struct rpc_channel_options channel = {.io = s->options.io,
                                           .addresses = addresses,
                                           .tls = s->options.tls,
                                           .tls_name = tls_name,
-                                          .dial_timeout_ms = s->options.timeout_ms};
+                                          .follow_leader = to_leader,
+                                          .dial_timeout_ms = to_leader ? 0 : s->options.timeout_ms};
     struct rpc_call_options call = {.path = s->options.path,
                                     .timeout_ms = s->options.timeout_ms,
                                     .idempotent = true,
-                                    .attempts_max = 1};
+                                    .attempts_max = to_leader ? 0 : 1};
 
     *question = (struct question){.survey = s};
-    if (s->options.asked) s->options.asked(s->options.owner, s->count, address);
+    if (s->options.asked) s->options.asked(s->options.owner, s->count, addresses[0]);
     s->count++;
     if (rpc_channel_open(&channel, &question->channel, NULL)) return; /* counts as silent */
     s->open++;
@@ -99,7 +100,9 @@ static void on_targets(void *owner, const char *const *list, const char *tls_nam
 
     s->finding = false;
     s->count = 0;
-    for (size_t i = 0; list[i] && i < TARGETS_MAX; i++) ask(s, list[i], tls_name);
+    if (s->options.to_leader && list[0]) ask(s, list, tls_name);
+    for (size_t i = 0; !s->options.to_leader && list[i] && i < TARGETS_MAX; i++)
+        ask(s, (const char *const[]){list[i], NULL}, tls_name);
     if (s->open == 0) s->options.over(s->options.owner, s->count);
 }
 

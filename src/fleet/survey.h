@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One question to every join address, each over a connection of its own: a round.
+/* One question to the join addresses: a round.
  *
- * Unlike a channel with several addresses it does not stop at the first that answers, and it
- * follows no leader: every replica speaks for itself. */
+ * Either to every replica, which speaks for itself: each address has a connection of its own, and
+ * no leader is followed. Or to the leader: one connection, at whatever address it is named. */
 #ifndef FLEET_SURVEY_H
 #define FLEET_SURVEY_H
 #include "fleet/targets.h"
@@ -17,14 +17,15 @@ struct survey_options {
     const char *self;             /* our own gRPC address: not asked when there are others */
     struct tls_context *tls;      /* of a client; NULL: plaintext */
     bool look_up;                 /* as targets_options */
+    bool to_leader;               /* else to every replica */
     const char *path;             /* of the method; static text */
     const ProtobufCMessageDescriptor *answer;
-    uint64_t timeout_ms; /* of one call, dialing included */
+    uint64_t timeout_ms; /* of one call, dialing included unless it is to the leader */
     /* A round begins: `address` is number `at`. May be NULL. */
     void (*asked)(void *owner, size_t at, const char *address);
     /* `message` is NULL with an error, and when the answer cannot be read. */
-    void (*answered)(void *owner, size_t at, const struct rpc_outcome *outcome,
-                     const ProtobufCMessage *message);
+    void (*answered)(void *owner, size_t at, const struct rpc_client_call *call,
+                     const struct rpc_outcome *outcome, const ProtobufCMessage *message);
     void (*over)(void *owner, size_t count); /* every address was asked and has had its time */
     void *owner;
 };

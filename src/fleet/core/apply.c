@@ -507,8 +507,3 @@ uint64_t fleet_bytes(const struct fleet *fleet)
 {
     return fleet->bytes;
 }
-
-uint64_t fleet_changes(const struct fleet *fleet)
-{
-    return fleet->changes;
-}

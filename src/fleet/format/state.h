@@ -19,10 +19,9 @@
 
 /* -- writing -- */
 struct fleet_state_style {
-    bool heartbeats;     /* those that are set; else all are the unset time */
-    bool generation_new; /* without quotas and providers, as the newer generation writes it */
-    bool sealed;         /* with the member "muster" */
-    uint64_t index;      /* in the seal */
+    bool heartbeats; /* those that are set; else all are the unset time */
+    bool sealed;     /* with the member "muster" */
+    uint64_t index;  /* in the seal */
 };
 struct fleet_state_writer;
 /* The tables as they are now. What fleet_view_open() answers, ERR_NOMEM. */

@@ -103,10 +103,6 @@ TEST(the_state_is_written_byte_for_byte)
     struct buf text;
 
     buf_init(&text, 1 << 16);
-    write_state(fleet, (struct fleet_state_style){.generation_new = true}, 1, &text);
-    CHECK_STR("empty, as the original's sample of 60 bytes", buf_peek(&text),
-              STR("{\"shards\":null,\"cluster_to_shard\":{},\"domain_to_shard\":null}"));
-    CHECK_SIZE("60", text.len, 60);
     write_state(fleet, (struct fleet_state_style){0}, 1000, &text);
     CHECK_STR(
         "empty", buf_peek(&text),
@@ -119,10 +115,9 @@ TEST(the_state_is_written_byte_for_byte)
     CHECK_STR("row by row", buf_peek(&text), str_from(want));
     write_state(fleet, (struct fleet_state_style){0}, 1 << 16, &text);
     CHECK_STR("at once", buf_peek(&text), str_from(want));
-    snprintf(want, sizeof want, NEWER "}", "2026-06-01T12:00:01Z");
-    write_state(fleet, (struct fleet_state_style){.heartbeats = true, .generation_new = true}, 50,
-                &text);
-    CHECK_STR("with heartbeats, of the newer generation", buf_peek(&text), str_from(want));
+    snprintf(want, sizeof want, OLDER "}", "2026-06-01T12:00:01Z");
+    write_state(fleet, (struct fleet_state_style){.heartbeats = true}, 50, &text);
+    CHECK_STR("with heartbeats", buf_peek(&text), str_from(want));
     snprintf(want, sizeof want,
              OLDER ",\"muster\":{\"format\":1,\"index\":77,\"hash\":\"%016llx\"}}",
              "0001-01-01T00:00:00Z", (unsigned long long)fleet_hash(fleet));
@@ -190,9 +185,6 @@ TEST(leaving_domains_are_a_member_of_their_own_that_is_there_only_when_there_are
         CHECK_U32("taken", summary.taken.of[FLEET_LEAVING], 1);
         fleet_close(copy);
     }
-    write_state(fleet, (struct fleet_state_style){.generation_new = true}, 100, &text);
-    CHECK("not for the newer generation",
-          !memmem(text.data, text.len, "domains_leaving", strlen("domains_leaving")));
     buf_deinit(&text);
     fleet_close(fleet);
 }
