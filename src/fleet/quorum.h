@@ -24,7 +24,7 @@ struct quorum_options {
     const char *raft;                  /* our Raft address as others reach it; copied */
     const char *const *join_addresses; /* ends with NULL; copied; NULL: nobody to ask */
     struct tls_context *tls;           /* of a client; NULL: plaintext */
-    bool look_up;                      /* as targets_options (fleet/targets.h) */
+    bool look_up;                      /* as survey_options (fleet/survey.h) */
 };
 /* ERR_NOMEM, ERR_FULL (timers), ERR_INVALID (name or address), ERR_TOO_LARGE. */
 enum err quorum_open(const struct quorum_options *options, struct quorum **ret_quorum,
