@@ -15,9 +15,10 @@ struct snapshot_reader {
     struct fs *fs;
     struct fs_file *file; /* open */
     uint64_t size;        /* of it */
-    struct fleet_state_reader *state;
+    struct fleet *fleet;  /* NULL: the text is only checked */
     struct buf meta_json;
     struct fleet_meta meta;
+    struct fleet_state_summary state;
     uint64_t state_bytes;
     bool has_meta, has_state;
     char part[READ_BYTES];
@@ -82,19 +83,41 @@ static enum err meta_take(struct snapshot_reader *reader, uint64_t offset, uint6
     return err;
 }
 
+/* `only`: as in fleet_state_options. */
+static enum err state_read(struct snapshot_reader *reader, uint64_t offset, uint64_t size,
+                           uint32_t only, struct fleet_state_summary *ret_summary,
+                           struct note *note)
+{
+    struct fleet_state_options options = {.fleet = reader->fleet, .only = only};
+    struct fleet_state_reader *state = NULL;
+    enum err err = fleet_state_read_begin(&options, &state);
+
+    for (uint64_t len; !err && size > 0; offset += len, size -= len) {
+        len = min_u64(size, READ_BYTES);
+        err = part_read(reader, offset, len, note);
+        if (!err) err = fleet_state_read_next(state, str_of(reader->part, len), note);
+    }
+    if (!err) err = fleet_state_read_end(state, ret_summary, note);
+    fleet_state_read_close(state);
+    return err;
+}
+
 static enum err state_take(struct snapshot_reader *reader, uint64_t offset, uint64_t size,
                            struct note *note)
 {
-    enum err err = ERR_OK;
+    struct fleet_state_summary *first = &reader->state, second = {.again = 0};
+    enum err err;
 
     if (!reader->has_meta) return wrong("state before meta.json", note);
     if (reader->has_state) return wrong("state twice", note);
     reader->has_state = true;
     reader->state_bytes = size;
-    for (uint64_t len; !err && size > 0; offset += len, size -= len) {
-        len = min_u64(size, READ_BYTES);
-        err = part_read(reader, offset, len, note);
-        if (!err) err = fleet_state_read_next(reader->state, str_of(reader->part, len), note);
+    err = state_read(reader, offset, size, 0, first, note);
+    if (err || !first->again) return err;
+    err = state_read(reader, offset, size, first->again, &second, note);
+    for (size_t t = 0; t < FLEET_TABLES; t++) {
+        first->taken.of[t] += second.taken.of[t];
+        first->dropped.of[t] += second.dropped.of[t];
     }
     return err;
 }
@@ -175,54 +198,45 @@ static enum err directory_read(struct snapshot_reader *reader, const char *path,
 /* -- the whole -- */
 
 /* What the files say of themselves must be true. */
-static enum err add_up(struct snapshot_reader *reader, const struct fleet *fleet,
-                       struct snapshot_facts *ret_facts, struct note *note)
+static enum err add_up(const struct snapshot_reader *reader, struct note *note)
 {
     const struct fleet_meta *meta = &reader->meta;
-    struct snapshot_facts facts = {meta->index, meta->term, reader->state_bytes, .state = {{{0}}}};
-    enum err err;
+    const struct fleet_state_summary *state = &reader->state;
 
     if (!reader->has_meta) return wrong("it holds no meta.json", note);
     if (!reader->has_state) return wrong("it holds no state", note);
-    if (meta->size != 0 && meta->size != facts.bytes) {
-        note_set(note, "state has %" PRIu64 " bytes, meta.json says %" PRIu64, facts.bytes,
+    if (meta->size != 0 && meta->size != reader->state_bytes) {
+        note_set(note, "state has %" PRIu64 " bytes, meta.json says %" PRIu64, reader->state_bytes,
                  meta->size);
         return ERR_CORRUPT;
     }
-    err = fleet_state_read_end(reader->state, &facts.state, note);
-    if (err) return err;
-    if (facts.state.sealed &&
-        (facts.state.index != meta->index || (fleet && facts.state.hash != fleet_hash(fleet)))) {
+    if (state->sealed && (state->index != meta->index ||
+                          (reader->fleet && state->hash != fleet_hash(reader->fleet)))) {
         note_set(note, "state is sealed with another hash or index than it has");
         return ERR_CORRUPT;
     }
-    *ret_facts = facts;
     return ERR_OK;
 }
 
 enum err snapshot_read(struct fs *fs, const char *path, bool is_directory, struct fleet *fleet,
                        struct snapshot_facts *ret_facts, struct note *note)
 {
-    struct fleet_state_options options = {.fleet = fleet};
     struct snapshot_reader *reader = calloc(1, sizeof *reader);
+    struct note why = {""};
     enum err err = ERR_NOMEM;
 
     if (reader) {
         reader->fs = fs;
+        reader->fleet = fleet;
         buf_init(&reader->meta_json, FLEET_META_BYTES_MAX);
-        err = fleet_state_read_begin(&options, &reader->state);
-    }
-    if (!err)
-        err = is_directory ? directory_read(reader, path, note) : tar_read(reader, path, note);
-    if (!err) err = add_up(reader, fleet, ret_facts, note);
-    if (err) {
-        if (note && !note->text[0]) note_set(note, "%s", err_text(err));
-        note_prefix(note, "%s", path);
-    }
-    if (reader) {
-        fleet_state_read_close(reader->state);
+        err = is_directory ? directory_read(reader, path, &why) : tar_read(reader, path, &why);
+        if (!err) err = add_up(reader, &why);
+        if (!err)
+            *ret_facts = (struct snapshot_facts){reader->meta.index, reader->meta.term,
+                                                 reader->state_bytes, reader->state};
         buf_deinit(&reader->meta_json);
     }
+    if (err) note_set(note, "%s: %s", path, why.text[0] ? why.text : err_text(err));
     free(reader);
     return err;
 }

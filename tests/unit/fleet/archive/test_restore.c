@@ -99,6 +99,28 @@ TEST(what_an_original_cannot_hold_is_left_out_and_told)
     sim_fs_close(bed.disk);
 }
 
+TEST(tables_may_come_before_the_shards_they_need)
+{
+    struct bed bed;
+    struct archive *archive;
+    struct note note = {""};
+
+    bed_open(&bed);
+    put_tar(&bed, "/sorted.tar", D3_META,
+            STR("{\"cluster_to_shard\":{\"x\":\"shard-a\",\"y\":\"gone\"},"
+                "\"domain_to_shard\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},"
+                "\"shard\":\"shard-a\"}],\"providers\":[{\"Name\":\"p\"}],"
+                "\"shards\":[{\"id\":\"shard-a\"}]}"));
+    CHECK_OK(note.text, archive_open(bed.fs, "/sorted.tar", NULL, &archive, &note));
+    const struct archive_facts *facts = archive_facts(archive);
+    CHECK_U64("a cluster", facts->rows.of[FLEET_CLUSTERS], 1);
+    CHECK_U64("one is left out", facts->dropped.of[FLEET_CLUSTERS], 1);
+    CHECK_U64("a domain", facts->rows.of[FLEET_DOMAINS], 1);
+    CHECK_U64("once", facts->rows.of[FLEET_PROVIDERS], 1);
+    archive_close(archive);
+    sim_fs_close(bed.disk);
+}
+
 TEST(what_is_no_archive_is_refused_with_its_name)
 {
     static const struct {
