@@ -36,43 +36,32 @@ static_assert((int)BOOTSTRAP_PEERS_MAX >= (int)SURVEY_ADDRESSES_MAX, "every addr
 
 /* -- what it waits for, in words -- */
 
-static size_t add_text(struct bootstrap *b, size_t len, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static size_t add_text(struct bootstrap *b, size_t len, const char *format, ...)
-{
-    va_list args;
-    int added;
-
-    if (len >= sizeof b->text) return len;
-    va_start(args, format);
-    added = vsnprintf(b->text + len, sizeof b->text - len, format, args);
-    va_end(args);
-    return added > 0 ? len + (size_t)added : len;
-}
-
-static size_t describe_peer(struct bootstrap *b, size_t at, size_t len)
+/* What does not fit is left out. */
+static void describe_peer(const struct bootstrap *b, size_t at, struct buf *text)
 {
     const char *address = b->addresses[at];
 
     switch (b->peers[at].answer) {
-    case BOOTSTRAP_SILENT: return add_text(b, len, "; %s does not answer", address);
+    case BOOTSTRAP_SILENT: (void)buf_appendf(text, "; %s does not answer", address); break;
     case BOOTSTRAP_UNCLEAR:
-    case BOOTSTRAP_REFUSED: return add_text(b, len, "; %s: %s", address, b->reasons[at]);
+    case BOOTSTRAP_REFUSED: (void)buf_appendf(text, "; %s: %s", address, b->reasons[at]); break;
     case BOOTSTRAP_PROMISED:
-        return add_text(b, len, "; %s (%s) promised", address, b->peers[at].name);
-    case BOOTSTRAP_HAS_LOG: return add_text(b, len, "; %s has a log", address);
+        (void)buf_appendf(text, "; %s (%s) promised", address, b->peers[at].name);
+        break;
+    case BOOTSTRAP_HAS_LOG: (void)buf_appendf(text, "; %s has a log", address); break;
     case BOOTSTRAP_SELF: break;
     }
-    return len;
 }
 
 static void describe(struct bootstrap *b, const struct bootstrap_round *round)
 {
-    size_t len = add_text(b, 0, "%zu of %u other replicas promised", bootstrap_promises(round),
-                          round->expect - 1);
+    struct buf text = {.data = b->text, .cap = TEXT_CAP - 1, .max = TEXT_CAP - 1};
 
-    if (b->count == 0) len = add_text(b, len, "; the join address stands for no replica now");
-    for (size_t i = 0; i < b->count; i++) len = describe_peer(b, i, len);
+    (void)buf_appendf(&text, "%zu of %u other replicas promised", bootstrap_promises(round),
+                      round->expect - 1);
+    if (b->count == 0) (void)buf_append_c(&text, "; the join address stands for no replica now");
+    for (size_t i = 0; i < b->count; i++) describe_peer(b, i, &text);
+    b->text[text.len] = '\0';
 }
 
 /* When it changed, and now and then. */
