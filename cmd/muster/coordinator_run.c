@@ -127,6 +127,8 @@ static void on_change(void *owner, const struct replica_status *status)
     (void)rpc_health_set(c->role.health, STR(SERVICE_NAME), led ? RPC_SERVING : RPC_NOT_SERVING);
     quorum_on_change(c->quorum, status);
     fleet_service_on_change(c->fleet, status);
+    replica_service_on_change(c->replicas, status);
+    snapshot_service_on_change(c->snapshots, status);
     store_service_on_change(c->store, status);
     coordinator_etcd_on_change(c->etcd, status);
     coordinator_workers_on_change(c->workers, status);
@@ -620,8 +622,8 @@ static void close_coordinator(void *state)
     coordinator_workers_stop(c->workers);
     if (!c->quorum_stopped) CHASSIS_AWAIT(chassis, quorum_stop, c->quorum);
     export_loop_close(c->exports);
-    snapshot_service_close(c->snapshots);
     replica_close(c->replica);
+    snapshot_service_close(c->snapshots);
     coordinator_workers_close(c->workers);
     quorum_close(c->quorum);
     replica_service_close(c->replicas);

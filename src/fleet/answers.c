@@ -15,7 +15,6 @@ struct answer {               /* never changes; its encoding is what is kept */
 };
 struct fleet_answers {
     size_t max, first, count; /* of the ring: first is the oldest */
-    uint64_t bytes;
     struct answer **ring;
     struct map by_key; /* the kind's byte, then the id */
     size_t views;
@@ -84,7 +83,6 @@ static void forget_oldest(struct fleet_answers *answers)
     void *was = map_remove(&answers->by_key, key_of(oldest));
 
     assert(was == oldest);
-    answers->bytes -= oldest->len;
     answers->first = (answers->first + 1) % answers->max;
     answers->count--;
     if (answers->views) {
@@ -98,7 +96,7 @@ static void forget_oldest(struct fleet_answers *answers)
 void fleet_answers_clear(struct fleet_answers *answers)
 {
     while (answers->count) forget_oldest(answers);
-    assert(answers->bytes == 0 && map_count(&answers->by_key) == 0);
+    assert(map_count(&answers->by_key) == 0);
 }
 
 void fleet_answers_close(struct fleet_answers *answers)
@@ -114,11 +112,6 @@ void fleet_answers_close(struct fleet_answers *answers)
 size_t fleet_answers_count(const struct fleet_answers *answers)
 {
     return answers->count;
-}
-
-uint64_t fleet_answers_bytes(const struct fleet_answers *answers)
-{
-    return answers->bytes;
 }
 
 /* -- finding and putting -- */
@@ -155,7 +148,6 @@ enum err fleet_answers_put(struct fleet_answers *answers, uint8_t kind, struct s
     }
     answers->ring[(answers->first + answers->count) % answers->max] = answer;
     answers->count++;
-    answers->bytes += answer->len;
     return ERR_OK;
 }
 

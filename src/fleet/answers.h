@@ -28,7 +28,6 @@ enum err fleet_answers_open(size_t max, struct fleet_answers **ret_answers); /* 
 void fleet_answers_close(struct fleet_answers *answers); /* no view may be open; NULL is fine */
 void fleet_answers_clear(struct fleet_answers *answers);
 size_t fleet_answers_count(const struct fleet_answers *answers);
-uint64_t fleet_answers_bytes(const struct fleet_answers *answers);
 /* Borrowed until the next change. */
 bool fleet_answers_find(const struct fleet_answers *answers, uint8_t kind, struct str id,
                         struct str *ret_reply);

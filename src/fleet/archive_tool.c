@@ -23,15 +23,15 @@ static void put_counts(struct ndjson *json, struct str key, const struct fleet_c
 static void put_facts(struct ndjson *json, const struct archive_facts *facts)
 {
     ndjson_c_string(json, STR("kind"), archive_kind_word(facts->kind));
-    ndjson_u64(json, STR("index"), facts->head.index);
-    ndjson_u64(json, STR("term"), facts->head.term);
+    ndjson_u64(json, STR("index"), facts->index);
+    ndjson_u64(json, STR("term"), facts->term);
     if (facts->kind == ARCHIVE_BACKUP) {
-        ndjson_hex(json, STR("from_cluster"), facts->head.cluster_id);
-        ndjson_u64(json, STR("created_unix_ms"), facts->head.created_ms);
+        ndjson_hex(json, STR("from_cluster"), facts->cluster_id);
+        ndjson_u64(json, STR("created_unix_ms"), facts->created_ms);
     }
     ndjson_open_array(json, STR("sections"));
-    for (size_t i = 0; i < facts->head.section_count; i++) {
-        const struct backup_section *section = &facts->head.sections[i];
+    for (size_t i = 0; i < facts->section_count; i++) {
+        const struct archive_section *section = &facts->sections[i];
         ndjson_open_object(json, NDJSON_ITEM);
         ndjson_c_string(json, STR("name"), section->name);
         ndjson_u64(json, STR("bytes"), section->bytes);
@@ -97,7 +97,7 @@ static enum err say_gaps(const struct archive_facts *facts, struct buf *out)
 /* See base/recovery.h: with such a clock a second restore might hand out what the first did. */
 static enum err say_clock(const struct archive_facts *facts, uint64_t wall_ms, struct buf *out)
 {
-    uint64_t created_ms = facts->head.created_ms;
+    uint64_t created_ms = facts->created_ms;
 
     if (created_ms <= wall_ms) return ERR_OK;
     return buf_appendf(out,
@@ -111,7 +111,7 @@ static enum err say_restored(const struct restore_wish *wish, const struct archi
 {
     enum err err = buf_appendf(
         out, "restored snapshot index=%" PRIu64 " term=%" PRIu64 " into %s as single-voter %s\n",
-        facts->head.index, facts->head.term, wish->to.dir, wish->name);
+        facts->index, facts->term, wish->to.dir, wish->name);
 
     if (!err)
         err = buf_append_c(out, "start this replica first; empty the data directories of all "
@@ -122,12 +122,11 @@ static enum err say_restored(const struct restore_wish *wish, const struct archi
 
 static enum err say_verified(const char *path, const struct archive_facts *facts, struct buf *out)
 {
-    enum err err =
-        buf_appendf(out, "verified %s index=%" PRIu64 " term=%" PRIu64 " in %s\n",
-                    archive_kind_word(facts->kind), facts->head.index, facts->head.term, path);
+    enum err err = buf_appendf(out, "verified %s index=%" PRIu64 " term=%" PRIu64 " in %s\n",
+                               archive_kind_word(facts->kind), facts->index, facts->term, path);
 
-    for (size_t i = 0; !err && i < facts->head.section_count; i++) {
-        const struct backup_section *section = &facts->head.sections[i];
+    for (size_t i = 0; !err && i < facts->section_count; i++) {
+        const struct archive_section *section = &facts->sections[i];
         err = buf_appendf(out, "section %s: %" PRIu64 " bytes, hash %016" PRIx64 "\n",
                           section->name, section->bytes, section->hash);
     }

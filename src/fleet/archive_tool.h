@@ -3,7 +3,7 @@
  * as one JSON object. Offline and blocking. */
 #ifndef FLEET_ARCHIVE_TOOL_H
 #define FLEET_ARCHIVE_TOOL_H
-#include "fleet/restore.h"
+#include "fleet/archive.h"
 
 struct restore_wish {
     struct archive_restore_options to;

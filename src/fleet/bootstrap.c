@@ -1,62 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rounds: one thread, the loop's. The rules and what they protect: bootstrap_rules.h. */
+/* The rounds, and what the replica answers meanwhile on its gRPC port. One thread, the loop's. The
+ * rules and what they protect: bootstrap_rules.h. */
+#include "fleet/bootstrap.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/bootstrap_internal.h"
+#include "fleet/survey.h"
 #include "wire/message.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum { REQUEST_BYTES_MAX = 512, SAY_EVERY_MS = 10000 };
+enum { REQUEST_BYTES_MAX = 512, SAY_EVERY_MS = 10000, TEXT_CAP = 512 };
+
+struct bootstrap {
+    struct io *io;
+    struct log_source log;
+    struct bootstrap_options options;
+    struct bootstrap_identity identity;
+    struct survey *survey;
+    struct timer timer;
+    mono_time began, said;
+    struct bootstrap_peer peers[BOOTSTRAP_PEERS_MAX];
+    char addresses[BOOTSTRAP_PEERS_MAX][SURVEY_ADDRESS_CAP];
+    char reasons[BOOTSTRAP_PEERS_MAX][128]; /* of UNCLEAR and REFUSED */
+    size_t count;
+    bool running, by_hand; /* a round runs; it was ordered by an administrator */
+    bool stopped, decided;
+    struct rpc_call *order; /* BootstrapReplica that waits for its round; NULL: none */
+    char name[BOOTSTRAP_NAME_CAP];
+    char text[TEXT_CAP]; /* what it waits for */
+};
+static_assert((int)BOOTSTRAP_PEERS_MAX >= (int)SURVEY_ADDRESSES_MAX, "every address is asked");
 
 /* -- what it waits for, in words -- */
 
-static size_t add_text(struct bootstrap *b, size_t len, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static size_t add_text(struct bootstrap *b, size_t len, const char *format, ...)
-{
-    va_list args;
-    int added;
-
-    if (len >= sizeof b->text) return len;
-    va_start(args, format);
-    added = vsnprintf(b->text + len, sizeof b->text - len, format, args);
-    va_end(args);
-    return added > 0 ? len + (size_t)added : len;
-}
-
-static size_t describe_peer(struct bootstrap *b, size_t at, size_t len)
+/* What does not fit is left out. */
+static void describe_peer(const struct bootstrap *b, size_t at, struct buf *text)
 {
     const char *address = b->addresses[at];
 
     switch (b->peers[at].answer) {
-    case BOOTSTRAP_SILENT: return add_text(b, len, "; %s does not answer", address);
+    case BOOTSTRAP_SILENT: (void)buf_appendf(text, "; %s does not answer", address); break;
     case BOOTSTRAP_UNCLEAR:
-    case BOOTSTRAP_REFUSED: return add_text(b, len, "; %s: %s", address, b->reasons[at]);
+    case BOOTSTRAP_REFUSED: (void)buf_appendf(text, "; %s: %s", address, b->reasons[at]); break;
     case BOOTSTRAP_PROMISED:
-        return add_text(b, len, "; %s (%s) promised", address, b->peers[at].name);
-    case BOOTSTRAP_HAS_LOG: return add_text(b, len, "; %s has a log", address);
+        (void)buf_appendf(text, "; %s (%s) promised", address, b->peers[at].name);
+        break;
+    case BOOTSTRAP_HAS_LOG: (void)buf_appendf(text, "; %s has a log", address); break;
     case BOOTSTRAP_SELF: break;
     }
-    return len;
 }
 
 static void describe(struct bootstrap *b, const struct bootstrap_round *round)
 {
-    size_t len = add_text(b, 0, "%zu of %u other replicas promised", bootstrap_promises(round),
-                          round->expect - 1);
+    struct buf text = {.data = b->text, .cap = TEXT_CAP - 1, .max = TEXT_CAP - 1};
 
-    if (b->count == 0) len = add_text(b, len, "; the join address stands for no replica now");
-    for (size_t i = 0; i < b->count; i++) len = describe_peer(b, i, len);
+    (void)buf_appendf(&text, "%zu of %u other replicas promised", bootstrap_promises(round),
+                      round->expect - 1);
+    if (b->count == 0) (void)buf_append_c(&text, "; the join address stands for no replica now");
+    for (size_t i = 0; i < b->count; i++) describe_peer(b, i, &text);
+    b->text[text.len] = '\0';
 }
 
 /* When it changed, and now and then. */
 static void say(struct bootstrap *b, const struct bootstrap_round *round)
 {
     mono_time now = loop_now(b->io->loop);
-    char before[BOOTSTRAP_TEXT_CAP];
+    char before[TEXT_CAP];
 
     memcpy(before, b->text, sizeof before);
     describe(b, round);
@@ -103,11 +115,6 @@ static void on_timer(struct timer *timer)
     begin_round(CONTAINER_OF(timer, struct bootstrap, timer));
 }
 
-void bootstrap_hurry(struct bootstrap *bootstrap)
-{
-    if (!bootstrap->running) timer_start_in(&bootstrap->timer, 0);
-}
-
 static void on_asked(void *owner, size_t at, const char *address)
 {
     struct bootstrap *b = owner;
@@ -137,11 +144,12 @@ static void read_answer(struct bootstrap *b, size_t at,
     snprintf(peer->name, sizeof peer->name, "%s", said->name);
 }
 
-static void on_answered(void *owner, size_t at, const struct rpc_outcome *outcome,
-                        const ProtobufCMessage *message)
+static void on_answered(void *owner, size_t at, const struct rpc_client_call *call,
+                        const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     struct bootstrap *b = owner;
 
+    (void)call;
     if (outcome->err && !outcome->answered) return; /* silent */
     b->peers[at].answer = BOOTSTRAP_UNCLEAR;
     snprintf(b->reasons[at], sizeof b->reasons[at],
@@ -157,19 +165,37 @@ static void say_cluster(const struct bootstrap *b)
             LOG_INFO(&b->log, "a cluster exists, joining it", log_text("peer", b->addresses[i]));
 }
 
+/* The order was carried out, or is refused with the reason. */
+static void answer_order(struct bootstrap *bootstrap, bool done, const char *reason)
+{
+    Muster__V1__BootstrapReplicaResponse response = MUSTER__V1__BOOTSTRAP_REPLICA_RESPONSE__INIT;
+    struct rpc_call *call = bootstrap->order;
+    struct note note = {""};
+
+    bootstrap->order = NULL;
+    if (done) {
+        response.cluster_id = bootstrap->identity.cluster_id;
+        response.replica_id = bootstrap->identity.replica_id;
+        rpc_reply(call, &response.base);
+        return;
+    }
+    note_set(&note, "not bootstrapped: %s", reason);
+    (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
+    rpc_fail(call, ERR_PRECONDITION, &note);
+}
+
 static void decide(struct bootstrap *b, const struct bootstrap_round *round)
 {
     enum bootstrap_verdict verdict = bootstrap_decide(round);
 
     if (verdict == BOOTSTRAP_WAIT) {
-        if (b->order && b->by_hand) bootstrap_answer_order(b, false, b->text);
+        if (b->order && b->by_hand) answer_order(b, false, b->text);
         timer_start_in(&b->timer, b->order ? 0 : BOOTSTRAP_AGAIN_MS);
         return;
     }
     b->decided = true;
     say_cluster(b);
-    if (b->order)
-        bootstrap_answer_order(b, verdict == BOOTSTRAP_NOW, "a cluster exists, it is joined");
+    if (b->order) answer_order(b, verdict == BOOTSTRAP_NOW, "a cluster exists, it is joined");
     b->options.done(b->options.owner, verdict);
 }
 
@@ -189,6 +215,152 @@ static void on_over(void *owner, size_t count)
     b->running = false;
     say(b, &round);
     decide(b, &round);
+}
+
+/* -- PromiseBootstrap -- */
+
+static void promise_bootstrap(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                              struct str bytes)
+{
+    struct bootstrap *b = service;
+    const Muster__V1__PromiseBootstrapRequest *from =
+        (const Muster__V1__PromiseBootstrapRequest *)message;
+    Muster__V1__PromiseBootstrapResponse response = MUSTER__V1__PROMISE_BOOTSTRAP_RESPONSE__INIT;
+    struct promise_facts facts = {.replica_id = b->identity.replica_id,
+                                  .waits = true,
+                                  .asked = {from->cluster_id, from->replica_id}};
+    struct note note = {""};
+
+    (void)bytes;
+    response.replica_id = b->identity.replica_id;
+    response.name = b->name;
+    switch (promise_decide(&facts)) {
+    case PROMISE_INVALID:
+        note_set(&note, "cluster_id and replica_id are required");
+        rpc_fail(call, ERR_INVALID, &note);
+        return;
+    case PROMISE_SELF: break;
+    default:
+        response.reason = "it waits to bootstrap a cluster, too: only one replica may have "
+                          "ordinal 0";
+    }
+    rpc_reply(call, &response.base);
+}
+
+/* -- BootstrapReplica -- */
+
+static void bootstrap_replica(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                              struct str bytes)
+{
+    struct bootstrap *b = service;
+
+    (void)message;
+    (void)bytes;
+    if (b->order || b->decided || b->stopped) {
+        (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
+        rpc_fail(call, ERR_UNAVAILABLE, NULL);
+        return;
+    }
+    LOG_WARN(&b->log, "an administrator ordered this replica to bootstrap a cluster",
+             log_text("caller", rpc_call_peer(call)));
+    b->order = call;
+    if (!b->running) timer_start_in(&b->timer, 0);
+}
+
+static void order_gone(void *service, struct rpc_call *call)
+{
+    struct bootstrap *b = service;
+    if (b->order == call) b->order = NULL;
+}
+
+/* -- StateHash: empty, and an older release sees so, too -- */
+
+static void state_hash(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                       struct str bytes)
+{
+    struct bootstrap *b = service;
+    Muster__V1__StateHashResponse response = MUSTER__V1__STATE_HASH_RESPONSE__INIT;
+
+    (void)message;
+    (void)bytes;
+    response.replica_id = b->identity.replica_id;
+    response.name = b->name;
+    rpc_reply(call, &response.base);
+}
+
+/* -- everything else -- */
+
+static void not_yet(const struct bootstrap *b, struct rpc_call *call)
+{
+    char text[TEXT_CAP + 64];
+
+    snprintf(text, sizeof text, "this replica waits to bootstrap a cluster: %s", b->text);
+    (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
+    rpc_finish(call, GRPC_UNAVAILABLE, str_from(text), STR_EMPTY);
+}
+
+static void other_start(void *service, struct rpc_call *call)
+{
+    not_yet(service, call);
+}
+
+static void other_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                          struct str bytes)
+{
+    (void)message;
+    (void)bytes;
+    not_yet(service, call);
+}
+
+#define METHOD(path_of, fn, gone, in, out)                                                         \
+    {                                                                                              \
+        {.on_message = (fn), .on_done = (gone)},                                                   \
+        {                                                                                          \
+            .path = (path_of), .kind = RPC_UNARY, .input = &(in), .output = &(out)                 \
+        }                                                                                          \
+    }
+static const struct {
+    struct rpc_handler handler;
+    struct rpc_method method;
+} methods[] = {
+    METHOD("/muster.v1.Fleet/PromiseBootstrap", promise_bootstrap, NULL,
+           muster__v1__promise_bootstrap_request__descriptor,
+           muster__v1__promise_bootstrap_response__descriptor),
+    METHOD("/muster.v1.Fleet/BootstrapReplica", bootstrap_replica, order_gone,
+           muster__v1__bootstrap_replica_request__descriptor,
+           muster__v1__bootstrap_replica_response__descriptor),
+    METHOD("/muster.v1.Fleet/StateHash", state_hash, NULL,
+           muster__v1__state_hash_request__descriptor, muster__v1__state_hash_response__descriptor),
+};
+
+static bool is_own_method(const char *path)
+{
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+        if (strcmp(methods[i].method.path, path) == 0) return true;
+    return false;
+}
+
+enum err bootstrap_methods(struct bootstrap *bootstrap, struct rpc_server *server,
+                           struct note *note)
+{
+    static const struct rpc_handler other = {.on_start = other_start, .on_message = other_message};
+    const struct rpc_access_row *rows;
+    size_t count = rpc_access_table(&rows);
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < ARRAY_LEN(methods); i++) {
+        struct rpc_method method = methods[i].method;
+        method.handler = &methods[i].handler;
+        method.service = bootstrap;
+        err = rpc_server_add(server, &method, note);
+    }
+    for (size_t i = 0; !err && i < count; i++) { /* as streams: refused before any message */
+        struct rpc_method method = {
+            .path = rows[i].path, .kind = RPC_BIDI, .handler = &other, .service = bootstrap};
+        if (is_own_method(rows[i].path)) continue;
+        err = rpc_server_add(server, &method, note);
+    }
+    return err;
 }
 
 /* -- life -- */

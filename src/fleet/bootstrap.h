@@ -21,7 +21,7 @@ struct bootstrap_options {
     const char *name;             /* of this node; copied */
     uint32_t expect;
     struct tls_context *tls; /* of a client; NULL: plaintext */
-    bool look_up;            /* as targets_options */
+    bool look_up;            /* as survey_options */
     /* BOOTSTRAP_NOW or BOOTSTRAP_JOIN, once, never from inside; bootstrap_close follows. */
     void (*done)(void *owner, enum bootstrap_verdict verdict);
     void (*waits)(void *owner, const char *for_what); /* each time that changes; may be NULL */

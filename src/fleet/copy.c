@@ -38,21 +38,17 @@ enum err fleet_copy_open(struct fleet_copy *copy, struct fleet *fleet,
                          const struct replica *replica, const struct roster *roster, wall_time now)
 {
     struct replica_status status = replica_status(replica);
-    struct fleet_meta *meta = &copy->meta;
-    enum err err = fleet_state_write_open(
-        fleet,
-        (struct fleet_state_style){.heartbeats = true, .sealed = true, .index = status.applied},
-        &copy->writer);
 
-    if (err) return err;
     /* A leader that is ready has applied an entry of its own term, so the last one is of it. */
-    *meta = (struct fleet_meta){.version = 1,
-                                .index = status.applied,
-                                .term = status.term,
-                                .configuration_index = status.applied};
-    fleet_meta_name(meta, now.ms);
-    name_servers(meta, replica, roster);
-    return ERR_OK;
+    copy->meta = (struct fleet_meta){.index = status.applied,
+                                     .term = status.term,
+                                     .configuration_index = status.applied,
+                                     .created_ms = now.ms};
+    name_servers(&copy->meta, replica, roster);
+    return fleet_state_write_open(
+        fleet,
+        (struct fleet_state_style){.heartbeats = true, .sealed = true, .index = copy->meta.index},
+        &copy->writer);
 }
 
 void fleet_copy_close(struct fleet_copy *copy)

@@ -25,7 +25,6 @@ struct export_loop {
     struct worker *worker;
     struct read_ticket ticket;
     struct fleet_copy copy;
-    struct export_counts counts;
     struct metric_family *total;
     struct gauge *last_time, *last_index, *last_bytes;
     enum state state;
@@ -130,7 +129,6 @@ static void give_up(struct export_loop *loop, enum err err, const char *why)
 {
     LOG_WARN(&loop->log, "export failed; tried again at the next tick", log_err("err", err),
              log_text("why", why), log_text("dir", loop->dir));
-    loop->counts.failed++;
     count(loop, "failed");
     loop->swept = false; /* whatever is left there is looked for again */
     end(loop);
@@ -139,7 +137,6 @@ static void give_up(struct export_loop *loop, enum err err, const char *why)
 
 static void settle(struct export_loop *loop)
 {
-    loop->counts.done++;
     count(loop, "done");
     if (loop->last_time) gauge_set(loop->last_time, (double)loop->now.ms / 1000);
     if (loop->last_index) gauge_set(loop->last_index, (double)loop->meta.index);
@@ -189,7 +186,6 @@ static void begin(struct export_loop *loop)
     enum err err;
 
     if (fleet_copy_is_empty(fleet)) {
-        loop->counts.empty++;
         count(loop, "empty");
         end(loop);
         return;
@@ -238,26 +234,27 @@ static void on_timer(struct timer *timer)
 
 static enum err add_metrics(struct export_loop *loop, struct metrics *metrics, struct note *note)
 {
-    struct metric_options total = {
+    const struct metric_options total = {
         .name = "muster_coordinator_exports_total",
         .help = "Ticks of the export loop on a leader by outcome: done, failed, empty.",
         .kind = METRIC_COUNTER,
         .labels = {"outcome"},
     };
+    const struct {
+        const char *name, *help;
+        struct gauge **gauge;
+    } gauges[] = {
+        {"muster_coordinator_export_last_timestamp_seconds",
+         "When this replica last exported, in seconds since 1970; 0: never.", &loop->last_time},
+        {"muster_coordinator_export_last_index", "Index of the state this replica last exported.",
+         &loop->last_index},
+        {"muster_coordinator_export_last_bytes", "Size of the state this replica last exported.",
+         &loop->last_bytes},
+    };
     enum err err = metrics_add(metrics, &total, &loop->total, note);
 
-    if (!err)
-        err = metrics_add_gauge(metrics, "muster_coordinator_export_last_timestamp_seconds",
-                                "When this replica last exported, in seconds since 1970; 0: never.",
-                                &loop->last_time, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "muster_coordinator_export_last_index",
-                                "Index of the state this replica last exported.", &loop->last_index,
-                                note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "muster_coordinator_export_last_bytes",
-                                "Size of the state this replica last exported.", &loop->last_bytes,
-                                note);
+    for (size_t i = 0; !err && i < ARRAY_LEN(gauges); i++)
+        err = metrics_add_gauge(metrics, gauges[i].name, gauges[i].help, gauges[i].gauge, note);
     return err;
 }
 
@@ -304,9 +301,4 @@ void export_loop_close(struct export_loop *loop)
     timer_deinit(&loop->timer);
     buf_deinit(&loop->slice);
     free(loop);
-}
-
-struct export_counts export_loop_counts(const struct export_loop *loop)
-{
-    return loop->counts;
 }

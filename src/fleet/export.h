@@ -36,9 +36,4 @@ enum err export_loop_open(const struct export_loop_options *options, struct expo
 /* Before the replica is closed. Waits for the disk; what is half written is removed. NULL is
  * fine. */
 void export_loop_close(struct export_loop *loop);
-/* What has come of it so far; also in the metrics. */
-struct export_counts {
-    uint64_t done, failed, empty;
-};
-struct export_counts export_loop_counts(const struct export_loop *loop);
 #endif

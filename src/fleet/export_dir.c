@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fleet/export_dir.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +10,9 @@
 enum {
     DIR_MODE = 0755,
     FILE_MODE = 0644,
-    NAMES_MAX = 1 << 20, /* bytes of names; about 20,000 exports */
     STAMP_LEN = 15,      /* YYYYMMDD-HHMMSS */
     SYNC_BYTES = 8 << 20 /* one long sync at the end would hold the log's own up */
 };
-#define LATEST     "latest"
-#define LATEST_TMP "latest.tmp"
 
 struct export_file {
     struct fs *fs;
@@ -43,21 +39,19 @@ static enum err say(struct note *note, enum err err, const char *what, const cha
     return err;
 }
 
-/* -- names -- */
+static void temp_of(const char *name, char temp[EXPORT_NAME_CAP + 8])
+{
+    snprintf(temp, EXPORT_NAME_CAP + 8, ".%s.tmp", name);
+}
 
-struct names {
-    struct buf text; /* each with its NUL */
-    size_t count;
-    bool temporaries; /* those, else exports */
-    enum err err;
-};
+/* -- what is there -- */
 
 /* Only what we made is ever touched: people keep other things beside their backups. */
 static bool is_export(const char *name)
 {
     for (size_t i = 0; i < STAMP_LEN; i++)
         if (i == 8 ? name[i] != '-' : name[i] < '0' || name[i] > '9') return false;
-    return name[STAMP_LEN] == '-';
+    return name[STAMP_LEN] == '-' && strlen(name) < FS_NAME_MAX - 4;
 }
 
 static bool is_temporary(const char *name)
@@ -65,27 +59,23 @@ static bool is_temporary(const char *name)
     return name[0] == '.' && is_export(name + 1) && str_ends(str_from(name), STR(".tmp"));
 }
 
-static void gather(void *context, const char *name, enum fs_kind kind)
+struct look {
+    const char
+        *newest; /* never the oldest, whatever the clock said when it was named; NULL: none */
+    bool (*wanted)(const char *name);
+    size_t count;
+    char oldest[EXPORT_NAME_CAP]; /* by name; empty: none */
+};
+
+static void look_at(void *context, const char *name, enum fs_kind kind)
 {
-    struct names *names = context;
+    struct look *look = context;
 
-    if (kind != FS_DIRECTORY || names->err) return;
-    if (!(names->temporaries ? is_temporary(name) : is_export(name))) return;
-    names->err = buf_append(&names->text, str_of(name, strlen(name) + 1));
-    if (!names->err) names->count++;
-}
-
-static enum err list(struct fs *fs, const char *dir, bool temporaries, struct names *names,
-                     struct note *note)
-{
-    enum err err;
-
-    *names = (struct names){.temporaries = temporaries};
-    buf_init(&names->text, NAMES_MAX);
-    err = fs_list(fs, dir, gather, names);
-    if (!err) err = names->err;
-    if (err) buf_deinit(&names->text);
-    return say(note, err, "list", dir);
+    if (kind != FS_DIRECTORY || !look->wanted(name)) return;
+    look->count++;
+    if (look->newest && strcmp(name, look->newest) == 0) return;
+    if (!look->oldest[0] || strcmp(name, look->oldest) < 0)
+        snprintf(look->oldest, sizeof look->oldest, "%s", name);
 }
 
 /* Its files, then itself; parts of it may be gone already. */
@@ -95,7 +85,6 @@ static enum err remove_dir(struct fs *fs, const char *dir, const char *name, str
     char path[FS_PATH_CAP], file[FS_PATH_CAP];
     enum err err = path_of(dir, name, path, note);
 
-    if (!err) err = say(note, fs_sweep_temps(fs, path), "sweep", path);
     for (size_t i = 0; !err && i < ARRAY_LEN(files); i++) {
         err = path_of(path, files[i], file, note);
         if (!err) err = fs_remove(fs, file);
@@ -108,19 +97,20 @@ static enum err remove_dir(struct fs *fs, const char *dir, const char *name, str
 enum err export_dir_open(struct fs *fs, const char *dir, struct note *note)
 {
     char path[FS_PATH_CAP];
-    struct names names;
     enum err err = say(note, fs_make_dirs(fs, dir, DIR_MODE), "make", dir);
 
-    if (!err) err = path_of(dir, LATEST_TMP, path, note);
+    if (!err) err = path_of(dir, "latest.tmp", path, note);
     if (err) return err;
     err = fs_remove(fs, path);
     if (err && err != ERR_NOT_FOUND) return say(note, err, "remove", path);
-    err = list(fs, dir, true, &names, note);
-    if (err) return err;
-    for (size_t at = 0; !err && at < names.text.len; at += strlen(names.text.data + at) + 1)
-        err = remove_dir(fs, dir, names.text.data + at, note);
-    buf_deinit(&names.text);
-    return err;
+    for (;;) {
+        struct look look = {.wanted = is_temporary};
+
+        err = say(note, fs_list(fs, dir, look_at, &look), "list", dir);
+        if (err || !look.count) return err;
+        err = remove_dir(fs, dir, look.oldest, note);
+        if (err) return err;
+    }
 }
 
 /* -- one export -- */
@@ -128,16 +118,30 @@ enum err export_dir_open(struct fs *fs, const char *dir, struct note *note)
 static void name_of(const struct fleet_meta *meta, wall_time now, char name[EXPORT_NAME_CAP])
 {
     char when[RFC3339_CAP]; /* 2026-11-15T10:54:18.123Z */
+    char id[FLEET_META_TEXT_MAX + 1];
 
     wall_text(now, when);
+    fleet_meta_id(meta, id);
     snprintf(name, EXPORT_NAME_CAP, "%.4s%.2s%.2s-%.2s%.2s%.2s-%s", when, when + 5, when + 8,
-             when + 11, when + 14, when + 17, meta->id);
+             when + 11, when + 14, when + 17, id);
+}
+
+static enum err file_make(struct export_file *file, const char *name, struct fs_file **ret_file,
+                          struct note *note)
+{
+    char path[FS_PATH_CAP];
+    enum err err = path_of(file->temp, name, path, note);
+
+    if (err) return err;
+    return say(note,
+               fs_open(file->fs, path, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, FILE_MODE, ret_file),
+               "make", path);
 }
 
 enum err export_create(struct fs *fs, const char *dir, const struct fleet_meta *meta, wall_time now,
                        struct export_file **ret_file, struct note *note)
 {
-    char path[FS_PATH_CAP], temp[EXPORT_NAME_CAP + 8];
+    char temp[EXPORT_NAME_CAP + 8];
     struct export_file *file = calloc(1, sizeof *file);
     enum err err;
 
@@ -146,26 +150,22 @@ enum err export_create(struct fs *fs, const char *dir, const struct fleet_meta *
     file->meta = *meta;
     file->meta.size = 0;
     name_of(meta, now, file->name);
-    snprintf(temp, sizeof temp, ".%s.tmp", file->name);
+    temp_of(file->name, temp);
     err = path_of(dir, temp, file->temp, note);
-    if (!err && snprintf(file->dir, sizeof file->dir, "%s", dir) >= (int)sizeof file->dir)
-        err = ERR_INVALID;
-    if (!err) err = say(note, fs_make_dir(fs, file->temp, DIR_MODE), "make", file->temp);
+    if (!err) {
+        memcpy(file->dir, dir, strlen(dir) + 1);
+        err = say(note, fs_make_dir(fs, file->temp, DIR_MODE), "make", file->temp);
+    }
     if (err) {
         free(file);
         return err;
     }
-    err = path_of(file->temp, "state", path, note);
-    if (!err)
-        err = say(note,
-                  fs_open(fs, path, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, FILE_MODE, &file->state),
-                  "make", path);
-    if (err) {
+    err = file_make(file, "state", &file->state, note);
+    if (err)
         export_abandon(file);
-        return err;
-    }
-    *ret_file = file;
-    return ERR_OK;
+    else
+        *ret_file = file;
+    return err;
 }
 
 enum err export_write(struct export_file *file, struct str state, struct note *note)
@@ -182,30 +182,26 @@ enum err export_write(struct export_file *file, struct str state, struct note *n
 
 static enum err write_meta(struct export_file *file, struct note *note)
 {
-    char path[FS_PATH_CAP];
     struct fs_file *meta;
     struct buf json;
-    enum err err = path_of(file->temp, "meta.json", path, note);
+    enum err err = file_make(file, "meta.json", &meta, note);
 
     if (err) return err;
     buf_init(&json, FLEET_META_BYTES_MAX);
     err = fleet_meta_write(&file->meta, true, &json);
-    if (!err) err = fs_open(file->fs, path, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, FILE_MODE, &meta);
-    if (!err) {
-        err = fs_write_at(file->fs, meta, 0, buf_peek(&json));
-        if (!err) err = fs_sync(file->fs, meta);
-        fs_close(file->fs, meta);
-    }
+    if (!err) err = fs_write_at(file->fs, meta, 0, buf_peek(&json));
+    if (!err) err = fs_sync(file->fs, meta);
+    fs_close(file->fs, meta);
     buf_deinit(&json);
-    return say(note, err, "write", path);
+    return say(note, err, "write meta.json in", file->temp);
 }
 
 static enum err swap_latest(struct export_file *file, struct note *note)
 {
     char temp[FS_PATH_CAP], latest[FS_PATH_CAP];
-    enum err err = path_of(file->dir, LATEST_TMP, temp, note);
+    enum err err = path_of(file->dir, "latest.tmp", temp, note);
 
-    if (!err) err = path_of(file->dir, LATEST, latest, note);
+    if (!err) err = path_of(file->dir, "latest", latest, note);
     if (err) return err;
     err = fs_remove(file->fs, temp); /* of an earlier failure */
     if (!err || err == ERR_NOT_FOUND) err = fs_make_link(file->fs, file->name, temp);
@@ -247,25 +243,20 @@ void export_abandon(struct export_file *own_file)
     char temp[EXPORT_NAME_CAP + 8];
 
     if (!own_file) return;
-    snprintf(temp, sizeof temp, ".%s.tmp", own_file->name);
+    temp_of(own_file->name, temp);
     (void)remove_dir(own_file->fs, own_file->dir, temp, NULL); /* or swept at the next start */
     file_free(own_file);
 }
 
 /* -- pruning -- */
 
-static int newest_first(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)b, *(const char *const *)a);
-}
-
 /* Under a temporary name first: a half removed one is never taken for a whole. */
 static enum err remove_export(struct fs *fs, const char *dir, const char *name, struct note *note)
 {
-    char path[FS_PATH_CAP], aside[FS_PATH_CAP], temp[FS_NAME_MAX + 8];
+    char path[FS_PATH_CAP], aside[FS_PATH_CAP], temp[EXPORT_NAME_CAP + 8];
     enum err err = path_of(dir, name, path, note);
 
-    snprintf(temp, sizeof temp, ".%.240s.tmp", name);
+    temp_of(name, temp);
     if (!err) err = path_of(dir, temp, aside, note);
     if (!err) err = say(note, fs_rename(fs, path, aside), "put aside", path);
     if (!err) err = say(note, fs_sync_dir(fs, dir), "sync", dir);
@@ -275,31 +266,13 @@ static enum err remove_export(struct fs *fs, const char *dir, const char *name, 
 enum err export_prune(struct fs *fs, const char *dir, uint32_t keep, const char *newest,
                       uint32_t *ret_removed, struct note *note)
 {
-    struct names names;
-    const char **sorted;
-    uint32_t removed = 0;
-    size_t kept = 1; /* the newest one, whatever the clock said when it was named */
-    enum err err = list(fs, dir, false, &names, note);
-
     assert(keep > 0);
-    if (err) return err;
-    sorted = calloc(names.count + 1, sizeof *sorted);
-    if (!sorted) {
-        buf_deinit(&names.text);
-        return say(note, ERR_NOMEM, "prune", dir);
+    for (*ret_removed = 0;; ++*ret_removed) {
+        struct look look = {.newest = newest, .wanted = is_export};
+        enum err err = say(note, fs_list(fs, dir, look_at, &look), "list", dir);
+
+        if (err || look.count <= keep || !look.oldest[0]) return err;
+        err = remove_export(fs, dir, look.oldest, note);
+        if (err) return err;
     }
-    for (size_t at = 0, i = 0; i < names.count; i++) {
-        sorted[i] = names.text.data + at;
-        at += strlen(sorted[i]) + 1;
-    }
-    qsort(sorted, names.count, sizeof *sorted, newest_first);
-    for (size_t i = 0; !err && i < names.count; i++) {
-        if (strcmp(sorted[i], newest) == 0 || kept++ < keep) continue;
-        err = remove_export(fs, dir, sorted[i], note);
-        removed += !err;
-    }
-    free(sorted);
-    buf_deinit(&names.text);
-    *ret_removed = removed;
-    return err;
 }

@@ -73,11 +73,6 @@ struct fleet *fleet_machine_fleet(struct fleet_machine *machine)
     return machine->fleet;
 }
 
-bool fleet_machine_restoring(const struct fleet_machine *machine)
-{
-    return machine->restoring;
-}
-
 /* -- applying -- */
 /* Empty when memory ended. Valid until the next. */
 static struct str reply_make(struct fleet_machine *machine, const struct fleet_result *result)

@@ -40,7 +40,6 @@ void fleet_machine_close(struct fleet_machine *machine);         /* NULL is fine
 struct machine fleet_machine_registration(struct fleet_machine *machine);
 /* The same for its whole life. For readers and heartbeats; commands come by the log only. */
 struct fleet *fleet_machine_fleet(struct fleet_machine *machine);
-bool fleet_machine_restoring(const struct fleet_machine *machine); /* no reads yet */
 
 uint32_t fleet_command_version(const struct fleet_command *command);
 /* The reply of a proposal. Its texts stand in `reply`. ERR_PARSE. */

@@ -8,11 +8,7 @@
 #include "wire/message.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
-enum {
-    ANSWER_ARENA_MAX = 1 << 20,
-    REQUEST_MAX = 4096,
-    ASK_AGAIN_MAX_MS = 500, /* within one request, while nobody leads */
-};
+enum { REQUEST_MAX = 4096 };
 
 /* -- what we know of ourselves -- */
 
@@ -53,72 +49,35 @@ static void step(struct quorum *q, enum join_event event);
 
 /* -- asking for our place -- */
 
-static void on_answered(struct task *task)
-{
-    step(CONTAINER_OF(task, struct quorum, answered), JOIN_ANSWERED);
-}
-
-static void stop_on(struct quorum *q)
-{
-    if (q->stopping && !q->channel) loop_defer(q->io->loop, &q->stop_task);
-}
-
-static void channel_closed(void *owner)
+static void on_answered(void *owner, size_t at, const struct rpc_client_call *call,
+                        const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     struct quorum *q = owner;
-
-    q->channel = NULL;
-    q->channel_closing = false;
-    if (q->stopping)
-        stop_on(q);
-    else
-        step(q, JOIN_ANSWERED);
-}
-
-static void close_channel(struct quorum *q)
-{
-    if (!q->channel || q->channel_closing) return;
-    q->channel_closing = true;
-    rpc_channel_close(q->channel, channel_closed, q);
-}
-
-static void say_answer(struct quorum *q, struct str bytes)
-{
-    ProtobufCMessage *message;
-    struct arena arena;
-
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (!message_read(&muster__v1__join_replica_response__descriptor, bytes, NULL, &arena, &message,
-                      NULL)) {
-        const Muster__V1__JoinReplicaResponse *of =
-            (const Muster__V1__JoinReplicaResponse *)message;
-        if (of->voter)
-            LOG_DEBUG(&q->log, "the leader says we are a voter");
-        else
-            LOG_INFO(&q->log, "waiting for our place", log_text("for", of->waiting));
-    }
-    arena_deinit(&arena);
-}
-
-static void on_answer(void *owner, const struct rpc_client_call *call,
-                      const struct rpc_outcome *outcome, struct str message)
-{
-    struct quorum *q = owner;
+    const Muster__V1__JoinReplicaResponse *of = (const Muster__V1__JoinReplicaResponse *)message;
     struct str leader;
 
-    if (!outcome->err)
-        say_answer(q, message);
-    else if (!q->stopping && outcome->status == GRPC_FAILED_PRECONDITION &&
+    (void)at;
+    if (of && of->voter)
+        LOG_DEBUG(&q->log, "the leader says we are a voter");
+    else if (of)
+        LOG_INFO(&q->log, "waiting for our place", log_text("for", of->waiting));
+    else if (outcome->status == GRPC_FAILED_PRECONDITION &&
              !rpc_call_trailer(call, STR(RPC_LEADER_TRAILER), &leader))
         /* The leader's own refusal: another cluster. Asking again does not help. */
         LOG_ERROR(&q->log,
                   "the cluster refuses this replica; this replica serves nothing until the cause "
                   "is fixed",
                   log_str("why", outcome->text));
-    else if (!q->stopping)
+    else
         LOG_INFO(&q->log, "not joined yet", log_err("err", outcome->err),
                  log_str("why", outcome->text));
-    close_channel(q);
+}
+
+/* Nobody may have been asked: there is no address, or a name stands for none now. */
+static void on_over(void *owner, size_t count)
+{
+    (void)count;
+    step(owner, JOIN_ANSWERED);
 }
 
 static enum err encode_request(struct quorum *q, struct buf *into)
@@ -135,40 +94,18 @@ static enum err encode_request(struct quorum *q, struct buf *into)
     return message_write(&request.base, into, NULL);
 }
 
-static void on_targets(void *owner, const char *const *list, const char *tls_name)
+static void ask(struct quorum *q)
 {
-    struct quorum *q = owner;
-    struct rpc_channel_options options = {
-        .io = q->io, .addresses = list, .tls = q->tls, .tls_name = tls_name, .follow_leader = true};
-    struct rpc_call_options call = {
-        .path = "/muster.v1.Fleet/JoinReplica", .timeout_ms = JOIN_CALL_MS, .idempotent = true};
-    struct note note = {""};
     struct buf bytes;
     enum err err;
 
-    q->finding = false;
     buf_init(&bytes, REQUEST_MAX);
-    err = list[0] ? encode_request(q, &bytes) : ERR_NOT_FOUND;
-    if (!err) err = rpc_channel_open(&options, &q->channel, &note);
-    if (!err) err = rpc_unary(q->channel, &call, buf_peek(&bytes), on_answer, q, NULL);
+    err = encode_request(q, &bytes);
+    if (!err) err = survey_begin(q->survey, buf_peek(&bytes));
     buf_deinit(&bytes);
     if (!err) return;
-    LOG_INFO(&q->log, "could not ask for our place", log_err("err", err),
-             log_text("why", note.text));
-    if (q->channel)
-        close_channel(q);
-    else
-        loop_defer(q->io->loop, &q->answered);
-}
-
-static void ask(struct quorum *q)
-{
-    if (targets_count(q->targets) == 0) { /* waits to be added by somebody, or for its own vote */
-        loop_defer(q->io->loop, &q->answered);
-        return;
-    }
-    q->finding = true;
-    targets_find(q->targets, on_targets, q);
+    LOG_INFO(&q->log, "could not ask for our place", log_err("err", err));
+    step(q, JOIN_ANSWERED);
 }
 
 static void on_fixed(void *owner, enum err err, const struct note *note)
@@ -189,7 +126,7 @@ static void fix(struct quorum *q)
 
     request.cluster_id = replica_status(q->replica).cluster_id;
     if (quorum_admit(q, &request, STR("muster"), until, on_fixed, q, &admission))
-        loop_defer(q->io->loop, &q->answered);
+        step(q, JOIN_ANSWERED);
 }
 
 static void step(struct quorum *q, enum join_event event)
@@ -201,9 +138,9 @@ static void step(struct quorum *q, enum join_event event)
     if (effects.settled) LOG_INFO(&q->log, "a voter in its place", log_text("raft", q->self.raft));
     if (effects.removed)
         LOG_WARN(&q->log, "removed from the cluster; it stays out until it is started anew");
-    if (effects.ask) ask(q);
-    if (effects.fix) fix(q);
     if (effects.wake_at.ms != MONO_NEVER.ms) timer_start(&q->look_timer, effects.wake_at);
+    if (effects.ask) ask(q); /* last: what fails at once is the next step */
+    if (effects.fix) fix(q);
 }
 
 static void on_look(struct timer *timer)
@@ -230,20 +167,22 @@ uint64_t quorum_leading_ms(const struct quorum *quorum)
 
 /* -- life -- */
 
-static void on_stop_task(struct task *task)
-{
-    struct quorum *q = CONTAINER_OF(task, struct quorum, stop_task);
-    q->stopped(q->stopped_owner);
-}
-
 enum err quorum_open(const struct quorum_options *options, struct quorum **ret_quorum,
                      struct note *note)
 {
-    struct targets_options targets = {.io = options->io,
-                                      .addresses = options->join_addresses,
-                                      .self = options->self.grpc,
-                                      .look_up = options->look_up};
     struct quorum *q = calloc(1, sizeof *q);
+    struct survey_options survey = {.io = options->io,
+                                    .addresses = options->join_addresses,
+                                    .self = options->self.grpc,
+                                    .tls = options->tls,
+                                    .look_up = options->look_up,
+                                    .to_leader = true,
+                                    .path = "/muster.v1.Fleet/JoinReplica",
+                                    .answer = &muster__v1__join_replica_response__descriptor,
+                                    .timeout_ms = JOIN_CALL_MS,
+                                    .answered = on_answered,
+                                    .over = on_over,
+                                    .owner = q};
     enum err err;
 
     if (!q) return ERR_NOMEM;
@@ -251,20 +190,18 @@ enum err quorum_open(const struct quorum_options *options, struct quorum **ret_q
     if (options->log) q->log = *options->log;
     q->replica = options->replica;
     q->roster = options->roster;
-    q->tls = options->tls;
     q->self.entry = options->self;
     q->self.entry.id = replica_status(q->replica).id;
     snprintf(q->self.raft, sizeof q->self.raft, "%s", options->raft);
     list_init(&q->admissions);
-    task_init(&q->answered, on_answered);
-    task_init(&q->stop_task, on_stop_task);
     err = roster_entry_valid(&q->self.entry) && strlen(options->raft) <= REPLICA_ADDRESS_MAX
               ? ERR_OK
               : ERR_INVALID;
     if (err) note_set(note, "id and addresses are visible characters, at most 63 and 255");
-    if (!err) err = targets_open(&targets, &q->targets, note);
+    if (!err) err = survey_open(&survey, &q->survey, note);
     if (!err) err = timer_init(&q->look_timer, q->io->loop, on_look);
     if (err) {
+        survey_close(q->survey, NULL, NULL);
         quorum_close(q);
         return err;
     }
@@ -275,26 +212,19 @@ enum err quorum_open(const struct quorum_options *options, struct quorum **ret_q
 
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner)
 {
+    struct survey *survey = quorum->survey;
+
     quorum->stopping = true;
-    quorum->stopped = done;
-    quorum->stopped_owner = owner;
+    quorum->survey = NULL;
     timer_stop(&quorum->look_timer);
-    task_cancel(&quorum->answered);
-    targets_close(quorum->targets);
-    quorum->targets = NULL;
     admissions_stop(quorum);
-    close_channel(quorum);
-    stop_on(quorum);
+    survey_close(survey, done, owner);
 }
 
 void quorum_close(struct quorum *quorum)
 {
     if (!quorum) return;
     assert(list_empty(&quorum->admissions)); /* the replica is closed: it has ended them */
-    assert(!quorum->channel);
-    task_cancel(&quorum->answered);
-    task_cancel(&quorum->stop_task);
     timer_deinit(&quorum->look_timer);
-    targets_close(quorum->targets);
     free(quorum);
 }

@@ -24,13 +24,13 @@ struct quorum_options {
     const char *raft;                  /* our Raft address as others reach it; copied */
     const char *const *join_addresses; /* ends with NULL; copied; NULL: nobody to ask */
     struct tls_context *tls;           /* of a client; NULL: plaintext */
-    bool look_up;                      /* as targets_options (fleet/targets.h) */
+    bool look_up;                      /* as survey_options (fleet/survey.h) */
 };
 /* ERR_NOMEM, ERR_FULL (timers), ERR_INVALID (name or address), ERR_TOO_LARGE. */
 enum err quorum_open(const struct quorum_options *options, struct quorum **ret_quorum,
                      struct note *note);
 void quorum_on_change(struct quorum *quorum, const struct replica_status *status);
-/* Asks and admits no more. done() once, never from inside. */
+/* Asks and admits no more. done() once, at once when nothing is asked; the last thing it does. */
 void quorum_stop(struct quorum *quorum, void (*done)(void *owner), void *owner);
 void quorum_close(struct quorum *quorum); /* NULL is fine */
 

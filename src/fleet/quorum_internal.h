@@ -4,24 +4,19 @@
 #define FLEET_QUORUM_INTERNAL_H
 #include "fleet/join.h"
 #include "fleet/quorum.h"
-#include "fleet/targets.h"
-#include "rpc/client.h"
+#include "fleet/survey.h"
 
 struct quorum {
     struct io *io;
     struct log_source log;
     struct replica *replica;
     const struct roster *roster;
-    struct tls_context *tls;
     struct admit_request self; /* what we ask for; the cluster is filled in when asking */
 
     /* the join loop */
     struct join join;
     struct timer look_timer;
-    struct task answered; /* nobody to ask: answered at once */
-    struct targets *targets;
-    struct rpc_channel *channel; /* of the request that runs */
-    bool finding, channel_closing;
+    struct survey *survey; /* asks the leader at the join addresses */
 
     /* the leader's side */
     struct list admissions;
@@ -29,9 +24,6 @@ struct quorum {
     mono_time leading_since; /* 0: we do not lead */
 
     bool stopping;
-    void (*stopped)(void *owner);
-    void *stopped_owner;
-    struct task stop_task;
 };
 /* Those that wait for a timer end here; those in the log's hands end with it. */
 void admissions_stop(struct quorum *quorum);

@@ -65,10 +65,11 @@ static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse 
     }
 }
 
-static void on_answered(void *owner, size_t at, const struct rpc_outcome *outcome,
-                        const ProtobufCMessage *message)
+static void on_answered(void *owner, size_t at, const struct rpc_client_call *call,
+                        const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     (void)at;
+    (void)call;
     (void)outcome; /* with an error: a follower, or silent */
     if (message) rival_judge(owner, (const Muster__V1__ListReplicasResponse *)message);
 }

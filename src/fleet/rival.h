@@ -21,7 +21,7 @@ struct rival_options {
     const char *const *join_addresses; /* ends with NULL; copied */
     const char *self;                  /* our own gRPC address: not asked when there are others */
     struct tls_context *tls;           /* of a client; NULL: plaintext */
-    bool look_up;                      /* as targets_options */
+    bool look_up;                      /* as survey_options */
     void (*found)(void *owner, const struct note *note);
     void *owner;
 };

@@ -4,8 +4,8 @@
  *     {"quotas": [{"provider": "aws", "region": "us-east-1", "per_shard": {"shard-a": 100}}],
  *      "providers": [{"name": "aws-east", "address": "aws-east:7770", "region": "us-east-1"}]}
  *
- * The names of the state JSON (coordinator.md 6.1: key.Provider, per_shard, Name, ...) are taken
- * too, so that the `state` of an archive is a seed; its other tables are not. Unknown keys are
+ * Names may have either case and those of a quota may be in "key", as in the state JSON
+ * (coordinator.md 6.1), so that the `state` of an archive is a seed; its other tables are not. Unknown keys are
  * refused: a misspelt table would be an empty one. Read once at the start; a first leader over
  * empty tables proposes it. */
 #ifndef FLEET_SEED_H
@@ -14,10 +14,12 @@
 #include "base/note.h"
 #include "fleet/core/fleet.h"
 #include "io/fs.h"
+#include "text/json.h"
 
 enum { FLEET_SEED_BYTES_MAX = 16 << 20, FLEET_SEED_ROWS_MAX = 65536 };
 struct fleet_seed {
-    struct arena arena;             /* of the texts */
+    struct json *document;          /* has the texts */
+    struct arena arena;             /* has the slices */
     struct fleet_command *commands; /* UpsertProvider and SetQuota, in the order of the file */
     size_t count;
 };

@@ -123,10 +123,10 @@ static enum err open_parts(struct fleet_service *service,
 {
     struct fleet_machine_options machine = {
         .applied = service_applied, .restored = service_restored, .owner = service};
-    struct desk_options desk = {.silent_after_ms = options->limits.silent_after_ms,
-                                .pending_max = service->limits.pending_max,
-                                .bytes_max = service->limits.soft_bytes_max,
-                                .seed = entropy_u64(options->io->entropy)};
+    struct reports_options reports = {.silent_after_ms = options->limits.silent_after_ms,
+                                      .pending_max = service->limits.pending_max,
+                                      .bytes_max = service->limits.soft_bytes_max,
+                                      .seed = entropy_u64(options->io->entropy)};
     enum err err = leader_open(
         &service->leader, &(struct leader_options){.rules = &service_rules,
                                                    .loop = options->io->loop,
@@ -139,7 +139,7 @@ static enum err open_parts(struct fleet_service *service,
     if (!err) err = service_lister_init(&service->domains, service, FLEET_DOMAINS);
     if (!err) err = service_lister_init(&service->clusters, service, FLEET_CLUSTERS);
     if (!err) err = fleet_machine_open(&machine, &service->machine);
-    if (!err) err = desk_open(&desk, &service->desk);
+    if (!err) err = reports_open(&reports, &service->reports);
     if (!err) err = service_metrics_open(&service->metrics, options->metrics, note);
     return err;
 }
@@ -161,7 +161,7 @@ enum err fleet_service_open(const struct fleet_service_options *options,
     service->limits = options->limits;
     if (!service->limits.wait_ms) service->limits.wait_ms = WAIT_MS;
     if (!service->limits.requests_max) service->limits.requests_max = REQUESTS_MAX;
-    if (!service->limits.pending_max) service->limits.pending_max = DESK_PENDING_MAX;
+    if (!service->limits.pending_max) service->limits.pending_max = REPORTS_PENDING_MAX;
     if (!service->limits.shards_max) service->limits.shards_max = FLEET_SHARDS_MAX;
     if (!service->limits.list_rows_max) service->limits.list_rows_max = LIST_ROWS_MAX;
     buf_init(&service->answer, SERVICE_ANSWER_MAX);
@@ -186,7 +186,7 @@ void fleet_service_close(struct fleet_service *service)
     timer_deinit(&service->tick);
     service_lister_deinit(&service->domains);
     service_lister_deinit(&service->clusters);
-    desk_close(service->desk);
+    reports_close(service->reports);
     fleet_machine_close(service->machine);
     buf_deinit(&service->answer);
     buf_deinit(&service->row);

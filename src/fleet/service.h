@@ -4,7 +4,7 @@
  *
  * It decides who is answered what: checks in the order of wire.md 4.1, writes through the log,
  * linearizable reads (a leader that cannot prove it still leads answers nothing), the soft state of
- * the leader (fleet/desk.h), metrics, events and the audit. It owns the fleet's state machine,
+ * the leader (fleet/shard_reports.h), metrics, events and the audit. It owns the fleet's state machine,
  * because what is applied must be seen here on every replica.
  *
  * The surprising rules. Identity is checked by the server before the method runs, so a stranger is

@@ -104,16 +104,14 @@ static bool is_removable(struct request *request)
     struct fleet_service *service = service_of(request);
     const remove_shard_message *m = MESSAGE(request, remove_shard_message);
     mono_time now = loop_now(service->io->loop);
-    uint64_t silence = desk_silent_after_ms(service->desk), quiet;
-    struct desk_shard kept;
+    uint64_t silence = service->reports->options.silent_after_ms, quiet;
+    const struct reported_shard *shard = reports_find(service->reports, str_from(m->shard_id));
 
-    if (m->force_two_owners || !has_leaving(service) ||
-        !desk_find(service->desk, str_from(m->shard_id), &kept))
+    if (m->force_two_owners || !has_leaving(service) || !shard) return true;
+    quiet = mono_elapsed_ms(shard->heard_at, now);
+    if (quiet >= silence || (!shard->reported && shard->heard_at.ms > service->led_since.ms))
         return true;
-    quiet = mono_elapsed_ms(kept.heard_at, now);
-    if (quiet >= silence || (!kept.reported && kept.heard_at.ms > service->led_since.ms))
-        return true;
-    if (kept.reported)
+    if (shard->reported)
         request_refuse(request, GRPC_FAILED_PRECONDITION,
                        "RemoveShard: %s reported %llu s ago and still acts on its machines; stop "
                        "its process and wait until it has been silent for %llu s, or set "

@@ -57,9 +57,9 @@ static void audit(struct fleet_service *service, const struct machine_entry *ent
 
 /* -- the leader's soft state -- */
 
-static void add_to_desk(struct fleet_service *service, struct str shard)
+static void add_to_reports(struct fleet_service *service, struct str shard)
 {
-    enum err err = desk_add(service->desk, shard, loop_now(service->io->loop));
+    enum err err = reports_add(service->reports, shard, loop_now(service->io->loop));
 
     /* It is tried again with the shard's next report, which is then told what is wrong. */
     if (err)
@@ -70,7 +70,7 @@ static void add_to_desk(struct fleet_service *service, struct str shard)
 static void shard_added(struct fleet_service *service, const struct machine_entry *entry,
                         const struct fleet_shard *shard)
 {
-    add_to_desk(service, shard->id);
+    add_to_reports(service, shard->id);
     SERVICE_TELL(service, INFO, "shard registered", "shard-first-seen", log_str("shard", shard->id),
                  log_str("address", shard->address), log_str("actor", entry->actor));
 }
@@ -78,10 +78,11 @@ static void shard_added(struct fleet_service *service, const struct machine_entr
 static void shard_removed(struct fleet_service *service, const struct machine_entry *entry,
                           struct str shard, const struct fleet_result *result)
 {
-    size_t pending = desk_pending(service->desk, shard);
+    const struct reported_shard *reported = reports_find(service->reports, shard);
+    size_t pending = reported ? reports_pending(reported) : 0;
 
     service_count_many(service->metrics.dropped[DROP_SHARD], pending);
-    desk_remove(service->desk, shard);
+    reports_remove(service->reports, shard);
     service_pending_gauges(service);
     LOG_INFO(&service->log, "shard removed", log_str("shard", shard),
              log_u64("clusters", result->clusters_freed), log_u64("domains", result->domains_freed),
@@ -129,11 +130,11 @@ void service_applied(void *owner, const struct machine_entry *entry,
 
 static void drop_pending(struct fleet_service *service)
 {
-    struct desk_shard shard;
+    const struct reported_shard *shard;
     size_t cursor = 0;
 
-    while (desk_next(service->desk, &cursor, &shard))
-        service_count_many(service->metrics.dropped[DROP_TERM], shard.pending);
+    while ((shard = reports_next(service->reports, &cursor)))
+        service_count_many(service->metrics.dropped[DROP_TERM], reports_pending(shard));
 }
 
 void service_begin_term(struct fleet_service *service, uint64_t term)
@@ -141,23 +142,23 @@ void service_begin_term(struct fleet_service *service, uint64_t term)
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
-    desk_begin(service->desk, term);
+    reports_begin(service->reports, term);
     service->led_since = loop_now(service->io->loop);
     service->unscoped = 0;
     fleet_heartbeats_clear(service->fleet);
     while (fleet_next(service->fleet, FLEET_SHARDS, &walk, &row))
-        add_to_desk(service, row.shard.id);
+        add_to_reports(service, row.shard.id);
     service_pending_gauges(service);
 }
 
 void service_end_term(struct fleet_service *service)
 {
     drop_pending(service);
-    desk_begin(service->desk, 0);
+    reports_begin(service->reports, 0);
     service_pending_gauges(service);
 }
 
-/* Never on a leader, which has no need of snapshots; but should it be, the desk follows. */
+/* Never on a leader, which has no need of snapshots; but should it be, the reports begin anew. */
 void service_restored(void *owner)
 {
     struct fleet_service *service = owner;
@@ -170,13 +171,13 @@ void service_restored(void *owner)
 void service_look_for_silence(struct fleet_service *service)
 {
     mono_time now = loop_now(service->io->loop);
-    struct desk_shard shard;
+    const struct reported_shard *shard;
 
-    while (desk_silent(service->desk, now, &shard)) {
-        uint64_t silent_ms = mono_elapsed_ms(shard.heard_at, now);
+    while ((shard = reports_silent(service->reports, now))) {
+        uint64_t silent_ms = mono_elapsed_ms(shard->heard_at, now);
 
-        SERVICE_TELL(service, WARN, "shard is silent", "shard-silent", log_str("shard", shard.id),
-                     log_u64("silent_ms", silent_ms), log_bool("reported", shard.reported),
-                     log_u64("pending", shard.pending));
+        SERVICE_TELL(service, WARN, "shard is silent", "shard-silent", log_str("shard", shard->id),
+                     log_u64("silent_ms", silent_ms), log_bool("reported", shard->reported),
+                     log_u64("pending", reports_pending(shard)));
     }
 }

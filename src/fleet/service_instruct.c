@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions to shards: stamped with the leader's term and a number of its own, queued on the
- * desk, sent with every answer to a report until acked. */
+/* Instructions to shards: stamped with the leader's term and a number of its own, queued
+ * in the shard's reports, sent with every answer to a report until acked. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -11,20 +11,23 @@ typedef Muster__V1__QueueInstructionRequest queue_message;
 
 enum { SHARDS_AT_ONCE_MAX = 1024 };
 
-void service_stamp(struct fleet_service *service, instruction_message *instruction,
-                   char id[INSTRUCTION_ID_CAP])
+/* Term, sequence and, if it has none, an id of 16 hexadecimal digits, which then stands in `id`. */
+static void stamp(struct fleet_service *service, instruction_message *instruction,
+                  char id[INSTRUCTION_ID_CAP])
 {
-    instruction->coordinator_term = (int64_t)desk_term(service->desk);
-    instruction->sequence_number = (int64_t)desk_sequence(service->desk);
+    instruction->coordinator_term = (int64_t)service->reports->term;
+    instruction->sequence_number = (int64_t)++service->reports->sequence;
     if (instruction->instruction_id[0]) return;
     snprintf(id, INSTRUCTION_ID_CAP, "%016" PRIx64, entropy_u64(service->io->entropy));
     instruction->instruction_id = id;
 }
 
-enum err service_queue(struct fleet_service *service, struct str shard,
-                       const struct desk_instruction *marks, const instruction_message *instruction)
+/* A stamped one, with the topic, tag and marks of `marks`. Errors as reports_queue. */
+static enum err queue_stamped(struct fleet_service *service, struct reported_shard *shard,
+                              const struct instruction *marks,
+                              const instruction_message *instruction)
 {
-    struct desk_instruction queued = *marks;
+    struct instruction queued = *marks;
     enum err err;
 
     queued.id = str_from(instruction->instruction_id);
@@ -33,7 +36,7 @@ enum err service_queue(struct fleet_service *service, struct str shard,
     buf_clear(&service->row);
     err = message_write(&instruction->base, &service->row, NULL);
     queued.bytes = buf_peek(&service->row);
-    if (!err) err = desk_queue(service->desk, shard, &queued);
+    if (!err) err = reports_queue(service->reports, shard, &queued);
     if (err) return err;
     service_count(service->metrics.queued);
     service_pending_gauge(service, shard);
@@ -54,7 +57,7 @@ enum { TOPIC_CAP = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 2 };
 
 static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_CAP])
 {
-    static_assert((int)TOPIC_CAP <= (int)DESK_TOPIC_MAX, "every domain is a topic");
+    static_assert((int)TOPIC_CAP <= (int)REPORTS_TOPIC_MAX, "every domain is a topic");
     assert(domain->key.len <= FLEET_LABEL_KEY_MAX && domain->value.len <= FLEET_LABEL_VALUE_MAX);
     c_text(domain->key, topic); /* with its NUL, which no text of a contract holds */
     memcpy(topic + domain->key.len + 1, domain->value.at, domain->value.len);
@@ -62,14 +65,14 @@ static struct str topic_of(const struct fleet_domain *domain, char topic[TOPIC_C
 }
 
 static void tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
-                       bool assigned, const struct desk_instruction *marks)
+                       bool assigned, const struct instruction *marks)
 {
     char id[INSTRUCTION_ID_CAP], key[FLEET_LABEL_KEY_MAX + 1], value[FLEET_LABEL_VALUE_MAX + 1];
     char topic[TOPIC_CAP];
     Bigfleet__V1alpha1__AssignDomain assign = BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN__INIT;
     Bigfleet__V1alpha1__UnassignDomain unassign = BIGFLEET__V1ALPHA1__UNASSIGN_DOMAIN__INIT;
     instruction_message it = BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__INIT;
-    struct desk_instruction marked = *marks;
+    struct instruction marked = *marks;
     enum err err;
 
     assign.topology_key = unassign.topology_key = c_text(domain->key, key);
@@ -82,8 +85,8 @@ static void tell_owner(struct fleet_service *service, const struct fleet_domain 
         it.unassign_domain = &unassign;
     }
     marked.topic = topic_of(domain, topic);
-    service_stamp(service, &it, id);
-    err = service_queue(service, domain->shard, &marked, &it);
+    stamp(service, &it, id);
+    err = queue_stamped(service, reports_find(service->reports, domain->shard), &marked, &it);
     if (!err) return;
     service_count(service->metrics.dropped[DROP_FULL]);
     LOG_WARN(&service->log, "the owner of a domain will not be told",
@@ -94,44 +97,44 @@ static void tell_owner(struct fleet_service *service, const struct fleet_domain 
 void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
                         bool assigned)
 {
-    tell_owner(service, domain, assigned, &(struct desk_instruction){.tag = 0});
+    tell_owner(service, domain, assigned, &(struct instruction){.tag = 0});
 }
 
-bool service_find_told(const struct fleet_service *service, const struct fleet_domain *domain,
-                       struct desk_instruction *ret_instruction)
+const struct instruction *service_find_told(const struct fleet_service *service,
+                                            const struct fleet_domain *domain)
 {
+    const struct reported_shard *shard = reports_find(service->reports, domain->shard);
     char topic[TOPIC_CAP];
 
-    return desk_find_topic(service->desk, domain->shard, topic_of(domain, topic), ret_instruction);
+    return shard ? reports_about(shard, topic_of(domain, topic)) : NULL;
 }
 
 /* An AssignDomain that waits is replaced: the domain was taken from the shard after it. */
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving)
 {
     struct fleet_domain domain = {leaving->key, leaving->value, leaving->shard};
-    struct desk_instruction marks = {.tag = leaving->since}, waiting;
+    const struct instruction *waiting = service_find_told(service, &domain);
+    struct instruction marks = {.tag = leaving->since};
 
-    if (service_find_told(service, &domain, &waiting)) {
-        if (waiting.tag == leaving->since) return;
-        marks.untold = !waiting.tag && !waiting.stray && waiting.deliveries == 0;
-    }
+    if (waiting && waiting->tag == leaving->since) return;
+    if (waiting) marks.untold = !waiting->tag && !waiting->stray && waiting->deliveries == 0;
     tell_owner(service, &domain, false, &marks);
 }
 
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain)
 {
-    if (!service_find_told(service, domain, NULL))
-        tell_owner(service, domain, false, &(struct desk_instruction){.stray = true});
+    if (!service_find_told(service, domain))
+        tell_owner(service, domain, false, &(struct instruction){.stray = true});
 }
 
-void service_tell_domains(struct fleet_service *service, struct str shard)
+void service_tell_domains(struct fleet_service *service, const struct reported_shard *shard)
 {
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
-    while (desk_pending(service->desk, shard) < service->limits.pending_max &&
-           fleet_next_of(service->fleet, FLEET_DOMAINS, &walk, shard, &row))
-        if (!service_find_told(service, &row.domain, NULL))
+    while (reports_pending(shard) < service->limits.pending_max &&
+           fleet_next_of(service->fleet, FLEET_DOMAINS, &walk, shard->id, &row))
+        if (!service_find_told(service, &row.domain))
             service_tell_owner(service, &row.domain, true);
 }
 
@@ -151,7 +154,7 @@ static bool admit_queue(struct request *request)
     else if (m->instruction->payload_case ==
              BIGFLEET__V1ALPHA1__COORDINATOR_INSTRUCTION__PAYLOAD__NOT_SET)
         wrong = "instruction: one of the five payloads required";
-    else if (strlen(m->instruction->instruction_id) > DESK_ID_MAX)
+    else if (strlen(m->instruction->instruction_id) > REPORTS_ID_MAX)
         wrong = "instruction_id is longer than 128 bytes";
     for (size_t i = 0; !wrong && i < m->n_shard_ids; i++)
         if (!m->shard_ids[i][0]) wrong = "an empty shard_id";
@@ -165,7 +168,7 @@ static bool may_queue(struct request *request, const instruction_message *it)
     struct fleet_service *service = service_of(request);
     const queue_message *m = (const queue_message *)request->message;
     struct str shards[SHARDS_AT_ONCE_MAX];
-    struct desk_instruction queued = {.id = str_from(it->instruction_id)};
+    struct instruction queued = {.id = str_from(it->instruction_id)};
     size_t at = 0;
     enum err err;
 
@@ -173,7 +176,7 @@ static bool may_queue(struct request *request, const instruction_message *it)
     buf_clear(&service->row);
     err = message_write(&it->base, &service->row, NULL);
     queued.bytes = buf_peek(&service->row);
-    if (!err) err = desk_may_queue(service->desk, shards, m->n_shard_ids, &queued, &at);
+    if (!err) err = reports_may_queue(service->reports, shards, m->n_shard_ids, &queued, &at);
     if (!err) return true;
     if (err == ERR_NOT_FOUND)
         request_refuse(request, GRPC_NOT_FOUND, "QueueInstruction: shard not found: %s",
@@ -182,7 +185,8 @@ static bool may_queue(struct request *request, const instruction_message *it)
         request_refuse(request, GRPC_RESOURCE_EXHAUSTED,
                        "QueueInstruction: no room for %s, for which %zu instructions wait; it, or "
                        "others, have to report first",
-                       m->shard_ids[at], desk_pending(service->desk, str_from(m->shard_ids[at])));
+                       m->shard_ids[at],
+                       reports_pending(reports_find(service->reports, shards[at])));
     else
         request_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s", m->shard_ids[at],
                        err_text(err));
@@ -215,13 +219,13 @@ static void queue(struct request *request)
     char id[INSTRUCTION_ID_CAP];
 
     it = *m->instruction;
-    service_stamp(service, &it, id);
+    stamp(service, &it, id);
     if (!may_queue(request, &it)) return;
     buf_clear(&service->answer);
     pack_text(&pack, 1, str_from(it.instruction_id));
     for (size_t i = 0; i < m->n_shard_ids && !pack.err; i++) {
-        struct str shard = str_from(m->shard_ids[i]);
-        enum err err = service_queue(service, shard, &(struct desk_instruction){.tag = 0}, &it);
+        struct reported_shard *shard = reports_find(service->reports, str_from(m->shard_ids[i]));
+        enum err err = queue_stamped(service, shard, &(struct instruction){.tag = 0}, &it);
 
         if (err) { /* no memory; what was queued before stays */
             request_refuse(request, err_grpc_status(err), "QueueInstruction: %s: %s",
@@ -229,7 +233,7 @@ static void queue(struct request *request)
             return;
         }
         request->acted = true;
-        audit_queued(request, &it, shard);
+        audit_queued(request, &it, shard->id);
     }
     request_reply_packed(request, &pack);
 }

@@ -10,9 +10,9 @@
 #ifndef FLEET_SERVICE_INTERNAL_H
 #define FLEET_SERVICE_INTERNAL_H
 #include "base/map.h"
-#include "fleet/desk.h"
 #include "fleet/seed.h"
 #include "fleet/service.h"
+#include "fleet/shard_reports.h"
 #include "leader/leader.h"
 #include "rpc/client.h"
 #include "rpc/forward.h"
@@ -34,7 +34,7 @@ struct service_method {
     size_t needed;          /* how many of its texts may not be empty */
     /* Writes: from the message; its memory is the call's arena. ERR_NOMEM. */
     enum err (*command)(struct request *request, struct fleet_command *ret_command);
-    /* Writes: what the tables said. Answers. NULL: service_answer_write. */
+    /* Writes: what the tables said. Answers. NULL: in the words of the tables. */
     void (*done)(struct request *request, const struct fleet_result *result);
 };
 extern const struct service_method service_admin_methods[], service_read_methods[],
@@ -86,10 +86,10 @@ struct fleet_service {
     struct log_source log;
     struct fleet_journal *journal;
     struct fleet_service_limits limits;
-    struct leader leader; /* while it is led, the desk is of its term */
+    struct leader leader; /* while it is led, the reports are of its term */
     struct fleet_machine *machine;
     struct fleet *fleet; /* the machine's */
-    struct desk *desk;
+    struct shard_reports *reports;
     struct service_metrics metrics;
     /* what the replica said last */
     uint64_t leader_id;
@@ -136,7 +136,6 @@ extern const struct leader_rules service_rules;
 enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
                           struct fleet_result *ret_result);
 void service_write(struct request *request); /* proposes the method's command */
-void service_answer_write(struct request *request, const struct fleet_result *result);
 
 /* -- service_follow.c -- */
 void service_applied(void *owner, const struct machine_entry *entry,
@@ -153,19 +152,20 @@ void service_domain_leaving(struct fleet_service *service, const struct machine_
 /* The shard's acknowledgement was applied. */
 void service_domain_given_up(struct fleet_service *service, const struct fleet_leaving *leaving);
 /* The shard accepted the instruction; nothing happens unless it is about a leaving domain. */
-void service_take_unassign_ack(struct fleet_service *service, struct str shard,
-                               const struct desk_instruction *instruction);
+void service_take_unassign_ack(struct fleet_service *service, const struct reported_shard *shard,
+                               const struct instruction *instruction);
 /* The shard refused the instruction. True: it waits on, and *ret_first says whether this is its
  * first refusal. */
-bool service_take_unassign_refusal(struct fleet_service *service, struct str shard,
-                                   const struct desk_instruction *instruction, struct str reason,
+bool service_take_unassign_refusal(struct fleet_service *service,
+                                   const struct reported_shard *shard,
+                                   struct instruction *instruction, struct str reason,
                                    bool *ret_first);
 /* The domains that a report names, beside the tables. */
-void service_compare_domains(struct fleet_service *service,
+void service_compare_domains(struct fleet_service *service, const struct reported_shard *shard,
                              const Bigfleet__V1alpha1__ShardReport *report);
 /* Queues UnassignDomain for the domains that are leaving the shard and have none waiting. */
-void service_queue_unassigns(struct fleet_service *service, struct str shard);
-void service_conflict_begun(struct fleet_service *service, struct str shard);
+void service_queue_unassigns(struct fleet_service *service, const struct reported_shard *shard);
+void service_conflict_begun(struct fleet_service *service, const struct reported_shard *shard);
 void service_look_for_conflicts(struct fleet_service *service); /* once a tick, on the leader */
 
 /* -- service_seed.c -- */
@@ -173,14 +173,6 @@ void service_seed_begin(struct fleet_service *service);
 
 /* -- service_instruct.c -- */
 #define INSTRUCTION_ID_CAP 17
-/* Term, sequence and, if it has none, an id of 16 hexadecimal digits, which then stands in `id`. */
-void service_stamp(struct fleet_service *service,
-                   Bigfleet__V1alpha1__CoordinatorInstruction *instruction,
-                   char id[INSTRUCTION_ID_CAP]);
-/* A stamped one, with the topic, tag and marks of `marks`. Errors as desk_queue. */
-enum err service_queue(struct fleet_service *service, struct str shard,
-                       const struct desk_instruction *marks,
-                       const Bigfleet__V1alpha1__CoordinatorInstruction *instruction);
 /* Word of an assignment to its owner; a word that finds no room is dropped and counted: the tables
  * hold what is true. */
 void service_tell_owner(struct fleet_service *service, const struct fleet_domain *domain,
@@ -189,12 +181,12 @@ void service_tell_owner(struct fleet_service *service, const struct fleet_domain
 void service_queue_unassign(struct fleet_service *service, const struct fleet_leaving *leaving);
 /* UnassignDomain to a shard that has a domain of another shard, unless one about it waits. */
 void service_queue_stray(struct fleet_service *service, const struct fleet_domain *domain);
-/* What waits for domain->shard about the domain; ret_instruction may be NULL. */
-bool service_find_told(const struct fleet_service *service, const struct fleet_domain *domain,
-                       struct desk_instruction *ret_instruction);
+/* What waits for domain->shard about the domain; NULL: nothing. */
+const struct instruction *service_find_told(const struct fleet_service *service,
+                                            const struct fleet_domain *domain);
 /* All that are its own and that no word waits about: what a leader that is gone had not told, and
  * what a shard that lost its disk has forgotten. One that it knows already is no news to it. */
-void service_tell_domains(struct fleet_service *service, struct str shard);
+void service_tell_domains(struct fleet_service *service, const struct reported_shard *shard);
 
 /* -- service_list.c -- */
 /* The original sends and takes 256 MiB; a million domains are about 60 MB. */
@@ -205,9 +197,10 @@ void service_lister_deinit(struct service_lister *lister); /* fine on a zeroed o
 void service_list_later(struct request *request, struct service_lister *lister);
 
 /* -- service_read.c -- */
-/* The next shard in the order of the tables that is on the desk, so that an answer is sorted. */
-bool service_next_kept(const struct fleet_service *service, struct fleet_walk *walk,
-                       struct desk_shard *ret_kept);
+/* The next reported shard in the order of the tables, so that an answer is sorted; NULL at the
+ * end. */
+const struct reported_shard *service_next_reported(const struct fleet_service *service,
+                                                   struct fleet_walk *walk);
 void service_pack_row(struct pack *pack, const struct fleet_row *row); /* as lists contain it */
 
 /* -- service_metrics.c -- */
@@ -217,7 +210,7 @@ enum err service_metrics_open(struct service_metrics *ret_metrics, struct metric
 void service_count(struct counter *counter);
 void service_count_many(struct counter *counter, uint64_t n);
 void service_gauge(struct gauge *gauge, double value);
-void service_pending_gauge(struct fleet_service *service, struct str shard);
+void service_pending_gauge(struct fleet_service *service, const struct reported_shard *shard);
 /* All of them anew, so that a shard that is gone keeps no number. */
 void service_pending_gauges(struct fleet_service *service);
 void service_gauges(struct fleet_service *service);

@@ -131,25 +131,22 @@ enum err service_metrics_open(struct service_metrics *m, struct metrics *metrics
 
 /* -- setting -- */
 
-static void set_pending(struct fleet_service *service, struct str shard, size_t pending)
+void service_pending_gauge(struct fleet_service *service, const struct reported_shard *shard)
 {
-    gauge_set(metric_gauge(service->metrics.pending, &shard), (double)pending);
-}
-
-void service_pending_gauge(struct fleet_service *service, struct str shard)
-{
-    if (service->metrics.pending) set_pending(service, shard, desk_pending(service->desk, shard));
+    if (service->metrics.pending)
+        gauge_set(metric_gauge(service->metrics.pending, &shard->id),
+                  (double)reports_pending(shard));
 }
 
 void service_pending_gauges(struct fleet_service *service)
 {
-    struct desk_shard shard;
+    const struct reported_shard *shard;
     size_t cursor = 0;
 
     if (!service->metrics.pending) return;
     metric_round_begin(service->metrics.pending);
-    while (desk_next(service->desk, &cursor, &shard))
-        if (shard.reported || shard.pending) set_pending(service, shard.id, shard.pending);
+    while ((shard = reports_next(service->reports, &cursor)))
+        if (shard->reported || reports_pending(shard)) service_pending_gauge(service, shard);
     metric_round_end(service->metrics.pending);
 }
 
@@ -160,11 +157,11 @@ void service_gauges(struct fleet_service *service)
 
     service_gauge(m->term, (double)service->leader.term);
     service_gauge(m->is_leader, service->leader.ready ? 1 : 0);
-    service_gauge(m->shards_silent, (double)desk_silent_count(service->desk));
-    service_gauge(m->shard_id_conflicts, (double)desk_conflict_count(service->desk));
-    service_gauge(m->domain_conflicts, (double)desk_stray_count(service->desk));
+    service_gauge(m->shards_silent, (double)service->reports->silent_count);
+    service_gauge(m->shard_id_conflicts, (double)service->reports->conflict_count);
+    service_gauge(m->domain_conflicts, (double)service->reports->stray_count);
     service_gauge(m->shards_unscoped, service->leader.led ? (double)service->unscoped : 0);
-    service_gauge(m->soft_bytes, (double)desk_bytes(service->desk));
+    service_gauge(m->soft_bytes, (double)service->reports->bytes);
     service_gauge(m->requests, service->leader.request_count);
     for (size_t i = 0; i < FLEET_TABLES; i++) service_gauge(m->rows[i], counts.of[i]);
 }

@@ -71,68 +71,57 @@ static void propose_clear(struct fleet_service *service, const struct fleet_leav
     replica_propose(service->leader.replica, (struct proposal *const[]){&clear->proposal}, 1);
 }
 
-static void stray_accepted(struct fleet_service *service, struct str shard)
-{
-    struct desk_shard kept;
-
-    if (!desk_find(service->desk, shard, &kept) || kept.strays > 1) return;
-    SERVICE_TELL(service, INFO, "shard gave up the domains of other shards", "domain-conflict-over",
-                 log_str("shard", shard));
-}
-
-void service_take_unassign_ack(struct fleet_service *service, struct str shard,
-                               const struct desk_instruction *instruction)
+void service_take_unassign_ack(struct fleet_service *service, const struct reported_shard *shard,
+                               const struct instruction *instruction)
 {
     struct str topic = instruction->topic;
     size_t key = str_find(topic, '\0');
-    struct desk_shard kept;
 
-    if (instruction->stray) stray_accepted(service, shard);
-    if (!instruction->tag || key == topic.len) return;
+    if (instruction->stray && shard->strays == 1)
+        SERVICE_TELL(service, INFO, "shard gave up the domains of other shards",
+                     "domain-conflict-over", log_str("shard", shard->id));
     /* The acknowledgement of one process says nothing of the other. */
-    if (desk_find(service->desk, shard, &kept) && kept.conflict) return;
+    if (!instruction->tag || key == topic.len || shard->conflict) return;
     propose_clear(service, &(struct fleet_leaving){.key = str_of(topic.at, key),
                                                    .value = str_tail(topic, key + 1),
-                                                   .shard = shard,
+                                                   .shard = shard->id,
                                                    .since = instruction->tag});
 }
 
 /* A shard without domains refuses to give one up. It never had this one when the AssignDomain was
  * replaced before the shard was sent it: the row ends, and the shard owns everything as before. */
-static bool was_never_given(const struct fleet_service *service, struct str shard,
-                            const struct desk_instruction *instruction)
+static bool was_never_given(const struct reported_shard *shard,
+                            const struct instruction *instruction)
 {
-    struct desk_shard kept;
-
-    return instruction->untold && desk_find(service->desk, shard, &kept) &&
-           kept.scope == DESK_SCOPE_EVERYTHING && !kept.conflict;
+    return instruction->untold && shard->scope == SCOPE_EVERYTHING && !shard->conflict;
 }
 
-bool service_take_unassign_refusal(struct fleet_service *service, struct str shard,
-                                   const struct desk_instruction *instruction, struct str reason,
+bool service_take_unassign_refusal(struct fleet_service *service,
+                                   const struct reported_shard *shard,
+                                   struct instruction *instruction, struct str reason,
                                    bool *ret_first)
 {
     *ret_first = true;
     if (!instruction->tag && !instruction->stray) return false;
-    if (was_never_given(service, shard, instruction)) {
+    if (was_never_given(shard, instruction)) {
         service_take_unassign_ack(service, shard, instruction);
         *ret_first = false;
         return false;
     }
-    *ret_first = desk_refused(service->desk, shard, instruction->id, reason);
+    *ret_first = reports_refused(service->reports, instruction, reason);
     return true;
 }
 
-void service_queue_unassigns(struct fleet_service *service, struct str shard)
+void service_queue_unassigns(struct fleet_service *service, const struct reported_shard *shard)
 {
     struct fleet_walk walk = {0};
     struct fleet_row row;
 
     /* An instruction with a tag is of a domain that is leaving now: are all of them waiting? */
-    if (fleet_count_leaving(service->fleet, shard) <= desk_tagged(service->desk, shard)) return;
+    if (fleet_count_leaving(service->fleet, shard->id) <= shard->tagged) return;
     if (service->clears > 0) return; /* some of them were acknowledged a moment ago */
-    while (desk_pending(service->desk, shard) < service->limits.pending_max &&
-           fleet_next_of(service->fleet, FLEET_LEAVING, &walk, shard, &row))
+    while (reports_pending(shard) < service->limits.pending_max &&
+           fleet_next_of(service->fleet, FLEET_LEAVING, &walk, shard->id, &row))
         service_queue_unassign(service, &row.leaving);
 }
 
@@ -169,17 +158,15 @@ static bool is_of_another(const struct fleet_service *service, const struct flee
            !str_equal(ret_owner->domain.shard, domain->shard);
 }
 
-void service_compare_domains(struct fleet_service *service,
+void service_compare_domains(struct fleet_service *service, const struct reported_shard *shard,
                              const Bigfleet__V1alpha1__ShardReport *report)
 {
-    struct fleet_domain domain = {.shard = str_from(report->shard_id)}, first = {0};
-    struct desk_shard before, after;
+    struct fleet_domain domain = {.shard = shard->id}, first = {0};
+    bool had_strays = shard->strays > 0;
     struct fleet_row owner;
 
-    if (!desk_find(service->desk, domain.shard, &before)) return;
-    for (size_t i = 0; i < report->n_domains &&
-                       desk_pending(service->desk, domain.shard) < service->limits.pending_max;
-         i++) {
+    for (size_t i = 0;
+         i < report->n_domains && reports_pending(shard) < service->limits.pending_max; i++) {
         domain.key = str_from(report->domains[i]->topology_key);
         domain.value = str_from(report->domains[i]->topology_value);
         if (!is_of_another(service, &domain, &owner)) continue;
@@ -187,51 +174,49 @@ void service_compare_domains(struct fleet_service *service,
         if (!first.key.len)
             first = (struct fleet_domain){domain.key, domain.value, owner.domain.shard};
     }
-    if (before.strays || !desk_find(service->desk, domain.shard, &after) || !after.strays) return;
+    if (had_strays || !shard->strays) return;
     SERVICE_TELL(
         service, ERROR, "shard acts on domains of another shard; it is told to give them up",
-        "domain-conflict", log_str("shard", domain.shard), log_u64("domains", after.strays),
+        "domain-conflict", log_str("shard", domain.shard), log_u64("domains", shard->strays),
         log_str("key", first.key), log_str("value", first.value), log_str("owner", first.shard));
 }
 
 /* -- two processes under one shard id -- */
 
-void service_conflict_begun(struct fleet_service *service, struct str shard)
+void service_conflict_begun(struct fleet_service *service, const struct reported_shard *shard)
 {
-    struct desk_process at[DESK_PROCESSES_MAX];
-    size_t count = desk_processes(service->desk, shard, at);
-    struct log_field fields[2 * DESK_PROCESSES_MAX + 2];
+    const struct shard_process *at = shard->processes;
+    struct log_field fields[2 * REPORTS_PROCESSES_MAX + 2];
     static const char *const addresses[] = {"address", "address2", "address3", "address4"};
     static const char *const epochs[] = {"epoch", "epoch2", "epoch3", "epoch4"};
-    size_t n = 0;
+    size_t n = 0, count = 0;
 
-    static_assert(ARRAY_LEN(addresses) == DESK_PROCESSES_MAX, "a name per process");
-    fields[n++] = log_str("shard", shard);
-    for (size_t i = 0; i < count; i++) {
-        fields[n++] = log_str(addresses[i], at[i].address);
-        fields[n++] = log_i64(epochs[i], at[i].epoch);
+    static_assert(ARRAY_LEN(addresses) == REPORTS_PROCESSES_MAX, "a name per process");
+    fields[n++] = log_str("shard", shard->id);
+    for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) {
+        if (!at[i].used) continue;
+        fields[n++] = log_str(addresses[count], at[i].address);
+        fields[n++] = log_i64(epochs[count++], at[i].epoch);
     }
     fields[n] = LOG_END;
+    assert(count >= 2); /* each overlap is a report of one after another */
     LOG_ERROR(&service->log, "two processes report under one shard id; stop one of them",
-              log_str("shard", shard), log_u64("processes", count),
-              log_str("address", count > 0 ? at[0].address : STR_EMPTY),
-              log_str("address2", count > 1 ? at[1].address : STR_EMPTY));
+              log_str("shard", shard->id), log_u64("processes", count), fields[1], fields[3]);
     fleet_journal_event(service->journal, "shard-id-conflict", fields);
 }
 
 static void look_for_ended_conflicts(struct fleet_service *service)
 {
-    struct desk_shard shard;
+    const struct reported_shard *shard;
 
-    while (desk_conflict_over(service->desk, loop_now(service->io->loop), &shard)) {
+    while ((shard = reports_conflict_over(service->reports, loop_now(service->io->loop))))
         SERVICE_TELL(service, INFO, "one process reports under a shard id again",
-                     "shard-id-conflict-over", log_str("shard", shard.id));
-    }
+                     "shard-id-conflict-over", log_str("shard", shard->id));
 }
 
 /* -- shards without domains beside other shards of their provider -- */
 
-struct provider_user { /* borrowed of the desk */
+struct provider_user { /* borrowed of the reports */
     struct str provider, shard;
     bool scoped; /* it has domains */
 };
@@ -247,7 +232,7 @@ static int user_compare(const void *a, const void *b)
 
 /* Owns machines of a provider. A shard that does not report its scope has no domains when the
  * tables give it none; one whose last domain was taken away owns nothing. */
-static bool is_user(const struct fleet_service *service, const struct desk_shard *kept,
+static bool is_user(const struct fleet_service *service, const struct reported_shard *kept,
                     struct provider_user *ret_user)
 {
     struct fleet_row row;
@@ -256,7 +241,7 @@ static bool is_user(const struct fleet_service *service, const struct desk_shard
         !fleet_find(service->fleet, FLEET_SHARDS, kept->id, STR_EMPTY, &row))
         return false;
     *ret_user = (struct provider_user){kept->provider, kept->id, row.shard.domains > 0};
-    return ret_user->scoped || kept->scope != DESK_SCOPE_DOMAINS;
+    return ret_user->scoped || kept->scope != SCOPE_DOMAINS;
 }
 
 /* The users of one provider, from `at` on. */
@@ -274,14 +259,14 @@ static size_t find_unscoped(const struct fleet_service *service, struct provider
                             size_t *ret_unscoped)
 {
     size_t count = 0, kept = 0, cursor = 0, end;
-    struct provider_user *list = calloc(desk_count(service->desk) + 1, sizeof *list);
-    struct desk_shard shard;
+    struct provider_user *list = calloc(map_count(&service->reports->shards) + 1, sizeof *list);
+    const struct reported_shard *shard;
 
     *ret_list = list;
     *ret_unscoped = 0;
     if (!list) return 0;
-    while (desk_next(service->desk, &cursor, &shard))
-        if (is_user(service, &shard, &list[count])) count++;
+    while ((shard = reports_next(service->reports, &cursor)))
+        if (is_user(service, shard, &list[count])) count++;
     if (count > 1) qsort(list, count, sizeof *list, user_compare);
     for (size_t i = 0; i < count; i = end) {
         end = users_end(list, count, i);
@@ -331,7 +316,7 @@ static void pack_leaving(struct fleet_service *service, struct pack *answer)
 {
     struct fleet_walk walk = {0};
     struct fleet_row found, owner;
-    struct desk_instruction told;
+    const struct instruction *told;
 
     for (size_t i = 0; i < ISSUES_LISTED_MAX && !answer->err &&
                        fleet_next(service->fleet, FLEET_LEAVING, &walk, &found);
@@ -343,13 +328,13 @@ static void pack_leaving(struct fleet_service *service, struct pack *answer)
         if (fleet_find(service->fleet, FLEET_DOMAINS, domain.key, domain.value, &owner))
             pack_text(&row, 4, owner.domain.shard);
         pack_u64(&row, 5, found.leaving.since);
-        if (service_find_told(service, &domain, &told)) pack_text(&row, 6, told.reason);
+        if ((told = service_find_told(service, &domain))) pack_text(&row, 6, told->reason);
         pack_row(answer, 1, &row);
     }
     pack_u64(answer, 2, fleet_counts(service->fleet).of[FLEET_LEAVING]);
 }
 
-static void pack_process(struct pack *row, const struct desk_process *process)
+static void pack_process(struct pack *row, const struct shard_process *process)
 {
     char bytes[FLEET_ADDRESS_MAX + 64];
     struct buf room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
@@ -367,20 +352,19 @@ static void pack_process(struct pack *row, const struct desk_process *process)
 
 static void pack_duplicates(struct fleet_service *service, struct pack *answer)
 {
-    struct desk_process at[DESK_PROCESSES_MAX];
+    const struct reported_shard *shard;
     struct fleet_walk walk = {0};
-    struct desk_shard kept;
     size_t listed = 0;
 
-    if (desk_conflict_count(service->desk) == 0) return;
-    while (!answer->err && listed < ISSUES_LISTED_MAX && service_next_kept(service, &walk, &kept)) {
+    if (service->reports->conflict_count == 0) return;
+    while (!answer->err && listed < ISSUES_LISTED_MAX &&
+           (shard = service_next_reported(service, &walk))) {
         struct pack row = pack_begin(&service->row);
-        size_t count;
 
-        if (!kept.conflict) continue;
-        count = desk_processes(service->desk, kept.id, at);
-        pack_text(&row, 1, kept.id);
-        for (size_t i = 0; i < count && !row.err; i++) pack_process(&row, &at[i]);
+        if (!shard->conflict) continue;
+        pack_text(&row, 1, shard->id);
+        for (size_t i = 0; i < REPORTS_PROCESSES_MAX && !row.err; i++)
+            if (shard->processes[i].used) pack_process(&row, &shard->processes[i]);
         pack_row(answer, 3, &row);
         listed++;
     }
@@ -407,7 +391,7 @@ static void pack_unscoped(struct fleet_service *service, struct pack *answer)
 }
 
 static void pack_stray(struct fleet_service *service, struct str shard,
-                       const struct desk_instruction *told, struct pack *answer)
+                       const struct instruction *told, struct pack *answer)
 {
     struct pack row = pack_begin(&service->row);
     size_t mark = str_find(told->topic, '\0');
@@ -425,19 +409,19 @@ static void pack_stray(struct fleet_service *service, struct str shard,
 
 static void pack_contested(struct fleet_service *service, struct pack *answer)
 {
-    size_t listed = 0, count = desk_stray_count(service->desk);
+    size_t listed = 0, count = service->reports->stray_count;
+    const struct reported_shard *shard;
     struct fleet_walk walk = {0};
-    struct desk_shard kept;
-    struct desk_instruction told;
 
     while (count > 0 && !answer->err && listed < ISSUES_LISTED_MAX &&
-           service_next_kept(service, &walk, &kept)) {
-        const void *cursor = NULL;
+           (shard = service_next_reported(service, &walk))) {
+        if (!shard->strays) continue;
+        LIST_EACH(&shard->queue, node)
+        {
+            const struct instruction *told = CONTAINER_OF(node, struct instruction, link);
 
-        while (kept.strays && listed < ISSUES_LISTED_MAX &&
-               desk_next_instruction(service->desk, kept.id, false, &cursor, &told)) {
-            if (!told.stray) continue;
-            pack_stray(service, kept.id, &told, answer);
+            if (!told->stray || listed == ISSUES_LISTED_MAX) continue;
+            pack_stray(service, shard->id, told, answer);
             listed++;
         }
     }

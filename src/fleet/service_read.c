@@ -67,14 +67,15 @@ static void list_table(struct request *request)
 
 /* -- soft state -- */
 
-bool service_next_kept(const struct fleet_service *service, struct fleet_walk *walk,
-                       struct desk_shard *ret_kept)
+const struct reported_shard *service_next_reported(const struct fleet_service *service,
+                                                   struct fleet_walk *walk)
 {
+    const struct reported_shard *shard = NULL;
     struct fleet_row next;
 
-    while (fleet_next(service->fleet, FLEET_SHARDS, walk, &next))
-        if (desk_find(service->desk, next.shard.id, ret_kept)) return true;
-    return false;
+    while (!shard && fleet_next(service->fleet, FLEET_SHARDS, walk, &next))
+        shard = reports_find(service->reports, next.shard.id);
+    return shard;
 }
 
 static bool wanted(struct str filter, struct str shard)
@@ -89,18 +90,18 @@ static void list_shard_reports(struct request *request)
     struct fleet_service *service = service_of(request);
     struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
-    struct desk_shard kept;
+    const struct reported_shard *shard;
 
-    while (!answer.err && service_next_kept(service, &walk, &kept)) {
+    while (!answer.err && (shard = service_next_reported(service, &walk))) {
         struct pack row = pack_begin(&service->row);
 
-        if (!wanted(str_from(m->shard_id), kept.id)) continue;
-        if (!kept.has_summary && !kept.has_shortfalls) continue;
-        pack_text(&row, 1, kept.id);
-        pack_i64(&row, 2, kept.cycle);
-        pack_i64(&row, 3, kept.received_at_ns);
-        if (kept.has_summary) pack_bytes(&row, 4, kept.summary);
-        if (!row.err) row.err = buf_append(row.into, kept.shortfalls); /* fields 5 already */
+        if (!wanted(str_from(m->shard_id), shard->id)) continue;
+        if (!shard->has_summary && !shard->shortfall_count) continue;
+        pack_text(&row, 1, shard->id);
+        pack_i64(&row, 2, shard->summary_cycle);
+        pack_i64(&row, 3, shard->received_at_ns);
+        if (shard->has_summary) pack_bytes(&row, 4, shard->summary);
+        if (!row.err) row.err = buf_append(row.into, shard->shortfalls); /* fields 5 already */
         pack_row(&answer, FIELD_ROWS, &row);
     }
     request_reply_packed(request, &answer);
@@ -113,19 +114,18 @@ static void list_instructions(struct request *request)
     struct fleet_service *service = service_of(request);
     struct pack answer = pack_begin(&service->answer);
     struct fleet_walk walk = {0};
-    struct desk_instruction it;
-    struct desk_shard kept;
+    const struct reported_shard *shard;
 
-    while (!answer.err && service_next_kept(service, &walk, &kept)) {
-        const void *cursor = NULL;
-
-        if (!wanted(str_from(m->shard_id), kept.id)) continue;
-        while (desk_next_instruction(service->desk, kept.id, false, &cursor, &it)) {
+    while (!answer.err && (shard = service_next_reported(service, &walk))) {
+        if (!wanted(str_from(m->shard_id), shard->id)) continue;
+        LIST_EACH(&shard->queue, node)
+        {
+            const struct instruction *it = CONTAINER_OF(node, struct instruction, link);
             struct pack row = pack_begin(&service->row);
 
-            pack_text(&row, 1, kept.id);
-            pack_bytes(&row, 2, it.bytes);
-            pack_u64(&row, 3, it.deliveries);
+            pack_text(&row, 1, shard->id);
+            pack_bytes(&row, 2, it->bytes);
+            pack_u64(&row, 3, it->deliveries);
             pack_row(&answer, FIELD_ROWS, &row);
         }
     }

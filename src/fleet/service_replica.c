@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Calls live on src/leader. Those that are answered by any replica about itself are kept or answered
+ * in `admit`, before anybody asks who leads; the others go on in `begin`, on a leader. */
 #include "fleet/service_replica.h"
 
 #include <inttypes.h>
@@ -8,23 +10,30 @@
 
 #include "base/hex.h"
 #include "fleet/bootstrap_rules.h"
+#include "leader/leader.h"
 #include "log/datadir.h"
-#include "rpc/forward.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum {
+    WAIT_MS = 5000,
+    CALLS_MAX = 1024,
     ADMIT_WITHIN_MS = ADMIT_SILENT_MS + 1000, /* then the caller hears what it waits for */
     ANSWER_MARGIN_MS = 500, /* an answer "not yet" comes before the caller's deadline */
     AGAIN_MS = 50,          /* between two looks at what "not yet" was said of */
-    AGAIN_WITHIN_MS = 5000,
     HEX_LEN = 16,
 };
 
+struct replica_method {
+    struct leader_method base;
+    bool (*admit)(struct request *request); /* by any replica; answers or keeps it: false */
+    void (*begin)(struct request *request); /* on the leader; NULL: by any replica */
+};
 struct replica_service {
     struct io *io;
     struct log_source log;
     struct fleet_journal *journal;
+    struct leader leader;
     struct replica *replica;
     struct quorum *quorum;
     const struct roster *roster;
@@ -34,112 +43,109 @@ struct replica_service {
     size_t machine_count;
     bool (*cluster_known)(void *owner);
     void *owner;
+    struct list kept;
 };
 
-/* One call under way. The log may hold parts of it longer than the caller waits. */
-struct request {
-    struct replica_service *service;
-    struct rpc_call *call; /* NULL: the caller is gone */
+/* The log may hold parts of it longer than the caller waits. */
+struct replica_request {
+    struct request base;
     struct admission *admission;
-    bool old_contract;
     char actor[FLEET_ACTOR_CAP];
-    uint64_t id;
-    mono_time until;
-    uint64_t at_least;
-    bool busy; /* the log has `change`, `transfer` or `proposal` */
-    bool reading;
-    struct timer timer;
-    struct read_ticket ticket;
+    uint64_t id; /* of the replica that is meant */
+    bool busy;   /* the log has `change` or `transfer` */
+    struct timer again;
     struct change change;
     struct transfer transfer;
-    struct proposal proposal;
-    struct buf command;
 };
 
-const char *replica_service_leader(struct replica_service *service)
+static struct replica_service *service_of(const struct request *request)
 {
+    return CONTAINER_OF(request->leader, struct replica_service, leader);
+}
+
+static struct replica_request *own(struct request *request)
+{
+    return CONTAINER_OF(request, struct replica_request, base);
+}
+
+static const struct replica_method *method_of(const struct request *request)
+{
+    return CONTAINER_OF(request->method, struct replica_method, base);
+}
+
+static const char *leader_address(void *owner)
+{
+    const struct replica_service *service = owner;
+
     return roster_grpc(service->roster, replica_status(service->replica).leader_id);
 }
 
 /* -- the life of a request -- */
 
-static void request_free(struct request *r)
+/* Nothing was done, whatever the status: trying again is safe. */
+static void refuse(struct request *request, enum err err, const struct note *note)
 {
-    if (r->call || r->busy || r->admission) return;
-    timer_deinit(&r->timer);
-    buf_deinit(&r->command);
-    free(r);
+    const char *why = note && note->text[0] ? note->text : err_text(err);
+
+    if (err == ERR_NOT_LEADER)
+        request_redirect(request);
+    else if (err == ERR_UNKNOWN)
+        request_fail(request, err_grpc_status(err), "%s", why);
+    else
+        request_refuse(request, err_grpc_status(err), "%s", why);
 }
 
-static void on_done(void *service, struct rpc_call *call)
+static void reply(struct request *request, const ProtobufCMessage *message)
 {
-    struct request *r = rpc_call_data(call);
+    if (request->call) rpc_reply(request->call, message);
+    request_free(request);
+}
 
-    (void)service;
-    if (!r) return;
-    r->call = NULL;
-    timer_stop(&r->timer);
+static bool is_late(const struct request *request)
+{
+    mono_time now = loop_now(request->leader->loop);
+
+    return !request->call || mono_due(mono_after(request->since, WAIT_MS), now) ||
+           mono_due(rpc_call_deadline(request->call), now);
+}
+
+/* Kept, with a timer for another look. False: it is answered. */
+static bool keep(struct request *request, timer_fn *again)
+{
+    enum err err = timer_init(&own(request)->again, request->leader->loop, again);
+
+    if (err)
+        refuse(request, err, NULL);
+    else
+        request_keep(request, &service_of(request)->kept);
+    return !err;
+}
+
+/* Its caller went away; the log, or the admission, may still have it. */
+static void request_gone(struct request *request)
+{
+    struct replica_request *r = own(request);
+
+    timer_stop(&r->again);
     if (r->admission) admission_forget(r->admission);
     r->admission = NULL;
-    if (r->reading) replica_read_cancel(r->service->replica, &r->ticket);
-    request_free(r);
+    if (!r->busy) request_free(request);
 }
 
-/* Nothing was done, whatever the status: trying again is safe. */
-static void fail_undone(struct rpc_call *call, enum err err, const struct note *note)
+static void request_freed(struct request *request)
 {
-    (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
-    rpc_fail(call, err, note);
+    timer_deinit(&own(request)->again);
 }
 
-/* NULL: there is no room for it, and the call is answered. */
-static struct request *request_new(struct replica_service *service, struct rpc_call *call,
-                                   timer_fn *again)
+static void audit(struct request *request, const char *what)
 {
-    struct request *r = calloc(1, sizeof *r);
-    mono_time now = loop_now(service->io->loop);
-    enum err err = r ? timer_init(&r->timer, service->io->loop, again) : ERR_NOMEM;
-
-    if (err) {
-        free(r);
-        fail_undone(call, err, NULL);
-        return NULL;
-    }
-    r->service = service;
-    r->call = call;
-    fleet_actor(call, r->actor);
-    r->until = mono_min(mono_after(now, AGAIN_WITHIN_MS), rpc_call_deadline(call));
-    buf_init(&r->command, ROSTER_COMMAND_MAX);
-    rpc_call_set_data(call, r);
-    return r;
-}
-
-static void fail(struct request *r, enum err err, const struct note *note)
-{
-    if (!r->call) return;
-    if (err == ERR_NOT_LEADER)
-        rpc_fail_not_leader(r->call, replica_service_leader(r->service));
-    else if (err == ERR_UNKNOWN)
-        rpc_fail(r->call, err, note);
-    else
-        fail_undone(r->call, err, note);
-}
-
-/* True: answered, we are not the one to ask. */
-static bool is_not_ours(struct replica_service *service, struct rpc_call *call)
-{
-    if (replica_status(service->replica).role == REPLICA_LEADER) return false;
-    rpc_fail_not_leader(call, replica_service_leader(service));
-    return true;
-}
-
-static void audit(const struct request *r, const char *what)
-{
+    const struct replica_service *service = service_of(request);
+    const struct replica_request *r = own(request);
     char id[HEX_LEN + 1];
-    const struct roster_entry *entry = roster_find(r->service->roster, r->id);
+    const struct roster_entry *entry = roster_find(service->roster, r->id);
 
     snprintf(id, sizeof id, "%016" PRIx64, r->id);
-    fleet_journal_audit(r->service->journal, what, str_from(r->actor),
+    fleet_journal_audit(service->journal, what, str_from(r->actor),
                         (struct log_field[]){log_text("replica", id),
                                              log_text("name", entry ? entry->name : ""), LOG_END});
 }
@@ -202,45 +208,44 @@ static enum err find_replica(const struct replica_service *service, struct str t
 
 /* -- JoinReplica, JoinRaftCluster -- */
 
+static bool is_old_contract(const struct request *request);
+
 static void admitted(void *owner, enum err err, const struct note *note)
 {
-    struct request *r = owner;
+    struct request *request = owner;
     Muster__V1__JoinReplicaResponse response = MUSTER__V1__JOIN_REPLICA_RESPONSE__INIT;
     Bigfleet__V1alpha1__JoinRaftClusterResponse old =
         BIGFLEET__V1ALPHA1__JOIN_RAFT_CLUSTER_RESPONSE__INIT;
     char waiting[NOTE_CAP];
 
-    r->admission = NULL;
-    if (r->call && r->old_contract && !err) {
-        rpc_reply(r->call, &old.base);
-    } else if (r->call && !r->old_contract && (!err || err == ERR_NOT_READY)) {
+    own(request)->admission = NULL;
+    if (is_old_contract(request) && !err) {
+        reply(request, &old.base);
+    } else if (!is_old_contract(request) && (!err || err == ERR_NOT_READY)) {
         snprintf(waiting, sizeof waiting, "%s", err ? note->text : "");
-        response.cluster_id = replica_status(r->service->replica).cluster_id;
+        response.cluster_id = replica_status(service_of(request)->replica).cluster_id;
         response.voter = !err;
         response.waiting = waiting;
-        rpc_reply(r->call, &response.base);
+        reply(request, &response.base);
     } else {
-        fail(r, err, note);
+        refuse(request, err, note);
     }
-    request_free(r);
 }
 
-static void admit(struct replica_service *service, struct rpc_call *call,
-                  const struct admit_request *wish, bool old_contract)
+static void admit(struct request *request, const struct admit_request *wish)
 {
-    mono_time now = loop_now(service->io->loop), deadline = rpc_call_deadline(call);
+    struct replica_service *service = service_of(request);
+    struct replica_request *r = own(request);
+    mono_time now = loop_now(service->io->loop), deadline = rpc_call_deadline(request->call);
     mono_time until = mono_after(now, ADMIT_WITHIN_MS);
-    struct request *r;
     enum err err;
 
     if (deadline.ms != MONO_NEVER.ms)
         until = mono_min(until, (mono_time){deadline.ms - min_u64(deadline.ms, ANSWER_MARGIN_MS)});
-    r = request_new(service, call, NULL);
-    if (!r) return;
-    r->old_contract = old_contract;
-    err =
-        quorum_admit(service->quorum, wish, str_from(r->actor), until, admitted, r, &r->admission);
-    if (err) fail_undone(call, err, NULL);
+    request_keep(request, &service->kept);
+    err = quorum_admit(service->quorum, wish, str_from(r->actor), until, admitted, request,
+                       &r->admission);
+    if (err) refuse(request, err, NULL);
 }
 
 /* Texts longer than a field are refused by what follows: they are copied cut, and marked so. */
@@ -249,27 +254,22 @@ static bool copy(char *to, size_t cap, const char *from)
     return snprintf(to, cap, "%s", from) < (int)cap;
 }
 
-static void join_replica(void *opaque, struct rpc_call *call, const ProtobufCMessage *message,
-                         struct str bytes)
+static void join_replica(struct request *request)
 {
-    struct replica_service *service = opaque;
-    const Muster__V1__JoinReplicaRequest *from = (const Muster__V1__JoinReplicaRequest *)message;
+    const Muster__V1__JoinReplicaRequest *from =
+        (const Muster__V1__JoinReplicaRequest *)request->message;
     struct admit_request wish = {.entry.id = from->replica_id, .cluster_id = from->cluster_id};
-    struct note note = {""};
 
-    (void)bytes;
-    if (is_not_ours(service, call)) return;
     if (copy(wish.entry.name, sizeof wish.entry.name, from->name) &&
         copy(wish.entry.grpc, sizeof wish.entry.grpc, from->grpc_address) &&
         copy(wish.entry.http, sizeof wish.entry.http, from->http_address) &&
         copy(wish.entry.etcd, sizeof wish.entry.etcd, from->etcd_address) &&
-        copy(wish.raft, sizeof wish.raft, from->raft_address)) {
-        admit(service, call, &wish, false);
-        return;
-    }
-    note_set(&note, "a name of at most %d bytes and addresses of at most %d", REPLICA_NAME_MAX,
-             REPLICA_ADDRESS_MAX);
-    fail_undone(call, ERR_INVALID, &note);
+        copy(wish.raft, sizeof wish.raft, from->raft_address))
+        admit(request, &wish);
+    else
+        request_refuse(request, GRPC_INVALID_ARGUMENT,
+                       "a name of at most %d bytes and addresses of at most %d", REPLICA_NAME_MAX,
+                       REPLICA_ADDRESS_MAX);
 }
 
 static enum err old_identity(struct replica_service *service, struct rpc_call *call,
@@ -293,19 +293,16 @@ static enum err old_identity(struct replica_service *service, struct rpc_call *c
     return ERR_INVALID;
 }
 
-static void join_raft_cluster(void *opaque, struct rpc_call *call, const ProtobufCMessage *message,
-                              struct str bytes)
+static void join_raft_cluster(struct request *request)
 {
-    struct replica_service *service = opaque;
+    struct replica_service *service = service_of(request);
     const Bigfleet__V1alpha1__JoinRaftClusterRequest *from =
-        (const Bigfleet__V1alpha1__JoinRaftClusterRequest *)message;
+        (const Bigfleet__V1alpha1__JoinRaftClusterRequest *)request->message;
     struct admit_request wish = {.cluster_id = 0};
     const struct roster_entry *known;
     struct note note = {""};
     enum err err = ERR_OK;
 
-    (void)bytes;
-    if (is_not_ours(service, call)) return;
     if (!from->node_id[0] || !from->raft_address[0]) {
         note_set(&note, "node_id and raft_address are required");
         err = ERR_INVALID;
@@ -314,9 +311,9 @@ static void join_raft_cluster(void *opaque, struct rpc_call *call, const Protobu
         note_set(&note, "node_id or raft_address is too long");
         err = ERR_INVALID;
     }
-    if (!err) err = old_identity(service, call, from->node_id, &wish.entry.id, &note);
+    if (!err) err = old_identity(service, request->call, from->node_id, &wish.entry.id, &note);
     if (err) {
-        fail_undone(call, err, &note);
+        refuse(request, err, &note);
         return;
     }
     known = roster_find(service->roster, wish.entry.id);
@@ -325,7 +322,7 @@ static void join_raft_cluster(void *opaque, struct rpc_call *call, const Protobu
         memcpy(wish.entry.http, known->http, sizeof wish.entry.http);
         memcpy(wish.entry.etcd, known->etcd, sizeof wish.entry.etcd);
     }
-    admit(service, call, &wish, true);
+    admit(request, &wish);
 }
 
 /* -- ListReplicas -- */
@@ -361,201 +358,147 @@ static void describe(const struct replica_service *service, const struct replica
     out->level = member->level;
 }
 
-static void reply_list(struct request *r)
+static void list_replicas(struct request *request)
 {
+    const struct replica_service *service = service_of(request);
     Muster__V1__ListReplicasResponse response = MUSTER__V1__LIST_REPLICAS_RESPONSE__INIT;
     Muster__V1__Replica replicas[REPLICA_MEMBERS_MAX];
     Muster__V1__Replica *pointers[REPLICA_MEMBERS_MAX];
     struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t count = replica_members(r->service->replica, members);
+    size_t count = replica_members(service->replica, members);
 
-    for (size_t i = 0; i < count; i++) describe(r->service, &members[i], &replicas[i]);
+    for (size_t i = 0; i < count; i++) describe(service, &members[i], &replicas[i]);
     qsort(replicas, count, sizeof replicas[0], by_name);
     for (size_t i = 0; i < count; i++) pointers[i] = &replicas[i];
     response.replicas = pointers;
     response.n_replicas = count;
-    response.term = replica_status(r->service->replica).term;
-    response.cluster_id = replica_status(r->service->replica).cluster_id;
-    rpc_reply(r->call, &response.base);
-}
-
-static void on_read(struct read_ticket *ticket, enum err err)
-{
-    struct request *r = CONTAINER_OF(ticket, struct request, ticket);
-    mono_time now = loop_now(r->service->io->loop);
-
-    r->reading = false;
-    if (!err)
-        reply_list(r);
-    else if (err == ERR_NOT_READY && !mono_due(r->until, now)) /* elected a moment ago */
-        timer_start_in(&r->timer, AGAIN_MS);
-    else
-        fail(r, err, NULL);
-}
-
-static void read_again(struct timer *timer)
-{
-    struct request *r = CONTAINER_OF(timer, struct request, timer);
-
-    r->ticket.done = on_read;
-    r->reading = true;
-    replica_read(r->service->replica, &r->ticket);
-}
-
-static void list_replicas(void *opaque, struct rpc_call *call, const ProtobufCMessage *message,
-                          struct str bytes)
-{
-    struct replica_service *service = opaque;
-    struct request *r;
-
-    (void)message;
-    (void)bytes;
-    if (is_not_ours(service, call)) return;
-    r = request_new(service, call, read_again);
-    if (r) read_again(&r->timer);
+    response.term = replica_status(service->replica).term;
+    response.cluster_id = replica_status(service->replica).cluster_id;
+    reply(request, &response.base);
 }
 
 /* -- RemoveReplica -- */
 
-static void forgotten(struct proposal *proposal, enum err err, struct str reply)
+/* It is no member any more, which is what was asked for; an entry that stays in the roster is
+ * forgotten when room is needed. */
+static void forgotten(struct request *request, enum err err, struct str answer)
 {
-    struct request *r = CONTAINER_OF(proposal, struct request, proposal);
     Muster__V1__RemoveReplicaResponse response = MUSTER__V1__REMOVE_REPLICA_RESPONSE__INIT;
 
-    /* It is no member any more, which is what was asked for; an entry that stays in the roster is
-     * forgotten when room is needed. */
     (void)err;
-    (void)reply;
-    r->busy = false;
-    if (r->call) rpc_reply(r->call, &response.base);
-    request_free(r);
+    (void)answer;
+    reply(request, &response.base);
 }
 
-static void forget(struct request *r)
+static void forget(struct request *request)
 {
+    struct replica_request *r = own(request);
     struct roster_command command = {.op = ROSTER_FORGET, .entry = {.id = r->id}};
-    struct proposal *const one = &r->proposal;
+    char room[ROSTER_COMMAND_MAX];
+    struct buf bytes = {.data = room, .cap = sizeof room, .max = sizeof room};
 
-    if (roster_encode(&command, &r->command)) {
-        forgotten(&r->proposal, ERR_INVALID, STR_EMPTY);
-        return;
-    }
-    r->proposal = (struct proposal){.machine = ROSTER_MACHINE_ID,
-                                    .version = roster_command_version(&command),
-                                    .flags = PROPOSE_FREES,
-                                    .actor = str_from(r->actor),
-                                    .command = buf_peek(&r->command),
-                                    .done = forgotten};
-    r->busy = true;
-    replica_propose(r->service->replica, &one, 1);
+    if (!request->call || roster_encode(&command, &bytes))
+        forgotten(request, ERR_INVALID, STR_EMPTY);
+    else
+        request_propose(request, &(struct proposal){.machine = ROSTER_MACHINE_ID,
+                                                    .version = roster_command_version(&command),
+                                                    .flags = PROPOSE_FREES,
+                                                    .actor = str_from(r->actor),
+                                                    .command = buf_peek(&bytes)});
 }
 
 static void removed(struct change *change, enum err err, const struct note *note)
 {
-    struct request *r = CONTAINER_OF(change, struct request, change);
+    struct replica_request *r = CONTAINER_OF(change, struct replica_request, change);
     bool not_yet = err == ERR_NOT_READY || err == ERR_BUSY;
 
     r->busy = false;
-    if (not_yet && r->call && !mono_due(r->until, loop_now(r->service->io->loop))) {
-        timer_start_in(&r->timer, AGAIN_MS);
+    if (not_yet && !is_late(&r->base)) {
+        timer_start_in(&r->again, AGAIN_MS);
         return;
     }
-    if (!err) {
-        audit(r, "RemoveReplica");
-        forget(r);
+    if (err) {
+        refuse(&r->base, err, note);
         return;
     }
-    fail(r, err, note);
-    request_free(r);
+    audit(&r->base, "RemoveReplica");
+    forget(&r->base);
 }
 
 static void remove_again(struct timer *timer)
 {
-    struct request *r = CONTAINER_OF(timer, struct request, timer);
+    struct replica_request *r = CONTAINER_OF(timer, struct replica_request, again);
 
     r->change = (struct change){.kind = CHANGE_REMOVE, .id = r->id, .address = "", .done = removed};
     r->busy = true;
-    replica_change(r->service->replica, &r->change);
+    replica_change(service_of(&r->base)->replica, &r->change);
 }
 
-static bool find_or_fail(struct replica_service *service, struct rpc_call *call, const char *text,
-                         uint64_t *ret_id)
+static bool find_or_refuse(struct request *request, const char *text)
 {
+    struct replica_service *service = service_of(request);
+    struct replica_request *r = own(request);
     struct note note = {""};
-    enum err err = find_replica(service, str_from(text), ret_id, &note);
+    enum err err = find_replica(service, str_from(text), &r->id, &note);
 
-    if (!err && is_member(service, *ret_id)) return true;
+    if (!err && is_member(service, r->id)) return true;
     if (!err) note_set(&note, "%.63s is not a member", text);
     if (err != ERR_PRECONDITION) err = text[0] ? ERR_NOT_FOUND : ERR_INVALID;
-    fail_undone(call, err, &note);
+    refuse(request, err, &note);
     return false;
 }
 
-static void remove_replica(void *opaque, struct rpc_call *call, const ProtobufCMessage *message,
-                           struct str bytes)
+static void remove_replica(struct request *request)
 {
-    struct replica_service *service = opaque;
     const Muster__V1__RemoveReplicaRequest *from =
-        (const Muster__V1__RemoveReplicaRequest *)message;
-    struct request *r;
-    uint64_t id;
+        (const Muster__V1__RemoveReplicaRequest *)request->message;
 
-    (void)bytes;
-    if (is_not_ours(service, call)) return;
-    if (!find_or_fail(service, call, from->replica, &id)) return;
-    r = request_new(service, call, remove_again);
-    if (!r) return;
-    r->id = id;
-    remove_again(&r->timer);
+    if (find_or_refuse(request, from->replica) && keep(request, remove_again))
+        remove_again(&own(request)->again);
 }
 
 /* -- TransferLeadership -- */
 
 static void transferred(struct transfer *transfer, enum err err, const struct note *note)
 {
-    struct request *r = CONTAINER_OF(transfer, struct request, transfer);
+    struct replica_request *r = CONTAINER_OF(transfer, struct replica_request, transfer);
     Muster__V1__TransferLeadershipResponse response =
         MUSTER__V1__TRANSFER_LEADERSHIP_RESPONSE__INIT;
 
     r->busy = false;
-    if (!err) audit(r, "TransferLeadership");
-    if (r->call && !err)
-        rpc_reply(r->call, &response.base);
-    else
-        fail(r, err, note);
-    request_free(r);
-}
-
-static void transfer_leadership(void *opaque, struct rpc_call *call,
-                                const ProtobufCMessage *message, struct str bytes)
-{
-    struct replica_service *service = opaque;
-    const Muster__V1__TransferLeadershipRequest *from =
-        (const Muster__V1__TransferLeadershipRequest *)message;
-    Muster__V1__TransferLeadershipResponse response =
-        MUSTER__V1__TRANSFER_LEADERSHIP_RESPONSE__INIT;
-    struct request *r;
-    uint64_t id = 0;
-
-    (void)bytes;
-    if (is_not_ours(service, call)) return;
-    if (from->replica[0] && !find_or_fail(service, call, from->replica, &id)) return;
-    if (id == replica_status(service->replica).id) { /* it leads already */
-        rpc_reply(call, &response.base);
+    if (err) {
+        refuse(&r->base, err, note);
         return;
     }
-    r = request_new(service, call, NULL);
-    if (!r) return;
+    audit(&r->base, "TransferLeadership");
+    reply(&r->base, &response.base);
+}
+
+static void transfer_leadership(struct request *request)
+{
+    struct replica_service *service = service_of(request);
+    const Muster__V1__TransferLeadershipRequest *from =
+        (const Muster__V1__TransferLeadershipRequest *)request->message;
+    Muster__V1__TransferLeadershipResponse response =
+        MUSTER__V1__TRANSFER_LEADERSHIP_RESPONSE__INIT;
+    struct replica_request *r = own(request);
+
+    if (from->replica[0] && !find_or_refuse(request, from->replica)) return;
+    if (r->id == replica_status(service->replica).id) { /* it leads already */
+        reply(request, &response.base);
+        return;
+    }
+    request_keep(request, &service->kept);
     r->busy = true;
-    r->id = id;
-    r->transfer = (struct transfer){.to = id, .done = transferred};
+    r->transfer = (struct transfer){.to = r->id, .done = transferred};
     replica_transfer(service->replica, &r->transfer);
 }
 
 /* -- StateHash -- */
 
-static void reply_hash(struct replica_service *service, struct rpc_call *call)
+static void reply_hash(struct request *request)
 {
+    struct replica_service *service = service_of(request);
     Muster__V1__StateHashResponse response = MUSTER__V1__STATE_HASH_RESPONSE__INIT;
     Muster__V1__MachineHash hashes[REPLICA_MACHINES_MAX], *pointers[REPLICA_MACHINES_MAX];
     struct replica_status status = replica_status(service->replica);
@@ -579,41 +522,29 @@ static void reply_hash(struct replica_service *service, struct rpc_call *call)
     response.first = status.first;
     response.log_bytes = status.log_bytes;
     response.disk_free = status.disk_free;
-    rpc_reply(call, &response.base);
+    reply(request, &response.base);
 }
 
-static void hash_again(struct timer *timer)
+static void hash_look(struct timer *timer)
 {
-    struct request *r = CONTAINER_OF(timer, struct request, timer);
-    uint64_t applied = replica_status(r->service->replica).applied;
-    struct note note = {""};
+    struct replica_request *r = CONTAINER_OF(timer, struct replica_request, again);
+    const Muster__V1__StateHashRequest *from =
+        (const Muster__V1__StateHashRequest *)r->base.message;
+    uint64_t applied = replica_status(service_of(&r->base)->replica).applied;
 
-    if (applied >= r->at_least) {
-        reply_hash(r->service, r->call);
-    } else if (!mono_due(r->until, loop_now(r->service->io->loop))) {
+    if (applied >= from->at_least)
+        reply_hash(&r->base);
+    else if (!is_late(&r->base))
         timer_start_in(timer, AGAIN_MS);
-    } else {
-        note_set(&note, "applied is %" PRIu64 ", not yet %" PRIu64, applied, r->at_least);
-        fail(r, ERR_NOT_READY, &note);
-    }
+    else
+        request_refuse(&r->base, err_grpc_status(ERR_NOT_READY),
+                       "applied is %" PRIu64 ", not yet %" PRIu64, applied, from->at_least);
 }
 
-static void state_hash(void *opaque, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+static bool state_hash(struct request *request)
 {
-    struct replica_service *service = opaque;
-    const Muster__V1__StateHashRequest *from = (const Muster__V1__StateHashRequest *)message;
-    struct request *r;
-
-    (void)bytes;
-    if (replica_status(service->replica).applied >= from->at_least) {
-        reply_hash(service, call);
-        return;
-    }
-    r = request_new(service, call, hash_again);
-    if (!r) return;
-    r->at_least = from->at_least;
-    timer_start_in(&r->timer, AGAIN_MS);
+    if (keep(request, hash_look)) hash_look(&own(request)->again);
+    return false;
 }
 
 /* -- PromiseBootstrap, BootstrapReplica -- */
@@ -651,12 +582,11 @@ static enum err store_promise(const struct replica_service *service,
 }
 
 /* A small file, written on the loop's thread: this replica serves nobody yet. */
-static void promise_bootstrap(void *opaque, struct rpc_call *call, const ProtobufCMessage *message,
-                              struct str bytes)
+static bool promise_bootstrap(struct request *request)
 {
-    struct replica_service *service = opaque;
+    struct replica_service *service = service_of(request);
     const Muster__V1__PromiseBootstrapRequest *from =
-        (const Muster__V1__PromiseBootstrapRequest *)message;
+        (const Muster__V1__PromiseBootstrapRequest *)request->message;
     Muster__V1__PromiseBootstrapResponse response = MUSTER__V1__PROMISE_BOOTSTRAP_RESPONSE__INIT;
     struct replica_status status = replica_status(service->replica);
     struct promise_facts facts = {.replica_id = status.id,
@@ -666,7 +596,6 @@ static void promise_bootstrap(void *opaque, struct rpc_call *call, const Protobu
     struct note note = {""};
     enum err err = ERR_OK;
 
-    (void)bytes;
     response.replica_id = status.id;
     response.name = service->name;
     if (!facts.has_log) err = read_promise(service, &facts.stored, &note);
@@ -697,20 +626,18 @@ static void promise_bootstrap(void *opaque, struct rpc_call *call, const Protobu
     case PROMISE_RIVAL: response.reason = "it has the same identity"; break;
     }
     if (err)
-        fail_undone(call, err, &note);
+        refuse(request, err, &note);
     else
-        rpc_reply(call, &response.base);
+        reply(request, &response.base);
+    return false;
 }
 
-static void bootstrap_replica(void *opaque, struct rpc_call *call, const ProtobufCMessage *message,
-                              struct str bytes)
+static bool bootstrap_replica(struct request *request)
 {
-    struct replica_service *service = opaque;
+    struct replica_service *service = service_of(request);
     struct replica_status status = replica_status(service->replica);
     struct note note = {""};
 
-    (void)message;
-    (void)bytes;
     if (status.cluster_id)
         note_set(&note, "%s does not wait to bootstrap: it belongs to cluster %016" PRIx64,
                  service->name, status.cluster_id);
@@ -719,45 +646,66 @@ static void bootstrap_replica(void *opaque, struct rpc_call *call, const Protobu
                  "%s does not wait to bootstrap: only a replica with ordinal 0, an empty data "
                  "directory and --bootstrap does",
                  service->name);
-    fail_undone(call, ERR_PRECONDITION, &note);
+    refuse(request, ERR_PRECONDITION, &note);
+    return false;
 }
 
-/* -- life -- */
+/* -- the methods -- */
 
-#define METHOD(path_of, fn, in, out)                                                               \
+#define METHOD(service, rpc, package, word, ...)                                                   \
     {                                                                                              \
-        {.on_message = (fn), .on_done = on_done},                                                  \
-        {                                                                                          \
-            .path = (path_of), .kind = RPC_UNARY, .input = &(in), .output = &(out)                 \
-        }                                                                                          \
+        .base = {.path = "/" service "/" rpc,                                                      \
+                 .name = rpc,                                                                      \
+                 .input = &package##__##word##_request__descriptor,                                \
+                 .output = &package##__##word##_response__descriptor},                             \
+        __VA_ARGS__                                                                                \
     }
-static const struct {
-    struct rpc_handler handler;
-    struct rpc_method method;
-} methods[] = {
-    METHOD("/bigfleet.v1alpha1.Coordinator/JoinRaftCluster", join_raft_cluster,
-           bigfleet__v1alpha1__join_raft_cluster_request__descriptor,
-           bigfleet__v1alpha1__join_raft_cluster_response__descriptor),
-    METHOD("/muster.v1.Fleet/JoinReplica", join_replica,
-           muster__v1__join_replica_request__descriptor,
-           muster__v1__join_replica_response__descriptor),
-    METHOD("/muster.v1.Fleet/ListReplicas", list_replicas,
-           muster__v1__list_replicas_request__descriptor,
-           muster__v1__list_replicas_response__descriptor),
-    METHOD("/muster.v1.Fleet/RemoveReplica", remove_replica,
-           muster__v1__remove_replica_request__descriptor,
-           muster__v1__remove_replica_response__descriptor),
-    METHOD("/muster.v1.Fleet/TransferLeadership", transfer_leadership,
-           muster__v1__transfer_leadership_request__descriptor,
-           muster__v1__transfer_leadership_response__descriptor),
-    METHOD("/muster.v1.Fleet/StateHash", state_hash, muster__v1__state_hash_request__descriptor,
-           muster__v1__state_hash_response__descriptor),
-    METHOD("/muster.v1.Fleet/PromiseBootstrap", promise_bootstrap,
-           muster__v1__promise_bootstrap_request__descriptor,
-           muster__v1__promise_bootstrap_response__descriptor),
-    METHOD("/muster.v1.Fleet/BootstrapReplica", bootstrap_replica,
-           muster__v1__bootstrap_replica_request__descriptor,
-           muster__v1__bootstrap_replica_response__descriptor),
+static const struct replica_method methods[] = {
+    METHOD("bigfleet.v1alpha1.Coordinator", "JoinRaftCluster", bigfleet__v1alpha1,
+           join_raft_cluster, .begin = join_raft_cluster),
+    METHOD("muster.v1.Fleet", "JoinReplica", muster__v1, join_replica, .begin = join_replica),
+    METHOD("muster.v1.Fleet", "ListReplicas", muster__v1, list_replicas, .begin = request_read),
+    METHOD("muster.v1.Fleet", "RemoveReplica", muster__v1, remove_replica, .begin = remove_replica),
+    METHOD("muster.v1.Fleet", "TransferLeadership", muster__v1, transfer_leadership,
+           .begin = transfer_leadership),
+    METHOD("muster.v1.Fleet", "StateHash", muster__v1, state_hash, .admit = state_hash),
+    METHOD("muster.v1.Fleet", "PromiseBootstrap", muster__v1, promise_bootstrap,
+           .admit = promise_bootstrap),
+    METHOD("muster.v1.Fleet", "BootstrapReplica", muster__v1, bootstrap_replica,
+           .admit = bootstrap_replica),
+};
+
+static bool is_old_contract(const struct request *request)
+{
+    return method_of(request) == &methods[0];
+}
+
+static bool request_admit(struct request *request)
+{
+    const struct replica_method *method = method_of(request);
+
+    fleet_actor(request->call, own(request)->actor);
+    if (method->admit) return method->admit(request);
+    if (leader_here(request->leader)) return true;
+    request_redirect(request);
+    return false;
+}
+
+static void request_begin(struct request *request)
+{
+    method_of(request)->begin(request);
+}
+
+static const struct leader_rules request_rules = {
+    .request_size = sizeof(struct replica_request),
+    .full = GRPC_UNAVAILABLE,
+    .doubt = GRPC_UNAVAILABLE,
+    .admit = request_admit,
+    .begin = request_begin,
+    .read = list_replicas,
+    .written = forgotten,
+    .gone = request_gone,
+    .freed = request_freed,
 };
 
 enum err replica_service_methods(struct replica_service *service, struct rpc_server *server,
@@ -765,19 +713,25 @@ enum err replica_service_methods(struct replica_service *service, struct rpc_ser
 {
     enum err err = ERR_OK;
 
-    for (size_t i = 0; !err && i < ARRAY_LEN(methods); i++) {
-        struct rpc_method method = methods[i].method;
-        method.handler = &methods[i].handler;
-        method.service = service;
-        err = rpc_server_add(server, &method, note);
-    }
+    for (size_t i = 0; !err && i < ARRAY_LEN(methods); i++)
+        err = leader_add(&service->leader, server, &methods[i].base, note);
     return err;
 }
+
+/* -- life -- */
 
 enum err replica_service_open(const struct replica_service_options *options,
                               struct replica_service **ret_service)
 {
     struct replica_service *service = calloc(1, sizeof *service);
+    struct leader_options leader = {.rules = &request_rules,
+                                    .loop = options->io->loop,
+                                    .address = leader_address,
+                                    .owner = service,
+                                    .wait_ms = WAIT_MS,
+                                    .requests_max = CALLS_MAX};
+    struct replica_status status = replica_status(options->replica);
+    enum err err;
 
     if (!service) return ERR_NOMEM;
     assert(options->machine_count <= REPLICA_MACHINES_MAX);
@@ -793,6 +747,14 @@ enum err replica_service_open(const struct replica_service_options *options,
     service->machine_count = options->machine_count;
     service->cluster_known = options->cluster_known;
     service->owner = options->owner;
+    list_init(&service->kept);
+    err = leader_open(&service->leader, &leader);
+    if (err) {
+        replica_service_close(service);
+        return err;
+    }
+    service->leader.replica = options->replica;
+    replica_service_on_change(service, &status);
     *ret_service = service;
     return ERR_OK;
 }
@@ -802,7 +764,14 @@ void replica_service_attach(struct replica_service *service, struct quorum *quor
     service->quorum = quorum;
 }
 
+void replica_service_on_change(struct replica_service *service, const struct replica_status *status)
+{
+    if (service) leader_follow(&service->leader, status);
+}
+
 void replica_service_close(struct replica_service *service)
 {
+    if (!service) return;
+    leader_close(&service->leader);
     free(service);
 }

@@ -31,14 +31,16 @@ struct replica_service_options {
     bool (*cluster_known)(void *owner);
     void *owner;
 };
-enum err replica_service_open(const struct replica_service_options *options,
-                              struct replica_service **ret_service); /* ERR_NOMEM */
+enum err replica_service_open(
+    const struct replica_service_options *options,
+    struct replica_service **ret_service); /* ERR_NOMEM, ERR_FULL (timers) */
 /* After the server is closed, and after the replica. NULL is fine. */
 void replica_service_close(struct replica_service *service);
 /* Before the loop turns again after rpc_server_listen: our own entry names the real port. */
 void replica_service_attach(struct replica_service *service, struct quorum *quorum);
+/* From replica_events.on_change. NULL is fine. */
+void replica_service_on_change(struct replica_service *service,
+                               const struct replica_status *status);
 enum err replica_service_methods(struct replica_service *service, struct rpc_server *server,
                                  struct note *note); /* what rpc_server_add answers */
-/* The leader's gRPC address as the roster knows it, "" when nobody does. */
-const char *replica_service_leader(struct replica_service *service);
 #endif

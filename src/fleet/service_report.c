@@ -81,29 +81,29 @@ static enum err add_shard(struct request *request, struct fleet_command *ret_com
 
 /* -- acks -- */
 
-static void take_ack(struct fleet_service *service, struct str shard,
+static void take_ack(struct fleet_service *service, struct reported_shard *shard,
                      const Bigfleet__V1alpha1__InstructAck *ack)
 {
     size_t outcome = (size_t)ack->outcome < ACK_NUMBERS ? (size_t)ack->outcome : ACK_OTHER;
     const char *name = service_ack_names[outcome];
-    struct desk_instruction it;
+    struct instruction *it = reports_instruction(shard, str_from(ack->instruction_id));
     bool first = true;
 
-    if (!desk_find_instruction(service->desk, shard, str_from(ack->instruction_id), &it)) {
+    if (!it) {
         service_count(service->metrics.acks[ACK_UNKNOWN]);
         return;
     }
     service_count(service->metrics.acks[outcome]);
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED)
-        service_take_unassign_ack(service, shard, &it);
+        service_take_unassign_ack(service, shard, it);
     /* A stale one waits for nothing: a newer leader tells the shard. */
     if (outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_ACCEPTED ||
         outcome == BIGFLEET__V1ALPHA1__INSTRUCT_ACK__OUTCOME__OUTCOME_REJECTED_STALE ||
-        !service_take_unassign_refusal(service, shard, &it, str_from(ack->reason), &first))
-        desk_ack(service->desk, shard, str_from(ack->instruction_id));
+        !service_take_unassign_refusal(service, shard, it, str_from(ack->reason), &first))
+        reports_ack(service->reports, shard, it);
     if (outcome == 1 || !first) return; /* accepted, or no news */
     SERVICE_TELL(service, WARN, "instruction not carried out", "instruction-refused",
-                 log_str("shard", shard), log_text("instruction", ack->instruction_id),
+                 log_str("shard", shard->id), log_text("instruction", ack->instruction_id),
                  log_text("outcome", name), log_text("reason", ack->reason));
 }
 
@@ -113,7 +113,7 @@ static void take_ack(struct fleet_service *service, struct str shard,
 static enum err pack_shortfalls(struct fleet_service *service, const report_message *report)
 {
     Bigfleet__V1alpha1__Resources none = BIGFLEET__V1ALPHA1__RESOURCES__INIT;
-    size_t count = min_size(report->n_shortfalls, DESK_SHORTFALLS_MAX);
+    size_t count = min_size(report->n_shortfalls, REPORTS_SHORTFALLS_MAX);
     struct pack pack = {&service->answer, ERR_OK};
 
     for (size_t i = 0; i < count && !pack.err; i++) {
@@ -129,21 +129,21 @@ static enum err pack_shortfalls(struct fleet_service *service, const report_mess
     return pack.err;
 }
 
-static enum desk_scope scope_of(const report_message *report)
+static enum report_scope scope_of(const report_message *report)
 {
     switch ((int)report->scope) {
-    case BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_EVERYTHING: return DESK_SCOPE_EVERYTHING;
-    case BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_DOMAINS: return DESK_SCOPE_DOMAINS;
-    default: return DESK_SCOPE_UNKNOWN;
+    case BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_EVERYTHING: return SCOPE_EVERYTHING;
+    case BIGFLEET__V1ALPHA1__SHARD_REPORT__SCOPE__SCOPE_DOMAINS: return SCOPE_DOMAINS;
+    default: return SCOPE_UNKNOWN;
     }
 }
 
 static enum err keep(struct fleet_service *service, const report_message *report,
-                     struct desk_taken *ret_taken)
+                     struct report_taken *ret_taken)
 {
     struct str shard = str_from(report->shard_id);
     mono_time now = loop_now(service->io->loop);
-    struct desk_report kept = {
+    struct shard_report kept = {
         .shard = shard,
         .address = str_from(report->shard_address),
         .process = report->process_id,
@@ -164,33 +164,36 @@ static enum err keep(struct fleet_service *service, const report_message *report
     buf_clear(&service->row);
     if (!err && report->summary) err = message_write(&report->summary->base, &service->row, NULL);
     kept.summary = buf_peek(&service->row);
-    if (!err) err = desk_take(service->desk, &kept, now, ret_taken);
-    /* In the tables but not on the desk: there was no room for it when it came. */
+    if (!err) err = reports_take(service->reports, &kept, now, ret_taken);
+    /* In the tables but not among the reports: there was no room for it when it came. */
     if (err == ERR_NOT_FOUND) {
-        err = desk_add(service->desk, shard, now);
-        if (!err) err = desk_take(service->desk, &kept, now, ret_taken);
+        err = reports_add(service->reports, shard, now);
+        if (!err) err = reports_take(service->reports, &kept, now, ret_taken);
     }
     return err;
 }
 
 /* -- answering -- */
 
-static void answer(struct request *request)
+static void answer(struct request *request, const struct reported_shard *shard)
 {
     struct fleet_service *service = service_of(request);
     struct pack pack = {&service->answer, ERR_OK};
-    struct desk_instruction next;
-    const void *cursor = NULL;
-    struct str shard = shard_of(request);
+    uint64_t term = service->reports->term;
 
     buf_clear(&service->answer);
-    pack_u64(&pack, FIELD_ANSWERED_TERM, desk_term(service->desk));
+    pack_u64(&pack, FIELD_ANSWERED_TERM, term);
     pack_u64(&pack, FIELD_ANSWERED_ACKNOWLEDGED, true);
-    while (service->answer.len < ANSWER_BYTES_MAX &&
-           desk_next_instruction(service->desk, shard, true, &cursor, &next))
-        pack_bytes(&pack, FIELD_ANSWERED_INSTRUCTIONS, next.bytes);
+    LIST_EACH(&shard->queue, node)
+    {
+        struct instruction *it = CONTAINER_OF(node, struct instruction, link);
+
+        if (service->answer.len >= ANSWER_BYTES_MAX) break;
+        if (it->deliveries < UINT32_MAX) it->deliveries++;
+        pack_bytes(&pack, FIELD_ANSWERED_INSTRUCTIONS, it->bytes);
+    }
     service_pending_gauge(service, shard);
-    service_gauge(service->metrics.term, (double)desk_term(service->desk));
+    service_gauge(service->metrics.term, (double)term);
     request_reply_packed(request, &pack);
 }
 
@@ -203,27 +206,28 @@ static void take(struct request *request)
 {
     struct fleet_service *service = service_of(request);
     const report_message *report = report_of(request);
-    struct str shard = shard_of(request);
-    struct desk_taken taken;
+    struct reported_shard *shard;
+    struct report_taken taken;
     enum err err = keep(service, report, &taken);
 
     if (err) {
         service_count(service->metrics.reports[REPORT_REFUSED]);
         request_refuse(request, err_grpc_status(err), "ReportShard: the report of %.*s: %s",
-                       STR_ARG(shard), err_text(err));
+                       STR_ARG(shard_of(request)), err_text(err));
         return;
     }
+    shard = reports_find(service->reports, shard_of(request));
     request->acted = true;
     service_count(service->metrics.reports[taken.late ? REPORT_LATE : REPORT_TAKEN]);
-    if (taken.back) tell_back(service, shard);
+    if (taken.back) tell_back(service, shard->id);
     if (taken.conflict) service_conflict_begun(service, shard);
     service_queue_unassigns(service, shard);
     if (taken.first || taken.restarted) service_tell_domains(service, shard);
-    if (!taken.late) service_compare_domains(service, report);
-    fleet_heartbeat(service->fleet, shard, fleet_time_from_unix_ns(service_wall_ns(service)));
+    if (!taken.late) service_compare_domains(service, shard, report);
+    fleet_heartbeat(service->fleet, shard->id, fleet_time_from_unix_ns(service_wall_ns(service)));
     for (size_t i = 0; i < report->n_instruction_acks; i++)
         take_ack(service, shard, report->instruction_acks[i]);
-    answer(request);
+    answer(request, shard);
 }
 
 static void after_registration(struct request *request, const struct fleet_result *result)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the leader does for a call: the method's own checks, a read of the tables or the desk, or a
+/* What the leader does for a call: the method's own checks, a read of the tables or of the shards' reports, or a
  * command of the log and what the tables said to it. */
 #include "fleet/format/command.h"
 #include "fleet/service_internal.h"
@@ -34,7 +34,7 @@ static void begin(struct request *request)
         service_write(request);
 }
 
-/* The desk is of one term. */
+/* The reports are of one term. */
 static void read(struct request *request)
 {
     if (leader_leads(request->leader))
@@ -46,7 +46,7 @@ static void read(struct request *request)
 
 /* -- writing -- */
 
-void service_answer_write(struct request *request, const struct fleet_result *result)
+static void answer_write(struct request *request, const struct fleet_result *result)
 {
     struct fleet_command command;
     struct buf text;
@@ -95,7 +95,7 @@ static void written(struct request *request, enum err err, struct str reply)
     else if (method->done)
         method->done(request, &result);
     else
-        service_answer_write(request, &result);
+        answer_write(request, &result);
 }
 
 void service_write(struct request *request)

@@ -1,155 +1,158 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*     called -> leadership proved (src/leader) -> opening the views, until no other snapshot has them
+ *            -> measuring -> head -> sending, a slice a turn -> done */
 #include "fleet/service_snapshot.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "fleet/archive.h"
 #include "fleet/copy.h"
-#include "fleet/format/backup.h"
+#include "leader/leader.h"
 #include "log/sections.h"
-#include "rpc/forward.h"
+#include "log/snapfile.h"
+#include "text/ndjson.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum {
-    WAIT_MS = 5000,
+    WAIT_MS = 5000, /* for an answer of a majority */
     STALL_MS = 60000,
     TURN_MS = 300000, /* a machine gives one view at a time, and the log takes snapshots too */
     TURN_EVERY_MS = 50,
+    CALLS_MAX = 64,
     CHUNK_BYTES = 1 << 20,  /* of one frame: wire.md 4.5 */
     SLICE_BYTES = 64 << 10, /* made in one turn of the loop: a millisecond at most */
     OUT_MAX = 64 << 20,     /* a machine's largest record: more than that is no slice */
 };
 
-enum kind { SAVE, BACKUP, ETCD /* a backup in etcd's frames */, KINDS };
-static const struct {
-    const char *word, *label; /* in texts, of the metric */
-} kinds[KINDS] = {{"snapshot save", "save"}, {"backup", "backup"}, {"etcd's Snapshot", "etcd"}};
 /* SAVE measures the state before it sends it, because its meta, which comes first, has the size:
- * two views of one moment. BACKUP tells sizes at the end. */
-enum stage { READING, MEASURING, HEAD, SENDING, DONE };
+ * two views of one moment. */
+enum kind { SAVE, BACKUP, ETCD /* a backup in etcd's frames */, KINDS };
+enum stage { OPENING, MEASURING, HEAD, SENDING };
 
-struct outflow {
-    struct snapshot_service *service;
-    struct rpc_call *call; /* NULL: none is running */
+struct stream_method {
+    struct leader_method base;
     enum kind kind;
+    const char *label; /* of the metric */
+};
+struct outflow {
+    struct request *request; /* NULL: none is running */
     enum stage stage;
-    struct read_ticket ticket;
-    struct timer timer; /* the next slice; while blocked or reading, the end of patience */
-    bool reading, blocked, queued, waited; /* queued: until a machine has a view for it */
-    bool is_made;                          /* all of it is in `out`, or sent */
+    bool is_blocked, has_waited;
+    bool is_made; /* all of it is in `out`, or sent */
+    bool is_done;
     mono_time turn_until;
-    struct buf out; /* made, not sent */
     uint64_t sent;
-    uint64_t index, term;
-    /* SAVE */
-    struct fleet_copy measure, copy;
-    /* BACKUP */
-    struct backup_writer backup;
+    struct buf out;         /* made, not sent */
+    struct fleet_copy copy; /* SAVE; index and term of all */
+    struct fleet_state_writer *measure;
+    struct snap_stream frame; /* BACKUP */
     struct sections sections;
     struct buf slice;
 };
 struct snapshot_service {
-    struct source { /* what the server hands to our handler */
-        struct snapshot_service *service;
-        enum kind kind;
-    } sources[KINDS];
     struct snapshot_service_options options;
     struct log_source log;
-    struct machine machines[BACKUP_SECTIONS_MAX]; /* ascending id */
-    size_t machine_count;
+    struct leader leader;
+    struct machine machines[REPLICA_MACHINES_MAX]; /* ascending id */
+    struct timer timer; /* the next slice or try; while blocked, the end of patience */
+    struct list kept;   /* the request of the stream */
     struct outflow stream;
     struct metric_family *streams;
     struct counter *bytes;
 };
 
-/* -- life of a stream -- */
-
-static void count(struct snapshot_service *service, enum kind kind, const char *outcome)
+static struct snapshot_service *service_of(const struct request *request)
 {
-    struct str values[] = {str_from(kinds[kind].label), str_from(outcome)};
+    return CONTAINER_OF(request->leader, struct snapshot_service, leader);
+}
+
+static const struct stream_method *method_of(const struct request *request)
+{
+    return CONTAINER_OF(request->method, struct stream_method, base);
+}
+
+static enum kind kind_of(const struct snapshot_service *service)
+{
+    return method_of(service->stream.request)->kind;
+}
+
+/* -- ends -- */
+
+static void stream_count(struct snapshot_service *service, const struct request *request,
+                         const char *outcome)
+{
+    struct str values[] = {str_from(method_of(request)->label), str_from(outcome)};
 
     if (service->streams) counter_inc(metric_counter(service->streams, values));
 }
 
-static void end_views(struct outflow *stream)
+static void views_end(struct outflow *stream)
 {
-    fleet_copy_close(&stream->measure);
+    fleet_state_write_close(stream->measure);
+    stream->measure = NULL;
     fleet_copy_close(&stream->copy);
     sections_end(&stream->sections);
 }
 
 /* Nothing is kept but the place for the next one. */
-static void stream_clear(struct outflow *stream)
+static void stream_clear(struct snapshot_service *service)
 {
-    timer_stop(&stream->timer);
-    if (stream->reading) replica_read_cancel(stream->service->options.replica, &stream->ticket);
-    end_views(stream);
+    struct outflow *stream = &service->stream;
+
+    timer_stop(&service->timer);
+    views_end(stream);
     buf_deinit(&stream->out);
     buf_deinit(&stream->slice);
+    memset(stream, 0, sizeof *stream);
     buf_init(&stream->out, OUT_MAX);
     buf_init(&stream->slice, OUT_MAX);
-    stream->call = NULL;
-    stream->reading = stream->blocked = stream->queued = stream->is_made = false;
-    stream->sent = 0;
 }
 
-static void fail(struct outflow *stream, enum err err, const char *what)
+static void stream_freed(struct request *request)
 {
-    struct snapshot_service *service = stream->service;
-    struct note note;
+    struct snapshot_service *service = service_of(request);
 
-    if (err == ERR_NOT_LEADER && stream->kind == ETCD) {
-        rpc_finish(stream->call, GRPC_FAILED_PRECONDITION, STR("etcdserver: not leader"),
-                   STR_EMPTY);
-    } else if (err == ERR_NOT_LEADER) {
-        const char *leader = service->options.leader_address
-                                 ? service->options.leader_address(service->options.owner)
-                                 : "";
-        rpc_fail_not_leader(stream->call, leader);
-    } else {
-        /* wire.md 4.1: whatever fails half-way is UNAVAILABLE, and asking again is safe. */
-        if (err != ERR_NOT_FOUND && err != ERR_INTERNAL) err = ERR_UNAVAILABLE;
-        note_set(&note, "%s: %s", kinds[stream->kind].word, what);
-        rpc_fail(stream->call, err, &note);
-    }
-    count(service, stream->kind, "failed");
-    stream->stage = DONE;
-    end_views(stream);
+    if (service->stream.request != request) return; /* one that was refused */
+    stream_count(service, request,
+                 service->stream.is_done ? "done"
+                 : request->call         ? "failed"
+                                         : "broken");
+    stream_clear(service);
 }
 
-static void finish(struct outflow *stream)
+/* wire.md 4.1: whatever fails half-way is UNAVAILABLE, and asking again is safe. */
+static void stream_fail(struct snapshot_service *service, enum grpc_status status, const char *what)
 {
-    struct snapshot_service *service = stream->service;
+    struct request *request = service->stream.request;
 
-    rpc_finish(stream->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
-    LOG_INFO(&service->log, "state streamed", log_text("as", kinds[stream->kind].word),
-             log_text("to", rpc_call_peer(stream->call)), log_u64("index", stream->index),
-             log_u64("term", stream->term), log_u64("bytes", stream->sent));
-    count(service, stream->kind, "done");
+    request_refuse(request, status, "%s: %s", request->method->name, what);
+}
+
+static void stream_finish(struct snapshot_service *service)
+{
+    struct outflow *stream = &service->stream;
+    struct request *request = stream->request;
+
+    rpc_finish(request->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
+    LOG_INFO(&service->log, "state streamed", log_text("as", request->method->name),
+             log_text("to", rpc_call_peer(request->call)),
+             log_u64("index", stream->copy.meta.index), log_u64("term", stream->copy.meta.term),
+             log_u64("bytes", stream->sent));
     if (service->bytes) counter_add(service->bytes, stream->sent);
-    stream->stage = DONE;
-    end_views(stream);
-}
-
-static void on_done(void *opaque, struct rpc_call *call)
-{
-    struct snapshot_service *service = ((const struct source *)opaque)->service;
-
-    if (service->stream.call != call) return; /* one that was refused */
-    if (service->stream.stage != DONE) count(service, service->stream.kind, "broken");
-    stream_clear(&service->stream);
+    stream->is_done = true;
+    request_free(request);
 }
 
 /* -- sending -- */
 
 /* The first frame says what follows: no database of etcd's, but an archive of ours. */
-static enum err send_etcd(struct outflow *stream, bool is_head, ProtobufCBinaryData frame)
+static enum err send_etcd(struct snapshot_service *service, bool is_head, ProtobufCBinaryData frame)
 {
-    struct replica_status status = replica_status(stream->service->options.replica);
+    struct replica_status status = replica_status(service->options.replica);
     Etcdserverpb__SnapshotResponse response = ETCDSERVERPB__SNAPSHOT_RESPONSE__INIT;
     Etcdserverpb__ResponseHeader header = ETCDSERVERPB__RESPONSE_HEADER__INIT;
 
@@ -161,11 +164,12 @@ static enum err send_etcd(struct outflow *stream, bool is_head, ProtobufCBinaryD
         response.version = (char *)"muster archive: for musterctl restore, not a database of etcd";
     else
         response.blob = frame;
-    return rpc_send(stream->call, &response.base);
+    return rpc_send(service->stream.request->call, &response.base);
 }
 
 /* A chunk of a backup is on the wire what a chunk of a saved snapshot is. */
-static enum err send_chunk(struct outflow *stream, bool is_head, ProtobufCBinaryData frame)
+static enum err send_chunk(struct snapshot_service *service, bool is_head,
+                           ProtobufCBinaryData frame)
 {
     Bigfleet__V1alpha1__SnapshotSaveChunk chunk;
 
@@ -176,111 +180,80 @@ static enum err send_chunk(struct outflow *stream, bool is_head, ProtobufCBinary
         chunk.meta_json = frame;
     else
         chunk.data = frame;
-    return rpc_send(stream->call, &chunk.base);
+    return rpc_send(service->stream.request->call, &chunk.base);
 }
 
-/* True: it was taken. */
-static bool send_frame(struct outflow *stream, bool is_head, struct str bytes)
+/* ERR_FULL: not now, and the stream is blocked. */
+static enum err send_frame(struct snapshot_service *service, bool is_head, struct str bytes)
 {
     ProtobufCBinaryData frame = {.len = bytes.len, .data = (uint8_t *)bytes.at};
-    enum err err = stream->kind == ETCD ? send_etcd(stream, is_head, frame)
-                                        : send_chunk(stream, is_head, frame);
+    enum err err = kind_of(service) == ETCD ? send_etcd(service, is_head, frame)
+                                            : send_chunk(service, is_head, frame);
 
-    if (err == ERR_FULL) {
-        stream->blocked = true;
-        return false;
-    }
-    if (err && err != ERR_CLOSED) fail(stream, err, "the answer cannot be sent");
-    if (err == ERR_CLOSED) stream->stage = DONE; /* on_done follows */
-    return !err;
+    service->stream.is_blocked = err == ERR_FULL;
+    return err;
 }
 
-/* Sends what fills a chunk, or all of it at the end. True: nothing stands in the way of more. */
-static bool flush(struct outflow *stream, bool is_last)
+/* Sends what fills a chunk, or all of it at the end. */
+static enum err flush(struct snapshot_service *service)
 {
-    while (stream->out.len >= CHUNK_BYTES || (is_last && stream->out.len > 0)) {
+    struct outflow *stream = &service->stream;
+    enum err err = ERR_OK;
+
+    while (!err && (stream->out.len >= CHUNK_BYTES || (stream->is_made && stream->out.len > 0))) {
         size_t len = min_size(stream->out.len, CHUNK_BYTES);
-        if (!send_frame(stream, false, str_of(stream->out.data, len))) return false;
+
+        err = send_frame(service, false, str_of(stream->out.data, len));
+        if (err) break;
         buf_consume(&stream->out, len);
         stream->sent += len;
     }
-    return true;
+    return err;
 }
 
-/* -- the original's format -- */
+/* -- making: each step says whether its stage is over -- */
 
-static void measure(struct outflow *stream)
+static enum err measure(struct snapshot_service *service, bool *ret_over)
 {
-    bool is_last = false;
+    struct outflow *stream = &service->stream;
     enum err err;
 
     buf_clear(&stream->slice);
-    err = fleet_state_write_next(stream->measure.writer, SLICE_BYTES, &stream->slice, &is_last);
+    err = fleet_state_write_next(stream->measure, SLICE_BYTES, &stream->slice, ret_over);
     stream->copy.meta.size += stream->slice.len;
-    if (err) fail(stream, err, err_text(err));
-    if (err || !is_last) return;
-    fleet_copy_close(&stream->measure);
-    stream->stage = HEAD;
+    if (err || !*ret_over) return err;
+    fleet_state_write_close(stream->measure);
+    stream->measure = NULL;
+    return ERR_OK;
 }
 
-static enum err save_slice(struct outflow *stream)
+static enum err describe_backup(const struct snapshot_service *service, struct buf *into)
 {
-    enum err err =
-        fleet_state_write_next(stream->copy.writer, SLICE_BYTES, &stream->out, &stream->is_made);
+    const struct fleet_meta *meta = &service->stream.copy.meta;
+    struct ndjson line;
 
-    if (!err && stream->is_made) fleet_copy_close(&stream->copy);
-    return err;
+    ndjson_begin(&line, into, NDJSON_LINE);
+    ndjson_u64(&line, STR("index"), meta->index);
+    ndjson_u64(&line, STR("term"), meta->term);
+    ndjson_hex(&line, STR("cluster"), replica_status(service->options.replica).cluster_id);
+    ndjson_open_array(&line, STR("sections"));
+    for (size_t i = 0; i < service->options.machine_count; i++)
+        ndjson_c_string(&line, NDJSON_ITEM, service->machines[i].name);
+    ndjson_close_array(&line);
+    return ndjson_end(&line);
 }
 
-static enum err save_begin(struct outflow *stream)
+static enum err send_head(struct snapshot_service *service, bool *ret_over)
 {
-    const struct snapshot_service_options *o = &stream->service->options;
-    struct fleet *fleet = fleet_machine_fleet(o->fleet);
-    wall_time now = clock_wall(o->io->clock);
+    struct buf json;
     enum err err;
 
-    if (fleet_copy_is_empty(fleet)) return ERR_NOT_FOUND;
-    err = fleet_copy_open(&stream->measure, fleet, o->replica, o->roster, now);
-    if (!err) err = fleet_copy_open(&stream->copy, fleet, o->replica, o->roster, now);
-    stream->index = stream->copy.meta.index;
-    stream->term = stream->copy.meta.term;
-    stream->stage = MEASURING;
-    return err;
-}
-
-/* -- every section -- */
-
-static enum err backup_begin(struct outflow *stream)
-{
-    struct snapshot_service *service = stream->service;
-    struct replica_status status = replica_status(service->options.replica);
-    struct backup_head head = {
-        .index = status.applied,
-        .term = status.term, /* ready: the last entry is of our own term */
-        .cluster_id = status.cluster_id,
-        .replica_id = status.id,
-        .clock_ns = status.clock_ns,
-        .created_ms = clock_wall(service->options.io->clock).ms,
-        .level = status.level,
-        .section_count = service->machine_count,
-    };
-    enum err err = ERR_OK;
-
-    stream->sections =
-        (struct sections){.machines = service->machines, .count = service->machine_count};
-    for (size_t i = 0; !err && i < service->machine_count; i++) {
-        const struct machine *machine = &service->machines[i];
-        struct backup_section *section = &head.sections[i];
-        section->id = machine->id;
-        section->version = machine->version;
-        section->hash = machine->ops->hash(machine->state);
-        snprintf(section->name, sizeof section->name, "%s", machine->name);
-        err = sections_add(&stream->sections, i, status.applied);
-    }
-    stream->index = head.index;
-    stream->term = head.term;
-    stream->stage = HEAD;
-    if (!err) err = backup_write_head(&stream->backup, &head, &stream->out);
+    buf_init(&json, FLEET_META_BYTES_MAX);
+    err = kind_of(service) == SAVE ? fleet_meta_write(&service->stream.copy.meta, false, &json)
+                                   : describe_backup(service, &json);
+    if (!err) err = send_frame(service, true, buf_peek(&json));
+    buf_deinit(&json);
+    *ret_over = !err;
     return err;
 }
 
@@ -294,175 +267,197 @@ static enum err backup_slice(struct outflow *stream)
     buf_clear(&stream->slice);
     err = sections_next(&stream->sections, SLICE_BYTES, &stream->slice, &place);
     for (rest = buf_peek(&stream->slice); !err && rest.len > 0;) {
-        struct str piece = str_of(rest.at, min_size(rest.len, BACKUP_PIECE_MAX));
-        err = backup_write_piece(&stream->backup, place, piece, &stream->out);
-        rest = str_tail(rest, piece.len);
+        struct str chunk = str_of(rest.at, min_size(rest.len, SNAP_CHUNK_MAX));
+        err = snap_stream_chunk(&stream->frame, stream->sections.machines[place].id, chunk,
+                                &stream->out);
+        rest = str_tail(rest, chunk.len);
     }
     stream->is_made = stream->sections.at == stream->sections.count;
-    return !err && stream->is_made ? backup_write_end(&stream->backup, &stream->out) : err;
+    return !err && stream->is_made ? snap_stream_end(&stream->frame, &stream->out) : err;
+}
+
+static enum err send_slice(struct snapshot_service *service, bool *ret_over)
+{
+    struct outflow *stream = &service->stream;
+    enum err err = ERR_OK;
+
+    if (!stream->is_made)
+        err = kind_of(service) == SAVE ? fleet_state_write_next(stream->copy.writer, SLICE_BYTES,
+                                                                &stream->out, &stream->is_made)
+                                       : backup_slice(stream);
+    if (!err) err = flush(service);
+    *ret_over = !err && stream->is_made;
+    return err;
+}
+
+/* -- opening -- */
+
+static enum err save_open_views(struct snapshot_service *service)
+{
+    const struct snapshot_service_options *o = &service->options;
+    struct outflow *stream = &service->stream;
+    struct fleet *fleet = fleet_machine_fleet(o->fleet);
+    struct fleet_copy counted = {.writer = NULL};
+    wall_time now = clock_wall(o->io->clock);
+    enum err err;
+
+    if (fleet_copy_is_empty(fleet)) return ERR_NOT_FOUND;
+    err = fleet_copy_open(&counted, fleet, o->replica, o->roster, now);
+    stream->measure = counted.writer;
+    if (!err) err = fleet_copy_open(&stream->copy, fleet, o->replica, o->roster, now);
+    stream->stage = MEASURING;
+    return err;
+}
+
+static enum err backup_open_views(struct snapshot_service *service)
+{
+    struct outflow *stream = &service->stream;
+    struct replica_status status = replica_status(service->options.replica);
+    wall_time now = clock_wall(service->options.io->clock);
+    struct snap_head head = {.mark = {.index = status.applied, .term = status.term},
+                             .cluster_id = status.cluster_id,
+                             .level = status.level,
+                             .clock_ns = status.clock_ns};
+    char made[BACKUP_MADE_BYTES];
+    enum err err = ERR_OK;
+
+    stream->sections =
+        (struct sections){.machines = service->machines, .count = service->options.machine_count};
+    for (size_t i = 0; !err && i < service->options.machine_count; i++)
+        err = sections_add(&stream->sections, i, status.applied);
+    if (err) return err;
+    stream->copy.meta.index = status.applied;
+    stream->copy.meta.term = status.term;
+    store_le64(made, now.ms);
+    stream->stage = HEAD;
+    err = snap_stream_begin(&stream->frame, &head, &stream->out);
+    if (!err)
+        err = snap_stream_chunk(&stream->frame, BACKUP_SECTION_MADE, str_of(made, sizeof made),
+                                &stream->out);
+    return err;
+}
+
+/* Other snapshots may have the views. */
+static enum err open_views(struct snapshot_service *service)
+{
+    struct outflow *stream = &service->stream;
+    mono_time now = loop_now(service->options.io->loop);
+    enum err err = kind_of(service) == SAVE ? save_open_views(service) : backup_open_views(service);
+
+    if (!err) return ERR_OK;
+    views_end(stream);
+    stream->stage = OPENING;
+    if (err != ERR_FULL || mono_due(stream->turn_until, now)) return err;
+    if (!stream->has_waited)
+        LOG_INFO(&service->log, "waits until a snapshot is taken",
+                 log_text("what", stream->request->method->name));
+    stream->has_waited = true;
+    timer_start_in(&service->timer, TURN_EVERY_MS);
+    return ERR_NOT_READY;
 }
 
 /* -- driving -- */
 
-static void on_read(struct read_ticket *ticket, enum err err);
-
-static void send_head(struct outflow *stream)
+static enum err stage_step(struct snapshot_service *service, bool *ret_over)
 {
-    struct buf json;
-    enum err err;
-
-    buf_init(&json, FLEET_META_BYTES_MAX);
-    err = stream->kind == SAVE ? fleet_meta_write(&stream->copy.meta, false, &json)
-                               : backup_head_json(&stream->backup.head, &json);
-    if (err)
-        fail(stream, ERR_INTERNAL, "its head cannot be written");
-    else if (send_frame(stream, true, buf_peek(&json)))
-        stream->stage = SENDING;
-    buf_deinit(&json);
+    switch (service->stream.stage) {
+    case OPENING: return open_views(service);
+    case MEASURING: return measure(service, ret_over);
+    case HEAD: return send_head(service, ret_over);
+    case SENDING: break;
+    }
+    return send_slice(service, ret_over);
 }
 
-static void send_slice(struct outflow *stream)
+static void stream_step(struct snapshot_service *service)
 {
-    enum err err = ERR_OK;
+    struct outflow *stream = &service->stream;
+    bool over = false;
+    enum err err = stage_step(service, &over);
 
-    if (!stream->is_made) err = stream->kind == SAVE ? save_slice(stream) : backup_slice(stream);
-    if (err)
-        fail(stream, err, err_text(err));
-    else if (flush(stream, stream->is_made) && stream->is_made)
-        finish(stream);
-}
-
-static void step(struct outflow *stream)
-{
-    const struct snapshot_service_options *o = &stream->service->options;
-
-    if (stream->stage == MEASURING)
-        measure(stream);
-    else if (stream->stage == HEAD)
-        send_head(stream);
-    else
-        send_slice(stream);
-    if (stream->stage == DONE) return;
-    if (stream->blocked)
-        timer_start_in(&stream->timer, o->stall_ms);
-    else
-        timer_start_in(&stream->timer, 0); /* the next turn: others have theirs in between */
-}
-
-/* A leadership round, so that what is begun after it holds everything acknowledged before. */
-static void ask(struct outflow *stream)
-{
-    struct snapshot_service *service = stream->service;
-
-    stream->stage = READING;
-    stream->reading = true;
-    stream->queued = false;
-    stream->ticket = (struct read_ticket){.done = on_read};
-    timer_start_in(&stream->timer, service->options.wait_ms);
-    replica_read(service->options.replica, &stream->ticket);
-}
-
-/* True: it is asked for again in a moment. */
-static bool wait_for_turn(struct outflow *stream, enum err err)
-{
-    struct snapshot_service *service = stream->service;
-    mono_time now = loop_now(service->options.io->loop);
-
-    if (err != ERR_FULL || mono_due(stream->turn_until, now)) return false;
-    end_views(stream);
-    if (!stream->waited)
-        LOG_INFO(&service->log, "waits until a snapshot is taken",
-                 log_text("what", kinds[stream->kind].word));
-    stream->queued = stream->waited = true;
-    timer_start_in(&stream->timer, TURN_EVERY_MS);
-    return true;
+    if (stream->is_blocked) {
+        timer_start_in(&service->timer, service->options.stall_ms);
+    } else if (err == ERR_NOT_READY || err == ERR_CLOSED) {
+        return; /* the timer runs; or the caller is gone, and stream_freed follows */
+    } else if (err == ERR_NOT_FOUND) {
+        stream_fail(service, GRPC_NOT_FOUND, "nothing was ever applied");
+    } else if (err) {
+        stream_fail(service, GRPC_UNAVAILABLE, err_text(err));
+    } else if (over && stream->stage == SENDING) {
+        stream_finish(service);
+    } else {
+        stream->stage += over;
+        timer_start_in(&service->timer, 0); /* the next turn: others have theirs in between */
+    }
 }
 
 static void on_timer(struct timer *timer)
 {
-    struct outflow *stream = CONTAINER_OF(timer, struct outflow, timer);
+    struct snapshot_service *service = CONTAINER_OF(timer, struct snapshot_service, timer);
 
-    if (!stream->call || stream->stage == DONE) return;
-    if (stream->queued) {
-        ask(stream);
-    } else if (stream->reading) {
-        replica_read_cancel(stream->service->options.replica, &stream->ticket);
-        stream->reading = false;
-        fail(stream, ERR_UNAVAILABLE, "no majority answered in time");
-    } else if (stream->blocked) {
-        fail(stream, ERR_UNAVAILABLE, "the caller takes nothing");
-    } else {
-        step(stream);
-    }
-}
-
-static void on_writable(void *opaque, struct rpc_call *call)
-{
-    struct outflow *stream = &((const struct source *)opaque)->service->stream;
-
-    if (stream->call != call || stream->stage == DONE || !stream->blocked) return;
-    stream->blocked = false;
-    timer_start_in(&stream->timer, 0);
-}
-
-static void on_read(struct read_ticket *ticket, enum err err)
-{
-    struct outflow *stream = CONTAINER_OF(ticket, struct outflow, ticket);
-
-    stream->reading = false;
-    timer_stop(&stream->timer);
-    if (!err) err = stream->kind == SAVE ? save_begin(stream) : backup_begin(stream);
-    if (wait_for_turn(stream, err)) return;
-    if (err == ERR_NOT_FOUND)
-        fail(stream, err, "nothing was ever applied");
-    else if (err)
-        fail(stream, err, err_text(err));
+    if (service->stream.is_blocked)
+        stream_fail(service, GRPC_UNAVAILABLE, "the caller takes nothing");
+    else if (service->stream.stage == OPENING && !leader_leads(&service->leader))
+        request_redirect(service->stream.request);
     else
-        step(stream);
+        stream_step(service);
 }
 
-static void begin(struct snapshot_service *service, struct rpc_call *call, enum kind kind)
+static void stream_writable(struct request *request)
 {
-    struct outflow *stream = &service->stream;
-    struct outflow asked = {.service = service, .call = call, .kind = kind};
-    struct note note;
+    struct snapshot_service *service = service_of(request);
 
-    if (replica_status(service->options.replica).role != REPLICA_LEADER) {
-        fail(&asked, ERR_NOT_LEADER, "");
-        return;
-    }
-    /* One that has ended makes room at once, though its call lives until it is sent. */
-    if (stream->call && stream->stage == DONE) stream_clear(stream);
-    if (stream->call) {
-        note_set(&note, "%s: another one is under way", kinds[kind].word);
-        rpc_fail(call, ERR_FULL, &note);
-        count(service, kind, "refused");
-        return;
-    }
-    stream->call = call;
-    stream->kind = kind;
-    stream->waited = false;
-    stream->turn_until = mono_after(loop_now(service->options.io->loop), TURN_MS);
-    ask(stream);
+    if (!service->stream.is_blocked) return;
+    service->stream.is_blocked = false;
+    timer_start_in(&service->timer, 0);
 }
 
-static void on_message(void *opaque, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+static void stream_begin(struct request *request)
 {
-    const struct source *source = opaque;
+    struct snapshot_service *service = service_of(request);
+
+    request_keep(request, &service->kept);
+    service->stream.turn_until = mono_after(loop_now(service->options.io->loop), TURN_MS);
+    stream_step(service);
+}
+
+static bool stream_admit(struct request *request)
+{
+    struct snapshot_service *service = service_of(request);
+    bool etcd = method_of(request)->kind == ETCD;
     struct note note;
 
-    (void)message;
-    (void)bytes;
     /* It holds everything, not the store alone. */
-    if (source->kind == ETCD &&
-        rpc_access_check((struct rpc_access){ACCESS_ADMIN}, rpc_call_identity(call), &note))
-        rpc_finish(call, GRPC_PERMISSION_DENIED, STR("etcdserver: permission denied"), STR_EMPTY);
-    else
-        begin(source->service, call, source->kind);
+    if (etcd && rpc_access_check((struct rpc_access){ACCESS_ADMIN},
+                                 rpc_call_identity(request->call), &note))
+        request_fail(request, GRPC_PERMISSION_DENIED, "etcdserver: permission denied");
+    else if (etcd && !leader_here(request->leader))
+        request_fail(request, GRPC_FAILED_PRECONDITION, "etcdserver: not leader");
+    else if (!leader_here(request->leader))
+        request_redirect(request);
+    else if (service->stream.request) {
+        stream_count(service, request, "refused");
+        request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: another one is under way",
+                       request->method->name);
+    } else {
+        service->stream.request = request;
+        return true;
+    }
+    return false;
 }
 
-/* -- the face -- */
+static const struct leader_rules stream_rules = {
+    .request_size = sizeof(struct request),
+    .full = GRPC_UNAVAILABLE,
+    .doubt = GRPC_UNAVAILABLE,
+    .admit = stream_admit,
+    .begin = request_read,
+    .read = stream_begin,
+    .writable = stream_writable,
+    .freed = stream_freed,
+};
+
+/* -- life -- */
 
 static enum err add_metrics(struct snapshot_service *service, struct metrics *metrics,
                             struct note *note)
@@ -493,77 +488,83 @@ enum err snapshot_service_open(const struct snapshot_service_options *options,
                                struct snapshot_service **ret_service, struct note *note)
 {
     struct snapshot_service *service = calloc(1, sizeof *service);
+    struct leader_options leader = {.rules = &stream_rules,
+                                    .loop = options->io->loop,
+                                    .address = options->leader_address,
+                                    .owner = options->owner,
+                                    .wait_ms = WAIT_MS,
+                                    .requests_max = CALLS_MAX};
+    struct replica_status status;
     enum err err;
 
-    static_assert((int)REPLICA_MACHINES_MAX <= (int)BACKUP_SECTIONS_MAX, "a section for each");
     if (!service) return ERR_NOMEM;
     service->options = *options;
     if (options->log) service->log = *options->log;
-    if (!service->options.wait_ms) service->options.wait_ms = WAIT_MS;
     if (!service->options.stall_ms) service->options.stall_ms = STALL_MS;
-    service->machine_count = options->machine_count;
+    assert(options->machine_count <= REPLICA_MACHINES_MAX);
     memcpy(service->machines, options->machines,
            options->machine_count * sizeof *options->machines);
-    qsort(service->machines, service->machine_count, sizeof *service->machines, by_id);
-    service->stream.service = service;
+    qsort(service->machines, options->machine_count, sizeof *service->machines, by_id);
+    list_init(&service->kept);
     buf_init(&service->stream.out, OUT_MAX);
     buf_init(&service->stream.slice, OUT_MAX);
-    err = timer_init(&service->stream.timer, options->io->loop, on_timer);
+    err = leader_open(&service->leader, &leader);
+    if (!err) err = timer_init(&service->timer, options->io->loop, on_timer);
     if (!err && options->metrics) err = add_metrics(service, options->metrics, note);
     if (err) {
-        timer_deinit(&service->stream.timer);
-        free(service);
+        snapshot_service_close(service);
         return err;
     }
+    service->leader.replica = options->replica;
+    status = replica_status(options->replica);
+    snapshot_service_on_change(service, &status);
     *ret_service = service;
     return ERR_OK;
+}
+
+void snapshot_service_on_change(struct snapshot_service *service,
+                                const struct replica_status *status)
+{
+    if (service) leader_follow(&service->leader, status);
 }
 
 void snapshot_service_close(struct snapshot_service *service)
 {
     if (!service) return;
-    stream_clear(&service->stream);
-    timer_deinit(&service->stream.timer);
+    assert(!service->stream.request);
+    leader_close(&service->leader);
+    timer_deinit(&service->timer);
     free(service);
 }
 
-static enum err add_method(struct snapshot_service *service, struct rpc_server *server,
-                           enum kind kind, struct rpc_method method, struct note *note)
-{
-    static const struct rpc_handler handler = {
-        .on_message = on_message, .on_writable = on_writable, .on_done = on_done};
-
-    service->sources[kind] = (struct source){service, kind};
-    method.kind = RPC_SERVER_STREAM;
-    method.handler = &handler;
-    method.service = &service->sources[kind];
-    return rpc_server_add(server, &method, note);
-}
+#define STREAM(path_of, name_of, kind_of, label_of, package, word, chunk)                          \
+    {                                                                                              \
+        .base = {.path = (path_of),                                                                \
+                 .name = (name_of),                                                                \
+                 .input = &package##__##word##_request__descriptor,                                \
+                 .output = &package##__##chunk##__descriptor,                                      \
+                 .kind = RPC_SERVER_STREAM},                                                       \
+        .kind = (kind_of), .label = (label_of),                                                    \
+    }
+static const struct stream_method methods[KINDS] = {
+    [SAVE] = STREAM("/bigfleet.v1alpha1.Coordinator/SnapshotSave", "snapshot save", SAVE, "save",
+                    bigfleet__v1alpha1, snapshot_save, snapshot_save_chunk),
+    [BACKUP] = STREAM("/muster.v1.Fleet/Backup", "backup", BACKUP, "backup", muster__v1, backup,
+                      backup_chunk),
+    [ETCD] = STREAM("/etcdserverpb.Maintenance/Snapshot", "etcd's Snapshot", ETCD, "etcd",
+                    etcdserverpb, snapshot, snapshot_response),
+};
 
 enum err snapshot_service_etcd(struct snapshot_service *service, struct rpc_server *server,
                                struct note *note)
 {
-    return add_method(service, server, ETCD,
-                      (struct rpc_method){.path = "/etcdserverpb.Maintenance/Snapshot",
-                                          .input = &etcdserverpb__snapshot_request__descriptor,
-                                          .output = &etcdserverpb__snapshot_response__descriptor},
-                      note);
+    return leader_add(&service->leader, server, &methods[ETCD].base, note);
 }
 
 enum err snapshot_service_methods(struct snapshot_service *service, struct rpc_server *server,
                                   struct note *note)
 {
-    enum err err = add_method(
-        service, server, SAVE,
-        (struct rpc_method){.path = "/bigfleet.v1alpha1.Coordinator/SnapshotSave",
-                            .input = &bigfleet__v1alpha1__snapshot_save_request__descriptor,
-                            .output = &bigfleet__v1alpha1__snapshot_save_chunk__descriptor},
-        note);
+    enum err err = leader_add(&service->leader, server, &methods[SAVE].base, note);
 
-    return err ? err
-               : add_method(service, server, BACKUP,
-                            (struct rpc_method){.path = "/muster.v1.Fleet/Backup",
-                                                .input = &muster__v1__backup_request__descriptor,
-                                                .output = &muster__v1__backup_chunk__descriptor},
-                            note);
+    return err ? err : leader_add(&service->leader, server, &methods[BACKUP].base, note);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The methods that stream the state out: bigfleet.v1alpha1.Coordinator/SnapshotSave, the fleet
- * tables in the original's format, and muster.v1.Fleet/Backup, every machine of the log
- * (fleet/format/backup.h).
+ * tables in the original's format, and muster.v1.Fleet/Backup, every machine of the log with the
+ * bytes of a snapshot file (log/snapfile.h; fleet/archive.h).
  *
  * Leader only, after a leadership round: everything acknowledged before the call is in it, at one
  * index, while writes go on. A slice is made only when the last was taken, so a slow reader costs
@@ -29,13 +29,15 @@ struct snapshot_service_options {
     /* The leader's gRPC address, "" when nobody knows; may be NULL. Valid during the call. */
     const char *(*leader_address)(void *owner);
     void *owner;
-    uint64_t wait_ms;  /* 0: 5,000, for an answer of a majority */
     uint64_t stall_ms; /* 0: 60,000 */
 };
 enum err snapshot_service_open(const struct snapshot_service_options *options,
                                struct snapshot_service **ret_service, struct note *note);
 /* After the server is closed. NULL is fine. */
 void snapshot_service_close(struct snapshot_service *service);
+/* From replica_events.on_change. NULL is fine. */
+void snapshot_service_on_change(struct snapshot_service *service,
+                                const struct replica_status *status);
 enum err snapshot_service_methods(struct snapshot_service *service, struct rpc_server *server,
                                   struct note *note); /* what rpc_server_add answers */
 /* etcdserverpb.Maintenance/Snapshot: the backup in etcd's frames, of which the first says so in its

@@ -1,23 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All on the loop's thread. A round is over when every channel it opened is closed. */
+/* All on the loop's thread, but for the look-up of a name. A round is over when every channel it
+ * opened is closed. */
 #include "fleet/survey.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "io/resolve.h"
+#include "io/worker.h"
 
 enum { REQUEST_MAX = 4096, ANSWER_ARENA_MAX = 1 << 20 };
+static_assert((int)RESOLVE_MAX <= (int)SURVEY_ADDRESSES_MAX, "every address of a name is asked");
 
-struct question { /* to one address */
+struct question { /* to one address, or to the leader */
     struct survey *survey;
     struct rpc_channel *channel;
     bool closing;
 };
 struct survey {
     struct survey_options options;
-    struct targets *targets;
-    struct question questions[TARGETS_MAX];
+    char addresses[SURVEY_ADDRESSES_MAX][SURVEY_ADDRESS_CAP]; /* as given */
+    size_t address_count;
+    char host[SURVEY_ADDRESS_CAP]; /* of the one name that is looked up */
+    struct worker *worker;         /* looks it up; NULL: nothing is looked up */
+    struct job job;
+    struct resolved resolved; /* the job's while it runs */
+    struct task task;         /* begins a round without a look-up */
+    struct question questions[SURVEY_ADDRESSES_MAX];
     size_t count, open;
     struct buf request;
-    bool finding; /* the addresses are being looked up */
+    bool beginning; /* the task or the job is under way */
     bool closing;
     void (*closed)(void *owner);
     void *closed_owner;
@@ -26,11 +39,12 @@ struct survey {
 static void survey_free(struct survey *s)
 {
     if (s->open > 0) return;
-    targets_close(s->targets);
     buf_deinit(&s->request);
     if (s->closed) s->closed(s->closed_owner);
     free(s);
 }
+
+/* -- one question -- */
 
 static void question_closed(void *owner)
 {
@@ -60,32 +74,33 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     ProtobufCMessage *message = NULL;
     struct arena arena;
 
-    (void)call;
     arena_init(&arena, ANSWER_ARENA_MAX);
     if (outcome->err || message_read(s->options.answer, bytes, NULL, &arena, &message, NULL))
         message = NULL;
     if (!s->closing)
-        s->options.answered(s->options.owner, (size_t)(question - s->questions), outcome, message);
+        s->options.answered(s->options.owner, (size_t)(question - s->questions), call, outcome,
+                            message);
     arena_deinit(&arena);
     question_close(question);
 }
 
-static void ask(struct survey *s, const char *address, const char *tls_name)
+static void ask(struct survey *s, const char *const *addresses, const char *tls_name)
 {
+    bool to_leader = s->options.to_leader;
     struct question *question = &s->questions[s->count];
-    const char *const addresses[] = {address, NULL};
     struct rpc_channel_options channel = {.io = s->options.io,
                                           .addresses = addresses,
                                           .tls = s->options.tls,
                                           .tls_name = tls_name,
-                                          .dial_timeout_ms = s->options.timeout_ms};
+                                          .follow_leader = to_leader,
+                                          .dial_timeout_ms = to_leader ? 0 : s->options.timeout_ms};
     struct rpc_call_options call = {.path = s->options.path,
                                     .timeout_ms = s->options.timeout_ms,
                                     .idempotent = true,
-                                    .attempts_max = 1};
+                                    .attempts_max = to_leader ? 0 : 1};
 
     *question = (struct question){.survey = s};
-    if (s->options.asked) s->options.asked(s->options.owner, s->count, address);
+    if (s->options.asked) s->options.asked(s->options.owner, s->count, addresses[0]);
     s->count++;
     if (rpc_channel_open(&channel, &question->channel, NULL)) return; /* counts as silent */
     s->open++;
@@ -93,49 +108,111 @@ static void ask(struct survey *s, const char *address, const char *tls_name)
         question_close(question);
 }
 
-static void on_targets(void *owner, const char *const *list, const char *tls_name)
-{
-    struct survey *s = owner;
+/* -- a round -- */
 
-    s->finding = false;
+/* tls_name: to verify, or NULL for each address's own. */
+static void ask_all(struct survey *s, const char *const *list, size_t count, const char *tls_name)
+{
+    s->beginning = false;
     s->count = 0;
-    for (size_t i = 0; list[i] && i < TARGETS_MAX; i++) ask(s, list[i], tls_name);
+    if (s->options.to_leader && count) ask(s, list, tls_name);
+    for (size_t i = 0; !s->options.to_leader && i < count; i++)
+        ask(s, (const char *const[]){list[i], NULL}, tls_name);
     if (s->open == 0) s->options.over(s->options.owner, s->count);
+}
+
+static void ask_given(struct task *task)
+{
+    struct survey *s = CONTAINER_OF(task, struct survey, task);
+    const char *list[SURVEY_ADDRESSES_MAX + 1] = {NULL};
+
+    for (size_t i = 0; i < s->address_count; i++) list[i] = s->addresses[i];
+    ask_all(s, list, s->address_count, NULL);
+}
+
+static void run_lookup(struct job *job)
+{
+    struct survey *s = CONTAINER_OF(job, struct survey, job);
+
+    s->resolved.count = 0;
+    (void)address_resolve(s->addresses[0], &s->resolved, NULL); /* none: asked again later */
+}
+
+static void lookup_done(struct job *job, enum err err)
+{
+    struct survey *s = CONTAINER_OF(job, struct survey, job);
+    const char *list[SURVEY_ADDRESSES_MAX + 1] = {NULL};
+
+    if (s->closing) return;
+    if (err) s->resolved.count = 0;
+    for (size_t i = 0; i < s->resolved.count; i++) list[i] = s->resolved.at[i];
+    ask_all(s, list, s->resolved.count, s->host);
 }
 
 enum err survey_begin(struct survey *survey, struct str request)
 {
     enum err err;
 
-    assert(!survey->finding && survey->open == 0 && !survey->closing);
+    assert(!survey->beginning && survey->open == 0 && !survey->closing);
     buf_clear(&survey->request);
     err = buf_append(&survey->request, request);
     if (err) return err;
-    survey->finding = true;
-    targets_find(survey->targets, on_targets, survey);
+    survey->beginning = true;
+    job_init(&survey->job, run_lookup, lookup_done);
+    if (!survey->worker || worker_submit(survey->worker, &survey->job))
+        loop_defer(survey->options.io->loop, &survey->task);
     return ERR_OK;
+}
+
+/* -- life -- */
+
+static enum err take_addresses(struct survey *s, const struct survey_options *options,
+                               struct note *note)
+{
+    size_t given = 0;
+
+    while (options->addresses && options->addresses[given]) given++;
+    for (size_t i = 0; i < given; i++) {
+        const char *address = options->addresses[i];
+        if (given > 1 && options->self && strcmp(address, options->self) == 0) continue;
+        if (s->address_count == SURVEY_ADDRESSES_MAX || strlen(address) >= SURVEY_ADDRESS_CAP) {
+            note_set(note, "at most %d join addresses of %d bytes", SURVEY_ADDRESSES_MAX,
+                     SURVEY_ADDRESS_CAP - 1);
+            return ERR_TOO_LARGE;
+        }
+        snprintf(s->addresses[s->address_count++], SURVEY_ADDRESS_CAP, "%s", address);
+    }
+    return ERR_OK;
+}
+
+static enum err open_worker(struct survey *s, struct note *note)
+{
+    struct worker_options worker = {.name = "names", .jobs_max = 1};
+    struct address_parts parts;
+    enum err err = address_split(s->addresses[0], &parts, note);
+
+    if (err || parts.is_unix) return err;
+    snprintf(s->host, sizeof s->host, "%.*s", STR_ARG(parts.host));
+    return worker_open(s->options.io->loop, &worker, &s->worker);
 }
 
 enum err survey_open(const struct survey_options *options, struct survey **ret_survey,
                      struct note *note)
 {
-    struct targets_options targets = {.io = options->io,
-                                      .addresses = options->addresses,
-                                      .self = options->self,
-                                      .look_up = options->look_up};
     struct survey *s = calloc(1, sizeof *s);
     enum err err;
 
     if (!s) return ERR_NOMEM;
     s->options = *options;
     buf_init(&s->request, REQUEST_MAX);
-    err = targets_open(&targets, &s->targets, note);
-    if (err) {
+    task_init(&s->task, ask_given);
+    err = take_addresses(s, options, note);
+    if (!err && s->address_count == 1 && options->look_up) err = open_worker(s, note);
+    if (err)
         survey_free(s);
-        return err;
-    }
-    *ret_survey = s;
-    return ERR_OK;
+    else
+        *ret_survey = s;
+    return err;
 }
 
 void survey_close(struct survey *survey, void (*closed)(void *owner), void *owner)
@@ -147,8 +224,8 @@ void survey_close(struct survey *survey, void (*closed)(void *owner), void *owne
     survey->closing = true;
     survey->closed = closed;
     survey->closed_owner = owner;
-    targets_close(survey->targets); /* a lookup that runs is not answered any more */
-    survey->targets = NULL;
+    task_cancel(&survey->task);
+    worker_close(survey->worker); /* a look-up that runs is not answered any more */
     for (size_t i = 0; i < survey->count; i++) question_close(&survey->questions[i]);
     survey_free(survey);
 }

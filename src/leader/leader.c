@@ -240,6 +240,14 @@ void leader_resume(struct leader *leader)
     }
 }
 
+void leader_follow(struct leader *leader, const struct replica_status *status)
+{
+    (void)leader_over(leader, status);
+    (void)leader_begun(leader, status);
+    (void)leader_ready(leader, status);
+    leader_resume(leader);
+}
+
 /* -- too late -- */
 
 static void start_overdue_timer(struct leader *leader)
@@ -406,7 +414,7 @@ enum err leader_add(struct leader *leader, struct rpc_server *server,
 {
     return rpc_server_add(server,
                           &(struct rpc_method){.path = method->path,
-                                               .kind = RPC_UNARY,
+                                               .kind = method->kind,
                                                .input = method->input,
                                                .output = method->output,
                                                .request_max = method->request_max,

@@ -23,6 +23,7 @@ struct leader_method {       /* first in the service's own */
     const char *path, *name; /* name: in texts */
     const ProtobufCMessageDescriptor *input, *output;
     size_t request_max, response_max; /* 0: the server's */
+    enum rpc_kind kind;               /* RPC_UNARY, or RPC_SERVER_STREAM: kept while it sends */
 };
 
 enum request_step {
@@ -126,6 +127,8 @@ bool leader_over(struct leader *leader, const struct replica_status *status); /*
 bool leader_begun(struct leader *leader, const struct replica_status *status);
 bool leader_ready(struct leader *leader, const struct replica_status *status);
 void leader_resume(struct leader *leader); /* who waited: begins, or is sent on */
+/* All of them, for a service that keeps nothing of a term. */
+void leader_follow(struct leader *leader, const struct replica_status *status);
 
 /* -- who leads -- */
 bool leader_here(const struct leader *leader); /* as the replica knows it at this moment */

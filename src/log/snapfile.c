@@ -28,11 +28,16 @@ enum {
     MEMBER_FIXED = 16,
     SNAP_FORMAT = 1,
 };
-static const char magic[8] = {'m', 'u', 's', 't', 'e', 'r', 's', 'n'};
+static const char magic[SNAP_MAGIC_BYTES] = {'m', 'u', 's', 't', 'e', 'r', 's', 'n'};
 static_assert(SNAP_HEAD_FIXED + 8 +
                       REPLICA_MEMBERS_MAX * (MEMBER_FIXED + REPLICA_ADDRESS_MAX + 8) <=
                   SNAP_HEAD_MAX,
               "the largest head fits");
+
+bool snap_is(struct str first_bytes)
+{
+    return first_bytes.len >= sizeof magic && memcmp(first_bytes.at, magic, sizeof magic) == 0;
+}
 
 static size_t align_up(size_t len)
 {
@@ -179,4 +184,49 @@ enum err snap_chunk_read(struct str bytes, uint32_t head_crc, struct snap_chunk 
     };
     *ret_size = size;
     return ERR_OK;
+}
+
+/* -- a stream -- */
+
+enum err snap_stream_begin(struct snap_stream *stream, const struct snap_head *head,
+                           struct buf *into)
+{
+    char room[SNAP_HEAD_MAX];
+    size_t size;
+    *stream = (struct snap_stream){.chunks = 0};
+    size = snap_head_write(head, room, &stream->head_crc);
+    return buf_append(into, str_of(room, size));
+}
+
+static enum err chunk_put(const struct snap_stream *stream, uint32_t section, struct str bytes,
+                          struct buf *into)
+{
+    struct snap_chunk chunk = {.section = section, .number = stream->chunks, .bytes = bytes};
+    size_t size = snap_chunk_size(bytes.len);
+    char *room;
+    enum err err = buf_reserve(into, size, &room);
+    if (err) return err;
+    snap_chunk_write(&chunk, stream->head_crc, room);
+    buf_commit(into, size);
+    return ERR_OK;
+}
+
+enum err snap_stream_chunk(struct snap_stream *stream, uint32_t section, struct str bytes,
+                           struct buf *into)
+{
+    assert(section >= stream->section && section != SNAP_SECTION_END);
+    enum err err = chunk_put(stream, section, bytes, into);
+    if (err) return err;
+    stream->section = section;
+    stream->chunks++;
+    stream->bytes += bytes.len;
+    return ERR_OK;
+}
+
+enum err snap_stream_end(const struct snap_stream *stream, struct buf *into)
+{
+    char end[SNAP_END_BYTES];
+    store_le64(end, stream->chunks);
+    store_le64(end + 8, stream->bytes);
+    return chunk_put(stream, SNAP_SECTION_END, str_of(end, sizeof end), into);
 }

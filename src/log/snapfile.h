@@ -15,6 +15,7 @@
 enum {
     SNAP_CHUNK_MAX = 1 << 20,
     SNAP_NAME_CAP = 48, /* of a file, without its directory */
+    SNAP_MAGIC_BYTES = 8,
 };
 struct snap_head {
     struct snapshot_mark mark;
@@ -22,6 +23,19 @@ struct snap_head {
     uint32_t level; /* a program that speaks less cannot read it */
     uint64_t clock_ns;
 };
+/* -- the bytes of a file, appended to `into`; of a snapshot that is streamed, too -- */
+struct snap_stream { /* the caller's storage */
+    uint32_t head_crc, section;
+    uint64_t chunks, bytes;
+};
+enum err snap_stream_begin(struct snap_stream *stream, const struct snap_head *head,
+                           struct buf *into);
+/* At most SNAP_CHUNK_MAX bytes; sections in growing order. */
+enum err snap_stream_chunk(struct snap_stream *stream, uint32_t section, struct str bytes,
+                           struct buf *into);
+enum err snap_stream_end(const struct snap_stream *stream, struct buf *into);
+bool snap_is(struct str first_bytes); /* by its first SNAP_MAGIC_BYTES */
+
 struct snap_writer;
 /* "snap/.<name>.<8 hex>.tmp" until finished. */
 enum err snap_create(struct fs *fs, const char *dir, const struct snap_head *head, uint64_t unique,

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "log/snapfile_internal.h"
 
 struct snap_writer {
@@ -14,9 +13,9 @@ struct snap_writer {
     char *dir;
     char name[SNAP_NAME_CAP];
     char temp[FS_PATH_CAP];
-    uint32_t head_crc, section;
-    uint64_t at, synced, chunks, bytes;
-    struct buf room;
+    uint64_t at, synced;
+    struct snap_stream stream;
+    struct buf room; /* made by the stream */
     enum err failed; /* nothing may be finished after it */
 };
 
@@ -40,27 +39,19 @@ static enum err put(struct snap_writer *writer, struct str bytes, struct note *n
     return err;
 }
 
-static enum err put_chunk(struct snap_writer *writer, uint32_t section, struct str bytes,
-                          struct note *note)
+/* What the stream made, or why it made nothing. */
+static enum err put_made(struct snap_writer *writer, enum err err, struct note *note)
 {
-    char *room;
-    struct snap_chunk chunk = {.section = section, .number = writer->chunks, .bytes = bytes};
-    size_t size = snap_chunk_size(bytes.len);
-    buf_clear(&writer->room);
-    enum err err = buf_reserve(&writer->room, size, &room);
-    if (err) {
-        note_set(note, "write %s: %s", writer->temp, err_text(err));
-        writer->failed = err;
-        return err;
-    }
-    snap_chunk_write(&chunk, writer->head_crc, room);
-    return put(writer, str_of(room, size), note);
+    if (!err) return put(writer, buf_peek(&writer->room), note);
+    note_set(note, "write %s: %s", writer->temp, err_text(err));
+    writer->failed = err;
+    return err;
 }
 
 enum err snap_create(struct fs *fs, const char *dir, const struct snap_head *head, uint64_t unique,
                      struct snap_writer **ret_writer, struct note *note)
 {
-    char bytes[SNAP_HEAD_MAX], temp[SNAP_NAME_CAP + 32];
+    char temp[SNAP_NAME_CAP + 32];
     struct snap_writer *writer = calloc(1, sizeof *writer);
     if (writer) writer->dir = str_dup(str_from(dir));
     if (!writer || !writer->dir) {
@@ -78,10 +69,7 @@ enum err snap_create(struct fs *fs, const char *dir, const struct snap_head *hea
                       &writer->file);
         if (err) note_set(note, "make %s: %s", writer->temp, err_text(err));
     }
-    if (!err) {
-        size_t size = snap_head_write(head, bytes, &writer->head_crc);
-        err = put(writer, str_of(bytes, size), note);
-    }
+    if (!err) err = put_made(writer, snap_stream_begin(&writer->stream, head, &writer->room), note);
     if (err) {
         snap_abandon(writer);
         return err;
@@ -93,31 +81,25 @@ enum err snap_create(struct fs *fs, const char *dir, const struct snap_head *hea
 enum err snap_write(struct snap_writer *writer, uint32_t section, struct str bytes,
                     struct note *note)
 {
-    assert(section >= writer->section && section != SNAP_SECTION_END);
-    assert(bytes.len <= SNAP_CHUNK_MAX);
     if (writer->failed) {
         note_set(note, "%s: failed before: %s", writer->temp, err_text(writer->failed));
         return writer->failed;
     }
-    enum err err = put_chunk(writer, section, bytes, note);
-    if (err) return err;
-    writer->section = section;
-    writer->chunks++;
-    writer->bytes += bytes.len;
-    return ERR_OK;
+    buf_clear(&writer->room);
+    return put_made(writer, snap_stream_chunk(&writer->stream, section, bytes, &writer->room),
+                    note);
 }
 
 enum err snap_finish(struct snap_writer *own_writer, uint64_t *ret_bytes, struct note *note)
 {
     struct snap_writer *writer = own_writer;
-    char end[SNAP_END_BYTES], path[FS_PATH_CAP];
+    char path[FS_PATH_CAP];
     enum err err = writer->failed;
-    store_le64(end, writer->chunks);
-    store_le64(end + 8, writer->bytes);
+    buf_clear(&writer->room);
     if (err)
         note_set(note, "%s: failed before: %s", writer->temp, err_text(err));
     else
-        err = put_chunk(writer, SNAP_SECTION_END, str_of(end, sizeof end), note);
+        err = put_made(writer, snap_stream_end(&writer->stream, &writer->room), note);
     if (!err && (err = fs_sync(writer->fs, writer->file)))
         note_set(note, "sync %s: %s", writer->temp, err_text(err));
     if (!err) err = snap_dir_path(writer->dir, writer->name, path, note);

@@ -61,6 +61,7 @@ static void on_change(void *owner, const struct replica_status *status)
         *leader = status->id;
     }
     quorum_on_change(p->quorum, status);
+    replica_service_on_change(p->service, status);
 }
 
 static void on_stopped(void *owner, enum err why, const struct note *note)

@@ -81,15 +81,45 @@ static bool refuse(struct fleet_result *result, enum fleet_status status)
     return false;
 }
 
-static bool text_fits(struct str text, size_t max, const char *field, struct fleet_result *result)
+static bool refuse_field(struct fleet_result *result, enum fleet_status status, const char *field,
+                         uint64_t number)
 {
     result->field = field;
-    result->number = max;
-    if (text.len > max) return refuse(result, FLEET_TOO_LONG);
-    result->number = 0;
-    if (!str_is_utf8(text)) return refuse(result, FLEET_NOT_TEXT);
-    result->field = "";
-    return true;
+    result->number = number;
+    return refuse(result, status);
+}
+
+static bool text_fits(struct str text, size_t max, const char *field, struct fleet_result *result)
+{
+    if (text.len > max) return refuse_field(result, FLEET_TOO_LONG, field, max);
+    return str_is_utf8(text) || refuse_field(result, FLEET_NOT_TEXT, field, 0);
+}
+
+/* Of the texts of a new row; a text without a name is that of a shard which is there. */
+static const struct {
+    const char *field;
+    size_t max;
+} limits[FLEET_TABLES][FLEET_TEXTS_MAX] = {
+    [FLEET_SHARDS] = {{"shard id", FLEET_ID_MAX}, {"shard address", FLEET_ADDRESS_MAX}},
+    [FLEET_CLUSTERS] = {{"cluster id", FLEET_ID_MAX}},
+    [FLEET_DOMAINS] = {{"label key", FLEET_LABEL_KEY_MAX}, {"label value", FLEET_LABEL_VALUE_MAX}},
+    [FLEET_QUOTAS] = {{"provider", FLEET_ID_MAX}, {"region", FLEET_ID_MAX}},
+    [FLEET_PROVIDERS] = {{"provider name", FLEET_ID_MAX},
+                         {"provider address", FLEET_ADDRESS_MAX},
+                         {"region", FLEET_ID_MAX}},
+    [FLEET_LEAVING] = {{"label key", FLEET_LABEL_KEY_MAX},
+                       {"label value", FLEET_LABEL_VALUE_MAX},
+                       {"shard id", FLEET_ID_MAX}},
+};
+
+static bool texts_fit(const struct fleet_row *row, struct fleet_result *result)
+{
+    bool fit = true;
+
+    for (size_t i = 0; fit && i < FLEET_TEXTS_MAX && limits[row->table][i].field; i++)
+        fit = text_fits(row->texts[i], limits[row->table][i].max, limits[row->table][i].field,
+                        result);
+    return fit;
 }
 
 static bool table_has_room(const struct fleet *fleet, enum fleet_table table,
@@ -99,10 +129,8 @@ static bool table_has_room(const struct fleet *fleet, enum fleet_table table,
 
     /* An assigned domain may become leaving, for which there must be room then. */
     if (table == FLEET_DOMAINS) rows += fleet->tables[FLEET_LEAVING].count;
-    if (rows < rows_max[table]) return true;
-    result->field = table_names[table];
-    result->number = rows_max[table];
-    return refuse(result, FLEET_FULL);
+    return rows < rows_max[table] ||
+           refuse_field(result, FLEET_FULL, table_names[table], rows_max[table]);
 }
 
 static struct shard_row *shard_find(const struct fleet *fleet, struct str id)
@@ -119,7 +147,7 @@ static struct shard_row *shard_need(const struct fleet *fleet, struct str id,
     return shard;
 }
 
-/* -- adding -- */
+/* -- adding and removing -- */
 static void enter(struct fleet *fleet, enum fleet_table table, void *row,
                   struct fleet_result *result)
 {
@@ -128,77 +156,90 @@ static void enter(struct fleet *fleet, enum fleet_table table, void *row,
     result->changed = true;
 }
 
-/* Into its table and, for what a shard owns, into `owned`. Takes the row, also when it fails. */
-static void add(struct fleet *fleet, enum fleet_table table, void *row, struct order *owned,
+/* Into its table and to its owner. `shard`: for rows that point at one. */
+static void add(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard,
                 struct fleet_result *result)
 {
-    if (!row || order_insert(&fleet->tables[table], row)) {
-        result->status = FLEET_NO_MEMORY;
-        if (row) row_drop(fleet, table, row);
+    void *row = row_make(fleet, from, shard);
+    struct order *table = &fleet->tables[from->table];
+    struct order *owned = row ? row_owned(from->table, row) : NULL;
+    bool inserted = row && !order_insert(table, row);
+
+    if (inserted && (!owned || !order_insert(owned, row))) {
+        enter(fleet, from->table, row, result);
         return;
     }
-    if (owned && order_insert(owned, row)) {
-        order_remove(&fleet->tables[table], row);
-        row_drop(fleet, table, row);
-        result->status = FLEET_NO_MEMORY;
-        return;
-    }
-    enter(fleet, table, row, result);
+    if (inserted) order_remove(table, row);
+    if (row) row_drop(fleet, from->table, row);
+    result->status = FLEET_NO_MEMORY;
 }
 
-/* In the place of `old`, or new when that is NULL. */
-static void add_or_replace(struct fleet *fleet, enum fleet_table table, void *row, void *old,
+/* In the place of `old`; new when that is NULL and there is room. */
+static void add_or_replace(struct fleet *fleet, const struct fleet_row *from, void *old,
                            struct fleet_result *result)
 {
-    if (!old || !row) {
-        add(fleet, table, row, NULL, result);
+    void *row;
+
+    if (!old) {
+        if (table_has_room(fleet, from->table, result)) add(fleet, from, NULL, result);
         return;
     }
-    row_leave(fleet, table, old);
-    order_replace(&fleet->tables[table], old, row);
-    row_drop(fleet, table, old);
-    enter(fleet, table, row, result);
+    row = row_make(fleet, from, NULL);
+    if (!row) {
+        result->status = FLEET_NO_MEMORY;
+        return;
+    }
+    row_leave(fleet, from->table, old);
+    order_replace(&fleet->tables[from->table], old, row);
+    row_drop(fleet, from->table, old);
+    enter(fleet, from->table, row, result);
 }
 
-static void add_shard(struct fleet *fleet, const struct fleet_shard *shard,
-                      struct fleet_result *result)
+static void take_out(struct fleet *fleet, enum fleet_table table, void *row,
+                     struct fleet_result *result)
 {
-    if (shard->id.len == 0) {
-        result->status = FLEET_SHARD_ID_EMPTY;
-        return;
-    }
-    if (!text_fits(shard->id, FLEET_ID_MAX, "shard id", result)) return;
-    if (!text_fits(shard->address, FLEET_ADDRESS_MAX, "shard address", result)) return;
-    if (shard->registered_at.seconds < 0 || shard->registered_at.seconds > FLEET_TIME_SECONDS_MAX ||
-        shard->registered_at.nanos >= 1000000000u) {
-        result->field = "registered at";
-        result->status = FLEET_BAD_TIME;
-        return;
-    }
-    if (shard_find(fleet, shard->id)) {
-        result->status = FLEET_SHARD_EXISTS;
-        return;
-    }
-    if (!table_has_room(fleet, FLEET_SHARDS, result)) return;
-    add(fleet, FLEET_SHARDS, row_make_shard(fleet, shard), NULL, result);
+    struct order *owned = row_owned(table, row);
+
+    row_leave(fleet, table, row);
+    if (owned) order_remove(owned, row);
+    order_remove(&fleet->tables[table], row);
+    row_drop(fleet, table, row);
+    fleet->changes++;
+    result->changed = true;
 }
 
-static void bind_cluster(struct fleet *fleet, const struct fleet_cluster *cluster,
+/* -- shards and clusters -- */
+static void add_shard(struct fleet *fleet, const struct fleet_row *row, struct fleet_result *result)
+{
+    struct fleet_time at = row->shard.registered_at;
+
+    if (row->shard.id.len == 0) {
+        result->status = FLEET_SHARD_ID_EMPTY;
+    } else if (!texts_fit(row, result)) {
+        return;
+    } else if (at.seconds < 0 || at.seconds > FLEET_TIME_SECONDS_MAX || at.nanos >= 1000000000u) {
+        refuse_field(result, FLEET_BAD_TIME, "registered at", 0);
+    } else if (shard_find(fleet, row->shard.id)) {
+        result->status = FLEET_SHARD_EXISTS;
+    } else if (table_has_room(fleet, FLEET_SHARDS, result)) {
+        add(fleet, row, NULL, result);
+    }
+}
+
+static void bind_cluster(struct fleet *fleet, const struct fleet_row *row,
                          struct fleet_result *result)
 {
-    struct shard_row *shard = shard_need(fleet, cluster->shard, result);
+    struct shard_row *shard = shard_need(fleet, row->cluster.shard, result);
     const struct cluster_row *old;
 
     if (!shard) return;
-    old = order_find(&fleet->tables[FLEET_CLUSTERS], (struct order_key){.first = cluster->id});
+    old = order_find(&fleet->tables[FLEET_CLUSTERS], (struct order_key){.first = row->cluster.id});
     if (old && old->shard != shard) {
         result->status = FLEET_CLUSTER_BOUND;
         result->holder = shard_row_id(old->shard);
     }
-    if (old || !text_fits(cluster->id, FLEET_ID_MAX, "cluster id", result) ||
-        !table_has_room(fleet, FLEET_CLUSTERS, result))
-        return;
-    add(fleet, FLEET_CLUSTERS, row_make_cluster(fleet, cluster, shard), &shard->clusters, result);
+    if (!old && texts_fit(row, result) && table_has_room(fleet, FLEET_CLUSTERS, result))
+        add(fleet, row, shard, result);
 }
 
 /* -- leaving domains -- */
@@ -211,25 +252,6 @@ static struct leaving_row *leaving_find(const struct fleet *fleet, struct str ke
     if (fleet->tables[FLEET_LEAVING].count == 0) return NULL; /* nearly always */
     if (!leaving_text(key, value, room, &text)) return NULL;
     return order_find(&fleet->tables[FLEET_LEAVING], (struct order_key){text, shard});
-}
-
-static void leaving_add(struct fleet *fleet, const struct fleet_leaving *leaving,
-                        struct fleet_result *result)
-{
-    struct leaving_row *row = row_make_leaving(fleet, leaving);
-
-    add(fleet, FLEET_LEAVING, row, row ? &row->leaver->rows : NULL, result);
-}
-
-static void leaving_remove(struct fleet *fleet, struct leaving_row *row,
-                           struct fleet_result *result)
-{
-    row_leave(fleet, FLEET_LEAVING, row);
-    order_remove(&row->leaver->rows, row);
-    order_remove(&fleet->tables[FLEET_LEAVING], row);
-    row_drop(fleet, FLEET_LEAVING, row);
-    fleet->changes++;
-    result->changed = true;
 }
 
 /* Only the shard that the domain is leaving may have it again, unless it is forced. */
@@ -254,10 +276,8 @@ static bool leaving_allows(const struct fleet *fleet, const struct fleet_domain 
         if (!str_equal(row_key(FLEET_LEAVING, row).first, text)) break;
         leavers++;
     }
-    if (leavers < FLEET_LEAVERS_MAX) return true;
-    result->field = "shards that a domain is leaving";
-    result->number = FLEET_LEAVERS_MAX;
-    return refuse(result, FLEET_FULL);
+    return leavers < FLEET_LEAVERS_MAX ||
+           refuse_field(result, FLEET_FULL, "shards that a domain is leaving", FLEET_LEAVERS_MAX);
 }
 
 static void clear_leaving(struct fleet *fleet, const struct fleet_leaving *leaving,
@@ -265,12 +285,13 @@ static void clear_leaving(struct fleet *fleet, const struct fleet_leaving *leavi
 {
     struct leaving_row *row = leaving_find(fleet, leaving->key, leaving->value, leaving->shard);
 
-    if (row && row->since == leaving->since) leaving_remove(fleet, row, result);
+    if (row && row->since == leaving->since) take_out(fleet, FLEET_LEAVING, row, result);
 }
 
-static void assign_domain(struct fleet *fleet, const struct fleet_domain *domain, bool force,
+static void assign_domain(struct fleet *fleet, const struct fleet_row *row, bool force,
                           struct fleet_result *result)
 {
+    const struct fleet_domain *domain = &row->domain;
     struct shard_row *shard = shard_need(fleet, domain->shard, result);
     const struct domain_row *old;
     struct leaving_row *leaving;
@@ -281,53 +302,35 @@ static void assign_domain(struct fleet *fleet, const struct fleet_domain *domain
         result->status = FLEET_DOMAIN_ASSIGNED;
         result->holder = shard_row_id(old->shard);
     }
-    if (old || !text_fits(domain->key, FLEET_LABEL_KEY_MAX, "label key", result) ||
-        !text_fits(domain->value, FLEET_LABEL_VALUE_MAX, "label value", result) ||
-        !leaving_allows(fleet, domain, force, result))
-        return;
+    if (old || !texts_fit(row, result) || !leaving_allows(fleet, domain, force, result)) return;
     leaving = leaving_find(fleet, domain->key, domain->value, domain->shard);
     if (!leaving && !table_has_room(fleet, FLEET_DOMAINS, result)) return;
-    add(fleet, FLEET_DOMAINS, row_make_domain(fleet, domain, shard), &shard->domains, result);
-    if (leaving && result->status == FLEET_DONE) leaving_remove(fleet, leaving, result);
+    add(fleet, row, shard, result);
+    if (leaving && result->status == FLEET_DONE) take_out(fleet, FLEET_LEAVING, leaving, result);
 }
 
-static void set_quota(struct fleet *fleet, const struct fleet_quota *quota,
-                      struct fleet_result *result)
+static void set_quota(struct fleet *fleet, const struct fleet_row *row, struct fleet_result *result)
 {
+    const struct fleet_quota *quota = &row->quota;
     struct order_key key = {quota->provider, quota->region};
-    void *old = order_find(&fleet->tables[FLEET_QUOTAS], key);
+    bool fits = texts_fit(row, result);
 
-    if (!text_fits(quota->provider, FLEET_ID_MAX, "provider", result) ||
-        !text_fits(quota->region, FLEET_ID_MAX, "region", result))
-        return;
-    if (quota->slice_count > FLEET_SLICES_MAX) {
-        result->status = FLEET_TOO_LONG;
-        result->field = "quota row";
-        result->number = FLEET_SLICES_MAX;
-        return;
-    }
-    for (size_t i = 0; i < quota->slice_count; i++)
-        if (!text_fits(quota->slices[i].shard, FLEET_ID_MAX, "shard id", result)) return;
-    if (!old && !table_has_room(fleet, FLEET_QUOTAS, result)) return;
-    add_or_replace(fleet, FLEET_QUOTAS, row_make_quota(fleet, quota), old, result);
+    if (fits && quota->slice_count > FLEET_SLICES_MAX)
+        fits = refuse_field(result, FLEET_TOO_LONG, "quota row", FLEET_SLICES_MAX);
+    for (size_t i = 0; fits && i < quota->slice_count; i++)
+        fits = text_fits(quota->slices[i].shard, FLEET_ID_MAX, "shard id", result);
+    if (fits) add_or_replace(fleet, row, order_find(&fleet->tables[FLEET_QUOTAS], key), result);
 }
 
-static void upsert_provider(struct fleet *fleet, const struct fleet_provider *provider,
+static void upsert_provider(struct fleet *fleet, const struct fleet_row *row,
                             struct fleet_result *result)
 {
-    struct order_key key = {.first = provider->name};
-    void *old = order_find(&fleet->tables[FLEET_PROVIDERS], key);
+    struct order_key key = {.first = row->provider.name};
 
-    if (provider->name.len == 0) {
+    if (row->provider.name.len == 0)
         result->status = FLEET_PROVIDER_NAME_EMPTY;
-        return;
-    }
-    if (!text_fits(provider->name, FLEET_ID_MAX, "provider name", result) ||
-        !text_fits(provider->address, FLEET_ADDRESS_MAX, "provider address", result) ||
-        !text_fits(provider->region, FLEET_ID_MAX, "region", result) ||
-        (!old && !table_has_room(fleet, FLEET_PROVIDERS, result)))
-        return;
-    add_or_replace(fleet, FLEET_PROVIDERS, row_make_provider(fleet, provider), old, result);
+    else if (texts_fit(row, result))
+        add_or_replace(fleet, row, order_find(&fleet->tables[FLEET_PROVIDERS], key), result);
 }
 
 /* -- removing -- */
@@ -348,13 +351,12 @@ static uint32_t owned_remove(struct fleet *fleet, enum fleet_table table, struct
 static void domain_leaves(struct fleet *fleet, const struct domain_row *row,
                           struct fleet_entry entry, struct fleet_result *result)
 {
-    struct fleet_row shown;
+    struct fleet_row leaving;
 
-    row_show(FLEET_DOMAINS, row, &shown);
-    leaving_add(fleet,
-                &(struct fleet_leaving){shown.domain.key, shown.domain.value, shown.domain.shard,
-                                        entry.index},
-                result);
+    row_show(FLEET_DOMAINS, row, &leaving); /* the texts are the same */
+    leaving.table = FLEET_LEAVING;
+    leaving.leaving.since = entry.index;
+    add(fleet, &leaving, NULL, result);
 }
 
 /* All or none: what became leaving before memory ended is taken back. */
@@ -374,8 +376,8 @@ static void owned_leave(struct fleet *fleet, const struct shard_row *shard,
     place = order_begin(&shard->domains);
     for (const void *row; done > 0 && (row = order_next(&place)); done--) {
         struct order_key key = row_key(FLEET_DOMAINS, row);
-        leaving_remove(fleet, leaving_find(fleet, key.first, key.second, shard_row_id(shard)),
-                       &undo);
+        take_out(fleet, FLEET_LEAVING,
+                 leaving_find(fleet, key.first, key.second, shard_row_id(shard)), &undo);
     }
 }
 
@@ -389,11 +391,7 @@ static void remove_shard(struct fleet *fleet, struct str id, struct fleet_entry 
     if (result->status != FLEET_DONE) return;
     result->clusters_freed = owned_remove(fleet, FLEET_CLUSTERS, &shard->clusters);
     result->domains_freed = owned_remove(fleet, FLEET_DOMAINS, &shard->domains);
-    row_leave(fleet, FLEET_SHARDS, shard);
-    order_remove(&fleet->tables[FLEET_SHARDS], shard);
-    row_drop(fleet, FLEET_SHARDS, shard);
-    fleet->changes++;
-    result->changed = true;
+    take_out(fleet, FLEET_SHARDS, shard, result);
 }
 
 static void unassign_domain(struct fleet *fleet, const struct fleet_domain *domain,
@@ -405,31 +403,27 @@ static void unassign_domain(struct fleet *fleet, const struct fleet_domain *doma
     if (entry.level >= FLEET_LEAVING_LEVEL) domain_leaves(fleet, row, entry, result);
     if (result->status != FLEET_DONE) return;
     result->holder = shard_row_id(row->shard);
-    row_leave(fleet, FLEET_DOMAINS, row);
-    order_remove(&row->shard->domains, row);
-    order_remove(&fleet->tables[FLEET_DOMAINS], row);
-    row_drop(fleet, FLEET_DOMAINS, row);
-    fleet->changes++;
-    result->changed = true;
+    take_out(fleet, FLEET_DOMAINS, row, result);
 }
 
 struct fleet_result fleet_apply_entry(struct fleet *fleet, const struct fleet_command *command,
                                       struct fleet_entry entry)
 {
     struct fleet_result result = {.status = FLEET_DONE, .holder = STR_EMPTY, .field = ""};
+    bool known = command->kind >= FLEET_ADD_SHARD && command->kind <= FLEET_KIND_LAST;
+    struct fleet_row row = {.table = known ? fleet_kind_table(command->kind) : FLEET_TABLES,
+                            .content = command->content};
 
     switch (command->kind) {
-    case FLEET_ADD_SHARD: add_shard(fleet, &command->add_shard, &result); break;
+    case FLEET_ADD_SHARD: add_shard(fleet, &row, &result); break;
     case FLEET_REMOVE_SHARD: remove_shard(fleet, command->remove_shard, entry, &result); break;
-    case FLEET_BIND_CLUSTER: bind_cluster(fleet, &command->bind_cluster, &result); break;
-    case FLEET_ASSIGN_DOMAIN:
-        assign_domain(fleet, &command->assign_domain, command->force, &result);
-        break;
+    case FLEET_BIND_CLUSTER: bind_cluster(fleet, &row, &result); break;
+    case FLEET_ASSIGN_DOMAIN: assign_domain(fleet, &row, command->force, &result); break;
     case FLEET_UNASSIGN_DOMAIN:
         unassign_domain(fleet, &command->unassign_domain, entry, &result);
         break;
-    case FLEET_SET_QUOTA: set_quota(fleet, &command->set_quota, &result); break;
-    case FLEET_UPSERT_PROVIDER: upsert_provider(fleet, &command->upsert_provider, &result); break;
+    case FLEET_SET_QUOTA: set_quota(fleet, &row, &result); break;
+    case FLEET_UPSERT_PROVIDER: upsert_provider(fleet, &row, &result); break;
     case FLEET_CLEAR_LEAVING: clear_leaving(fleet, &command->clear_leaving, &result); break;
     default: result.status = FLEET_UNKNOWN_KIND; result.number = (uint64_t)command->kind;
     }
@@ -458,9 +452,7 @@ struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row)
         result.status = FLEET_SHARD_ID_EMPTY;
         return result;
     }
-    if (!text_fits(leaving->shard, FLEET_ID_MAX, "shard id", &result) ||
-        !text_fits(leaving->key, FLEET_LABEL_KEY_MAX, "label key", &result) ||
-        !text_fits(leaving->value, FLEET_LABEL_VALUE_MAX, "label value", &result) ||
+    if (!texts_fit(row, &result) ||
         leaving_find(fleet, leaving->key, leaving->value, leaving->shard) ||
         !table_has_room(fleet, FLEET_DOMAINS, &result))
         return result;
@@ -470,7 +462,7 @@ struct fleet_result fleet_put(struct fleet *fleet, const struct fleet_row *row)
         result.holder = shard_row_id(domain->shard);
         return result;
     }
-    leaving_add(fleet, leaving, &result);
+    add(fleet, row, NULL, &result);
     return result;
 }
 
@@ -514,9 +506,4 @@ uint64_t fleet_hash(const struct fleet *fleet)
 uint64_t fleet_bytes(const struct fleet *fleet)
 {
     return fleet->bytes;
-}
-
-uint64_t fleet_changes(const struct fleet *fleet)
-{
-    return fleet->changes;
 }

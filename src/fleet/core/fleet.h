@@ -57,7 +57,6 @@ struct fleet_time {
 #define FLEET_TIME_UNIX        62135596800LL  /* seconds at 1970-01-01 */
 #define FLEET_TIME_SECONDS_MAX 315537897599LL /* 9999-12-31T23:59:59Z */
 bool fleet_time_is_set(struct fleet_time time);
-int fleet_time_compare(struct fleet_time a, struct fleet_time b); /* <0, 0, >0 */
 /* Nanoseconds since 1970. 0 means unset both ways (wire.md 4.4); times that do not fit are the
  * nearest that does. */
 struct fleet_time fleet_time_from_unix_ns(int64_t ns);
@@ -249,7 +248,6 @@ uint32_t fleet_count_leaving(const struct fleet *fleet, struct str shard);
 struct fleet_counts fleet_counts(const struct fleet *fleet);
 uint64_t fleet_hash(const struct fleet *fleet);  /* of the replicated content; kept as it changes */
 uint64_t fleet_bytes(const struct fleet *fleet); /* of memory held, views' rows included */
-uint64_t fleet_changes(const struct fleet *fleet); /* grows with each change; for caches */
 
 /* A place in a walk: start with {0}. Any change of the fleet ends it (asserted). */
 struct fleet_walk {

@@ -26,47 +26,47 @@ struct name {
     struct order rows; /* of a shard: leaving domains that are in the table */
     char text[];
 };
+/* Each row is one block of memory: the fixed part, then its own texts. `lens` are theirs. */
 struct shard_row {
     struct row row;
-    uint16_t id_len, address_len;
     struct fleet_time registered_at, last_heartbeat;
     struct order clusters, domains; /* rows that point here and are in their tables */
-    char text[];                    /* id, address */
+    uint16_t lens[2];
+    char text[]; /* id, address */
 };
 struct cluster_row {
     struct row row;
     struct shard_row *shard;
-    uint16_t id_len;
+    uint16_t lens[1];
     char text[];
 };
 struct domain_row {
     struct row row;
     struct name *label;
     struct shard_row *shard;
-    uint16_t value_len;
-    char text[];
+    uint16_t lens[1];
+    char text[]; /* value */
 };
 struct leaving_row {
     struct row row;
     struct name *leaver;
     uint64_t since;
-    uint16_t key_len, value_len;
-    char text[]; /* key, value, key_len as two bytes: no two domains have the same text */
+    uint16_t lens[2];
+    char text[]; /* key, value, length of the key as two bytes: no two domains have the same text */
 };
 /* The text of a leaving row, for lookups. */
 enum { LEAVING_TEXT_MAX = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 2 };
 struct quota_row {
     struct row row;
-    uint16_t provider_len, region_len;
-    uint32_t slice_count;
-    size_t size;      /* of the whole block */
-    const char *text; /* in the block, behind the slices: provider, region, shards */
-    struct fleet_slice slices[];
+    struct fleet_slice *slices; /* a block of its own, with their shards */
+    size_t slice_count, slice_bytes;
+    uint16_t lens[2];
+    char text[]; /* provider, region */
 };
 struct provider_row {
     struct row row;
-    uint16_t name_len, address_len, region_len;
-    char text[];
+    uint16_t lens[3];
+    char text[]; /* name, address, region */
 };
 
 struct fleet {
@@ -87,16 +87,11 @@ void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row
 void row_drop(struct fleet *fleet, enum fleet_table table, void *row); /* by one holder */
 /* All of the set, which is empty then. */
 void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order);
-/* A row of the command, held once and in no table yet; a shard it points at is held, too. NULL: out
- * of memory. */
-void *row_make_shard(struct fleet *fleet, const struct fleet_shard *shard);
-void *row_make_cluster(struct fleet *fleet, const struct fleet_cluster *cluster,
-                       struct shard_row *shard);
-void *row_make_domain(struct fleet *fleet, const struct fleet_domain *domain,
-                      struct shard_row *shard);
-void *row_make_quota(struct fleet *fleet, const struct fleet_quota *quota);
-void *row_make_provider(struct fleet *fleet, const struct fleet_provider *provider);
-void *row_make_leaving(struct fleet *fleet, const struct fleet_leaving *leaving);
+/* A row held once and in no table yet; `shard`, for a row that points at one, is held, too. NULL:
+ * out of memory. */
+void *row_make(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard);
+/* What a shard, or a name, has of the row's table; NULL: the row belongs to nobody. */
+struct order *row_owned(enum fleet_table table, void *row);
 /* False: longer than any domain's. */
 bool leaving_text(struct str key, struct str value, char text[LEAVING_TEXT_MAX],
                   struct str *ret_text);

@@ -10,12 +10,6 @@ bool fleet_time_is_set(struct fleet_time time)
     return time.seconds != 0 || time.nanos != 0;
 }
 
-int fleet_time_compare(struct fleet_time a, struct fleet_time b)
-{
-    if (a.seconds != b.seconds) return a.seconds < b.seconds ? -1 : 1;
-    return a.nanos < b.nanos ? -1 : a.nanos > b.nanos;
-}
-
 struct fleet_time fleet_time_from_unix_ns(int64_t ns)
 {
     int64_t seconds = ns / NANOS, nanos = ns % NANOS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows as they are kept: one block of memory each, texts behind the fixed part. */
+/* Rows as they are kept. Where the texts of a row are is in a table; the rest is for all rows. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,12 +21,63 @@ static char *put(char *at, struct str text)
 
 struct str shard_row_id(const struct shard_row *shard)
 {
-    return str_of(shard->text, shard->id_len);
+    return str_of(shard->text, shard->lens[0]);
 }
 
 static struct str name_text(const struct name *name)
 {
     return str_of(name->text, name->len);
+}
+
+/* -- where the texts are -- */
+enum source { OWN = 1, NAME, SHARD }; /* behind the fixed part; of the row's name; of its shard */
+static const struct layout {
+    uint8_t from[FLEET_TEXTS_MAX];   /* enum source, by text of fleet_row */
+    uint8_t lens, text, name, shard; /* offsets; 0: it has none */
+} layouts[FLEET_TABLES] = {
+#define AT(type, member) offsetof(struct type##_row, member)
+    [FLEET_SHARDS] = {{OWN, OWN}, AT(shard, lens), AT(shard, text), 0, 0},
+    [FLEET_CLUSTERS] = {{OWN, SHARD}, AT(cluster, lens), AT(cluster, text), 0, AT(cluster, shard)},
+    [FLEET_DOMAINS] = {{NAME, OWN, SHARD},
+                       AT(domain, lens),
+                       AT(domain, text),
+                       AT(domain, label),
+                       AT(domain, shard)},
+    [FLEET_QUOTAS] = {{OWN, OWN}, AT(quota, lens), AT(quota, text), 0, 0},
+    [FLEET_PROVIDERS] = {{OWN, OWN, OWN}, AT(provider, lens), AT(provider, text), 0, 0},
+    [FLEET_LEAVING] =
+        {{OWN, OWN, NAME}, AT(leaving, lens), AT(leaving, text), AT(leaving, leaver), 0},
+#undef AT
+};
+
+static uint16_t *lens_of(enum fleet_table table, const void *row)
+{
+    return (uint16_t *)((uintptr_t)row + layouts[table].lens);
+}
+
+static struct name **name_of(enum fleet_table table, const void *row)
+{
+    return (struct name **)((uintptr_t)row + layouts[table].name);
+}
+
+static struct shard_row **shard_of(enum fleet_table table, const void *row)
+{
+    return (struct shard_row **)((uintptr_t)row + layouts[table].shard);
+}
+
+static struct order *names_of(struct fleet *fleet, enum fleet_table table)
+{
+    return table == FLEET_DOMAINS ? &fleet->labels : &fleet->leavers;
+}
+
+struct order *row_owned(enum fleet_table table, void *row)
+{
+    switch (table) {
+    case FLEET_CLUSTERS: return &((struct cluster_row *)row)->shard->clusters;
+    case FLEET_DOMAINS: return &((struct domain_row *)row)->shard->domains;
+    case FLEET_LEAVING: return &((struct leaving_row *)row)->leaver->rows;
+    default: return NULL;
+    }
 }
 
 /* -- keys -- */
@@ -38,26 +89,26 @@ static struct order_key shard_key(const void *row)
 static struct order_key cluster_key(const void *row)
 {
     const struct cluster_row *cluster = row;
-    return (struct order_key){.first = str_of(cluster->text, cluster->id_len)};
+    return (struct order_key){.first = str_of(cluster->text, cluster->lens[0])};
 }
 
 static struct order_key domain_key(const void *row)
 {
     const struct domain_row *domain = row;
-    return (struct order_key){name_text(domain->label), str_of(domain->text, domain->value_len)};
+    return (struct order_key){name_text(domain->label), str_of(domain->text, domain->lens[0])};
 }
 
 static struct order_key quota_key(const void *row)
 {
     const struct quota_row *quota = row;
-    return (struct order_key){str_of(quota->text, quota->provider_len),
-                              str_of(quota->text + quota->provider_len, quota->region_len)};
+    return (struct order_key){str_of(quota->text, quota->lens[0]),
+                              str_of(quota->text + quota->lens[0], quota->lens[1])};
 }
 
 static struct order_key provider_key(const void *row)
 {
     const struct provider_row *provider = row;
-    return (struct order_key){.first = str_of(provider->text, provider->name_len)};
+    return (struct order_key){.first = str_of(provider->text, provider->lens[0])};
 }
 
 static struct order_key name_key(const void *row)
@@ -68,7 +119,7 @@ static struct order_key name_key(const void *row)
 static struct order_key leaving_key(const void *row)
 {
     const struct leaving_row *leaving = row;
-    size_t len = (size_t)leaving->key_len + leaving->value_len + 2;
+    size_t len = (size_t)leaving->lens[0] + leaving->lens[1] + 2;
 
     return (struct order_key){str_of(leaving->text, len), name_text(leaving->leaver)};
 }
@@ -137,63 +188,17 @@ static void name_drop(struct fleet *fleet, struct order *names, struct name *nam
 }
 
 /* -- making -- */
-static struct row row_new(const struct fleet *fleet)
+/* The texts of a row that stand in it; LEAVING: and their end. */
+static size_t own_bytes(enum fleet_table table, const struct str texts[FLEET_TEXTS_MAX])
 {
-    return (struct row){.holders = 1, .born = fleet->view_number};
+    size_t bytes = table == FLEET_LEAVING ? 2 : 0;
+
+    for (size_t i = 0; i < fleet_row_texts[table]; i++)
+        if (layouts[table].from[i] == OWN) bytes += texts[i].len;
+    return bytes;
 }
 
-void *row_make_shard(struct fleet *fleet, const struct fleet_shard *shard)
-{
-    struct shard_row *row =
-        memory_take(&fleet->bytes, sizeof *row + shard->id.len + shard->address.len);
-
-    if (!row) return NULL;
-    *row = (struct shard_row){.row = row_new(fleet),
-                              .id_len = (uint16_t)shard->id.len,
-                              .address_len = (uint16_t)shard->address.len,
-                              .registered_at = shard->registered_at,
-                              .clusters.kind = &fleet->kinds[FLEET_CLUSTERS],
-                              .domains.kind = &fleet->kinds[FLEET_DOMAINS]};
-    put(put(row->text, shard->id), shard->address);
-    return row;
-}
-
-void *row_make_cluster(struct fleet *fleet, const struct fleet_cluster *cluster,
-                       struct shard_row *shard)
-{
-    struct cluster_row *row = memory_take(&fleet->bytes, sizeof *row + cluster->id.len);
-
-    if (!row) return NULL;
-    *row = (struct cluster_row){
-        .row = row_new(fleet), .shard = shard, .id_len = (uint16_t)cluster->id.len};
-    put(row->text, cluster->id);
-    shard->row.holders++;
-    return row;
-}
-
-void *row_make_domain(struct fleet *fleet, const struct fleet_domain *domain,
-                      struct shard_row *shard)
-{
-    size_t size = offsetof(struct domain_row, text) + domain->value.len;
-    struct domain_row *row = memory_take(&fleet->bytes, size);
-    struct name *label;
-
-    if (!row) return NULL;
-    label = name_hold(fleet, &fleet->labels, domain->key);
-    if (!label) {
-        memory_give(&fleet->bytes, row, size);
-        return NULL;
-    }
-    row->row = row_new(fleet); /* member by member: the block may be shorter than the struct */
-    row->label = label;
-    row->shard = shard;
-    row->value_len = (uint16_t)domain->value.len;
-    put(row->text, domain->value);
-    shard->row.holders++;
-    return row;
-}
-
-/* By shard; the same shard's in the order they came, which is that of their texts in the row. */
+/* By shard; the same shard's in the order they came, which is that of their texts in the block. */
 static int slice_compare(const void *a, const void *b)
 {
     const struct fleet_slice *left = a, *right = b;
@@ -204,9 +209,9 @@ static int slice_compare(const void *a, const void *b)
 }
 
 /* Ascending by shard; of the same shard the one that came last stays. */
-static uint32_t slices_settle(struct fleet_slice *slices, size_t count)
+static size_t slices_settle(struct fleet_slice *slices, size_t count)
 {
-    uint32_t kept = 0;
+    size_t kept = 0;
 
     if (count > 1) qsort(slices, count, sizeof slices[0], slice_compare);
     for (size_t i = 0; i < count; i++) {
@@ -216,132 +221,113 @@ static uint32_t slices_settle(struct fleet_slice *slices, size_t count)
     return kept;
 }
 
-void *row_make_quota(struct fleet *fleet, const struct fleet_quota *quota)
+static bool slices_make(struct fleet *fleet, const struct fleet_quota *from, struct quota_row *row)
 {
-    size_t size = sizeof(struct quota_row) + quota->provider.len + quota->region.len;
-    struct quota_row *row;
+    size_t count = from->slice_count;
     char *at;
 
-    for (size_t i = 0; i < quota->slice_count; i++)
-        size += sizeof row->slices[0] + quota->slices[i].shard.len + 1;
-    row = memory_take(&fleet->bytes, size);
-    if (!row) return NULL;
-    at = (char *)(row->slices + quota->slice_count);
-    *row = (struct quota_row){.row = row_new(fleet),
-                              .provider_len = (uint16_t)quota->provider.len,
-                              .region_len = (uint16_t)quota->region.len,
-                              .size = size,
-                              .text = at};
-    at = put(put(at, quota->provider), quota->region);
-    for (size_t i = 0; i < quota->slice_count; i++) {
+    row->slice_bytes = 1; /* no block is empty */
+    for (size_t i = 0; i < count; i++)
+        row->slice_bytes += sizeof row->slices[0] + from->slices[i].shard.len + 1;
+    row->slices = memory_take(&fleet->bytes, row->slice_bytes);
+    if (!row->slices) return false;
+    at = (char *)(row->slices + count);
+    for (size_t i = 0; i < count; i++) {
         row->slices[i] =
-            (struct fleet_slice){str_of(at, quota->slices[i].shard.len), quota->slices[i].slice};
-        at = put(at, quota->slices[i].shard) + 1; /* no two at one address, empty ones neither */
+            (struct fleet_slice){str_of(at, from->slices[i].shard.len), from->slices[i].slice};
+        at = put(at, from->slices[i].shard) + 1; /* no two at one address, empty ones neither */
     }
-    row->slice_count = slices_settle(row->slices, quota->slice_count);
-    return row;
+    row->slice_count = slices_settle(row->slices, count);
+    return true;
 }
 
-void *row_make_provider(struct fleet *fleet, const struct fleet_provider *provider)
+/* What is not text. False: out of memory. */
+static bool rest_make(struct fleet *fleet, const struct fleet_row *from, void *row, char *end)
 {
-    struct provider_row *row =
-        memory_take(&fleet->bytes, sizeof *row + provider->name.len + provider->address.len +
-                                       provider->region.len);
+    struct shard_row *shard = row;
+    struct leaving_row *leaving = row;
+
+    switch (from->table) {
+    case FLEET_SHARDS:
+        shard->registered_at = from->shard.registered_at;
+        shard->last_heartbeat = (struct fleet_time){0};
+        shard->clusters = (struct order){.kind = &fleet->kinds[FLEET_CLUSTERS]};
+        shard->domains = (struct order){.kind = &fleet->kinds[FLEET_DOMAINS]};
+        return true;
+    case FLEET_LEAVING:
+        leaving->since = from->leaving.since;
+        store_le16(end, leaving->lens[0]);
+        return true;
+    case FLEET_QUOTAS: return slices_make(fleet, &from->quota, row);
+    default: return true;
+    }
+}
+
+void *row_make(struct fleet *fleet, const struct fleet_row *from, struct shard_row *shard)
+{
+    enum fleet_table table = from->table;
+    const struct layout *layout = &layouts[table];
+    size_t size = layout->text + own_bytes(table, from->texts), n = 0;
+    struct row *row = memory_take(&fleet->bytes, size);
+    struct name *name = NULL;
+    char *at;
 
     if (!row) return NULL;
-    *row = (struct provider_row){.row = row_new(fleet),
-                                 .name_len = (uint16_t)provider->name.len,
-                                 .address_len = (uint16_t)provider->address.len,
-                                 .region_len = (uint16_t)provider->region.len};
-    put(put(put(row->text, provider->name), provider->address), provider->region);
+    *row = (struct row){.holders = 1, .born = fleet->view_number};
+    at = (char *)row + layout->text;
+    for (size_t i = 0; i < fleet_row_texts[table]; i++) {
+        if (layout->from[i] == NAME)
+            name = name_hold(fleet, names_of(fleet, table), from->texts[i]);
+        if (layout->from[i] != OWN) continue;
+        lens_of(table, row)[n++] = (uint16_t)from->texts[i].len;
+        at = put(at, from->texts[i]);
+    }
+    if ((layout->name && !name) || !rest_make(fleet, from, row, at)) {
+        memory_give(&fleet->bytes, row, size);
+        return NULL;
+    }
+    if (layout->name) *name_of(table, row) = name;
+    if (layout->shard) {
+        *shard_of(table, row) = shard;
+        shard->row.holders++;
+    }
     return row;
-}
-
-/* -- leaving domains -- */
-static char *put_leaving_text(char *at, struct str key, struct str value)
-{
-    at = put(put(at, key), value);
-    store_le16(at, (uint16_t)key.len);
-    return at + 2;
 }
 
 bool leaving_text(struct str key, struct str value, char text[LEAVING_TEXT_MAX],
                   struct str *ret_text)
 {
     if (key.len > FLEET_LABEL_KEY_MAX || value.len > FLEET_LABEL_VALUE_MAX) return false;
-    *ret_text = str_of(text, (size_t)(put_leaving_text(text, key, value) - text));
+    store_le16(put(put(text, key), value), (uint16_t)key.len);
+    *ret_text = str_of(text, key.len + value.len + 2);
     return true;
-}
-
-void *row_make_leaving(struct fleet *fleet, const struct fleet_leaving *leaving)
-{
-    size_t size = sizeof(struct leaving_row) + leaving->key.len + leaving->value.len + 2;
-    struct leaving_row *row = memory_take(&fleet->bytes, size);
-    struct name *leaver;
-
-    if (!row) return NULL;
-    leaver = name_hold(fleet, &fleet->leavers, leaving->shard);
-    if (!leaver) {
-        memory_give(&fleet->bytes, row, size);
-        return NULL;
-    }
-    *row = (struct leaving_row){.row = row_new(fleet),
-                                .leaver = leaver,
-                                .since = leaving->since,
-                                .key_len = (uint16_t)leaving->key.len,
-                                .value_len = (uint16_t)leaving->value.len};
-    put_leaving_text(row->text, leaving->key, leaving->value);
-    return row;
 }
 
 /* -- dropping -- */
 static size_t row_size(enum fleet_table table, const void *row)
 {
-    switch (table) {
-    case FLEET_SHARDS: {
-        const struct shard_row *shard = row;
-        return sizeof *shard + shard->id_len + shard->address_len;
-    }
-    case FLEET_CLUSTERS: {
-        const struct cluster_row *cluster = row;
-        return sizeof *cluster + cluster->id_len;
-    }
-    case FLEET_DOMAINS: {
-        const struct domain_row *domain = row;
-        return offsetof(struct domain_row, text) + domain->value_len;
-    }
-    case FLEET_QUOTAS: return ((const struct quota_row *)row)->size;
-    case FLEET_PROVIDERS: {
-        const struct provider_row *provider = row;
-        return sizeof *provider + provider->name_len + provider->address_len + provider->region_len;
-    }
-    case FLEET_LEAVING: {
-        const struct leaving_row *leaving = row;
-        return sizeof *leaving + leaving->key_len + leaving->value_len + 2;
-    }
-    case FLEET_TABLES: break;
-    }
-    assert(table < FLEET_TABLES);
-    return 0;
+    const struct layout *layout = &layouts[table];
+    size_t count = (layout->text - layout->lens) / sizeof(uint16_t), size = layout->text;
+
+    for (size_t i = 0; i < count; i++) size += lens_of(table, row)[i];
+    return table == FLEET_LEAVING ? size + 2 : size;
 }
 
 void row_drop(struct fleet *fleet, enum fleet_table table, void *row)
 {
+    const struct layout *layout = &layouts[table];
+    struct shard_row *shard = layout->shard ? *shard_of(table, row) : NULL;
+    struct quota_row *quota = row;
     struct row *base = row;
-    struct shard_row *shard = NULL;
 
     assert(base->holders > 0);
     if (--base->holders > 0) return;
+    if (layout->name) name_drop(fleet, names_of(fleet, table), *name_of(table, row));
     if (table == FLEET_SHARDS) {
         assert(((struct shard_row *)row)->domains.count == 0);
         assert(((struct shard_row *)row)->clusters.count == 0);
-    } else if (table == FLEET_CLUSTERS) {
-        shard = ((struct cluster_row *)row)->shard;
-    } else if (table == FLEET_DOMAINS) {
-        shard = ((struct domain_row *)row)->shard;
-        name_drop(fleet, &fleet->labels, ((struct domain_row *)row)->label);
-    } else if (table == FLEET_LEAVING) {
-        name_drop(fleet, &fleet->leavers, ((struct leaving_row *)row)->leaver);
+    } else if (table == FLEET_QUOTAS) {
+        memory_give(&fleet->bytes, quota->slices, quota->slice_bytes);
     }
     memory_give(&fleet->bytes, row, row_size(table, row));
     if (shard) row_drop(fleet, FLEET_SHARDS, shard); /* once: a shard points at nothing */
@@ -356,54 +342,35 @@ void rows_drop(struct fleet *fleet, enum fleet_table table, struct order *order)
 }
 
 /* -- showing -- */
-static void show_shard(const struct shard_row *row, struct fleet_shard *ret_shard)
-{
-    *ret_shard = (struct fleet_shard){.id = shard_row_id(row),
-                                      .address = str_of(row->text + row->id_len, row->address_len),
-                                      .registered_at = row->registered_at,
-                                      .last_heartbeat = row->last_heartbeat,
-                                      .clusters = row->clusters.count,
-                                      .domains = row->domains.count};
-}
-
 void row_show(enum fleet_table table, const void *row, struct fleet_row *ret_row)
 {
-    struct order_key key = row_key(table, row);
+    const struct layout *layout = &layouts[table];
+    const struct shard_row *shard = row;
+    const struct quota_row *quota = row;
+    const char *at = (const char *)row + layout->text;
+    const uint16_t *len = lens_of(table, row);
 
-    ret_row->table = table;
-    switch (table) {
-    case FLEET_SHARDS: show_shard(row, &ret_row->shard); break;
-    case FLEET_CLUSTERS:
-        ret_row->cluster = (struct fleet_cluster){
-            key.first, shard_row_id(((const struct cluster_row *)row)->shard)};
-        break;
-    case FLEET_DOMAINS:
-        ret_row->domain = (struct fleet_domain){
-            key.first, key.second, shard_row_id(((const struct domain_row *)row)->shard)};
-        break;
-    case FLEET_QUOTAS: {
-        const struct quota_row *quota = row;
-        ret_row->quota =
-            (struct fleet_quota){key.first, key.second, quota->slices, quota->slice_count};
-        break;
+    *ret_row = (struct fleet_row){.table = table};
+    for (size_t i = 0; i < fleet_row_texts[table]; i++) {
+        if (layout->from[i] == NAME) {
+            ret_row->texts[i] = name_text(*name_of(table, row));
+        } else if (layout->from[i] == SHARD) {
+            ret_row->texts[i] = shard_row_id(*shard_of(table, row));
+        } else {
+            ret_row->texts[i] = str_of(at, *len);
+            at += *len++;
+        }
     }
-    case FLEET_PROVIDERS: {
-        const struct provider_row *provider = row;
-        const char *address = provider->text + provider->name_len;
-        ret_row->provider =
-            (struct fleet_provider){key.first, str_of(address, provider->address_len),
-                                    str_of(address + provider->address_len, provider->region_len)};
-        break;
+    if (table == FLEET_LEAVING) ret_row->leaving.since = ((const struct leaving_row *)row)->since;
+    if (table == FLEET_QUOTAS) {
+        ret_row->quota.slices = quota->slices;
+        ret_row->quota.slice_count = quota->slice_count;
     }
-    case FLEET_LEAVING: {
-        const struct leaving_row *leaving = row;
-        ret_row->leaving =
-            (struct fleet_leaving){str_of(leaving->text, leaving->key_len),
-                                   str_of(leaving->text + leaving->key_len, leaving->value_len),
-                                   name_text(leaving->leaver), leaving->since};
-        break;
-    }
-    case FLEET_TABLES: assert(table < FLEET_TABLES);
+    if (table == FLEET_SHARDS) {
+        ret_row->shard.registered_at = shard->registered_at;
+        ret_row->shard.last_heartbeat = shard->last_heartbeat;
+        ret_row->shard.clusters = shard->clusters.count;
+        ret_row->shard.domains = shard->domains.count;
     }
 }
 
@@ -425,7 +392,7 @@ uint64_t row_hash(enum fleet_table table, const void *row)
     if (table == FLEET_DOMAINS) { /* the many: half of it is known */
         const struct domain_row *domain = row;
         return str_hash(shard_row_id(domain->shard),
-                        str_hash(str_of(domain->text, domain->value_len), domain->label->hash));
+                        str_hash(str_of(domain->text, domain->lens[0]), domain->label->hash));
     }
     row_show(table, row, &shown);
     hash = seeds[table];

@@ -17,19 +17,19 @@ struct fleet_meta_server {
     char id[FLEET_META_TEXT_MAX + 1], address[FLEET_META_TEXT_MAX + 1];
 };
 struct fleet_meta {
-    uint64_t version; /* 1 */
-    char id[FLEET_META_TEXT_MAX + 1];
-    uint64_t index, term; /* of the last entry contained; all that a restore needs */
+    uint64_t index, term; /* of the last entry contained */
+    uint64_t size;        /* bytes of state; 0: not known */
+    /* The rest is only written: a restore needs none of it. */
+    uint64_t configuration_index, created_ms;
     size_t server_count;
     struct fleet_meta_server servers[FLEET_META_SERVERS_MAX];
-    uint64_t configuration_index, size; /* size: bytes of state */
 };
-/* "<term>-<index>-<unix milliseconds>" into meta->id. */
-void fleet_meta_name(struct fleet_meta *meta, uint64_t unix_ms);
+/* "<term>-<index>-<milliseconds since 1970>". */
+void fleet_meta_id(const struct fleet_meta *meta, char id[FLEET_META_TEXT_MAX + 1]);
 /* Appends it compact (SnapshotSave) or indented by two spaces (export), without a line end; `Peers`
- * is null. ERR_INVALID (text that is not UTF-8), ERR_FULL, ERR_NOMEM. */
+ * is null. ERR_FULL, ERR_NOMEM. */
 enum err fleet_meta_write(const struct fleet_meta *meta, bool indented, struct buf *into);
-/* Members that are missing stay zero, but an index of 0 is ERR_INVALID: "not a valid coordinator
- * snapshot". Unknown members, `Peers` and `CRC` are ignored. ERR_PARSE, ERR_TOO_LARGE. */
+/* Index, term and size; members that are missing are zero, but an index of 0 is ERR_INVALID: "not a
+ * valid coordinator snapshot". ERR_PARSE, ERR_TOO_LARGE. */
 enum err fleet_meta_read(struct str text, struct fleet_meta *ret_meta, struct note *note);
 #endif

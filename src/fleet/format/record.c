@@ -16,7 +16,6 @@ void record_begin(struct record *record, const struct shape *shape)
     record->depth = 0;
     record->levels[0].shape = shape; /* entered by the first token */
     record->levels[0].field = NULL;
-    record->levels[0].is_list = false;
     record->levels[0].payload = 0;
 }
 
@@ -48,13 +47,11 @@ static const struct shape_field *field_of(const struct shape *shape, struct str 
     return NULL;
 }
 
-static enum err enter(struct record *record, const struct shape *shape, bool is_list,
-                      uint8_t payload)
+static enum err enter(struct record *record, const struct shape *shape, uint8_t payload)
 {
     assert(record->depth < RECORD_DEPTH); /* shapes are ours, and shallow */
     record->levels[record->depth].shape = shape;
     record->levels[record->depth].field = NULL;
-    record->levels[record->depth].is_list = is_list;
     record->levels[record->depth].payload = payload;
     record->depth++;
     return ERR_OK;
@@ -118,40 +115,16 @@ static enum err value(struct record *record, const struct shape_field *field, en
     case SHAPE_OBJECT:
         if (null) return ERR_OK;
         if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
-        if (field->kind == SHAPE_OBJECT) return enter(record, field->shape, false, payload);
+        if (field->kind == SHAPE_OBJECT) return enter(record, field->shape, payload);
         record->present |= BIT(field->slot);
-        return enter(record, field->shape, false, field->slot);
+        return enter(record, field->shape, field->slot);
     case SHAPE_SLICES:
         if (null) record->slice_count = 0;
         if (null) return ERR_OK;
         if (token != JSON_OBJECT) return unexpected(field->name, "an object", note);
-        return enter(record, NULL, false, payload);
-    case SHAPE_LIST:
-        if (null) return ERR_OK;
-        if (token != JSON_ARRAY) return unexpected(field->name, "a list", note);
-        return enter(record, field->shape, true, payload);
+        return enter(record, NULL, payload);
     }
     return ERR_INTERNAL;
-}
-
-static enum err list_token(struct record *record, const struct shape *shape, enum json_token token,
-                           struct note *note)
-{
-    if (token == JSON_OBJECT) return enter(record, shape, false, 0);
-    if (token == JSON_NULL) {
-        record->item(record->owner, record);
-        return ERR_OK;
-    }
-    assert(token != JSON_OBJECT_END);
-    note_set(note, "expected objects in the list");
-    return ERR_PARSE;
-}
-
-static void leave(struct record *record)
-{
-    record->depth--;
-    if (record->depth > 0 && record->levels[record->depth - 1].is_list)
-        record->item(record->owner, record);
 }
 
 /* A token of the innermost object that is open. */
@@ -161,10 +134,8 @@ static enum err inner_token(struct record *record, enum json_token token, struct
     const struct shape *shape = record->levels[record->depth - 1].shape;
     const struct shape_field **field = &record->levels[record->depth - 1].field;
 
-    if (record->levels[record->depth - 1].is_list && token != JSON_ARRAY_END)
-        return list_token(record, shape, token, note);
-    if (token == JSON_OBJECT_END || token == JSON_ARRAY_END) {
-        leave(record);
+    if (token == JSON_OBJECT_END) {
+        record->depth--;
         return ERR_OK;
     }
     if (!shape)
@@ -187,7 +158,7 @@ enum err record_token(struct record *record, enum json_token token, struct str t
     if (record->depth == 0) {
         *ret_done = token == JSON_NULL;
         if (*ret_done) return ERR_OK;
-        if (token == JSON_OBJECT) return enter(record, record->levels[0].shape, false, 0);
+        if (token == JSON_OBJECT) return enter(record, record->levels[0].shape, 0);
         note_set(note, "expected an object");
         return ERR_PARSE;
     }

@@ -12,7 +12,7 @@
 #include "fleet/core/fleet.h"
 #include "text/json_scan.h"
 
-enum { RECORD_TEXTS = 4, RECORD_NUMBERS = 6, RECORD_DEPTH = 6 };
+enum { RECORD_TEXTS = 4, RECORD_NUMBERS = 3, RECORD_DEPTH = 6 };
 enum { RECORD_PAYLOADS = FLEET_KIND_LAST + 1 };
 
 enum shape_kind {
@@ -24,14 +24,13 @@ enum shape_kind {
     SHAPE_PAYLOAD, /* its fields, whose texts are of payload `slot`, so that a stray payload does
                       not get in the way; and bit `slot` of `present`; null clears the bit */
     SHAPE_SLICES,  /* a map of shard to number: slices */
-    SHAPE_LIST,    /* of objects; record->item() after each */
 };
 struct shape;
 struct shape_field {
     struct str name;
     enum shape_kind kind;
     uint8_t slot;
-    const struct shape *shape; /* OBJECT, PAYLOAD, LIST */
+    const struct shape *shape; /* OBJECT, PAYLOAD */
 };
 struct shape {
     const struct shape_field *fields;
@@ -47,10 +46,8 @@ struct shape {
     }
 
 struct record {
-    struct arena *arena;                              /* where texts are copied to, and slices */
-    struct str stable;                                /* texts that stand in here are not copied */
-    void (*item)(void *owner, struct record *record); /* may be NULL without a list */
-    void *owner;
+    struct arena *arena; /* where texts are copied to, and slices */
+    struct str stable;   /* texts that are in here are not copied */
     /* what was read */
     struct str texts[RECORD_PAYLOADS][RECORD_TEXTS]; /* 0: outside of payloads; empty when unset */
     uint64_t numbers[RECORD_NUMBERS];
@@ -61,13 +58,12 @@ struct record {
     struct {
         const struct shape *shape;       /* NULL: the map of slices */
         const struct shape_field *field; /* whose value comes next; NULL: unknown */
-        bool is_list;
         uint8_t payload;
     } levels[RECORD_DEPTH];
     uint32_t depth, skipped; /* levels open; levels of an unknown value open */
 };
 
-/* Empties it; arena, stable, item and owner stay. */
+/* Empties it; arena and stable stay. */
 void record_begin(struct record *record, const struct shape *shape);
 /* One token of the value; *ret_done: it was the last. A null in its place is an empty record.
  * ERR_PARSE with a note that names the field; ERR_NOMEM. */

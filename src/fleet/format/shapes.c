@@ -134,8 +134,7 @@ static enum err value_put(struct buf *into, const struct shape_field *field,
     case SHAPE_FLAG: return buf_append_byte(into, '1');
     case SHAPE_SLICES: return json_slices_put(into, row->quota.slices, row->quota.slice_count);
     case SHAPE_OBJECT: return shape_put(into, field->shape, row, flag);
-    case SHAPE_PAYLOAD:
-    case SHAPE_LIST: break;
+    case SHAPE_PAYLOAD: break;
     }
     return ERR_INTERNAL; /* no row has them */
 }

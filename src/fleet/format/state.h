@@ -19,10 +19,9 @@
 
 /* -- writing -- */
 struct fleet_state_style {
-    bool heartbeats;     /* those that are set; else all are the unset time */
-    bool generation_new; /* without quotas and providers, as the newer generation writes it */
-    bool sealed;         /* with the member "muster" */
-    uint64_t index;      /* in the seal */
+    bool heartbeats; /* those that are set; else all are the unset time */
+    bool sealed;     /* with the member "muster" */
+    uint64_t index;  /* in the seal */
 };
 struct fleet_state_writer;
 /* The tables as they are now. What fleet_view_open() answers, ERR_NOMEM. */
@@ -37,7 +36,8 @@ void fleet_state_write_close(void *writer); /* NULL is fine */
 struct fleet_state_reader;
 struct fleet_state_options {
     struct fleet *fleet; /* written through fleet_apply(); NULL: the text is only checked */
-    bool strict; /* a row that is refused, or no seal, is ERR_CORRUPT: for our own snapshots */
+    bool strict;   /* a row that is refused, or no seal, is ERR_CORRUPT: for our own snapshots */
+    uint32_t only; /* bit per table: a second reading, of the tables in `again`; 0: the first */
     /* Each row the rules of writing refused, and why; may be NULL. Borrowed texts. */
     void (*dropped)(void *owner, const struct fleet_row *row, const struct fleet_result *why);
     void *owner;
@@ -45,6 +45,8 @@ struct fleet_state_options {
 struct fleet_state_summary {
     struct fleet_counts taken;   /* rows that were taken */
     struct fleet_counts dropped; /* rows that were refused */
+    /* Bit per table that came before the shards it needs: to be read once more. Never when strict. */
+    uint32_t again;
     bool sealed;
     uint64_t index, hash; /* of the seal */
 };

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state's JSON, in pieces, into the tables.
  *
- * Rows are written as they come, through the same door as commands. Clusters and domains need their
- * shards: those that stand before them in the text (a tool that sorts keys puts "shards" last) wait
- * in `waiting` until the shards are there, as rows of
- *     u8 table, u8 zero, u16 length of each of up to three texts, the texts
+ * Rows are written as they come, by the rules of commands. Clusters and domains need their shards:
+ * those that come before them (a tool that sorts keys puts "shards" last) are for a second reading.
  * A table that comes twice is refused: the last of duplicates counts, and the first is written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/hex.h"
 #include "fleet/format/shapes.h"
 #include "fleet/format/state.h"
@@ -18,11 +15,8 @@
 enum {
     TEXT_MAX = 1 << 20,
     ROW_BYTES_MAX = 64 << 20, /* what one row may take in memory: a quota row of long names */
-    WAITING_HEAD = 8,
-    WAITING_TEXT_MAX = UINT16_MAX,
-    SEAL_FORMAT_MAX = 2, /* 1: without leaving domains */
+    SEAL_FORMAT_MAX = 2,      /* 1: without leaving domains */
 };
-#define WAITING_MAX ((size_t)2 << 30)
 
 static const struct shape_field seal_fields[] = {FIELD("format", NUMBER, 0, NULL),
                                                  FIELD("index", NUMBER, 1, NULL),
@@ -44,7 +38,6 @@ struct fleet_state_reader {
     struct json_scan scan;
     struct arena arena;
     struct record record;
-    struct buf waiting;
     enum place place;
     enum fleet_table table; /* of PLACE_TABLE to PLACE_CLUSTER_VALUE; FLEET_TABLES: the seal */
     uint32_t seen;          /* bit per table */
@@ -63,7 +56,6 @@ enum err fleet_state_read_begin(const struct fleet_state_options *options,
     reader->options = *options;
     json_scan_init(&reader->scan, TEXT_MAX);
     arena_init(&reader->arena, ROW_BYTES_MAX);
-    buf_init(&reader->waiting, WAITING_MAX);
     reader->record.arena = &reader->arena;
     *ret_reader = reader;
     return ERR_OK;
@@ -74,7 +66,6 @@ void fleet_state_read_close(struct fleet_state_reader *reader)
     if (!reader) return;
     json_scan_deinit(&reader->scan);
     arena_deinit(&reader->arena);
-    buf_deinit(&reader->waiting);
     free(reader);
 }
 
@@ -118,59 +109,17 @@ static enum err row_write(struct fleet_state_reader *reader, const struct fleet_
     return ERR_OK;
 }
 
-/* -- rows that wait for their shards -- */
-static enum err row_wait(struct fleet_state_reader *reader, const struct fleet_row *row,
-                         struct note *note)
-{
-    size_t size = WAITING_HEAD, count = fleet_row_texts[row->table];
-    const struct str *texts = row->texts;
-    char *room;
-    enum err err;
-
-    for (size_t i = 0; i < count; size += texts[i++].len)
-        if (texts[i].len > WAITING_TEXT_MAX) { /* past every limit: what would be said at once */
-            struct fleet_result why = {
-                .status = FLEET_TOO_LONG, .holder = STR_EMPTY, .field = "text"};
-            why.number = WAITING_TEXT_MAX;
-            return row_dropped(reader, row, &why, note);
-        }
-    err = buf_reserve(&reader->waiting, size, &room);
-    if (err) note_set(note, "rows before their shards: %s", err_text(err));
-    if (err) return err == ERR_FULL ? ERR_TOO_LARGE : err;
-    room[0] = (char)row->table;
-    room[1] = 0;
-    for (size_t i = 0, at = WAITING_HEAD; i < count; at += texts[i++].len) {
-        store_le16(room + 2 + 2 * i, (uint16_t)texts[i].len);
-        if (texts[i].len > 0) memcpy(room + at, texts[i].at, texts[i].len);
-    }
-    buf_commit(&reader->waiting, size);
-    return ERR_OK;
-}
-
-/* Clusters before domains, as the specification has it. */
-static enum err waiting_write(struct fleet_state_reader *reader, enum fleet_table table,
-                              struct note *note)
-{
-    struct str rest = buf_peek(&reader->waiting);
-    enum err err = ERR_OK;
-
-    while (!err && rest.len > 0) {
-        struct fleet_row row = {.table = (enum fleet_table)rest.at[0]};
-        size_t at = WAITING_HEAD;
-        for (size_t i = 0; i < fleet_row_texts[row.table]; at += row.texts[i++].len)
-            row.texts[i] = str_of(rest.at + at, load_le16(rest.at + 2 + 2 * i));
-        if (row.table == table) err = row_write(reader, &row, note);
-        rest = str_tail(rest, at);
-    }
-    return err;
-}
-
 static enum err row_take(struct fleet_state_reader *reader, const struct fleet_row *row,
                          struct note *note)
 {
+    const struct fleet_state_options *options = &reader->options;
     bool needs_shards = row->table == FLEET_CLUSTERS || row->table == FLEET_DOMAINS;
 
-    if (needs_shards && !(reader->seen & BIT(FLEET_SHARDS))) return row_wait(reader, row, note);
+    if (options->only && !(options->only & BIT(row->table))) return ERR_OK;
+    if (!options->only && !options->strict && needs_shards && !(reader->seen & BIT(FLEET_SHARDS))) {
+        reader->summary.again |= BIT(row->table);
+        return ERR_OK;
+    }
     return row_write(reader, row, note);
 }
 
@@ -245,24 +194,9 @@ static enum err member_key(struct fleet_state_reader *reader, struct str key, st
         if (reader->seen & BIT(t)) return unexpected(fleet_members[t].name, "it once", note);
         reader->place = PLACE_TABLE;
         reader->table = (enum fleet_table)t;
-        if (t != FLEET_SHARDS) reader->seen |= BIT(t); /* shards: seen when they are read */
+        reader->seen |= BIT(t);
     }
     return ERR_OK;
-}
-
-/* What waited is written once the shards are there. */
-static enum err table_end(struct fleet_state_reader *reader, struct note *note)
-{
-    enum err err = ERR_OK;
-
-    reader->place = PLACE_MEMBER;
-    if (reader->table != FLEET_SHARDS) return ERR_OK;
-    reader->seen |= BIT(FLEET_SHARDS);
-    err = waiting_write(reader, FLEET_CLUSTERS, note);
-    if (!err) err = waiting_write(reader, FLEET_DOMAINS, note);
-    buf_deinit(&reader->waiting);
-    buf_init(&reader->waiting, WAITING_MAX);
-    return err;
 }
 
 static enum err table_begin(struct fleet_state_reader *reader, enum json_token token,
@@ -271,7 +205,10 @@ static enum err table_begin(struct fleet_state_reader *reader, enum json_token t
     const struct fleet_member *member = &fleet_members[reader->table];
 
     if (reader->table == FLEET_TABLES) return record_start(reader, &seal_shape, token, note);
-    if (token == JSON_NULL) return table_end(reader, note);
+    if (token == JSON_NULL) {
+        reader->place = PLACE_MEMBER;
+        return ERR_OK;
+    }
     if (token != (member->shape ? JSON_ARRAY : JSON_OBJECT))
         return unexpected(member->name, member->shape ? "a list" : "an object", note);
     reader->place = PLACE_ROWS;
@@ -281,7 +218,10 @@ static enum err table_begin(struct fleet_state_reader *reader, enum json_token t
 static enum err rows_token(struct fleet_state_reader *reader, enum json_token token,
                            struct str text, struct note *note)
 {
-    if (token == JSON_ARRAY_END || token == JSON_OBJECT_END) return table_end(reader, note);
+    if (token == JSON_ARRAY_END || token == JSON_OBJECT_END) {
+        reader->place = PLACE_MEMBER;
+        return ERR_OK;
+    }
     if (reader->table != FLEET_CLUSTERS)
         return record_start(reader, fleet_members[reader->table].shape, token, note);
     assert(token == JSON_KEY);
@@ -357,10 +297,6 @@ enum err fleet_state_read_end(struct fleet_state_reader *reader,
         note_set(note, "state: offset %llu: it ends early",
                  (unsigned long long)reader->scan.offset);
         err = ERR_PARSE;
-    }
-    if (!err && !(reader->seen & BIT(FLEET_SHARDS))) { /* no shards at all */
-        reader->table = FLEET_SHARDS;
-        err = table_end(reader, note);
     }
     if (!err && reader->options.strict && !reader->summary.sealed) {
         note_set(note, "state: it has no seal");

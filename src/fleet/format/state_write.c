@@ -18,8 +18,6 @@ enum err fleet_state_write_open(struct fleet *fleet, struct fleet_state_style st
     struct fleet_state_writer *writer = malloc(sizeof *writer);
     enum err err;
 
-    /* A seal is of all tables. */
-    assert(!style.sealed || !style.generation_new);
     if (!writer) return ERR_NOMEM;
     *writer = (struct fleet_state_writer){.style = style};
     err = fleet_view_open(fleet, &writer->view);
@@ -46,7 +44,6 @@ static bool any_leaving(const struct fleet_state_writer *writer)
 
 static enum fleet_table tables_end(const struct fleet_state_writer *writer)
 {
-    if (writer->style.generation_new) return FLEET_QUOTAS;
     return any_leaving(writer) ? FLEET_TABLES : FLEET_LEAVING;
 }
 

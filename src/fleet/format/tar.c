@@ -77,23 +77,6 @@ size_t tar_padding(uint64_t size)
 }
 
 /* -- reading -- */
-void tar_read_begin(struct tar_reader *reader)
-{
-    *reader = (struct tar_reader){.filled = 0};
-}
-
-bool tar_read_whole(const struct tar_reader *reader)
-{
-    return reader->ended || (!reader->in_entry && reader->filled == 0 && reader->padding == 0);
-}
-
-static enum err not_tar(const struct tar_reader *reader, const char *what, struct note *note)
-{
-    note_set(note, "tar: header at offset %llu: %s",
-             (unsigned long long)(reader->offset - TAR_BLOCK), what);
-    return ERR_PARSE;
-}
-
 /* Octal digits between blanks, up to a NUL; false: something else, or too large. */
 static bool octal(const char *at, size_t len, uint64_t *ret_number)
 {
@@ -122,90 +105,36 @@ static bool size_of(const char *at, uint64_t *ret_size)
 }
 
 /* prefix, '/' and name; only POSIX headers have a prefix. */
-static void name_of(struct tar_reader *reader)
+static void name_read(const char *block, char to[TAR_NAME_MAX + 1])
 {
-    const char *block = reader->block;
     size_t prefix = 0, name = strnlen(block + AT_NAME, NAME_BYTES);
 
     if (memcmp(block + AT_MAGIC, "ustar", 6) == 0)
         prefix = strnlen(block + AT_PREFIX, PREFIX_BYTES);
-    memcpy(reader->name, block + AT_PREFIX, prefix);
-    if (prefix > 0) reader->name[prefix++] = '/';
-    memcpy(reader->name + prefix, block + AT_NAME, name);
-    reader->name[prefix + name] = '\0';
+    memcpy(to, block + AT_PREFIX, prefix);
+    if (prefix > 0) to[prefix++] = '/';
+    memcpy(to + prefix, block + AT_NAME, name);
+    to[prefix + name] = '\0';
 }
 
-/* The block is full: a header, or one of the two zero blocks at the end. */
-static enum err block_read(struct tar_reader *reader, enum tar_event *ret_event, struct note *note)
+const char *tar_entry_read(const char block[TAR_BLOCK], struct tar_entry *ret_entry)
 {
-    static const char zeros[TAR_BLOCK];
-    const char *block = reader->block;
     char type = block[AT_TYPE];
-    bool renamed = reader->long_name;
     uint64_t sum;
 
-    reader->filled = 0;
-    *ret_event = TAR_NEED;
-    if (memcmp(block, zeros, TAR_BLOCK) == 0) {
-        if (++reader->zeros == 2) {
-            reader->ended = true;
-            *ret_event = TAR_END;
-        }
-        return ERR_OK;
-    }
-    reader->zeros = 0;
     if (!octal(block + AT_SUM, SUM_BYTES, &sum) || sum != header_sum(block))
-        return not_tar(reader, "its sum is wrong", note);
-    if (!size_of(block + AT_SIZE, &reader->size) || reader->size > TAR_SIZE_MAX)
-        return not_tar(reader, "its size is no size", note);
-    name_of(reader);
-    /* The name is in an entry of its own before this one, and the one here is cut. */
-    if (renamed) reader->name[0] = '\0';
-    reader->long_name = type == 'L';
-    reader->regular = type == '0' || type == '\0' || type == '7';
-    reader->left = reader->size;
-    reader->padding = tar_padding(reader->size);
-    reader->in_entry = true;
-    *ret_event = TAR_ENTRY;
-    return ERR_OK;
+        return "its sum is wrong";
+    if (!size_of(block + AT_SIZE, &ret_entry->size) || ret_entry->size > TAR_SIZE_MAX)
+        return "its size is no size";
+    name_read(block, ret_entry->name);
+    ret_entry->names_next = type == 'L';
+    ret_entry->regular = type == '0' || type == '\0' || type == '7';
+    return NULL;
 }
 
-static struct str take(struct tar_reader *reader, struct str *bytes, uint64_t most)
+bool tar_is_zero(const char block[TAR_BLOCK])
 {
-    struct str taken = str_of(bytes->at, (size_t)min_u64(bytes->len, most));
+    static const char zeros[TAR_BLOCK];
 
-    *bytes = (struct str){bytes->at + taken.len, bytes->len - taken.len};
-    reader->offset += taken.len;
-    return taken;
-}
-
-enum err tar_read(struct tar_reader *reader, struct str *bytes, enum tar_event *ret_event,
-                  struct note *note)
-{
-    struct str some;
-    enum err err = ERR_OK;
-
-    *ret_event = TAR_NEED;
-    if (reader->in_entry && reader->left == 0) {
-        reader->in_entry = false;
-        *ret_event = TAR_CLOSE;
-        return ERR_OK;
-    }
-    while (!err && *ret_event == TAR_NEED && bytes->len > 0) {
-        if (reader->ended) {
-            take(reader, bytes, bytes->len);
-        } else if (reader->in_entry) {
-            reader->data = take(reader, bytes, reader->left);
-            reader->left -= reader->data.len;
-            *ret_event = TAR_DATA;
-        } else if (reader->padding > 0) {
-            reader->padding -= take(reader, bytes, reader->padding).len;
-        } else {
-            some = take(reader, bytes, TAR_BLOCK - reader->filled);
-            memcpy(reader->block + reader->filled, some.at, some.len);
-            reader->filled += some.len;
-            if (reader->filled == TAR_BLOCK) err = block_read(reader, ret_event, note);
-        }
-    }
-    return err;
+    return memcmp(block, zeros, TAR_BLOCK) == 0;
 }

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "fleet/format/archive.h"
 #include "fleet/format/command.h"
+#include "fleet/format/meta.h"
 #include "fleet/format/state.h"
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
@@ -197,38 +197,32 @@ TEST(a_state_is_written_and_read_whole_or_memory_ran_out)
     fleet_close(fleet);
 }
 
-TEST(commands_metas_and_archives_are_read_whole_or_memory_ran_out)
+TEST(commands_and_metas_are_read_whole_or_memory_ran_out)
 {
     static const char meta[] = "{\"ID\":\"\\u0041\",\"Index\":12,\"Term\":2}";
 
     FAULT_SWEEP_ALLOC(k)
     {
-        struct fleet_archive_reader *reader = NULL;
         struct fleet_command command;
         struct fleet_result result;
         static struct fleet_meta read;
         struct arena arena;
-        struct buf tar;
-        uint64_t size;
+        struct buf text;
         enum err err;
 
         arena_init(&arena, TEXT);
-        buf_init(&tar, TEXT);
+        buf_init(&text, TEXT);
         err = fleet_command_decode(
             STR("{\"kind\":6,\"set_quota\":{\"per_shard\":{\"\\u0061\":1,\"b\":2}}}"), &arena,
             &command, &result, NULL);
-        if (!err) err = fleet_command_encode(&command, &tar);
-        buf_clear(&tar);
-        if (!err) err = fleet_archive_head(str_of(meta, sizeof meta - 1), 0, &tar);
-        if (!err) err = fleet_archive_tail(0, &tar);
-        if (!err) err = fleet_archive_open(NULL, NULL, &reader);
-        if (!err) err = fleet_archive_read(reader, buf_peek(&tar), NULL);
-        if (!err) err = fleet_archive_end(reader, &read, &size, NULL);
+        if (!err) err = fleet_command_encode(&command, &text);
+        buf_clear(&text);
+        if (!err) err = fleet_meta_read(str_of(meta, sizeof meta - 1), &read, NULL);
+        if (!err) err = fleet_meta_write(&read, true, &text);
         if (!err) CHECK_U64("whole", read.index, 12);
         if (err) CHECK_ERR("nothing but memory", err, ERR_NOMEM);
         CHECK("told", !fault_alloc_fired() || err == ERR_NOMEM);
-        fleet_archive_close(reader);
-        buf_deinit(&tar);
+        buf_deinit(&text);
         arena_deinit(&arena);
     }
 }

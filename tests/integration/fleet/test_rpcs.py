@@ -523,7 +523,7 @@ def backup():
     check(all(0 < len(chunk.data) <= 1 << 20 for chunk in chunks[1:]) and len(chunks) > 1, "then data")
     text = chunks[0].meta_json.decode()
     check("fleet" in text and "roster" in text, f"its sections: {text}")
-    check(b"".join(chunk.data for chunk in chunks[1:]).startswith(b"musterbk"), "an archive of ours")
+    check(b"".join(chunk.data for chunk in chunks[1:]).startswith(b"mustersn"), "an archive of ours")
 
 
 def none_left_out():

@@ -139,7 +139,6 @@ TEST(a_view_is_of_its_moment)
             CHECK_OK("copy", fleet_answers_open(MAX, &copy));
             CHECK_OK("read", fleet_answers_take(copy, buf_peek(&got), &taken, &note));
             CHECK_SIZE("all of it", taken, got.len);
-            CHECK_U64("the same bytes", fleet_answers_bytes(copy), got.len);
             fleet_answers_close(copy);
         }
     }

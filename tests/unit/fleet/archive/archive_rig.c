@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "fleet/format/state.h"
 #include "fleet/machine.h"
 #include "fleet/roster.h"
+#include "log/snapfile.h"
 
 static void fill(struct entropy *entropy, void *out, size_t len)
 {
@@ -85,22 +87,23 @@ void sample_state(uint64_t index, struct buf *into)
 
 struct fleet_meta sample_meta(uint64_t index)
 {
-    struct fleet_meta meta = {
-        .version = 1, .index = index, .term = SAMPLE_TERM, .configuration_index = 1};
+    struct fleet_meta meta = {.index = index,
+                              .term = SAMPLE_TERM,
+                              .configuration_index = 1,
+                              .created_ms = 1794764400000 + index};
     struct buf state;
 
     buf_init(&state, 1 << 20);
     sample_state(index, &state);
     meta.size = state.len;
     buf_deinit(&state);
-    fleet_meta_name(&meta, 1794764400000 + index);
     return meta;
 }
 
 /* -- a backup -- */
 
-static void put_machine(const struct machine *machine, uint64_t index, size_t place,
-                        struct backup_writer *writer, struct buf *into)
+static void put_machine(const struct machine *machine, uint64_t index, struct snap_stream *stream,
+                        struct buf *into)
 {
     void *view;
     bool done = false;
@@ -112,18 +115,10 @@ static void put_machine(const struct machine *machine, uint64_t index, size_t pl
         buf_clear(&slice);
         CHECK_OK("slice", machine->ops->snapshot_next(view, 300, &slice, &done));
         if (slice.len > 0)
-            CHECK_OK("piece", backup_write_piece(writer, place, buf_peek(&slice), into));
+            CHECK_OK("chunk", snap_stream_chunk(stream, machine->id, buf_peek(&slice), into));
     }
     machine->ops->snapshot_end(view);
     buf_deinit(&slice);
-}
-
-static void name_section(struct backup_section *section, const struct machine *machine)
-{
-    section->id = machine->id;
-    section->version = machine->version;
-    section->hash = machine->ops->hash(machine->state);
-    snprintf(section->name, sizeof section->name, "%s", machine->name);
 }
 
 static void fill_roster(struct machine *machine)
@@ -150,15 +145,12 @@ void sample_backup(uint64_t index, struct buf *into)
     struct fleet_machine *fleet;
     struct roster *roster;
     struct machine machines[2];
-    struct backup_writer writer;
-    struct backup_head head = {.index = index,
-                               .term = SAMPLE_TERM,
-                               .cluster_id = 0xc1,
-                               .replica_id = 5,
-                               .clock_ns = UINT64_MAX - 3,
-                               .created_ms = 1794764400000,
-                               .level = 1,
-                               .section_count = 2};
+    struct snap_stream stream;
+    struct snap_head head = {.mark = {.index = index, .term = SAMPLE_TERM},
+                             .cluster_id = 0xc1,
+                             .clock_ns = UINT64_MAX - 3,
+                             .level = 1};
+    char made[BACKUP_MADE_BYTES];
 
     CHECK_OK("fleet", fleet_machine_open(&options, &fleet));
     CHECK_OK("roster", roster_open(&roster));
@@ -166,10 +158,12 @@ void sample_backup(uint64_t index, struct buf *into)
     machines[1] = roster_registration(roster);
     fill_fleet(fleet_machine_fleet(fleet), index);
     fill_roster(&machines[1]);
-    for (size_t i = 0; i < 2; i++) name_section(&head.sections[i], &machines[i]);
-    CHECK_OK("head", backup_write_head(&writer, &head, into));
-    for (size_t i = 0; i < 2; i++) put_machine(&machines[i], index, i, &writer, into);
-    CHECK_OK("end", backup_write_end(&writer, into));
+    store_le64(made, 1794764400000);
+    CHECK_OK("head", snap_stream_begin(&stream, &head, into));
+    CHECK_OK("made",
+             snap_stream_chunk(&stream, BACKUP_SECTION_MADE, str_of(made, sizeof made), into));
+    for (size_t i = 0; i < 2; i++) put_machine(&machines[i], index, &stream, into);
+    CHECK_OK("end", snap_stream_end(&stream, into));
     roster_close(roster);
     fleet_machine_close(fleet);
 }
@@ -263,8 +257,8 @@ uint64_t sample_index_of(struct fs *fs, const char *path, struct note *note)
     uint64_t index, hash;
 
     if (archive_open(fs, path, NULL, &archive, note)) return 0;
-    index = archive_facts(archive)->head.index;
-    hash = archive_facts(archive)->head.sections[0].hash;
+    index = archive_facts(archive)->index;
+    hash = archive_facts(archive)->sections[0].hash;
     archive_close(archive);
     if (hash == sample_hash(index)) return index;
     note_set(note, "%s: whole, but not what was written", path);

@@ -5,9 +5,9 @@
 #define TESTS_UNIT_FLEET_ARCHIVE_RIG_H
 #include "base/buf.h"
 #include "base/prng.h"
+#include "fleet/archive.h"
 #include "fleet/core/fleet.h"
 #include "fleet/export_dir.h"
-#include "fleet/restore.h"
 #include "fleet/save_file.h"
 #include "lib/test.h"
 #include "sim/sim_fs.h"

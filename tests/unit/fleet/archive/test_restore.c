@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "archive_rig.h"
-#include "fleet/format/archive.h"
+#include "fleet/format/tar.h"
 #include "fleet/machine.h"
 #include "log/snapfile.h"
 
@@ -32,9 +32,14 @@ static void put_tar(struct bed *bed, const char *path, struct str meta, struct s
     struct buf bytes;
 
     buf_init(&bytes, 1 << 20);
-    CHECK_OK("head", fleet_archive_head(meta, state.len, &bytes));
-    CHECK_OK("state", buf_append(&bytes, state));
-    CHECK_OK("tail", fleet_archive_tail(state.len, &bytes));
+    for (int i = 0; i < 2; i++) {
+        struct str content = i ? state : meta;
+        char block[TAR_BLOCK], zeros[TAR_BLOCK] = {0};
+        CHECK_OK("header", tar_header(i ? "state" : "meta.json", content.len, block));
+        CHECK_OK("header", buf_append(&bytes, str_of(block, sizeof block)));
+        CHECK_OK("content", buf_append(&bytes, content));
+        CHECK_OK("padding", buf_append(&bytes, str_of(zeros, tar_padding(content.len))));
+    }
     sample_put(bed->fs, path, buf_peek(&bytes));
     buf_deinit(&bytes);
 }
@@ -61,9 +66,9 @@ TEST(an_archive_of_the_original_is_opened_as_it_was_saved)
     if (err) print_message("%s\n", note.text);
     CHECK_OK("opens", err);
     const struct archive_facts *facts = archive_facts(archive);
-    CHECK("a snapshot", facts->kind == ARCHIVE_TAR);
-    CHECK_U64("index", facts->head.index, 12);
-    CHECK_U64("term", facts->head.term, 2);
+    CHECK("a snapshot", facts->kind == ARCHIVE_SNAPSHOT);
+    CHECK_U64("index", facts->index, 12);
+    CHECK_U64("term", facts->term, 2);
     CHECK_U64("one shard", facts->rows.of[FLEET_SHARDS], 1);
     CHECK_U64("lacks what the original does not have", facts->lacks_count, 1);
     CHECK_TEXT("by name", facts->lacks[0], "roster");
@@ -90,6 +95,28 @@ TEST(what_an_original_cannot_hold_is_left_out_and_told)
     CHECK_U64("a cluster stays", facts->rows.of[FLEET_CLUSTERS], 1);
     CHECK_U64("one is left out", facts->dropped.of[FLEET_CLUSTERS], 1);
     CHECK_U64("and a domain", facts->dropped.of[FLEET_DOMAINS], 1);
+    archive_close(archive);
+    sim_fs_close(bed.disk);
+}
+
+TEST(tables_may_come_before_the_shards_they_need)
+{
+    struct bed bed;
+    struct archive *archive;
+    struct note note = {""};
+
+    bed_open(&bed);
+    put_tar(&bed, "/sorted.tar", D3_META,
+            STR("{\"cluster_to_shard\":{\"x\":\"shard-a\",\"y\":\"gone\"},"
+                "\"domain_to_shard\":[{\"domain\":{\"Key\":\"k\",\"Value\":\"v\"},"
+                "\"shard\":\"shard-a\"}],\"providers\":[{\"Name\":\"p\"}],"
+                "\"shards\":[{\"id\":\"shard-a\"}]}"));
+    CHECK_OK(note.text, archive_open(bed.fs, "/sorted.tar", NULL, &archive, &note));
+    const struct archive_facts *facts = archive_facts(archive);
+    CHECK_U64("a cluster", facts->rows.of[FLEET_CLUSTERS], 1);
+    CHECK_U64("one is left out", facts->dropped.of[FLEET_CLUSTERS], 1);
+    CHECK_U64("a domain", facts->rows.of[FLEET_DOMAINS], 1);
+    CHECK_U64("once", facts->rows.of[FLEET_PROVIDERS], 1);
     archive_close(archive);
     sim_fs_close(bed.disk);
 }
@@ -276,42 +303,52 @@ TEST(restored_rows_are_those_that_were_backed_up)
     sim_fs_close(bed.disk);
 }
 
+TEST(a_backup_that_is_cut_short_is_refused_wherever_it_ends)
+{
+    struct bed bed;
+    struct archive *archive;
+    struct buf bytes;
+
+    bed_open(&bed);
+    buf_init(&bytes, 1 << 20);
+    sample_backup(2, &bytes);
+    for (size_t len = SNAP_MAGIC_BYTES; len < bytes.len; len++) {
+        struct note note = {""};
+        sample_put(bed.fs, "/b", str_of(bytes.data, len));
+        CHECK_ERR("refused", archive_open(bed.fs, "/b", NULL, &archive, &note), ERR_CORRUPT);
+        CHECK_HAS("offset", note.text, "/b: offset ");
+    }
+    CHECK_OK("one byte more", buf_append_byte(&bytes, 'x'));
+    sample_put(bed.fs, "/b", buf_peek(&bytes));
+    CHECK_ERR("is found", archive_open(bed.fs, "/b", NULL, &archive, &(struct note){""}),
+              ERR_CORRUPT);
+    buf_deinit(&bytes);
+    sim_fs_close(bed.disk);
+}
+
 TEST(a_backup_of_a_later_release_is_refused_and_not_half_taken)
 {
     static const struct {
         const char *why;
-        struct backup_head head;
+        uint32_t level, section;
         const char *says;
     } cases[] = {
-        {"a level we do not speak",
-         {.index = 1, .term = 1, .level = CLUSTER_LEVEL + 1},
-         "cluster level"},
-        {"a machine we do not have",
-         {.index = 1,
-          .term = 1,
-          .level = 1,
-          .section_count = 1,
-          .sections = {{.id = 7, .version = 1, .name = "store"}}},
-         "section store, version 1: not known"},
-        {"a version we do not have",
-         {.index = 1,
-          .term = 1,
-          .level = 1,
-          .section_count = 1,
-          .sections = {{.id = 2, .version = 9, .name = "fleet"}}},
-         "section fleet, version 9: not known"},
+        {"a level we do not speak", CLUSTER_LEVEL + 1, FLEET_MACHINE_ID, "cluster level"},
+        {"a machine we do not have", 1, 7, "section 7: not known"},
     };
     struct bed bed;
 
     bed_open(&bed);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct backup_writer writer;
+        struct snap_head head = {.mark = {.index = 1, .term = 1}, .level = cases[i].level};
+        struct snap_stream stream;
         struct archive *archive;
         struct note note = {""};
         struct buf bytes;
         buf_init(&bytes, 1 << 16);
-        CHECK_OK("head", backup_write_head(&writer, &cases[i].head, &bytes));
-        CHECK_OK("end", backup_write_end(&writer, &bytes));
+        CHECK_OK("head", snap_stream_begin(&stream, &head, &bytes));
+        CHECK_OK("chunk", snap_stream_chunk(&stream, cases[i].section, STR("{"), &bytes));
+        CHECK_OK("end", snap_stream_end(&stream, &bytes));
         sample_put(bed.fs, "/later", buf_peek(&bytes));
         buf_deinit(&bytes);
         CHECK_ERR(cases[i].why, archive_open(bed.fs, "/later", NULL, &archive, &note), ERR_VERSION);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The desk against a plain table that does everything the slow way. */
+/* The reports of shards against a plain table that does everything the slow way. */
 #include <stdio.h>
 
 #include "base/prng.h"
-#include "fleet/desk.h"
+#include "fleet/shard_reports.h"
 #include "lib/test.h"
 
 enum { SHARDS = 5, IDS = 12, TOPICS = 6, QUEUE_MAX = 8, STEPS = 20000, SILENT_MS = 50 };
@@ -21,7 +21,7 @@ struct model_shard {
     struct model_item queue[QUEUE_MAX + 1];
 };
 static struct model_shard model[SHARDS];
-static struct desk *desk;
+static struct shard_reports *reports;
 static struct prng prng;
 static uint64_t now, term;
 
@@ -48,15 +48,15 @@ static void step_queue(int s)
     struct model_item item = {.id = (int)prng_below(&prng, IDS),
                               .topic = (int)prng_below(&prng, TOPICS),
                               .term = term - prng_below(&prng, 2),
-                              .sequence = desk_sequence(desk)};
+                              .sequence = ++reports->sequence};
     char id[32], topic[32];
-    struct desk_instruction it = {.id = name(id, sizeof id, "id", item.id),
-                                  .topic = item.topic ? name(topic, sizeof topic, "t", item.topic)
-                                                      : STR(""),
-                                  .term = item.term,
-                                  .sequence = item.sequence,
-                                  .bytes = STR("payload")};
-    enum err err = desk_queue(desk, shard_name(s), &it), want = ERR_OK;
+    struct instruction it = {.id = name(id, sizeof id, "id", item.id),
+                             .topic =
+                                 item.topic ? name(topic, sizeof topic, "t", item.topic) : STR(""),
+                             .term = item.term,
+                             .sequence = item.sequence,
+                             .bytes = STR("payload")};
+    enum err err = reports_queue(reports, reports_find(reports, shard_name(s)), &it), want = ERR_OK;
     size_t place, replaced = 0;
 
     for (size_t i = 0; i < m->count; i++)
@@ -86,6 +86,9 @@ static void step_ack(int s)
     struct model_shard *m = &model[s];
     int id = (int)prng_below(&prng, IDS);
     char text[32];
+    struct reported_shard *shard = reports_find(reports, shard_name(s));
+    struct instruction *it =
+        shard ? reports_instruction(shard, name(text, sizeof text, "id", id)) : NULL;
     bool want = false;
 
     for (size_t i = m->count; i-- > 0;)
@@ -93,8 +96,8 @@ static void step_ack(int s)
             drop(m, i);
             want = true;
         }
-    CHECK("taken off or not",
-          desk_ack(desk, shard_name(s), name(text, sizeof text, "id", id)) == want);
+    CHECK("waiting or not", (it != NULL) == want);
+    if (it) reports_ack(reports, shard, it);
 }
 
 static void step_take(int s)
@@ -102,19 +105,19 @@ static void step_take(int s)
     struct model_shard *m = &model[s];
     char summary[32], shortfalls[32];
     int number = (int)prng_below(&prng, 1000);
-    struct desk_report report = {.shard = shard_name(s),
-                                 .epoch = (int64_t)prng_below(&prng, 3),
-                                 .cycle = (int64_t)prng_below(&prng, 6),
-                                 .has_summary = prng_below(&prng, 2),
-                                 .shortfall_count = prng_below(&prng, 2)};
-    struct desk_taken taken;
+    struct shard_report report = {.shard = shard_name(s),
+                                  .epoch = (int64_t)prng_below(&prng, 3),
+                                  .cycle = (int64_t)prng_below(&prng, 6),
+                                  .has_summary = prng_below(&prng, 2),
+                                  .shortfall_count = prng_below(&prng, 2)};
+    struct report_taken taken;
     enum err err;
     bool late;
 
     if (report.has_summary) report.summary = name(summary, sizeof summary, "sum", number);
     if (report.shortfall_count)
         report.shortfalls = name(shortfalls, sizeof shortfalls, "short", number);
-    err = desk_take(desk, &report, (mono_time){now}, &taken);
+    err = reports_take(reports, &report, (mono_time){now}, &taken);
     CHECK_ERR("known or not", err, m->known ? ERR_OK : ERR_NOT_FOUND);
     if (err) return;
     late = m->reported && m->newest_at + SILENT_MS > now &&
@@ -140,11 +143,11 @@ static void step_take(int s)
 
 static void step_silence(void)
 {
-    struct desk_shard got;
+    const struct reported_shard *got;
     uint64_t before = 0;
 
-    while (desk_silent(desk, (mono_time){now}, &got)) {
-        int s = got.id.at[got.id.len - 1] - '0';
+    while ((got = reports_silent(reports, (mono_time){now}))) {
+        int s = got->id.at[got->id.len - 1] - '0';
         CHECK("due", model[s].known && !model[s].silent && model[s].heard_at + SILENT_MS <= now);
         CHECK("longest first", model[s].heard_at >= before);
         before = model[s].heard_at;
@@ -162,14 +165,14 @@ static void step(void)
 
     now += prng_below(&prng, 10);
     if (what < 100) {
-        CHECK_OK("added", desk_add(desk, shard_name(s), (mono_time){now}));
+        CHECK_OK("added", reports_add(reports, shard_name(s), (mono_time){now}));
         if (!model[s].known)
             model[s] = (struct model_shard){.known = true, .heard_at = now, .shortfalls = -1};
     } else if (what < 130) {
-        desk_remove(desk, shard_name(s));
+        reports_remove(reports, shard_name(s));
         model[s] = (struct model_shard){0};
     } else if (what < 135) {
-        desk_begin(desk, ++term);
+        reports_begin(reports, ++term);
         memset(model, 0, sizeof model);
     } else if (what < 500) {
         step_queue(s);
@@ -185,44 +188,44 @@ static void step(void)
 static void compare(int s)
 {
     const struct model_shard *m = &model[s];
-    struct desk_shard got;
-    struct desk_instruction it;
-    const void *cursor = NULL;
+    const struct reported_shard *got = reports_find(reports, shard_name(s));
     size_t i = 0;
     char text[32];
 
-    CHECK("known", desk_find(desk, shard_name(s), &got) == m->known);
+    CHECK("known", (got != NULL) == m->known);
     if (!m->known) return;
-    CHECK("reported", got.reported == m->reported && got.silent == m->silent);
-    CHECK("summary", got.has_summary == m->has_summary);
+    CHECK("reported", got->reported == m->reported && got->silent == m->silent);
+    CHECK("summary", got->has_summary == m->has_summary);
     if (m->has_summary) {
-        CHECK_STR("summary", got.summary, name(text, sizeof text, "sum", m->summary));
-        CHECK_I64("cycle", got.cycle, m->summary_cycle);
+        CHECK_STR("summary", got->summary, name(text, sizeof text, "sum", m->summary));
+        CHECK_I64("cycle", got->summary_cycle, m->summary_cycle);
     }
-    CHECK("shortfalls", got.has_shortfalls == (m->shortfalls >= 0));
+    CHECK("shortfalls", (got->shortfall_count > 0) == (m->shortfalls >= 0));
     if (m->shortfalls >= 0)
-        CHECK_STR("shortfalls", got.shortfalls, name(text, sizeof text, "short", m->shortfalls));
-    CHECK_SIZE("pending", got.pending, m->count);
-    while (desk_next_instruction(desk, shard_name(s), false, &cursor, &it)) {
+        CHECK_STR("shortfalls", got->shortfalls, name(text, sizeof text, "short", m->shortfalls));
+    CHECK_SIZE("pending", reports_pending(got), m->count);
+    LIST_EACH(&got->queue, node)
+    {
+        const struct instruction *it = CONTAINER_OF(node, struct instruction, link);
         CHECK("not more", i < m->count);
-        CHECK_STR("in order", it.id, name(text, sizeof text, "id", m->queue[i].id));
+        CHECK_STR("in order", it->id, name(text, sizeof text, "id", m->queue[i].id));
         i++;
     }
     CHECK_SIZE("all", i, m->count);
 }
 
-TEST(the_desk_does_what_a_plain_table_does)
+TEST(reports_do_what_a_plain_table_does)
 {
     prng_seed(&prng, test_seed());
-    CHECK_OK("opened", desk_open(&(struct desk_options){.silent_after_ms = SILENT_MS,
-                                                        .pending_max = QUEUE_MAX},
-                                 &desk));
+    CHECK_OK("opened", reports_open(&(struct reports_options){.silent_after_ms = SILENT_MS,
+                                                              .pending_max = QUEUE_MAX},
+                                    &reports));
     term = 5;
-    desk_begin(desk, term);
+    reports_begin(reports, term);
     for (int i = 0; i < STEPS; i++) {
         step();
-        desk_check(desk);
+        reports_check(reports);
         for (int s = 0; s < SHARDS; s++) compare(s);
     }
-    desk_close(desk);
+    reports_close(reports);
 }

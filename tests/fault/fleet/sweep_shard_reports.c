@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "fleet/answers.h"
-#include "fleet/desk.h"
+#include "fleet/shard_reports.h"
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
 
@@ -18,7 +18,7 @@
         CHECK_OK("then it is done", (err));                                                        \
     } while (0)
 
-static void use_desk(struct desk *desk)
+static void use_reports(struct shard_reports *reports)
 {
     enum { SHARDS = 9, EACH = 20 };
     mono_time now = {1};
@@ -26,50 +26,50 @@ static void use_desk(struct desk *desk)
 
     for (int i = 0; i < SHARDS; i++) {
         char shard[16], id[16], topic[16];
-        struct desk_report report = {.shard = str_from(shard),
-                                     .has_summary = true,
-                                     .summary = STR("summary"),
-                                     .shortfalls = STR("shortfalls"),
-                                     .shortfall_count = 1};
-        struct desk_taken taken;
-        struct desk_shard kept;
+        struct shard_report report = {.shard = str_from(shard),
+                                      .has_summary = true,
+                                      .summary = STR("summary"),
+                                      .shortfalls = STR("shortfalls"),
+                                      .shortfall_count = 1};
+        struct report_taken taken;
+        struct reported_shard *kept;
 
         snprintf(shard, sizeof shard, "shard-%d", i);
         report.shard = str_from(shard);
-        AGAIN(err, desk_add(desk, str_from(shard), now));
-        AGAIN(err, desk_take(desk, &report, now, &taken));
+        AGAIN(err, reports_add(reports, str_from(shard), now));
+        AGAIN(err, reports_take(reports, &report, now, &taken));
         CHECK("the second time is the first that counts", taken.first && !taken.late);
-        CHECK("kept", desk_find(desk, str_from(shard), &kept));
-        CHECK_STR("whole", kept.summary, STR("summary"));
+        kept = reports_find(reports, str_from(shard));
+        CHECK_STR("whole", kept->summary, STR("summary"));
         for (int n = 0; n < EACH; n++) {
-            struct desk_instruction it = {.term = 1, .sequence = desk_sequence(desk)};
+            struct instruction it = {.term = 1, .sequence = ++reports->sequence};
 
             snprintf(id, sizeof id, "id-%d", n);
             snprintf(topic, sizeof topic, "topic-%d", n % 15);
             it.id = str_from(id);
             it.topic = str_from(topic);
-            AGAIN(err, desk_queue(desk, str_from(shard), &it));
-            desk_check(desk);
+            AGAIN(err, reports_queue(reports, kept, &it));
+            reports_check(reports);
         }
-        CHECK_SIZE("one word per topic", desk_pending(desk, str_from(shard)), 15);
+        CHECK_SIZE("one word per topic", reports_pending(kept), 15);
     }
 }
 
-TEST(the_desk_survives_each_allocation_that_fails)
+TEST(reports_survive_each_allocation_that_fails)
 {
     uint64_t turns = 0;
 
     FAULT_SWEEP_ALLOC(k)
     {
-        struct desk *desk = NULL;
+        struct shard_reports *reports = NULL;
 
         turns++;
-        if (desk_open(&(struct desk_options){0}, &desk)) {
+        if (reports_open(&(struct reports_options){0}, &reports)) {
             CHECK("told", fault_alloc_fired());
             continue;
         }
-        use_desk(desk);
-        desk_close(desk);
+        use_reports(reports);
+        reports_close(reports);
     }
     CHECK("it allocates", turns > 100);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* meta.json, tar and the archive made of them: golden bytes, the table of coordinator.md 6.6, and
+/* meta.json, tar and the snapshot made of them: golden bytes, the table of coordinator.md 6.6, and
  * every cut. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "fleet/format/archive.h"
-#include "lib/test.h"
+#include "archive_rig.h"
+#include "fleet/format/tar.h"
+#include "fleet/snapshot_read.h"
 
 /* -- meta.json -- */
 static const char sample[] =
@@ -22,17 +23,13 @@ TEST(the_originals_meta_is_read_and_ours_is_written_byte_for_byte)
     struct buf text;
 
     CHECK_OK(note.text, fleet_meta_read(str_from(sample), &meta, &note));
-    CHECK_U64("version", meta.version, 1);
-    CHECK_TEXT("id", meta.id, "2-3-1794727977390");
     CHECK_U64("index", meta.index, 3);
     CHECK_U64("term", meta.term, 2);
-    CHECK_SIZE("servers", meta.server_count, 1);
-    CHECK_TEXT("server", meta.servers[0].id, "node-1");
-    CHECK_TEXT("address", meta.servers[0].address, "127.0.0.1:17791");
-    CHECK_U64("configuration", meta.configuration_index, 1);
     CHECK_U64("size", meta.size, 60);
-    fleet_meta_name(&meta, 1794727977390);
-    CHECK_TEXT("named", meta.id, "2-3-1794727977390");
+    meta.created_ms = 1794727977390;
+    meta.configuration_index = 1;
+    meta.server_count = 1;
+    meta.servers[0] = (struct fleet_meta_server){FLEET_VOTER, "node-1", "127.0.0.1:17791"};
     buf_init(&text, 4096);
     CHECK_OK("compact", fleet_meta_write(&meta, false, &text));
     CHECK_STR(
@@ -70,11 +67,8 @@ TEST(a_meta_is_refused_by_the_rules_of_opening)
         {"empty", "", ERR_PARSE, "meta.json: it ends early"},
         {"index as a text", "{\"Index\":\"12\"}", ERR_PARSE,
          "meta.json: field 'Index': expected a whole number"},
-        {"servers as an object", "{\"Index\":1,\"Configuration\":{\"Servers\":{}}}", ERR_PARSE,
-         "meta.json: field 'Servers': expected a list"},
-        {"servers of texts", "{\"Index\":1,\"Configuration\":{\"Servers\":[\"a\"]}}", ERR_PARSE,
-         "meta.json: expected objects in the list"},
-        {"a server of null", "{\"Index\":1,\"Configuration\":{\"Servers\":[null]}}", ERR_OK, ""},
+        {"nothing else is looked at", "{\"Index\":1,\"Configuration\":{\"Servers\":{}}}", ERR_OK,
+         ""},
     };
     struct fleet_meta meta;
 
@@ -86,63 +80,25 @@ TEST(a_meta_is_refused_by_the_rules_of_opening)
     }
 }
 
-TEST(more_servers_and_longer_names_than_we_keep_are_cut)
-{
-    static struct fleet_meta meta, again;
-    static char name[1000];
-    struct buf text;
-
-    memset(name, 'n', sizeof name - 1);
-    buf_init(&text, 1 << 20);
-    CHECK_OK(
-        "head",
-        buf_appendf(&text, "{\"Index\":5,\"ID\":\"%s\",\"Configuration\":{\"Servers\":[", name));
-    for (unsigned i = 0; i < FLEET_META_SERVERS_MAX + 5; i++)
-        CHECK_OK("server",
-                 buf_appendf(&text, "%s{\"Suffrage\":%u,\"ID\":\"%u\"}", i ? "," : "", i, i));
-    CHECK_OK("tail", buf_append_c(&text, "]}}"));
-    CHECK_OK("read", fleet_meta_read(buf_peek(&text), &meta, NULL));
-    CHECK_SIZE("servers", meta.server_count, FLEET_META_SERVERS_MAX);
-    CHECK_SIZE("name", strlen(meta.id), FLEET_META_TEXT_MAX);
-    CHECK_U64("known suffrages only", meta.servers[9].suffrage, FLEET_STAGING);
-    CHECK_TEXT("its own address", meta.servers[9].address, "");
-    buf_clear(&text);
-    CHECK_OK("written", fleet_meta_write(&meta, false, &text));
-    CHECK_OK("read again", fleet_meta_read(buf_peek(&text), &again, NULL));
-    CHECK("the same", memcmp(&meta, &again, sizeof meta) == 0);
-    buf_deinit(&text);
-}
-
 /* -- archives -- */
-struct taken {
-    struct buf state;
-    enum err answer;
-};
+static struct sim_fs *disk;
 
-static enum err take_state(void *owner, struct str bytes, struct note *note)
+static struct fs *fresh_disk(void)
 {
-    struct taken *taken = owner;
+    static const struct sim_fs_options perfect = {0};
+    struct prng prng;
 
-    note_set(note, "the state function's own words");
-    CHECK_OK("room", buf_append(&taken->state, bytes));
-    return taken->answer;
+    prng_seed(&prng, 1);
+    CHECK_OK("a disk", sim_fs_open(&perfect, &prng, &disk));
+    return sim_fs_fs(disk);
 }
 
-static enum err open_archive(struct str bytes, size_t piece, struct taken *taken,
-                             struct fleet_meta *ret_meta, uint64_t *ret_size, struct note *note)
+/* As a file of these bytes. */
+static enum err open_archive(struct fs *fs, struct str bytes, struct snapshot_facts *ret_facts,
+                             struct note *note)
 {
-    struct fleet_archive_reader *reader;
-    enum err err;
-
-    buf_clear(&taken->state);
-    CHECK_OK("open", fleet_archive_open(take_state, taken, &reader));
-    err = ERR_OK;
-    for (size_t at = 0; !err && at < bytes.len; at += piece)
-        err = fleet_archive_read(reader, str_of(bytes.at + at, min_size(piece, bytes.len - at)),
-                                 note);
-    if (!err) err = fleet_archive_end(reader, ret_meta, ret_size, note);
-    fleet_archive_close(reader);
-    return err;
+    sample_put(fs, "/t", bytes);
+    return snapshot_read(fs, "/t", false, NULL, ret_facts, note);
 }
 
 static void put_entry(struct buf *into, const char *name, char type, const char *content)
@@ -170,19 +126,24 @@ static void put_end(struct buf *into)
 #define META  "{\"ID\":\"2-12-1749700000000\",\"Index\":12,\"Term\":2}"
 #define STATE "{\"shards\":[{\"id\":\"shard-a\"}]}"
 
-TEST(d3_an_archive_is_written_block_by_block_and_reopens_with_identical_bytes)
+TEST(d3_an_archive_is_written_block_by_block_and_reopens)
 {
-    struct taken taken = {.answer = ERR_OK};
-    struct fleet_meta meta;
-    uint64_t size;
+    struct fs *fs = fresh_disk();
+    struct snapshot_facts facts;
+    struct save_facts saved;
+    struct save_file *file;
     struct note note = {""};
     struct buf tar;
 
     buf_init(&tar, 1 << 16);
-    buf_init(&taken.state, 1 << 16);
-    CHECK_OK("head", fleet_archive_head(STR(META), sizeof STATE - 1, &tar));
-    CHECK_OK("state", buf_append_c(&tar, STATE));
-    CHECK_OK("tail", fleet_archive_tail(sizeof STATE - 1, &tar));
+    CHECK_OK("open", save_open(fs, "/d3.tar", SAVE_SNAPSHOT, 1, &file, &note));
+    CHECK_OK("meta", save_meta(file, STR(META), &note));
+    CHECK_ERR("once", save_meta(file, STR(META), &note), ERR_PARSE);
+    CHECK_OK("state", save_data(file, STR(STATE), &note));
+    CHECK_OK(note.text, save_finish(file, &saved, &note));
+    CHECK_U64("index", saved.index, 12);
+    CHECK_U64("bytes", saved.bytes, 512 * 6);
+    CHECK_OK("read", fs_read_whole(fs, "/d3.tar", 1 << 16, &tar));
     CHECK_SIZE("no padding to a record", tar.len, 512 * 6);
     CHECK_STR("name", str_of(tar.data, 10), STR("meta.json\0"));
     CHECK_STR("mode, owner, group", str_of(tar.data + 100, 24),
@@ -190,27 +151,57 @@ TEST(d3_an_archive_is_written_block_by_block_and_reopens_with_identical_bytes)
     CHECK_STR("size and time", str_of(tar.data + 124, 24), STR("00000000057\00000000000000\0"));
     CHECK_STR("type", str_of(tar.data + 156, 1), STR("0"));
     CHECK_STR("magic", str_of(tar.data + 257, 8), STR("ustar\00000"));
+    CHECK_STR("meta", str_of(tar.data + 512, sizeof META - 1), STR(META));
     CHECK_STR("the next", str_of(tar.data + 1024, 6), STR("state\0"));
-    for (size_t piece = 1; piece < 2000; piece += piece < 20 ? 1 : 331) {
-        CHECK_OK(note.text, open_archive(buf_peek(&tar), piece, &taken, &meta, &size, &note));
-        CHECK_U64("index", meta.index, 12);
-        CHECK_U64("term", meta.term, 2);
-        CHECK_U64("size", size, sizeof STATE - 1);
-        CHECK_STR("identical", buf_peek(&taken.state), STR(STATE));
-    }
-    taken.answer = ERR_NO_SPACE;
-    CHECK_ERR("what the state function says",
-              open_archive(buf_peek(&tar), 512, &taken, &meta, &size, &note), ERR_NO_SPACE);
-    taken.answer = ERR_OK;
+    CHECK_STR("state", str_of(tar.data + 1536, sizeof STATE - 1), STR(STATE));
+    CHECK_OK("reopens", open_archive(fs, buf_peek(&tar), &facts, &note));
+    CHECK_U64("index", facts.index, 12);
+    CHECK_U64("term", facts.term, 2);
+    CHECK_U64("size", facts.bytes, sizeof STATE - 1);
+    CHECK_U64("rows", facts.state.taken.of[FLEET_SHARDS], 1);
     for (size_t len = 0; len < tar.len; len++) {
-        enum err err = open_archive(str_of(tar.data, len), 4096, &taken, &meta, &size, &note);
-        if (len == 2048 || (len >= 2048 && len % 512 == 0))
+        enum err err = open_archive(fs, str_of(tar.data, len), &facts, &note);
+        if (len >= 2048 && len % 512 == 0)
             CHECK_OK("whole without its end", err);
         else
             CHECK_ERR("cut", err, ERR_PARSE);
     }
     buf_deinit(&tar);
-    buf_deinit(&taken.state);
+    sim_fs_close(disk);
+}
+
+TEST(a_stream_that_is_not_whole_leaves_no_file)
+{
+    static const struct {
+        const char *why, *meta, *state;
+        enum err err;
+    } cases[] = {
+        {"nothing came", NULL, NULL, ERR_PARSE},
+        {"no meta first", NULL, STATE, ERR_PARSE},
+        {"meta is no JSON", "x", STATE, ERR_PARSE},
+        {"half a state", META, "{\"shards\":[", ERR_PARSE},
+        {"less than meta says", "{\"Index\":1,\"Size\":99}", STATE, ERR_CORRUPT},
+    };
+    struct fs *fs = fresh_disk();
+    struct fs_info info;
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct note note = {""};
+        struct save_facts facts;
+        struct save_file *file;
+        enum err err = save_open(fs, "/s.tar", SAVE_SNAPSHOT, i, &file, &note);
+
+        if (!err && cases[i].meta) err = save_meta(file, str_from(cases[i].meta), &note);
+        if (!err && cases[i].state) err = save_data(file, str_from(cases[i].state), &note);
+        if (err)
+            save_abandon(file);
+        else
+            err = save_finish(file, &facts, &note);
+        CHECK_ERR(cases[i].why, err, cases[i].err);
+        CHECK("says why", note.text[0]);
+        CHECK_ERR("no file", fs_stat(fs, "/s.tar", &info), ERR_NOT_FOUND);
+    }
+    sim_fs_close(disk);
 }
 
 TEST(archives_are_opened_by_the_table_of_the_specification)
@@ -239,34 +230,34 @@ TEST(archives_are_opened_by_the_table_of_the_specification)
         {"state before meta",
          {{"state", '0', STATE}, {"meta.json", '0', META}},
          ERR_PARSE,
-         "archive: state before meta.json"},
-        {"no state", {{"meta.json", '0', META}}, ERR_PARSE, "archive: it holds no state"},
-        {"no meta", {{"other", '0', META}}, ERR_PARSE, "archive: it holds no meta.json"},
-        {"nothing", {{NULL, 0, NULL}}, ERR_PARSE, "archive: it holds no meta.json"},
+         "/t: archive: state before meta.json"},
+        {"no state", {{"meta.json", '0', META}}, ERR_PARSE, "/t: archive: it holds no state"},
+        {"no meta", {{"other", '0', META}}, ERR_PARSE, "/t: archive: it holds no meta.json"},
+        {"nothing", {{NULL, 0, NULL}}, ERR_PARSE, "/t: archive: it holds no meta.json"},
         {"names match exactly",
          {{"./meta.json", '0', META}, {"./state", '0', STATE}},
          ERR_PARSE,
-         "archive: it holds no meta.json"},
+         "/t: archive: it holds no meta.json"},
         {"a link is no state",
          {{"meta.json", '0', META}, {"state", '2', ""}},
          ERR_PARSE,
-         "archive: it holds no state"},
+         "/t: archive: it holds no state"},
         {"index 0",
          {{"meta.json", '0', "{\"Index\":0}"}, {"state", '0', STATE}},
          ERR_INVALID,
-         "archive: meta.json: index 0: not a valid coordinator snapshot"},
+         "/t: archive: meta.json: index 0: not a valid coordinator snapshot"},
         {"meta not JSON",
          {{"meta.json", '0', "x"}, {"state", '0', STATE}},
          ERR_PARSE,
-         "archive: meta.json: it ends early"},
+         "/t: archive: meta.json: it ends early"},
         {"meta twice",
          {{"meta.json", '0', META}, {"meta.json", '0', META}},
          ERR_PARSE,
-         "archive: meta.json twice"},
+         "/t: archive: meta.json twice"},
         {"state twice",
          {{"meta.json", '0', META}, {"state", '0', STATE}, {"state", '0', STATE}},
          ERR_PARSE,
-         "archive: state twice"},
+         "/t: archive: state twice"},
         {"a long name that begins like ours",
          {{"meta.json", '0', META},
           {"long", 'L', "state-of-something-else"},
@@ -275,72 +266,61 @@ TEST(archives_are_opened_by_the_table_of_the_specification)
          ERR_OK,
          ""},
     };
-    struct taken taken = {.answer = ERR_OK};
+    struct fs *fs = fresh_disk();
     struct buf tar;
 
-    buf_init(&taken.state, 1 << 16);
     buf_init(&tar, 1 << 16);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct fleet_meta meta;
-        uint64_t size;
+        struct snapshot_facts facts = {0};
         struct note note = {""};
         buf_clear(&tar);
         for (size_t e = 0; e < 5 && cases[i].entries[e].name; e++)
             put_entry(&tar, cases[i].entries[e].name, cases[i].entries[e].type,
                       cases[i].entries[e].content);
         put_end(&tar);
-        CHECK_ERR(cases[i].why, open_archive(buf_peek(&tar), 700, &taken, &meta, &size, &note),
-                  cases[i].err);
+        CHECK_ERR(cases[i].why, open_archive(fs, buf_peek(&tar), &facts, &note), cases[i].err);
         if (cases[i].err)
             CHECK_TEXT(cases[i].why, note.text, cases[i].note);
         else
-            CHECK_STR(cases[i].why, buf_peek(&taken.state), STR(STATE));
+            CHECK_U64(cases[i].why, facts.state.taken.of[FLEET_SHARDS], 1);
     }
     buf_deinit(&tar);
-    buf_deinit(&taken.state);
+    sim_fs_close(disk);
 }
 
 TEST(bytes_that_are_no_tar_are_refused_with_their_offset)
 {
-    struct taken taken = {.answer = ERR_OK};
-    struct fleet_meta meta;
+    struct fs *fs = fresh_disk();
+    struct snapshot_facts facts;
     struct note note = {""};
     struct buf tar;
-    uint64_t size;
 
-    buf_init(&taken.state, 1 << 16);
     buf_init(&tar, 1 << 16);
     put_entry(&tar, "meta.json", '0', META);
     put_entry(&tar, "state", '0', STATE);
     put_end(&tar);
     for (size_t at = 1024; at < 1536; at++) {
         tar.data[at] ^= 4;
-        CHECK_ERR("a changed byte", open_archive(buf_peek(&tar), 4096, &taken, &meta, &size, &note),
-                  ERR_PARSE);
-        CHECK_TEXT("where", note.text, "tar: header at offset 1024: its sum is wrong");
+        CHECK_ERR("a changed byte", open_archive(fs, buf_peek(&tar), &facts, &note), ERR_PARSE);
+        CHECK_TEXT("where", note.text, "/t: tar: header at offset 1024: its sum is wrong");
         tar.data[at] ^= 4;
     }
-    CHECK_OK("mended", open_archive(buf_peek(&tar), 4096, &taken, &meta, &size, &note));
+    CHECK_OK("mended", open_archive(fs, buf_peek(&tar), &facts, &note));
     CHECK_OK("what follows the end is ignored", buf_append_c(&tar, "garbage"));
-    CHECK_OK("ignored", open_archive(buf_peek(&tar), 4096, &taken, &meta, &size, &note));
+    CHECK_OK("ignored", open_archive(fs, buf_peek(&tar), &facts, &note));
     buf_deinit(&tar);
-    buf_deinit(&taken.state);
+    sim_fs_close(disk);
 }
 
 TEST(sizes_past_eleven_digits_are_binary)
 {
-    struct str bytes;
-    enum tar_event event;
+    struct tar_entry entry;
     char block[TAR_BLOCK];
-    struct tar_reader reader;
 
     CHECK_OK("8 GiB", tar_header("state", (uint64_t)1 << 33, block));
-    tar_read_begin(&reader);
-    bytes = str_of(block, sizeof block);
-    CHECK_OK("read", tar_read(&reader, &bytes, &event, NULL));
-    CHECK_U64("an entry", event, TAR_ENTRY);
-    CHECK_U64("its size", reader.size, (uint64_t)1 << 33);
-    CHECK_TEXT("its name", reader.name, "state");
+    CHECK("read", !tar_entry_read(block, &entry));
+    CHECK_U64("its size", entry.size, (uint64_t)1 << 33);
+    CHECK_TEXT("its name", entry.name, "state");
     CHECK_OK("the largest in digits", tar_header("state", ((uint64_t)1 << 33) - 1, block));
     CHECK_STR("digits", str_of(block + 124, 12), STR("77777777777\0"));
     CHECK_ERR("no name", tar_header("", 0, block), ERR_INVALID);

@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fleet/shard_reports.h"
+
+#include <stdlib.h>
+
+#include "text/utf8.h"
+
+enum { SILENT_AFTER_MS = 60000 };
+
+/* -- life -- */
+
+static void tell(struct shard_reports *reports, mono_time now)
+{
+    assert(now.ms >= reports->now.ms);
+    reports->now = now;
+}
+
+static size_t held_bytes(const struct instruction *it)
+{
+    return it ? it->id.len + it->topic.len + it->bytes.len + it->reason.len : 0;
+}
+
+static void drop_instruction(struct shard_reports *reports, struct reported_shard *shard,
+                             struct instruction *it)
+{
+    void *was = map_remove(&shard->by_id, it->id);
+
+    assert(was == it);
+    if (it->topic.len) {
+        was = map_remove(&shard->by_topic, it->topic);
+        assert(was == it);
+    }
+    list_remove(&it->link);
+    shard->tagged -= it->tag != 0;
+    shard->strays -= it->stray;
+    reports->stray_count -= it->stray;
+    assert(reports->bytes >= held_bytes(it));
+    reports->bytes -= held_bytes(it);
+    free((char *)it->reason.at);
+    free(it);
+}
+
+static void drop_process(struct shard_reports *reports, struct shard_process *process)
+{
+    reports->bytes -= process->address.len;
+    free((char *)process->address.at);
+    *process = (struct shard_process){.used = false};
+}
+
+static void drop_shard(struct shard_reports *reports, struct reported_shard *shard)
+{
+    void *was = map_remove(&reports->shards, shard->id);
+
+    assert(was == shard);
+    LIST_EACH_SAFE(&shard->queue, node, next)
+    drop_instruction(reports, shard, CONTAINER_OF(node, struct instruction, link));
+    assert(map_count(&shard->by_id) == 0 && map_count(&shard->by_topic) == 0);
+    map_deinit(&shard->by_id);
+    map_deinit(&shard->by_topic);
+    list_remove(&shard->heard);
+    if (shard->silent) reports->silent_count--;
+    if (shard->conflict) reports->conflict_count--;
+    for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) drop_process(reports, &shard->processes[i]);
+    reports->bytes -=
+        shard->id.len + shard->summary.len + shard->shortfalls.len + shard->provider.len;
+    free((char *)shard->provider.at);
+    free((char *)shard->summary.at);
+    free((char *)shard->shortfalls.at);
+    free(shard);
+}
+
+static void drop_all(struct shard_reports *reports)
+{
+    size_t cursor = 0;
+
+    for (struct map_entry *e; (e = map_next(&reports->shards, &cursor));)
+        drop_shard(reports, e->value);
+    assert(reports->bytes == 0 && reports->silent_count == 0 && list_empty(&reports->heard));
+    assert(reports->conflict_count == 0 && reports->stray_count == 0);
+}
+
+enum err reports_open(const struct reports_options *options, struct shard_reports **ret_reports)
+{
+    struct shard_reports *reports = calloc(1, sizeof *reports);
+
+    if (!reports) return ERR_NOMEM;
+    reports->options = *options;
+    if (!reports->options.silent_after_ms) reports->options.silent_after_ms = SILENT_AFTER_MS;
+    if (!reports->options.shards_max) reports->options.shards_max = REPORTS_SHARDS_MAX;
+    if (!reports->options.pending_max) reports->options.pending_max = REPORTS_PENDING_MAX;
+    if (!reports->options.bytes_max) reports->options.bytes_max = REPORTS_BYTES_MAX;
+    map_init(&reports->shards, reports->options.shards_max, options->seed);
+    list_init(&reports->heard);
+    *ret_reports = reports;
+    return ERR_OK;
+}
+
+void reports_close(struct shard_reports *reports)
+{
+    if (!reports) return;
+    drop_all(reports);
+    map_deinit(&reports->shards);
+    free(reports);
+}
+
+/* -- terms -- */
+
+void reports_begin(struct shard_reports *reports, uint64_t term)
+{
+    drop_all(reports);
+    reports->term = term;
+}
+
+/* -- shards -- */
+
+/* What goes is let go only after what comes has room. */
+static enum err make_room(const struct shard_reports *reports, size_t comes, size_t goes)
+{
+    assert(goes <= reports->bytes);
+    return comes > reports->options.bytes_max - (reports->bytes - goes) ? ERR_FULL : ERR_OK;
+}
+
+enum err reports_add(struct shard_reports *reports, struct str id, mono_time now)
+{
+    struct reported_shard *shard;
+    enum err err;
+
+    tell(reports, now);
+    if (map_get(&reports->shards, id)) return ERR_OK;
+    err = make_room(reports, id.len, 0);
+    if (err) return err;
+    shard = calloc(1, sizeof *shard + id.len);
+    if (!shard) return ERR_NOMEM;
+    if (id.len) memcpy(shard->texts, id.at, id.len);
+    shard->id = str_of(shard->texts, id.len);
+    err = map_put(&reports->shards, shard->id, shard);
+    if (err) {
+        free(shard);
+        return err;
+    }
+    map_init(&shard->by_id, reports->options.pending_max, reports->options.seed);
+    map_init(&shard->by_topic, reports->options.pending_max, reports->options.seed);
+    list_init(&shard->queue);
+    list_init(&shard->heard);
+    list_append(&reports->heard, &shard->heard);
+    shard->heard_at = now;
+    reports->bytes += id.len;
+    return ERR_OK;
+}
+
+void reports_remove(struct shard_reports *reports, struct str id)
+{
+    struct reported_shard *shard = map_get(&reports->shards, id);
+
+    if (shard) drop_shard(reports, shard);
+}
+
+struct reported_shard *reports_find(const struct shard_reports *reports, struct str shard)
+{
+    return map_get(&reports->shards, shard);
+}
+
+struct reported_shard *reports_next(const struct shard_reports *reports, size_t *cursor)
+{
+    struct map_entry *entry = map_next(&reports->shards, cursor);
+
+    return entry ? entry->value : NULL;
+}
+
+/* -- reports -- */
+
+/* One that lost its disk begins with a lower epoch, and nobody is ahead of it any more: who was has
+ * been silent for as long as a silent shard. Else it would be late for as long as it ran before. */
+static bool is_late(const struct shard_reports *reports, const struct reported_shard *shard,
+                    const struct shard_report *report)
+{
+    if (!shard->reported) return false;
+    if (mono_due(mono_after(shard->newest_at, reports->options.silent_after_ms), reports->now))
+        return false;
+    if (report->epoch != shard->epoch) return report->epoch < shard->epoch;
+    return report->cycle < shard->cycle;
+}
+
+static enum err copy_bytes(struct str bytes, struct str *ret_own)
+{
+    char *copy = bytes.len ? malloc(bytes.len) : NULL;
+
+    if (bytes.len && !copy) return ERR_NOMEM;
+    if (copy) memcpy(copy, bytes.at, bytes.len);
+    *ret_own = (struct str){copy, bytes.len};
+    return ERR_OK;
+}
+
+static void swap_bytes(struct shard_reports *reports, struct str *held, struct str own_bytes)
+{
+    free((char *)held->at);
+    reports->bytes += own_bytes.len - held->len;
+    *held = own_bytes;
+}
+
+/* All that can fail comes before the first change. */
+static enum err keep(struct shard_reports *reports, struct reported_shard *shard,
+                     const struct shard_report *report)
+{
+    bool shortfalls = report->has_summary || report->shortfall_count;
+    size_t comes = (report->has_summary ? report->summary.len + report->provider.len : 0) +
+                   (shortfalls ? report->shortfalls.len : 0);
+    size_t goes = (report->has_summary ? shard->summary.len + shard->provider.len : 0) +
+                  (shortfalls ? shard->shortfalls.len : 0);
+    struct str new_summary = {0}, new_shortfalls = {0}, new_provider = {0};
+    enum err err = make_room(reports, comes, goes);
+
+    if (!err && report->has_summary) err = copy_bytes(report->summary, &new_summary);
+    if (!err && report->has_summary) err = copy_bytes(report->provider, &new_provider);
+    if (!err && shortfalls) err = copy_bytes(report->shortfalls, &new_shortfalls);
+    if (err) {
+        free((char *)new_summary.at);
+        free((char *)new_provider.at);
+        return err;
+    }
+    shard->scope = report->scope;
+    if (report->has_summary) {
+        swap_bytes(reports, &shard->provider, new_provider);
+        swap_bytes(reports, &shard->summary, new_summary);
+        shard->has_summary = true;
+        shard->summary_cycle = report->cycle;
+        shard->received_at_ns = report->received_at_ns;
+    }
+    if (shortfalls) {
+        swap_bytes(reports, &shard->shortfalls, new_shortfalls);
+        shard->shortfall_count = min_size(report->shortfall_count, REPORTS_SHORTFALLS_MAX);
+    }
+    return ERR_OK;
+}
+
+/* -- processes under one id -- */
+
+static bool is_same(const struct shard_process *process, const struct shard_report *report)
+{
+    return process->used && process->id == report->process && process->epoch == report->epoch &&
+           str_equal(process->address, report->address);
+}
+
+/* The process that sent the report. When several have the same id, epoch and address, it is the one
+ * with the highest cycle before the report's. NULL: a new process. */
+static struct shard_process *sender_of(struct reported_shard *shard,
+                                       const struct shard_report *report)
+{
+    struct shard_process *best = NULL;
+
+    for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) {
+        struct shard_process *process = &shard->processes[i];
+        if (!is_same(process, report)) continue;
+        if (!report->process && process->cycle > report->cycle) continue;
+        if (!best || process->cycle > best->cycle) best = process;
+    }
+    return best;
+}
+
+/* The ones that are silent have ended, or no longer reach us. */
+static size_t drop_silent_processes(struct shard_reports *reports, struct reported_shard *shard)
+{
+    struct shard_process *last = NULL;
+    size_t left = 0;
+
+    for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) {
+        struct shard_process *process = &shard->processes[i];
+        if (!process->used) continue;
+        if (mono_due(mono_after(process->heard_at, reports->options.silent_after_ms),
+                     reports->now)) {
+            drop_process(reports, process);
+            continue;
+        }
+        last = process;
+        left++;
+    }
+    if (left == 1) last->overlaps = 0;
+    return left;
+}
+
+/* The place of the one that was heard of longest ago, or a free one. */
+static struct shard_process *add_process(struct shard_reports *reports,
+                                         struct reported_shard *shard,
+                                         const struct shard_report *report)
+{
+    struct shard_process *oldest = &shard->processes[0];
+    struct str address;
+
+    /* An address serves one process at a time: a later start at it replaced the earlier one. */
+    for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) {
+        struct shard_process *process = &shard->processes[i];
+        if (process->used && report->address.len && process->epoch < report->epoch &&
+            str_equal(process->address, report->address))
+            drop_process(reports, process);
+    }
+    for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) {
+        struct shard_process *process = &shard->processes[i];
+        if (!process->used) {
+            oldest = process;
+            break;
+        }
+        if (process->order < oldest->order) oldest = process;
+    }
+    if (make_room(reports, report->address.len, oldest->address.len) ||
+        copy_bytes(report->address, &address))
+        return NULL;
+    drop_process(reports, oldest);
+    reports->bytes += report->address.len;
+    *oldest = (struct shard_process){
+        .used = true, .id = report->process, .epoch = report->epoch, .address = address};
+    return oldest;
+}
+
+/* True: from here on there is a conflict. Out of memory or room, the report is of nobody. */
+static bool process_reported(struct shard_reports *reports, struct reported_shard *shard,
+                             const struct shard_report *report)
+{
+    struct shard_process *process;
+    uint32_t overlaps = 0;
+
+    (void)drop_silent_processes(reports, shard);
+    process = sender_of(shard, report);
+    if (process && process->cycle >= report->cycle) return false; /* it came twice, or late */
+    if (!process) {
+        process = add_process(reports, shard, report);
+        if (!process) return false;
+    } else if (process->order != shard->process_order) {
+        process->overlaps++;
+    }
+    process->order = ++shard->process_order;
+    process->cycle = report->cycle;
+    process->received_at_ns = report->received_at_ns;
+    process->heard_at = reports->now;
+    for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) overlaps += shard->processes[i].overlaps;
+    if (shard->conflict || overlaps < REPORTS_OVERLAPS) return false;
+    shard->conflict = true;
+    reports->conflict_count++;
+    return true;
+}
+
+struct reported_shard *reports_conflict_over(struct shard_reports *reports, mono_time now)
+{
+    size_t cursor = 0;
+
+    tell(reports, now);
+    if (reports->conflict_count == 0) return NULL;
+    for (struct reported_shard *shard; (shard = reports_next(reports, &cursor));) {
+        if (!shard->conflict || drop_silent_processes(reports, shard) > 1) continue;
+        shard->conflict = false;
+        reports->conflict_count--;
+        return shard;
+    }
+    return NULL;
+}
+
+enum err reports_take(struct shard_reports *reports, const struct shard_report *report,
+                      mono_time now, struct report_taken *ret_taken)
+{
+    struct reported_shard *shard = map_get(&reports->shards, report->shard);
+    struct report_taken taken = {0};
+    enum err err;
+
+    tell(reports, now);
+    if (!shard) return ERR_NOT_FOUND;
+    if (report->summary.len > REPORTS_REPORT_MAX || report->shortfalls.len > REPORTS_REPORT_MAX)
+        return ERR_TOO_LARGE;
+    taken.late = is_late(reports, shard, report);
+    if (!taken.late) {
+        err = keep(reports, shard, report);
+        if (err) return err;
+        taken.restarted = shard->reported && report->epoch != shard->epoch;
+        shard->epoch = report->epoch;
+        shard->cycle = report->cycle;
+        shard->newest_at = now;
+    }
+    taken.conflict = process_reported(reports, shard, report);
+    taken.first = !shard->reported;
+    taken.back = shard->silent;
+    if (shard->silent) reports->silent_count--;
+    shard->reported = true;
+    shard->silent = false;
+    shard->heard_at = now;
+    list_remove(&shard->heard);
+    list_append(&reports->heard, &shard->heard);
+    *ret_taken = taken;
+    return ERR_OK;
+}
+
+/* -- silence -- */
+
+struct reported_shard *reports_silent(struct shard_reports *reports, mono_time now)
+{
+    struct reported_shard *shard = CONTAINER_OF(reports->heard.next, struct reported_shard, heard);
+
+    tell(reports, now);
+    if (list_empty(&reports->heard) ||
+        !mono_due(mono_after(shard->heard_at, reports->options.silent_after_ms), now))
+        return NULL;
+    list_remove(&shard->heard);
+    shard->silent = true;
+    reports->silent_count++;
+    return shard;
+}
+
+/* -- instructions -- */
+
+static struct str put_text(char **at, struct str text)
+{
+    struct str put = str_of(*at, text.len);
+
+    if (text.len) memcpy(*at, text.at, text.len);
+    *at += text.len;
+    return put;
+}
+
+static struct instruction *copy_instruction(const struct instruction *from)
+{
+    struct instruction *it = malloc(sizeof *it + held_bytes(from));
+    char *at;
+
+    if (!it) return NULL;
+    *it = *from;
+    list_init(&it->link);
+    it->deliveries = 0;
+    it->refused = false;
+    it->reason = (struct str){NULL, 0};
+    at = it->texts;
+    it->id = put_text(&at, from->id);
+    it->topic = put_text(&at, from->topic);
+    it->bytes = put_text(&at, from->bytes);
+    return it;
+}
+
+static bool is_before(const struct instruction *a, const struct instruction *b)
+{
+    return a->term != b->term ? a->term < b->term : a->sequence < b->sequence;
+}
+
+/* Nearly always the last: the search begins at the end. */
+static void put_in_order(struct reported_shard *shard, struct instruction *it)
+{
+    struct list *after = shard->queue.prev;
+
+    while (after != &shard->queue && is_before(it, CONTAINER_OF(after, struct instruction, link)))
+        after = after->prev;
+    list_prepend(after, &it->link);
+}
+
+/* By hand, so that nothing has changed when the second fails. */
+static enum err index_instruction(struct reported_shard *shard, struct instruction *it)
+{
+    enum err err = map_put(&shard->by_id, it->id, it);
+
+    if (err || !it->topic.len) return err;
+    err = map_put(&shard->by_topic, it->topic, it);
+    if (err) map_remove(&shard->by_id, it->id);
+    return err;
+}
+
+/* But for the room in bytes. */
+static enum err judge(const struct shard_reports *reports, const struct reported_shard *shard,
+                      const struct instruction *from)
+{
+    if (!from->id.len) return ERR_INVALID;
+    if (!shard) return ERR_NOT_FOUND;
+    if (from->id.len > REPORTS_ID_MAX || from->topic.len > REPORTS_TOPIC_MAX ||
+        from->bytes.len > REPORTS_INSTRUCTION_MAX)
+        return ERR_TOO_LARGE;
+    if (reports_pending(shard) < reports->options.pending_max) return ERR_OK;
+    return reports_instruction(shard, from->id) || reports_about(shard, from->topic) ? ERR_OK
+                                                                                     : ERR_FULL;
+}
+
+enum err reports_may_queue(struct shard_reports *reports, const struct str *shards, size_t count,
+                           const struct instruction *from, size_t *ret_at)
+{
+    size_t comes = 0, goes = 0;
+    enum err err = ERR_OK;
+
+    reports->asked++;
+    for (size_t i = 0; i < count && !err; i++) {
+        struct reported_shard *shard = reports_find(reports, shards[i]);
+
+        *ret_at = i;
+        err = judge(reports, shard, from);
+        if (err || shard->asked == reports->asked) continue; /* named again: replaces the first */
+        shard->asked = reports->asked;
+        comes += held_bytes(from);
+        goes += held_bytes(reports_instruction(shard, from->id));
+        err = make_room(reports, comes, goes);
+    }
+    return err;
+}
+
+enum err reports_queue(struct shard_reports *reports, struct reported_shard *shard,
+                       const struct instruction *from)
+{
+    struct instruction *it, *same_id, *same_topic;
+    enum err err = judge(reports, shard, from);
+
+    if (err) return err;
+    same_id = reports_instruction(shard, from->id);
+    same_topic = reports_about(shard, from->topic);
+    if (same_topic == same_id) same_topic = NULL;
+    err = make_room(reports, held_bytes(from), held_bytes(same_id) + held_bytes(same_topic));
+    if (err) return err;
+    it = copy_instruction(from);
+    if (!it) return ERR_NOMEM;
+    /* A slot that was just let go is there for the next: only a first entry can fail below. */
+    if (same_id) drop_instruction(reports, shard, same_id);
+    if (same_topic) drop_instruction(reports, shard, same_topic);
+    err = index_instruction(shard, it);
+    if (err) {
+        free(it);
+        return err;
+    }
+    put_in_order(shard, it);
+    shard->tagged += it->tag != 0;
+    shard->strays += it->stray;
+    reports->stray_count += it->stray;
+    reports->bytes += held_bytes(it);
+    return ERR_OK;
+}
+
+struct instruction *reports_instruction(const struct reported_shard *shard, struct str id)
+{
+    return map_get(&shard->by_id, id);
+}
+
+struct instruction *reports_about(const struct reported_shard *shard, struct str topic)
+{
+    return topic.len ? map_get(&shard->by_topic, topic) : NULL;
+}
+
+void reports_ack(struct shard_reports *reports, struct reported_shard *shard,
+                 struct instruction *own_instruction)
+{
+    drop_instruction(reports, shard, own_instruction);
+}
+
+/* Without memory or room the reason before it stays. */
+bool reports_refused(struct shard_reports *reports, struct instruction *it, struct str reason)
+{
+    bool first = !it->refused;
+    struct str copy;
+
+    it->refused = true;
+    reason = utf8_clip(reason, REPORTS_REASON_MAX);
+    if (!make_room(reports, reason.len, it->reason.len) && !copy_bytes(reason, &copy))
+        swap_bytes(reports, &it->reason, copy);
+    return first;
+}
+
+/* -- what must hold -- */
+
+void reports_check(const struct shard_reports *reports)
+{
+    size_t cursor = 0, bytes = 0, silent = 0, heard = 0, conflicts = 0, strays = 0;
+    uint64_t before = 0;
+
+    for (struct map_entry *e; (e = map_next(&reports->shards, &cursor));) {
+        const struct reported_shard *shard = e->value;
+        const struct instruction *last = NULL;
+        size_t queued = 0, topics = 0, tagged = 0, stray = 0;
+
+        LIST_EACH(&shard->queue, node)
+        {
+            const struct instruction *it = CONTAINER_OF(node, struct instruction, link);
+            assert(!last || is_before(last, it) ||
+                   (last->term == it->term && last->sequence == it->sequence));
+            assert(map_get(&shard->by_id, it->id) == it);
+            assert(!it->topic.len || map_get(&shard->by_topic, it->topic) == it);
+            topics += it->topic.len > 0;
+            tagged += it->tag != 0;
+            stray += it->stray;
+            bytes += held_bytes(it);
+            queued++;
+            last = it;
+        }
+        assert(queued == map_count(&shard->by_id) && queued <= reports->options.pending_max);
+        assert(topics == map_count(&shard->by_topic) && tagged == shard->tagged);
+        assert(stray == shard->strays);
+        strays += stray;
+        assert(shard->silent == (shard->heard.next == &shard->heard));
+        assert(shard->shortfall_count <= REPORTS_SHORTFALLS_MAX);
+        silent += shard->silent;
+        conflicts += shard->conflict;
+        bytes += shard->id.len + shard->summary.len + shard->shortfalls.len + shard->provider.len;
+        for (size_t i = 0; i < REPORTS_PROCESSES_MAX; i++) bytes += shard->processes[i].address.len;
+    }
+    LIST_EACH(&reports->heard, node)
+    {
+        const struct reported_shard *shard = CONTAINER_OF(node, struct reported_shard, heard);
+        assert(shard->heard_at.ms >= before && shard->heard_at.ms <= reports->now.ms);
+        before = shard->heard_at.ms;
+        heard++;
+    }
+    assert(bytes == reports->bytes && bytes <= reports->options.bytes_max);
+    assert(silent == reports->silent_count && heard + silent == map_count(&reports->shards));
+    assert(conflicts == reports->conflict_count && strays == reports->stray_count);
+}
