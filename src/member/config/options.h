@@ -103,11 +103,9 @@ extern const char *const member_choices_fence[];
 #define MEMBER_OPTIONS_SECTIONS                                                                    \
     OPTION("storage.path", STRING, .fallback = "./data/rollout.db", .file = OPTION_FILE_OTHER,     \
            .placeholder = "FILE",                                                                  \
-           .help = "the heartbeat ledger, for people to look at: an LMDB file; nothing is "        \
-                   "decided by it"),                                                               \
+           .help = "the heartbeat ledger, for people to look at; nothing is decided by it"),       \
         OPTION("storage.heartbeat_flush_interval", DURATION, .fallback = "1s", .min = 10,          \
-               .max = 3600000,                                                                     \
-               .help = "how often its rows are written, in one synced transaction"),               \
+               .max = 3600000, .help = "how often it is written, if anything changed"),            \
         OPTION("transport.listen_addr", STRING, .flags = OPTION_GATED,                             \
                .fallback = "127.0.0.1:50051", .placeholder = "IP:PORT",                            \
                .help = "where workers call, over mutual TLS always: a numeric ip:port; port 0 "    \
@@ -235,7 +233,7 @@ extern const char *const member_choices_fence[];
 #define WORKER_OPTIONS_SECTIONS                                                                    \
     OPTION("storage.path", STRING, .fallback = "./data/worker.db", .file = OPTION_FILE_OTHER,      \
            .placeholder = "FILE",                                                                  \
-           .help = "its own database, an LMDB file. A [storage] section without it means "         \
+           .help = "its own database. A [storage] section without it means "                       \
                    "./data/rollout.db, as it did with rollout"),                                   \
         OPTION("transport.listen_addr", STRING, .fallback = "127.0.0.1:50051",                     \
                .placeholder = "IP:PORT",                                                           \
