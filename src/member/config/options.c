@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "member/config/options.h"
 
-/* In the order of the enums of config.h. */
+/* In the order of the enums that they become: of core/, events/ and config.h. */
 const char *const member_choices_heartbeat[] = {"all", "sampled", "none", NULL};
 const char *const member_choices_topics[] = {"all", "rollout", NULL};
 const char *const member_choices_scope[] = {"incarnation", "worker", NULL};
