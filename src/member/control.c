@@ -25,14 +25,9 @@ struct control {
     size_t streams;
 };
 
-/* -- orders as bytes -- */
+/* -- orders as bytes: a ControlPush -- */
 
-static struct str cut(struct str text)
-{
-    return str_of(text.at, min_size(text.len, TEXT_MAX));
-}
-
-enum err order_write(const struct order *order, struct buf *into)
+static enum err order_write(const struct order *order, struct buf *into)
 {
     char bytes[ORDER_BYTES_MAX], more[4 * PACK_VARINT_MAX];
     struct buf inner_room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
@@ -40,24 +35,16 @@ enum err order_write(const struct order *order, struct buf *into)
     struct pack pack = {into, ERR_OK}, inner = {&inner_room, ERR_OK},
                 duration = {&more_room, ERR_OK};
 
-    switch (order->kind) {
-    case ORDER_DRAIN:
-        pack_u64(&duration, 1, order->deadline_ms / MS);
-        pack_u64(&duration, 2, order->deadline_ms % MS * NS);
-        pack_row(&inner, 1, &duration);
-        pack_row(&pack, 1, &inner);
-        break;
-    case ORDER_SNAPSHOT:
-        pack_text(&inner, 1, cut(order->text));
+    if (order->kind == ORDER_SNAPSHOT) {
+        pack_text(&inner, 1, str_of(order->text.at, min_size(order->text.len, TEXT_MAX)));
         pack_row(&pack, 2, &inner);
-        break;
-    case ORDER_CANCEL:
-        pack_text(&inner, 1, cut(order->text));
-        pack_row(&pack, 3, &inner);
-        break;
-    case ORDER_EMPTY: break;
-    case ORDER_KINDS: assert(false);
+        return pack.err;
     }
+    assert(order->kind == ORDER_DRAIN);
+    pack_u64(&duration, 1, order->deadline_ms / MS);
+    pack_u64(&duration, 2, order->deadline_ms % MS * NS);
+    pack_row(&inner, 1, &duration);
+    pack_row(&pack, 1, &inner);
     return pack.err;
 }
 

@@ -148,7 +148,6 @@ enum err member_service_open(const struct member_service_options *options,
     list_init(&service->pullers);
     list_init(&service->lookers);
     list_init(&service->workings);
-    map_init(&service->judging, MAP_MOST, entropy_u64(options->io->entropy));
     map_init(&service->watches, WATCHES_MAX, entropy_u64(options->io->entropy));
     task_init(&service->batch_task, batch_now);
     task_init(&service->after, lead_after);
@@ -204,7 +203,7 @@ void member_service_stop(struct member_service *service, void (*done)(void *owne
 void member_service_close(struct member_service *service)
 {
     if (!service) return;
-    assert(!service->batch && service->batches_running == 0 && map_count(&service->judging) == 0);
+    assert(!service->batch && service->batches_running == 0);
     assert(!service->local);
     task_cancel(&service->batch_task);
     task_cancel(&service->after);
@@ -215,7 +214,6 @@ void member_service_close(struct member_service *service)
     timer_deinit(&service->second);
     control_close(service->control);
     member_machine_close(service->machine);
-    map_deinit(&service->judging);
     map_deinit(&service->watches);
     buf_deinit(&service->answer);
     buf_deinit(&service->row);

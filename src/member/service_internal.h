@@ -9,6 +9,7 @@
  *     streams -> service_watch.c (assignments, changes), service_stream.c (Control, Work) */
 #ifndef MEMBER_SERVICE_INTERNAL_H
 #define MEMBER_SERVICE_INTERNAL_H
+#include "base/hex.h"
 #include "base/map.h"
 #include "leader/leader.h"
 #include "member/beats.h"
@@ -82,10 +83,9 @@ struct member_request {
     /* Pull */
     struct timer timer;
     mono_time until;
-    bool pulls;        /* in service.pullers */
-    bool judges;       /* its worker stands in service.judging */
-    size_t worker_len; /* of a worker's call, canonical; else of what it judges */
-    char worker[MEMBER_ID_MAX];
+    bool pulls; /* in service.pullers */
+    size_t worker_len;
+    char worker[MEMBER_ID_MAX]; /* of a worker's call, canonical */
 };
 
 struct member_metrics { /* all NULL without a registry */
@@ -121,7 +121,6 @@ struct member_service {
     bool refused; /* the last one was */
     struct timer batch_due;
     struct task batch_task;
-    struct map judging; /* workers of whom something is on its way that ends an incarnation */
     /* the leader's duties */
     struct timer scan;
     struct task after; /* what follows from an applied entry */
@@ -174,17 +173,6 @@ static inline struct str bytes_str(ProtobufCBinaryData bytes)
     return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
 }
 
-/* Two digits for each byte, and no closing NUL. */
-static inline void hex_write(const uint8_t *bytes, size_t len, char *text)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < len; i++) {
-        text[2 * i] = digits[bytes[i] >> 4];
-        text[2 * i + 1] = digits[bytes[i] & 15];
-    }
-}
-
 /* -- service_request.c -- */
 extern const struct leader_rules member_rules_of_calls;
 enum grpc_status member_grpc(enum member_status status);
@@ -195,8 +183,6 @@ bool request_result(struct request *request, const struct member_reply *reply, u
                     struct member_result *ret_result);
 /* One operation, and who asked for it waits for the method's `answer`. */
 void request_put(struct request *request, const struct member_op *op);
-/* The same of one that ends an incarnation: until it is decided no beat is acknowledged. */
-void request_judge(struct request *request, const struct member_op *op);
 /* The last `count` operations are this request's. */
 void request_put_many(struct request *request, uint32_t count);
 /* Canonical: a ULID in upper case, or what may stand for a worker on our own interface. Empty: it
@@ -209,12 +195,9 @@ bool epoch_is_fine(struct request *request, uint64_t seen); /* a coordinator epo
 extern const struct beats_ops member_beats_ops;
 bool speaks_for(const struct member_service *service, const struct rpc_call *call,
                 struct str worker, struct note *note);
-bool is_judged(const struct member_service *service, struct str worker);
 /* Logs, and writes what to answer, when a second process has a worker id. */
 void id_in_use(const struct member_service *service, struct str worker,
                const struct member_in_use *in_use, struct note *ret_why);
-void judge_begin(struct member_service *service, struct str worker);
-void judge_end(struct member_service *service, struct str worker);
 
 /* -- service_lead.c -- */
 void lead_begin(struct member_service *service);
@@ -225,16 +208,12 @@ void lead_scan(struct timer *timer);
 void scan_now(struct member_service *service);
 void lead_tell(struct timer *timer);
 uint64_t clock_guess(struct member_service *service);
-void facts_changed(struct member_service *service);
 void tell_events(struct member_service *service);
 
 /* -- service_work.c -- */
 void pulls_again(struct member_service *service);
 void pulls_end(struct member_service *service);
 void pull_gone(struct member_request *mine);
-/* Items that an operation of `reply` gave, as field 1 of an answer; returns how many. */
-uint32_t pack_items(struct member_service *service, struct pack *answer,
-                    const struct member_reply *reply, uint32_t op);
 
 /* -- service_watch.c -- */
 extern const struct rpc_handler member_watch_handler, member_look_handler;

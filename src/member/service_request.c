@@ -116,8 +116,6 @@ static void request_over(struct wait *wait, enum err err, const struct member_re
     struct member_request *mine = CONTAINER_OF(wait, struct member_request, wait);
     struct request *request = &mine->base;
 
-    if (mine->judges) judge_end(member_of(request), request_worker(request));
-    mine->judges = false;
     if (!request->call)
         request_free(request);
     else if (err == ERR_NOT_LEADER)
@@ -143,22 +141,6 @@ void request_put(struct request *request, const struct member_op *op)
         request_keep(request, &service->kept);
     else
         refuse_full(request);
-}
-
-void request_judge(struct request *request, const struct member_op *op)
-{
-    struct member_request *mine = member_request_of(request);
-    struct member_service *service = member_of(request);
-
-    if (!batch_one(service, op, &mine->wait, request_over)) {
-        refuse_full(request);
-        return;
-    }
-    memmove(mine->worker, op->worker.at, op->worker.len); /* it may stand there already */
-    mine->worker_len = op->worker.len;
-    mine->judges = true;
-    judge_begin(service, op->worker);
-    request_keep(request, &service->kept);
 }
 
 void request_put_many(struct request *request, uint32_t count)

@@ -14,8 +14,9 @@ static bool digest_of(ProtobufCBinaryData bytes, struct member_digest *ret_diges
     return true;
 }
 
-uint32_t pack_items(struct member_service *service, struct pack *answer,
-                    const struct member_reply *reply, uint32_t op)
+/* Items that an operation of `reply` gave, as field 1 of an answer; returns how many. */
+static uint32_t pack_items(struct member_service *service, struct pack *answer,
+                           const struct member_reply *reply, uint32_t op)
 {
     struct member_digest id;
     struct member_item item;

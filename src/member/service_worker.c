@@ -108,7 +108,7 @@ static void register_begin(struct request *request)
         request_refuse(request, GRPC_ALREADY_EXISTS, "%s", why.text);
         return;
     }
-    request_judge(request, &op);
+    request_put(request, &op);
 }
 
 /* -- Leave -- */
@@ -277,7 +277,7 @@ static void evict_begin(struct request *request)
     if (!member_local_evict(service->local, worker_name(m->worker_id, room), now_ns(service), &op))
         member_refuse(request, MEMBER_S_UNKNOWN);
     else
-        request_judge(request, &op);
+        request_put(request, &op);
 }
 
 static void release_begin(struct request *request)

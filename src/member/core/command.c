@@ -97,7 +97,7 @@ static bool is_time(uint64_t ms)
     return ms <= 400ull * 86400 * 1000;
 }
 
-bool member_rules_fit(const struct member_rules *r)
+static bool rules_fit(const struct member_rules *r)
 {
     return r->total_partitions >= 1 && r->total_partitions <= RING_PARTITIONS_MAX &&
            r->virtual_nodes >= 1 && r->virtual_nodes <= RING_VIRTUAL_NODES_MAX &&
@@ -130,7 +130,7 @@ bool member_rules_read(struct decoder *in, struct member_rules *ret_rules)
     r->work_max_steal = decode_u32(in);
     r->work_requeue_failed = decode_bool(in);
     r->work_steal_started = decode_bool(in);
-    return in->good && member_rules_fit(r);
+    return in->good && rules_fit(r);
 }
 
 uint64_t member_rules_fingerprint(const struct member_rules *rules)
@@ -261,7 +261,7 @@ static bool op_fits(const struct member_op *op)
     if (has & F_BYTES && op->bytes.len > bytes_max(op->kind)) return false;
     if (op->kind == MEMBER_OP_PULL && op->number > MEMBER_PULL_MAX) return false;
     if (op->kind == MEMBER_OP_ADVISE && op->number > MEMBER_ADVISE_MAX_MS) return false;
-    return op->kind != MEMBER_OP_CONFIGURE || member_rules_fit(op->rules);
+    return op->kind != MEMBER_OP_CONFIGURE || rules_fit(op->rules);
 }
 
 /* -- batches -- */

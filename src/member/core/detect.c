@@ -190,11 +190,6 @@ void detect_extend(struct detect *d, struct watched *w, uint64_t due_ns)
     if (due_of(d, w) < due_ns) w->due_ns = due_ns - d->granted_ns;
 }
 
-size_t detect_count(const struct detect *d)
-{
-    return d->count;
-}
-
 /* Thresholds may be nearer than they were: everybody is looked at by the next scan. */
 enum err detect_reload(struct detect *d, const struct detect_options *options)
 {
@@ -394,9 +389,4 @@ size_t detect_scan(struct detect *d, uint64_t now_ns, struct verdict *ret_verdic
 uint64_t detect_cadence_ns(const struct detect *d)
 {
     return d->cadence_ns;
-}
-
-uint64_t detect_granted_ns(const struct detect *d)
-{
-    return d->granted_ns;
 }

@@ -74,7 +74,6 @@ void detect_forget(struct detect *detect, struct watched *w); /* fine when it is
 void detect_lease(struct detect *detect, struct watched *w, uint64_t lease_ns);
 /* It was promised that it has until then. */
 void detect_extend(struct detect *detect, struct watched *w, uint64_t due_ns);
-size_t detect_count(const struct detect *detect);
 
 struct beat {
     bool has_due;
@@ -107,6 +106,4 @@ size_t detect_scan(struct detect *detect, uint64_t now_ns, struct verdict *ret_v
 bool detect_holds(const struct detect *detect, uint64_t now_ns);
 /* Lets held ones be declared by the next scan: an operator knows better. */
 void detect_release(struct detect *detect);
-/* How much later than due the scans so far came, in all: granted to everybody. */
-uint64_t detect_granted_ns(const struct detect *detect);
 #endif

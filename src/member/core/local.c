@@ -569,6 +569,13 @@ bool member_local_evict(struct member_local *local, struct str worker, uint64_t 
     return true;
 }
 
+bool member_local_judged(const struct member_local *local, struct str worker)
+{
+    const struct local_worker *l = local_find(local, worker);
+
+    return l && l->sentence;
+}
+
 /* -- scans -- */
 enum err member_local_context(struct member_local *local, struct buf *batch)
 {

@@ -96,6 +96,10 @@ bool member_local_register(struct member_local *local, struct member_op *op, uin
 bool member_local_evict(struct member_local *local, struct str worker, uint64_t now_ns,
                         struct member_op *ret_op);
 
+/* Something that ends its incarnation is proposed: no beat of it may be acknowledged, also of those
+ * that came before. */
+bool member_local_judged(const struct member_local *local, struct str worker);
+
 /* -- what is to be proposed -- */
 /* Adds who is suspected to a batch: every batch of a leader begins with it. */
 enum err member_local_context(struct member_local *local, struct buf *batch);

@@ -96,7 +96,7 @@ static void row_write(struct encoder *out, const struct row *row, bool whole)
     assert(row->section.kind < ROW_KINDS);
 }
 
-void member_head_write(struct encoder *out, const struct member_head *h)
+static void head_write(struct encoder *out, const struct member_head *h)
 {
     member_rules_write(out, &h->rules);
     encode_u8(out, h->configured);
@@ -173,7 +173,7 @@ enum err member_view_open(struct membership *m, void **ret_view)
     start = section_record_begin(out, RECORD_HEAD);
     encode_u32(out, MEMBER_FORMAT);
     encode_u64(out, m->clock_ns);
-    member_head_write(out, &m->head);
+    head_write(out, &m->head);
     section_record_end(out, start);
     section_view_rows(view);
     section_view_hash(view, RECORD_HASH, member_hash(m));
@@ -200,7 +200,7 @@ uint64_t member_hash(const struct membership *m)
 
     assert(list_empty(&m->edited));
     buf_init(&bytes, 4096);
-    member_head_write(&out, &m->head);
+    head_write(&out, &m->head);
     if (out.err) (void)member_must(NULL);
     hash = m->hash ^ str_hash(buf_peek(&bytes), 0x4ead);
     buf_deinit(&bytes);
