@@ -7,11 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "obs/metrics.h"
+#include "member/service_internal.h"
 #include "rpc/client.h"
-#include "wire/pack.h"
-#include "wire/pb/muster_v1_member.pb-c.h"
-#include "wire/pb/rollout_transport.pb-c.h"
 
 enum {
     REPLY_MAX_MS = 200,
@@ -20,7 +17,6 @@ enum {
     PASSING_MAX = 64, /* calls to the leader at once */
     NUMBER_CAP = 24,
     ANSWER_MAX = 4 << 20,
-    ADDRESS_CAP = RPC_ADDRESS_CAP,
 };
 
 struct round {
@@ -50,12 +46,9 @@ struct pass { /* that we pass on */
     uint32_t count;
 };
 struct beats {
-    struct io *io;
-    const struct beats_ops *ops;
-    void *owner;
-    struct replica *replica;
+    struct member_service *service;
+    struct loop *loop;
     uint64_t reply_max_ms;
-    uint32_t waiting_max;
     struct list ages; /* unanswered, oldest first */
     struct list spare;
     size_t spare_count;
@@ -66,10 +59,6 @@ struct beats {
     struct timer round_due;
     struct task round_now;
     /* a follower's */
-    struct tls_context *tls;
-    struct rpc_channel *channel; /* NULL: nobody knows the leader */
-    size_t closing;              /* channels on their way out */
-    char leader[ADDRESS_CAP];
     struct list outgoing; /* beats, not yet under way */
     uint32_t outgoing_count;
     struct list passes;
@@ -81,13 +70,9 @@ struct beats {
     struct beats_facts facts;
     struct {
         char coord[NUMBER_CAP], assignment[NUMBER_CAP], next[NUMBER_CAP], fence[NUMBER_CAP];
-        char leader[ADDRESS_CAP];
+        char leader[RPC_ADDRESS_CAP];
     } texts;
     struct beats_stats stats;
-    struct histogram *histogram;
-    bool closed;
-    void (*done)(void *owner);
-    void *done_owner;
 };
 
 /* -- memory -- */
@@ -110,14 +95,15 @@ static struct beat_call *beat_new(struct beats *beats)
     return beat;
 }
 
-bool beat_answered(const struct beat_call *beat)
+/* Or nobody waits any more. */
+static bool is_answered(const struct beat_call *beat)
 {
     return !beat->call && !beat->batch;
 }
 
 static void beat_free(struct beats *beats, struct beat_call *beat)
 {
-    assert(beat_answered(beat));
+    assert(is_answered(beat));
     list_remove(&beat->link);
     list_remove(&beat->age);
     beats->stats.waiting--;
@@ -198,9 +184,9 @@ static void answered(struct beats *beats, struct beat_call *beat)
     beat->call = NULL;
     beat->batch = NULL;
     list_remove(&beat->age);
-    if (beats->histogram)
-        histogram_observe(beats->histogram,
-                          (double)mono_elapsed_ms(beat->since, loop_now(beats->io->loop)) /
+    if (beats->service->metrics.reply)
+        histogram_observe(beats->service->metrics.reply,
+                          (double)mono_elapsed_ms(beat->since, loop_now(beats->loop)) /
                               MS_PER_SECOND);
 }
 
@@ -299,7 +285,7 @@ void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status 
 static void on_overdue(struct timer *timer)
 {
     struct beats *beats = CONTAINER_OF(timer, struct beats, overdue);
-    mono_time now = loop_now(beats->io->loop);
+    mono_time now = loop_now(beats->loop);
 
     while (!list_empty(&beats->ages)) {
         struct beat_call *beat = CONTAINER_OF(beats->ages.next, struct beat_call, age);
@@ -320,8 +306,8 @@ static void plan_round(struct beats *beats)
     mono_time next = mono_after(beats->round.began, BEATS_GATHER_MS);
 
     if (beats->round.running || list_empty(&beats->gathered)) return;
-    if (mono_due(next, loop_now(beats->io->loop)))
-        loop_defer(beats->io->loop, &beats->round_now);
+    if (mono_due(next, loop_now(beats->loop)))
+        loop_defer(beats->loop, &beats->round_now);
     else if (!timer_running(&beats->round_due))
         timer_start(&beats->round_due, next);
 }
@@ -336,10 +322,10 @@ static void end_round(struct beats *beats, const char *why)
     while ((node = list_pop(&members))) {
         struct beat_call *beat = CONTAINER_OF(node, struct beat_call, link);
 
-        if (!beat_answered(beat) && why)
+        if (!is_answered(beat) && why)
             beats_refuse(beats, beat, GRPC_UNAVAILABLE, why);
-        else if (!beat_answered(beat))
-            beats->ops->acknowledge(beats->owner, beat);
+        else if (!is_answered(beat))
+            beat_acknowledge(beats->service, beat);
         beat_free(beats, beat);
     }
     set_next_overdue(beats);
@@ -361,10 +347,10 @@ static void start_round(struct beats *beats)
     timer_stop(&beats->round_due);
     list_splice(&round->members, &beats->gathered);
     round->running = true;
-    round->began = loop_now(beats->io->loop);
+    round->began = loop_now(beats->loop);
     round->ticket = (struct read_ticket){.done = on_round};
     beats->stats.rounds++;
-    replica_read(beats->replica, &round->ticket);
+    replica_read(beats->service->leader.replica, &round->ticket);
 }
 
 static void on_round_due(struct timer *timer)
@@ -380,7 +366,7 @@ static void on_round_now(struct task *task)
 void beats_lost(struct beats *beats, const char *why)
 {
     if (beats->round.running) {
-        replica_read_cancel(beats->replica, &beats->round.ticket);
+        replica_read_cancel(beats->service->leader.replica, &beats->round.ticket);
         end_round(beats, why);
     }
     list_splice(&beats->round.members, &beats->gathered);
@@ -430,6 +416,7 @@ static void on_passed(void *owner, const struct rpc_client_call *call,
     struct arena arena;
     ProtobufCMessage *read = NULL;
     const Muster__V1__PassBeatsResponse *answer;
+    const char *leader = rpc_forwarder_leader(beats->service->forwarder);
 
     (void)call;
     arena_init(&arena, ANSWER_MAX * 4);
@@ -442,7 +429,7 @@ static void on_passed(void *owner, const struct rpc_client_call *call,
                                                      .assignment_epoch = answer->assignment_epoch,
                                                      .next_beat_ms = answer->next_beat_ms,
                                                      .self_fence_ms = answer->self_fence_ms,
-                                                     .leader = beats->leader});
+                                                     .leader = leader});
         end_pass(pass, answer, "the leader answered for fewer beats");
     }
     arena_deinit(&arena);
@@ -452,7 +439,7 @@ static struct pass *pass_new(struct beats *beats)
 {
     struct pass *pass = calloc(1, sizeof *pass);
     struct pack pack = pack_begin(&beats->request);
-    mono_time now = loop_now(beats->io->loop);
+    mono_time now = loop_now(beats->loop);
 
     if (!pass) return NULL;
     pass->beats = beats;
@@ -463,7 +450,7 @@ static struct pass *pass_new(struct beats *beats)
         struct pack row = pack_begin(&beats->row);
 
         beats->outgoing_count--;
-        if (beat_answered(beat)) {
+        if (is_answered(beat)) {
             beat_free(beats, beat);
             continue;
         }
@@ -485,11 +472,12 @@ static void pass_on(struct beats *beats)
                                        .idempotent = true,
                                        .wait_for_ready = true,
                                        .untraced = true};
+    struct rpc_channel *leader = rpc_forwarder_channel(beats->service->forwarder);
     struct pass *pass;
     enum err err;
 
     timer_stop(&beats->pass_due);
-    beats->passed_at = loop_now(beats->io->loop);
+    beats->passed_at = loop_now(beats->loop);
     while (!list_empty(&beats->outgoing)) {
         pass = beats->pass_count < PASSING_MAX ? pass_new(beats) : NULL;
         if (!pass) return; /* they are answered when their time is up */
@@ -498,9 +486,8 @@ static void pass_on(struct beats *beats)
             continue;
         }
         beats->stats.batches++;
-        err = beats->channel ? rpc_unary(beats->channel, &options, buf_peek(&beats->request),
-                                         on_passed, pass, NULL)
-                             : ERR_UNAVAILABLE;
+        err = leader ? rpc_unary(leader, &options, buf_peek(&beats->request), on_passed, pass, NULL)
+                     : ERR_UNAVAILABLE;
         if (err) end_pass(pass, NULL, "no leader is known");
     }
 }
@@ -519,76 +506,17 @@ static void plan_pass(struct beats *beats)
 {
     mono_time next = mono_after(beats->passed_at, BEATS_GATHER_MS);
 
-    if (mono_due(next, loop_now(beats->io->loop)) || beats->outgoing_count >= BEATS_PASS_MAX)
-        loop_defer(beats->io->loop, &beats->pass_now);
+    if (mono_due(next, loop_now(beats->loop)) || beats->outgoing_count >= BEATS_PASS_MAX)
+        loop_defer(beats->loop, &beats->pass_now);
     else if (!timer_running(&beats->pass_due))
         timer_start(&beats->pass_due, next);
-}
-
-static void end_if_closed(struct beats *beats)
-{
-    void (*done)(void *) = beats->done;
-    void *owner = beats->done_owner;
-    struct list *node;
-
-    if (!beats->closed || beats->closing) return;
-    assert(beats->stats.waiting == 0 && beats->pass_count == 0);
-    while ((node = list_pop(&beats->spare))) free(CONTAINER_OF(node, struct beat_call, link));
-    timer_deinit(&beats->overdue);
-    timer_deinit(&beats->round_due);
-    timer_deinit(&beats->pass_due);
-    task_cancel(&beats->round_now);
-    task_cancel(&beats->pass_now);
-    buf_deinit(&beats->request);
-    buf_deinit(&beats->row);
-    buf_deinit(&beats->answer);
-    if (beats->tls) tls_context_unref(beats->tls);
-    free(beats);
-    if (done) done(owner);
-}
-
-static void on_channel_closed(void *owner)
-{
-    struct beats *beats = owner;
-
-    beats->closing--;
-    end_if_closed(beats);
-}
-
-static void drop_channel(struct beats *beats)
-{
-    struct rpc_channel *channel = beats->channel;
-
-    beats->channel = NULL;
-    beats->leader[0] = '\0';
-    if (!channel) return;
-    beats->closing++;
-    rpc_channel_close(channel, on_channel_closed, beats);
-}
-
-void beats_set_leader(struct beats *beats, const char *address)
-{
-    struct note note;
-    size_t len = address ? strlen(address) : 0;
-
-    if (len && strcmp(beats->leader, address) == 0) return;
-    drop_channel(beats);
-    if (!len || len >= sizeof beats->leader) return;
-    if (rpc_channel_open(&(struct rpc_channel_options){.io = beats->io,
-                                                       .addresses = (const char *[]){address, NULL},
-                                                       .tls = beats->tls},
-                         &beats->channel, &note)) {
-        beats->channel = NULL;
-        return;
-    }
-    memcpy(beats->leader, address, len + 1);
 }
 
 /* -- beats that come -- */
 
 static bool has_room(struct beats *beats, struct rpc_call *call)
 {
-    if (beats->stats.waiting < beats->waiting_max) return true;
+    if (beats->stats.waiting < WAITING_MAX) return true;
     beats->stats.refused++;
     rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many beats wait; try again"), STR_EMPTY);
     return false;
@@ -597,8 +525,8 @@ static bool has_room(struct beats *beats, struct rpc_call *call)
 /* From now on it is answered within reply_max_ms. */
 static void came(struct beats *beats, struct beat_call *beat)
 {
-    beat->since = loop_now(beats->io->loop);
-    beat->at = clock_wall(beats->io->clock);
+    beat->since = loop_now(beats->loop);
+    beat->at = clock_wall(beats->service->io->clock);
     list_append(&beats->ages, &beat->age);
     if (!timer_running(&beats->overdue)) set_next_overdue(beats);
 }
@@ -608,7 +536,7 @@ static void file(struct beats *beats, struct beat_call *beat)
     enum beats_way way;
 
     beats->stats.beats++;
-    way = beats->ops->heard(beats->owner, beat);
+    way = beat_heard(beats->service, beat);
     if (way == BEATS_OVER) {
         beat_free(beats, beat);
     } else if (way == BEATS_ROUND) {
@@ -664,7 +592,7 @@ static void on_beat(void *service, struct rpc_call *call, const ProtobufCMessage
         return;
     }
     take_metadata(&beat->said, call);
-    if (!beats->ops->admit(beats->owner, call, &beat->said)) {
+    if (!beat_admit(beats->service, call, &beat->said)) {
         beats->stats.refused++;
         beat_free(beats, beat);
         return;
@@ -672,7 +600,7 @@ static void on_beat(void *service, struct rpc_call *call, const ProtobufCMessage
     beat->call = call;
     rpc_call_set_data(call, beat);
     came(beats, beat);
-    if (beats->ops->leads(beats->owner))
+    if (beats->service->leader.led)
         file(beats, beat);
     else
         file_outgoing(beats, beat);
@@ -709,7 +637,7 @@ static struct beat_batch *batch_new(struct beats *beats, struct rpc_call *call, 
 static void file_passed(struct beat_batch *batch, uint32_t place, const ProtobufCMessage *message)
 {
     struct beats *beats = batch->beats;
-    struct beat_call *beat = beats->stats.waiting < beats->waiting_max ? beat_new(beats) : NULL;
+    struct beat_call *beat = beats->stats.waiting < WAITING_MAX ? beat_new(beats) : NULL;
     struct note note;
     uint32_t age;
 
@@ -737,7 +665,7 @@ static void on_passed_beats(void *service, struct rpc_call *call, const Protobuf
 
     (void)bytes;
     rpc_call_set_data(call, NULL);
-    if (!beats->ops->leads(beats->owner)) {
+    if (!beats->service->leader.led) {
         rpc_finish(call, GRPC_UNAVAILABLE, STR("not the leader"), STR_EMPTY);
         return;
     }
@@ -783,30 +711,16 @@ struct beats_stats beats_stats(const struct beats *beats)
     return beats->stats;
 }
 
-void beats_set_histogram(struct beats *beats, struct histogram *histogram)
-{
-    beats->histogram = histogram;
-}
-
-void beats_attach(struct beats *beats, struct replica *replica)
-{
-    beats->replica = replica;
-}
-
-enum err beats_open(const struct beats_options *options, struct beats **ret_beats)
+enum err beats_open(struct member_service *service, struct beats **ret_beats)
 {
     struct beats *beats = calloc(1, sizeof *beats);
-    struct loop *loop = options->io->loop;
+    uint64_t reply_max_ms = service->options.reply_max_ms;
     enum err err;
 
     if (!beats) return ERR_NOMEM;
-    beats->io = options->io;
-    beats->ops = options->ops;
-    beats->owner = options->owner;
-    beats->reply_max_ms = options->reply_max_ms ? options->reply_max_ms : REPLY_MAX_MS;
-    beats->waiting_max = options->waiting_max ? options->waiting_max : WAITING_MAX;
-    beats->tls = options->tls;
-    if (beats->tls) tls_context_ref(beats->tls);
+    beats->service = service;
+    beats->loop = service->io->loop;
+    beats->reply_max_ms = reply_max_ms ? reply_max_ms : REPLY_MAX_MS;
     beats->round.beats = beats;
     list_init(&beats->ages);
     list_init(&beats->spare);
@@ -819,35 +733,41 @@ enum err beats_open(const struct beats_options *options, struct beats **ret_beat
     buf_init(&beats->request, ANSWER_MAX);
     buf_init(&beats->row, ANSWER_MAX);
     buf_init(&beats->answer, ANSWER_MAX);
-    err = timer_init(&beats->overdue, loop, on_overdue);
-    if (!err) err = timer_init(&beats->round_due, loop, on_round_due);
-    if (!err) err = timer_init(&beats->pass_due, loop, on_pass_due);
-    if (err) {
-        beats_close(beats, NULL, NULL);
-        return err;
-    }
-    *ret_beats = beats;
-    return ERR_OK;
+    err = timer_init(&beats->overdue, beats->loop, on_overdue);
+    if (!err) err = timer_init(&beats->round_due, beats->loop, on_round_due);
+    if (!err) err = timer_init(&beats->pass_due, beats->loop, on_pass_due);
+    if (err)
+        beats_close(beats);
+    else
+        *ret_beats = beats;
+    return err;
 }
 
-void beats_close(struct beats *beats, void (*done)(void *owner), void *owner)
+void beats_stop(struct beats *beats)
 {
     struct list *node;
 
-    if (!beats) {
-        if (done) done(owner);
-        return;
-    }
-    beats->done = done;
-    beats->done_owner = owner;
-    beats->closing++; /* not before we are through here */
-    drop_channel(beats);
     if (beats->round.running) end_round(beats, "this replica stops");
     while ((node = list_pop(&beats->gathered)))
         beat_free(beats, CONTAINER_OF(node, struct beat_call, link));
     while ((node = list_pop(&beats->outgoing)))
         beat_free(beats, CONTAINER_OF(node, struct beat_call, link));
-    beats->closed = true;
-    beats->closing--;
-    end_if_closed(beats);
+}
+
+void beats_close(struct beats *beats)
+{
+    struct list *node;
+
+    if (!beats) return;
+    assert(beats->stats.waiting == 0 && beats->pass_count == 0);
+    while ((node = list_pop(&beats->spare))) free(CONTAINER_OF(node, struct beat_call, link));
+    timer_deinit(&beats->overdue);
+    timer_deinit(&beats->round_due);
+    timer_deinit(&beats->pass_due);
+    task_cancel(&beats->round_now);
+    task_cancel(&beats->pass_now);
+    buf_deinit(&beats->request);
+    buf_deinit(&beats->row);
+    buf_deinit(&beats->answer);
+    free(beats);
 }

@@ -30,9 +30,8 @@ bool speaks_for(const struct member_service *service, const struct rpc_call *cal
     return false;
 }
 
-static bool admit(void *owner, struct rpc_call *call, const struct beat_said *said)
+bool beat_admit(struct member_service *service, struct rpc_call *call, const struct beat_said *said)
 {
-    struct member_service *service = owner;
     struct note note;
 
     if (!service->options.any_run && strcmp(said->run, service->run) != 0) {
@@ -43,13 +42,6 @@ static bool admit(void *owner, struct rpc_call *call, const struct beat_said *sa
     if (speaks_for(service, call, str_from(said->worker), &note)) return true;
     rpc_finish(call, GRPC_PERMISSION_DENIED, str_from(note.text), STR_EMPTY);
     return false;
-}
-
-static bool leads(void *owner)
-{
-    const struct member_service *service = owner;
-
-    return service->leader.led;
 }
 
 /* -- two processes with one worker id -- */
@@ -95,9 +87,8 @@ static void ack(struct member_service *service, struct beat_call *beat,
     beats_ack(service->beats, beat, &answer);
 }
 
-static void acknowledge(void *owner, struct beat_call *beat)
+void beat_acknowledge(struct member_service *service, struct beat_call *beat)
 {
-    struct member_service *service = owner;
     struct member_worker worker;
 
     if (!service->serving || member_local_judged(service->local, worker_of(beat))) {
@@ -185,9 +176,8 @@ static struct member_beat as_the_core_sees_it(const struct beat_call *beat)
     return heard;
 }
 
-static enum beats_way heard(void *owner, struct beat_call *beat)
+enum beats_way beat_heard(struct member_service *service, struct beat_call *beat)
 {
-    struct member_service *service = owner;
     struct member_beat core;
     struct member_heard how;
     struct member_op op;
@@ -227,6 +217,3 @@ static enum beats_way heard(void *owner, struct beat_call *beat)
     assert(false);
     return BEATS_OVER;
 }
-
-const struct beats_ops member_beats_ops = {
-    .admit = admit, .leads = leads, .heard = heard, .acknowledge = acknowledge};

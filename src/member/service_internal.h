@@ -142,8 +142,6 @@ struct member_service {
     struct timer second;
     struct buf answer, row, inner; /* scratch of one call */
     mono_time opened_at;
-    size_t stopping;
-    bool stopped;
     void (*done)(void *owner);
     void *done_owner;
 };
@@ -192,7 +190,12 @@ struct str request_worker(const struct request *request);   /* of a worker's cal
 bool epoch_is_fine(struct request *request, uint64_t seen); /* a coordinator epoch; or answered */
 
 /* -- service_beat.c -- */
-extern const struct beats_ops member_beats_ops;
+/* Before anything else, on whoever was called: run and certificate. False: it was answered by rpc_*.
+ * A beat that was passed on is not asked about again. */
+bool beat_admit(struct member_service *service, struct rpc_call *call,
+                const struct beat_said *said);
+enum beats_way beat_heard(struct member_service *service, struct beat_call *beat);
+void beat_acknowledge(struct member_service *service, struct beat_call *beat);
 bool speaks_for(const struct member_service *service, const struct rpc_call *call,
                 struct str worker, struct note *note);
 /* Logs, and writes what to answer, when a second process has a worker id. */
