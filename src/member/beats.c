@@ -708,7 +708,10 @@ void beats_set_facts(struct beats *beats, const struct beats_facts *facts)
 
 struct beats_stats beats_stats(const struct beats *beats)
 {
-    return beats->stats;
+    struct beats_stats stats = beats->stats;
+
+    stats.came = stats.beats + stats.passed;
+    return stats;
 }
 
 enum err beats_open(struct member_service *service, struct beats **ret_beats)

@@ -73,6 +73,7 @@ void beats_lost(struct beats *beats, const char *why); /* leadership: rounds end
 extern const struct rpc_handler beats_handler, beats_pass_handler;
 
 struct beats_stats {
+    uint64_t came; /* beats and passed */
     uint64_t beats, acknowledged, refused, overdue, rounds, passed, batches;
     size_t waiting;
 };

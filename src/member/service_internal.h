@@ -89,13 +89,10 @@ struct member_request {
 };
 
 struct member_metrics { /* all NULL without a registry */
-    struct gauge *standing[4], *partitions[4], *assignment_epoch, *coord_epoch, *streams, *waiting;
-    struct counter *beats, *refused, *rounds, *passed, *overdue, *suspicions, *recoveries, *skews,
-        *in_use, *bad_loads, *checkpoint_rounds, *stale_acks, *missed_rounds, *entries, *operations,
-        *suppressed, *dropped, *ledger_rows, *ledger_failures, *ledger_skipped, *ledger_dropped;
-    struct gauge *scan_lag;
+    struct metric_fields *cluster_rows, *beat_rows, *local_rows, *event_rows, *ledger_rows;
     struct histogram *reply, *scan;
     struct metric_family *failures, *moves;
+    uint64_t entries, operations; /* of the log */
 };
 
 struct member_service {
@@ -249,6 +246,7 @@ enum member_shown worker_shown(const struct member_service *service,
                                const struct member_worker *worker);
 struct cluster_numbers {
     uint64_t active, suspected, dead, known, draining, round;
+    uint64_t streams, entries, operations; /* for the metrics */
     bool hold;
     struct member_status_counts counts;
 };

@@ -221,6 +221,71 @@ enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char
     return err;
 }
 
+/* -- numbers of a struct -- */
+
+static enum err field_family(struct metrics *metrics, const struct metric_field *row,
+                             struct metric_family **ret_family, struct note *note)
+{
+    struct metric_options options = {
+        .name = row->name, .help = row->help, .kind = row->kind, .labels = {row->label}};
+
+    if (row->kind == METRIC_COUNTER) options.per_unit = row->per_unit;
+    return metrics_add(metrics, &options, ret_family, note);
+}
+
+enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *rows, size_t count,
+                            struct metric_fields **ret_fields, struct note *note)
+{
+    struct metric_fields *fields = calloc(1, sizeof *fields + count * sizeof fields->values[0]);
+    struct metric_family *family = NULL;
+    enum err err = ERR_OK;
+
+    if (!fields) return ERR_NOMEM;
+    fields->rows = rows;
+    fields->count = count;
+    for (size_t i = 0; !err && i < count; i++) {
+        assert(rows[i].size == sizeof(uint32_t) || rows[i].size == sizeof(uint64_t));
+        if (i == 0 || strcmp(rows[i].name, rows[i - 1].name) != 0)
+            err = field_family(metrics, &rows[i], &family, note);
+        if (!err)
+            fields->values[i] =
+                value_of(family, rows[i].kind,
+                         rows[i].label ? (const struct str[]){str_from(rows[i].value)} : NULL);
+    }
+    if (err) {
+        free(fields);
+        return err;
+    }
+    pthread_mutex_lock(&metrics->lock);
+    fields->next = metrics->fields;
+    metrics->fields = fields;
+    pthread_mutex_unlock(&metrics->lock);
+    *ret_fields = fields;
+    return ERR_OK;
+}
+
+void metrics_set_fields(const struct metric_fields *fields, const void *from)
+{
+    for (size_t i = 0; fields && i < fields->count; i++) {
+        const struct metric_field *row = &fields->rows[i];
+        const char *at = (const char *)from + row->at;
+        uint64_t number = 0;
+        uint32_t small;
+
+        if (row->size == sizeof small) {
+            memcpy(&small, at, sizeof small);
+            number = small;
+        } else {
+            memcpy(&number, at, sizeof number);
+        }
+        if (row->kind == METRIC_COUNTER)
+            counter_raise_to(&fields->values[i]->counter, number);
+        else
+            gauge_set(&fields->values[i]->gauge,
+                      (double)number / (row->per_unit > 0 ? row->per_unit : 1));
+    }
+}
+
 void metric_round_begin(struct metric_family *family)
 {
     struct map_entry *entry;
@@ -441,6 +506,12 @@ void metrics_close(struct metrics *metrics)
     if (metrics->process) metrics->process_free(metrics->process);
     for (size_t i = 0; i < metrics->family_count; i++) family_free(metrics->families[i]);
     free(metrics->families);
+    while (metrics->fields) {
+        struct metric_fields *fields = metrics->fields;
+
+        metrics->fields = fields->next;
+        free(fields);
+    }
     pthread_mutex_destroy(&metrics->lock);
     free(metrics);
 }
