@@ -184,6 +184,12 @@ void rows_settle(struct membership *m);                                  /* the 
 void row_record(const struct section_row *section, struct encoder *out); /* of a snapshot */
 extern const char member_records[], member_kinds[]; /* of all records in order; by kind of row */
 bool member_head_read(struct decoder *in, struct member_head *ret_head);
+struct str worker_read(struct decoder *in, struct worker *worker); /* behind its id; its labels */
+void partition_read(struct decoder *in, struct partition *partition, struct str *ret_owner,
+                    struct str *ret_reference);
+void item_read(struct decoder *in, struct item *item, struct str *ret_owner, struct str *ret_result,
+               struct str *ret_payload);
+void event_read(struct decoder *in, struct member_event *event);
 
 /* -- member.c -- */
 bool member_has_room(const struct membership *m, uint64_t bytes);
