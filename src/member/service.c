@@ -139,7 +139,7 @@ enum err member_service_open(const struct member_service_options *options,
     list_init(&service->kept);
     list_init(&service->pullers);
     list_init(&service->lookers);
-    list_init(&service->workings);
+    list_init(&service->streams);
     map_init(&service->watches, WATCHES_MAX, entropy_u64(options->io->entropy));
     task_init(&service->batch_task, batch_now);
     task_init(&service->after, lead_after);

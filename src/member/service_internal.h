@@ -131,11 +131,11 @@ struct member_service {
     bool telling;
     uint64_t changes; /* grows with everything that can be seen */
     /* those who wait */
-    struct list kept;     /* requests that wait for their batch */
-    struct list pullers;  /* those that wait for work, oldest first */
-    struct map watches;   /* assignments, by worker */
-    struct list lookers;  /* of changes */
-    struct list workings; /* work streams */
+    struct list kept;    /* requests that wait for their batch */
+    struct list pullers; /* those that wait for work, oldest first */
+    struct map watches;  /* assignments, by worker */
+    struct list lookers; /* of changes */
+    struct list streams; /* all but the control streams */
     struct timer second;
     struct buf answer, row, inner; /* scratch of one call */
     mono_time opened_at;
@@ -220,7 +220,6 @@ extern const struct rpc_handler member_watch_handler, member_look_handler;
 void watch_changed(struct member_service *service, struct str worker);
 /* A checkpoint of that round; 0: it has answered. False: it does not watch. */
 bool watch_ask(struct member_service *service, struct str worker, uint64_t round);
-void watches_end(struct member_service *service, const char *why);
 void lookers_told(struct member_service *service);
 /* An AssignmentResponse. `round`: of checkpoints, asked for and not answered. */
 void pack_assignment(struct member_service *service, struct pack *answer, struct str worker,
@@ -228,7 +227,18 @@ void pack_assignment(struct member_service *service, struct pack *answer, struct
 
 /* -- service_stream.c -- */
 extern const struct rpc_handler member_control_handler, member_stream_handler;
-void streams_end(struct member_service *service, const char *why);
+struct call_stream { /* first in each stream's own; the data of its call */
+    struct list link;
+    struct member_service *service;
+    struct rpc_call *call;                    /* NULL: it is over */
+    void (*over)(struct call_stream *stream); /* frees it, or leaves that to what is under way */
+};
+void call_stream_begin(struct call_stream *stream, struct member_service *service,
+                       struct rpc_call *call, void (*over)(struct call_stream *stream));
+void call_stream_end(struct call_stream *stream, enum grpc_status status, const char *why);
+void call_stream_drained(void *service, struct rpc_call *call); /* on_drain */
+void call_stream_done(void *service, struct rpc_call *call);    /* on_done */
+void call_streams_end(struct member_service *service, const char *why);
 
 /* -- service_ledger.c: for people to look at, nothing decides by it -- */
 void ledger_beat(struct member_service *service, const struct beat_call *beat);

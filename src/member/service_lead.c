@@ -486,8 +486,7 @@ void lead_end(struct member_service *service)
     timer_stop(&service->tell);
     batch_drop(service);
     beats_lost(service->beats, "leadership is changing");
-    watches_end(service, "leadership is changing");
-    streams_end(service, "leadership is changing");
+    call_streams_end(service, "leadership is changing");
     pulls_end(service);
     member_local_close(service->local);
     service->local = NULL;

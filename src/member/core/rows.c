@@ -14,12 +14,12 @@ static const struct field worker_fields[] = {
     FIELD(worker, flips_ns),
 };
 static const struct field partition_now[] = {FIELD(partition, number), ENUM(partition, state),
-                                               FIELD(partition, timeouts)};
+                                             FIELD(partition, timeouts)};
 static const struct field partition_grant[] = {
     FIELD(partition, owner_incarnation), FIELD(partition, grant_epoch), FIELD(partition, since_ns),
     FIELD(partition, deadline_ns)};
 static const struct field partition_kept[] = {FIELD(partition, checkpoint_epoch),
-                                                    FIELD(partition, checkpoint_ms)};
+                                              FIELD(partition, checkpoint_ms)};
 static const struct field item_state[] = {FIELD(item, id), ENUM(item, state), FIELD(item, place)};
 static const struct field item_run[] = {FIELD(item, incarnation), FIELD(item, started),
                                         FIELD(item, attempts), FIELD(item, enqueued_ms),
