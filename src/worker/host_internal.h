@@ -51,17 +51,17 @@ struct ack {
     char reference[CHECKPOINT_REFERENCE_CAP];
 };
 
-struct host_metrics {
-    struct counter *records, *checkpoints, *checkpoints_failed, *fences, *beats, *beats_failed,
-        *claims;
-    struct gauge *partitions;
+struct host_counts { /* as metrics, from tick to tick */
+    uint64_t records, checkpoints, checkpoints_failed, fences, beats, beats_failed, claims;
+    uint64_t partitions; /* held */
 };
 
 enum drain { DRAIN_NO, DRAIN_WORK, DRAIN_ACK, DRAIN_LEAVE, DRAIN_DONE };
 
 struct worker_host {
     struct worker_host_options options;
-    struct host_metrics metrics;
+    struct host_counts counts;
+    struct metric_fields *metrics; /* NULL without a registry */
     struct life life;
     struct tenures tenures;
     struct link *link;
@@ -98,7 +98,6 @@ boot_time host_now(const struct worker_host *host);
 /* Looks at the fence; to be called first in every event. False: it fell now. */
 bool host_look(struct worker_host *host);
 void host_pump_soon(struct worker_host *host);
-void host_schedule(struct worker_host *host); /* the tick */
 void host_drain_on(struct worker_host *host); /* the next step, if it is time for it */
 
 /* -- host_parts.c -- */
