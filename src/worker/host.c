@@ -197,10 +197,9 @@ static void id_in_use(struct worker_host *h, struct str why)
     let_go(h);
 }
 
-static void on_beat(void *owner, boot_time sent, uint64_t lease_ms,
-                    const struct link_beat_answer *answer)
+void host_beat_answered(struct worker_host *h, boot_time sent, uint64_t lease_ms,
+                        const struct link_beat_answer *answer)
 {
-    struct worker_host *h = owner;
     bool draining = h->beat_phase == LIFE_DRAINING;
 
     (void)host_look(h);
@@ -269,9 +268,8 @@ static void refuse_terms(struct worker_host *h, const struct link_registration *
     schedule(h);
 }
 
-static void on_registered(void *owner, uint64_t lease_ms, const struct link_registration *a)
+void host_registered(struct worker_host *h, uint64_t lease_ms, const struct link_registration *a)
 {
-    struct worker_host *h = owner;
     bool foreign = a->err && a->status == GRPC_UNIMPLEMENTED;
 
     (void)host_look(h);
@@ -307,10 +305,8 @@ static void on_registered(void *owner, uint64_t lease_ms, const struct link_regi
     schedule(h);
 }
 
-static void on_assignment(void *owner, const struct link_assignment *a)
+void host_assigned(struct worker_host *h, const struct link_assignment *a)
 {
-    struct worker_host *h = owner;
-
     if (!host_look(h) || h->closing) return;
     if (!h->life.registered || a->incarnation != h->self.incarnation ||
         a->coord_epoch < h->life.coord_epoch)
@@ -338,10 +334,8 @@ static void drained(struct worker_host *h, bool in_time)
 }
 
 /* Leave says all that an AckRevoke did not. */
-static void on_answer(void *owner, enum link_call call, enum err err)
+void host_answered(struct worker_host *h, enum link_call call, enum err err)
 {
-    struct worker_host *h = owner;
-
     if (call == LINK_LEAVE && err)
         LOG_WARN(h->options.log, "our leave was not answered", log_err("err", err));
     if (call != LINK_LEAVE) (void)host_look(h);
@@ -414,10 +408,6 @@ static const struct metric_field metric_rows[] = {
 
 static enum err open_link(struct worker_host *h, struct note *note)
 {
-    static const struct link_events events = {.on_beat = on_beat,
-                                              .on_registered = on_registered,
-                                              .on_assignment = on_assignment,
-                                              .on_answer = on_answer};
     const struct worker_host_options *o = &h->options;
     struct link_options options = {.io = o->io,
                                    .addresses = o->coordinators,
@@ -426,8 +416,7 @@ static enum err open_link(struct worker_host *h, struct note *note)
                                    .metrics = o->rpc_metrics,
                                    .worker_id = o->worker_id,
                                    .run_id = o->run_id,
-                                   .events = &events,
-                                   .owner = h};
+                                   .host = h};
 
     return link_open(&options, &h->link, note);
 }

@@ -44,13 +44,6 @@ struct part_job {
     bool late; /* its own time was up */
 };
 
-/* Told to the service until it answers. */
-struct ack {
-    uint32_t partition;
-    uint64_t token;
-    char reference[CHECKPOINT_REFERENCE_CAP];
-};
-
 struct host_counts { /* as metrics, from tick to tick */
     uint64_t records, checkpoints, checkpoints_failed, fences, beats, beats_failed, claims;
     uint64_t partitions; /* held */
@@ -76,7 +69,7 @@ struct worker_host {
     uint64_t busy_ms; /* of the thread, since load_since */
     mono_time rate_next;
     /* -- told to the service -- */
-    struct ack *acks;
+    struct link_checkpoint *acks; /* until they are answered */
     size_t ack_count, ack_cap, acks_sent;
     uint64_t round, round_acked;
     uint64_t round_told; /* whose acknowledgement is under way; 0: none */
