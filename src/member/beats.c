@@ -30,14 +30,11 @@ struct beat_batch { /* that a follower passed on to us */
     struct beats *beats;
     struct rpc_call *call; /* NULL: nobody waits */
     uint32_t count, left;
-    struct buf controls; /* bytes of all of them, and texts of refusals */
+    enum err err;
+    struct buf rows; /* BeatAnswers, as they came */
     struct {
-        enum grpc_status status;
-        uint64_t incarnation;
-        int64_t drift_ms;
-        bool reset, has_control;
-        uint32_t control_at, control_len; /* of a refusal: of its text */
-    } answers[];
+        uint32_t at, len;
+    } answers[]; /* in `rows`, by the place of the beat */
 };
 struct pass { /* that we pass on */
     struct list link;
@@ -122,19 +119,10 @@ static void batch_reply(struct beat_batch *batch)
     struct beats *beats = batch->beats;
     struct pack pack = pack_begin(&beats->answer);
 
-    for (uint32_t i = 0; i < batch->count; i++) {
-        struct pack row = pack_begin(&beats->row);
-        struct str control = str_of(batch->controls.data + batch->answers[i].control_at,
-                                    batch->answers[i].control_len);
-
-        pack_u64(&row, 1, batch->answers[i].status);
-        if (batch->answers[i].status != GRPC_OK) pack_text(&row, 2, control);
-        pack_u64(&row, 3, batch->answers[i].incarnation);
-        pack_u64(&row, 4, batch->answers[i].reset);
-        if (batch->answers[i].has_control) pack_bytes(&row, 5, control);
-        pack_sint64(&row, 6, batch->answers[i].drift_ms);
-        pack_row(&pack, 1, &row);
-    }
+    pack.err = batch->err;
+    for (uint32_t i = 0; i < batch->count; i++)
+        pack_bytes(&pack, 1,
+                   str_of(batch->rows.data + batch->answers[i].at, batch->answers[i].len));
     pack_u64(&pack, 2, beats->facts.coord_epoch);
     pack_u64(&pack, 3, beats->facts.assignment_epoch);
     pack_u64(&pack, 4, beats->facts.next_beat_ms);
@@ -152,16 +140,28 @@ static void batch_answered(struct beat_batch *batch)
         rpc_call_set_data(batch->call, NULL);
         batch_reply(batch);
     }
-    buf_deinit(&batch->controls);
+    buf_deinit(&batch->rows);
     free(batch);
 }
 
-static void batch_refuse(struct beat_batch *batch, uint32_t place, enum grpc_status status,
-                         struct str text)
+/* `ack` NULL: it is refused. */
+static void batch_answer(struct beat_batch *batch, uint32_t place, enum grpc_status status,
+                         struct str text, const struct beat_ack *ack)
 {
-    batch->answers[place].status = status;
-    batch->answers[place].control_at = (uint32_t)batch->controls.len;
-    if (!buf_append(&batch->controls, text)) batch->answers[place].control_len = (uint32_t)text.len;
+    struct pack row = pack_begin(&batch->beats->row);
+
+    pack_u64(&row, 1, status);
+    pack_text(&row, 2, text);
+    if (ack) {
+        pack_u64(&row, 3, ack->incarnation);
+        pack_u64(&row, 4, ack->reset);
+        if (ack->has_control) pack_bytes(&row, 5, ack->control);
+        pack_sint64(&row, 6, ack->drift_ms);
+    }
+    batch->answers[place].at = (uint32_t)batch->rows.len;
+    batch->answers[place].len = (uint32_t)row.into->len;
+    if (!row.err) row.err = buf_append(&batch->rows, buf_peek(row.into));
+    if (!batch->err) batch->err = row.err;
     batch_answered(batch);
 }
 
@@ -231,49 +231,37 @@ static void ack_call(struct beats *beats, struct rpc_call *call, const struct be
     rpc_reply_bytes(call, buf_peek(&beats->answer));
 }
 
-static void ack_batch(struct beat_batch *batch, uint32_t place, const struct beat_ack *ack)
-{
-    batch->answers[place].status = GRPC_OK;
-    batch->answers[place].incarnation = ack->incarnation;
-    batch->answers[place].reset = ack->reset;
-    batch->answers[place].drift_ms = ack->drift_ms;
-    batch->answers[place].control_at = (uint32_t)batch->controls.len;
-    batch->answers[place].control_len = (uint32_t)ack->control.len;
-    batch->answers[place].has_control =
-        ack->has_control && !buf_append(&batch->controls, ack->control);
-}
-
-void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack)
+static void answer(struct beats *beats, struct beat_call *beat, enum grpc_status status,
+                   struct str text, const struct beat_ack *ack)
 {
     struct rpc_call *call = beat->call;
     struct beat_batch *batch = beat->batch;
 
     if (!call && !batch) return; /* its time was up, or nobody waits */
-    beats->stats.acknowledged++;
+    if (ack)
+        beats->stats.acknowledged++;
+    else
+        beats->stats.refused++;
     answered(beats, beat);
-    if (call) {
+    if (batch) {
+        batch_answer(batch, beat->place, status, text, ack);
+    } else if (ack) {
         ack_call(beats, call, ack);
     } else {
-        ack_batch(batch, beat->place, ack);
-        batch_answered(batch);
+        rpc_call_set_data(call, NULL);
+        rpc_finish(call, status, text, STR_EMPTY);
     }
+}
+
+void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack)
+{
+    answer(beats, beat, GRPC_OK, STR_EMPTY, ack);
 }
 
 void beats_refuse_text(struct beats *beats, struct beat_call *beat, enum grpc_status status,
                        struct str text)
 {
-    struct rpc_call *call = beat->call;
-    struct beat_batch *batch = beat->batch;
-
-    if (!call && !batch) return;
-    beats->stats.refused++;
-    answered(beats, beat);
-    if (call) {
-        rpc_call_set_data(call, NULL);
-        rpc_finish(call, status, text, STR_EMPTY);
-    } else {
-        batch_refuse(batch, beat->place, status, text);
-    }
+    answer(beats, beat, status, text, NULL);
 }
 
 void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
@@ -629,7 +617,7 @@ static struct beat_batch *batch_new(struct beats *beats, struct rpc_call *call, 
     batch->call = call;
     batch->count = (uint32_t)count;
     batch->left = (uint32_t)count + 1; /* one for ourselves, until all are filed */
-    buf_init(&batch->controls, ANSWER_MAX);
+    buf_init(&batch->rows, ANSWER_MAX);
     rpc_call_set_data(call, batch);
     return batch;
 }
@@ -642,11 +630,12 @@ static void file_passed(struct beat_batch *batch, uint32_t place, const Protobuf
     uint32_t age;
 
     if (!beat) {
-        batch_refuse(batch, place, GRPC_RESOURCE_EXHAUSTED, STR("too many beats wait; try again"));
+        batch_answer(batch, place, GRPC_RESOURCE_EXHAUSTED, STR("too many beats wait; try again"),
+                     NULL);
         return;
     }
     if (beat_pass_read(message, &beat->said, &age, &note)) {
-        batch_refuse(batch, place, GRPC_INVALID_ARGUMENT, STR("not a beat"));
+        batch_answer(batch, place, GRPC_INVALID_ARGUMENT, STR("not a beat"), NULL);
         beat_free(beats, beat);
         return;
     }
