@@ -178,8 +178,11 @@ bool request_result(struct request *request, const struct member_reply *reply, u
                     struct member_result *ret_result);
 /* One operation, and who asked for it waits for the method's `answer`. */
 void request_put(struct request *request, const struct member_op *op);
-/* The last `count` operations are this request's. */
-void request_put_many(struct request *request, uint32_t count);
+/* Operations of one call, `count` of them of `bytes` in all: true when there is room, and then
+ * batch_op() adds them and request_put_many() waits for them. False: more than MEMBER_REQUEST_OPS_MAX,
+ * too large, or too much is under way. */
+bool request_room_for(struct request *request, size_t count, size_t bytes);
+void request_put_many(struct request *request, size_t count);
 /* Canonical: a ULID in upper case, or what may stand for a worker on our own interface. Empty: it
  * may not. `room` keeps the text. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
