@@ -158,7 +158,6 @@ static struct local_worker *watch(struct member_local *local, struct worker *wor
     list_init(&l->ready);
     list_init(&l->sentenced);
     list_init(&l->ask);
-    list_init(&l->watched.link);
     worker->local = l;
     local->counts.watched++;
     detect_watch(local->detect, &l->watched,
