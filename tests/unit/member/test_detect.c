@@ -287,7 +287,7 @@ TEST(an_operator_lets_the_held_ones_go)
 }
 
 /* Whatever beats come when, the verdicts are those of a judge that looks at everybody each time. */
-TEST(the_wheel_says_what_a_full_scan_would)
+TEST(a_scan_says_what_a_look_at_everybody_would)
 {
     enum { WORKERS = 40, STEPS = 3000 };
     struct prng prng;
