@@ -13,7 +13,6 @@
 enum {
     REPLY_MAX_MS = 200,
     WAITING_MAX = 200000,
-    SPARE_MAX = 8192, /* beats kept for the next ones */
     PASSING_MAX = 64, /* calls to the leader at once */
     NUMBER_CAP = 24,
     ANSWER_MAX = 4 << 20,
@@ -47,21 +46,17 @@ struct beats {
     struct loop *loop;
     uint64_t reply_max_ms;
     struct list ages; /* unanswered, oldest first */
-    struct list spare;
-    size_t spare_count;
     struct timer overdue;
     /* the leader's */
     struct list gathered;
     struct round round;
     struct timer round_due;
-    struct task round_now;
     /* a follower's */
     struct list outgoing; /* beats, not yet under way */
     uint32_t outgoing_count;
     struct list passes;
     size_t pass_count;
     struct timer pass_due;
-    struct task pass_now;
     mono_time passed_at;
     struct buf request, row, answer; /* scratch */
     struct beats_facts facts;
@@ -76,16 +71,9 @@ struct beats {
 
 static struct beat_call *beat_new(struct beats *beats)
 {
-    struct list *node = list_pop(&beats->spare);
-    struct beat_call *beat =
-        node ? CONTAINER_OF(node, struct beat_call, link) : malloc(sizeof *beat);
+    struct beat_call *beat = calloc(1, sizeof *beat);
 
     if (!beat) return NULL;
-    if (node) beats->spare_count--;
-    beat->call = NULL;
-    beat->batch = NULL;
-    beat->place = 0;
-    beat->incarnation = 0;
     list_init(&beat->link);
     list_init(&beat->age);
     beats->stats.waiting++;
@@ -104,12 +92,7 @@ static void beat_free(struct beats *beats, struct beat_call *beat)
     list_remove(&beat->link);
     list_remove(&beat->age);
     beats->stats.waiting--;
-    if (beats->spare_count >= SPARE_MAX) {
-        free(beat);
-        return;
-    }
-    list_prepend(&beats->spare, &beat->link);
-    beats->spare_count++;
+    free(beat);
 }
 
 /* -- batches that were passed on to us -- */
@@ -291,13 +274,8 @@ static void start_round(struct beats *beats);
 
 static void plan_round(struct beats *beats)
 {
-    mono_time next = mono_after(beats->round.began, BEATS_GATHER_MS);
-
-    if (beats->round.running || list_empty(&beats->gathered)) return;
-    if (mono_due(next, loop_now(beats->loop)))
-        loop_defer(beats->loop, &beats->round_now);
-    else if (!timer_running(&beats->round_due))
-        timer_start(&beats->round_due, next);
+    if (!beats->round.running && !list_empty(&beats->gathered) && !timer_running(&beats->round_due))
+        timer_start(&beats->round_due, mono_after(beats->round.began, BEATS_GATHER_MS));
 }
 
 static void end_round(struct beats *beats, const char *why)
@@ -344,11 +322,6 @@ static void start_round(struct beats *beats)
 static void on_round_due(struct timer *timer)
 {
     start_round(CONTAINER_OF(timer, struct beats, round_due));
-}
-
-static void on_round_now(struct task *task)
-{
-    start_round(CONTAINER_OF(task, struct beats, round_now));
 }
 
 void beats_lost(struct beats *beats, const char *why)
@@ -485,19 +458,13 @@ static void on_pass_due(struct timer *timer)
     pass_on(CONTAINER_OF(timer, struct beats, pass_due));
 }
 
-static void on_pass_now(struct task *task)
-{
-    pass_on(CONTAINER_OF(task, struct beats, pass_now));
-}
-
+/* At once, when it is long ago that some were passed on, or many wait. */
 static void plan_pass(struct beats *beats)
 {
-    mono_time next = mono_after(beats->passed_at, BEATS_GATHER_MS);
-
-    if (mono_due(next, loop_now(beats->loop)) || beats->outgoing_count >= BEATS_PASS_MAX)
-        loop_defer(beats->loop, &beats->pass_now);
+    if (beats->outgoing_count >= BEATS_PASS_MAX)
+        timer_start_in(&beats->pass_due, 0);
     else if (!timer_running(&beats->pass_due))
-        timer_start(&beats->pass_due, next);
+        timer_start(&beats->pass_due, mono_after(beats->passed_at, BEATS_GATHER_MS));
 }
 
 /* -- beats that come -- */
@@ -715,13 +682,10 @@ enum err beats_open(struct member_service *service, struct beats **ret_beats)
     beats->reply_max_ms = reply_max_ms ? reply_max_ms : REPLY_MAX_MS;
     beats->round.beats = beats;
     list_init(&beats->ages);
-    list_init(&beats->spare);
     list_init(&beats->gathered);
     list_init(&beats->round.members);
     list_init(&beats->outgoing);
     list_init(&beats->passes);
-    task_init(&beats->round_now, on_round_now);
-    task_init(&beats->pass_now, on_pass_now);
     buf_init(&beats->request, ANSWER_MAX);
     buf_init(&beats->row, ANSWER_MAX);
     buf_init(&beats->answer, ANSWER_MAX);
@@ -748,16 +712,11 @@ void beats_stop(struct beats *beats)
 
 void beats_close(struct beats *beats)
 {
-    struct list *node;
-
     if (!beats) return;
     assert(beats->stats.waiting == 0 && beats->pass_count == 0);
-    while ((node = list_pop(&beats->spare))) free(CONTAINER_OF(node, struct beat_call, link));
     timer_deinit(&beats->overdue);
     timer_deinit(&beats->round_due);
     timer_deinit(&beats->pass_due);
-    task_cancel(&beats->round_now);
-    task_cancel(&beats->pass_now);
     buf_deinit(&beats->request);
     buf_deinit(&beats->row);
     buf_deinit(&beats->answer);
