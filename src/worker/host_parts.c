@@ -62,8 +62,8 @@ static void show_held(struct worker_host *h)
 
 void parts_assign(struct worker_host *h, const struct link_assignment *a)
 {
-    enum err err = tenures_assign(&h->tenures, a->assignment_epoch, a->granted, a->granted_count,
-                                  a->revoking, a->revoking_count, on_drop, h);
+    enum err err =
+        tenures_assign(&h->tenures, a->assignment_epoch, a->grants, a->grant_count, on_drop, h);
 
     if (err == ERR_CONFLICT) return; /* an old word */
     if (err) {

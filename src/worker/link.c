@@ -272,17 +272,15 @@ static void hand_over(struct link *link, const Muster__V1__AssignmentResponse *r
                                          .incarnation = response->incarnation,
                                          .checkpoint_round = response->checkpoint_round,
                                          .reset = response->reset,
-                                         .granted = grants,
-                                         .granted_count = response->n_granted,
-                                         .revoking = grants + response->n_granted,
-                                         .revoking_count = response->n_revoking};
+                                         .grants = grants,
+                                         .grant_count = response->n_granted + response->n_revoking};
 
-    for (size_t i = 0; i < response->n_granted; i++)
-        grants[i] =
-            (struct grant){response->granted[i]->partition, response->granted[i]->grant_epoch};
-    for (size_t i = 0; i < response->n_revoking; i++)
-        grants[response->n_granted + i] =
-            (struct grant){response->revoking[i]->partition, response->revoking[i]->grant_epoch};
+    for (size_t i = 0; i < response->n_granted; i++, grants++)
+        *grants = (struct grant){response->granted[i]->partition, response->granted[i]->grant_epoch,
+                                 false};
+    for (size_t i = 0; i < response->n_revoking; i++, grants++)
+        *grants = (struct grant){response->revoking[i]->partition,
+                                 response->revoking[i]->grant_epoch, true};
     host_assigned(link->host, &assignment);
 }
 

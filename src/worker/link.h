@@ -40,8 +40,8 @@ struct link_registration {
 struct link_assignment { /* lists are borrowed during the call */
     uint64_t assignment_epoch, coord_epoch, incarnation, checkpoint_round;
     bool reset;
-    const struct grant *granted, *revoking;
-    size_t granted_count, revoking_count;
+    struct grant *grants;
+    size_t grant_count;
 };
 enum link_call { LINK_LEAVE, LINK_ACK_REVOKE, LINK_ACK_CHECKPOINT, LINK_CALLS };
 struct link_options {
