@@ -128,7 +128,6 @@ enum err member_service_open(const struct member_service_options *options,
     if (!service) return ERR_NOMEM;
     service->io = options->io;
     service->options = *options;
-    service->options.tls = options->tls;
     if (options->log)
         service->log = *options->log;
     else

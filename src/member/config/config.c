@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "conf/units.h"
-#include "member/config/address.h"
+#include "io/net.h"
 
 enum { VIRTUAL_NODES_MAX = 4096, LINE_MAX_BYTES = 1024 };
 
@@ -47,6 +47,35 @@ __attribute__((format(printf, 2, 3))) static void warn(struct report *r, const c
 }
 
 /* -- one value each -- */
+
+static bool is_numeric(const char *address)
+{
+    struct address_parts parts;
+    uint8_t bytes[16];
+
+    return !address_split(address, &parts, NULL) && !parts.is_unix &&
+           address_ip(parts.host, bytes) > 0;
+}
+
+/* https://HOST:PORT, with or without a '/' behind. ERR_INVALID: the note says why. */
+static enum err address_of_url(struct str url, char address[CONFIG_ADDRESS_CAP], struct note *note)
+{
+    struct str rest = url;
+    struct address_parts parts;
+
+    if (str_starts(url, STR("https://"))) rest = str_tail(url, 8);
+    if (str_ends(rest, STR("/"))) rest.len--;
+    if (rest.at == url.at || rest.len == 0 || rest.len >= CONFIG_ADDRESS_CAP) {
+        note_set(note, "'%.*s' is no URL of a coordinator, such as https://127.0.0.1:50051",
+                 (int)min_size(url.len, 64), url.at);
+        return ERR_INVALID;
+    }
+    snprintf(address, CONFIG_ADDRESS_CAP, "%.*s", STR_ARG(rest));
+    if (address_split(address, &parts, note)) return ERR_INVALID;
+    if (!parts.is_unix && parts.host.len > 0 && parts.port != 0) return ERR_OK;
+    note_set(note, "'%s' names no host and port to dial", address);
+    return ERR_INVALID;
+}
 
 struct duration {
     char text[UNITS_TEXT_CAP];
@@ -156,7 +185,7 @@ static void check_coordinator(const struct conf *conf, const struct member_trans
     uint64_t revoke = conf_number(conf, "placement.revoke_timeout");
     uint64_t nodes = conf_number(conf, "placement.virtual_nodes");
 
-    if (!address_is_numeric(t->listen_addr))
+    if (!is_numeric(t->listen_addr))
         refuse(r,
                "transport.listen_addr '%.64s': invalid socket address; it is a numeric ip:port, "
                "such as 127.0.0.1:50051",

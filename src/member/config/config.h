@@ -11,7 +11,8 @@
 #include "base/buf.h"
 #include "base/ulid.h"
 #include "conf/conf.h"
-#include "member/config/address.h"
+
+enum { CONFIG_ADDRESS_CAP = 264 };
 
 /* The transport table, which a coordinator and a worker share. Texts are borrowed from the conf. */
 struct member_transport {

@@ -490,9 +490,6 @@ struct member_heard member_local_beat(struct member_local *local, const struct m
     heard.assignment_epoch = head->assignment_epoch;
     heard.assignment_version = l ? l->version : 0;
     heard.coord_epoch = head->coord_epoch;
-    heard.advised_ms =
-        max_u64(head->advised_ms, local->options.detect.heartbeat_interval_ns / MEMBER_NS_PER_MS);
-    heard.checkpoint_round = l && l->asked > l->answered && !l->timeout_told ? l->asked : 0;
     return heard;
 }
 

@@ -75,8 +75,6 @@ struct member_heard {
     /* Of the log's entry that last changed what this worker holds, or of the takeover: grants of a
      * hand-over come one by one under one assignment epoch, so who polls compares this one. */
     uint64_t assignment_version;
-    uint64_t advised_ms;       /* interval to tell */
-    uint64_t checkpoint_round; /* that it is asked for and has not acknowledged; 0: none */
     bool recovered;
     struct member_in_use in_use; /* of MEMBER_BEAT_IN_USE */
 };
