@@ -12,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str records = str_of((const char *)data, size), key, value;
 
     while (ledger_record_next(&records, &key, &value))
-        assert(key.at >= (const char *)data && value.at + value.len == records.at);
+        assert(key.at >= (const char *)data && key.at + key.len == value.at &&
+               value.at + value.len <= (const char *)data + size);
     assert(records.len <= size);
     return 0;
 }
