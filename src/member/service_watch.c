@@ -6,8 +6,6 @@
 
 /* -- an assignment -- */
 
-enum { GRANTS_ROOM = 4096 };
-
 static void pack_grant(struct member_service *service, struct pack *answer,
                        const struct member_partition *partition)
 {
@@ -24,24 +22,22 @@ static void pack_grant(struct member_service *service, struct pack *answer,
     pack_row(answer, revoking ? 5 : 4, &row);
 }
 
-static void pack_grants(struct member_service *service, struct pack *answer, struct str worker)
+static void pack_grants(struct member_service *service, struct pack *answer,
+                        const struct member_worker *worker)
 {
-    uint32_t some[GRANTS_ROOM], *numbers = some;
-    size_t count = member_grants(membership_of(service), worker, some, GRANTS_ROOM);
+    uint32_t *numbers = calloc(worker->partitions + 1u, sizeof *numbers);
     struct member_partition partition;
+    size_t count;
 
-    if (count > GRANTS_ROOM) {
-        numbers = calloc(count, sizeof *numbers);
-        if (!numbers) {
-            answer->err = ERR_NOMEM;
-            return;
-        }
-        (void)member_grants(membership_of(service), worker, numbers, count);
+    if (!numbers) {
+        answer->err = ERR_NOMEM;
+        return;
     }
+    count = member_grants(membership_of(service), worker->id, numbers, worker->partitions);
     for (size_t i = 0; i < count; i++)
         if (member_find_partition(membership_of(service), numbers[i], &partition))
             pack_grant(service, answer, &partition);
-    if (numbers != some) free(numbers);
+    free(numbers);
 }
 
 void pack_assignment(struct member_service *service, struct pack *answer, struct str worker,
@@ -56,7 +52,7 @@ void pack_assignment(struct member_service *service, struct pack *answer, struct
     pack_u64(answer, 1, counts.assignment_epoch);
     pack_u64(answer, 2, counts.coord_epoch);
     if (is_known) pack_u64(answer, 3, known.incarnation);
-    if (is_known && !reset) pack_grants(service, answer, worker);
+    if (is_known && !reset) pack_grants(service, answer, &known);
     if (is_known && !reset) pack_u64(answer, 6, round);
     pack_u64(answer, 7, reset);
     pack_u64(answer, 8, counts.total_partitions);
