@@ -326,49 +326,34 @@ static bool name_is_valid(const char *name, bool is_label)
     return true;
 }
 
-static enum err labels_check(const struct metric_options *options, struct note *note)
+static const char *wrong_label(const struct metric_options *options)
 {
     for (size_t i = 0; i < METRIC_LABELS_MAX && options->labels[i]; i++) {
         const char *label = options->labels[i];
-        if (!name_is_valid(label, true) ||
-            (options->kind == METRIC_HISTOGRAM && strcmp(label, "le") == 0)) {
-            note_set(note, "metric %s: not a label name: %s", options->name, label);
-            return ERR_INVALID;
-        }
+        bool is_bound = options->kind == METRIC_HISTOGRAM && strcmp(label, "le") == 0;
+
+        if (!name_is_valid(label, true) || is_bound) return "not a label name";
         for (size_t k = 0; k < i; k++)
-            if (strcmp(options->labels[k], label) == 0) {
-                note_set(note, "metric %s: label twice: %s", options->name, label);
-                return ERR_INVALID;
-            }
+            if (strcmp(options->labels[k], label) == 0) return "label twice";
     }
-    if (!options->labels[METRIC_LABELS_MAX]) return ERR_OK;
-    note_set(note, "metric %s: more than %d labels", options->name, METRIC_LABELS_MAX);
-    return ERR_INVALID;
+    return options->labels[METRIC_LABELS_MAX] ? "too many labels" : NULL;
 }
 
-static enum err options_check(const struct metric_options *options, struct note *note)
+/* NULL: nothing. */
+static const char *wrong_with(const struct metric_options *options)
 {
-    if (!name_is_valid(options->name, false)) {
-        note_set(note, "not a metric name: %s", options->name ? options->name : "");
-        return ERR_INVALID;
-    }
+    if (!name_is_valid(options->name, false)) return "not a metric name";
     if (!options->help || !str_is_utf8(str_from(options->help)) || options->per_unit < 0 ||
-        options->series_max > METRIC_SERIES_MAX) {
-        note_set(note, "metric %s: help, per_unit or series_max", options->name);
-        return ERR_INVALID;
-    }
+        options->series_max > METRIC_SERIES_MAX)
+        return "help, per_unit or series_max";
     if ((options->kind == METRIC_HISTOGRAM) != (options->bucket_count > 0) ||
-        options->bucket_count > METRIC_BUCKETS_MAX) {
-        note_set(note, "metric %s: bucket count", options->name);
-        return ERR_INVALID;
-    }
+        options->bucket_count > METRIC_BUCKETS_MAX)
+        return "bucket count";
     for (size_t i = 0; i < options->bucket_count; i++)
         if (!isfinite(options->buckets[i]) ||
-            (i > 0 && options->buckets[i] <= options->buckets[i - 1])) {
-            note_set(note, "metric %s: buckets must be finite and grow", options->name);
-            return ERR_INVALID;
-        }
-    return labels_check(options, note);
+            (i > 0 && options->buckets[i] <= options->buckets[i - 1]))
+            return "buckets must be finite and grow";
+    return wrong_label(options);
 }
 
 static void family_free(struct metric_family *family)
@@ -449,10 +434,14 @@ static enum err family_insert(struct metrics *metrics, struct metric_family *own
 enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
                      struct metric_family **ret_family, struct note *note)
 {
+    const char *wrong = wrong_with(options);
     struct metric_family *family;
-    enum err err = options_check(options, note);
+    enum err err;
 
-    if (err) return err;
+    if (wrong) {
+        note_set(note, "metric %s: %s", options->name ? options->name : "", wrong);
+        return ERR_INVALID;
+    }
     family = family_make(metrics, options);
     if (!family) return ERR_NOMEM;
     pthread_mutex_lock(&metrics->lock);
