@@ -116,7 +116,7 @@ static enum err open_events(struct coordinator_workers *w, struct note *note)
             .heartbeat = (enum member_events_heartbeat)w->config.events.heartbeat,
             .heartbeat_limit = w->config.events.heartbeat_event_limit,
             .ids = w->config.events.ids,
-            .rollout_only = w->config.events.topics == CONFIG_TOPICS_ROLLOUT,
+            .rollout_only = w->config.events.rollout_only,
             .seed = entropy_u64(w->io->entropy),
         },
         &w->events);
@@ -154,11 +154,12 @@ static enum err open_service(struct coordinator_workers *w,
         .owner = options->owner,
         .tls = options->tls,
         .name = conf_text(chassis_conf(w->chassis), "id"),
+        .run = w->config.run_id,
         .events = w->events,
         .ledger = w->ledger,
     };
 
-    member_config_service(&w->config, &service);
+    member_settings_read(chassis_conf(w->chassis), &service);
     return member_service_open(&service, &w->service, note);
 }
 
@@ -326,7 +327,7 @@ enum err coordinator_workers_serve(struct coordinator_workers *w, struct rpc_ser
     err = member_service_methods(w->service, server, false, note);
     if (!err) err = listen(w, meter, note);
     if (err) return err;
-    if (w->config.placement.grant_to_legacy)
+    if (conf_bool(chassis_conf(w->chassis), "placement.grant_to_legacy"))
         LOG_WARN(w->log, "partitions are granted to workers that only beat: nothing proves that "
                          "they fence themselves");
     w->give_up_at = w->config.start_timeout_ms
@@ -344,19 +345,20 @@ void coordinator_workers_on_change(struct coordinator_workers *w,
 
 void coordinator_workers_reload(struct coordinator_workers *w)
 {
+    const struct conf *conf = w ? chassis_conf_now(w->chassis) : NULL;
+    struct member_service_options service = {0};
     struct member_config next;
-    struct member_service_options service = {.io = w->io};
     struct buf problems;
 
     if (!w || !w->config.enabled) return;
     buf_init(&problems, PROBLEMS_MAX);
-    if (!member_config_read(chassis_conf_now(w->chassis), &next, &problems, NULL)) {
-        member_config_service(&next, &service);
+    if (!member_config_read(conf, &next, &problems, NULL)) {
+        member_settings_read(conf, &service);
         if (member_service_reload(w->service, &service.local))
             LOG_ERROR(w->log, "detector.* and checkpoint.* stay as they are");
         member_events_set(w->events, (enum member_events_heartbeat)next.events.heartbeat,
                           next.events.heartbeat_event_limit, next.events.ids,
-                          next.events.topics == CONFIG_TOPICS_ROLLOUT);
+                          next.events.rollout_only);
     }
     buf_deinit(&problems);
     look_at_certificates(w);

@@ -12,13 +12,14 @@
 #include "member/blake3.h"
 #include "member/core/member.h"
 #include "member/events/events.h"
-#include "member/ledger/db.h"
+#include "member/ledger/file.h"
 #include "muster/commands.h"
 
 enum {
     ITEMS_MAX = 1000,
     WORKERS_MAX = 64,
-    LEDGER_BYTES = 64 << 20,
+    STORAGE_BYTES = 64 << 20,
+    KEY_CAP = 128,
     HEX_CAP = 2 * BLAKE3_BYTES + 1
 };
 
@@ -87,7 +88,7 @@ const struct command test_fence_command = {
 struct mock {
     struct membership *membership;
     struct member_events *events;
-    struct ledger_db *ledger;
+    struct buf rows; /* of the items: what --storage gets */
     const char *run;
     uint64_t index, told;
     uint64_t items, done, stolen;
@@ -190,36 +191,44 @@ static enum err share(struct mock *m)
 /* Each item is done by whoever has it, and its row says so. */
 static enum err finish(struct mock *m)
 {
-    struct ledger_txn *txn = NULL;
     struct member_item item;
     struct member_digest at;
     bool more = member_next_item(m->membership, NULL, &item);
-    enum err err = ledger_begin(m->ledger, true, &txn);
+    enum err err = ledger_file_begin(&m->rows);
 
     for (; more && !err; more = member_next_item(m->membership, &at, &item)) {
         struct member_result result;
-        char hex[HEX_CAP];
-        struct ledger_key key = {.space = LEDGER_WORK,
-                                 .run = str_from(m->run),
-                                 .parts = {STR("item"), str_from(hex)},
-                                 .part_count = 2};
+        char hex[HEX_CAP], key[KEY_CAP];
 
         at = item.id;
         hex_write(at.b, BLAKE3_BYTES, hex);
+        snprintf(key, sizeof key, "work/%s/item/%s", m->run, hex);
         err = apply(m,
                     (struct member_op){.kind = MEMBER_OP_SUBMIT,
                                        .worker = item.worker,
                                        .incarnation = item.incarnation,
                                        .item = at},
                     &result);
-        if (!err) err = ledger_put(txn, &key, STR("done"));
+        if (!err) err = ledger_record_add(&m->rows, str_from(key), STR("done"));
     }
-    if (!err) return ledger_commit(txn);
-    ledger_abort(txn);
     return err;
 }
 
-static enum err mock_run(struct mock *m)
+/* A file of somebody else's is not written over. */
+static enum err store(struct mock *m, const char *path, struct note *note)
+{
+    struct buf old;
+    struct str records;
+    enum err err;
+
+    buf_init(&old, STORAGE_BYTES);
+    err = ledger_file_read(fs_real(), path, &old, &records, note);
+    buf_deinit(&old);
+    if (err && err != ERR_NOT_FOUND) return err;
+    return ledger_file_write(fs_real(), path, &m->rows, entropy_u64(entropy_real()), note);
+}
+
+static enum err mock_run(struct mock *m, const char *storage, struct note *note)
 {
     struct member_rules rules;
     struct member_result result;
@@ -232,6 +241,7 @@ static enum err mock_run(struct mock *m)
     if (!err) err = share(m);
     if (!err) err = tell(m);
     if (!err) err = finish(m);
+    if (!err) err = store(m, storage, note);
     if (!err) err = tell(m);
     if (err) return err;
     return member_events_emit(
@@ -256,8 +266,8 @@ static enum err open_mock(struct mock *m, const struct conf *conf, struct events
     m->worker_count = (size_t)conf_number(conf, "workers");
     m->membership = member_open(&(struct member_options){0});
     if (!m->membership) return ERR_NOMEM;
-    err = ledger_db_open(fs_real(), conf_text(conf, "storage"), LEDGER_BYTES, &m->ledger, note);
-    if (!err) err = events_open(&(struct events_options){.kind = EVENTS_STDOUT}, ret_sink, note);
+    buf_init(&m->rows, STORAGE_BYTES);
+    err = events_open(&(struct events_options){.kind = EVENTS_STDOUT}, ret_sink, note);
     options.sink = *ret_sink;
     return err ? err : member_events_open(&options, &m->events);
 }
@@ -268,11 +278,11 @@ static enum err run_mock_run(struct program_run *run)
     struct events *sink = NULL;
     enum err err = open_mock(&mock, run->conf, &sink, &run->note);
 
-    if (!err) err = mock_run(&mock);
+    if (!err) err = mock_run(&mock, conf_text(run->conf, "storage"), &run->note);
     if (!err && mock.done != mock.items) run->exit_code = 1;
     member_events_close(mock.events);
     events_close(sink);
-    ledger_db_close(mock.ledger);
+    buf_deinit(&mock.rows);
     member_close(mock.membership);
     return err;
 }

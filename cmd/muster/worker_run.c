@@ -11,7 +11,6 @@
 #include "common/tables.h"
 #include "io/clock_boot.h"
 #include "member/config/config.h"
-#include "member/ledger/db.h"
 #include "muster/commands.h"
 #include "muster/role.h"
 #include "worker/database.h"
@@ -24,7 +23,6 @@ struct worker_role_state {
     struct role_base role; /* the log has the worker's id on every line */
     struct worker_config config;
     char worker_id[ULID_TEXT_CAP], run_id[ULID_TEXT_CAP];
-    struct ledger_db *db;
     struct cert_workers *ca;
     struct checkpoint_store *store;
     struct plugins *plugins;
@@ -115,7 +113,8 @@ static enum err keep_manifest(void *owner, const char *name, struct str json, st
 {
     struct worker_role_state *s = owner;
 
-    return worker_db_keep_plugin(s->db, str_from(name), json, note);
+    return worker_db_keep_plugin(s->role.io->fs, s->config.storage_path,
+                                 entropy_u64(s->role.io->entropy), str_from(name), json, note);
 }
 
 static enum err load_plugins(void *state, struct note *note)
@@ -268,7 +267,7 @@ static enum err open_stores(void *state, struct note *note)
     struct worker_role_state *s = state;
     const char *checkpoints = s->config.checkpoint_store;
     struct fs *fs = s->role.io->fs;
-    enum err err = worker_db_open(fs, s->config.storage_path, &s->db, note);
+    enum err err = worker_db_check(fs, s->config.storage_path, note);
 
     return err || !checkpoints ? err : checkpoint_store_open(fs, checkpoints, &s->store, note);
 }
@@ -309,7 +308,6 @@ static void close_worker(void *state)
     CHASSIS_AWAIT(s->role.chassis, plugins_close, s->plugins);
     checkpoint_store_close(s->store);
     cert_workers_close(s->ca);
-    ledger_db_close(s->db);
     role_close(&s->role);
 }
 

@@ -15,9 +15,8 @@
 #include "text/json.h"
 #include "text/utf8.h"
 #include "wire/message.h"
-#include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
+#include "wire/pack.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
-#include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum {
     ACTIONS_KEPT = 32,
@@ -34,8 +33,9 @@ struct action;
 struct action_kind {
     const char *name, *path;
     const char *arguments[ARGUMENTS_MAX + 1]; /* fields of the body, in this order */
-    enum err (*request)(struct action *action, struct buf *into);
-    bool outcome; /* the answer is the store's Outcome */
+    uint32_t field; /* of the request: the first argument's, the others' follow */
+    uint32_t force; /* a field that is true; 0: none */
+    bool outcome;   /* the answer is the store's Outcome */
 };
 enum action_state { ACTION_FREE, ACTION_ASKED, ACTION_SENT, ACTION_DONE };
 struct action {
@@ -59,58 +59,19 @@ struct actions {
     struct action ring[ACTIONS_KEPT];
 };
 
-/* -- the kinds -- */
-
-static enum err transfer_request(struct action *a, struct buf *into)
-{
-    Muster__V1__TransferLeadershipRequest request = MUSTER__V1__TRANSFER_LEADERSHIP_REQUEST__INIT;
-
-    request.replica = a->arguments[0];
-    return message_write(&request.base, into, NULL);
-}
-
-static enum err retire_request(struct action *a, struct buf *into)
-{
-    Muster__V1__RemoveReplicaRequest request = MUSTER__V1__REMOVE_REPLICA_REQUEST__INIT;
-
-    request.replica = a->arguments[0];
-    return message_write(&request.base, into, NULL);
-}
-
-static enum err assign_request(struct action *a, struct buf *into)
-{
-    Bigfleet__V1alpha1__AssignDomainRequest request =
-        BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN_REQUEST__INIT;
-
-    request.topology_key = a->arguments[0];
-    request.topology_value = a->arguments[1];
-    request.shard_id = a->arguments[2];
-    return message_write(&request.base, into, NULL);
-}
-
-static enum err release_request(struct action *a, struct buf *into)
-{
-    Muster__V1__DeleteRequest request = MUSTER__V1__DELETE_REQUEST__INIT;
-
-    request.key = (ProtobufCBinaryData){strlen(a->arguments[0]), (uint8_t *)a->arguments[0]};
-    request.which_case = MUSTER__V1__DELETE_REQUEST__WHICH_FORCE;
-    request.force = true;
-    return message_write(&request.base, into, NULL);
-}
-
 static const struct action_kind kinds[] = {
-    {"transfer-leadership",
-     "/muster.v1.Fleet/TransferLeadership",
-     {"replica"},
-     transfer_request,
-     false},
-    {"retire-replica", "/muster.v1.Fleet/RemoveReplica", {"replica"}, retire_request, false},
+    {"transfer-leadership", "/muster.v1.Fleet/TransferLeadership", {"replica"}, .field = 1},
+    {"retire-replica", "/muster.v1.Fleet/RemoveReplica", {"replica"}, .field = 1},
     {"assign-domain",
      "/bigfleet.v1alpha1.Coordinator/AssignDomain",
      {"topology_key", "topology_value", "shard_id"},
-     assign_request,
-     false},
-    {"release-claim", "/muster.v1.Coordination/Delete", {"key"}, release_request, true},
+     .field = 1},
+    {"release-claim",
+     "/muster.v1.Coordination/Delete",
+     {"key"},
+     .field = 2,
+     .force = 5,
+     .outcome = true},
 };
 
 /* -- telling -- */
@@ -194,10 +155,15 @@ static enum err start(struct action *a)
 {
     struct rpc_call_options call = {.path = a->kind->path, .timeout_ms = TIMEOUT_MS};
     struct buf request;
+    struct pack pack;
     enum err err;
 
     buf_init(&request, REQUEST_MAX);
-    err = a->kind->request(a, &request);
+    pack = pack_begin(&request);
+    for (uint32_t i = 0; a->kind->arguments[i]; i++)
+        pack_text(&pack, a->kind->field + i, str_from(a->arguments[i]));
+    if (a->kind->force) pack_u64(&pack, a->kind->force, 1);
+    err = pack.err;
     if (!err) err = rpc_unary(a->dash->channel, &call, buf_peek(&request), on_answer, a, NULL);
     buf_deinit(&request);
     return err;

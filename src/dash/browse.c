@@ -20,10 +20,10 @@ enum {
     REPLY_MAX = 2 << 20,
 };
 
-enum question_state { QUESTION_FREE, QUESTION_ASKED, QUESTION_SENT, QUESTION_ANSWERED };
-struct question {
+enum lookup_state { LOOKUP_FREE, LOOKUP_ASKED, LOOKUP_SENT, LOOKUP_ANSWERED };
+struct lookup {
     struct dash *dash;
-    enum question_state state;
+    enum lookup_state state;
     bool values;
     size_t prefix_len;
     char prefix[PREFIX_MAX];
@@ -36,7 +36,7 @@ struct browse {
     struct post post;
     bool posted;
     size_t sent;
-    struct question questions[QUESTIONS];
+    struct lookup questions[QUESTIONS];
 };
 
 /* -- the loop's side -- */
@@ -62,7 +62,7 @@ static void write_entry(struct ndjson *json, const Muster__V1__Entry *e, bool va
     ndjson_close_object(json);
 }
 
-static enum err write_answer(struct question *q, struct str bytes)
+static enum err write_answer(struct lookup *q, struct str bytes)
 {
     const Muster__V1__RangeResponse *range;
     ProtobufCMessage *message;
@@ -91,7 +91,7 @@ static enum err write_answer(struct question *q, struct str bytes)
     return err;
 }
 
-static void answer(struct question *q, enum err err, const char *why)
+static void answer(struct lookup *q, enum err err, const char *why)
 {
     struct ndjson json;
 
@@ -104,13 +104,13 @@ static void answer(struct question *q, enum err err, const char *why)
         (void)ndjson_end(&json); /* empty then, and the status says enough */
     }
     q->at = loop_now(q->dash->io->loop);
-    q->state = QUESTION_ANSWERED;
+    q->state = LOOKUP_ANSWERED;
 }
 
 static void on_range(void *owner, const struct rpc_client_call *call,
                      const struct rpc_outcome *outcome, struct str bytes)
 {
-    struct question *q = owner;
+    struct lookup *q = owner;
     struct dash *dash = q->dash;
     char why[WHY_CAP] = "the answer cannot be shown";
     enum err err = outcome->err;
@@ -126,7 +126,7 @@ static void on_range(void *owner, const struct rpc_client_call *call,
 }
 
 /* The first key behind all that begin with this; 0 bytes of it: there is none. */
-static size_t prefix_end(const struct question *q, uint8_t end[PREFIX_MAX])
+static size_t prefix_end(const struct lookup *q, uint8_t end[PREFIX_MAX])
 {
     size_t len = q->prefix_len;
 
@@ -136,7 +136,7 @@ static size_t prefix_end(const struct question *q, uint8_t end[PREFIX_MAX])
     return len;
 }
 
-static enum err ask(struct question *q)
+static enum err ask(struct lookup *q)
 {
     struct rpc_call_options call = {.path = "/muster.v1.Coordination/Range",
                                     .timeout_ms = CALL_TIMEOUT_MS,
@@ -170,14 +170,14 @@ static void on_post(struct post *post)
     pthread_mutex_lock(&browse->lock);
     browse->posted = false;
     for (size_t i = 0; i < QUESTIONS && !dash->closing; i++) {
-        struct question *q = &browse->questions[i];
+        struct lookup *q = &browse->questions[i];
         enum err err;
-        if (q->state != QUESTION_ASKED) continue;
+        if (q->state != LOOKUP_ASKED) continue;
         err = ask(q);
         if (err) {
             answer(q, err, err_text(err));
         } else {
-            q->state = QUESTION_SENT;
+            q->state = LOOKUP_SENT;
             browse->sent++;
         }
     }
@@ -187,11 +187,11 @@ static void on_post(struct post *post)
 
 /* -- the HTTP thread's side -- */
 
-static struct question *find(struct browse *browse, struct str prefix, bool values)
+static struct lookup *find(struct browse *browse, struct str prefix, bool values)
 {
     for (size_t i = 0; i < QUESTIONS; i++) {
-        struct question *q = &browse->questions[i];
-        if (q->state != QUESTION_FREE && q->values == values &&
+        struct lookup *q = &browse->questions[i];
+        if (q->state != LOOKUP_FREE && q->values == values &&
             str_equal(str_of(q->prefix, q->prefix_len), prefix))
             return q;
     }
@@ -199,23 +199,23 @@ static struct question *find(struct browse *browse, struct str prefix, bool valu
 }
 
 /* A free row, else the oldest answer; NULL: all are being asked. */
-static struct question *room(struct browse *browse)
+static struct lookup *room(struct browse *browse)
 {
-    struct question *oldest = NULL;
+    struct lookup *oldest = NULL;
 
     for (size_t i = 0; i < QUESTIONS; i++) {
-        struct question *q = &browse->questions[i];
-        if (q->state == QUESTION_FREE) return q;
-        if (q->state == QUESTION_ANSWERED && (!oldest || q->at.ms < oldest->at.ms)) oldest = q;
+        struct lookup *q = &browse->questions[i];
+        if (q->state == LOOKUP_FREE) return q;
+        if (q->state == LOOKUP_ANSWERED && (!oldest || q->at.ms < oldest->at.ms)) oldest = q;
     }
     return oldest;
 }
 
-static void begin(struct dash *dash, struct question *q, struct str prefix, bool values)
+static void begin(struct dash *dash, struct lookup *q, struct str prefix, bool values)
 {
     struct browse *browse = dash->browse;
 
-    q->state = QUESTION_ASKED;
+    q->state = LOOKUP_ASKED;
     q->values = values;
     q->prefix_len = prefix.len;
     if (prefix.len) memcpy(q->prefix, prefix.at, prefix.len);
@@ -228,9 +228,9 @@ static void begin(struct dash *dash, struct question *q, struct str prefix, bool
 static void serve(struct dash *dash, struct str prefix, bool values, struct http_response *response)
 {
     mono_time now = clock_mono(dash->io->clock);
-    struct question *q = find(dash->browse, prefix, values);
+    struct lookup *q = find(dash->browse, prefix, values);
 
-    if (q && q->state == QUESTION_ANSWERED) {
+    if (q && q->state == LOOKUP_ANSWERED) {
         bool fresh = mono_elapsed_ms(q->at, now) < FRESH_MS;
         if (fresh) {
             response->status = q->status;
@@ -238,7 +238,7 @@ static void serve(struct dash *dash, struct str prefix, bool values, struct http
             return;
         }
     }
-    if (!q || q->state == QUESTION_ANSWERED) {
+    if (!q || q->state == LOOKUP_ANSWERED) {
         if (!q) q = room(dash->browse);
         if (q) begin(dash, q, prefix, values);
     }

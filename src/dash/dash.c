@@ -82,8 +82,8 @@ void dash_maybe_closed(struct dash *dash)
     if (!dash->closing || dash->channels_open > 0) return;
     if (!browse_idle(dash) || !actions_idle(dash)) return;
     parts_close(dash);
-    shards_close(dash);
-    replicas_close(dash);
+    free(dash->shards.rows);
+    free(dash->replicas.rows);
     groups_close(dash);
     notes_close(dash);
     browse_close(dash);
@@ -136,11 +136,16 @@ static void see_leader(struct dash *dash, const struct dash_self *self)
         (struct leader_seen){clock_wall(dash->io->clock), self->term, self->leader_id};
 }
 
-void dash_put_id(struct ndjson *json, const char *key, uint64_t id)
+void dash_id_text(uint64_t id, char text[DASH_ID_CAP])
 {
-    char text[20];
+    snprintf(text, DASH_ID_CAP, "%016llx", (unsigned long long)id);
+}
 
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)id);
+static void put_id(struct ndjson *json, const char *key, uint64_t id)
+{
+    char text[DASH_ID_CAP];
+
+    dash_id_text(id, text);
     ndjson_c_string(json, str_from(key), id ? text : NULL);
 }
 
@@ -157,8 +162,8 @@ static void write_self(struct dash *dash, struct ndjson *json)
     dash->now.values[SERIES_COMMIT] = (double)self.commit;
     dash->now.values[SERIES_TERM] = (double)self.term;
     ndjson_open_object(json, STR("self"));
-    dash_put_id(json, "replica_id", self.id);
-    dash_put_id(json, "leader_id", self.leader_id);
+    put_id(json, "replica_id", self.id);
+    put_id(json, "leader_id", self.leader_id);
     ndjson_c_string(json, STR("role"), self.role);
     ndjson_bool(json, STR("ready"), self.ready);
     ndjson_bool(json, STR("voter"), self.voter);
@@ -181,7 +186,7 @@ static void write_self(struct dash *dash, struct ndjson *json)
         ndjson_open_object(json, NDJSON_ITEM);
         ndjson_u64(json, STR("at_ms"), dash->leaders[i].at.ms);
         ndjson_u64(json, STR("term"), dash->leaders[i].term);
-        dash_put_id(json, "leader_id", dash->leaders[i].leader_id);
+        put_id(json, "leader_id", dash->leaders[i].leader_id);
         ndjson_close_object(json);
     }
     ndjson_close_array(json);
@@ -328,8 +333,8 @@ void dash_close(struct dash *dash, void (*done)(void *owner), void *owner)
     browse_stop(dash);
     actions_stop(dash);
     dash->channels_open++; /* not gone while it is being taken apart */
-    shards_hang_up(dash);
-    replicas_hang_up(dash);
+    links_hang_up(&dash->shards);
+    links_hang_up(&dash->replicas);
     if (dash->channel) rpc_channel_close(dash->channel, dash_channel_closed, dash);
     dash->channel = NULL;
     dash_channel_closed(dash);

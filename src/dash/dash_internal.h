@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The dashboard from the inside.
  *
+ *   questions.c   questions asked again and again, links to shards and replicas
  *   dash.c     life, the tick, topics: what is published and sent
  *   parts.c    what the coordinators are asked, and what of it goes into the history
  *   shards.c   the same of each shard
@@ -14,13 +15,12 @@
  * A topic is one JSON document: at /api/NAME, and as an event NAME whenever it changed. */
 #ifndef DASH_DASH_INTERNAL_H
 #define DASH_DASH_INTERNAL_H
-#include <protobuf-c/protobuf-c.h>
 #include <pthread.h>
 
 #include "base/arena.h"
 #include "dash/dash.h"
 #include "dash/history.h"
-#include "rpc/client.h"
+#include "dash/questions.h"
 #include "text/ndjson.h"
 
 enum {
@@ -36,9 +36,8 @@ enum {
     PART_MAX = 8 << 20,    /* of JSON */
     TOPIC_MAX = 15 << 20,  /* below what the listener publishes */
     EVENT_MAX = 192 << 10, /* a longer topic is only told of, and fetched */
-    WHY_CAP = 200,
-    SHARDS_MAX = 64, /* that are dialled; the rest is listed */
-    SHARD_ID_CAP = 256,
+    SHARDS_MAX = 64,       /* that are dialled; the rest is listed */
+    DASH_ID_CAP = 17,
     LEADERS_KEPT = 32,
 };
 
@@ -54,46 +53,20 @@ enum topic {
     TOPICS
 };
 
-struct part; /* parts.c */
-struct part_kind {
+struct part_kind { /* parts.c */
     enum topic topic;
     uint32_t series; /* BIT() of those it fills: not known while it is not answered */
-    const char *name, *path;
-    const ProtobufCMessageDescriptor *answer;
-    uint64_t every_ms;
-    /* The request; NULL: an empty one. ERR_NOMEM, ERR_FULL. */
-    enum err (*request)(struct buf *into);
+    const char *name;
+    struct question_kind question;
     /* The answer as fields of an open object; NULL: by its descriptor. */
     void (*write)(struct ndjson *json, const ProtobufCMessage *answer);
     /* What the rest of the dashboard takes of it; may be NULL. */
     void (*took)(struct dash *dash, const ProtobufCMessage *answer);
 };
 struct part {
-    struct dash *dash;
     const struct part_kind *kind;
-    struct buf json;   /* of the last answer; empty: there was none */
-    char why[WHY_CAP]; /* the last question was not answered; "" */
-    bool busy;
-    mono_time next;
-};
-
-enum shard_ask { ASK_STATUS, ASK_NEEDS, SHARD_ASKS };
-struct shard_link {
-    struct dash *dash; /* NULL: the row is free */
-    char id[SHARD_ID_CAP], address[RPC_ADDRESS_CAP];
-    struct rpc_channel *channel;
-    bool listed;                            /* still in the table of shards */
-    bool closing;                           /* its channel ends; the row is free after */
-    struct buf json[SHARD_ASKS], next_json; /* the last answers; the one that comes in */
-    char why[SHARD_ASKS][WHY_CAP];
-    bool busy[SHARD_ASKS];
-    mono_time next[SHARD_ASKS];
-    struct ndjson writer; /* while needs stream in */
-    bool headed;
-    enum err err;
-    uint64_t needs, unmet, configured, actions, cycles;
-    double cost, cycle_ms;
-    bool told; /* its status was understood: the numbers above are known */
+    struct question question;
+    struct buf json; /* of the last answer; empty: there was none */
 };
 
 struct leader_seen {
@@ -101,11 +74,10 @@ struct leader_seen {
     uint64_t term, leader_id;
 };
 
-struct replica_link; /* replicas.c */
-struct group;        /* groups.c */
-struct notes;        /* notes.c */
-struct browse;       /* browse.c */
-struct actions;      /* actions.c */
+struct group;   /* groups.c */
+struct notes;   /* notes.c */
+struct browse;  /* browse.c */
+struct actions; /* actions.c */
 
 struct dash {
     struct io *io;
@@ -125,9 +97,8 @@ struct dash {
     bool watched;
     bool eager; /* in this tick everything is asked: somebody has just begun to watch, or acted */
     bool hurry; /* in the next one */
-    struct shard_link *shards; /* SHARDS_MAX of them */
+    struct links shards, replicas;
     size_t shards_listed;
-    struct replica_link *replicas;
     struct group *groups;
     struct leader_seen leaders[LEADERS_KEPT];
     size_t leader_count;
@@ -155,7 +126,7 @@ static inline bool dash_due(const struct dash *dash, mono_time due)
 {
     return dash->eager || mono_due(due, loop_now(dash->io->loop));
 }
-void dash_put_id(struct ndjson *json, const char *key, uint64_t id); /* 0: null */
+void dash_id_text(uint64_t id, char text[DASH_ID_CAP]); /* of a replica */
 void dash_send(struct dash *dash, const char *name, struct str json);
 void dash_channel_closed(void *dash);
 void dash_maybe_closed(struct dash *dash);
@@ -181,22 +152,13 @@ void parts_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
 /* -- shards.c -- */
 enum err shards_open(struct dash *dash);
-void shards_close(struct dash *dash); /* frees; after all channels are closed */
-void shards_hang_up(struct dash *dash);
-void shards_begin_list(struct dash *dash);
-void shards_listed(struct dash *dash, const char *id, const char *address);
-void shards_end_list(struct dash *dash);
 void shards_ask(struct dash *dash);
 void shards_write(struct dash *dash, enum topic topic, struct ndjson *json);
 void shards_sample(struct dash *dash, struct sample *sample);
 
 /* -- replicas.c -- */
 enum err replicas_open(struct dash *dash);
-void replicas_close(struct dash *dash); /* frees; after all channels are closed */
-void replicas_hang_up(struct dash *dash);
-void replicas_begin_list(struct dash *dash);
 void replicas_listed(struct dash *dash, uint64_t id, const char *address);
-void replicas_end_list(struct dash *dash);
 void replicas_ask(struct dash *dash);
 void replicas_write(struct dash *dash, enum topic topic, struct ndjson *json);
 

@@ -12,19 +12,56 @@ enum {
     GROUPS_SHOWN = 32,
     NAME_CAP = 1025,
     EVERY_MS = 2000,
-    REQUEST_MAX = 2048,
     SLOTS_MAX = 1024, /* of a group: rows from here on are none */
 };
 
 struct group {
-    struct dash *dash; /* NULL: the row is free */
+    struct question question; /* no dash: the row is free */
     char name[NAME_CAP];
     size_t len;
-    bool listed, busy, known;
-    mono_time next;
+    bool listed, known;
     uint32_t slots, waiters;
     uint64_t cooldown_ms;
 };
+
+/* -- asking -- */
+
+static enum err request(void *owner, struct buf *into)
+{
+    struct group *g = owner;
+    Muster__V1__HoldersRequest ask = MUSTER__V1__HOLDERS_REQUEST__INIT;
+
+    ask.group = (ProtobufCBinaryData){g->len, (uint8_t *)g->name};
+    ask.serializable = true;
+    ask.from_slot = SLOTS_MAX;
+    return message_write(&ask.base, into, NULL);
+}
+
+/* Without an answer what was known stays; the claims beside it say what is wrong. */
+static void took(void *owner, const ProtobufCMessage *message)
+{
+    struct group *g = owner;
+    const Muster__V1__HoldersResponse *answer = (const void *)message;
+
+    if (!answer) return;
+    g->known = answer->found;
+    g->slots = answer->slot_count;
+    g->waiters = answer->waiters;
+    g->cooldown_ms = answer->cooldown_ms;
+    g->question.dash->dirty[TOPIC_STORE] = true;
+}
+
+static const struct question_kind question = {.path = "/muster.v1.Coordination/Holders",
+                                              .answer = &muster__v1__holders_response__descriptor,
+                                              .every_ms = EVERY_MS,
+                                              .request = request,
+                                              .took = took};
+
+void groups_ask(struct dash *dash)
+{
+    for (size_t i = 0; i < GROUPS_SHOWN; i++)
+        if (dash->groups[i].question.dash) question_ask(&dash->groups[i].question, dash->channel);
+}
 
 /* -- which there are -- */
 
@@ -55,80 +92,23 @@ void groups_listed(struct dash *dash, struct str claim)
     if (name.len == 0 || name.len >= NAME_CAP) return;
     for (size_t i = 0; i < GROUPS_SHOWN; i++) {
         struct group *g = &dash->groups[i];
-        if (g->dash && str_equal(str_of(g->name, g->len), name)) {
+        if (g->question.dash && str_equal(str_of(g->name, g->len), name)) {
             g->listed = true;
             return;
         }
-        if (!g->dash && !room) room = g;
+        if (!g->question.dash && !room) room = g;
     }
     if (!room) return;
-    *room = (struct group){.dash = dash, .len = name.len, .listed = true};
+    *room = (struct group){.len = name.len, .listed = true};
     memcpy(room->name, name.at, name.len);
+    question_init(&room->question, dash, &question, room);
 }
 
 void groups_end_list(struct dash *dash)
 {
     for (size_t i = 0; i < GROUPS_SHOWN; i++) {
         struct group *g = &dash->groups[i];
-        if (!g->listed && !g->busy) g->dash = NULL; /* else with the next list */
-    }
-}
-
-/* -- asking -- */
-
-static void on_answer(void *owner, const struct rpc_client_call *call,
-                      const struct rpc_outcome *outcome, struct str bytes)
-{
-    struct group *g = owner;
-    struct dash *dash = g->dash;
-    const Muster__V1__HoldersResponse *answer;
-    ProtobufCMessage *message;
-    struct arena arena;
-
-    (void)call;
-    g->busy = false;
-    if (dash->closing) return;
-    g->next = dash_again(dash, EVERY_MS);
-    if (outcome->err) return; /* what was known stays; the claims beside it say what is wrong */
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (!message_read(&muster__v1__holders_response__descriptor, bytes, NULL, &arena, &message,
-                      NULL)) {
-        answer = (const void *)message;
-        g->known = answer->found;
-        g->slots = answer->slot_count;
-        g->waiters = answer->waiters;
-        g->cooldown_ms = answer->cooldown_ms;
-        dash->dirty[TOPIC_STORE] = true;
-    }
-    arena_deinit(&arena);
-}
-
-static void ask(struct group *g)
-{
-    struct rpc_call_options call = {.path = "/muster.v1.Coordination/Holders",
-                                    .timeout_ms = CALL_TIMEOUT_MS,
-                                    .idempotent = true,
-                                    .response_max = ANSWER_MAX};
-    Muster__V1__HoldersRequest request = MUSTER__V1__HOLDERS_REQUEST__INIT;
-    struct buf bytes;
-    enum err err;
-
-    request.group = (ProtobufCBinaryData){g->len, (uint8_t *)g->name};
-    request.serializable = true;
-    request.from_slot = SLOTS_MAX;
-    buf_init(&bytes, REQUEST_MAX);
-    err = message_write(&request.base, &bytes, NULL);
-    if (!err) err = rpc_unary(g->dash->channel, &call, buf_peek(&bytes), on_answer, g, NULL);
-    buf_deinit(&bytes);
-    g->busy = !err;
-    if (err) g->next = dash_again(g->dash, EVERY_MS);
-}
-
-void groups_ask(struct dash *dash)
-{
-    for (size_t i = 0; i < GROUPS_SHOWN; i++) {
-        struct group *g = &dash->groups[i];
-        if (g->dash && !g->busy && dash_due(dash, g->next)) ask(g);
+        if (!g->listed && !g->question.busy) g->question.dash = NULL; /* else with the next list */
     }
 }
 
@@ -140,7 +120,7 @@ void groups_write(struct dash *dash, enum topic topic, struct ndjson *json)
     ndjson_open_array(json, STR("groups"));
     for (size_t i = 0; i < GROUPS_SHOWN; i++) {
         const struct group *g = &dash->groups[i];
-        if (!g->dash || !g->known) continue;
+        if (!g->question.dash || !g->known) continue;
         ndjson_open_object(json, NDJSON_ITEM);
         ndjson_string(json, STR("group"), str_of(g->name, g->len));
         ndjson_u64(json, STR("slots"), g->slots);

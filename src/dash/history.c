@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-const char *series_name(enum series series)
+static const char *series_name(enum series series)
 {
     static const char *const names[SERIES_COUNT] = {
         [SERIES_COMMIT] = "commit",

@@ -25,7 +25,6 @@ enum series {
     SERIES_WORKERS,
     SERIES_COUNT
 };
-const char *series_name(enum series series);
 
 struct sample {
     wall_time at;

@@ -35,10 +35,10 @@ static void took_replicas(struct dash *dash, const ProtobufCMessage *answer)
         most = max_u64(most, list->replicas[i]->match);
         least = min_u64(least, list->replicas[i]->match);
     }
-    replicas_begin_list(dash);
+    links_begin_list(&dash->replicas);
     for (size_t i = 0; i < list->n_replicas; i++)
         replicas_listed(dash, list->replicas[i]->replica_id, list->replicas[i]->grpc_address);
-    replicas_end_list(dash);
+    links_end_list(&dash->replicas);
     dash->now.values[SERIES_LAG] = most >= least ? (double)(most - least) : NAN;
 }
 
@@ -46,10 +46,11 @@ static void took_shards(struct dash *dash, const ProtobufCMessage *answer)
 {
     const Bigfleet__V1alpha1__ListShardsResponse *list = (const void *)answer;
 
-    shards_begin_list(dash);
+    links_begin_list(&dash->shards);
     for (size_t i = 0; i < list->n_shards; i++)
-        shards_listed(dash, list->shards[i]->shard_id, list->shards[i]->address);
-    shards_end_list(dash);
+        links_listed(&dash->shards, list->shards[i]->shard_id, list->shards[i]->address);
+    links_end_list(&dash->shards);
+    dash->shards_listed = list->n_shards;
     dash->dirty[TOPIC_SHARDS] = dash->dirty[TOPIC_NEEDS] = true;
 }
 
@@ -98,11 +99,12 @@ static void took_workers(struct dash *dash, const ProtobufCMessage *answer)
 
 /* -- questions and answers that are no plain message -- */
 
-static enum err claims_request(struct buf *into)
+static enum err claims_request(void *part, struct buf *into)
 {
     Muster__V1__RangeRequest request = MUSTER__V1__RANGE_REQUEST__INIT;
     uint8_t from[] = CLAIMS_PREFIX, end[] = CLAIMS_END;
 
+    (void)part;
     request.key = (ProtobufCBinaryData){sizeof from - 1, from};
     request.range_end = (ProtobufCBinaryData){sizeof end - 1, end};
     request.limit = CLAIMS_SHOWN;
@@ -152,103 +154,51 @@ static void write_store(struct ndjson *json, const ProtobufCMessage *answer)
 
 /* -- the table -- */
 
-#define ANSWER_OF(package, message) &package##__##message##__descriptor
+static void took(void *owner, const ProtobufCMessage *answer);
+
+#define PART(in_topic, its_name, its_path, every, package, message, ...)                           \
+    {                                                                                              \
+        .topic = TOPIC_##in_topic, .name = its_name,                                               \
+        .question = {.path = its_path,                                                             \
+                     .every_ms = every,                                                            \
+                     .answer = &package##__##message##__descriptor,                                \
+                     .took = took},                                                                \
+        __VA_ARGS__                                                                                \
+    }
 static const struct part_kind kinds[] = {
-    {.topic = TOPIC_RAFT,
-     .name = "replicas",
-     .path = FLEET "ListReplicas",
-     .every_ms = 1000,
-     .answer = ANSWER_OF(muster__v1, list_replicas_response),
-     .took = took_replicas,
-     .series = BIT(SERIES_LAG)},
-    {.topic = TOPIC_TOPOLOGY,
-     .name = "shards",
-     .path = COORDINATOR "ListShards",
-     .every_ms = 2000,
-     .answer = ANSWER_OF(bigfleet__v1alpha1, list_shards_response),
-     .took = took_shards},
-    {.topic = TOPIC_TOPOLOGY,
-     .name = "domains",
-     .path = COORDINATOR "ListDomainAssignments",
-     .every_ms = 3000,
-     .answer = ANSWER_OF(bigfleet__v1alpha1, list_domain_assignments_response)},
-    {.topic = TOPIC_TOPOLOGY,
-     .name = "clusters",
-     .path = FLEET "ListClusters",
-     .every_ms = 3000,
-     .answer = ANSWER_OF(muster__v1, list_clusters_response)},
-    {.topic = TOPIC_TOPOLOGY,
-     .name = "quotas",
-     .path = COORDINATOR "ListQuotas",
-     .every_ms = 5000,
-     .answer = ANSWER_OF(bigfleet__v1alpha1, list_quotas_response)},
-    {.topic = TOPIC_TOPOLOGY,
-     .name = "providers",
-     .path = COORDINATOR "ListProviders",
-     .every_ms = 5000,
-     .answer = ANSWER_OF(bigfleet__v1alpha1, list_providers_response)},
-    {.topic = TOPIC_TOPOLOGY,
-     .name = "instructions",
-     .path = FLEET "ListInstructions",
-     .every_ms = 2000,
-     .answer = ANSWER_OF(muster__v1, list_instructions_response)},
-    {.topic = TOPIC_FLEET,
-     .name = "reports",
-     .path = COORDINATOR "ListShardReports",
-     .every_ms = 2000,
-     .answer = ANSWER_OF(bigfleet__v1alpha1, list_shard_reports_response),
-     .took = took_reports,
-     .series = BIT(SERIES_MACHINES) | BIT(SERIES_SHORTFALLS)},
-    {.topic = TOPIC_STORE,
-     .name = "status",
-     .path = STORE "Status",
-     .every_ms = 1000,
-     .answer = ANSWER_OF(muster__v1, status_response),
-     .write = write_store,
-     .took = took_store,
-     .series = BIT(SERIES_REVISION) | BIT(SERIES_KEYS) | BIT(SERIES_LEASES)},
-    {.topic = TOPIC_STORE,
-     .name = "claims",
-     .path = STORE "Range",
-     .every_ms = 2000,
-     .answer = ANSWER_OF(muster__v1, range_response),
-     .request = claims_request,
-     .write = write_claims,
-     .took = took_claims},
-    {.topic = TOPIC_WORKERS,
-     .name = "status",
-     .path = MEMBERS "ClusterStatus",
-     .every_ms = 1000,
-     .answer = ANSWER_OF(muster__v1, cluster_status_response),
-     .took = took_workers,
-     .series = BIT(SERIES_WORKERS)},
-    {.topic = TOPIC_WORKERS,
-     .name = "workers",
-     .path = MEMBERS "ListWorkers",
-     .every_ms = 2000,
-     .answer = ANSWER_OF(muster__v1, list_workers_response)},
-    {.topic = TOPIC_WORKERS,
-     .name = "partitions",
-     .path = MEMBERS "ListPartitions",
-     .every_ms = 2000,
-     .answer = ANSWER_OF(muster__v1, list_partitions_response)},
-    {.topic = TOPIC_WORKERS,
-     .name = "checkpoints",
-     .path = MEMBERS "ListCheckpoints",
-     .every_ms = 3000,
-     .answer = ANSWER_OF(muster__v1, list_checkpoints_response)},
+    PART(RAFT, "replicas", FLEET "ListReplicas", 1000, muster__v1, list_replicas_response,
+         .took = took_replicas, .series = BIT(SERIES_LAG)),
+    PART(TOPOLOGY, "shards", COORDINATOR "ListShards", 2000, bigfleet__v1alpha1,
+         list_shards_response, .took = took_shards),
+    PART(TOPOLOGY, "domains", COORDINATOR "ListDomainAssignments", 3000, bigfleet__v1alpha1,
+         list_domain_assignments_response),
+    PART(TOPOLOGY, "clusters", FLEET "ListClusters", 3000, muster__v1, list_clusters_response),
+    PART(TOPOLOGY, "quotas", COORDINATOR "ListQuotas", 5000, bigfleet__v1alpha1,
+         list_quotas_response),
+    PART(TOPOLOGY, "providers", COORDINATOR "ListProviders", 5000, bigfleet__v1alpha1,
+         list_providers_response),
+    PART(TOPOLOGY, "instructions", FLEET "ListInstructions", 2000, muster__v1,
+         list_instructions_response),
+    PART(FLEET, "reports", COORDINATOR "ListShardReports", 2000, bigfleet__v1alpha1,
+         list_shard_reports_response, .took = took_reports,
+         .series = BIT(SERIES_MACHINES) | BIT(SERIES_SHORTFALLS)),
+    PART(STORE, "status", STORE "Status", 1000, muster__v1, status_response, .write = write_store,
+         .took = took_store,
+         .series = BIT(SERIES_REVISION) | BIT(SERIES_KEYS) | BIT(SERIES_LEASES)),
+    PART(STORE, "claims", STORE "Range", 2000, muster__v1, range_response, .write = write_claims,
+         .took = took_claims, .question.request = claims_request),
+    PART(WORKERS, "status", MEMBERS "ClusterStatus", 1000, muster__v1, cluster_status_response,
+         .took = took_workers, .series = BIT(SERIES_WORKERS)),
+    PART(WORKERS, "workers", MEMBERS "ListWorkers", 2000, muster__v1, list_workers_response),
+    PART(WORKERS, "partitions", MEMBERS "ListPartitions", 2000, muster__v1,
+         list_partitions_response),
+    PART(WORKERS, "checkpoints", MEMBERS "ListCheckpoints", 3000, muster__v1,
+         list_checkpoints_response),
 };
 
 /* -- asking -- */
 
-static void not_answered(struct part *part, const char *why)
-{
-    snprintf(part->why, sizeof part->why, "%s", why);
-    for (size_t i = 0; i < SERIES_COUNT; i++)
-        if (part->kind->series & BIT(i)) part->dash->now.values[i] = NAN;
-}
-
-static void take(struct part *part, const ProtobufCMessage *answer)
+static void show(struct part *part, const ProtobufCMessage *answer)
 {
     struct ndjson json;
 
@@ -258,64 +208,26 @@ static void take(struct part *part, const ProtobufCMessage *answer)
         part->kind->write(&json, answer);
     else
         message_json_fields(&json, answer);
-    part->why[0] = '\0';
-    if (ndjson_end(&json)) not_answered(part, "too much to show here; musterctl lists it");
-    if (part->kind->took) part->kind->took(part->dash, answer);
+    if (ndjson_end(&json))
+        snprintf(part->question.why, WHY_CAP, "too much to show here; musterctl lists it");
+    if (part->kind->took) part->kind->took(part->question.dash, answer);
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
-                      const struct rpc_outcome *outcome, struct str bytes)
+static void took(void *owner, const ProtobufCMessage *answer)
 {
     struct part *part = owner;
-    struct dash *dash = part->dash;
-    ProtobufCMessage *message;
-    char why[WHY_CAP];
-    struct arena arena;
+    struct dash *dash = part->question.dash;
 
-    (void)call;
-    part->busy = false;
-    if (dash->closing) return;
-    part->next = dash_again(dash, part->kind->every_ms);
     dash->dirty[part->kind->topic] = true;
-    if (outcome->err) {
-        dash_why(why, outcome);
-        not_answered(part, why);
-        return;
-    }
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (message_read(part->kind->answer, bytes, NULL, &arena, &message, NULL))
-        not_answered(part, "the answer cannot be read");
-    else
-        take(part, message);
-    arena_deinit(&arena);
-}
-
-static void ask(struct part *part)
-{
-    struct rpc_call_options call = {.path = part->kind->path,
-                                    .timeout_ms = CALL_TIMEOUT_MS,
-                                    .idempotent = true,
-                                    .response_max = ANSWER_MAX};
-    struct dash *dash = part->dash;
-    struct buf request;
-    enum err err = ERR_OK;
-
-    buf_init(&request, PART_MAX);
-    if (part->kind->request) err = part->kind->request(&request);
-    if (!err) err = rpc_unary(dash->channel, &call, buf_peek(&request), on_answer, part, NULL);
-    buf_deinit(&request);
-    part->busy = !err;
-    if (!err) return;
-    part->next = dash_again(dash, part->kind->every_ms);
-    not_answered(part, err_text(err));
+    for (size_t i = 0; !answer && i < SERIES_COUNT; i++)
+        if (part->kind->series & BIT(i)) dash->now.values[i] = NAN;
+    if (answer) show(part, answer);
 }
 
 void parts_ask(struct dash *dash)
 {
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        struct part *part = &dash->parts[i];
-        if (!part->busy && dash_due(dash, part->next)) ask(part);
-    }
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        question_ask(&dash->parts[i].question, dash->channel);
 }
 
 /* -- telling, and life -- */
@@ -329,8 +241,8 @@ void parts_write(struct dash *dash, enum topic topic, struct ndjson *json)
     }
     ndjson_open_object(json, STR("errors"));
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (kinds[i].topic == topic && dash->parts[i].why[0])
-            ndjson_c_string(json, str_from(kinds[i].name), dash->parts[i].why);
+        if (kinds[i].topic == topic && dash->parts[i].question.why[0])
+            ndjson_c_string(json, str_from(kinds[i].name), dash->parts[i].question.why);
     ndjson_close_object(json);
 }
 
@@ -339,8 +251,8 @@ enum err parts_open(struct dash *dash)
     dash->parts = calloc(ARRAY_LEN(kinds), sizeof *dash->parts);
     if (!dash->parts) return ERR_NOMEM;
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        dash->parts[i].dash = dash;
         dash->parts[i].kind = &kinds[i];
+        question_init(&dash->parts[i].question, dash, &kinds[i].question, &dash->parts[i]);
         buf_init(&dash->parts[i].json, PART_MAX);
     }
     return ERR_OK;

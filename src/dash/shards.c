@@ -11,93 +11,24 @@
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 #include "wire/pb/muster_v1_shard.pb-c.h"
 
-enum { NEEDS_SHOWN = 500, NEEDS_EVERY_MS = 2000, STATUS_EVERY_MS = 2000 };
+enum { NEEDS_SHOWN = 500, EVERY_MS = 2000 };
 
-/* -- links -- */
-
-static void link_free(struct shard_link *link)
-{
-    for (size_t i = 0; i < SHARD_ASKS; i++) buf_deinit(&link->json[i]);
-    buf_deinit(&link->next_json);
-    *link = (struct shard_link){0};
-}
-
-static void link_closed(void *owner)
-{
-    struct shard_link *link = owner;
-    struct dash *dash = link->dash;
-
-    link_free(link);
-    dash_channel_closed(dash);
-}
-
-static void hang_up(struct shard_link *link)
-{
-    if (!link->dash || link->closing) return;
-    link->closing = true;
-    rpc_channel_close(link->channel, link_closed, link);
-}
-
-static void dial(struct dash *dash, struct shard_link *link, const char *id, const char *address)
-{
-    const char *addresses[] = {address, NULL};
-    struct note note = {""};
-
-    *link = (struct shard_link){0};
-    if (dash_channel_open(dash, addresses, PEER_SHARD, &link->channel, &note)) return;
-    link->dash = dash;
-    snprintf(link->id, sizeof link->id, "%s", id);
-    snprintf(link->address, sizeof link->address, "%s", address);
-    for (size_t i = 0; i < SHARD_ASKS; i++) buf_init(&link->json[i], PART_MAX);
-    buf_init(&link->next_json, PART_MAX);
-    link->listed = true;
-}
-
-static struct shard_link *find(struct dash *dash, const char *id, const char *address)
-{
-    for (size_t i = 0; i < SHARDS_MAX; i++) {
-        struct shard_link *link = &dash->shards[i];
-        if (link->dash && !link->closing && strcmp(link->id, id) == 0 &&
-            strcmp(link->address, address) == 0)
-            return link;
-    }
-    return NULL;
-}
-
-void shards_begin_list(struct dash *dash)
-{
-    dash->shards_listed = 0;
-    for (size_t i = 0; i < SHARDS_MAX; i++) dash->shards[i].listed = false;
-}
-
-void shards_listed(struct dash *dash, const char *id, const char *address)
-{
-    struct shard_link *link = find(dash, id, address);
-
-    dash->shards_listed++;
-    if (link) {
-        link->listed = true;
-        return;
-    }
-    if (!address[0] || strlen(id) >= SHARD_ID_CAP || strlen(address) >= RPC_ADDRESS_CAP) return;
-    for (size_t i = 0; i < SHARDS_MAX; i++) {
-        if (dash->shards[i].dash) continue;
-        dial(dash, &dash->shards[i], id, address);
-        return;
-    }
-}
-
-void shards_end_list(struct dash *dash)
-{
-    for (size_t i = 0; i < SHARDS_MAX; i++)
-        if (dash->shards[i].dash && !dash->shards[i].listed) hang_up(&dash->shards[i]);
-}
-
-void shards_hang_up(struct dash *dash)
-{
-    if (!dash->shards) return;
-    for (size_t i = 0; i < SHARDS_MAX; i++) hang_up(&dash->shards[i]);
-}
+struct shard_link {
+    struct link base;
+    struct question status;
+    struct buf status_json;
+    uint64_t configured, actions, cycles;
+    double cost, cycle_ms;
+    bool told; /* its status was understood: the numbers above are known */
+    /* needs: a stream */
+    struct buf needs_json, next_json; /* the last answer; the one that comes in */
+    char needs_why[WHY_CAP];
+    bool busy, headed;
+    mono_time next;
+    struct ndjson writer; /* while they stream in */
+    enum err err;
+    uint64_t needs, unmet;
+};
 
 /* -- status -- */
 
@@ -122,56 +53,25 @@ static void take_numbers(struct shard_link *link, const Muster__V1__ShardStatusR
     for (size_t i = 0; i < s->n_actions; i++) link->actions += s->actions[i]->count;
 }
 
-static void take_status(struct shard_link *link, const ProtobufCMessage *message)
-{
-    struct buf *into = &link->json[ASK_STATUS];
-    struct ndjson json;
-
-    buf_clear(into);
-    ndjson_begin(&json, into, NDJSON_LINE);
-    message_json_fields(&json, message);
-    if (ndjson_end(&json)) snprintf(link->why[ASK_STATUS], WHY_CAP, "too much to show");
-    take_numbers(link, (const void *)message);
-}
-
-static void on_status(void *owner, const struct rpc_client_call *call,
-                      const struct rpc_outcome *outcome, struct str bytes)
+static void took_status(void *owner, const ProtobufCMessage *answer)
 {
     struct shard_link *link = owner;
-    char *why = link->why[ASK_STATUS];
-    ProtobufCMessage *message;
-    struct arena arena;
+    struct ndjson json;
 
-    (void)call;
-    link->busy[ASK_STATUS] = false;
-    if (link->dash->closing || link->closing) return;
-    link->next[ASK_STATUS] = dash_again(link->dash, STATUS_EVERY_MS);
-    link->dash->dirty[TOPIC_SHARDS] = true;
-    why[0] = '\0';
-    if (outcome->err) {
-        dash_why(why, outcome);
-        return;
-    }
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (message_read(&muster__v1__shard_status_response__descriptor, bytes, NULL, &arena, &message,
-                     NULL))
-        snprintf(why, WHY_CAP, "the answer cannot be read");
-    else
-        take_status(link, message);
-    arena_deinit(&arena);
+    link->base.dash->dirty[TOPIC_SHARDS] = true;
+    if (!answer) return;
+    buf_clear(&link->status_json);
+    ndjson_begin(&json, &link->status_json, NDJSON_LINE);
+    message_json_fields(&json, answer);
+    if (ndjson_end(&json)) snprintf(link->status.why, WHY_CAP, "too much to show");
+    take_numbers(link, (const void *)answer);
 }
 
-static void ask_status(struct shard_link *link)
-{
-    struct rpc_call_options call = {.path = "/muster.v1.ShardView/Status",
-                                    .timeout_ms = CALL_TIMEOUT_MS,
-                                    .idempotent = true,
-                                    .response_max = ANSWER_MAX};
-    enum err err = rpc_unary(link->channel, &call, STR_EMPTY, on_status, link, NULL);
-
-    link->busy[ASK_STATUS] = !err;
-    if (err) link->next[ASK_STATUS] = dash_again(link->dash, STATUS_EVERY_MS);
-}
+static const struct question_kind status_question = {
+    .path = "/muster.v1.ShardView/Status",
+    .answer = &muster__v1__shard_status_response__descriptor,
+    .every_ms = EVERY_MS,
+    .took = took_status};
 
 /* -- needs: a header, then rows -- */
 
@@ -210,24 +110,25 @@ static void on_needs_end(void *owner, struct rpc_client_call *call,
                          const struct rpc_outcome *outcome)
 {
     struct shard_link *link = owner;
-    char *why = link->why[ASK_NEEDS];
+    struct dash *dash = link->base.dash;
+    char *why = link->needs_why;
     enum err err = link->err;
 
     (void)call;
-    link->busy[ASK_NEEDS] = false;
+    link->busy = false;
     if (link->headed) ndjson_close_array(&link->writer);
     if (!err) err = ndjson_end(&link->writer);
-    if (link->dash->closing || link->closing) return;
-    link->next[ASK_NEEDS] = dash_again(link->dash, NEEDS_EVERY_MS);
-    link->dash->dirty[TOPIC_NEEDS] = true;
+    if (dash->closing || link->base.closing) return;
+    link->next = dash_again(dash, EVERY_MS);
+    dash->dirty[TOPIC_NEEDS] = true;
     why[0] = '\0';
     if (outcome->err)
         dash_why(why, outcome);
     else if (err || !link->headed)
         snprintf(why, WHY_CAP, "the answer cannot be shown: %s", err_text(err));
     if (why[0]) return;
-    buf_clear(&link->json[ASK_NEEDS]);
-    if (buf_append(&link->json[ASK_NEEDS], buf_peek(&link->next_json)))
+    buf_clear(&link->needs_json);
+    if (buf_append(&link->needs_json, buf_peek(&link->next_json)))
         snprintf(why, WHY_CAP, "no memory for its answer");
 }
 
@@ -245,12 +146,13 @@ static void ask_needs(struct shard_link *link)
     struct buf bytes;
     enum err err;
 
+    if (link->busy || !dash_due(link->base.dash, link->next)) return;
     request.limit = NEEDS_SHOWN;
     buf_init(&bytes, PART_MAX);
     err = message_write(&request.base, &bytes, NULL);
-    if (!err) err = rpc_call_start(link->channel, &options, &events, link, &call);
+    if (!err) err = rpc_call_start(link->base.channel, &options, &events, link, &call);
     if (!err) {
-        link->busy[ASK_NEEDS] = true;
+        link->busy = true;
         link->headed = false;
         link->err = ERR_OK;
         buf_clear(&link->next_json);
@@ -259,16 +161,14 @@ static void ask_needs(struct shard_link *link)
         rpc_call_end(call);
     }
     buf_deinit(&bytes);
-    if (err) link->next[ASK_NEEDS] = dash_again(link->dash, NEEDS_EVERY_MS);
+    if (err) link->next = dash_again(link->base.dash, EVERY_MS);
 }
 
 void shards_ask(struct dash *dash)
 {
-    for (size_t i = 0; i < SHARDS_MAX; i++) {
-        struct shard_link *link = &dash->shards[i];
-        if (!link->dash || link->closing) continue;
-        if (!link->busy[ASK_STATUS] && dash_due(dash, link->next[ASK_STATUS])) ask_status(link);
-        if (!link->busy[ASK_NEEDS] && dash_due(dash, link->next[ASK_NEEDS])) ask_needs(link);
+    for (struct shard_link *link = NULL; (link = links_next(&dash->shards, link));) {
+        question_ask(&link->status, link->base.channel);
+        ask_needs(link);
     }
 }
 
@@ -276,27 +176,23 @@ void shards_ask(struct dash *dash)
 
 void shards_write(struct dash *dash, enum topic topic, struct ndjson *json)
 {
-    enum shard_ask ask = topic == TOPIC_NEEDS ? ASK_NEEDS : ASK_STATUS;
+    bool needs = topic == TOPIC_NEEDS;
 
-    if (topic != TOPIC_NEEDS && topic != TOPIC_SHARDS) return;
+    if (!needs && topic != TOPIC_SHARDS) return;
     ndjson_u64(json, STR("listed"), dash->shards_listed);
     ndjson_open_array(json, STR("shards"));
-    for (size_t i = 0; i < SHARDS_MAX; i++) {
-        const struct shard_link *link = &dash->shards[i];
-        if (!link->dash || link->closing) continue;
+    for (const struct shard_link *link = NULL; (link = links_next(&dash->shards, link));) {
+        const struct buf *said = needs ? &link->needs_json : &link->status_json;
+        const char *why = needs ? link->needs_why : link->status.why;
+
         ndjson_open_object(json, NDJSON_ITEM);
-        ndjson_c_string(json, STR("shard_id"), link->id);
-        ndjson_c_string(json, STR("address"), link->address);
-        ndjson_c_string(json, STR("why"), link->why[ask][0] ? link->why[ask] : NULL);
-        if (link->json[ask].len > 0) ndjson_raw(json, STR("said"), json_line(&link->json[ask]));
+        ndjson_c_string(json, STR("shard_id"), link->base.id);
+        ndjson_c_string(json, STR("address"), link->base.address);
+        ndjson_c_string(json, STR("why"), why[0] ? why : NULL);
+        if (said->len > 0) ndjson_raw(json, STR("said"), json_line(said));
         ndjson_close_object(json);
     }
     ndjson_close_array(json);
-}
-
-static bool answers(const struct shard_link *link, enum shard_ask ask)
-{
-    return link->dash && !link->closing && !link->why[ask][0] && link->json[ask].len > 0;
 }
 
 static void add(struct sample *sample, enum series series, double value)
@@ -314,13 +210,12 @@ void shards_sample(struct dash *dash, struct sample *sample)
                                        SERIES_CYCLE_MS};
 
     for (size_t i = 0; i < ARRAY_LEN(ours); i++) sample->values[ours[i]] = NAN;
-    for (size_t i = 0; i < SHARDS_MAX; i++) {
-        const struct shard_link *link = &dash->shards[i];
-        if (answers(link, ASK_NEEDS)) {
+    for (const struct shard_link *link = NULL; (link = links_next(&dash->shards, link));) {
+        if (!link->needs_why[0] && link->needs_json.len > 0) {
             add(sample, SERIES_NEEDS, (double)link->needs);
             add(sample, SERIES_UNMET, (double)link->unmet);
         }
-        if (!answers(link, ASK_STATUS)) continue;
+        if (link->status.why[0] || link->status_json.len == 0) continue;
         add(sample, SERIES_ACTIONS, (double)link->actions);
         add(sample, SERIES_CYCLES, (double)link->cycles);
         sample->values[SERIES_CYCLE_MS] = fmax(sample->values[SERIES_CYCLE_MS], link->cycle_ms);
@@ -330,13 +225,34 @@ void shards_sample(struct dash *dash, struct sample *sample)
     }
 }
 
-enum err shards_open(struct dash *dash)
+/* -- life -- */
+
+static void opened(void *row)
 {
-    dash->shards = calloc(SHARDS_MAX, sizeof *dash->shards);
-    return dash->shards ? ERR_OK : ERR_NOMEM;
+    struct shard_link *link = row;
+
+    question_init(&link->status, link->base.dash, &status_question, link);
+    buf_init(&link->status_json, PART_MAX);
+    buf_init(&link->needs_json, PART_MAX);
+    buf_init(&link->next_json, PART_MAX);
 }
 
-void shards_close(struct dash *dash)
+static void closed(void *row)
 {
-    free(dash->shards);
+    struct shard_link *link = row;
+
+    buf_deinit(&link->status_json);
+    buf_deinit(&link->needs_json);
+    buf_deinit(&link->next_json);
+}
+
+enum err shards_open(struct dash *dash)
+{
+    dash->shards = (struct links){.dash = dash,
+                                  .row_size = sizeof(struct shard_link),
+                                  .count = SHARDS_MAX,
+                                  .shards = true,
+                                  .opened = opened,
+                                  .closed = closed};
+    return links_open(&dash->shards);
 }

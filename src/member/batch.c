@@ -87,10 +87,8 @@ void batch_flush(struct member_service *service)
     service->batch = NULL;
     service->batches_running++;
     list_append(&service->batches, &batch->link);
-    if (service->metrics.entries) {
-        counter_inc(service->metrics.entries);
-        counter_add(service->metrics.operations, batch->ops);
-    }
+    service->metrics.entries++;
+    service->metrics.operations += batch->ops;
     batch->proposal = (struct proposal){.machine = MEMBER_MACHINE_ID,
                                         .version = MEMBER_MACHINE_VERSION,
                                         .actor = STR_EMPTY,

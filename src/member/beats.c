@@ -7,20 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "obs/metrics.h"
+#include "member/service_internal.h"
 #include "rpc/client.h"
-#include "wire/pack.h"
-#include "wire/pb/muster_v1_member.pb-c.h"
-#include "wire/pb/rollout_transport.pb-c.h"
 
 enum {
     REPLY_MAX_MS = 200,
     WAITING_MAX = 200000,
-    SPARE_MAX = 8192, /* beats kept for the next ones */
     PASSING_MAX = 64, /* calls to the leader at once */
     NUMBER_CAP = 24,
     ANSWER_MAX = 4 << 20,
-    ADDRESS_CAP = RPC_ADDRESS_CAP,
 };
 
 struct round {
@@ -34,14 +29,11 @@ struct beat_batch { /* that a follower passed on to us */
     struct beats *beats;
     struct rpc_call *call; /* NULL: nobody waits */
     uint32_t count, left;
-    struct buf controls; /* bytes of all of them, and texts of refusals */
+    enum err err;
+    struct buf rows; /* BeatAnswers, as they came */
     struct {
-        enum grpc_status status;
-        uint64_t incarnation;
-        int64_t drift_ms;
-        bool reset, has_control;
-        uint32_t control_at, control_len; /* of a refusal: of its text */
-    } answers[];
+        uint32_t at, len;
+    } answers[]; /* in `rows`, by the place of the beat */
 };
 struct pass { /* that we pass on */
     struct list link;
@@ -50,83 +42,57 @@ struct pass { /* that we pass on */
     uint32_t count;
 };
 struct beats {
-    struct io *io;
-    const struct beats_ops *ops;
-    void *owner;
-    struct replica *replica;
+    struct member_service *service;
+    struct loop *loop;
     uint64_t reply_max_ms;
-    uint32_t waiting_max;
     struct list ages; /* unanswered, oldest first */
-    struct list spare;
-    size_t spare_count;
     struct timer overdue;
     /* the leader's */
     struct list gathered;
     struct round round;
     struct timer round_due;
-    struct task round_now;
     /* a follower's */
-    struct tls_context *tls;
-    struct rpc_channel *channel; /* NULL: nobody knows the leader */
-    size_t closing;              /* channels on their way out */
-    char leader[ADDRESS_CAP];
     struct list outgoing; /* beats, not yet under way */
     uint32_t outgoing_count;
     struct list passes;
     size_t pass_count;
     struct timer pass_due;
-    struct task pass_now;
     mono_time passed_at;
     struct buf request, row, answer; /* scratch */
     struct beats_facts facts;
     struct {
         char coord[NUMBER_CAP], assignment[NUMBER_CAP], next[NUMBER_CAP], fence[NUMBER_CAP];
-        char leader[ADDRESS_CAP];
+        char leader[RPC_ADDRESS_CAP];
     } texts;
     struct beats_stats stats;
-    struct histogram *histogram;
-    bool closed;
-    void (*done)(void *owner);
-    void *done_owner;
 };
 
 /* -- memory -- */
 
 static struct beat_call *beat_new(struct beats *beats)
 {
-    struct list *node = list_pop(&beats->spare);
-    struct beat_call *beat =
-        node ? CONTAINER_OF(node, struct beat_call, link) : malloc(sizeof *beat);
+    struct beat_call *beat = calloc(1, sizeof *beat);
 
     if (!beat) return NULL;
-    if (node) beats->spare_count--;
-    beat->call = NULL;
-    beat->batch = NULL;
-    beat->place = 0;
-    beat->incarnation = 0;
     list_init(&beat->link);
     list_init(&beat->age);
     beats->stats.waiting++;
     return beat;
 }
 
-bool beat_answered(const struct beat_call *beat)
+/* Or nobody waits any more. */
+static bool is_answered(const struct beat_call *beat)
 {
     return !beat->call && !beat->batch;
 }
 
 static void beat_free(struct beats *beats, struct beat_call *beat)
 {
-    assert(beat_answered(beat));
+    assert(is_answered(beat));
     list_remove(&beat->link);
     list_remove(&beat->age);
     beats->stats.waiting--;
-    if (beats->spare_count >= SPARE_MAX) {
-        free(beat);
-        return;
-    }
-    list_prepend(&beats->spare, &beat->link);
-    beats->spare_count++;
+    free(beat);
 }
 
 /* -- batches that were passed on to us -- */
@@ -136,19 +102,10 @@ static void batch_reply(struct beat_batch *batch)
     struct beats *beats = batch->beats;
     struct pack pack = pack_begin(&beats->answer);
 
-    for (uint32_t i = 0; i < batch->count; i++) {
-        struct pack row = pack_begin(&beats->row);
-        struct str control = str_of(batch->controls.data + batch->answers[i].control_at,
-                                    batch->answers[i].control_len);
-
-        pack_u64(&row, 1, batch->answers[i].status);
-        if (batch->answers[i].status != GRPC_OK) pack_text(&row, 2, control);
-        pack_u64(&row, 3, batch->answers[i].incarnation);
-        pack_u64(&row, 4, batch->answers[i].reset);
-        if (batch->answers[i].has_control) pack_bytes(&row, 5, control);
-        pack_sint64(&row, 6, batch->answers[i].drift_ms);
-        pack_row(&pack, 1, &row);
-    }
+    pack.err = batch->err;
+    for (uint32_t i = 0; i < batch->count; i++)
+        pack_bytes(&pack, 1,
+                   str_of(batch->rows.data + batch->answers[i].at, batch->answers[i].len));
     pack_u64(&pack, 2, beats->facts.coord_epoch);
     pack_u64(&pack, 3, beats->facts.assignment_epoch);
     pack_u64(&pack, 4, beats->facts.next_beat_ms);
@@ -166,16 +123,28 @@ static void batch_answered(struct beat_batch *batch)
         rpc_call_set_data(batch->call, NULL);
         batch_reply(batch);
     }
-    buf_deinit(&batch->controls);
+    buf_deinit(&batch->rows);
     free(batch);
 }
 
-static void batch_refuse(struct beat_batch *batch, uint32_t place, enum grpc_status status,
-                         struct str text)
+/* `ack` NULL: it is refused. */
+static void batch_answer(struct beat_batch *batch, uint32_t place, enum grpc_status status,
+                         struct str text, const struct beat_ack *ack)
 {
-    batch->answers[place].status = status;
-    batch->answers[place].control_at = (uint32_t)batch->controls.len;
-    if (!buf_append(&batch->controls, text)) batch->answers[place].control_len = (uint32_t)text.len;
+    struct pack row = pack_begin(&batch->beats->row);
+
+    pack_u64(&row, 1, status);
+    pack_text(&row, 2, text);
+    if (ack) {
+        pack_u64(&row, 3, ack->incarnation);
+        pack_u64(&row, 4, ack->reset);
+        if (ack->has_control) pack_bytes(&row, 5, ack->control);
+        pack_sint64(&row, 6, ack->drift_ms);
+    }
+    batch->answers[place].at = (uint32_t)batch->rows.len;
+    batch->answers[place].len = (uint32_t)row.into->len;
+    if (!row.err) row.err = buf_append(&batch->rows, buf_peek(row.into));
+    if (!batch->err) batch->err = row.err;
     batch_answered(batch);
 }
 
@@ -198,9 +167,9 @@ static void answered(struct beats *beats, struct beat_call *beat)
     beat->call = NULL;
     beat->batch = NULL;
     list_remove(&beat->age);
-    if (beats->histogram)
-        histogram_observe(beats->histogram,
-                          (double)mono_elapsed_ms(beat->since, loop_now(beats->io->loop)) /
+    if (beats->service->metrics.reply)
+        histogram_observe(beats->service->metrics.reply,
+                          (double)mono_elapsed_ms(beat->since, loop_now(beats->loop)) /
                               MS_PER_SECOND);
 }
 
@@ -245,49 +214,37 @@ static void ack_call(struct beats *beats, struct rpc_call *call, const struct be
     rpc_reply_bytes(call, buf_peek(&beats->answer));
 }
 
-static void ack_batch(struct beat_batch *batch, uint32_t place, const struct beat_ack *ack)
-{
-    batch->answers[place].status = GRPC_OK;
-    batch->answers[place].incarnation = ack->incarnation;
-    batch->answers[place].reset = ack->reset;
-    batch->answers[place].drift_ms = ack->drift_ms;
-    batch->answers[place].control_at = (uint32_t)batch->controls.len;
-    batch->answers[place].control_len = (uint32_t)ack->control.len;
-    batch->answers[place].has_control =
-        ack->has_control && !buf_append(&batch->controls, ack->control);
-}
-
-void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack)
+static void answer(struct beats *beats, struct beat_call *beat, enum grpc_status status,
+                   struct str text, const struct beat_ack *ack)
 {
     struct rpc_call *call = beat->call;
     struct beat_batch *batch = beat->batch;
 
     if (!call && !batch) return; /* its time was up, or nobody waits */
-    beats->stats.acknowledged++;
+    if (ack)
+        beats->stats.acknowledged++;
+    else
+        beats->stats.refused++;
     answered(beats, beat);
-    if (call) {
+    if (batch) {
+        batch_answer(batch, beat->place, status, text, ack);
+    } else if (ack) {
         ack_call(beats, call, ack);
     } else {
-        ack_batch(batch, beat->place, ack);
-        batch_answered(batch);
+        rpc_call_set_data(call, NULL);
+        rpc_finish(call, status, text, STR_EMPTY);
     }
+}
+
+void beats_ack(struct beats *beats, struct beat_call *beat, const struct beat_ack *ack)
+{
+    answer(beats, beat, GRPC_OK, STR_EMPTY, ack);
 }
 
 void beats_refuse_text(struct beats *beats, struct beat_call *beat, enum grpc_status status,
                        struct str text)
 {
-    struct rpc_call *call = beat->call;
-    struct beat_batch *batch = beat->batch;
-
-    if (!call && !batch) return;
-    beats->stats.refused++;
-    answered(beats, beat);
-    if (call) {
-        rpc_call_set_data(call, NULL);
-        rpc_finish(call, status, text, STR_EMPTY);
-    } else {
-        batch_refuse(batch, beat->place, status, text);
-    }
+    answer(beats, beat, status, text, NULL);
 }
 
 void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status status,
@@ -299,7 +256,7 @@ void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status 
 static void on_overdue(struct timer *timer)
 {
     struct beats *beats = CONTAINER_OF(timer, struct beats, overdue);
-    mono_time now = loop_now(beats->io->loop);
+    mono_time now = loop_now(beats->loop);
 
     while (!list_empty(&beats->ages)) {
         struct beat_call *beat = CONTAINER_OF(beats->ages.next, struct beat_call, age);
@@ -317,13 +274,8 @@ static void start_round(struct beats *beats);
 
 static void plan_round(struct beats *beats)
 {
-    mono_time next = mono_after(beats->round.began, BEATS_GATHER_MS);
-
-    if (beats->round.running || list_empty(&beats->gathered)) return;
-    if (mono_due(next, loop_now(beats->io->loop)))
-        loop_defer(beats->io->loop, &beats->round_now);
-    else if (!timer_running(&beats->round_due))
-        timer_start(&beats->round_due, next);
+    if (!beats->round.running && !list_empty(&beats->gathered) && !timer_running(&beats->round_due))
+        timer_start(&beats->round_due, mono_after(beats->round.began, BEATS_GATHER_MS));
 }
 
 static void end_round(struct beats *beats, const char *why)
@@ -336,10 +288,10 @@ static void end_round(struct beats *beats, const char *why)
     while ((node = list_pop(&members))) {
         struct beat_call *beat = CONTAINER_OF(node, struct beat_call, link);
 
-        if (!beat_answered(beat) && why)
+        if (!is_answered(beat) && why)
             beats_refuse(beats, beat, GRPC_UNAVAILABLE, why);
-        else if (!beat_answered(beat))
-            beats->ops->acknowledge(beats->owner, beat);
+        else if (!is_answered(beat))
+            beat_acknowledge(beats->service, beat);
         beat_free(beats, beat);
     }
     set_next_overdue(beats);
@@ -361,10 +313,10 @@ static void start_round(struct beats *beats)
     timer_stop(&beats->round_due);
     list_splice(&round->members, &beats->gathered);
     round->running = true;
-    round->began = loop_now(beats->io->loop);
+    round->began = loop_now(beats->loop);
     round->ticket = (struct read_ticket){.done = on_round};
     beats->stats.rounds++;
-    replica_read(beats->replica, &round->ticket);
+    replica_read(beats->service->leader.replica, &round->ticket);
 }
 
 static void on_round_due(struct timer *timer)
@@ -372,15 +324,10 @@ static void on_round_due(struct timer *timer)
     start_round(CONTAINER_OF(timer, struct beats, round_due));
 }
 
-static void on_round_now(struct task *task)
-{
-    start_round(CONTAINER_OF(task, struct beats, round_now));
-}
-
 void beats_lost(struct beats *beats, const char *why)
 {
     if (beats->round.running) {
-        replica_read_cancel(beats->replica, &beats->round.ticket);
+        replica_read_cancel(beats->service->leader.replica, &beats->round.ticket);
         end_round(beats, why);
     }
     list_splice(&beats->round.members, &beats->gathered);
@@ -430,6 +377,7 @@ static void on_passed(void *owner, const struct rpc_client_call *call,
     struct arena arena;
     ProtobufCMessage *read = NULL;
     const Muster__V1__PassBeatsResponse *answer;
+    const char *leader = rpc_forwarder_leader(beats->service->forwarder);
 
     (void)call;
     arena_init(&arena, ANSWER_MAX * 4);
@@ -442,7 +390,7 @@ static void on_passed(void *owner, const struct rpc_client_call *call,
                                                      .assignment_epoch = answer->assignment_epoch,
                                                      .next_beat_ms = answer->next_beat_ms,
                                                      .self_fence_ms = answer->self_fence_ms,
-                                                     .leader = beats->leader});
+                                                     .leader = leader});
         end_pass(pass, answer, "the leader answered for fewer beats");
     }
     arena_deinit(&arena);
@@ -452,7 +400,7 @@ static struct pass *pass_new(struct beats *beats)
 {
     struct pass *pass = calloc(1, sizeof *pass);
     struct pack pack = pack_begin(&beats->request);
-    mono_time now = loop_now(beats->io->loop);
+    mono_time now = loop_now(beats->loop);
 
     if (!pass) return NULL;
     pass->beats = beats;
@@ -463,7 +411,7 @@ static struct pass *pass_new(struct beats *beats)
         struct pack row = pack_begin(&beats->row);
 
         beats->outgoing_count--;
-        if (beat_answered(beat)) {
+        if (is_answered(beat)) {
             beat_free(beats, beat);
             continue;
         }
@@ -485,11 +433,12 @@ static void pass_on(struct beats *beats)
                                        .idempotent = true,
                                        .wait_for_ready = true,
                                        .untraced = true};
+    struct rpc_channel *leader = rpc_forwarder_channel(beats->service->forwarder);
     struct pass *pass;
     enum err err;
 
     timer_stop(&beats->pass_due);
-    beats->passed_at = loop_now(beats->io->loop);
+    beats->passed_at = loop_now(beats->loop);
     while (!list_empty(&beats->outgoing)) {
         pass = beats->pass_count < PASSING_MAX ? pass_new(beats) : NULL;
         if (!pass) return; /* they are answered when their time is up */
@@ -498,9 +447,8 @@ static void pass_on(struct beats *beats)
             continue;
         }
         beats->stats.batches++;
-        err = beats->channel ? rpc_unary(beats->channel, &options, buf_peek(&beats->request),
-                                         on_passed, pass, NULL)
-                             : ERR_UNAVAILABLE;
+        err = leader ? rpc_unary(leader, &options, buf_peek(&beats->request), on_passed, pass, NULL)
+                     : ERR_UNAVAILABLE;
         if (err) end_pass(pass, NULL, "no leader is known");
     }
 }
@@ -510,85 +458,20 @@ static void on_pass_due(struct timer *timer)
     pass_on(CONTAINER_OF(timer, struct beats, pass_due));
 }
 
-static void on_pass_now(struct task *task)
-{
-    pass_on(CONTAINER_OF(task, struct beats, pass_now));
-}
-
+/* At once, when it is long ago that some were passed on, or many wait. */
 static void plan_pass(struct beats *beats)
 {
-    mono_time next = mono_after(beats->passed_at, BEATS_GATHER_MS);
-
-    if (mono_due(next, loop_now(beats->io->loop)) || beats->outgoing_count >= BEATS_PASS_MAX)
-        loop_defer(beats->io->loop, &beats->pass_now);
+    if (beats->outgoing_count >= BEATS_PASS_MAX)
+        timer_start_in(&beats->pass_due, 0);
     else if (!timer_running(&beats->pass_due))
-        timer_start(&beats->pass_due, next);
-}
-
-static void end_if_closed(struct beats *beats)
-{
-    void (*done)(void *) = beats->done;
-    void *owner = beats->done_owner;
-    struct list *node;
-
-    if (!beats->closed || beats->closing) return;
-    assert(beats->stats.waiting == 0 && beats->pass_count == 0);
-    while ((node = list_pop(&beats->spare))) free(CONTAINER_OF(node, struct beat_call, link));
-    timer_deinit(&beats->overdue);
-    timer_deinit(&beats->round_due);
-    timer_deinit(&beats->pass_due);
-    task_cancel(&beats->round_now);
-    task_cancel(&beats->pass_now);
-    buf_deinit(&beats->request);
-    buf_deinit(&beats->row);
-    buf_deinit(&beats->answer);
-    if (beats->tls) tls_context_unref(beats->tls);
-    free(beats);
-    if (done) done(owner);
-}
-
-static void on_channel_closed(void *owner)
-{
-    struct beats *beats = owner;
-
-    beats->closing--;
-    end_if_closed(beats);
-}
-
-static void drop_channel(struct beats *beats)
-{
-    struct rpc_channel *channel = beats->channel;
-
-    beats->channel = NULL;
-    beats->leader[0] = '\0';
-    if (!channel) return;
-    beats->closing++;
-    rpc_channel_close(channel, on_channel_closed, beats);
-}
-
-void beats_set_leader(struct beats *beats, const char *address)
-{
-    struct note note;
-    size_t len = address ? strlen(address) : 0;
-
-    if (len && strcmp(beats->leader, address) == 0) return;
-    drop_channel(beats);
-    if (!len || len >= sizeof beats->leader) return;
-    if (rpc_channel_open(&(struct rpc_channel_options){.io = beats->io,
-                                                       .addresses = (const char *[]){address, NULL},
-                                                       .tls = beats->tls},
-                         &beats->channel, &note)) {
-        beats->channel = NULL;
-        return;
-    }
-    memcpy(beats->leader, address, len + 1);
+        timer_start(&beats->pass_due, mono_after(beats->passed_at, BEATS_GATHER_MS));
 }
 
 /* -- beats that come -- */
 
 static bool has_room(struct beats *beats, struct rpc_call *call)
 {
-    if (beats->stats.waiting < beats->waiting_max) return true;
+    if (beats->stats.waiting < WAITING_MAX) return true;
     beats->stats.refused++;
     rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many beats wait; try again"), STR_EMPTY);
     return false;
@@ -597,8 +480,8 @@ static bool has_room(struct beats *beats, struct rpc_call *call)
 /* From now on it is answered within reply_max_ms. */
 static void came(struct beats *beats, struct beat_call *beat)
 {
-    beat->since = loop_now(beats->io->loop);
-    beat->at = clock_wall(beats->io->clock);
+    beat->since = loop_now(beats->loop);
+    beat->at = clock_wall(beats->service->io->clock);
     list_append(&beats->ages, &beat->age);
     if (!timer_running(&beats->overdue)) set_next_overdue(beats);
 }
@@ -608,7 +491,7 @@ static void file(struct beats *beats, struct beat_call *beat)
     enum beats_way way;
 
     beats->stats.beats++;
-    way = beats->ops->heard(beats->owner, beat);
+    way = beat_heard(beats->service, beat);
     if (way == BEATS_OVER) {
         beat_free(beats, beat);
     } else if (way == BEATS_ROUND) {
@@ -664,7 +547,7 @@ static void on_beat(void *service, struct rpc_call *call, const ProtobufCMessage
         return;
     }
     take_metadata(&beat->said, call);
-    if (!beats->ops->admit(beats->owner, call, &beat->said)) {
+    if (!beat_admit(beats->service, call, &beat->said)) {
         beats->stats.refused++;
         beat_free(beats, beat);
         return;
@@ -672,7 +555,7 @@ static void on_beat(void *service, struct rpc_call *call, const ProtobufCMessage
     beat->call = call;
     rpc_call_set_data(call, beat);
     came(beats, beat);
-    if (beats->ops->leads(beats->owner))
+    if (beats->service->leader.led)
         file(beats, beat);
     else
         file_outgoing(beats, beat);
@@ -701,7 +584,7 @@ static struct beat_batch *batch_new(struct beats *beats, struct rpc_call *call, 
     batch->call = call;
     batch->count = (uint32_t)count;
     batch->left = (uint32_t)count + 1; /* one for ourselves, until all are filed */
-    buf_init(&batch->controls, ANSWER_MAX);
+    buf_init(&batch->rows, ANSWER_MAX);
     rpc_call_set_data(call, batch);
     return batch;
 }
@@ -709,16 +592,17 @@ static struct beat_batch *batch_new(struct beats *beats, struct rpc_call *call, 
 static void file_passed(struct beat_batch *batch, uint32_t place, const ProtobufCMessage *message)
 {
     struct beats *beats = batch->beats;
-    struct beat_call *beat = beats->stats.waiting < beats->waiting_max ? beat_new(beats) : NULL;
+    struct beat_call *beat = beats->stats.waiting < WAITING_MAX ? beat_new(beats) : NULL;
     struct note note;
     uint32_t age;
 
     if (!beat) {
-        batch_refuse(batch, place, GRPC_RESOURCE_EXHAUSTED, STR("too many beats wait; try again"));
+        batch_answer(batch, place, GRPC_RESOURCE_EXHAUSTED, STR("too many beats wait; try again"),
+                     NULL);
         return;
     }
     if (beat_pass_read(message, &beat->said, &age, &note)) {
-        batch_refuse(batch, place, GRPC_INVALID_ARGUMENT, STR("not a beat"));
+        batch_answer(batch, place, GRPC_INVALID_ARGUMENT, STR("not a beat"), NULL);
         beat_free(beats, beat);
         return;
     }
@@ -737,7 +621,7 @@ static void on_passed_beats(void *service, struct rpc_call *call, const Protobuf
 
     (void)bytes;
     rpc_call_set_data(call, NULL);
-    if (!beats->ops->leads(beats->owner)) {
+    if (!beats->service->leader.led) {
         rpc_finish(call, GRPC_UNAVAILABLE, STR("not the leader"), STR_EMPTY);
         return;
     }
@@ -780,74 +664,61 @@ void beats_set_facts(struct beats *beats, const struct beats_facts *facts)
 
 struct beats_stats beats_stats(const struct beats *beats)
 {
-    return beats->stats;
+    struct beats_stats stats = beats->stats;
+
+    stats.came = stats.beats + stats.passed;
+    return stats;
 }
 
-void beats_set_histogram(struct beats *beats, struct histogram *histogram)
-{
-    beats->histogram = histogram;
-}
-
-void beats_attach(struct beats *beats, struct replica *replica)
-{
-    beats->replica = replica;
-}
-
-enum err beats_open(const struct beats_options *options, struct beats **ret_beats)
+enum err beats_open(struct member_service *service, struct beats **ret_beats)
 {
     struct beats *beats = calloc(1, sizeof *beats);
-    struct loop *loop = options->io->loop;
+    uint64_t reply_max_ms = service->options.reply_max_ms;
     enum err err;
 
     if (!beats) return ERR_NOMEM;
-    beats->io = options->io;
-    beats->ops = options->ops;
-    beats->owner = options->owner;
-    beats->reply_max_ms = options->reply_max_ms ? options->reply_max_ms : REPLY_MAX_MS;
-    beats->waiting_max = options->waiting_max ? options->waiting_max : WAITING_MAX;
-    beats->tls = options->tls;
-    if (beats->tls) tls_context_ref(beats->tls);
+    beats->service = service;
+    beats->loop = service->io->loop;
+    beats->reply_max_ms = reply_max_ms ? reply_max_ms : REPLY_MAX_MS;
     beats->round.beats = beats;
     list_init(&beats->ages);
-    list_init(&beats->spare);
     list_init(&beats->gathered);
     list_init(&beats->round.members);
     list_init(&beats->outgoing);
     list_init(&beats->passes);
-    task_init(&beats->round_now, on_round_now);
-    task_init(&beats->pass_now, on_pass_now);
     buf_init(&beats->request, ANSWER_MAX);
     buf_init(&beats->row, ANSWER_MAX);
     buf_init(&beats->answer, ANSWER_MAX);
-    err = timer_init(&beats->overdue, loop, on_overdue);
-    if (!err) err = timer_init(&beats->round_due, loop, on_round_due);
-    if (!err) err = timer_init(&beats->pass_due, loop, on_pass_due);
-    if (err) {
-        beats_close(beats, NULL, NULL);
-        return err;
-    }
-    *ret_beats = beats;
-    return ERR_OK;
+    err = timer_init(&beats->overdue, beats->loop, on_overdue);
+    if (!err) err = timer_init(&beats->round_due, beats->loop, on_round_due);
+    if (!err) err = timer_init(&beats->pass_due, beats->loop, on_pass_due);
+    if (err)
+        beats_close(beats);
+    else
+        *ret_beats = beats;
+    return err;
 }
 
-void beats_close(struct beats *beats, void (*done)(void *owner), void *owner)
+void beats_stop(struct beats *beats)
 {
     struct list *node;
 
-    if (!beats) {
-        if (done) done(owner);
-        return;
-    }
-    beats->done = done;
-    beats->done_owner = owner;
-    beats->closing++; /* not before we are through here */
-    drop_channel(beats);
     if (beats->round.running) end_round(beats, "this replica stops");
     while ((node = list_pop(&beats->gathered)))
         beat_free(beats, CONTAINER_OF(node, struct beat_call, link));
     while ((node = list_pop(&beats->outgoing)))
         beat_free(beats, CONTAINER_OF(node, struct beat_call, link));
-    beats->closed = true;
-    beats->closing--;
-    end_if_closed(beats);
+}
+
+void beats_close(struct beats *beats)
+{
+    if (!beats) return;
+    assert(beats->stats.waiting == 0 && beats->pass_count == 0);
+    timer_deinit(&beats->overdue);
+    timer_deinit(&beats->round_due);
+    timer_deinit(&beats->pass_due);
+    buf_deinit(&beats->request);
+    buf_deinit(&beats->row);
+    buf_deinit(&beats->answer);
+    free(beats);
 }

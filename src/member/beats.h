@@ -6,18 +6,16 @@
  * and its answers come back to who asked here. Whatever happens, each beat is answered within
  * reply_max_ms: a worker that waits for ever cannot be stopped.
  *
- * Knows calls, rounds and the way to the leader; what a beat does to a worker is the service's, by
- * `beats_ops`. All on the loop's thread. */
+ * Knows calls and rounds; what a beat does to a worker is service_beat.c's. All on the loop's
+ * thread. */
 #ifndef MEMBER_BEATS_H
 #define MEMBER_BEATS_H
-#include "io/io.h"
-#include "io/tls.h"
-#include "log/log.h"
 #include "member/beat.h"
 #include "rpc/server.h"
 
 struct beats;
 struct beat_batch;
+struct member_service;
 enum { BEATS_GATHER_MS = 20, BEATS_PASS_MAX = 500 };
 
 struct beat_call {    /* the module's memory; the service may keep it while it owes the answer */
@@ -32,32 +30,15 @@ struct beat_call {    /* the module's memory; the service may keep it while it o
     uint64_t incarnation; /* the service's */
 };
 enum beats_way {
-    BEATS_ROUND, /* it is fine; acknowledge() comes behind a leadership round */
+    BEATS_ROUND, /* it is fine; beat_acknowledge() comes behind a leadership round */
     BEATS_KEPT,  /* in a list of the service's, until it calls beats_over */
     BEATS_OVER,  /* answered already: beats_ack or beats_refuse was called */
 };
-struct beats_ops {
-    /* Before anything else, on whoever was called: run and certificate. Answers by rpc_* and says
-     * false; a beat that was passed on is not asked about again. */
-    bool (*admit)(void *owner, struct rpc_call *call, const struct beat_said *said);
-    bool (*leads)(void *owner); /* ready, in a term that is still ours */
-    enum beats_way (*heard)(void *owner, struct beat_call *beat);
-    void (*acknowledge)(void *owner, struct beat_call *beat); /* beats_ack or beats_refuse */
-};
-struct beats_options {
-    struct io *io;
-    const struct beats_ops *ops;
-    void *owner;
-    uint64_t reply_max_ms;   /* 0: 200 */
-    struct tls_context *tls; /* to the leader; NULL: plaintext */
-    uint32_t waiting_max;    /* 0: 200,000; more get RESOURCE_EXHAUSTED */
-};
-enum err beats_open(const struct beats_options *options, struct beats **ret_beats);
-/* The server is closed and the replica, too; done() once the way to the leader is gone. */
-void beats_close(struct beats *beats, void (*done)(void *owner), void *owner);
-void beats_attach(struct beats *beats, struct replica *replica);
-/* Where the leader serves; "" or NULL: nobody knows. */
-void beats_set_leader(struct beats *beats, const char *address);
+/* Beats go to the leader on the way of the service's forwarder, which must outlive them. */
+enum err beats_open(struct member_service *service, struct beats **ret_beats);
+/* The server is closed and the replica, too: those that still wait are let go. */
+void beats_stop(struct beats *beats);
+void beats_close(struct beats *beats); /* the way to the leader is gone; NULL is fine */
 
 /* What every acknowledgement says beside its own. Texts are copied. */
 struct beats_facts {
@@ -85,7 +66,6 @@ void beats_refuse(struct beats *beats, struct beat_call *beat, enum grpc_status 
                   const char *text);
 void beats_refuse_text(struct beats *beats, struct beat_call *beat, enum grpc_status status,
                        struct str text);
-bool beat_answered(const struct beat_call *beat);             /* or nobody waits any more */
 void beats_over(struct beats *beats, struct beat_call *beat); /* kept no longer, answered or not */
 void beats_lost(struct beats *beats, const char *why); /* leadership: rounds end, unavailable */
 
@@ -93,11 +73,9 @@ void beats_lost(struct beats *beats, const char *why); /* leadership: rounds end
 extern const struct rpc_handler beats_handler, beats_pass_handler;
 
 struct beats_stats {
+    uint64_t came; /* beats and passed */
     uint64_t beats, acknowledged, refused, overdue, rounds, passed, batches;
     size_t waiting;
 };
 struct beats_stats beats_stats(const struct beats *beats);
-/* Of each answered beat, in seconds; may be NULL. */
-struct histogram;
-void beats_set_histogram(struct beats *beats, struct histogram *histogram);
 #endif

@@ -10,13 +10,8 @@ enum { TEXT_MAX = 256, MS = 1000, NS = 1000000 };
 
 struct line { /* of one worker that has a stream or something waiting */
     struct control *control;
-    struct rpc_call *call; /* NULL: no stream */
-    struct {
-        bool waits;
-        uint16_t len;
-        char bytes[ORDER_BYTES_MAX];
-    } * orders; /* ORDER_KINDS of them; NULL: nothing ever waited */
-    uint8_t waiting;
+    struct rpc_call *call;          /* NULL: no stream */
+    struct buf orders[ORDER_KINDS]; /* that wait; empty: none of this kind */
     size_t id_len;
     char id[];
 };
@@ -25,14 +20,9 @@ struct control {
     size_t streams;
 };
 
-/* -- orders as bytes -- */
+/* -- orders as bytes: a ControlPush -- */
 
-static struct str cut(struct str text)
-{
-    return str_of(text.at, min_size(text.len, TEXT_MAX));
-}
-
-enum err order_write(const struct order *order, struct buf *into)
+static enum err order_write(const struct order *order, struct buf *into)
 {
     char bytes[ORDER_BYTES_MAX], more[4 * PACK_VARINT_MAX];
     struct buf inner_room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
@@ -40,24 +30,16 @@ enum err order_write(const struct order *order, struct buf *into)
     struct pack pack = {into, ERR_OK}, inner = {&inner_room, ERR_OK},
                 duration = {&more_room, ERR_OK};
 
-    switch (order->kind) {
-    case ORDER_DRAIN:
-        pack_u64(&duration, 1, order->deadline_ms / MS);
-        pack_u64(&duration, 2, order->deadline_ms % MS * NS);
-        pack_row(&inner, 1, &duration);
-        pack_row(&pack, 1, &inner);
-        break;
-    case ORDER_SNAPSHOT:
-        pack_text(&inner, 1, cut(order->text));
+    if (order->kind == ORDER_SNAPSHOT) {
+        pack_text(&inner, 1, str_of(order->text.at, min_size(order->text.len, TEXT_MAX)));
         pack_row(&pack, 2, &inner);
-        break;
-    case ORDER_CANCEL:
-        pack_text(&inner, 1, cut(order->text));
-        pack_row(&pack, 3, &inner);
-        break;
-    case ORDER_EMPTY: break;
-    case ORDER_KINDS: assert(false);
+        return pack.err;
     }
+    assert(order->kind == ORDER_DRAIN);
+    pack_u64(&duration, 1, order->deadline_ms / MS);
+    pack_u64(&duration, 2, order->deadline_ms % MS * NS);
+    pack_row(&inner, 1, &duration);
+    pack_row(&pack, 1, &inner);
     return pack.err;
 }
 
@@ -83,6 +65,7 @@ static enum err line_with(struct control *control, struct str worker, struct lin
         if (!line) return ERR_NOMEM;
         line->control = control;
         line->id_len = worker.len;
+        for (size_t i = 0; i < ORDER_KINDS; i++) buf_init(&line->orders[i], ORDER_BYTES_MAX);
         memcpy(line->id, worker.at, worker.len);
         err = map_put(&control->lines, id_of(line), line);
         if (err) {
@@ -97,13 +80,21 @@ static enum err line_with(struct control *control, struct str worker, struct lin
 static void line_free(struct line *line)
 {
     map_remove(&line->control->lines, id_of(line));
-    free(line->orders);
+    for (size_t i = 0; i < ORDER_KINDS; i++) buf_deinit(&line->orders[i]);
     free(line);
+}
+
+/* NULL: nothing does. */
+static struct buf *first_waiting(struct line *line)
+{
+    for (size_t i = 0; i < ORDER_KINDS; i++)
+        if (line->orders[i].len) return &line->orders[i];
+    return NULL;
 }
 
 static void free_if_idle(struct line *line)
 {
-    if (!line->call && line->waiting == 0) line_free(line);
+    if (!line->call && !first_waiting(line)) line_free(line);
 }
 
 static void end_stream(struct line *line, enum grpc_status status, const char *why)
@@ -117,42 +108,13 @@ static void end_stream(struct line *line, enum grpc_status status, const char *w
 
 /* -- what waits -- */
 
-static bool put_aside(struct line *line, enum order_kind kind, struct str bytes)
-{
-    if (!line->orders) line->orders = calloc(ORDER_KINDS, sizeof *line->orders);
-    if (!line->orders || bytes.len > ORDER_BYTES_MAX) return false;
-    if (!line->orders[kind].waits) line->waiting++;
-    line->orders[kind].waits = true;
-    line->orders[kind].len = (uint16_t)bytes.len;
-    if (bytes.len) memcpy(line->orders[kind].bytes, bytes.at, bytes.len);
-    return true;
-}
-
-static struct str first_waiting(const struct line *line, enum order_kind *ret_kind)
-{
-    for (size_t i = 0; i < ORDER_KINDS; i++) {
-        if (!line->orders[i].waits) continue;
-        *ret_kind = (enum order_kind)i;
-        return str_of(line->orders[i].bytes, line->orders[i].len);
-    }
-    assert(false);
-    return STR_EMPTY;
-}
-
-static void taken(struct line *line, enum order_kind kind)
-{
-    line->orders[kind].waits = false;
-    line->waiting--;
-}
-
 bool control_take(struct control *control, struct str worker, struct buf *into)
 {
     struct line *line = line_of(control, worker);
-    enum order_kind kind;
+    struct buf *order = line ? first_waiting(line) : NULL;
 
-    if (!line || line->waiting == 0) return false;
-    if (buf_append(into, first_waiting(line, &kind))) return false;
-    taken(line, kind);
+    if (!order || buf_append(into, buf_peek(order))) return false;
+    buf_clear(order);
     free_if_idle(line);
     return true;
 }
@@ -160,24 +122,26 @@ bool control_take(struct control *control, struct str worker, struct buf *into)
 /* What waited goes before what comes. */
 static void send_waiting(struct line *line)
 {
-    while (line->call && line->waiting) {
-        enum order_kind kind;
-        struct str bytes = first_waiting(line, &kind);
+    struct buf *order;
 
-        if (rpc_send_bytes(line->call, bytes)) return;
-        taken(line, kind);
+    while (line->call && (order = first_waiting(line))) {
+        if (rpc_send_bytes(line->call, buf_peek(order))) return;
+        buf_clear(order);
     }
 }
 
 bool control_push(struct control *control, struct str worker, const struct order *order)
 {
     char bytes[ORDER_BYTES_MAX];
-    struct buf room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
+    struct buf room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes}, *waits;
     struct line *line;
 
     if (order_write(order, &room) || line_with(control, worker, &line)) return false;
-    if (line->call && !line->waiting && !rpc_send_bytes(line->call, buf_peek(&room))) return true;
-    if (!put_aside(line, order->kind, buf_peek(&room))) free_if_idle(line);
+    if (line->call && !first_waiting(line) && !rpc_send_bytes(line->call, buf_peek(&room)))
+        return true;
+    waits = &line->orders[order->kind];
+    buf_clear(waits);
+    if (buf_append(waits, buf_peek(&room))) free_if_idle(line);
     return false;
 }
 

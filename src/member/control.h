@@ -10,12 +10,12 @@
 #include "base/str.h"
 #include "rpc/call.h"
 
-enum order_kind { ORDER_DRAIN, ORDER_SNAPSHOT, ORDER_CANCEL, ORDER_EMPTY, ORDER_KINDS };
+enum order_kind { ORDER_DRAIN, ORDER_SNAPSHOT, ORDER_KINDS };
 enum { ORDER_BYTES_MAX = 512 }; /* of an encoded ControlPush */
 struct order {
     enum order_kind kind;
     uint64_t deadline_ms; /* DRAIN */
-    struct str text;      /* kind of the snapshot, reason of the cancel; cut at 256 bytes */
+    struct str text;      /* kind of the snapshot; cut at 256 bytes */
 };
 
 struct control;
@@ -36,5 +36,4 @@ void control_release(struct control *control, struct str worker);
 void control_end(struct control *control, const char *why);
 size_t control_streams(const struct control *control);
 
-enum err order_write(const struct order *order, struct buf *into); /* a ControlPush */
 #endif

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "member/service_internal.h"
+#include "text/ndjson.h"
 
 enum {
     FREE_TOO_LONG_MS = 10000,
@@ -73,23 +74,12 @@ enum err member_status_write(const struct member_service *service, struct buf *i
                        n.active, n.known, n.counts.total_partitions, n.counts.assignment_epoch);
 }
 
-/* Ids are visible ASCII: only two bytes of it mean something in JSON. */
-static enum err put_text(struct buf *into, struct str text)
-{
-    enum err err = buf_append_byte(into, '"');
-
-    for (size_t i = 0; !err && i < text.len; i++) {
-        if (text.at[i] == '"' || text.at[i] == '\\') err = buf_append_byte(into, '\\');
-        if (!err) err = buf_append_byte(into, text.at[i]);
-    }
-    return err ? err : buf_append_byte(into, '"');
-}
-
 enum err member_workers_write(const struct member_service *service, struct buf *into)
 {
     static const char *const words[] = {"active", "suspected", "dead", "removed"};
     struct member_worker worker;
     struct str after = STR_EMPTY;
+    struct ndjson line;
     enum err err = ERR_OK;
     size_t rows = 0;
 
@@ -97,14 +87,13 @@ enum err member_workers_write(const struct member_service *service, struct buf *
         after = worker.id;
         if (worker.standing == MEMBER_REMOVED) continue;
         if (rows++ == ROWS_MAX) return buf_append_c(into, MORE);
-        err = buf_append_c(into, "{\"worker_id\":");
-        if (!err) err = put_text(into, worker.id);
-        if (!err)
-            err = buf_appendf(into,
-                              ",\"incarnation\":%" PRIu64
-                              ",\"standing\":\"%s\",\"draining\":%s,\"partitions\":%u}\n",
-                              worker.incarnation, words[worker_shown(service, &worker)],
-                              worker.draining ? "true" : "false", worker.partitions);
+        ndjson_begin(&line, into, NDJSON_LINE);
+        ndjson_string(&line, STR("worker_id"), worker.id);
+        ndjson_u64(&line, STR("incarnation"), worker.incarnation);
+        ndjson_c_string(&line, STR("standing"), words[worker_shown(service, &worker)]);
+        ndjson_bool(&line, STR("draining"), worker.draining);
+        ndjson_u64(&line, STR("partitions"), worker.partitions);
+        err = ndjson_end(&line);
     }
     return err;
 }
@@ -113,15 +102,18 @@ enum err member_partitions_write(const struct member_service *service, struct bu
 {
     static const char *const words[] = {"free", "owned", "revoking", "fencing"};
     struct member_partition partition;
+    struct ndjson line;
     enum err err = ERR_OK;
 
     for (uint32_t i = 0; !err && member_find_partition(membership_of(service), i, &partition);
          i++) {
         if (i == ROWS_MAX) return buf_append_c(into, MORE);
-        err = buf_appendf(into, "{\"partition\":%u,\"state\":\"%s\",\"owner\":", i,
-                          words[partition.state]);
-        if (!err) err = put_text(into, partition.owner);
-        if (!err) err = buf_appendf(into, ",\"grant_epoch\":%" PRIu64 "}\n", partition.grant_epoch);
+        ndjson_begin(&line, into, NDJSON_LINE);
+        ndjson_u64(&line, STR("partition"), i);
+        ndjson_c_string(&line, STR("state"), words[partition.state]);
+        ndjson_string(&line, STR("owner"), partition.owner);
+        ndjson_u64(&line, STR("grant_epoch"), partition.grant_epoch);
+        err = ndjson_end(&line);
     }
     return err;
 }

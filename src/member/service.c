@@ -16,7 +16,6 @@ static void look_for_leader(struct member_service *service)
 
     if (!service->leader.led && service->options.leader_address)
         address = service->options.leader_address(service->options.owner);
-    beats_set_leader(service->beats, address);
     (void)rpc_forwarder_set_leader(service->forwarder, address);
 }
 
@@ -115,15 +114,8 @@ static enum err open_parts(struct member_service *service, struct note *note)
         err = rpc_forwarder_open(
             &(struct rpc_forwarder_options){.io = service->io, .tls = options->tls},
             &service->forwarder);
-    if (!err)
-        err = beats_open(&(struct beats_options){.io = service->io,
-                                                 .ops = &member_beats_ops,
-                                                 .owner = service,
-                                                 .reply_max_ms = options->reply_max_ms,
-                                                 .tls = options->tls},
-                         &service->beats);
+    if (!err) err = beats_open(service, &service->beats);
     if (!err) err = member_metrics_open(&service->metrics, options->metrics, note);
-    if (!err) beats_set_histogram(service->beats, service->metrics.reply);
     return err;
 }
 
@@ -136,7 +128,6 @@ enum err member_service_open(const struct member_service_options *options,
     if (!service) return ERR_NOMEM;
     service->io = options->io;
     service->options = *options;
-    service->options.tls = options->tls;
     if (options->log)
         service->log = *options->log;
     else
@@ -147,8 +138,7 @@ enum err member_service_open(const struct member_service_options *options,
     list_init(&service->kept);
     list_init(&service->pullers);
     list_init(&service->lookers);
-    list_init(&service->workings);
-    map_init(&service->judging, MAP_MOST, entropy_u64(options->io->entropy));
+    list_init(&service->streams);
     map_init(&service->watches, WATCHES_MAX, entropy_u64(options->io->entropy));
     task_init(&service->batch_task, batch_now);
     task_init(&service->after, lead_after);
@@ -168,43 +158,35 @@ enum err member_service_open(const struct member_service_options *options,
     return ERR_OK;
 }
 
-static void part_stopped(void *owner)
+static void stopped(void *owner)
 {
     struct member_service *service = owner;
 
-    if (--service->stopping) return;
-    service->stopped = true;
+    beats_close(service->beats);
+    service->beats = NULL;
     if (service->done) service->done(service->done_owner);
 }
 
 void member_service_stop(struct member_service *service, void (*done)(void *owner), void *owner)
 {
-    struct beats *beats = service->beats;
     struct rpc_forwarder *forwarder = service->forwarder;
 
     service->done = done;
     service->done_owner = owner;
-    service->stopping = 3;
     timer_stop(&service->second);
     if (service->leader.led) lead_end(service);
     service->leader.led = service->leader.ready = false;
-    service->beats = NULL;
-    if (beats)
-        beats_close(beats, part_stopped, service);
-    else
-        part_stopped(service);
+    if (service->beats) beats_stop(service->beats);
     if (forwarder)
-        rpc_forwarder_close(forwarder, part_stopped, service);
+        rpc_forwarder_close(forwarder, stopped, service); /* ends the beats that are passed on */
     else
-        part_stopped(service);
-    service->forwarder = NULL;
-    part_stopped(service);
+        stopped(service);
 }
 
 void member_service_close(struct member_service *service)
 {
     if (!service) return;
-    assert(!service->batch && service->batches_running == 0 && map_count(&service->judging) == 0);
+    assert(!service->batch && service->batches_running == 0);
     assert(!service->local);
     task_cancel(&service->batch_task);
     task_cancel(&service->after);
@@ -215,7 +197,6 @@ void member_service_close(struct member_service *service)
     timer_deinit(&service->second);
     control_close(service->control);
     member_machine_close(service->machine);
-    map_deinit(&service->judging);
     map_deinit(&service->watches);
     buf_deinit(&service->answer);
     buf_deinit(&service->row);
@@ -234,7 +215,6 @@ void member_service_attach(struct member_service *service, struct replica *repli
 
     assert(!service->leader.replica);
     service->leader.replica = replica;
-    beats_attach(service->beats, replica);
     member_service_on_change(service, &status);
 }
 

@@ -14,7 +14,6 @@ struct beat_wait { /* a beat that something is proposed for */
     struct wait wait;
     struct member_service *service;
     struct beat_call *beat;
-    bool judged; /* stands in service.judging */
 };
 
 /* -- who may speak for whom -- */
@@ -31,9 +30,8 @@ bool speaks_for(const struct member_service *service, const struct rpc_call *cal
     return false;
 }
 
-static bool admit(void *owner, struct rpc_call *call, const struct beat_said *said)
+bool beat_admit(struct member_service *service, struct rpc_call *call, const struct beat_said *said)
 {
-    struct member_service *service = owner;
     struct note note;
 
     if (!service->options.any_run && strcmp(said->run, service->run) != 0) {
@@ -44,50 +42,6 @@ static bool admit(void *owner, struct rpc_call *call, const struct beat_said *sa
     if (speaks_for(service, call, str_from(said->worker), &note)) return true;
     rpc_finish(call, GRPC_PERMISSION_DENIED, str_from(note.text), STR_EMPTY);
     return false;
-}
-
-static bool leads(void *owner)
-{
-    const struct member_service *service = owner;
-
-    return service->leader.led;
-}
-
-/* -- verdicts on their way: nobody is told that all is well meanwhile -- */
-
-bool is_judged(const struct member_service *service, struct str worker)
-{
-    return map_count(&service->judging) > 0 && map_get(&service->judging, worker);
-}
-
-struct judged {
-    size_t count, len;
-    char id[];
-};
-
-void judge_begin(struct member_service *service, struct str worker)
-{
-    struct judged *judged = map_get(&service->judging, worker);
-
-    if (judged) {
-        judged->count++;
-        return;
-    }
-    judged = calloc(1, sizeof *judged + worker.len);
-    if (!judged) abort(); /* or a promise would be made that is not kept */
-    judged->count = 1;
-    judged->len = worker.len;
-    memcpy(judged->id, worker.at, worker.len);
-    if (map_put(&service->judging, str_of(judged->id, judged->len), judged)) abort();
-}
-
-void judge_end(struct member_service *service, struct str worker)
-{
-    struct judged *judged = map_get(&service->judging, worker);
-
-    if (!judged || --judged->count) return;
-    map_remove(&service->judging, worker);
-    free(judged);
 }
 
 /* -- two processes with one worker id -- */
@@ -133,12 +87,11 @@ static void ack(struct member_service *service, struct beat_call *beat,
     beats_ack(service->beats, beat, &answer);
 }
 
-static void acknowledge(void *owner, struct beat_call *beat)
+void beat_acknowledge(struct member_service *service, struct beat_call *beat)
 {
-    struct member_service *service = owner;
     struct member_worker worker;
 
-    if (!service->serving || is_judged(service, worker_of(beat))) {
+    if (!service->serving || member_local_judged(service->local, worker_of(beat))) {
         beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, "a decision about it is on its way");
     } else if (!member_find_worker(membership_of(service), worker_of(beat), &worker)) {
         ack(service, beat, NULL, beat->incarnation != 0);
@@ -168,7 +121,6 @@ static void on_decided(struct wait *wait, enum err err, const struct member_repl
     struct member_result result = {0};
     struct member_worker worker;
 
-    if (mine->judged) judge_end(service, worker_of(beat));
     if (!err) result = member_reply_result(reply, wait->first);
     if (err || !service->serving) {
         beats_refuse(service->beats, beat, GRPC_UNAVAILABLE,
@@ -203,8 +155,6 @@ static enum beats_way propose(struct member_service *service, struct beat_call *
         beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, "too much is under way");
         return BEATS_OVER;
     }
-    mine->judged = op->kind == MEMBER_OP_REGISTER;
-    if (mine->judged) judge_begin(service, worker_of(beat));
     return BEATS_KEPT;
 }
 
@@ -226,9 +176,8 @@ static struct member_beat as_the_core_sees_it(const struct beat_call *beat)
     return heard;
 }
 
-static enum beats_way heard(void *owner, struct beat_call *beat)
+enum beats_way beat_heard(struct member_service *service, struct beat_call *beat)
 {
-    struct member_service *service = owner;
     struct member_beat core;
     struct member_heard how;
     struct member_op op;
@@ -268,6 +217,3 @@ static enum beats_way heard(void *owner, struct beat_call *beat)
     assert(false);
     return BEATS_OVER;
 }
-
-const struct beats_ops member_beats_ops = {
-    .admit = admit, .leads = leads, .heard = heard, .acknowledge = acknowledge};

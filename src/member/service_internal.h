@@ -9,6 +9,7 @@
  *     streams -> service_watch.c (assignments, changes), service_stream.c (Control, Work) */
 #ifndef MEMBER_SERVICE_INTERNAL_H
 #define MEMBER_SERVICE_INTERNAL_H
+#include "base/hex.h"
 #include "base/map.h"
 #include "leader/leader.h"
 #include "member/beats.h"
@@ -82,20 +83,16 @@ struct member_request {
     /* Pull */
     struct timer timer;
     mono_time until;
-    bool pulls;        /* in service.pullers */
-    bool judges;       /* its worker stands in service.judging */
-    size_t worker_len; /* of a worker's call, canonical; else of what it judges */
-    char worker[MEMBER_ID_MAX];
+    bool pulls; /* in service.pullers */
+    size_t worker_len;
+    char worker[MEMBER_ID_MAX]; /* of a worker's call, canonical */
 };
 
 struct member_metrics { /* all NULL without a registry */
-    struct gauge *standing[4], *partitions[4], *assignment_epoch, *coord_epoch, *streams, *waiting;
-    struct counter *beats, *refused, *rounds, *passed, *overdue, *suspicions, *recoveries, *skews,
-        *in_use, *bad_loads, *checkpoint_rounds, *stale_acks, *missed_rounds, *entries, *operations,
-        *suppressed, *dropped, *ledger_rows, *ledger_failures, *ledger_skipped, *ledger_dropped;
-    struct gauge *scan_lag;
+    struct metric_fields *cluster_rows, *beat_rows, *local_rows, *event_rows, *ledger_rows;
     struct histogram *reply, *scan;
     struct metric_family *failures, *moves;
+    uint64_t entries, operations; /* of the log */
 };
 
 struct member_service {
@@ -121,7 +118,6 @@ struct member_service {
     bool refused; /* the last one was */
     struct timer batch_due;
     struct task batch_task;
-    struct map judging; /* workers of whom something is on its way that ends an incarnation */
     /* the leader's duties */
     struct timer scan;
     struct task after; /* what follows from an applied entry */
@@ -135,16 +131,14 @@ struct member_service {
     bool telling;
     uint64_t changes; /* grows with everything that can be seen */
     /* those who wait */
-    struct list kept;     /* requests that wait for their batch */
-    struct list pullers;  /* those that wait for work, oldest first */
-    struct map watches;   /* assignments, by worker */
-    struct list lookers;  /* of changes */
-    struct list workings; /* work streams */
+    struct list kept;    /* requests that wait for their batch */
+    struct list pullers; /* those that wait for work, oldest first */
+    struct map watches;  /* assignments, by worker */
+    struct list lookers; /* of changes */
+    struct list streams; /* all but the control streams */
     struct timer second;
     struct buf answer, row, inner; /* scratch of one call */
     mono_time opened_at;
-    size_t stopping;
-    bool stopped;
     void (*done)(void *owner);
     void *done_owner;
 };
@@ -174,17 +168,6 @@ static inline struct str bytes_str(ProtobufCBinaryData bytes)
     return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
 }
 
-/* Two digits for each byte, and no closing NUL. */
-static inline void hex_write(const uint8_t *bytes, size_t len, char *text)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < len; i++) {
-        text[2 * i] = digits[bytes[i] >> 4];
-        text[2 * i + 1] = digits[bytes[i] & 15];
-    }
-}
-
 /* -- service_request.c -- */
 extern const struct leader_rules member_rules_of_calls;
 enum grpc_status member_grpc(enum member_status status);
@@ -195,10 +178,11 @@ bool request_result(struct request *request, const struct member_reply *reply, u
                     struct member_result *ret_result);
 /* One operation, and who asked for it waits for the method's `answer`. */
 void request_put(struct request *request, const struct member_op *op);
-/* The same of one that ends an incarnation: until it is decided no beat is acknowledged. */
-void request_judge(struct request *request, const struct member_op *op);
-/* The last `count` operations are this request's. */
-void request_put_many(struct request *request, uint32_t count);
+/* Operations of one call, `count` of them of `bytes` in all: true when there is room, and then
+ * batch_op() adds them and request_put_many() waits for them. False: more than MEMBER_REQUEST_OPS_MAX,
+ * too large, or too much is under way. */
+bool request_room_for(struct request *request, size_t count, size_t bytes);
+void request_put_many(struct request *request, size_t count);
 /* Canonical: a ULID in upper case, or what may stand for a worker on our own interface. Empty: it
  * may not. `room` keeps the text. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
@@ -206,15 +190,17 @@ struct str request_worker(const struct request *request);   /* of a worker's cal
 bool epoch_is_fine(struct request *request, uint64_t seen); /* a coordinator epoch; or answered */
 
 /* -- service_beat.c -- */
-extern const struct beats_ops member_beats_ops;
+/* Before anything else, on whoever was called: run and certificate. False: it was answered by rpc_*.
+ * A beat that was passed on is not asked about again. */
+bool beat_admit(struct member_service *service, struct rpc_call *call,
+                const struct beat_said *said);
+enum beats_way beat_heard(struct member_service *service, struct beat_call *beat);
+void beat_acknowledge(struct member_service *service, struct beat_call *beat);
 bool speaks_for(const struct member_service *service, const struct rpc_call *call,
                 struct str worker, struct note *note);
-bool is_judged(const struct member_service *service, struct str worker);
 /* Logs, and writes what to answer, when a second process has a worker id. */
 void id_in_use(const struct member_service *service, struct str worker,
                const struct member_in_use *in_use, struct note *ret_why);
-void judge_begin(struct member_service *service, struct str worker);
-void judge_end(struct member_service *service, struct str worker);
 
 /* -- service_lead.c -- */
 void lead_begin(struct member_service *service);
@@ -225,23 +211,18 @@ void lead_scan(struct timer *timer);
 void scan_now(struct member_service *service);
 void lead_tell(struct timer *timer);
 uint64_t clock_guess(struct member_service *service);
-void facts_changed(struct member_service *service);
 void tell_events(struct member_service *service);
 
 /* -- service_work.c -- */
 void pulls_again(struct member_service *service);
 void pulls_end(struct member_service *service);
 void pull_gone(struct member_request *mine);
-/* Items that an operation of `reply` gave, as field 1 of an answer; returns how many. */
-uint32_t pack_items(struct member_service *service, struct pack *answer,
-                    const struct member_reply *reply, uint32_t op);
 
 /* -- service_watch.c -- */
 extern const struct rpc_handler member_watch_handler, member_look_handler;
 void watch_changed(struct member_service *service, struct str worker);
 /* A checkpoint of that round; 0: it has answered. False: it does not watch. */
 bool watch_ask(struct member_service *service, struct str worker, uint64_t round);
-void watches_end(struct member_service *service, const char *why);
 void lookers_told(struct member_service *service);
 /* An AssignmentResponse. `round`: of checkpoints, asked for and not answered. */
 void pack_assignment(struct member_service *service, struct pack *answer, struct str worker,
@@ -249,7 +230,18 @@ void pack_assignment(struct member_service *service, struct pack *answer, struct
 
 /* -- service_stream.c -- */
 extern const struct rpc_handler member_control_handler, member_stream_handler;
-void streams_end(struct member_service *service, const char *why);
+struct call_stream { /* first in each stream's own; the data of its call */
+    struct list link;
+    struct member_service *service;
+    struct rpc_call *call;                    /* NULL: it is over */
+    void (*over)(struct call_stream *stream); /* frees it, or leaves that to what is under way */
+};
+void call_stream_begin(struct call_stream *stream, struct member_service *service,
+                       struct rpc_call *call, void (*over)(struct call_stream *stream));
+void call_stream_end(struct call_stream *stream, enum grpc_status status, const char *why);
+void call_stream_drained(void *service, struct rpc_call *call); /* on_drain */
+void call_stream_done(void *service, struct rpc_call *call);    /* on_done */
+void call_streams_end(struct member_service *service, const char *why);
 
 /* -- service_ledger.c: for people to look at, nothing decides by it -- */
 void ledger_beat(struct member_service *service, const struct beat_call *beat);
@@ -267,6 +259,7 @@ enum member_shown worker_shown(const struct member_service *service,
                                const struct member_worker *worker);
 struct cluster_numbers {
     uint64_t active, suspected, dead, known, draining, round;
+    uint64_t streams, entries, operations; /* for the metrics */
     bool hold;
     struct member_status_counts counts;
 };

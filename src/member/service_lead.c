@@ -31,7 +31,7 @@ uint64_t clock_guess(struct member_service *service)
 
 /* -- what every acknowledgement says -- */
 
-void facts_changed(struct member_service *service)
+static void facts_changed(struct member_service *service)
 {
     struct member_status_counts counts = member_counts(membership_of(service));
     uint64_t interval = service->options.local.detect.heartbeat_interval_ns / NS_PER_MS;
@@ -118,10 +118,7 @@ static struct log_field field_of(const char *key, enum source from,
     case EXTRA: return log_u64(key, event->extra);
     case PARTITION: return log_u64(key, event->partition);
     case WORKER: return log_str(key, event->worker);
-    case ITEM:
-        hex_write(event->item.b, sizeof event->item.b, hex);
-        hex[HEX_CAP - 1] = '\0';
-        return log_text(key, hex);
+    case ITEM: hex_write(event->item.b, sizeof event->item.b, hex); return log_text(key, hex);
     case NOTHING: break;
     }
     return LOG_END;
@@ -489,8 +486,7 @@ void lead_end(struct member_service *service)
     timer_stop(&service->tell);
     batch_drop(service);
     beats_lost(service->beats, "leadership is changing");
-    watches_end(service, "leadership is changing");
-    streams_end(service, "leadership is changing");
+    call_streams_end(service, "leadership is changing");
     pulls_end(service);
     member_local_close(service->local);
     service->local = NULL;

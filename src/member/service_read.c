@@ -91,11 +91,11 @@ static const char *reason_of(const struct member_worker *worker)
 
 static void pack_instance(struct pack *row, uint32_t field, const struct member_worker *worker)
 {
-    char text[2 * BEAT_INSTANCE_LEN];
+    char text[2 * BEAT_INSTANCE_LEN + 1];
 
     if (!worker->has_instance) return;
     hex_write(worker->instance.b, sizeof worker->instance.b, text);
-    pack_text(row, field, str_of(text, sizeof text));
+    pack_text(row, field, str_from(text));
 }
 
 static void pack_worker(const struct member_service *service, struct pack *row,

@@ -13,27 +13,15 @@ static const struct member_method *method_of(const struct request *request)
 
 enum grpc_status member_grpc(enum member_status status)
 {
-    switch (status) {
-    case MEMBER_S_DONE:
-    case MEMBER_S_SAME: return GRPC_OK;
-    case MEMBER_S_UNREADABLE:
-    case MEMBER_S_INVALID: return GRPC_INVALID_ARGUMENT;
-    case MEMBER_S_UNKNOWN:
-    case MEMBER_S_NO_ITEM: return GRPC_NOT_FOUND;
-    case MEMBER_S_FULL: return GRPC_RESOURCE_EXHAUSTED;
-    case MEMBER_S_BUSY: return GRPC_UNAVAILABLE;
-    case MEMBER_S_STALE:
-    case MEMBER_S_STALE_EPOCH:
-    case MEMBER_S_DEAD_NOW:
-    case MEMBER_S_CONFLICTED:
-    case MEMBER_S_HOLDS:
-    case MEMBER_S_IN_USE:
-    case MEMBER_S_NOT_OWNER:
-    case MEMBER_S_FINAL:
-    case MEMBER_S_JOINED:
-    case MEMBER_STATUS_COUNT: break;
-    }
-    return GRPC_FAILED_PRECONDITION;
+    static const enum grpc_status others[MEMBER_STATUS_COUNT] = {
+        [MEMBER_S_UNREADABLE] = GRPC_INVALID_ARGUMENT, [MEMBER_S_INVALID] = GRPC_INVALID_ARGUMENT,
+        [MEMBER_S_UNKNOWN] = GRPC_NOT_FOUND,           [MEMBER_S_NO_ITEM] = GRPC_NOT_FOUND,
+        [MEMBER_S_FULL] = GRPC_RESOURCE_EXHAUSTED,     [MEMBER_S_BUSY] = GRPC_UNAVAILABLE,
+    };
+
+    if (status == MEMBER_S_DONE || status == MEMBER_S_SAME) return GRPC_OK;
+    if (status >= MEMBER_STATUS_COUNT || !others[status]) return GRPC_FAILED_PRECONDITION;
+    return others[status];
 }
 
 void member_refuse(struct request *request, enum member_status status)
@@ -116,8 +104,6 @@ static void request_over(struct wait *wait, enum err err, const struct member_re
     struct member_request *mine = CONTAINER_OF(wait, struct member_request, wait);
     struct request *request = &mine->base;
 
-    if (mine->judges) judge_end(member_of(request), request_worker(request));
-    mine->judges = false;
     if (!request->call)
         request_free(request);
     else if (err == ERR_NOT_LEADER)
@@ -145,27 +131,17 @@ void request_put(struct request *request, const struct member_op *op)
         refuse_full(request);
 }
 
-void request_judge(struct request *request, const struct member_op *op)
+bool request_room_for(struct request *request, size_t count, size_t bytes)
 {
-    struct member_request *mine = member_request_of(request);
-    struct member_service *service = member_of(request);
-
-    if (!batch_one(service, op, &mine->wait, request_over)) {
-        refuse_full(request);
-        return;
-    }
-    memmove(mine->worker, op->worker.at, op->worker.len); /* it may stand there already */
-    mine->worker_len = op->worker.len;
-    mine->judges = true;
-    judge_begin(service, op->worker);
-    request_keep(request, &service->kept);
+    return count > 0 && count <= MEMBER_REQUEST_OPS_MAX &&
+           batch_room(member_of(request), count, bytes);
 }
 
-void request_put_many(struct request *request, uint32_t count)
+void request_put_many(struct request *request, size_t count)
 {
     struct member_service *service = member_of(request);
 
-    batch_wait(service, &member_request_of(request)->wait, request_over, count);
+    batch_wait(service, &member_request_of(request)->wait, request_over, (uint32_t)count);
     request_keep(request, &service->kept);
 }
 

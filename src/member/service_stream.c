@@ -1,8 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rollout's two streams: Control/Subscribe and Work/Stream. */
+/* What streams have in common, and rollout's two: Control/Subscribe and Work/Stream. */
 #include <stdlib.h>
 
 #include "member/service_internal.h"
+
+/* -- any stream -- */
+
+void call_stream_begin(struct call_stream *stream, struct member_service *service,
+                       struct rpc_call *call, void (*over)(struct call_stream *stream))
+{
+    *stream = (struct call_stream){.service = service, .call = call, .over = over};
+    list_init(&stream->link);
+    list_append(&service->streams, &stream->link);
+    rpc_call_set_data(call, stream);
+    rpc_call_waits(call);
+}
+
+/* Of the call nothing more is heard. */
+static struct rpc_call *part(struct call_stream *stream)
+{
+    struct rpc_call *call = stream->call;
+
+    stream->call = NULL;
+    list_remove(&stream->link);
+    rpc_call_set_data(call, NULL);
+    stream->over(stream);
+    return call;
+}
+
+void call_stream_end(struct call_stream *stream, enum grpc_status status, const char *why)
+{
+    if (stream->call) rpc_finish(part(stream), status, str_from(why), STR_EMPTY);
+}
+
+void call_stream_drained(void *service, struct rpc_call *call)
+{
+    struct call_stream *stream = rpc_call_data(call);
+
+    (void)service;
+    if (stream) call_stream_end(stream, GRPC_UNAVAILABLE, "this replica stops; ask again");
+}
+
+void call_stream_done(void *service, struct rpc_call *call)
+{
+    struct call_stream *stream = rpc_call_data(call);
+
+    (void)service;
+    if (stream) (void)part(stream);
+}
+
+void call_streams_end(struct member_service *service, const char *why)
+{
+    control_end(service->control, why);
+    LIST_EACH_SAFE(&service->streams, node, next)
+    call_stream_end(CONTAINER_OF(node, struct call_stream, link), GRPC_UNAVAILABLE, why);
+}
 
 /* -- Control -- */
 
@@ -59,45 +111,30 @@ const struct rpc_handler member_control_handler = {
 /* -- Work: one frame down for each frame up -- */
 
 struct working {
-    struct list link;
-    struct member_service *service;
-    struct rpc_call *call; /* NULL: gone, and an operation is under way */
+    struct call_stream stream;
     struct wait wait;
     bool waits, ended; /* an operation is under way; the peer sends no more */
     size_t len;
     char worker[MEMBER_ID_MAX]; /* who it is, once it is known */
 };
 
-static void working_free(struct working *working)
+/* Else the operation's end frees it. */
+static void working_over(struct call_stream *stream)
 {
-    list_remove(&working->link);
-    if (working->call) rpc_call_set_data(working->call, NULL);
-    free(working);
-}
+    struct working *working = CONTAINER_OF(stream, struct working, stream);
 
-static void working_end(struct working *working, enum grpc_status status, const char *why)
-{
-    struct rpc_call *call = working->call;
-
-    if (!call) return;
-    if (working->waits) {
-        rpc_call_set_data(call, NULL);
-        working->call = NULL;
-    } else {
-        working_free(working);
-    }
-    rpc_finish(call, status, str_from(why), STR_EMPTY);
+    if (!working->waits) free(working);
 }
 
 /* The next frame is read when this one is answered, so what waits for a peer is one frame. */
 static void send_down(struct working *working, uint32_t field, struct str bytes)
 {
-    struct member_service *service = working->service;
+    struct member_service *service = working->stream.service;
     struct pack frame = pack_begin(&service->answer);
 
     pack_bytes(&frame, field, bytes);
-    if (frame.err || rpc_send_bytes(working->call, buf_peek(&service->answer)) == ERR_NOMEM)
-        working_end(working, GRPC_UNAVAILABLE, "no memory");
+    if (frame.err || rpc_send_bytes(working->stream.call, buf_peek(&service->answer)) == ERR_NOMEM)
+        call_stream_end(&working->stream, GRPC_UNAVAILABLE, "no memory");
 }
 
 static void answer_ack(struct working *working)
@@ -108,7 +145,7 @@ static void answer_ack(struct working *working)
 /* Whose stream it is: what `ready` says, or else the certificate. Empty: nobody we know of. */
 static struct str name_of(struct working *working, struct str said)
 {
-    const struct tls_identity *peer = rpc_call_identity(working->call);
+    const struct tls_identity *peer = rpc_call_identity(working->stream.call);
     struct str prefix = STR("worker-");
     struct note note;
     struct ulid ulid;
@@ -118,49 +155,47 @@ static struct str name_of(struct working *working, struct str said)
         said = str_tail(peer->common_name, prefix.len);
     if (ulid_parse(said, &ulid, NULL)) return str_of(working->worker, working->len);
     ulid_text(&ulid, text);
-    if (!speaks_for(working->service, working->call, str_from(text), &note)) return STR_EMPTY;
+    if (!speaks_for(working->stream.service, working->stream.call, str_from(text), &note))
+        return STR_EMPTY;
     memcpy(working->worker, text, ULID_LEN);
     working->len = ULID_LEN;
     return str_of(working->worker, working->len);
 }
 
-static void operation_over(struct working *working)
+static void answer_item(struct working *working, const struct wait *wait,
+                        const struct member_reply *reply)
 {
-    working->waits = false;
-    if (!working->call) {
-        working_free(working);
-        return;
-    }
-    rpc_resume(working->call);
-    if (working->ended) working_end(working, GRPC_OK, "");
+    struct member_digest id;
+    struct member_item item;
+
+    if (member_reply_item(reply, wait->first, 0, &id) &&
+        member_find_item(membership_of(working->stream.service), &id, &item) && item.payload.len)
+        send_down(working, 1, item.payload);
+    else
+        answer_ack(working);
 }
 
 static void on_item(struct wait *wait, enum err err, const struct member_reply *reply)
 {
     struct working *working = CONTAINER_OF(wait, struct working, wait);
-    struct member_digest id;
-    struct member_item item;
+    struct call_stream *stream = &working->stream;
 
-    if (!working->call) {
-        operation_over(working);
+    if (stream->call && err)
+        call_stream_end(stream, GRPC_UNAVAILABLE, "what it asked for could not be written down");
+    else if (stream->call)
+        answer_item(working, wait, reply);
+    working->waits = false;
+    if (!stream->call) {
+        free(working);
         return;
     }
-    if (err) {
-        working->waits = false;
-        working_end(working, GRPC_UNAVAILABLE, "what it asked for could not be written down");
-        return;
-    }
-    if (member_reply_item(reply, wait->first, 0, &id) &&
-        member_find_item(membership_of(working->service), &id, &item) && item.payload.len)
-        send_down(working, 1, item.payload);
-    else
-        answer_ack(working);
-    operation_over(working);
+    rpc_resume(stream->call);
+    if (working->ended) call_stream_end(stream, GRPC_OK, "");
 }
 
 static bool operate(struct working *working, struct member_op *op)
 {
-    struct member_service *service = working->service;
+    struct member_service *service = working->stream.service;
     struct member_worker worker;
 
     if (!op->worker.len || !member_find_worker(membership_of(service), op->worker, &worker))
@@ -169,7 +204,7 @@ static bool operate(struct working *working, struct member_op *op)
     op->wall_ms = wall_ms(service);
     if (!batch_one(service, op, &working->wait, on_item)) return false;
     working->waits = true;
-    rpc_pause(working->call);
+    rpc_pause(working->stream.call);
     return true;
 }
 
@@ -206,12 +241,7 @@ static void on_work_start(void *owner, struct rpc_call *call)
         rpc_finish(call, GRPC_UNAVAILABLE, STR("no leader is ready"), STR_EMPTY);
         return;
     }
-    working->service = service;
-    working->call = call;
-    list_init(&working->link);
-    list_append(&service->workings, &working->link);
-    rpc_call_set_data(call, working);
-    rpc_call_waits(call);
+    call_stream_begin(&working->stream, service, call, working_over);
 }
 
 static void on_work_half_closed(void *owner, struct rpc_call *call)
@@ -221,36 +251,11 @@ static void on_work_half_closed(void *owner, struct rpc_call *call)
     (void)owner;
     if (!working) return;
     working->ended = true;
-    if (!working->waits) working_end(working, GRPC_OK, "");
-}
-
-static void on_work_drain(void *owner, struct rpc_call *call)
-{
-    struct working *working = rpc_call_data(call);
-
-    (void)owner;
-    if (working) working_end(working, GRPC_UNAVAILABLE, "this replica stops");
-}
-
-static void on_work_done(void *owner, struct rpc_call *call)
-{
-    struct working *working = rpc_call_data(call);
-
-    (void)owner;
-    if (!working) return;
-    working->call = NULL;
-    if (!working->waits) working_free(working);
+    if (!working->waits) call_stream_end(&working->stream, GRPC_OK, "");
 }
 
 const struct rpc_handler member_stream_handler = {.on_start = on_work_start,
                                                   .on_message = on_frame,
                                                   .on_half_closed = on_work_half_closed,
-                                                  .on_drain = on_work_drain,
-                                                  .on_done = on_work_done};
-
-void streams_end(struct member_service *service, const char *why)
-{
-    control_end(service->control, why);
-    LIST_EACH_SAFE(&service->workings, node, next)
-    working_end(CONTAINER_OF(node, struct working, link), GRPC_UNAVAILABLE, why);
-}
+                                                  .on_drain = call_stream_drained,
+                                                  .on_done = call_stream_done};

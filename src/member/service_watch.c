@@ -6,8 +6,6 @@
 
 /* -- an assignment -- */
 
-enum { GRANTS_ROOM = 4096 };
-
 static void pack_grant(struct member_service *service, struct pack *answer,
                        const struct member_partition *partition)
 {
@@ -24,24 +22,22 @@ static void pack_grant(struct member_service *service, struct pack *answer,
     pack_row(answer, revoking ? 5 : 4, &row);
 }
 
-static void pack_grants(struct member_service *service, struct pack *answer, struct str worker)
+static void pack_grants(struct member_service *service, struct pack *answer,
+                        const struct member_worker *worker)
 {
-    uint32_t some[GRANTS_ROOM], *numbers = some;
-    size_t count = member_grants(membership_of(service), worker, some, GRANTS_ROOM);
+    uint32_t *numbers = calloc(worker->partitions + 1u, sizeof *numbers);
     struct member_partition partition;
+    size_t count;
 
-    if (count > GRANTS_ROOM) {
-        numbers = calloc(count, sizeof *numbers);
-        if (!numbers) {
-            answer->err = ERR_NOMEM;
-            return;
-        }
-        (void)member_grants(membership_of(service), worker, numbers, count);
+    if (!numbers) {
+        answer->err = ERR_NOMEM;
+        return;
     }
+    count = member_grants(membership_of(service), worker->id, numbers, worker->partitions);
     for (size_t i = 0; i < count; i++)
         if (member_find_partition(membership_of(service), numbers[i], &partition))
             pack_grant(service, answer, &partition);
-    if (numbers != some) free(numbers);
+    free(numbers);
 }
 
 void pack_assignment(struct member_service *service, struct pack *answer, struct str worker,
@@ -56,7 +52,7 @@ void pack_assignment(struct member_service *service, struct pack *answer, struct
     pack_u64(answer, 1, counts.assignment_epoch);
     pack_u64(answer, 2, counts.coord_epoch);
     if (is_known) pack_u64(answer, 3, known.incarnation);
-    if (is_known && !reset) pack_grants(service, answer, worker);
+    if (is_known && !reset) pack_grants(service, answer, &known);
     if (is_known && !reset) pack_u64(answer, 6, round);
     pack_u64(answer, 7, reset);
     pack_u64(answer, 8, counts.total_partitions);
@@ -65,8 +61,7 @@ void pack_assignment(struct member_service *service, struct pack *answer, struct
 /* -- who watches one -- */
 
 struct watch {
-    struct member_service *service;
-    struct rpc_call *call;
+    struct call_stream stream;
     uint64_t incarnation;
     uint64_t round; /* of checkpoints, that it was asked for and has not answered; 0: none */
     bool full;      /* the peer does not read; told again when it does */
@@ -79,32 +74,25 @@ static struct str worker_of(const struct watch *watch)
     return str_of(watch->worker, watch->len);
 }
 
-static void watch_free(struct watch *watch)
+static void watch_over(struct call_stream *stream)
 {
-    map_remove(&watch->service->watches, worker_of(watch));
-    rpc_call_set_data(watch->call, NULL);
+    struct watch *watch = CONTAINER_OF(stream, struct watch, stream);
+
+    map_remove(&stream->service->watches, worker_of(watch));
     free(watch);
-}
-
-static void watch_end(struct watch *watch, enum grpc_status status, const char *why)
-{
-    struct rpc_call *call = watch->call;
-
-    watch_free(watch);
-    rpc_finish(call, status, str_from(why), STR_EMPTY);
 }
 
 static void watch_tell(struct watch *watch)
 {
-    struct member_service *service = watch->service;
+    struct member_service *service = watch->stream.service;
     struct pack answer = pack_begin(&service->answer);
     enum err err;
 
     pack_assignment(service, &answer, worker_of(watch), watch->incarnation, watch->round);
-    err = answer.err ? answer.err : rpc_send_bytes(watch->call, buf_peek(&service->answer));
+    err = answer.err ? answer.err : rpc_send_bytes(watch->stream.call, buf_peek(&service->answer));
     watch->full = err == ERR_FULL;
     if (err && err != ERR_FULL && err != ERR_CLOSED)
-        watch_end(watch, GRPC_UNAVAILABLE, "no memory; ask again");
+        call_stream_end(&watch->stream, GRPC_UNAVAILABLE, "no memory; ask again");
 }
 
 void watch_changed(struct member_service *service, struct str worker)
@@ -129,11 +117,10 @@ static void watch_begin(struct member_service *service, struct rpc_call *call, s
 {
     struct watch *old = map_get(&service->watches, worker), *watch;
 
-    if (old) watch_end(old, GRPC_OK, "another stream of this worker took its place");
+    if (old) call_stream_end(&old->stream, GRPC_OK, "another stream of this worker took its place");
     watch = calloc(1, sizeof *watch + worker.len);
     if (watch) {
-        *watch = (struct watch){
-            .service = service, .call = call, .incarnation = m->incarnation, .len = worker.len};
+        *watch = (struct watch){.incarnation = m->incarnation, .len = worker.len};
         memcpy(watch->worker, worker.at, worker.len);
     }
     if (!watch || map_put(&service->watches, worker_of(watch), watch)) {
@@ -141,8 +128,7 @@ static void watch_begin(struct member_service *service, struct rpc_call *call, s
         rpc_fail(call, ERR_NOMEM, NULL);
         return;
     }
-    rpc_call_set_data(call, watch);
-    rpc_call_waits(call);
+    call_stream_begin(&watch->stream, service, call, watch_over);
     if (m->known_epoch == 0 ||
         m->known_epoch != member_counts(membership_of(service)).assignment_epoch)
         watch_tell(watch);
@@ -183,65 +169,41 @@ static void on_watch(void *owner, struct rpc_call *call, const ProtobufCMessage 
 
 static void on_watch_writable(void *owner, struct rpc_call *call)
 {
-    struct watch *watch = rpc_call_data(call);
+    struct watch *watch = rpc_call_data(call); /* its stream comes first */
 
     (void)owner;
     if (watch && watch->full) watch_tell(watch);
 }
 
-static void on_watch_drain(void *owner, struct rpc_call *call)
-{
-    struct watch *watch = rpc_call_data(call);
-
-    (void)owner;
-    if (watch) watch_end(watch, GRPC_UNAVAILABLE, "this replica stops; ask again");
-}
-
-static void on_watch_done(void *owner, struct rpc_call *call)
-{
-    struct watch *watch = rpc_call_data(call);
-
-    (void)owner;
-    if (watch) watch_free(watch);
-}
-
 const struct rpc_handler member_watch_handler = {.on_message = on_watch,
                                                  .on_writable = on_watch_writable,
-                                                 .on_drain = on_watch_drain,
-                                                 .on_done = on_watch_done};
+                                                 .on_drain = call_stream_drained,
+                                                 .on_done = call_stream_done};
 
 /* -- WatchChanges: that something changed, not what -- */
 
 enum { LOOK_MS = 200, LOOK_LEAST_MS = 50 };
 
 struct looker {
+    struct call_stream stream;
     struct list link;
-    struct member_service *service;
-    struct rpc_call *call;
     struct timer timer;
     uint64_t interval_ms, told;
     bool full;
 };
 
-static void looker_free(struct looker *looker)
+static void looker_over(struct call_stream *stream)
 {
+    struct looker *looker = CONTAINER_OF(stream, struct looker, stream);
+
     list_remove(&looker->link);
     timer_deinit(&looker->timer);
-    rpc_call_set_data(looker->call, NULL);
     free(looker);
-}
-
-static void looker_end(struct looker *looker, const char *why)
-{
-    struct rpc_call *call = looker->call;
-
-    looker_free(looker);
-    rpc_finish(call, GRPC_UNAVAILABLE, str_from(why), STR_EMPTY);
 }
 
 static void look(struct looker *looker)
 {
-    struct member_service *service = looker->service;
+    struct member_service *service = looker->stream.service;
     struct pack answer;
 
     if (looker->full || timer_running(&looker->timer) || looker->told == service->changes) return;
@@ -249,7 +211,7 @@ static void look(struct looker *looker)
     pack_u64(&answer, 1, service->changes);
     pack_u64(&answer, 2, member_counts(membership_of(service)).assignment_epoch);
     looker->told = service->changes;
-    looker->full = rpc_send_bytes(looker->call, buf_peek(&service->answer)) == ERR_FULL;
+    looker->full = rpc_send_bytes(looker->stream.call, buf_peek(&service->answer)) == ERR_FULL;
     timer_start_in(&looker->timer, looker->interval_ms);
 }
 
@@ -278,20 +240,17 @@ static void on_look(void *owner, struct rpc_call *call, const ProtobufCMessage *
         rpc_finish(call, GRPC_UNAVAILABLE, STR("no leader is ready"), STR_EMPTY);
         return;
     }
-    looker->service = service;
-    looker->call = call;
     looker->interval_ms = max_u64(m->interval_ms ? m->interval_ms : LOOK_MS, LOOK_LEAST_MS);
     looker->told = service->changes - 1;
     list_init(&looker->link);
     list_append(&service->lookers, &looker->link);
-    rpc_call_set_data(call, looker);
-    rpc_call_waits(call);
+    call_stream_begin(&looker->stream, service, call, looker_over);
     look(looker);
 }
 
 static void on_look_writable(void *owner, struct rpc_call *call)
 {
-    struct looker *looker = rpc_call_data(call);
+    struct looker *looker = rpc_call_data(call); /* its stream comes first */
 
     (void)owner;
     if (!looker) return;
@@ -299,34 +258,7 @@ static void on_look_writable(void *owner, struct rpc_call *call)
     look(looker);
 }
 
-static void on_look_drain(void *owner, struct rpc_call *call)
-{
-    struct looker *looker = rpc_call_data(call);
-
-    (void)owner;
-    if (looker) looker_end(looker, "this replica stops; ask again");
-}
-
-static void on_look_done(void *owner, struct rpc_call *call)
-{
-    struct looker *looker = rpc_call_data(call);
-
-    (void)owner;
-    if (looker) looker_free(looker);
-}
-
 const struct rpc_handler member_look_handler = {.on_message = on_look,
                                                 .on_writable = on_look_writable,
-                                                .on_drain = on_look_drain,
-                                                .on_done = on_look_done};
-
-void watches_end(struct member_service *service, const char *why)
-{
-    struct map_entry *entry;
-    size_t cursor = 0;
-
-    while ((entry = map_next(&service->watches, &cursor)))
-        watch_end(entry->value, GRPC_UNAVAILABLE, why);
-    LIST_EACH_SAFE(&service->lookers, node, next)
-    looker_end(CONTAINER_OF(node, struct looker, link), why);
-}
+                                                .on_drain = call_stream_drained,
+                                                .on_done = call_stream_done};

@@ -14,8 +14,9 @@ static bool digest_of(ProtobufCBinaryData bytes, struct member_digest *ret_diges
     return true;
 }
 
-uint32_t pack_items(struct member_service *service, struct pack *answer,
-                    const struct member_reply *reply, uint32_t op)
+/* Items that an operation of `reply` gave, as field 1 of an answer; returns how many. */
+static uint32_t pack_items(struct member_service *service, struct pack *answer,
+                           const struct member_reply *reply, uint32_t op)
 {
     struct member_digest id;
     struct member_item item;
@@ -34,12 +35,13 @@ uint32_t pack_items(struct member_service *service, struct pack *answer,
     return packed;
 }
 
-/* Which of many the core did not take. */
+/* What the core did not take of many: `pack` adds the one at that place. Answers. */
 static void reply_refused(struct request *request, const struct member_reply *reply, uint32_t first,
-                          uint32_t count, const ProtobufCBinaryData *ids)
+                          uint32_t count,
+                          void (*pack)(struct request *request, struct pack *answer,
+                                       uint32_t place))
 {
-    struct member_service *service = member_of(request);
-    struct pack answer = pack_begin(&service->answer);
+    struct pack answer = pack_begin(&member_of(request)->answer);
 
     for (uint32_t i = 0; i < count; i++) {
         struct member_result result = member_reply_result(reply, first + i);
@@ -48,7 +50,7 @@ static void reply_refused(struct request *request, const struct member_reply *re
             member_refuse(request, result.status);
             return;
         }
-        if (member_grpc(result.status) != GRPC_OK) pack_bytes(&answer, 1, bytes_str(ids[i]));
+        if (member_grpc(result.status) != GRPC_OK) pack(request, &answer, i);
     }
     request_reply_packed(request, &answer);
 }
@@ -103,8 +105,7 @@ static void enqueue_begin(struct request *request)
         bytes += m->payloads[i].len;
         if (m->payloads[i].len > MEMBER_PAYLOAD_MAX) bytes = SIZE_MAX / 2;
     }
-    if (m->n_payloads == 0 || m->n_payloads > MEMBER_REQUEST_OPS_MAX ||
-        !batch_room(service, m->n_payloads, bytes)) {
+    if (!request_room_for(request, m->n_payloads, bytes)) {
         refuse_many(request);
         return;
     }
@@ -113,7 +114,7 @@ static void enqueue_begin(struct request *request)
         blake3(op.bytes, op.item.b);
         batch_op(service, &op);
     }
-    request_put_many(request, (uint32_t)m->n_payloads);
+    request_put_many(request, m->n_payloads);
 }
 
 /* -- Pull -- */
@@ -228,10 +229,15 @@ static_assert(offsetof(Muster__V1__StartRequest, ids) ==
                       offsetof(Muster__V1__GiveBackRequest, incarnation),
               "Start and GiveBack ask alike");
 
+static void pack_id(struct request *request, struct pack *answer, uint32_t place)
+{
+    pack_bytes(answer, 1, bytes_str(((const items_message *)request->message)->ids[place]));
+}
+
 static void reply_items(struct request *request, const struct member_reply *reply, uint32_t first,
                         uint32_t count)
 {
-    reply_refused(request, reply, first, count, ((const items_message *)request->message)->ids);
+    reply_refused(request, reply, first, count, pack_id);
 }
 
 static void items_begin(struct request *request, enum member_kind kind)
@@ -243,8 +249,7 @@ static void items_begin(struct request *request, enum member_kind kind)
                            .incarnation = m->incarnation,
                            .wall_ms = wall_ms(service)};
 
-    if (m->n_ids == 0 || m->n_ids > MEMBER_REQUEST_OPS_MAX ||
-        !batch_room(service, m->n_ids, m->n_ids * op.worker.len)) {
+    if (!request_room_for(request, m->n_ids, m->n_ids * op.worker.len)) {
         refuse_many(request);
         return;
     }
@@ -252,7 +257,7 @@ static void items_begin(struct request *request, enum member_kind kind)
         if (!digest_of(m->ids[i], &op.item)) memset(&op.item, 0, sizeof op.item);
         batch_op(service, &op);
     }
-    request_put_many(request, (uint32_t)m->n_ids);
+    request_put_many(request, m->n_ids);
 }
 
 static void start_begin(struct request *request)
@@ -265,18 +270,17 @@ static void give_begin(struct request *request)
     items_begin(request, MEMBER_OP_RELEASE);
 }
 
+static void pack_result_id(struct request *request, struct pack *answer, uint32_t place)
+{
+    const Muster__V1__SubmitRequest *m = (const Muster__V1__SubmitRequest *)request->message;
+
+    pack_bytes(answer, 1, bytes_str(m->results[place]->id));
+}
+
 static void reply_submitted(struct request *request, const struct member_reply *reply,
                             uint32_t first, uint32_t count)
 {
-    const Muster__V1__SubmitRequest *m = (const Muster__V1__SubmitRequest *)request->message;
-    ProtobufCBinaryData *ids = arena_calloc(rpc_call_arena(request->call), count, sizeof *ids);
-
-    if (!ids) {
-        request_fail(request, GRPC_UNAVAILABLE, "Submit: no memory for the answer");
-        return;
-    }
-    for (uint32_t i = 0; i < count; i++) ids[i] = m->results[i]->id;
-    reply_refused(request, reply, first, count, ids);
+    reply_refused(request, reply, first, count, pack_result_id);
 }
 
 static void submit_begin(struct request *request)
@@ -291,8 +295,7 @@ static void submit_begin(struct request *request)
 
     for (size_t i = 0; i < m->n_results; i++)
         bytes += op.worker.len + m->results[i]->result_id.len + MEMBER_REASON_MAX;
-    if (m->n_results == 0 || m->n_results > MEMBER_REQUEST_OPS_MAX ||
-        !batch_room(service, m->n_results, bytes)) {
+    if (!request_room_for(request, m->n_results, bytes)) {
         refuse_many(request);
         return;
     }
@@ -306,7 +309,7 @@ static void submit_begin(struct request *request)
         op.text.len = min_size(op.text.len, MEMBER_REASON_MAX);
         batch_op(service, &op);
     }
-    request_put_many(request, (uint32_t)m->n_results);
+    request_put_many(request, m->n_results);
 }
 
 /* -- Steal -- */

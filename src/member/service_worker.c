@@ -108,7 +108,7 @@ static void register_begin(struct request *request)
         request_refuse(request, GRPC_ALREADY_EXISTS, "%s", why.text);
         return;
     }
-    request_judge(request, &op);
+    request_put(request, &op);
 }
 
 /* -- Leave -- */
@@ -181,8 +181,8 @@ static void revoke_begin(struct request *request)
         request_reply(request, STR_EMPTY);
         return;
     }
-    if (m->n_revoked > MEMBER_REQUEST_OPS_MAX ||
-        !batch_room(service, m->n_revoked, m->n_revoked * (op.worker.len + MEMBER_REFERENCE_MAX))) {
+    if (!request_room_for(request, m->n_revoked,
+                          m->n_revoked * (op.worker.len + MEMBER_REFERENCE_MAX))) {
         request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "AckRevoke: at most %d partitions a call",
                        MEMBER_REQUEST_OPS_MAX);
         return;
@@ -193,7 +193,7 @@ static void revoke_begin(struct request *request)
         op.text = str_from(m->revoked[i]->checkpoint);
         batch_op(service, &op);
     }
-    request_put_many(request, (uint32_t)m->n_revoked);
+    request_put_many(request, m->n_revoked);
 }
 
 /* -- checkpoints: the leader's own knowledge, told to the log in its own time -- */
@@ -277,7 +277,7 @@ static void evict_begin(struct request *request)
     if (!member_local_evict(service->local, worker_name(m->worker_id, room), now_ns(service), &op))
         member_refuse(request, MEMBER_S_UNKNOWN);
     else
-        request_judge(request, &op);
+        request_put(request, &op);
 }
 
 static void release_begin(struct request *request)

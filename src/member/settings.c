@@ -3,98 +3,92 @@
 
 #include <math.h>
 
-#include "member/config/config.h"
-#include "member/events/events.h"
-
 enum { PPM = 1000000 };
-/* A choice of the configuration is a value of the part it is for. */
-static_assert((int)CONFIG_EVENTS_SAMPLED == (int)HEARTBEAT_EVENTS_SAMPLED &&
-                  (int)CONFIG_EVENTS_NONE == (int)HEARTBEAT_EVENTS_NONE,
-              "events.heartbeat");
-static_assert((int)CONFIG_PLACEMENT_BOUNDED == (int)MEMBER_RING_BOUNDED &&
-                  (int)CONFIG_PLACEMENT_RENDEZVOUS == (int)MEMBER_RENDEZVOUS,
-              "placement.kind");
-static_assert((int)CONFIG_SOURCE_WORKER == (int)DETECT_WORKER &&
-                  (int)CONFIG_SOURCE_ARRIVAL == (int)DETECT_ARRIVAL,
-              "detector.deadline_source");
-static_assert((int)CONFIG_UNKNOWN_IGNORE == (int)MEMBER_UNKNOWN_IGNORE &&
-                  (int)CONFIG_UNKNOWN_REJECT == (int)MEMBER_UNKNOWN_REJECT,
-              "membership.unknown_beat");
 
-static uint32_t ppm(double fraction)
+static uint32_t u32_of(const struct conf *conf, const char *name)
 {
-    return (uint32_t)lround(fraction * PPM);
+    return (uint32_t)conf_number(conf, name);
 }
 
-static struct member_rules rules_of(const struct member_config *c)
+static uint64_t ns_of(const struct conf *conf, const char *name) /* of a duration */
 {
-    struct member_rules rules;
-
-    member_rules_defaults(&rules);
-    rules.total_partitions = (uint32_t)c->placement.total_partitions;
-    rules.virtual_nodes = (uint32_t)c->placement.virtual_nodes;
-    rules.placement = (enum member_placement)c->placement.kind;
-    rules.epsilon_ppm = ppm(c->placement.epsilon);
-    rules.move_limit_ppm = ppm(c->placement.partition_move_limit);
-    rules.ring_on_register = c->placement.ring_on == CONFIG_RING_ON_REGISTER;
-    rules.grant_to_legacy = c->placement.grant_to_legacy;
-    rules.evict_on_revoke_timeout = c->placement.on_revoke_timeout == CONFIG_REVOKE_EVICT;
-    rules.failure_per_worker = c->events.failure_scope == CONFIG_SCOPE_WORKER;
-    rules.rebalance_window_ms = c->placement.rebalance_window_ms;
-    rules.revoke_timeout_ms = c->placement.revoke_timeout_ms;
-    rules.dead_retention_ms = c->membership.dead_retention_ms;
-    rules.tombstone_retention_ms = c->membership.tombstone_retention_ms;
-    rules.work_max_attempts = (uint32_t)c->work.max_attempts;
-    rules.work_max_steal = (uint32_t)c->work.max_steal;
-    rules.work_requeue_failed = c->work.requeue_failed;
-    rules.work_steal_started = c->work.steal_started;
-    return rules;
+    return conf_number(conf, name) * NS_PER_MS;
 }
 
-static struct member_local_options local_of(const struct member_config *c)
+static uint32_t ppm_of(const struct conf *conf, const char *name)
 {
-    const struct member_transport *t = &c->transport;
-    struct member_local_options local;
-
-    member_local_defaults(&local);
-    local.detect.kind =
-        c->detector.kind == CONFIG_DETECTOR_SILENCE ? DETECT_SILENCE : DETECT_DEADLINE;
-    local.detect.source = (enum detect_source)c->detector.deadline_source;
-    local.detect.heartbeat_interval_ns = t->heartbeat_interval_ms * NS_PER_MS;
-    local.detect.clock_skew_budget_ns = t->clock_skew_budget_ms * NS_PER_MS;
-    local.detect.failure_timeout_ns = t->coordinator_failure_timeout_ms * NS_PER_MS;
-    local.detect.heartbeat_timeout_ns = c->detector.heartbeat_timeout_ms * NS_PER_MS;
-    local.detect.suspect_ratio = c->detector.suspect_ratio;
-    local.detect.confirm_scans = (uint32_t)c->detector.confirm_scans;
-    local.detect.max_fail_fraction = c->detector.max_fail_fraction;
-    local.detect.mass_failure_hold_ns = c->detector.mass_failure_hold_ms * NS_PER_MS;
-    local.detect.phi = c->detector.suspect == CONFIG_SUSPECT_PHI;
-    local.detect.phi_threshold = c->detector.phi_threshold;
-    local.detect.phi_samples = (uint32_t)c->detector.phi_samples;
-    local.detect.phi_min_std_ns = c->detector.phi_min_std_ms * NS_PER_MS;
-    local.self_fence_ns = t->worker_self_fence_timeout_ms * NS_PER_MS;
-    local.beat_budget = (uint32_t)t->beat_budget;
-    local.unknown_beat = (enum member_unknown)c->membership.unknown_beat;
-    local.checkpoint_interval_ns = c->checkpoint.interval_ms * NS_PER_MS;
-    local.checkpoint_ack_timeout_ns = c->checkpoint.ack_timeout_ms * NS_PER_MS;
-    local.checkpoint_min_pause_ns = c->checkpoint.min_pause_ms * NS_PER_MS;
-    local.checkpoint_max_failures = (uint32_t)c->checkpoint.max_failures;
-    return local;
+    return (uint32_t)lround(conf_decimal(conf, name) * PPM);
 }
 
-void member_config_service(const struct member_config *config,
-                           struct member_service_options *service)
+/* Of two choices the second: not the usual one. */
+static bool is_second(const struct conf *conf, const char *name)
 {
-    service->enabled = config->enabled;
+    return conf_choice(conf, name) == 1;
+}
+
+static void read_rules(const struct conf *conf, struct member_rules *rules)
+{
+    rules->total_partitions = u32_of(conf, "placement.total_partitions");
+    rules->virtual_nodes = u32_of(conf, "placement.virtual_nodes");
+    rules->placement = (enum member_placement)conf_choice(conf, "placement.kind");
+    rules->epsilon_ppm = ppm_of(conf, "placement.epsilon");
+    rules->move_limit_ppm = ppm_of(conf, "placement.partition_move_limit");
+    rules->ring_on_register = is_second(conf, "placement.ring_on");
+    rules->grant_to_legacy = conf_bool(conf, "placement.grant_to_legacy");
+    rules->evict_on_revoke_timeout = is_second(conf, "placement.on_revoke_timeout");
+    rules->failure_per_worker = is_second(conf, "events.failure_scope");
+    rules->rebalance_window_ms = conf_number(conf, "placement.rebalance_window");
+    rules->revoke_timeout_ms = conf_number(conf, "placement.revoke_timeout");
+    rules->dead_retention_ms = conf_number(conf, "membership.dead_retention");
+    rules->tombstone_retention_ms = conf_number(conf, "membership.tombstone_retention");
+    rules->work_max_attempts = u32_of(conf, "work.max_attempts");
+    rules->work_max_steal = u32_of(conf, "work.max_steal");
+    rules->work_requeue_failed = conf_bool(conf, "work.requeue_failed");
+    rules->work_steal_started = conf_bool(conf, "work.steal_started");
+}
+
+static void read_detect(const struct conf *conf, struct detect_options *detect)
+{
+    detect->kind = (enum detect_kind)conf_choice(conf, "detector.kind");
+    detect->source = (enum detect_source)conf_choice(conf, "detector.deadline_source");
+    detect->heartbeat_interval_ns = ns_of(conf, "transport.heartbeat_interval");
+    detect->clock_skew_budget_ns = ns_of(conf, "transport.clock_skew_budget");
+    detect->failure_timeout_ns = ns_of(conf, "transport.coordinator_failure_timeout");
+    detect->heartbeat_timeout_ns = ns_of(conf, "detector.heartbeat_timeout_sec") * MS_PER_SECOND;
+    detect->suspect_ratio = conf_decimal(conf, "detector.suspect_ratio");
+    detect->confirm_scans = u32_of(conf, "detector.confirm_scans");
+    detect->max_fail_fraction = conf_decimal(conf, "detector.max_fail_fraction");
+    detect->mass_failure_hold_ns = ns_of(conf, "detector.mass_failure_hold");
+    detect->phi = is_second(conf, "detector.suspect");
+    detect->phi_threshold = conf_decimal(conf, "detector.phi_threshold");
+    detect->phi_samples = u32_of(conf, "detector.phi_samples");
+    detect->phi_min_std_ns = ns_of(conf, "detector.phi_min_std");
+}
+
+static void read_local(const struct conf *conf, struct member_local_options *local)
+{
+    read_detect(conf, &local->detect);
+    local->self_fence_ns = ns_of(conf, "transport.worker_self_fence_timeout");
+    local->beat_budget = u32_of(conf, "transport.beat_budget");
+    local->unknown_beat = (enum member_unknown)conf_choice(conf, "membership.unknown_beat");
+    local->checkpoint_interval_ns =
+        ns_of(conf, "checkpoint.checkpoint_interval_sec") * MS_PER_SECOND;
+    local->checkpoint_ack_timeout_ns = ns_of(conf, "checkpoint.ack_timeout");
+    local->checkpoint_min_pause_ns = ns_of(conf, "checkpoint.min_pause");
+    local->checkpoint_max_failures = u32_of(conf, "checkpoint.max_failures");
+}
+
+void member_settings_read(const struct conf *conf, struct member_service_options *service)
+{
+    service->enabled = conf_has_section(conf, "transport");
     member_rules_defaults(&service->rules);
     member_local_defaults(&service->local);
-    if (!config->enabled) return;
-    service->run = config->run_id;
-    service->any_run = config->membership.run_mismatch == CONFIG_RUN_ACCEPT;
-    service->bind_identity = config->transport.bind_identity;
-    service->rules = rules_of(config);
-    service->local = local_of(config);
-    service->max_keys_per_partition = (uint32_t)config->placement.max_keys_per_partition;
-    service->reply_max_ms = config->transport.beat_reply_max_ms;
-    service->at_most_once = config->events.redelivery == CONFIG_AT_MOST_ONCE;
+    if (!service->enabled) return;
+    service->any_run = is_second(conf, "membership.run_mismatch");
+    service->bind_identity = conf_bool(conf, "transport.bind_identity");
+    read_rules(conf, &service->rules);
+    read_local(conf, &service->local);
+    service->max_keys_per_partition = u32_of(conf, "placement.max_keys_per_partition");
+    service->reply_max_ms = conf_number(conf, "transport.beat_reply_max");
+    service->at_most_once = is_second(conf, "events.redelivery");
 }

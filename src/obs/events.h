@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where event lines go: standard output, a file that rotates, or nowhere.
  *
- * A line is one JSON object; it is written with one write, never mixed with another, by any thread,
- * and a file may be shared by several processes. Nothing waits: when the sink does not take a line
+ * A line is one JSON object; it is written with one write, never mixed with another, by any thread.
+ * A file belongs to one process. Nothing waits: when the sink does not take a line
  * (a full pipe, a full disk), lines queue up to queue_max. Then lines that may be lost are dropped
  * and counted, and one that must be kept is refused with ERR_FULL: the caller stops admitting work
  * rather than lose it. events_flush() tries again; trouble and its end are each told once.
  *
  * The surprising rule: ERR_OK means taken, not durable. Lines are synced when their file is
- * rotated away and at close. In a shared file a write that failed may leave a torn line, or, when
- * only the line end was missing, its line twice. Processes that share a file take turns to rotate
- * it by a mark beside it; when two of them find a dead one's mark in the same instant, both
- * rotate, and then one rotated file may replace another. */
+ * rotated away and at close. */
 #ifndef OBS_EVENTS_H
 #define OBS_EVENTS_H
 #include "base/err.h"
@@ -46,7 +43,6 @@ struct events_options {
     uint32_t mode;         /* 0: 0644 */
     uint64_t rotate_bytes; /* 0: never; else a file that has reached it becomes path.1 */
     uint32_t keep;         /* 0: 5; path.1 is the newest, path.<keep> the oldest */
-    bool shared;           /* other processes append to it too */
     /* Syncs and closes rotated files, if all writes come from its loop's thread. NULL: the writer
      * does it, and waits. Close it after the events. */
     struct worker *worker;

@@ -12,7 +12,6 @@ enum {
     KEEP_DEFAULT = 5,
     MODE_DEFAULT = 0644,
     LOOK_EVERY_MS = 1000,
-    ROTATING_STALE_MS = 30 * 1000 /* a process that died while rotating left its mark behind */
 };
 
 struct events_file {
@@ -23,9 +22,9 @@ struct events_file {
     char *directory;
     uint32_t mode, keep;
     uint64_t rotate_bytes;
-    bool shared, torn;
+    bool torn;
     struct fs_file *file; /* NULL after a failed reopen; the next write tries again */
-    uint64_t inode, size; /* size: as far as we know; others may have added */
+    uint64_t inode, size;
     mono_time look_at;
     mono_time rotate_after; /* a failed rotation is not tried again at every line */
     uint64_t rotations, failed_rotations;
@@ -137,7 +136,6 @@ enum err events_file_open(const struct events_options *options, struct events_fi
     f->mode = options->mode ? options->mode : MODE_DEFAULT;
     f->keep = options->keep ? options->keep : KEEP_DEFAULT;
     f->rotate_bytes = options->rotate_bytes;
-    f->shared = options->shared;
     f->path = str_dup(str_from(options->path));
     f->directory = directory_of(options->path);
     err = f->path && f->directory ? reopen(f) : ERR_NOMEM;
@@ -165,19 +163,13 @@ void events_file_close(struct events_file *f)
 
 /* -- rotating -- */
 
-static char *suffixed(const struct events_file *f, const char *suffix)
-{
-    size_t len = strlen(f->path);
-    char *path = malloc(len + strlen(suffix) + 1);
-    if (path) stpcpy(stpcpy(path, f->path), suffix);
-    return path;
-}
-
 static char *numbered(const struct events_file *f, uint32_t number)
 {
-    char suffix[16];
-    snprintf(suffix, sizeof suffix, ".%u", number);
-    return suffixed(f, suffix);
+    size_t cap = strlen(f->path) + 16;
+    char *path = malloc(cap);
+
+    if (path) snprintf(path, cap, "%s.%u", f->path, number);
+    return path;
 }
 
 /* path.<keep-1> to path.<keep>, ..., path.1 to path.2, then path to path.1. The oldest first: a
@@ -198,42 +190,6 @@ static enum err shift(struct events_file *f)
     return err;
 }
 
-static bool mark_is_stale(struct events_file *f, const char *mark)
-{
-    struct fs_info info;
-    uint64_t now_ns = clock_wall(f->clock).ms * NS_PER_MS;
-    return fs_stat(f->fs, mark, &info) == ERR_OK && info.modified_ns >= 0 &&
-           now_ns > (uint64_t)info.modified_ns + ROTATING_STALE_MS * NS_PER_MS;
-}
-
-/* True when this process may rotate; *own_mark is then removed and freed by mark_drop. */
-static bool mark_take(struct events_file *f, char **ret_mark)
-{
-    struct fs_file *file;
-    char *mark = suffixed(f, ".rotating");
-    enum err err;
-
-    if (!mark) return false;
-    err = fs_open(f->fs, mark, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, 0600, &file);
-    if (err == ERR_EXISTS && mark_is_stale(f, mark)) {
-        (void)fs_remove(f->fs, mark);
-        err = fs_open(f->fs, mark, FS_WRITE | FS_CREATE | FS_EXCLUSIVE, 0600, &file);
-    }
-    if (err) {
-        free(mark);
-        return false;
-    }
-    fs_close(f->fs, file);
-    *ret_mark = mark;
-    return true;
-}
-
-static void mark_drop(struct events_file *f, char *own_mark)
-{
-    (void)fs_remove(f->fs, own_mark);
-    free(own_mark);
-}
-
 /* The name belongs to another file than the one we have open, or to none. */
 static bool moved_away(struct events_file *f)
 {
@@ -252,25 +208,17 @@ static void follow(struct events_file *f)
 
 static void rotate(struct events_file *f)
 {
-    char *mark = NULL;
     struct fs_file *old = f->file;
-    enum err err;
+    enum err err = shift(f);
 
-    if (f->shared && !mark_take(f, &mark)) return; /* another process is at it */
-    if (moved_away(f)) {
-        follow(f); /* it was at it, and is done */
-    } else if (f->size >= f->rotate_bytes) {
-        err = shift(f);
-        if (!err) err = reopen(f);
-        if (!err) {
-            f->rotations++;
-            retire(f, old, f->directory);
-        } else {
-            f->failed_rotations++; /* the old file goes on, whatever its name is now */
-            f->rotate_after = mono_after(clock_mono(f->clock), LOOK_EVERY_MS);
-        }
+    if (!err) err = reopen(f);
+    if (!err) {
+        f->rotations++;
+        retire(f, old, f->directory);
+    } else {
+        f->failed_rotations++; /* the old file goes on, whatever its name is now */
+        f->rotate_after = mono_after(clock_mono(f->clock), LOOK_EVERY_MS);
     }
-    if (mark) mark_drop(f, mark);
 }
 
 static void look_after(struct events_file *f)
@@ -287,14 +235,13 @@ static void look_after(struct events_file *f)
 
 /* -- writing -- */
 
-/* A write that failed may have left part of the line. Alone we cut it off; beside others that would
- * take theirs, so the next line is begun on a line of its own. */
+/* A write that failed may have left part of the line. It is cut off; where that fails, too, the next
+ * line is begun on a line of its own. */
 static void undo_partial(struct events_file *f, uint64_t before)
 {
     uint64_t size;
     if (fs_file_size(f->fs, f->file, &size) == ERR_OK && size == before) return;
-    if (!f->shared && fs_truncate(f->fs, f->file, before) == ERR_OK) return;
-    f->torn = true;
+    f->torn = fs_truncate(f->fs, f->file, before) != ERR_OK;
 }
 
 enum err events_file_write(struct events_file *f, struct str line)
@@ -305,12 +252,9 @@ enum err events_file_write(struct events_file *f, struct str line)
     if (err) return err;
     look_after(f);
     before = f->size;
-    if (f->shared || f->torn) {
-        err = fs_file_size(f->fs, f->file, &before);
-        if (err) return err;
-    }
     if (f->torn) {
-        err = fs_write_at(f->fs, f->file, before, STR("\n"));
+        err = fs_file_size(f->fs, f->file, &before);
+        if (!err) err = fs_write_at(f->fs, f->file, before, STR("\n"));
         if (err) return err;
         f->torn = false;
         before++;

@@ -22,7 +22,6 @@ struct slow_turn {
     struct loop_turn turn;
     wall_time at;
 };
-enum by { BY_WALL, BY_CPU, BY_COUNT };
 
 struct health {
     struct http_server *server;
@@ -39,15 +38,7 @@ struct health {
     size_t page_count;             /* routed so far */
     atomic_uint_fast64_t beat_ms;  /* the loop's last sign of life, on its monotonic clock */
 
-    struct {
-        struct counter *turns, *slow[BY_COUNT], *busy[BY_COUNT];
-        struct gauge *longest[BY_COUNT], *silence;
-        struct counter *http_requests, *http_errors, *sse_sent, *sse_dropped;
-        struct gauge *http_connections, *sse_readers;
-        struct counter *log_written, *log_dropped[LOG_LOSS_COUNT], *log_repeats;
-        struct counter *events_written, *events_lost, *events_refused, *events_rotations;
-        struct gauge *events_queued;
-    } metric;
+    struct metric_fields *loop_fields, *http_fields, *log_fields, *events_fields;
 
     pthread_mutex_t lock; /* everything below; held for copies only */
     struct loop_stats loop_stats;

@@ -221,6 +221,71 @@ enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char
     return err;
 }
 
+/* -- numbers of a struct -- */
+
+static enum err field_family(struct metrics *metrics, const struct metric_field *row,
+                             struct metric_family **ret_family, struct note *note)
+{
+    struct metric_options options = {
+        .name = row->name, .help = row->help, .kind = row->kind, .labels = {row->label}};
+
+    if (row->kind == METRIC_COUNTER) options.per_unit = row->per_unit;
+    return metrics_add(metrics, &options, ret_family, note);
+}
+
+enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *rows, size_t count,
+                            struct metric_fields **ret_fields, struct note *note)
+{
+    struct metric_fields *fields = calloc(1, sizeof *fields + count * sizeof fields->values[0]);
+    struct metric_family *family = NULL;
+    enum err err = ERR_OK;
+
+    if (!fields) return ERR_NOMEM;
+    fields->rows = rows;
+    fields->count = count;
+    for (size_t i = 0; !err && i < count; i++) {
+        assert(rows[i].size == sizeof(uint32_t) || rows[i].size == sizeof(uint64_t));
+        if (i == 0 || strcmp(rows[i].name, rows[i - 1].name) != 0)
+            err = field_family(metrics, &rows[i], &family, note);
+        if (!err)
+            fields->values[i] =
+                value_of(family, rows[i].kind,
+                         rows[i].label ? (const struct str[]){str_from(rows[i].value)} : NULL);
+    }
+    if (err) {
+        free(fields);
+        return err;
+    }
+    pthread_mutex_lock(&metrics->lock);
+    fields->next = metrics->fields;
+    metrics->fields = fields;
+    pthread_mutex_unlock(&metrics->lock);
+    *ret_fields = fields;
+    return ERR_OK;
+}
+
+void metrics_set_fields(const struct metric_fields *fields, const void *from)
+{
+    for (size_t i = 0; fields && i < fields->count; i++) {
+        const struct metric_field *row = &fields->rows[i];
+        const char *at = (const char *)from + row->at;
+        uint64_t number = 0;
+        uint32_t small;
+
+        if (row->size == sizeof small) {
+            memcpy(&small, at, sizeof small);
+            number = small;
+        } else {
+            memcpy(&number, at, sizeof number);
+        }
+        if (row->kind == METRIC_COUNTER)
+            counter_raise_to(&fields->values[i]->counter, number);
+        else
+            gauge_set(&fields->values[i]->gauge,
+                      (double)number / (row->per_unit > 0 ? row->per_unit : 1));
+    }
+}
+
 void metric_round_begin(struct metric_family *family)
 {
     struct map_entry *entry;
@@ -261,49 +326,34 @@ static bool name_is_valid(const char *name, bool is_label)
     return true;
 }
 
-static enum err labels_check(const struct metric_options *options, struct note *note)
+static const char *wrong_label(const struct metric_options *options)
 {
     for (size_t i = 0; i < METRIC_LABELS_MAX && options->labels[i]; i++) {
         const char *label = options->labels[i];
-        if (!name_is_valid(label, true) ||
-            (options->kind == METRIC_HISTOGRAM && strcmp(label, "le") == 0)) {
-            note_set(note, "metric %s: not a label name: %s", options->name, label);
-            return ERR_INVALID;
-        }
+        bool is_bound = options->kind == METRIC_HISTOGRAM && strcmp(label, "le") == 0;
+
+        if (!name_is_valid(label, true) || is_bound) return "not a label name";
         for (size_t k = 0; k < i; k++)
-            if (strcmp(options->labels[k], label) == 0) {
-                note_set(note, "metric %s: label twice: %s", options->name, label);
-                return ERR_INVALID;
-            }
+            if (strcmp(options->labels[k], label) == 0) return "label twice";
     }
-    if (!options->labels[METRIC_LABELS_MAX]) return ERR_OK;
-    note_set(note, "metric %s: more than %d labels", options->name, METRIC_LABELS_MAX);
-    return ERR_INVALID;
+    return options->labels[METRIC_LABELS_MAX] ? "too many labels" : NULL;
 }
 
-static enum err options_check(const struct metric_options *options, struct note *note)
+/* NULL: nothing. */
+static const char *wrong_with(const struct metric_options *options)
 {
-    if (!name_is_valid(options->name, false)) {
-        note_set(note, "not a metric name: %s", options->name ? options->name : "");
-        return ERR_INVALID;
-    }
+    if (!name_is_valid(options->name, false)) return "not a metric name";
     if (!options->help || !str_is_utf8(str_from(options->help)) || options->per_unit < 0 ||
-        options->series_max > METRIC_SERIES_MAX) {
-        note_set(note, "metric %s: help, per_unit or series_max", options->name);
-        return ERR_INVALID;
-    }
+        options->series_max > METRIC_SERIES_MAX)
+        return "help, per_unit or series_max";
     if ((options->kind == METRIC_HISTOGRAM) != (options->bucket_count > 0) ||
-        options->bucket_count > METRIC_BUCKETS_MAX) {
-        note_set(note, "metric %s: bucket count", options->name);
-        return ERR_INVALID;
-    }
+        options->bucket_count > METRIC_BUCKETS_MAX)
+        return "bucket count";
     for (size_t i = 0; i < options->bucket_count; i++)
         if (!isfinite(options->buckets[i]) ||
-            (i > 0 && options->buckets[i] <= options->buckets[i - 1])) {
-            note_set(note, "metric %s: buckets must be finite and grow", options->name);
-            return ERR_INVALID;
-        }
-    return labels_check(options, note);
+            (i > 0 && options->buckets[i] <= options->buckets[i - 1]))
+            return "buckets must be finite and grow";
+    return wrong_label(options);
 }
 
 static void family_free(struct metric_family *family)
@@ -384,10 +434,14 @@ static enum err family_insert(struct metrics *metrics, struct metric_family *own
 enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
                      struct metric_family **ret_family, struct note *note)
 {
+    const char *wrong = wrong_with(options);
     struct metric_family *family;
-    enum err err = options_check(options, note);
+    enum err err;
 
-    if (err) return err;
+    if (wrong) {
+        note_set(note, "metric %s: %s", options->name ? options->name : "", wrong);
+        return ERR_INVALID;
+    }
     family = family_make(metrics, options);
     if (!family) return ERR_NOMEM;
     pthread_mutex_lock(&metrics->lock);
@@ -441,6 +495,12 @@ void metrics_close(struct metrics *metrics)
     if (metrics->process) metrics->process_free(metrics->process);
     for (size_t i = 0; i < metrics->family_count; i++) family_free(metrics->families[i]);
     free(metrics->families);
+    while (metrics->fields) {
+        struct metric_fields *fields = metrics->fields;
+
+        metrics->fields = fields->next;
+        free(fields);
+    }
     pthread_mutex_destroy(&metrics->lock);
     free(metrics);
 }

@@ -60,6 +60,23 @@ enum err metrics_add_counter(struct metrics *metrics, const char *name, const ch
 enum err metrics_add_gauge(struct metrics *metrics, const char *name, const char *help,
                            struct gauge **ret_gauge, struct note *note);
 
+/* Numbers of a struct that somebody else counts, each shown as a counter or a gauge. Rows of one
+ * name are next to each other: series of one family, by `label`. */
+struct metric_field {
+    const char *name, *help;
+    enum metric_kind kind;
+    size_t at, size;           /* METRIC_FIELD(): of the number, unsigned, of 4 or 8 bytes */
+    double per_unit;           /* 0: 1; the number is divided by it */
+    const char *label, *value; /* NULL: without a label */
+};
+#define METRIC_FIELD(type, member) .at = offsetof(type, member), .size = sizeof(((type *)0)->member)
+struct metric_fields;
+/* The rows must outlive the registry, which frees *ret_fields. Errors as metrics_add. */
+enum err metrics_add_fields(struct metrics *metrics, const struct metric_field *rows, size_t count,
+                            struct metric_fields **ret_fields, struct note *note);
+/* Takes the numbers out of `from`; counters never fall. NULL fields are fine. */
+void metrics_set_fields(const struct metric_fields *fields, const void *from);
+
 /* The series with these label values (as many as the family has labels; NULL for none). Any thread;
  * it takes a lock and hashes, so keep the handle. Never NULL: out of room or memory it is "other",
  * which was made with the family. */

@@ -39,6 +39,12 @@ struct metric_family {
     bool other_used;
     atomic_uint_fast64_t overflows;
 };
+struct metric_fields {
+    struct metric_fields *next;
+    const struct metric_field *rows;
+    size_t count;
+    union metric_value *values[];
+};
 struct metrics {
     pthread_mutex_t lock;
     struct metric_family **families; /* by name */
@@ -48,6 +54,7 @@ struct metrics {
         void *context;
     } collectors[METRIC_COLLECTORS_MAX];
     size_t collector_count;
+    struct metric_fields *fields;
     struct metric_process *process; /* see metrics_process.c; freed with the registry */
     void (*process_free)(struct metric_process *process);
 };

@@ -12,10 +12,28 @@
 
 enum { PROC_TEXT_MAX = 16 * 1024, PROC_STAT_MAX = 1 << 20 };
 
+struct process_numbers {
+    uint64_t cpu_ns, threads, virtual_memory, resident, open_fds, max_fds;
+};
+static const struct metric_field rows[] = {
+    {"process_cpu_seconds_total", "User and system CPU time spent, in seconds.", METRIC_COUNTER,
+     METRIC_FIELD(struct process_numbers, cpu_ns), .per_unit = 1e9},
+    {"process_resident_memory_bytes", "Memory in use, in bytes.", METRIC_GAUGE,
+     METRIC_FIELD(struct process_numbers, resident)},
+    {"process_virtual_memory_bytes", "Address space taken, in bytes.", METRIC_GAUGE,
+     METRIC_FIELD(struct process_numbers, virtual_memory)},
+    {"process_open_fds", "Open file descriptors.", METRIC_GAUGE,
+     METRIC_FIELD(struct process_numbers, open_fds)},
+    {"process_max_fds", "The most file descriptors there may be.", METRIC_GAUGE,
+     METRIC_FIELD(struct process_numbers, max_fds)},
+    {"process_threads", "Threads of the process.", METRIC_GAUGE,
+     METRIC_FIELD(struct process_numbers, threads)},
+};
+
 struct metric_process {
-    struct counter *cpu_ns;
-    struct gauge *resident, *virtual_memory, *open_fds, *max_fds, *start_time, *threads;
-    pthread_mutex_t lock; /* two pages may be written at once */
+    struct metric_fields *fields;
+    struct process_numbers numbers; /* as last read: what cannot be read stays */
+    pthread_mutex_t lock;           /* two pages may be written at once */
 };
 
 static void count_one(void *context, const char *name, enum fs_kind kind)
@@ -24,7 +42,7 @@ static void count_one(void *context, const char *name, enum fs_kind kind)
     ++*(size_t *)context;
 }
 
-static void read_stat(struct metric_process *process)
+static void read_stat(struct process_numbers *numbers)
 {
     struct buf text;
     uint64_t ticks = (uint64_t)max_u64((uint64_t)sysconf(_SC_CLK_TCK), 1);
@@ -33,13 +51,11 @@ static void read_stat(struct metric_process *process)
     buf_init(&text, PROC_TEXT_MAX);
     if (fs_read_whole(fs_real(), "/proc/self/stat", PROC_TEXT_MAX, &text) == ERR_OK) {
         all = buf_peek(&text);
-        counter_raise_to(process->cpu_ns,
-                         (process_stat_field(all, 14) + process_stat_field(all, 15)) *
-                             (1000000000 / ticks));
-        gauge_set(process->threads, (double)process_stat_field(all, 20));
-        gauge_set(process->virtual_memory, (double)process_stat_field(all, 23));
-        gauge_set(process->resident,
-                  (double)process_stat_field(all, 24) * (double)sysconf(_SC_PAGESIZE));
+        numbers->cpu_ns =
+            (process_stat_field(all, 14) + process_stat_field(all, 15)) * (1000000000 / ticks);
+        numbers->threads = process_stat_field(all, 20);
+        numbers->virtual_memory = process_stat_field(all, 23);
+        numbers->resident = process_stat_field(all, 24) * (uint64_t)sysconf(_SC_PAGESIZE);
     }
     buf_deinit(&text);
 }
@@ -71,10 +87,11 @@ static void collect(void *context)
     size_t fds = 0;
 
     pthread_mutex_lock(&process->lock);
-    read_stat(process);
+    read_stat(&process->numbers);
     if (fs_list(fs_real(), "/proc/self/fd", count_one, &fds) == ERR_OK && fds > 0)
-        gauge_set(process->open_fds, (double)(fds - 1)); /* one was the listing itself */
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) gauge_set(process->max_fds, (double)limit.rlim_cur);
+        process->numbers.open_fds = fds - 1; /* one was the listing itself */
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) process->numbers.max_fds = limit.rlim_cur;
+    metrics_set_fields(process->fields, &process->numbers);
     pthread_mutex_unlock(&process->lock);
 }
 
@@ -112,46 +129,25 @@ static enum err add_build(struct metrics *metrics, const struct metrics_build *b
 enum err metrics_add_process(struct metrics *metrics, const struct metrics_build *build,
                              struct note *note)
 {
-    struct metric_options cpu = {.name = "process_cpu_seconds_total",
-                                 .help = "User and system CPU time spent, in seconds.",
-                                 .kind = METRIC_COUNTER,
-                                 .per_unit = 1e9};
     struct metric_process *process;
-    struct metric_family *family;
+    struct gauge *started;
     enum err err;
 
     if (metrics->process) return ERR_EXISTS;
     process = calloc(1, sizeof *process);
     if (!process) return ERR_NOMEM;
     pthread_mutex_init(&process->lock, NULL);
-    err = metrics_add(metrics, &cpu, &family, note);
-    if (!err) process->cpu_ns = metric_counter(family, NULL);
-    if (!err)
-        err = metrics_add_gauge(metrics, "process_resident_memory_bytes",
-                                "Memory in use, in bytes.", &process->resident, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "process_virtual_memory_bytes",
-                                "Address space taken, in bytes.", &process->virtual_memory, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "process_open_fds", "Open file descriptors.",
-                                &process->open_fds, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "process_max_fds",
-                                "The most file descriptors there may be.", &process->max_fds, note);
+    err = metrics_add_fields(metrics, rows, ARRAY_LEN(rows), &process->fields, note);
     if (!err)
         err = metrics_add_gauge(metrics, "process_start_time_seconds",
-                                "When the process began, in seconds since 1970.",
-                                &process->start_time, note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "process_threads", "Threads of the process.",
-                                &process->threads, note);
+                                "When the process began, in seconds since 1970.", &started, note);
     if (!err) err = add_build(metrics, build, note);
     if (!err) err = metrics_on_write(metrics, collect, process);
     if (err) {
         process_free(process);
         return err; /* families that were made stay, at 0 */
     }
-    gauge_set(process->start_time, start_time());
+    gauge_set(started, start_time());
     metrics->process = process;
     metrics->process_free = process_free;
     return ERR_OK;

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "obs/line.h"
+
 enum { TEXT_WORDS = RING_TEXT_MAX / 8 };
 static_assert(RING_TEXT_MAX % 8 == 0, "text is copied by words");
 static_assert((RING_SLOTS & (RING_SLOTS - 1)) == 0, "a slot is found by a mask");
@@ -114,67 +116,47 @@ static bool copy_entry(uint64_t entry, struct copy *copy)
     return atomic_load_explicit(&slot->stamp, memory_order_acquire) == 2 * entry + 2;
 }
 
-/* snprintf is not on the list of what a signal handler may call, so numbers are written by hand. */
-struct text {
-    char at[256];
-    size_t len;
-};
-static void add(struct text *t, const char *bytes, size_t len)
+/* snprintf is not on the list of what a signal handler may call; obs/line.h calls nothing that is
+ * not. */
+static void entry_text(const struct copy *copy, struct line *line)
 {
-    len = min_size(len, sizeof t->at - t->len);
-    memcpy(t->at + t->len, bytes, len);
-    t->len += len;
-}
-static void add_c(struct text *t, const char *c_string)
-{
-    add(t, c_string, strlen(c_string));
-}
-static void add_number(struct text *t, uint64_t value, size_t width)
-{
-    char digits[20];
-    size_t count = 0;
-    do digits[count++] = (char)('0' + value % 10);
-    while (value /= 10);
-    while (count < width) digits[count++] = '0';
-    while (count-- > 0) add(t, &digits[count], 1);
-}
+    uint64_t us = copy->ns / 1000;
 
-static void entry_text(const struct copy *copy, struct text *t)
-{
-    t->len = 0;
-    add_number(t, copy->ns / 1000000000, 1);
-    add_c(t, ".");
-    add_number(t, copy->ns / 1000 % 1000000, 6);
-    add_c(t, " ");
-    add_number(t, copy->thread, 1);
-    add_c(t, " ");
-    add_c(t, copy->what);
-    add_c(t, " ");
+    line_add_u64(line, us / 1000000);
+    line_add_c(line, ".");
+    for (uint64_t unit = 100000; unit > 0; unit /= 10) line_add_u64(line, us / unit % 10);
+    line_add_c(line, " ");
+    line_add_u64(line, copy->thread);
+    line_add_c(line, " ");
+    line_add_c(line, copy->what);
+    line_add_c(line, " ");
     if (copy->kind == KIND_TEXT) {
         for (size_t i = 0; i < copy->len; i++) {
             char c = copy->u.text[i];
-            add(t, c >= ' ' && c != 0x7f ? &c : "?", 1); /* one entry, one line */
+            line_add(line, str_of(c >= ' ' && c != 0x7f ? &c : "?", 1)); /* one entry, one line */
         }
     } else {
-        add_number(t, copy->u.words[0], 1);
-        add_c(t, " ");
-        add_number(t, copy->u.words[1], 1);
+        line_add_u64(line, copy->u.words[0]);
+        line_add_c(line, " ");
+        line_add_u64(line, copy->u.words[1]);
     }
-    t->len = min_size(t->len, sizeof t->at - 1);
-    add_c(t, "\n");
+    line->cap++; /* kept back for the end */
+    line_add_c(line, "\n");
 }
 
 size_t ring_dump_with(ring_line_fn *put, void *context)
 {
     uint64_t end = atomic_load(&next_entry), from = end > RING_SLOTS ? end - RING_SLOTS : 0;
     struct copy copy;
-    struct text line;
+    struct line line;
+    char room[256];
     size_t count = 0;
 
     for (uint64_t entry = from; entry < end; entry++) {
         if (!copy_entry(entry, &copy)) continue;
+        line_init(&line, room, sizeof room - 1);
         entry_text(&copy, &line);
-        if (!put(context, str_of(line.at, line.len))) break;
+        if (!put(context, line_peek(&line))) break;
         count++;
     }
     return count;

@@ -1,36 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "worker/database.h"
 
+#include <stdio.h>
+
 #include "io/fs_path.h"
-#include "member/ledger/db.h"
+#include "member/ledger/file.h"
 
-enum { FILE_MAX = 64 << 20 };
+enum { CONTENT_MAX = 64 << 20, KEY_CAP = 256 };
 
-enum err worker_db_open(struct fs *fs, const char *path, struct ledger_db **ret_db,
-                        struct note *note)
+static enum err read_file(struct fs *fs, const char *path, struct buf *into,
+                          struct str *ret_records, struct note *note)
 {
+    enum err err = ledger_file_read(fs, path, into, ret_records, note);
+
+    if (err == ERR_NOT_FOUND) *ret_records = STR_EMPTY;
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+enum err worker_db_check(struct fs *fs, const char *path, struct note *note)
+{
+    struct str records;
+    struct buf content;
     enum err err = fs_make_parent(fs, path, 0755, note);
 
-    if (!err) err = ledger_db_open(fs, path, FILE_MAX, ret_db, note);
+    buf_init(&content, CONTENT_MAX);
+    if (!err) err = read_file(fs, path, &content, &records, note);
+    buf_deinit(&content);
     if (err) note_prefix(note, "storage.path %s", path);
     return err;
 }
 
-enum err worker_db_keep_plugin(struct ledger_db *db, struct str name, struct str json,
-                               struct note *note)
+enum err worker_db_keep_plugin(struct fs *fs, const char *path, uint64_t unique, struct str name,
+                               struct str json, struct note *note)
 {
-    const struct ledger_key key = {
-        .space = LEDGER_PLUGINS, .run = STR_EMPTY, .parts = {name}, .part_count = 1};
-    struct ledger_txn *txn;
-    enum err err = ledger_begin(db, true, &txn);
+    struct buf old, content;
+    struct str records, key, value;
+    char plugin[KEY_CAP];
+    int len = snprintf(plugin, sizeof plugin, "plugins/%.*s", STR_ARG(name));
+    enum err err;
 
-    if (!err) {
-        err = ledger_put(txn, &key, json);
-        if (err)
-            ledger_abort(txn);
-        else
-            err = ledger_commit(txn);
-    }
-    if (err) note_set(note, "plugins/%.*s: %s", STR_ARG(name), err_text(err));
+    if (len >= KEY_CAP) return ERR_TOO_LARGE;
+    buf_init(&old, CONTENT_MAX);
+    buf_init(&content, CONTENT_MAX);
+    err = read_file(fs, path, &old, &records, note);
+    if (!err) err = ledger_file_begin(&content);
+    while (!err && ledger_record_next(&records, &key, &value))
+        if (!str_equal(key, str_from(plugin))) err = ledger_record_add(&content, key, value);
+    if (!err) err = ledger_record_add(&content, str_from(plugin), json);
+    if (!err) err = ledger_file_write(fs, path, &content, unique, note);
+    if (err) note_set(note, "%s: %s", plugin, err_text(err));
+    buf_deinit(&old);
+    buf_deinit(&content);
     return err;
 }

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker's own database, storage.path: the manifests of the plugins it loaded, as JSON, under
- * plugins/<name>, for people and tools to look at. An LMDB file (member/ledger/db.h). */
+/* What a worker keeps of itself at storage.path: the manifest of each plugin it loaded, under
+ * plugins/<name>, for people and tools to look at (member/ledger/file.h). */
 #ifndef WORKER_DATABASE_H
 #define WORKER_DATABASE_H
-#include "base/buf.h"
+#include "base/err.h"
 #include "base/note.h"
 #include "io/fs.h"
 
-struct ledger_db;
-/* Makes its directory. What ledger_db_open answers, with a note that names the file. */
-enum err worker_db_open(struct fs *fs, const char *path, struct ledger_db **ret_db,
-                        struct note *note);
-/* Replaces what stands there. What ledger_put and ledger_commit answer. */
-enum err worker_db_keep_plugin(struct ledger_db *db, struct str name, struct str json,
-                               struct note *note);
+/* Makes its directory, and looks whether the file is ours. What fs_make_parent and ledger_file_read
+ * answer, with a note that names the file; a file that is not there yet is fine. */
+enum err worker_db_check(struct fs *fs, const char *path, struct note *note);
+/* Replaces what stands there. What ledger_file_read and ledger_file_write answer, ERR_FULL. */
+enum err worker_db_keep_plugin(struct fs *fs, const char *path, uint64_t unique, struct str name,
+                               struct str json, struct note *note);
 #endif

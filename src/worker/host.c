@@ -43,7 +43,7 @@ static void drop_all(struct worker_host *h)
     link_unwatch(h->link);
     h->round = h->round_acked = h->round_told = 0;
     h->self.incarnation = h->self.assignment_epoch = 0;
-    if (h->metrics.partitions) gauge_set(h->metrics.partitions, 0);
+    h->counts.partitions = 0;
 }
 
 static void let_go(struct worker_host *h)
@@ -60,7 +60,7 @@ bool host_look(struct worker_host *h)
     LOG_WARN(h->options.log, "fenced: no coordinator answered in time, and all work has stopped",
              log_u64("timeout_ms", h->life.fence_ms),
              log_u64("partitions", tenures_held(&h->tenures)));
-    if (h->metrics.fences) counter_inc(h->metrics.fences);
+    h->counts.fences++;
     let_go(h);
     if (h->options.plugins) plugins_halt(h->options.plugins);
     h->options.on_fenced(h->options.owner);
@@ -68,7 +68,7 @@ bool host_look(struct worker_host *h)
     return false;
 }
 
-void host_schedule(struct worker_host *h)
+static void schedule(struct worker_host *h)
 {
     uint64_t now = host_now(h).ms, next = life_next_beat(&h->life).ms;
     uint64_t good_until = life_good_until(&h->life).ms;
@@ -112,7 +112,7 @@ static void beat(struct worker_host *h)
                    load_of(h)))
         return;
     h->beat_phase = phase;
-    if (h->metrics.beats) counter_inc(h->metrics.beats);
+    h->counts.beats++;
 }
 
 static void on_tick(struct timer *timer)
@@ -124,7 +124,8 @@ static void on_tick(struct timer *timer)
     if (host_now(h).ms >= life_next_beat(&h->life).ms) beat(h);
     acks_send(h);
     rounds_look(h);
-    host_schedule(h);
+    metrics_set_fields(h->metrics, &h->counts);
+    schedule(h);
 }
 
 static void register_now(struct worker_host *h, uint64_t interval_ms)
@@ -196,10 +197,9 @@ static void id_in_use(struct worker_host *h, struct str why)
     let_go(h);
 }
 
-static void on_beat(void *owner, boot_time sent, uint64_t lease_ms,
-                    const struct link_beat_answer *answer)
+void host_beat_answered(struct worker_host *h, boot_time sent, uint64_t lease_ms,
+                        const struct link_beat_answer *answer)
 {
-    struct worker_host *h = owner;
     bool draining = h->beat_phase == LIFE_DRAINING;
 
     (void)host_look(h);
@@ -209,7 +209,7 @@ static void on_beat(void *owner, boot_time sent, uint64_t lease_ms,
     } else if (answer->err) {
         LOG_WARN(h->options.log, "a beat was not acknowledged", log_i64("status", answer->status),
                  log_str("why", answer->text));
-        if (h->metrics.beats_failed) counter_inc(h->metrics.beats_failed);
+        h->counts.beats_failed++;
         if (answer->reset) { /* not acknowledged, because of what we are */
             life_reset(&h->life);
             let_go(h);
@@ -223,7 +223,7 @@ static void on_beat(void *owner, boot_time sent, uint64_t lease_ms,
     }
     host_drain_on(h);
     host_pump_soon(h);
-    if (!h->closing) host_schedule(h);
+    if (!h->closing) schedule(h);
 }
 
 /* Refuses terms that the worker cannot keep, and says which keys contradict each other. */
@@ -265,19 +265,18 @@ static void refuse_terms(struct worker_host *h, const struct link_registration *
         (void)link_leave(h->link, &gone, "times contradict the coordinator's");
     }
     (void)life_refused(&h->life);
-    host_schedule(h);
+    schedule(h);
 }
 
-static void on_registered(void *owner, uint64_t lease_ms, const struct link_registration *a)
+void host_registered(struct worker_host *h, uint64_t lease_ms, const struct link_registration *a)
 {
-    struct worker_host *h = owner;
     bool foreign = a->err && a->status == GRPC_UNIMPLEMENTED;
 
     (void)host_look(h);
     if (h->closing || h->drain) return;
     if (a->err && a->status == GRPC_ALREADY_EXISTS) {
         id_in_use(h, a->text);
-        host_schedule(h);
+        schedule(h);
         return;
     }
     if (a->err && !foreign) {
@@ -303,13 +302,11 @@ static void on_registered(void *owner, uint64_t lease_ms, const struct link_regi
              log_text("coordinator", link_peer(h->link)));
     if (h->options.plugins) plugins_resume(h->options.plugins);
     if (!foreign) link_watch(h->link, &h->self);
-    host_schedule(h);
+    schedule(h);
 }
 
-static void on_assignment(void *owner, const struct link_assignment *a)
+void host_assigned(struct worker_host *h, const struct link_assignment *a)
 {
-    struct worker_host *h = owner;
-
     if (!host_look(h) || h->closing) return;
     if (!h->life.registered || a->incarnation != h->self.incarnation ||
         a->coord_epoch < h->life.coord_epoch)
@@ -318,7 +315,7 @@ static void on_assignment(void *owner, const struct link_assignment *a)
         life_reset(&h->life);
         let_go(h);
         life_beat_now(&h->life);
-        host_schedule(h);
+        schedule(h);
         return;
     }
     parts_assign(h, a);
@@ -337,10 +334,8 @@ static void drained(struct worker_host *h, bool in_time)
 }
 
 /* Leave says all that an AckRevoke did not. */
-static void on_answer(void *owner, enum link_call call, enum err err)
+void host_answered(struct worker_host *h, enum link_call call, enum err err)
 {
-    struct worker_host *h = owner;
-
     if (call == LINK_LEAVE && err)
         LOG_WARN(h->options.log, "our leave was not answered", log_err("err", err));
     if (call != LINK_LEAVE) (void)host_look(h);
@@ -387,7 +382,7 @@ void worker_host_drain(struct worker_host *h)
     tenures_leave_all(&h->tenures);
     timer_start_in(&h->drain_timer, h->options.drain_deadline_ms);
     host_pump_soon(h);
-    host_schedule(h);
+    schedule(h);
 }
 
 void worker_host_plugins_changed(struct worker_host *h)
@@ -397,41 +392,22 @@ void worker_host_plugins_changed(struct worker_host *h)
 
 /* -- life -- */
 
-static enum err open_metrics(struct worker_host *h, struct note *note)
-{
-    struct metrics *metrics = h->options.metrics;
-    struct host_metrics *m = &h->metrics;
-    const struct {
-        struct counter **counter;
-        const char *name, *help;
-    } counters[] = {
-        {&m->records, "muster_worker_records_total", "input records that were read"},
-        {&m->checkpoints, "muster_worker_checkpoints_total", "checkpoints that were written"},
-        {&m->checkpoints_failed, "muster_worker_checkpoints_failed_total",
-         "checkpoints that could not be written"},
-        {&m->claims, "muster_worker_claims_total", "partitions that were taken over"},
-        {&m->fences, "muster_worker_fences_total", "how often the worker fenced itself"},
-        {&m->beats, "muster_worker_beats_total", "beats that were sent"},
-        {&m->beats_failed, "muster_worker_beats_failed_total", "beats that were not acknowledged"},
-    };
-    enum err err = ERR_OK;
-
-    if (!metrics) return ERR_OK;
-    for (size_t i = 0; !err && i < ARRAY_LEN(counters); i++)
-        err = metrics_add_counter(metrics, counters[i].name, counters[i].help, counters[i].counter,
-                                  note);
-    if (!err)
-        err = metrics_add_gauge(metrics, "muster_worker_partitions", "partitions that are held",
-                                &m->partitions, note);
-    return err;
-}
+#define COUNTER(member) METRIC_COUNTER, METRIC_FIELD(struct host_counts, member)
+static const struct metric_field metric_rows[] = {
+    {"muster_worker_records_total", "input records that were read", COUNTER(records)},
+    {"muster_worker_checkpoints_total", "checkpoints that were written", COUNTER(checkpoints)},
+    {"muster_worker_checkpoints_failed_total", "checkpoints that could not be written",
+     COUNTER(checkpoints_failed)},
+    {"muster_worker_claims_total", "partitions that were taken over", COUNTER(claims)},
+    {"muster_worker_fences_total", "how often the worker fenced itself", COUNTER(fences)},
+    {"muster_worker_beats_total", "beats that were sent", COUNTER(beats)},
+    {"muster_worker_beats_failed_total", "beats that were not acknowledged", COUNTER(beats_failed)},
+    {"muster_worker_partitions", "partitions that are held", METRIC_GAUGE,
+     METRIC_FIELD(struct host_counts, partitions)},
+};
 
 static enum err open_link(struct worker_host *h, struct note *note)
 {
-    static const struct link_events events = {.on_beat = on_beat,
-                                              .on_registered = on_registered,
-                                              .on_assignment = on_assignment,
-                                              .on_answer = on_answer};
     const struct worker_host_options *o = &h->options;
     struct link_options options = {.io = o->io,
                                    .addresses = o->coordinators,
@@ -440,8 +416,7 @@ static enum err open_link(struct worker_host *h, struct note *note)
                                    .metrics = o->rpc_metrics,
                                    .worker_id = o->worker_id,
                                    .run_id = o->run_id,
-                                   .events = &events,
-                                   .owner = h};
+                                   .host = h};
 
     return link_open(&options, &h->link, note);
 }
@@ -481,7 +456,9 @@ enum err worker_host_open(const struct worker_host_options *options, struct work
     err = timer_init(&h->tick, loop, on_tick);
     if (!err) err = timer_init(&h->idle, loop, parts_idle_over);
     if (!err) err = timer_init(&h->drain_timer, loop, on_drain_deadline);
-    if (!err) err = open_metrics(h, note);
+    if (!err && options->metrics)
+        err = metrics_add_fields(options->metrics, metric_rows, ARRAY_LEN(metric_rows), &h->metrics,
+                                 note);
     if (!err) err = worker_open(loop, &thread, &h->thread);
     if (!err) err = open_link(h, note);
     if (err) {
@@ -490,7 +467,7 @@ enum err worker_host_open(const struct worker_host_options *options, struct work
         set_free(h);
         return err;
     }
-    host_schedule(h); /* the first beat, at once */
+    schedule(h); /* the first beat, at once */
     *ret_host = h;
     return ERR_OK;
 }

@@ -44,24 +44,17 @@ struct part_job {
     bool late; /* its own time was up */
 };
 
-/* Told to the service until it answers. */
-struct ack {
-    uint32_t partition;
-    uint64_t token;
-    char reference[CHECKPOINT_REFERENCE_CAP];
-};
-
-struct host_metrics {
-    struct counter *records, *checkpoints, *checkpoints_failed, *fences, *beats, *beats_failed,
-        *claims;
-    struct gauge *partitions;
+struct host_counts { /* as metrics, from tick to tick */
+    uint64_t records, checkpoints, checkpoints_failed, fences, beats, beats_failed, claims;
+    uint64_t partitions; /* held */
 };
 
 enum drain { DRAIN_NO, DRAIN_WORK, DRAIN_ACK, DRAIN_LEAVE, DRAIN_DONE };
 
 struct worker_host {
     struct worker_host_options options;
-    struct host_metrics metrics;
+    struct host_counts counts;
+    struct metric_fields *metrics; /* NULL without a registry */
     struct life life;
     struct tenures tenures;
     struct link *link;
@@ -76,7 +69,7 @@ struct worker_host {
     uint64_t busy_ms; /* of the thread, since load_since */
     mono_time rate_next;
     /* -- told to the service -- */
-    struct ack *acks;
+    struct link_checkpoint *acks; /* until they are answered */
     size_t ack_count, ack_cap, acks_sent;
     uint64_t round, round_acked;
     uint64_t round_told; /* whose acknowledgement is under way; 0: none */
@@ -98,7 +91,6 @@ boot_time host_now(const struct worker_host *host);
 /* Looks at the fence; to be called first in every event. False: it fell now. */
 bool host_look(struct worker_host *host);
 void host_pump_soon(struct worker_host *host);
-void host_schedule(struct worker_host *host); /* the tick */
 void host_drain_on(struct worker_host *host); /* the next step, if it is time for it */
 
 /* -- host_parts.c -- */

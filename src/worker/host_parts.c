@@ -57,13 +57,13 @@ static void show_held(struct worker_host *h)
     size_t held = tenures_held(&h->tenures);
 
     life_set_holding(&h->life, held > 0);
-    if (h->metrics.partitions) gauge_set(h->metrics.partitions, (double)held);
+    h->counts.partitions = held;
 }
 
 void parts_assign(struct worker_host *h, const struct link_assignment *a)
 {
-    enum err err = tenures_assign(&h->tenures, a->assignment_epoch, a->granted, a->granted_count,
-                                  a->revoking, a->revoking_count, on_drop, h);
+    enum err err =
+        tenures_assign(&h->tenures, a->assignment_epoch, a->grants, a->grant_count, on_drop, h);
 
     if (err == ERR_CONFLICT) return; /* an old word */
     if (err) {
@@ -152,7 +152,7 @@ static void job_failed(struct worker_host *h, struct tenure *row, const struct p
     LOG_WARN(h->options.log, "a partition waits", log_u64("partition", part->partition),
              log_u64("grant_epoch", part->token), log_err("err", job->err),
              log_text("why", job->note.text));
-    if (job->write && h->metrics.checkpoints_failed) counter_inc(h->metrics.checkpoints_failed);
+    h->counts.checkpoints_failed += job->write;
     if (job->write && !job->late) rounds_failed(h, &job->note);
     wait_before_again(h, part);
     if (job->late) return; /* it took so long; the worker itself may be well */
@@ -175,13 +175,13 @@ static void job_ended_well(struct worker_host *h, struct tenure *row, const stru
     part->again = job->kind == JOB_WORK && job->records_max && job->lines == 0
                       ? mono_after(loop_now(h->options.io->loop), IDLE_MS)
                       : (mono_time){0};
-    if (h->metrics.records) counter_add(h->metrics.records, job->lines);
-    if (job->wrote && h->metrics.checkpoints) counter_inc(h->metrics.checkpoints);
+    h->counts.records += job->lines;
+    h->counts.checkpoints += job->wrote;
     if (job->kind == JOB_CLAIM) {
         LOG_INFO(h->options.log, "a partition is ours", log_u64("partition", part->partition),
                  log_u64("grant_epoch", part->token), log_text("checkpoint", part->checkpoint.id),
                  log_u64("records", tally_records(part->tally)));
-        if (h->metrics.claims) counter_inc(h->metrics.claims);
+        h->counts.claims++;
         if (row->token == part->token && row->state != TENURE_GONE) tenure_claimed(row);
     }
     if (job->write) row->want_write = false;
@@ -252,12 +252,11 @@ static bool has_work(const struct worker_host *h, const struct tenure *row, mono
     return false;
 }
 
-static enum err fresh_part(struct worker_host *h, struct tenure *row)
+static enum err fresh_part(struct tenure *row)
 {
     struct part *part = row->data, *next = calloc(1, sizeof *next);
     enum err err = next ? tally_open(&next->tally) : ERR_NOMEM;
 
-    (void)h;
     if (err) {
         free(next);
         return err;
@@ -314,7 +313,7 @@ static void do_next(struct worker_host *h, struct tenure *row, mono_time now)
 {
     switch (row->state) {
     case TENURE_CLAIM:
-        if (fresh_part(h, row) == ERR_OK) submit(h, row, JOB_CLAIM, now);
+        if (fresh_part(row) == ERR_OK) submit(h, row, JOB_CLAIM, now);
         break;
     case TENURE_WORK: submit(h, row, JOB_WORK, now); break;
     case TENURE_LEAVE: submit(h, row, JOB_LEAVE, now); break;

@@ -10,32 +10,24 @@
 
 void acks_add(struct worker_host *h, const struct part *part, uint32_t partition, uint64_t token)
 {
-    struct ack *ack;
+    struct link_checkpoint *ack;
 
     if (h->ack_count == h->ack_cap) {
         size_t cap = h->ack_cap ? 2 * h->ack_cap : 16;
-        struct ack *acks = cap > ACKS_MAX ? NULL : realloc(h->acks, cap * sizeof *acks);
+        struct link_checkpoint *acks = cap > ACKS_MAX ? NULL : realloc(h->acks, cap * sizeof *acks);
         if (!acks) return; /* not told: the service asks again, or waits for our end */
         h->acks = acks;
         h->ack_cap = cap;
     }
     ack = &h->acks[h->ack_count++];
-    *ack = (struct ack){.partition = partition, .token = token};
+    *ack = (struct link_checkpoint){.partition = partition, .token = token};
     if (part) part_reference(h, part, ack->reference);
 }
 
 void acks_send(struct worker_host *h)
 {
-    struct link_checkpoint *list;
-
     if (h->ack_count == 0 || h->acks_sent) return;
-    list = calloc(h->ack_count, sizeof *list);
-    if (!list) return;
-    for (size_t i = 0; i < h->ack_count; i++)
-        list[i] =
-            (struct link_checkpoint){h->acks[i].partition, h->acks[i].token, h->acks[i].reference};
-    if (link_ack_revoke(h->link, &h->self, list, h->ack_count)) h->acks_sent = h->ack_count;
-    free(list);
+    if (link_ack_revoke(h->link, &h->self, h->acks, h->ack_count)) h->acks_sent = h->ack_count;
 }
 
 /* What was refused was told too late, and counts as answered. */
@@ -80,27 +72,23 @@ void rounds_failed(struct worker_host *h, const struct note *note)
 void rounds_look(struct worker_host *h)
 {
     struct link_checkpoint *list;
-    char(*references)[CHECKPOINT_REFERENCE_CAP];
     size_t count = 0;
 
     if (h->round <= h->round_acked || h->round_told) return;
     for (size_t i = 0; i < h->tenures.count; i++)
         if (h->tenures.rows[i].want_write) return;
     list = calloc(h->tenures.count + 1, sizeof *list);
-    references = calloc(h->tenures.count + 1, sizeof *references);
-    for (size_t i = 0; list && references && i < h->tenures.count; i++) {
+    for (size_t i = 0; list && i < h->tenures.count; i++) {
         const struct tenure *row = &h->tenures.rows[i];
         if (row->state != TENURE_WORK || !row->data || row->busy) continue;
-        part_reference(h, row->data, references[count]);
-        if (!references[count][0]) continue; /* nothing was ever read of it */
-        list[count] = (struct link_checkpoint){row->partition, row->token, references[count]};
-        count++;
+        list[count].partition = row->partition;
+        list[count].token = row->token;
+        part_reference(h, row->data, list[count].reference);
+        if (list[count].reference[0]) count++; /* else nothing was ever read of it */
     }
-    if (list && references &&
-        link_ack_checkpoint(h->link, &h->self, h->round, list, count, h->round_error))
+    if (list && link_ack_checkpoint(h->link, &h->self, h->round, list, count, h->round_error))
         h->round_told = h->round;
     free(list);
-    free(references);
 }
 
 void rounds_acked(struct worker_host *h, enum err err)

@@ -42,8 +42,7 @@ struct link_slot { /* one call of each kind at a time */
 };
 struct link {
     struct io *io;
-    const struct link_events *events;
-    void *owner;
+    struct worker_host *host;
     char worker_id[LINK_ID_CAP], run_id[LINK_ID_CAP];
     struct rpc_channel *channel;
     struct buf request;
@@ -159,7 +158,7 @@ static void on_beat_answer(void *owner, const struct rpc_client_call *call,
                    str_equal(directive, STR("reset"));
     answer.in_use = outcome->answered && outcome->status == GRPC_ALREADY_EXISTS;
     if (!outcome->err) take_beat_message(bytes, &answer);
-    link->events->on_beat(link->owner, link->beat_sent, link->beat_lease_ms, &answer);
+    host_beat_answered(link->host, link->beat_sent, link->beat_lease_ms, &answer);
 }
 
 bool link_beat(struct link *link, const struct link_self *self, enum life_phase phase,
@@ -240,7 +239,7 @@ static void on_register_answer(void *owner, const struct rpc_client_call *call,
                                            .interval_ms = response->base_interval_ms};
     }
     arena_deinit(&arena);
-    link->events->on_registered(link->owner, link->register_lease_ms, &answer);
+    host_registered(link->host, link->register_lease_ms, &answer);
 }
 
 bool link_register(struct link *link, const struct link_self *self, uint64_t lease_ms)
@@ -273,18 +272,16 @@ static void hand_over(struct link *link, const Muster__V1__AssignmentResponse *r
                                          .incarnation = response->incarnation,
                                          .checkpoint_round = response->checkpoint_round,
                                          .reset = response->reset,
-                                         .granted = grants,
-                                         .granted_count = response->n_granted,
-                                         .revoking = grants + response->n_granted,
-                                         .revoking_count = response->n_revoking};
+                                         .grants = grants,
+                                         .grant_count = response->n_granted + response->n_revoking};
 
-    for (size_t i = 0; i < response->n_granted; i++)
-        grants[i] =
-            (struct grant){response->granted[i]->partition, response->granted[i]->grant_epoch};
-    for (size_t i = 0; i < response->n_revoking; i++)
-        grants[response->n_granted + i] =
-            (struct grant){response->revoking[i]->partition, response->revoking[i]->grant_epoch};
-    link->events->on_assignment(link->owner, &assignment);
+    for (size_t i = 0; i < response->n_granted; i++, grants++)
+        *grants = (struct grant){response->granted[i]->partition, response->granted[i]->grant_epoch,
+                                 false};
+    for (size_t i = 0; i < response->n_revoking; i++, grants++)
+        *grants = (struct grant){response->revoking[i]->partition,
+                                 response->revoking[i]->grant_epoch, true};
+    host_assigned(link->host, &assignment);
 }
 
 static void on_watch_message(void *owner, struct rpc_client_call *call, struct str bytes)
@@ -390,7 +387,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     (void)bytes;
     slot->running = false;
     if (link->closing) return;
-    link->events->on_answer(link->owner, (enum link_call)(slot - link->slots), outcome->err);
+    host_answered(link->host, (enum link_call)(slot - link->slots), outcome->err);
 }
 
 static bool link_send(struct link *link, enum link_call which, const struct pack *request)
@@ -490,8 +487,7 @@ enum err link_open(const struct link_options *options, struct link **ret_link, s
 
     if (!link) return ERR_NOMEM;
     link->io = options->io;
-    link->events = options->events;
-    link->owner = options->owner;
+    link->host = options->host;
     snprintf(link->worker_id, sizeof link->worker_id, "%s", options->worker_id);
     snprintf(link->run_id, sizeof link->run_id, "%s", options->run_id);
     buf_init(&link->request, REQUEST_MAX);

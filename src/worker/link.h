@@ -10,6 +10,7 @@
 #include "io/io.h"
 #include "io/tls.h"
 #include "rpc/client.h"
+#include "worker/checkpoint.h"
 #include "worker/core/life.h"
 #include "worker/core/tenure.h"
 
@@ -39,17 +40,10 @@ struct link_registration {
 struct link_assignment { /* lists are borrowed during the call */
     uint64_t assignment_epoch, coord_epoch, incarnation, checkpoint_round;
     bool reset;
-    const struct grant *granted, *revoking;
-    size_t granted_count, revoking_count;
+    struct grant *grants;
+    size_t grant_count;
 };
 enum link_call { LINK_LEAVE, LINK_ACK_REVOKE, LINK_ACK_CHECKPOINT, LINK_CALLS };
-struct link_events { /* all are set; never from inside a call of this header */
-    void (*on_beat)(void *owner, boot_time sent, uint64_t lease_ms,
-                    const struct link_beat_answer *answer);
-    void (*on_registered)(void *owner, uint64_t lease_ms, const struct link_registration *answer);
-    void (*on_assignment)(void *owner, const struct link_assignment *assignment);
-    void (*on_answer)(void *owner, enum link_call call, enum err err);
-};
 struct link_options {
     struct io *io;
     const char *const *addresses; /* ends with NULL; copied */
@@ -57,10 +51,17 @@ struct link_options {
     const char *tls_name;
     struct rpc_client_metrics *metrics;
     const char *worker_id, *run_id; /* copied */
-    const struct link_events *events;
-    void *owner;
+    struct worker_host *host;
 };
 struct link;
+/* -- host.c: what is heard; never from inside a call of this header -- */
+void host_beat_answered(struct worker_host *host, boot_time sent, uint64_t lease_ms,
+                        const struct link_beat_answer *answer);
+void host_registered(struct worker_host *host, uint64_t lease_ms,
+                     const struct link_registration *answer);
+void host_assigned(struct worker_host *host, const struct link_assignment *assignment);
+void host_answered(struct worker_host *host, enum link_call call, enum err err);
+
 /* Errors as rpc_channel_open. */
 enum err link_open(const struct link_options *options, struct link **ret_link, struct note *note);
 /* No event from here on; done() once nothing is left. NULL is fine. */
@@ -87,7 +88,7 @@ void link_unwatch(struct link *link);
 struct link_checkpoint {
     uint32_t partition;
     uint64_t token;
-    const char *reference; /* may be empty */
+    char reference[CHECKPOINT_REFERENCE_CAP]; /* may be empty */
 };
 bool link_ack_revoke(struct link *link, const struct link_self *self,
                      const struct link_checkpoint *list, size_t count);

@@ -12,7 +12,7 @@
 struct sidecar {
     struct sidecar_options options; /* name, command, socket_path: our own below */
     char name[128], path[108], address[128];
-    char *words[SIDECAR_WORDS_MAX + 2];
+    const char *words[SIDECAR_WORDS_MAX + 2];
     struct process *process;
     struct stream *look; /* a connection that shows whether it is there, or says Shutdown */
     struct timer timer;
@@ -48,7 +48,6 @@ static void set_free(struct sidecar *s)
 
     remove_socket(s);
     timer_deinit(&s->timer);
-    for (size_t i = 0; s->words[i]; i++) free(s->words[i]);
     free(s);
     if (done) done(owner);
 }
@@ -103,10 +102,8 @@ static void on_exit_of(void *owner, struct process_exit exit)
 
 static enum err spawn(struct sidecar *s, struct note *note)
 {
-    struct process_options options = {.argv = (const char *const *)s->words,
-                                      .die_with_parent = true,
-                                      .on_exit = on_exit_of,
-                                      .owner = s};
+    struct process_options options = {
+        .argv = s->words, .die_with_parent = true, .on_exit = on_exit_of, .owner = s};
     enum err err;
 
     remove_socket(s); /* of one that was killed */
@@ -223,12 +220,12 @@ enum err sidecar_open(const struct sidecar_options *options, struct sidecar **re
     }
     snprintf(s->address, sizeof s->address, "unix:%s", s->path);
     err = timer_init(&s->timer, options->io->loop, on_timer);
-    for (; !err && options->command[count]; count++) {
-        if (count == SIDECAR_WORDS_MAX) err = ERR_TOO_LARGE;
-        if (!err) s->words[count] = str_dup(str_from(options->command[count]));
-        if (!err && !s->words[count]) err = ERR_NOMEM;
-    }
-    if (!err && !(s->words[count] = str_dup(str_from(s->path)))) err = ERR_NOMEM;
+    for (; !err && options->command[count]; count++)
+        if (count == SIDECAR_WORDS_MAX)
+            err = ERR_TOO_LARGE;
+        else
+            s->words[count] = options->command[count];
+    s->words[count] = s->path;
     if (!err) err = spawn(s, note);
     if (err) {
         note_prefix(note, "plugin %s", s->name);

@@ -19,7 +19,7 @@ enum {
     SIDECAR_WORDS_MAX = 64,
 };
 struct sidecar;
-struct sidecar_options { /* texts are copied */
+struct sidecar_options { /* texts are copied, the command's words borrowed */
     struct io *io;
     const struct log_source *log;
     const char *name;

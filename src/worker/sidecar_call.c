@@ -20,7 +20,7 @@ void sidecar_line_init(struct sidecar_line *line, const char *path)
     buf_init(&line->work, SIDECAR_FRAME_MAX + PREFIX);
 }
 
-void sidecar_line_hang_up(struct sidecar_line *line)
+static void hang_up(struct sidecar_line *line)
 {
     if (line->fd >= 0) close(line->fd);
     line->fd = -1;
@@ -28,7 +28,7 @@ void sidecar_line_hang_up(struct sidecar_line *line)
 
 void sidecar_line_deinit(struct sidecar_line *line)
 {
-    sidecar_line_hang_up(line);
+    hang_up(line);
     buf_deinit(&line->work);
 }
 
@@ -118,7 +118,7 @@ static enum err connect_line(struct sidecar_line *line)
     line->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (line->fd < 0) return ERR_UNAVAILABLE;
     if (connect(line->fd, (const struct sockaddr *)&address, sizeof address) == 0) return ERR_OK;
-    sidecar_line_hang_up(line);
+    hang_up(line);
     return ERR_UNAVAILABLE;
 }
 
@@ -144,7 +144,7 @@ static enum err once(struct sidecar_line *line, uint64_t deadline, struct buf *r
 
     if (!err) err = send_all(line->fd, buf_peek(&line->work), deadline);
     if (!err) err = receive_frame(line->fd, deadline, reply);
-    if (err) sidecar_line_hang_up(line); /* what comes late belongs to nobody */
+    if (err) hang_up(line); /* what comes late belongs to nobody */
     return err;
 }
 

@@ -19,7 +19,6 @@ struct sidecar_line {
 };
 void sidecar_line_init(struct sidecar_line *line, const char *path);
 void sidecar_line_deinit(struct sidecar_line *line);
-void sidecar_line_hang_up(struct sidecar_line *line);
 /* The reply's body as it came. ERR_UNAVAILABLE (nobody there, or it broke off), ERR_TIMEOUT,
  * ERR_TOO_LARGE, ERR_NOMEM, with a note. */
 enum err sidecar_call(struct sidecar_line *line, struct str method, struct str payload,

@@ -47,7 +47,8 @@ static void load(const struct option_table *table, struct str file)
         err = member_config_read(conf, &member, &problems, &warnings);
         if (!err && member.enabled) check_rules(&member.transport);
         assert(err || !member.enabled ||
-               member.placement.revoke_timeout_ms >= 2 * member.transport.heartbeat_interval_ms);
+               conf_number(conf, "placement.revoke_timeout") >=
+                   2 * member.transport.heartbeat_interval_ms);
     }
     assert((err == ERR_INVALID) == (problems.len > 0) || err == ERR_NOMEM || err == ERR_FULL);
     buf_deinit(&problems);

@@ -14,10 +14,9 @@ static void use(const struct manifest *manifest)
     struct buf json;
     enum err err;
 
-    assert(f->name.len && f->version.len && f->kind.len && f->trait_id.len);
+    assert(f->name.len && f->version.len);
     assert(f->mode != MANIFEST_SIDECAR || (f->command_count && !f->command[f->command_count]));
     assert(f->mode != MANIFEST_CDYLIB || (f->library.len && f->symbol.len));
-    assert(f->mode != MANIFEST_PYO3 || (f->module.len && f->python_min.len));
     buf_init(&json, 16 << 20);
     err = manifest_json(manifest, &json);
     assert(!err || err == ERR_NOMEM || err == ERR_TOO_LARGE);

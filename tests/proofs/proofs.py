@@ -23,7 +23,7 @@ PURE = ["base", "model", "section", "shard/state", "shard/decide", "shard/core",
 PURE_FILES = ["prim/answer.c", "prim/group.c", "prim/names.c"]
 # What the system libraries under a module need at link time.
 EXTERNAL = ["libuv", "openssl", "jansson", "libnghttp2", "libprotobuf-c",
-            "zlib", "libcurl", "yaml-0.1", "libnats", "lmdb"]
+            "zlib", "libcurl", "yaml-0.1", "libnats"]
 
 
 def run(command, **kwargs):

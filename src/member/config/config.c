@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "conf/units.h"
-#include "member/config/address.h"
+#include "io/net.h"
 
 enum { VIRTUAL_NODES_MAX = 4096, LINE_MAX_BYTES = 1024 };
 
@@ -47,6 +47,35 @@ __attribute__((format(printf, 2, 3))) static void warn(struct report *r, const c
 }
 
 /* -- one value each -- */
+
+static bool is_numeric(const char *address)
+{
+    struct address_parts parts;
+    uint8_t bytes[16];
+
+    return !address_split(address, &parts, NULL) && !parts.is_unix &&
+           address_ip(parts.host, bytes) > 0;
+}
+
+/* https://HOST:PORT, with or without a '/' behind. ERR_INVALID: the note says why. */
+static enum err address_of_url(struct str url, char address[CONFIG_ADDRESS_CAP], struct note *note)
+{
+    struct str rest = url;
+    struct address_parts parts;
+
+    if (str_starts(url, STR("https://"))) rest = str_tail(url, 8);
+    if (str_ends(rest, STR("/"))) rest.len--;
+    if (rest.at == url.at || rest.len == 0 || rest.len >= CONFIG_ADDRESS_CAP) {
+        note_set(note, "'%.*s' is no URL of a coordinator, such as https://127.0.0.1:50051",
+                 (int)min_size(url.len, 64), url.at);
+        return ERR_INVALID;
+    }
+    snprintf(address, CONFIG_ADDRESS_CAP, "%.*s", STR_ARG(rest));
+    if (address_split(address, &parts, note)) return ERR_INVALID;
+    if (!parts.is_unix && parts.host.len > 0 && parts.port != 0) return ERR_OK;
+    note_set(note, "'%s' names no host and port to dial", address);
+    return ERR_INVALID;
+}
 
 struct duration {
     char text[UNITS_TEXT_CAP];
@@ -143,118 +172,62 @@ static void read_transport(const struct conf *conf, struct member_transport *t, 
 
 /* -- coordinator -- */
 
-static void check_coordinator(const struct member_config *c, struct report *r)
+static void check_coordinator(const struct conf *conf, const struct member_transport *t,
+                              struct report *r)
 {
-    uint64_t twice = 2 * c->transport.heartbeat_interval_ms;
+    static const struct {
+        const char *name, *most;
+    } fractions[] = {{"detector.max_fail_fraction", "1"},
+                     {"detector.suspect_ratio", "1"},
+                     {"detector.phi_threshold", "100"}};
+    uint64_t twice = 2 * t->heartbeat_interval_ms;
+    uint64_t silence = conf_number(conf, "detector.heartbeat_timeout_sec") * MS_PER_SECOND;
+    uint64_t revoke = conf_number(conf, "placement.revoke_timeout");
+    uint64_t nodes = conf_number(conf, "placement.virtual_nodes");
 
-    if (!address_is_numeric(c->transport.listen_addr))
+    if (!is_numeric(t->listen_addr))
         refuse(r,
                "transport.listen_addr '%.64s': invalid socket address; it is a numeric ip:port, "
                "such as 127.0.0.1:50051",
-               c->transport.listen_addr);
-    if (c->detector.heartbeat_timeout_ms <= twice)
+               t->listen_addr);
+    if (silence <= twice)
         refuse(r,
                "detector.heartbeat_timeout_sec %s must be more than twice "
                "transport.heartbeat_interval %s, which is %s",
-               shown(c->detector.heartbeat_timeout_ms).text,
-               shown(c->transport.heartbeat_interval_ms).text, shown(twice).text);
-    if (c->placement.revoke_timeout_ms < twice)
+               shown(silence).text, shown(t->heartbeat_interval_ms).text, shown(twice).text);
+    if (revoke < twice)
         refuse(r,
                "placement.revoke_timeout %s must be at least twice transport.heartbeat_interval "
                "%s, which is %s",
-               shown(c->placement.revoke_timeout_ms).text,
-               shown(c->transport.heartbeat_interval_ms).text, shown(twice).text);
-    if (c->detector.max_fail_fraction <= 0)
-        refuse(r, "detector.max_fail_fraction 0 must be more than 0, and at most 1");
-    if (c->detector.suspect_ratio <= 0)
-        refuse(r, "detector.suspect_ratio 0 must be more than 0, and at most 1");
-    if (c->detector.phi_threshold <= 0)
-        refuse(r, "detector.phi_threshold 0 must be more than 0, and at most 100");
-    if (c->placement.total_partitions < 1)
+               shown(revoke).text, shown(t->heartbeat_interval_ms).text, shown(twice).text);
+    for (size_t i = 0; i < ARRAY_LEN(fractions); i++)
+        if (conf_decimal(conf, fractions[i].name) <= 0)
+            refuse(r, "%s 0 must be more than 0, and at most %s", fractions[i].name,
+                   fractions[i].most);
+    if (conf_number(conf, "placement.total_partitions") < 1)
         refuse(r, "placement.total_partitions 0 must be at least 1");
-    if (c->placement.virtual_nodes < 1 || c->placement.virtual_nodes > VIRTUAL_NODES_MAX)
+    if (nodes < 1 || nodes > VIRTUAL_NODES_MAX)
         refuse(r, "placement.virtual_nodes %llu must be between 1 and %d",
-               (unsigned long long)c->placement.virtual_nodes, VIRTUAL_NODES_MAX);
-    if (c->placement.grant_to_legacy)
+               (unsigned long long)nodes, VIRTUAL_NODES_MAX);
+    if (conf_bool(conf, "placement.grant_to_legacy"))
         warn(r, "placement.grant_to_legacy: workers that only beat do not prove that they stop, so "
                 "two of them may own one partition");
 }
 
-static void read_detector(const struct conf *conf, struct member_config *c)
-{
-    c->detector.kind = (enum config_detector)conf_choice(conf, "detector.kind");
-    c->detector.deadline_source = (enum config_source)conf_choice(conf, "detector.deadline_source");
-    c->detector.heartbeat_timeout_ms =
-        conf_number(conf, "detector.heartbeat_timeout_sec") * MS_PER_SECOND;
-    c->detector.confirm_scans = conf_number(conf, "detector.confirm_scans");
-    c->detector.mass_failure_hold_ms = conf_number(conf, "detector.mass_failure_hold");
-    c->detector.suspect_ratio = conf_decimal(conf, "detector.suspect_ratio");
-    c->detector.max_fail_fraction = conf_decimal(conf, "detector.max_fail_fraction");
-    c->detector.suspect = (enum config_suspect)conf_choice(conf, "detector.suspect");
-    c->detector.phi_threshold = conf_decimal(conf, "detector.phi_threshold");
-    c->detector.phi_samples = conf_number(conf, "detector.phi_samples");
-    c->detector.phi_min_std_ms = conf_number(conf, "detector.phi_min_std");
-}
-
-static void read_membership(const struct conf *conf, struct member_config *c)
-{
-    c->membership.unknown_beat =
-        (enum config_unknown_beat)conf_choice(conf, "membership.unknown_beat");
-    c->membership.run_mismatch =
-        (enum config_run_mismatch)conf_choice(conf, "membership.run_mismatch");
-    c->membership.dead_retention_ms = conf_number(conf, "membership.dead_retention");
-    c->membership.tombstone_retention_ms = conf_number(conf, "membership.tombstone_retention");
-}
-
-static void read_placement(const struct conf *conf, struct member_config *c)
-{
-    c->placement.total_partitions = conf_number(conf, "placement.total_partitions");
-    c->placement.virtual_nodes = conf_number(conf, "placement.virtual_nodes");
-    c->placement.max_keys_per_partition = conf_number(conf, "placement.max_keys_per_partition");
-    c->placement.kind = (enum config_placement)conf_choice(conf, "placement.kind");
-    c->placement.epsilon = conf_decimal(conf, "placement.epsilon");
-    c->placement.partition_move_limit = conf_decimal(conf, "placement.partition_move_limit");
-    c->placement.ring_hash = (enum config_ring_hash)conf_choice(conf, "placement.ring_hash");
-    c->placement.ring_on = (enum config_ring_on)conf_choice(conf, "placement.ring_on");
-    c->placement.rebalance_window_ms = conf_number(conf, "placement.rebalance_window");
-    c->placement.revoke_timeout_ms = conf_number(conf, "placement.revoke_timeout");
-    c->placement.on_revoke_timeout =
-        (enum config_revoke_late)conf_choice(conf, "placement.on_revoke_timeout");
-    c->placement.grant_to_legacy = conf_bool(conf, "placement.grant_to_legacy");
-}
-
-static void read_events(const struct conf *conf, struct member_config *c)
-{
-    c->events.heartbeat = (enum config_heartbeat_events)conf_choice(conf, "events.heartbeat");
-    c->events.heartbeat_event_limit = conf_number(conf, "events.heartbeat_event_limit");
-    c->events.queue = conf_number(conf, "events.queue");
-    c->events.ids = conf_bool(conf, "events.ids");
-    c->events.topics = (enum config_topics)conf_choice(conf, "events.topics");
-    c->events.failure_scope = (enum config_failure_scope)conf_choice(conf, "events.failure_scope");
-    c->events.redelivery = (enum config_redelivery)conf_choice(conf, "events.redelivery");
-    c->events.sink = (enum config_sink)conf_choice(conf, "events.worker_sink");
-    c->events.file = conf_text(conf, "events.worker_file");
-}
-
-static void read_rest(const struct conf *conf, struct member_config *c)
+static void read_coordinator(const struct conf *conf, struct member_config *c)
 {
     c->start_timeout_ms = conf_number(conf, "start_timeout");
     c->loser_exit = conf_number(conf, "loser_exit");
     c->storage.path = conf_text(conf, "storage.path");
     c->storage.heartbeat_flush_interval_ms = conf_number(conf, "storage.heartbeat_flush_interval");
-    c->transport.beat_reply_max_ms = conf_number(conf, "transport.beat_reply_max");
-    c->transport.beat_budget = conf_number(conf, "transport.beat_budget");
     c->transport.max_connections = conf_number(conf, "transport.max_connections");
-    c->transport.bind_identity = conf_bool(conf, "transport.bind_identity");
-    c->checkpoint.interval_ms =
-        conf_number(conf, "checkpoint.checkpoint_interval_sec") * MS_PER_SECOND;
-    c->checkpoint.ack_timeout_ms = conf_number(conf, "checkpoint.ack_timeout");
-    c->checkpoint.min_pause_ms = conf_number(conf, "checkpoint.min_pause");
-    c->checkpoint.max_failures = conf_number(conf, "checkpoint.max_failures");
-    c->work.max_attempts = conf_number(conf, "work.max_attempts");
-    c->work.max_steal = conf_number(conf, "work.max_steal");
-    c->work.requeue_failed = conf_bool(conf, "work.requeue_failed");
-    c->work.steal_started = conf_bool(conf, "work.steal_started");
+    c->events.heartbeat = (int)conf_choice(conf, "events.heartbeat");
+    c->events.heartbeat_event_limit = conf_number(conf, "events.heartbeat_event_limit");
+    c->events.queue = conf_number(conf, "events.queue");
+    c->events.ids = conf_bool(conf, "events.ids");
+    c->events.rollout_only = conf_choice(conf, "events.topics") == 1;
+    c->events.sink = (enum config_sink)conf_choice(conf, "events.worker_sink");
+    c->events.file = conf_text(conf, "events.worker_file");
 }
 
 static enum err verdict(const struct report *r)
@@ -278,14 +251,10 @@ enum err member_config_read(const struct conf *conf, struct member_config *ret_c
                "run_id is missing: with a [transport] section the run must be named, by a ULID");
     read_ulid(conf, "run_id", "run_id", &c.run_id, &r);
     read_transport(conf, &c.transport, &r);
-    read_detector(conf, &c);
-    read_membership(conf, &c);
-    read_placement(conf, &c);
-    read_events(conf, &c);
-    read_rest(conf, &c);
+    read_coordinator(conf, &c);
     check_not_empty(conf, "storage.path", &r);
     check_not_empty(conf, "events.worker_file", &r);
-    check_coordinator(&c, &r);
+    check_coordinator(conf, &c.transport, &r);
     if (!verdict(&r)) *ret_config = c;
     return verdict(&r);
 }

@@ -26,19 +26,15 @@ static const char *const protocols[] = {"framed-json-uds", "grpc-uds", NULL};
 
 /* -- values, each with a closing NUL -- */
 
-static enum err keep(struct manifest *m, const char *path, struct str text, struct str *ret_text,
+static enum err keep(struct manifest *m, const char *path, struct str text, const char **ret_copy,
                      struct note *note)
 {
-    char *copy;
-
     if (str_has(text, '\0')) {
         note_set(note, "'%s' holds a NUL", path);
         return ERR_INVALID;
     }
-    copy = arena_dup(&m->memory, text);
-    if (!copy) return ERR_NOMEM;
-    *ret_text = str_of(copy, text.len);
-    return ERR_OK;
+    *ret_copy = arena_dup(&m->memory, text);
+    return *ret_copy ? ERR_OK : ERR_NOMEM;
 }
 
 static bool is_blank(struct str text)
@@ -51,6 +47,7 @@ static bool is_blank(struct str text)
 static enum err need(struct manifest *m, const char *path, struct str *ret_text, struct note *note)
 {
     struct str text;
+    const char *copy;
     enum err err = toml_find_string(toml_root(m->document), path, &text, note);
 
     if (err) return ERR_PARSE;
@@ -58,7 +55,9 @@ static enum err need(struct manifest *m, const char *path, struct str *ret_text,
         note_set(note, "'%s' must not be blank", path);
         return ERR_INVALID;
     }
-    return keep(m, path, text, ret_text, note);
+    err = keep(m, path, text, &copy, note);
+    if (!err) *ret_text = str_of(copy, text.len);
+    return err;
 }
 
 static enum err may(struct manifest *m, const char *path, struct str *ret_text, struct note *note)
@@ -84,13 +83,13 @@ static enum err one_of(const char *path, struct str text, const char *const *cho
     return ERR_INVALID;
 }
 
-/* A list of strings; *ret_list ends with an empty one behind its last. */
+/* A list of strings; *ret_list ends with a NULL. */
 static enum err need_list(struct manifest *m, const char *path, size_t max,
-                          const struct str **ret_list, size_t *ret_count, struct note *note)
+                          const char *const **ret_list, size_t *ret_count, struct note *note)
 {
     const struct toml_value *list = toml_find(toml_root(m->document), path);
     size_t count = list ? toml_count(list) : 0, i = 0;
-    struct str *texts;
+    const char **texts;
     enum err err = ERR_OK;
 
     if (!list || toml_type(list) != TOML_ARRAY) {
@@ -114,16 +113,16 @@ static enum err need_list(struct manifest *m, const char *path, size_t max,
 
 /* -- the parts -- */
 
-static enum err read_kind(struct manifest *m, struct note *note)
+static enum err check_kind(struct manifest *m, struct note *note)
 {
-    const struct toml_value *kind = toml_find(toml_root(m->document), "kind");
+    const struct toml_value *value = toml_find(toml_root(m->document), "kind");
+    struct str kind = STR_EMPTY;
     size_t choice;
     enum err err;
 
-    m->facts.custom_kind = kind && toml_type(kind) == TOML_TABLE;
-    if (m->facts.custom_kind) return need(m, "kind.custom", &m->facts.kind, note);
-    err = need(m, "kind", &m->facts.kind, note);
-    return err ? err : one_of("kind", m->facts.kind, kinds, &choice, note);
+    if (value && toml_type(value) == TOML_TABLE) return need(m, "kind.custom", &kind, note);
+    err = need(m, "kind", &kind, note);
+    return err ? err : one_of("kind", kind, kinds, &choice, note);
 }
 
 /* "3.11" and above; what stands behind the second number does not matter. */
@@ -143,63 +142,50 @@ static enum err check_python(struct str version, struct note *note)
     return ERR_INVALID;
 }
 
-static enum err read_runtime(struct manifest *m, struct note *note)
+static enum err check_runtime(struct manifest *m, struct note *note)
 {
     const struct toml_value *root = toml_root(m->document);
+    struct str python = STR_EMPTY;
     int64_t memory;
+    bool gpu;
     enum err err;
 
-    if (toml_find_bool(root, "runtime.gpu", &m->facts.gpu, note) ||
+    if (toml_find_bool(root, "runtime.gpu", &gpu, note) ||
         toml_find_i64(root, "runtime.memory_mib", &memory, note))
         return ERR_PARSE;
     if (memory < 0) {
         note_set(note, "'runtime.memory_mib' is %lld, and must not be negative", (long long)memory);
         return ERR_INVALID;
     }
-    m->facts.memory_mib = (uint64_t)memory;
     if (m->facts.mode != MANIFEST_PYO3) return ERR_OK;
-    err = need(m, "runtime.python_min", &m->facts.python_min, note);
-    return err ? err : check_python(m->facts.python_min, note);
-}
-
-static enum err read_command(struct manifest *m, struct note *note)
-{
-    const struct str *words;
-    const char **command;
-    size_t count;
-    enum err err =
-        need_list(m, "entry.sidecar.command", MANIFEST_COMMAND_MAX, &words, &count, note);
-
-    if (err) return err;
-    if (count == 0 || words[0].len == 0) {
-        note_set(note, "'entry.sidecar.command' names no program");
-        return ERR_INVALID;
-    }
-    command = arena_calloc(&m->memory, count + 1, sizeof *command);
-    if (!command) return ERR_NOMEM;
-    for (size_t i = 0; i < count; i++) command[i] = words[i].at;
-    m->facts.command = command;
-    m->facts.command_count = count;
-    return ERR_OK;
+    err = need(m, "runtime.python_min", &python, note);
+    return err ? err : check_python(python, note);
 }
 
 static enum err read_sidecar(struct manifest *m, struct note *note)
 {
+    struct manifest_facts *f = &m->facts;
     struct str protocol = STR_EMPTY;
     size_t choice;
-    enum err err = read_command(m, note);
+    enum err err = need_list(m, "entry.sidecar.command", MANIFEST_COMMAND_MAX, &f->command,
+                             &f->command_count, note);
 
+    if (!err && (!f->command_count || !f->command[0][0])) {
+        note_set(note, "'entry.sidecar.command' names no program");
+        return ERR_INVALID;
+    }
     if (!err) err = need(m, "entry.sidecar.protocol", &protocol, note);
     if (!err) err = one_of("entry.sidecar.protocol", protocol, protocols, &choice, note);
     if (err) return err;
-    m->facts.protocol = (enum manifest_protocol)choice;
-    return may(m, "entry.sidecar.socket_template", &m->facts.socket_template, note);
+    f->protocol = (enum manifest_protocol)choice;
+    return may(m, "entry.sidecar.socket_template", &f->socket_template, note);
 }
 
 static enum err read_entry(struct manifest *m, struct note *note)
 {
     const struct toml_value *root = toml_root(m->document);
     struct manifest_facts *f = &m->facts;
+    struct str other;
     enum err err = ERR_OK;
 
     if (!toml_find(root, entries[f->mode])) {
@@ -218,8 +204,8 @@ static enum err read_entry(struct manifest *m, struct note *note)
         err = need(m, "entry.cdylib.path", &f->library, note);
         return err ? err : need(m, "entry.cdylib.symbol", &f->symbol, note);
     case MANIFEST_PYO3:
-        err = need(m, "entry.pyo3.module", &f->module, note);
-        return err ? err : need(m, "entry.pyo3.factory", &f->factory, note);
+        err = need(m, "entry.pyo3.module", &other, note);
+        return err ? err : need(m, "entry.pyo3.factory", &other, note);
     }
     return err;
 }
@@ -227,22 +213,20 @@ static enum err read_entry(struct manifest *m, struct note *note)
 static enum err read_all(struct manifest *m, struct note *note)
 {
     struct manifest_facts *f = &m->facts;
-    struct str mode = STR_EMPTY;
+    struct str mode = STR_EMPTY, other;
+    const char *const *allowed;
     size_t choice = 0;
     enum err err = need(m, "name", &f->name, note);
 
     if (!err) err = need(m, "version", &f->version, note);
-    if (!err) err = read_kind(m, note);
-    if (!err) err = need(m, "trait_id", &f->trait_id, note);
+    if (!err) err = check_kind(m, note);
+    if (!err) err = need(m, "trait_id", &other, note);
     if (!err) err = need(m, "mode", &mode, note);
     if (!err) err = one_of("mode", mode, modes, &choice, note);
-    if (!err) {
-        f->mode = (enum manifest_mode)choice;
-        err = need_list(m, "network_allowlist", MANIFEST_ALLOW_MAX, &f->network_allowlist,
-                        &f->network_count, note);
-    }
-    if (!err) err = may(m, "config_schema_path", &f->config_schema_path, note);
-    if (!err) err = read_runtime(m, note);
+    f->mode = (enum manifest_mode)choice;
+    if (!err) err = need_list(m, "network_allowlist", MANIFEST_ALLOW_MAX, &allowed, &choice, note);
+    if (!err) err = may(m, "config_schema_path", &other, note);
+    if (!err) err = check_runtime(m, note);
     return err ? err : read_entry(m, note);
 }
 

@@ -15,21 +15,11 @@ enum { MANIFEST_FILE_MAX = 256 << 10, MANIFEST_COMMAND_MAX = 64, MANIFEST_ALLOW_
 enum manifest_mode { MANIFEST_PYO3, MANIFEST_SIDECAR, MANIFEST_CDYLIB };
 enum manifest_protocol { MANIFEST_FRAMED_JSON_UDS, MANIFEST_GRPC_UDS };
 
-struct manifest; /* opaque: the document and what was read of it */
-struct manifest_facts {
+struct manifest;              /* opaque: the document and what was read of it */
+struct manifest_facts {       /* that a worker goes by; the other keys are checked only */
     struct str name, version; /* all texts end with NUL, and are the manifest's */
-    struct str kind;          /* "reward-model"; of { custom = "x" } the "x" */
-    bool custom_kind;
-    struct str trait_id;
     enum manifest_mode mode;
-    const struct str *network_allowlist;
-    size_t network_count;
-    struct str config_schema_path; /* empty: none */
-    bool gpu;
-    uint64_t memory_mib;
-    struct str python_min;           /* pyo3; empty otherwise */
     struct str library, symbol;      /* rust-cdylib */
-    struct str module, factory;      /* pyo3 */
     const char *const *command;      /* sidecar; ends with NULL */
     size_t command_count;            /* at least 1 */
     enum manifest_protocol protocol; /* sidecar */

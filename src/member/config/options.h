@@ -10,21 +10,8 @@
 #define MEMBER_CONFIG_OPTIONS_H
 #include "conf/option.h"
 
-extern const char *const member_choices_heartbeat[];
-extern const char *const member_choices_topics[];
-extern const char *const member_choices_scope[];
-extern const char *const member_choices_redelivery[];
-extern const char *const member_choices_sink[];
-extern const char *const member_choices_detector[];
-extern const char *const member_choices_source[];
-extern const char *const member_choices_suspect[];
-extern const char *const member_choices_unknown[];
-extern const char *const member_choices_mismatch[];
-extern const char *const member_choices_placement[];
-extern const char *const member_choices_hash[];
-extern const char *const member_choices_ring_on[];
-extern const char *const member_choices_revoke[];
-extern const char *const member_choices_fence[];
+/* In the order of the enum that they become: of core/, events/ and config.h. At file scope only. */
+#define MEMBER_CHOICES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* Of a coordinator: keys without a section. */
 #define MEMBER_OPTIONS_TOP                                                                         \
@@ -39,7 +26,7 @@ extern const char *const member_choices_fence[];
 /* Of a coordinator: behind the other keys of [events]. */
 #define MEMBER_OPTIONS_EVENTS                                                                      \
     OPTION("events.heartbeat", ENUM, .also = "--heartbeat-events", .flags = OPTION_RELOAD,         \
-           .choices = member_choices_heartbeat, .fallback = "all",                                 \
+           .choices = MEMBER_CHOICES("all", "sampled", "none"), .fallback = "all",                 \
            .help = "which accepted beats are told as worker_heartbeat: all up to "                 \
                    "heartbeat_event_limit, one in a hundred, or none"),                            \
         OPTION("events.heartbeat_event_limit", U64, .flags = OPTION_RELOAD, .fallback = "5000",    \
@@ -48,21 +35,23 @@ extern const char *const member_choices_fence[];
         OPTION("events.ids", BOOL, .flags = OPTION_RELOAD, .fallback = "true",                     \
                .help =                                                                             \
                    "add event_id, incarnation and replayed to the attributes of workers' events"), \
-        OPTION("events.topics", ENUM, .flags = OPTION_RELOAD, .choices = member_choices_topics,    \
-               .fallback = "all",                                                                  \
+        OPTION("events.topics", ENUM, .flags = OPTION_RELOAD,                                      \
+               .choices = MEMBER_CHOICES("all", "rollout"), .fallback = "all",                     \
                .help = "rollout: only the topics and attributes that rollout's consumers know"),   \
-        OPTION("events.failure_scope", ENUM, .choices = member_choices_scope,                      \
+        OPTION("events.failure_scope", ENUM, .choices = MEMBER_CHOICES("incarnation", "worker"),   \
                .fallback = "incarnation",                                                          \
                .help = "one worker_failed for each incarnation, or for each worker as long as it " \
                        "is known"),                                                                \
-        OPTION("events.redelivery", ENUM, .choices = member_choices_redelivery,                    \
+        OPTION("events.redelivery", ENUM,                                                          \
+               .choices = MEMBER_CHOICES("at_least_once", "at_most_once"),                         \
                .fallback = "at_least_once",                                                        \
                .help = "what a leader that dies while it writes a line leaves: the line twice, "   \
                        "with one event_id, or not at all"),                                        \
         OPTION("events.queue", U64, .fallback = "100000", .min = 1, .max = 100000,                 \
                .help = "workers' events that wait while nobody reads; heartbeats are dropped "     \
                        "first, transitions never"),                                                \
-        OPTION("events.worker_sink", ENUM, .choices = member_choices_sink, .fallback = "stdout",   \
+        OPTION("events.worker_sink", ENUM, .choices = MEMBER_CHOICES("stdout", "file", "none"),    \
+               .fallback = "stdout",                                                               \
                .help = "where workers' events go; the fleet's go to events.sink"),                 \
         OPTION("events.worker_file", STRING, .fallback = "workers.ndjson",                         \
                .file = OPTION_FILE_OUTPUT_BELOW, .placeholder = "FILE",                            \
@@ -103,11 +92,9 @@ extern const char *const member_choices_fence[];
 #define MEMBER_OPTIONS_SECTIONS                                                                    \
     OPTION("storage.path", STRING, .fallback = "./data/rollout.db", .file = OPTION_FILE_OTHER,     \
            .placeholder = "FILE",                                                                  \
-           .help = "the heartbeat ledger, for people to look at: an LMDB file; nothing is "        \
-                   "decided by it"),                                                               \
+           .help = "the heartbeat ledger, for people to look at; nothing is decided by it"),       \
         OPTION("storage.heartbeat_flush_interval", DURATION, .fallback = "1s", .min = 10,          \
-               .max = 3600000,                                                                     \
-               .help = "how often its rows are written, in one synced transaction"),               \
+               .max = 3600000, .help = "how often it is written, if anything changed"),            \
         OPTION("transport.listen_addr", STRING, .flags = OPTION_GATED,                             \
                .fallback = "127.0.0.1:50051", .placeholder = "IP:PORT",                            \
                .help = "where workers call, over mutual TLS always: a numeric ip:port; port 0 "    \
@@ -125,10 +112,11 @@ extern const char *const member_choices_fence[];
         OPTIONS_TRANSPORT_FILES(OPTION_GATED),                                                     \
         OPTION("transport.bind_identity", BOOL, .flags = OPTION_GATED, .fallback = "false",        \
                .help = "take a beat only from the certificate worker-<its worker id>"),            \
-        OPTION("detector.kind", ENUM, .choices = member_choices_detector, .fallback = "deadline",  \
+        OPTION("detector.kind", ENUM, .choices = MEMBER_CHOICES("deadline", "silence"),            \
+               .fallback = "deadline",                                                             \
                .help = "what counts: how late a beat is, or how long it has been silent"),         \
         OPTION("detector.deadline_source", ENUM, .flags = OPTION_RELOAD,                           \
-               .choices = member_choices_source, .fallback = "auto",                               \
+               .choices = MEMBER_CHOICES("auto", "worker", "arrival"), .fallback = "auto",         \
                .help = "whose clock says when the next beat is due: the worker's while it is "     \
                        "within clock_skew_budget of ours, always the worker's, or ours"),          \
         OPTION("detector.heartbeat_timeout_sec", U64, .flags = OPTION_RELOAD, .fallback = "30",    \
@@ -145,7 +133,7 @@ extern const char *const member_choices_fence[];
         OPTION("detector.mass_failure_hold", DURATION, .flags = OPTION_RELOAD, .fallback = "30s",  \
                .max = 86400000ull, .help = "for how long"),                                        \
         OPTION("detector.suspect", ENUM, .flags = OPTION_RELOAD,                                   \
-               .choices = member_choices_suspect, .fallback = "threshold",                         \
+               .choices = MEMBER_CHOICES("threshold", "phi"), .fallback = "threshold",             \
                .help = "deadline: suspected once it is late by clock_skew_budget, or by the "      \
                        "history of its arrivals; who is dead is decided as ever"),                 \
         OPTION("detector.phi_threshold", DECIMAL, .flags = OPTION_RELOAD, .fallback = "8",         \
@@ -155,10 +143,10 @@ extern const char *const member_choices_fence[];
                .max = 1000000, .help = "phi: the gaps between beats that count"),                  \
         OPTION("detector.phi_min_std", DURATION, .flags = OPTION_RELOAD, .fallback = "100ms",      \
                .max = 86400000ull, .help = "phi: the least deviation of them"),                    \
-        OPTION("membership.unknown_beat", ENUM, .choices = member_choices_unknown,                 \
-               .fallback = "register",                                                             \
+        OPTION("membership.unknown_beat", ENUM,                                                    \
+               .choices = MEMBER_CHOICES("register", "ignore", "reject"), .fallback = "register",  \
                .help = "a beat of a worker nobody knows registers it, is ignored, or is refused"), \
-        OPTION("membership.run_mismatch", ENUM, .choices = member_choices_mismatch,                \
+        OPTION("membership.run_mismatch", ENUM, .choices = MEMBER_CHOICES("reject", "accept"),     \
                .fallback = "reject", .help = "a beat of another run"),                             \
         OPTION("membership.dead_retention", DURATION, .fallback = "10m", .max = 365 * 86400000ull, \
                .help = "how long a dead worker is shown before only its tombstone is left"),       \
@@ -172,21 +160,23 @@ extern const char *const member_choices_fence[];
         OPTION("placement.max_keys_per_partition", U64, .fallback = "2000", .min = 1,              \
                .max = 1000000000, .help = "a worker that has more says so; nothing is moved"),     \
         OPTION(                                                                                    \
-            "placement.kind", ENUM, .choices = member_choices_placement, .fallback = "ring",       \
+            "placement.kind", ENUM,                                                                \
+            .choices = MEMBER_CHOICES("ring", "ring-bounded", "rendezvous"), .fallback = "ring",   \
             .help =                                                                                \
                 "the plain ring, the ring with a bound on what one worker gets, or rendezvous"),   \
         OPTION("placement.epsilon", DECIMAL, .fallback = "0.25", .max = 1000000000,                \
                .help = "ring-bounded: how far above the mean a worker may be"),                    \
-        OPTION("placement.ring_hash", ENUM, .choices = member_choices_hash,                        \
+        OPTION("placement.ring_hash", ENUM, .choices = MEMBER_CHOICES("fnv1a64-mix"),              \
                .fallback = "fnv1a64-mix", .help = "the function of the ring"),                     \
-        OPTION("placement.ring_on", ENUM, .choices = member_choices_ring_on, .fallback = "ready",  \
+        OPTION("placement.ring_on", ENUM, .choices = MEMBER_CHOICES("ready", "register"),          \
+               .fallback = "ready",                                                                \
                .help =                                                                             \
                    "when a worker joins the ring: with its first READY beat, or as it registers"), \
         OPTION("placement.rebalance_window", DURATION, .fallback = "500ms", .max = 3600000,        \
                .help = "changes within it count as one"),                                          \
         OPTION("placement.revoke_timeout", DURATION, .fallback = "30s", .min = 1,                  \
                .max = 86400000ull, .help = "how long a worker may take to give a partition back"), \
-        OPTION("placement.on_revoke_timeout", ENUM, .choices = member_choices_revoke,              \
+        OPTION("placement.on_revoke_timeout", ENUM, .choices = MEMBER_CHOICES("wait", "evict"),    \
                .fallback = "wait", .help = "when it takes longer: wait on, or evict it"),          \
         OPTION("placement.partition_move_limit", DECIMAL, .fallback = "0.1", .max = 1000000,       \
                .help = "the part of all partitions that may be on the move at once"),              \
@@ -235,13 +225,14 @@ extern const char *const member_choices_fence[];
 #define WORKER_OPTIONS_SECTIONS                                                                    \
     OPTION("storage.path", STRING, .fallback = "./data/worker.db", .file = OPTION_FILE_OTHER,      \
            .placeholder = "FILE",                                                                  \
-           .help = "its own database, an LMDB file. A [storage] section without it means "         \
+           .help = "its own database. A [storage] section without it means "                       \
                    "./data/rollout.db, as it did with rollout"),                                   \
         OPTION("transport.listen_addr", STRING, .fallback = "127.0.0.1:50051",                     \
                .placeholder = "IP:PORT",                                                           \
                .help = "taken so that both sides may share a file; a worker listens nowhere"),     \
         OPTIONS_TRANSPORT_TIMES(0), OPTIONS_TRANSPORT_FILES(0),                                    \
-        OPTION("worker.fence_action", ENUM, .choices = member_choices_fence, .fallback = "stop",   \
+        OPTION("worker.fence_action", ENUM, .choices = MEMBER_CHOICES("stop", "exit"),             \
+               .fallback = "stop",                                                                 \
                .help = "what a worker does that fences itself: stop its work and go on beating, "  \
                        "or end with exit code 75"),                                                \
         OPTION("worker.drain_deadline", DURATION, .fallback = "60s", .max = 86400000ull,           \

@@ -4,43 +4,68 @@
  * A command: u8 version, i64 wall ms, then operations: u8 kind, u32 length, content. Of each
  * operation only the fields of its kind are written (the table below), in the order of the bits;
  * what follows the known fields of a known kind is refused. docs/formats/member.md. */
+#include "member/core/fields.h"
 #include "member/core/internal.h"
 
 enum { VERSION = 1, HEAD = 9, OP_HEAD = 5 };
 
-enum field {
-    F_WORKER = BIT(0),
-    F_INCARNATION = BIT(1),
-    F_INSTANCE = BIT(2),
-    F_EXPECT = BIT(3),
-    F_FENCE = BIT(4),
-    F_TERMS = BIT(5), /* lease, weight, labels, capable */
-    F_BY = BIT(6),    /* by_beat, restart */
-    F_FLAG = BIT(7),
-    F_TEXT = BIT(8),
-    F_BYTES = BIT(9),
-    F_CAUSE = BIT(10), /* and due_ms */
-    F_EPOCH = BIT(11), /* and partition */
-    F_NUMBER = BIT(12),
-    F_LIMIT = BIT(13),
-    F_WALL = BIT(14),
-    F_ITEM = BIT(15),
-    F_RULES = BIT(16),
-    F_ALL = BIT(17),
+/* In the order in which they are written; the rules of CONFIGURE stand alone. */
+#define OP_FIELDS(X)                                                                               \
+    X(WORKER, TEXT(member_op, worker, MEMBER_ID_MAX))                                              \
+    X(INCARNATION, FIELD(member_op, incarnation))                                                  \
+    X(INSTANCE, FIELD(member_op, instance))                                                        \
+    X(EXPECT, FIELD(member_op, expect))                                                            \
+    X(FENCE, FIELD(member_op, fence_ns))                                                           \
+    X(LEASE, FIELD(member_op, lease_ms))                                                           \
+    X(WEIGHT, FIELD(member_op, weight))                                                            \
+    X(LABELS, TEXT(member_op, labels, MEMBER_LABELS_MAX))                                          \
+    X(CAPABLE, FIELD(member_op, capable))                                                          \
+    X(BY_BEAT, FIELD(member_op, by_beat))                                                          \
+    X(RESTART, FIELD(member_op, restart))                                                          \
+    X(FLAG, FIELD(member_op, flag))                                                                \
+    X(TEXT, TEXT(member_op, text, MEMBER_REFERENCE_MAX))                                           \
+    X(BYTES, TEXT(member_op, bytes, MEMBER_PAYLOAD_MAX))                                           \
+    X(CAUSE, ENUM(member_op, cause))                                                               \
+    X(DUE, FIELD(member_op, due_ms))                                                               \
+    X(PARTITION, FIELD(member_op, partition))                                                      \
+    X(EPOCH, FIELD(member_op, epoch))                                                              \
+    X(NUMBER, FIELD(member_op, number))                                                            \
+    X(LIMIT, FIELD(member_op, limit))                                                              \
+    X(WALL, FIELD(member_op, wall_ms))                                                             \
+    X(ITEM, FIELD(member_op, item))                                                                \
+    X(ALL, FIELD(member_op, all))
+enum place {
+#define X(name, field) AT_##name,
+    OP_FIELDS(X)
+#undef X
+};
+enum op_field {
+#define X(name, field) F_##name = BIT(AT_##name),
+    OP_FIELDS(X)
+#undef X
+        F_TERMS = F_LEASE | F_WEIGHT | F_LABELS | F_CAPABLE,
+    F_BY = F_BY_BEAT | F_RESTART,
+    F_GRANT = F_PARTITION | F_EPOCH,
+    F_DEATH = F_CAUSE | F_DUE,
+};
+static const struct field op_fields[] = {
+#define X(name, field) field,
+    OP_FIELDS(X)
+#undef X
 };
 enum { OF_WORKER = F_WORKER | F_INCARNATION };
 static const uint32_t fields[MEMBER_OP_LAST + 1] = {
     [MEMBER_OP_TICK] = 0,
     [MEMBER_OP_LEAD] = F_WORKER | F_NUMBER,
-    [MEMBER_OP_CONFIGURE] = F_RULES,
+    [MEMBER_OP_CONFIGURE] = 0, /* rules */
     [MEMBER_OP_SUSPECT] = F_WORKER | F_ALL,
     [MEMBER_OP_REGISTER] = F_WORKER | F_INSTANCE | F_EXPECT | F_FENCE | F_TERMS | F_BY,
     [MEMBER_OP_READY] = OF_WORKER,
     [MEMBER_OP_DRAIN] = OF_WORKER | F_BY | F_FLAG,
-    [MEMBER_OP_DEAD] = OF_WORKER | F_FENCE | F_CAUSE,
+    [MEMBER_OP_DEAD] = OF_WORKER | F_FENCE | F_DEATH,
     [MEMBER_OP_LEAVE] = OF_WORKER | F_FLAG,
-    [MEMBER_OP_ACK_REVOKE] = OF_WORKER | F_TEXT | F_EPOCH | F_WALL,
-    [MEMBER_OP_CHECKPOINT] = OF_WORKER | F_TEXT | F_EPOCH | F_WALL,
+    [MEMBER_OP_ACK_REVOKE] = OF_WORKER | F_TEXT | F_GRANT | F_WALL,
+    [MEMBER_OP_CHECKPOINT] = OF_WORKER | F_TEXT | F_GRANT | F_WALL,
     [MEMBER_OP_ROUND] = F_NUMBER,
     [MEMBER_OP_EMITTED] = F_NUMBER,
     [MEMBER_OP_ADVISE] = F_NUMBER,
@@ -70,25 +95,29 @@ void member_rules_defaults(struct member_rules *ret_rules)
     };
 }
 
+static const struct field rules_fields[] = {
+    FIELD(member_rules, total_partitions),
+    FIELD(member_rules, virtual_nodes),
+    ENUM(member_rules, placement),
+    FIELD(member_rules, epsilon_ppm),
+    FIELD(member_rules, move_limit_ppm),
+    FIELD(member_rules, ring_on_register),
+    FIELD(member_rules, grant_to_legacy),
+    FIELD(member_rules, evict_on_revoke_timeout),
+    FIELD(member_rules, failure_per_worker),
+    FIELD(member_rules, rebalance_window_ms),
+    FIELD(member_rules, revoke_timeout_ms),
+    FIELD(member_rules, dead_retention_ms),
+    FIELD(member_rules, tombstone_retention_ms),
+    FIELD(member_rules, work_max_attempts),
+    FIELD(member_rules, work_max_steal),
+    FIELD(member_rules, work_requeue_failed),
+    FIELD(member_rules, work_steal_started),
+};
+
 void member_rules_write(struct encoder *out, const struct member_rules *rules)
 {
-    encode_u32(out, rules->total_partitions);
-    encode_u32(out, rules->virtual_nodes);
-    encode_u8(out, rules->placement);
-    encode_u32(out, rules->epsilon_ppm);
-    encode_u32(out, rules->move_limit_ppm);
-    encode_u8(out, rules->ring_on_register);
-    encode_u8(out, rules->grant_to_legacy);
-    encode_u8(out, rules->evict_on_revoke_timeout);
-    encode_u8(out, rules->failure_per_worker);
-    encode_u64(out, rules->rebalance_window_ms);
-    encode_u64(out, rules->revoke_timeout_ms);
-    encode_u64(out, rules->dead_retention_ms);
-    encode_u64(out, rules->tombstone_retention_ms);
-    encode_u32(out, rules->work_max_attempts);
-    encode_u32(out, rules->work_max_steal);
-    encode_u8(out, rules->work_requeue_failed);
-    encode_u8(out, rules->work_steal_started);
+    FIELDS_WRITE(out, rules_fields, rules);
 }
 
 /* A year and a bit: sums with T do not wrap. */
@@ -97,7 +126,7 @@ static bool is_time(uint64_t ms)
     return ms <= 400ull * 86400 * 1000;
 }
 
-bool member_rules_fit(const struct member_rules *r)
+static bool rules_fit(const struct member_rules *r)
 {
     return r->total_partitions >= 1 && r->total_partitions <= RING_PARTITIONS_MAX &&
            r->virtual_nodes >= 1 && r->virtual_nodes <= RING_VIRTUAL_NODES_MAX &&
@@ -111,26 +140,9 @@ bool member_rules_fit(const struct member_rules *r)
 
 bool member_rules_read(struct decoder *in, struct member_rules *ret_rules)
 {
-    struct member_rules *r = ret_rules;
-
-    *r = (struct member_rules){.total_partitions = decode_u32(in)};
-    r->virtual_nodes = decode_u32(in);
-    r->placement = (enum member_placement)decode_u8(in);
-    r->epsilon_ppm = decode_u32(in);
-    r->move_limit_ppm = decode_u32(in);
-    r->ring_on_register = decode_bool(in);
-    r->grant_to_legacy = decode_bool(in);
-    r->evict_on_revoke_timeout = decode_bool(in);
-    r->failure_per_worker = decode_bool(in);
-    r->rebalance_window_ms = decode_u64(in);
-    r->revoke_timeout_ms = decode_u64(in);
-    r->dead_retention_ms = decode_u64(in);
-    r->tombstone_retention_ms = decode_u64(in);
-    r->work_max_attempts = decode_u32(in);
-    r->work_max_steal = decode_u32(in);
-    r->work_requeue_failed = decode_bool(in);
-    r->work_steal_started = decode_bool(in);
-    return in->good && member_rules_fit(r);
+    *ret_rules = (struct member_rules){0};
+    FIELDS_READ(in, rules_fields, ret_rules);
+    return in->good && rules_fit(ret_rules);
 }
 
 uint64_t member_rules_fingerprint(const struct member_rules *rules)
@@ -150,40 +162,9 @@ uint64_t member_rules_fingerprint(const struct member_rules *rules)
 /* -- one operation -- */
 static void write_op(struct encoder *out, const struct member_op *op)
 {
-    uint32_t has = fields[op->kind];
-
-    if (has & F_WORKER) encode_text(out, op->worker);
-    if (has & F_INCARNATION) encode_u64(out, op->incarnation);
-    if (has & F_INSTANCE) encode_bytes(out, op->instance.b, sizeof op->instance.b);
-    if (has & F_EXPECT) encode_u64(out, op->expect);
-    if (has & F_FENCE) encode_u64(out, op->fence_ns);
-    if (has & F_TERMS) {
-        encode_u32(out, op->lease_ms);
-        encode_u32(out, op->weight);
-        encode_text(out, op->labels);
-        encode_u8(out, op->capable);
-    }
-    if (has & F_BY) {
-        encode_u8(out, op->by_beat);
-        encode_u8(out, op->restart);
-    }
-    if (has & F_FLAG) encode_u8(out, op->flag);
-    if (has & F_TEXT) encode_text(out, op->text);
-    if (has & F_BYTES) encode_text(out, op->bytes);
-    if (has & F_CAUSE) {
-        encode_u8(out, op->cause);
-        encode_u64(out, (uint64_t)op->due_ms);
-    }
-    if (has & F_EPOCH) {
-        encode_u32(out, op->partition);
-        encode_u64(out, op->epoch);
-    }
-    if (has & F_NUMBER) encode_u64(out, op->number);
-    if (has & F_LIMIT) encode_u64(out, op->limit);
-    if (has & F_WALL) encode_u64(out, (uint64_t)op->wall_ms);
-    if (has & F_ITEM) encode_bytes(out, op->item.b, sizeof op->item.b);
-    if (has & F_RULES) member_rules_write(out, op->rules);
-    if (has & F_ALL) encode_u8(out, op->all);
+    for (size_t i = 0; i < ARRAY_LEN(op_fields); i++)
+        if (fields[op->kind] & BIT(i)) fields_write(out, &op_fields[i], 1, op);
+    if (op->kind == MEMBER_OP_CONFIGURE) member_rules_write(out, op->rules);
 }
 
 static size_t text_max(enum member_kind kind)
@@ -199,44 +180,11 @@ static size_t bytes_max(enum member_kind kind)
 /* `rules` is where they go. */
 static bool read_op(struct decoder *in, struct member_op *op, struct member_rules *rules)
 {
-    uint32_t has = fields[op->kind];
-
     op->worker = op->labels = op->text = op->bytes = STR_EMPTY;
-    if (has & F_WORKER) op->worker = decode_text(in, MEMBER_ID_MAX);
-    if (has & F_INCARNATION) op->incarnation = decode_u64(in);
-    if (has & F_INSTANCE) decode_copy(in, op->instance.b, sizeof op->instance.b);
-    if (has & F_EXPECT) op->expect = decode_u64(in);
-    if (has & F_FENCE) op->fence_ns = decode_u64(in);
-    if (has & F_TERMS) {
-        op->lease_ms = decode_u32(in);
-        op->weight = decode_u32(in);
-        op->labels = decode_text(in, MEMBER_LABELS_MAX);
-        op->capable = decode_bool(in);
-    }
-    if (has & F_BY) {
-        op->by_beat = decode_bool(in);
-        op->restart = decode_bool(in);
-    }
-    if (has & F_FLAG) op->flag = decode_bool(in);
-    if (has & F_TEXT) op->text = decode_text(in, text_max(op->kind));
-    if (has & F_BYTES) op->bytes = decode_text(in, bytes_max(op->kind));
-    if (has & F_CAUSE) {
-        op->cause = (enum member_cause)decode_u8(in);
-        op->due_ms = (int64_t)decode_u64(in);
-    }
-    if (has & F_EPOCH) {
-        op->partition = decode_u32(in);
-        op->epoch = decode_u64(in);
-    }
-    if (has & F_NUMBER) op->number = decode_u64(in);
-    if (has & F_LIMIT) op->limit = decode_u64(in);
-    if (has & F_WALL) op->wall_ms = (int64_t)decode_u64(in);
-    if (has & F_ITEM) decode_copy(in, op->item.b, sizeof op->item.b);
-    if (has & F_RULES) {
-        if (!rules || !member_rules_read(in, rules)) return false;
-        op->rules = rules;
-    }
-    if (has & F_ALL) op->all = decode_bool(in);
+    for (size_t i = 0; i < ARRAY_LEN(op_fields); i++)
+        if (fields[op->kind] & BIT(i)) fields_read(in, &op_fields[i], 1, op);
+    if (op->kind == MEMBER_OP_CONFIGURE && !member_rules_read(in, rules)) return false;
+    op->rules = rules;
     return decode_done(in);
 }
 
@@ -261,7 +209,7 @@ static bool op_fits(const struct member_op *op)
     if (has & F_BYTES && op->bytes.len > bytes_max(op->kind)) return false;
     if (op->kind == MEMBER_OP_PULL && op->number > MEMBER_PULL_MAX) return false;
     if (op->kind == MEMBER_OP_ADVISE && op->number > MEMBER_ADVISE_MAX_MS) return false;
-    return op->kind != MEMBER_OP_CONFIGURE || member_rules_fit(op->rules);
+    return op->kind != MEMBER_OP_CONFIGURE || rules_fit(op->rules);
 }
 
 /* -- batches -- */

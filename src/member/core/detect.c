@@ -4,22 +4,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum {
-    WHEEL = 1024, /* ticks ahead; what is later is filed at its end and again from there */
-    EACH = 2,     /* verdicts of one worker in one scan */
-};
+#include "member/core/internal.h"
+
+enum { EACH = 2 /* verdicts of one worker in one scan */ };
 #define LEAD_MAX_MS (100 * 365 * 86400000ull) /* that a worker's clock is believed to be ahead */
 
 struct detect {
     struct detect_options options;
     uint64_t cadence_ns;
-    double phi_sigmas;  /* how many deviations from the mean the threshold is */
-    uint64_t begun_ns;  /* tick 0 */
-    uint64_t next_tick; /* the first that was not looked at */
+    double phi_sigmas; /* how many deviations from the mean the threshold is */
     uint64_t scanned_ns;
     uint64_t granted_ns;
-    size_t count;
-    struct list wheel[WHEEL];
+    struct heap dues; /* all who are watched, by when they are to be looked at */
     /* the brake */
     uint64_t window_ns, hold_ns; /* when they began; hold: when it ends, 0: none */
     size_t window_count, window_failed;
@@ -79,20 +75,20 @@ enum err detect_open(const struct detect_options *options, uint64_t now_ns,
     d->options = *options;
     d->cadence_ns = options->heartbeat_interval_ns / 2;
     d->phi_sigmas = options->phi ? sigmas_of(options->phi_threshold) : 0;
-    d->begun_ns = d->scanned_ns = now_ns;
-    for (size_t i = 0; i < WHEEL; i++) list_init(&d->wheel[i]);
+    d->scanned_ns = now_ns;
+    heap_init(&d->dues, SIZE_MAX / 64);
     *ret_detect = d;
     return ERR_OK;
 }
 
 void detect_close(struct detect *d)
 {
+    struct heap_node *node;
+
     if (!d) return;
-    for (size_t i = 0; i < WHEEL; i++) {
-        struct list *node;
-        while ((node = list_pop(&d->wheel[i])) != NULL)
-            CONTAINER_OF(node, struct watched, link)->watching = false;
-    }
+    while ((node = heap_pop_due(&d->dues, UINT64_MAX)) != NULL)
+        CONTAINER_OF(node, struct watched, look)->watching = false;
+    heap_deinit(&d->dues);
     free(d);
 }
 
@@ -137,23 +133,25 @@ static uint64_t next_of(const struct detect *d, const struct watched *w)
     return w->suspected ? hard_of(d, w) : soft_of(d, w);
 }
 
-/* -- the wheel -- */
+/* -- who is to be looked at, and when -- */
 
-static uint64_t tick_of(const struct detect *d, uint64_t at_ns)
-{
-    return at_ns > d->begun_ns ? (at_ns - d->begun_ns) / d->cadence_ns : 0;
-}
-
-/* At the tick that holds `at_ns`, but never one that was looked at. */
+/* Thresholds are passed strictly. */
 static void file(struct detect *d, struct watched *w, uint64_t at_ns)
 {
-    uint64_t tick = tick_of(d, at_ns);
+    if (heap_put(&d->dues, &w->look, at_ns + 1)) (void)member_must(NULL);
+}
 
-    if (tick < d->next_tick) tick = d->next_tick;
-    if (tick >= d->next_tick + WHEEL) tick = d->next_tick + WHEEL - 1;
-    list_remove(&w->link);
-    w->filed = tick;
-    list_append(&d->wheel[tick % WHEEL], &w->link);
+/* Everybody, by the next scan. */
+static void look_at_all(struct detect *d)
+{
+    struct heap again;
+    struct heap_node *node;
+
+    heap_init(&again, SIZE_MAX / 64);
+    while ((node = heap_pop_due(&d->dues, UINT64_MAX)) != NULL)
+        if (heap_put(&again, node, 0)) (void)member_must(NULL);
+    heap_deinit(&d->dues);
+    d->dues = again;
 }
 
 void detect_watch(struct detect *d, struct watched *w, uint64_t lease_ns, uint64_t now_ns)
@@ -162,20 +160,16 @@ void detect_watch(struct detect *d, struct watched *w, uint64_t lease_ns, uint64
 
     detect_forget(d, w);
     *w = (struct watched){.owner = owner, .watching = true};
-    list_init(&w->link);
     w->lease_ns = lease_ns ? lease_ns : 2 * d->options.heartbeat_interval_ns;
     w->last_ns = now_ns - d->granted_ns;
     w->due_ns = now_ns + w->lease_ns - d->granted_ns;
-    d->count++;
     file(d, w, next_of(d, w));
 }
 
 void detect_forget(struct detect *d, struct watched *w)
 {
-    if (!w->watching) return;
-    list_remove(&w->link);
+    heap_remove(&d->dues, &w->look);
     w->watching = false;
-    d->count--;
 }
 
 void detect_lease(struct detect *d, struct watched *w, uint64_t lease_ns)
@@ -190,24 +184,15 @@ void detect_extend(struct detect *d, struct watched *w, uint64_t due_ns)
     if (due_of(d, w) < due_ns) w->due_ns = due_ns - d->granted_ns;
 }
 
-size_t detect_count(const struct detect *d)
-{
-    return d->count;
-}
-
 /* Thresholds may be nearer than they were: everybody is looked at by the next scan. */
 enum err detect_reload(struct detect *d, const struct detect_options *options)
 {
-    struct list all, *node;
-
     assert(options->kind == d->options.kind &&
            options->heartbeat_interval_ns == d->options.heartbeat_interval_ns);
     if (!is_fine(options)) return ERR_INVALID;
     d->options = *options;
     d->phi_sigmas = options->phi ? sigmas_of(options->phi_threshold) : 0;
-    list_init(&all);
-    for (size_t i = 0; i < WHEEL; i++) list_splice(&all, &d->wheel[i]);
-    while ((node = list_pop(&all)) != NULL) file(d, CONTAINER_OF(node, struct watched, link), 0);
+    look_at_all(d);
     return ERR_OK;
 }
 
@@ -274,7 +259,7 @@ struct beat_heard detect_beat(struct detect *d, struct watched *w, const struct 
     w->last_ns = now_ns - d->granted_ns;
     w->suspected = w->held = false;
     w->confirmed = 0;
-    if (tick_of(d, next_of(d, w)) < w->filed) file(d, w, next_of(d, w));
+    if (next_of(d, w) + 1 < w->look.due) file(d, w, next_of(d, w));
     return heard;
 }
 
@@ -287,7 +272,7 @@ static bool brake_lets(struct detect *d, struct watched *w, uint64_t now_ns)
     if (now_ns < d->hold_ns) return false;
     if (!d->window_count || now_ns - d->window_ns >= DETECT_MASS_WINDOW_NS) {
         d->window_ns = now_ns;
-        d->window_count = d->count;
+        d->window_count = d->dues.count + 1; /* and this one */
         d->window_failed = 0;
     }
     if (d->window_count < DETECT_MASS_LEAST ||
@@ -309,12 +294,7 @@ void detect_release(struct detect *d)
 {
     d->hold_ns = 0;
     d->window_count = 0;
-    for (size_t i = 0; i < WHEEL; i++)
-        for (struct list *node = d->wheel[i].next, *next; node != &d->wheel[i]; node = next) {
-            struct watched *w = CONTAINER_OF(node, struct watched, link);
-            next = node->next;
-            if (w->held) file(d, w, hard_of(d, w));
-        }
+    look_at_all(d);
 }
 
 /* -- scans -- */
@@ -336,12 +316,12 @@ static size_t judge(struct detect *d, struct watched *w, uint64_t now_ns, struct
     }
     if (d->options.kind == DETECT_SILENCE && w->confirmed < d->options.confirm_scans) {
         w->confirmed++;
-        file(d, w, now_ns + d->cadence_ns);
+        file(d, w, now_ns + d->cadence_ns - 1); /* by the next scan */
         return count;
     }
     if (!brake_lets(d, w, now_ns)) {
         w->held = true;
-        file(d, w, d->hold_ns);
+        file(d, w, d->hold_ns - 1); /* then it had its time */
         if (!d->hold_told) out[count++] = (struct verdict){VERDICT_MASS_HOLD, NULL, 0};
         d->hold_told = true;
         return count;
@@ -364,39 +344,18 @@ static void grant_lateness(struct detect *d, uint64_t now_ns)
 size_t detect_scan(struct detect *d, uint64_t now_ns, struct verdict *ret_verdicts, size_t room,
                    bool *ret_more)
 {
-    uint64_t last = tick_of(d, now_ns);
+    struct heap_node *node;
     size_t count = 0;
 
     grant_lateness(d, now_ns);
-    *ret_more = false;
-    /* Late by more than a turn: each bucket is looked at once, and stands for a later tick. */
-    if (last >= WHEEL && d->next_tick < last - WHEEL + 1) d->next_tick = last - WHEEL + 1;
-    while (d->next_tick <= last) {
-        struct list *bucket = &d->wheel[d->next_tick % WHEEL], due;
-        list_init(&due);
-        list_splice(&due, bucket);
-        d->next_tick++; /* who is not done is filed behind it */
-        while (!list_empty(&due)) {
-            struct watched *w = CONTAINER_OF(due.next, struct watched, link);
-            if (count + EACH > room) {
-                d->next_tick--;
-                list_splice(bucket, &due);
-                *ret_more = true;
-                return count;
-            }
-            list_remove(&w->link);
-            count += judge(d, w, now_ns, ret_verdicts + count);
-        }
-    }
+    while (count + EACH <= room && (node = heap_pop_due(&d->dues, now_ns)) != NULL)
+        count += judge(d, CONTAINER_OF(node, struct watched, look), now_ns, ret_verdicts + count);
+    node = heap_peek(&d->dues);
+    *ret_more = node && node->due <= now_ns;
     return count;
 }
 
 uint64_t detect_cadence_ns(const struct detect *d)
 {
     return d->cadence_ns;
-}
-
-uint64_t detect_granted_ns(const struct detect *d)
-{
-    return d->granted_ns;
 }

@@ -10,13 +10,13 @@
  * clock cannot mean counts as arrival plus lease; a scan that comes late moves every deadline by as
  * much; and when too many would fail at once, the rest is held for a while.
  *
- * A scan costs what crossed a threshold, not what there is: workers stand in a wheel by the time of
+ * A scan costs what crossed a threshold, not what there is: workers stand in a heap by the time of
  * their next threshold, and a beat does not move them there; who turns out to have beaten is filed
  * again when its time comes. */
 #ifndef MEMBER_CORE_DETECT_H
 #define MEMBER_CORE_DETECT_H
 #include "base/err.h"
-#include "base/list.h"
+#include "base/heap.h"
 
 enum detect_kind { DETECT_DEADLINE, DETECT_SILENCE };
 enum detect_source {
@@ -47,10 +47,9 @@ enum { DETECT_MASS_LEAST = 10, DETECT_PHI_MAX = 100, DETECT_PHI_LEAST = 10 /* ga
 
 /* Of one worker; embedded in its row, touched by detect.c alone but for `owner`. */
 struct watched {
-    struct list link;
+    struct heap_node look; /* at or before its next threshold */
     void *owner;
     uint64_t lease_ns, due_ns, last_ns; /* due: less the lateness that had been granted by then */
-    uint64_t filed;                     /* tick of the wheel; at or before its next threshold */
     uint64_t skew_told_ns;
     double gap_mean, gap_variance; /* between its beats */
     uint32_t confirmed, gaps;
@@ -74,7 +73,6 @@ void detect_forget(struct detect *detect, struct watched *w); /* fine when it is
 void detect_lease(struct detect *detect, struct watched *w, uint64_t lease_ns);
 /* It was promised that it has until then. */
 void detect_extend(struct detect *detect, struct watched *w, uint64_t due_ns);
-size_t detect_count(const struct detect *detect);
 
 struct beat {
     bool has_due;
@@ -107,6 +105,4 @@ size_t detect_scan(struct detect *detect, uint64_t now_ns, struct verdict *ret_v
 bool detect_holds(const struct detect *detect, uint64_t now_ns);
 /* Lets held ones be declared by the next scan: an operator knows better. */
 void detect_release(struct detect *detect);
-/* How much later than due the scans so far came, in all: granted to everybody. */
-uint64_t detect_granted_ns(const struct detect *detect);
 #endif

@@ -171,7 +171,6 @@ size_t member_take_due(struct membership *m, struct heap *heap,
                        int (*compare)(const void *a, const void *b), struct heap_node ***ret_due);
 
 /* -- command.c -- */
-bool member_rules_fit(const struct member_rules *rules);
 bool member_is_id(struct str id);
 void member_rules_write(struct encoder *out, const struct member_rules *rules);
 /* False: out of bounds. */
@@ -184,8 +183,13 @@ void row_gone(struct membership *m, struct row *row);
 void rows_settle(struct membership *m);                                  /* the command is over */
 void row_record(const struct section_row *section, struct encoder *out); /* of a snapshot */
 extern const char member_records[], member_kinds[]; /* of all records in order; by kind of row */
-void member_head_write(struct encoder *out, const struct member_head *head);
 bool member_head_read(struct decoder *in, struct member_head *ret_head);
+struct str worker_read(struct decoder *in, struct worker *worker); /* behind its id; its labels */
+void partition_read(struct decoder *in, struct partition *partition, struct str *ret_owner,
+                    struct str *ret_reference);
+void item_read(struct decoder *in, struct item *item, struct str *ret_owner, struct str *ret_result,
+               struct str *ret_payload);
+void event_read(struct decoder *in, struct member_event *event);
 
 /* -- member.c -- */
 bool member_has_room(const struct membership *m, uint64_t bytes);
@@ -225,7 +229,6 @@ struct worker *worker_find(const struct membership *m, struct str id);
 struct worker *worker_new(struct membership *m, struct str id);
 /* May own partitions, and therefore belongs on the ring. */
 bool worker_eligible(const struct membership *m, const struct worker *worker);
-void worker_free(struct membership *m, struct worker *worker);
 void worker_end_set(struct membership *m, struct worker *worker);
 void workers_expire(struct membership *m);
 /* MEMBER_S_DONE and the worker, when it is ACTIVE in that incarnation. */

@@ -46,58 +46,41 @@ bool batch_put(struct batch *batch, const struct member_op *op)
 }
 
 /* -- events -- */
-/* Room for one more behind the last; false: none. */
-static bool event_room(struct member_local *local)
+static struct local_event *take_event(struct member_local *local)
 {
-    size_t count, cap;
-    struct local_event *more;
+    struct list *node = list_pop(&local->events);
 
-    if (local->event_end - local->event_first >= EVENTS_MAX)
-        local->event_first++; /* the oldest goes */
-    if (local->event_end < local->event_cap) return true;
-    count = local->event_end - local->event_first;
-    cap = max_size(64, 2 * count);
-    if (local->event_first > local->event_cap / 2) {
-        memmove(local->events, local->events + local->event_first, count * sizeof *local->events);
-        local->event_first = 0;
-        local->event_end = count;
-        return true;
-    }
-    more = realloc(local->events, (local->event_first + cap) * sizeof *more);
-    if (!more) return false;
-    local->events = more;
-    local->event_cap = local->event_first + cap;
-    return true;
+    if (!node) return NULL;
+    local->counts.events--;
+    return CONTAINER_OF(node, struct local_event, link);
 }
 
 void local_tell(struct member_local *local, enum member_topic topic, const struct worker *worker,
                 int64_t wall_ms, const struct member_event *with)
 {
     struct str id = worker ? worker_id(worker) : STR_EMPTY;
-    struct local_event *row;
+    struct local_event *row = malloc(sizeof *row + id.len);
 
-    if (!event_room(local)) return; /* observations may be lost; what is decided stands elsewhere */
-    row = &local->events[local->event_end++];
-    *row = (struct local_event){.event = *with, .len = (uint8_t)id.len};
+    if (!row) return; /* observations may be lost; what is decided stands elsewhere */
+    if (local->counts.events == EVENTS_MAX) free(take_event(local)); /* the oldest goes */
+    row->event = *with;
     row->event.topic = topic;
     row->event.wall_ms = wall_ms;
     row->event.text = STR_EMPTY;
     row->event.incarnation = worker ? worker->incarnation : 0;
+    row->event.worker = str_of(row->worker, id.len);
     if (id.len) memcpy(row->worker, id.at, id.len);
+    list_init(&row->link);
+    list_append(&local->events, &row->link);
+    local->counts.events++;
 }
 
 bool member_local_next_event(struct member_local *local, struct member_event *ret_event)
 {
-    struct local_event *row = &local->events[local->event_first];
-
-    if (local->event_first == local->event_end) {
-        local->event_first = local->event_end = 0;
-        return false;
-    }
-    local->event_first++;
-    *ret_event = row->event;
-    ret_event->worker = str_of(row->worker, row->len);
-    return true;
+    free(local->told);
+    local->told = take_event(local);
+    if (local->told) *ret_event = local->told->event;
+    return local->told;
 }
 
 /* -- times -- */
@@ -175,7 +158,6 @@ static struct local_worker *watch(struct member_local *local, struct worker *wor
     list_init(&l->ready);
     list_init(&l->sentenced);
     list_init(&l->ask);
-    list_init(&l->watched.link);
     worker->local = l;
     local->counts.watched++;
     detect_watch(local->detect, &l->watched,
@@ -253,6 +235,7 @@ enum err member_local_open(struct membership *m, const struct member_local_optio
     list_init(&local->sentenced);
     list_init(&local->asks);
     list_init(&local->fresh);
+    list_init(&local->events);
     err = options->beat_budget && options->checkpoint_interval_ns
               ? detect_open(&options->detect, now_ns, &local->detect)
               : ERR_INVALID;
@@ -279,7 +262,8 @@ void member_local_close(struct member_local *local)
     place = order_begin(&m->workers);
     while ((worker = order_next(&place)) != NULL) local_forget(worker->local);
     while (!list_empty(&m->touched)) (void)list_pop(&m->touched);
-    free(local->events);
+    do free(local->told);
+    while ((local->told = take_event(local)));
     rounds_close(local);
     detect_close(local->detect);
     m->local = NULL;
@@ -506,9 +490,6 @@ struct member_heard member_local_beat(struct member_local *local, const struct m
     heard.assignment_epoch = head->assignment_epoch;
     heard.assignment_version = l ? l->version : 0;
     heard.coord_epoch = head->coord_epoch;
-    heard.advised_ms =
-        max_u64(head->advised_ms, local->options.detect.heartbeat_interval_ns / MEMBER_NS_PER_MS);
-    heard.checkpoint_round = l && l->asked > l->answered && !l->timeout_told ? l->asked : 0;
     return heard;
 }
 
@@ -567,6 +548,13 @@ bool member_local_evict(struct member_local *local, struct str worker, uint64_t 
     sentence(local, l, SENTENCE_EVICT, now_ns);
     *ret_op = eviction(local, l, now_ns);
     return true;
+}
+
+bool member_local_judged(const struct member_local *local, struct str worker)
+{
+    const struct local_worker *l = local_find(local, worker);
+
+    return l && l->sentence;
 }
 
 /* -- scans -- */
@@ -791,8 +779,5 @@ bool member_local_heartbeat(const struct member_local *local, struct str worker,
 
 struct member_local_counts member_local_counts(const struct member_local *local)
 {
-    struct member_local_counts counts = local->counts;
-
-    counts.events = local->event_end - local->event_first;
-    return counts;
+    return local->counts;
 }

@@ -75,8 +75,6 @@ struct member_heard {
     /* Of the log's entry that last changed what this worker holds, or of the takeover: grants of a
      * hand-over come one by one under one assignment epoch, so who polls compares this one. */
     uint64_t assignment_version;
-    uint64_t advised_ms;       /* interval to tell */
-    uint64_t checkpoint_round; /* that it is asked for and has not acknowledged; 0: none */
     bool recovered;
     struct member_in_use in_use; /* of MEMBER_BEAT_IN_USE */
 };
@@ -95,6 +93,10 @@ bool member_local_register(struct member_local *local, struct member_op *op, uin
  * False: unknown, dead or gone. */
 bool member_local_evict(struct member_local *local, struct str worker, uint64_t now_ns,
                         struct member_op *ret_op);
+
+/* Something that ends its incarnation is proposed: no beat of it may be acknowledged, also of those
+ * that came before. */
+bool member_local_judged(const struct member_local *local, struct str worker);
 
 /* -- what is to be proposed -- */
 /* Adds who is suspected to a batch: every batch of a leader begins with it. */

@@ -44,9 +44,9 @@ struct fresh {
 };
 
 struct local_event {
-    struct member_event event; /* its worker is the text beside it */
-    uint8_t len;
-    char worker[MEMBER_ID_MAX];
+    struct list link;
+    struct member_event event;
+    char worker[]; /* its text */
 };
 
 struct member_local {
@@ -60,9 +60,9 @@ struct member_local {
     struct fresh **fresh_of; /* by partition */
     uint32_t fresh_total;
     uint64_t round_ns, flushed_ns, timed_ns; /* when they last were */
-    bool round_now, lifted;     /* lifted: a suspicion, since something was last proposed */
-    struct local_event *events; /* that were not asked for yet, from `event_first` on */
-    size_t event_first, event_end, event_cap;
+    bool round_now, lifted;   /* lifted: a suspicion, since something was last proposed */
+    struct list events;       /* that were not asked for yet */
+    struct local_event *told; /* the last that was */
     struct member_local_counts counts;
 };
 

@@ -68,29 +68,23 @@ static void table_drop(struct membership *m)
     m->ring = NULL;
 }
 
-/* Everybody's place is asked for anew. */
-static void replace_all(struct membership *m)
+/* Everybody's place is asked for anew, or who may have one; how long the dead are kept may be
+ * another. */
+static void look_again(struct membership *m, bool places, bool who)
 {
     struct order_place place = order_begin(&m->workers);
     struct worker *worker;
 
     while ((worker = order_next(&place)) != NULL) {
-        if (worker->on_ring) {
+        if (places && worker->on_ring) {
             row_edit(m, &worker->row);
             worker->on_ring = false;
             worker->ring_weight = 0;
         }
-        if (list_empty(&worker->ring_changed)) list_append(&m->ring_changed, &worker->ring_changed);
+        if ((places || who) && list_empty(&worker->ring_changed))
+            list_append(&m->ring_changed, &worker->ring_changed);
+        worker_end_set(m, worker);
     }
-}
-
-/* How long the dead are kept may be another. */
-static void ends_anew(struct membership *m)
-{
-    struct order_place place = order_begin(&m->workers);
-    struct worker *worker;
-
-    while ((worker = order_next(&place)) != NULL) worker_end_set(m, worker);
 }
 
 static void mark_dirty(struct membership *m, enum ring_cause cause)
@@ -127,19 +121,10 @@ struct member_result partitions_configure(struct membership *m, const struct mem
         m->ring = NULL;
         if (ring_open(&options, &m->ring)) (void)member_must(NULL);
     }
-    if (ring) replace_all(m);
-    ends_anew(m);
+    look_again(m, ring, who);
     if ((ring || who) && anybody) mark_dirty(m, RING_CONFIG);
     /* At once: until it is placed, nothing replicated says what the old ring wanted. */
     if (ring) m->place_now = true;
-    if (who && !ring) {
-        struct order_place place = order_begin(&m->workers);
-        struct worker *worker;
-
-        while ((worker = order_next(&place)) != NULL)
-            if (list_empty(&worker->ring_changed))
-                list_append(&m->ring_changed, &worker->ring_changed);
-    }
     return answer(MEMBER_S_DONE, NULL);
 }
 

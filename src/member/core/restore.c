@@ -52,26 +52,7 @@ static enum err worker(struct member_restore *restore, struct decoder *in)
 
     if (!in->good || !member_is_id(id) || worker_find(m, id)) return ERR_CORRUPT;
     w = worker_new(m, id);
-    w->standing = (enum member_standing)decode_u8(in);
-    w->removal = (enum member_removal)decode_u8(in);
-    w->cause = (enum member_cause)decode_u8(in);
-    w->capable = decode_bool(in);
-    w->ready = decode_bool(in);
-    w->draining = decode_bool(in);
-    w->drain_said = decode_bool(in);
-    w->on_ring = decode_bool(in);
-    w->failed_told = decode_bool(in);
-    w->incarnation = decode_u64(in);
-    decode_copy(in, w->instance.b, sizeof w->instance.b);
-    w->lease_ms = decode_u32(in);
-    w->weight = decode_u32(in);
-    w->ring_weight = decode_u32(in);
-    w->registered_ms = (int64_t)decode_u64(in);
-    w->ended_ms = (int64_t)decode_u64(in);
-    w->ended_ns = decode_u64(in);
-    w->flips = decode_u32(in);
-    w->flips_ns = decode_u64(in);
-    labels = decode_text(in, MEMBER_LABELS_MAX);
+    labels = worker_read(in, w);
     if (!decode_done(in) || !worker_fits(m, w) || (w->on_ring && !m->ring)) {
         w->standing = MEMBER_REMOVED; /* a count has to be given back when it is freed */
         return ERR_CORRUPT;
@@ -102,26 +83,18 @@ static bool owner_fits(const struct partition *p)
 static enum err partition(struct member_restore *restore, struct decoder *in)
 {
     struct membership *m = restore->m;
-    uint32_t number = decode_u32(in);
+    struct decoder ahead = *in;
+    uint32_t number = decode_u32(&ahead);
     struct str owner, reference;
     struct partition *p;
 
-    if (!in->good || !m->partitions || number >= m->head.rules.total_partitions ||
+    if (!ahead.good || !m->partitions || number >= m->head.rules.total_partitions ||
         restore->seen[number])
         return ERR_CORRUPT;
     restore->seen[number] = true;
     restore->partitions++;
     p = &m->partitions[number];
-    p->state = (enum member_partition_state)decode_u8(in);
-    p->timeouts = decode_u32(in);
-    owner = decode_text(in, MEMBER_ID_MAX);
-    p->owner_incarnation = decode_u64(in);
-    p->grant_epoch = decode_u64(in);
-    p->since_ns = decode_u64(in);
-    p->deadline_ns = decode_u64(in);
-    reference = decode_text(in, MEMBER_REFERENCE_MAX);
-    p->checkpoint_epoch = decode_u64(in);
-    p->checkpoint_ms = (int64_t)decode_u64(in);
+    partition_read(in, p, &owner, &reference);
     p->owner = owner.len ? worker_find(m, owner) : NULL;
     if (!decode_done(in) || (owner.len && !p->owner) || !owner_fits(p) ||
         p->grant_epoch > m->head.assignment_epoch || p->since_ns > m->clock_ns)
@@ -162,23 +135,15 @@ static bool place_is_free(const struct membership *m, uint64_t place)
 static enum err item(struct member_restore *restore, struct decoder *in)
 {
     struct membership *m = restore->m;
+    struct decoder ahead = *in;
     struct member_digest id = {{0}};
     struct str owner, result, payload;
     struct item *made;
 
-    decode_copy(in, id.b, sizeof id.b);
-    if (!in->good || item_find(m, &id)) return ERR_CORRUPT;
+    decode_copy(&ahead, id.b, sizeof id.b);
+    if (!ahead.good || item_find(m, &id)) return ERR_CORRUPT;
     made = item_new(m, &id);
-    made->state = (enum member_item_state)decode_u8(in);
-    made->place = decode_u64(in);
-    owner = decode_text(in, MEMBER_ID_MAX);
-    made->incarnation = decode_u64(in);
-    made->started = decode_bool(in);
-    made->attempts = decode_u32(in);
-    made->enqueued_ms = (int64_t)decode_u64(in);
-    made->changed_ms = (int64_t)decode_u64(in);
-    result = decode_text(in, MEMBER_WORK_RESULT_MAX);
-    payload = decode_text(in, MEMBER_PAYLOAD_MAX);
+    item_read(in, made, &owner, &result, &payload);
     made->worker = owner.len ? worker_find(m, owner) : NULL;
     if (!decode_done(in) || (owner.len && !made->worker) || !item_fits(m, made) ||
         (made->state == MEMBER_ITEM_PENDING && !place_is_free(m, made->place)))
@@ -191,21 +156,9 @@ static enum err item(struct member_restore *restore, struct decoder *in)
 
 static enum err event(struct member_restore *restore, struct decoder *in)
 {
-    struct member_event e = {.number = decode_u64(in)};
+    struct member_event e = {.number = 0};
 
-    e.topic = (enum member_topic)decode_u8(in);
-    e.index = decode_u64(in);
-    e.n = decode_u32(in);
-    e.wall_ms = (int64_t)decode_u64(in);
-    e.worker = decode_text(in, MEMBER_ID_MAX);
-    e.incarnation = decode_u64(in);
-    e.text = decode_text(in, MEMBER_REASON_MAX);
-    e.due_ms = (int64_t)decode_u64(in);
-    e.epoch = decode_u64(in);
-    e.partition = decode_u32(in);
-    e.count = decode_u64(in);
-    e.extra = decode_u64(in);
-    decode_copy(in, e.item.b, sizeof e.item.b);
+    event_read(in, &e);
     if (!decode_done(in) || e.topic < MEMBER_EV_REGISTERED || e.topic > MEMBER_EV_WORK_STOLEN)
         return ERR_CORRUPT;
     return member_event_put(restore->m, &e) ? ERR_OK : ERR_CORRUPT;

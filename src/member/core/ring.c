@@ -6,27 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKER_MAX = 128, KEY_MAX = WORKER_MAX + 24 };
+#include "member/core/internal.h"
 
-/* Points name their worker by a slot that it keeps for as long as it is there, so that who comes
- * and goes does not rename the points of the others: a change is one pass over them. */
-struct seat {
-    char *id;
+enum { KEY_MAX = MEMBER_ID_MAX + 24 };
+
+struct seat { /* of a worker */
+    struct seat *next_gone;
     uint64_t hash; /* of the id */
-    uint32_t slot, weight;
+    uint32_t number, weight;
+    bool placed, gone; /* placed: its points are among `spots` */
+    char id[];
 };
 struct spot {
     uint64_t hash;
-    uint32_t slot, number;
+    struct seat *seat;
 };
 struct ring {
     struct ring_options options;
-    struct seat *workers; /* sorted bytewise by id; their number is their place */
+    struct seat **seats; /* sorted bytewise by id; their number is their place */
     size_t count, room;
-    uint32_t *numbers; /* by slot; RING_NOBODY: free */
-    bool *placed;      /* by slot: its points are among `spots` */
-    size_t slots;
-    struct spot *spots; /* of those who are placed, and of free slots until the next pass */
+    struct seat *gone;  /* whose points are dropped by the next pass */
+    struct spot *spots; /* sorted, as of the last pass */
     size_t spot_count;
     uint64_t *partitions; /* their hashes */
     uint32_t partition_count;
@@ -62,27 +62,28 @@ enum err ring_open(const struct ring_options *options, struct ring **ret_ring)
     return ERR_OK;
 }
 
+static void free_gone(struct ring *ring)
+{
+    while (ring->gone) {
+        struct seat *seat = ring->gone;
+
+        ring->gone = seat->next_gone;
+        free(seat);
+    }
+}
+
 void ring_close(struct ring *ring)
 {
     if (!ring) return;
-    for (size_t i = 0; i < ring->count; i++) free(ring->workers[i].id);
-    free(ring->workers);
-    free(ring->numbers);
-    free(ring->placed);
+    for (size_t i = 0; i < ring->count; i++) free(ring->seats[i]);
+    free_gone(ring);
+    free(ring->seats);
     free(ring->spots);
     free(ring->partitions);
     free(ring);
 }
 
 /* -- who is on it -- */
-
-static bool is_worker(struct str id)
-{
-    if (id.len == 0 || id.len > WORKER_MAX) return false;
-    for (size_t i = 0; i < id.len; i++)
-        if (id.at[i] < 0x21 || id.at[i] > 0x7e) return false;
-    return true;
-}
 
 /* Where it stands, or would. */
 static size_t find(const struct ring *ring, struct str worker, bool *ret_there)
@@ -91,64 +92,38 @@ static size_t find(const struct ring *ring, struct str worker, bool *ret_there)
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (str_compare(str_from(ring->workers[middle].id), worker) < 0)
+        if (str_compare(str_from(ring->seats[middle]->id), worker) < 0)
             low = middle + 1;
         else
             high = middle;
     }
-    *ret_there = low < ring->count && str_equal(str_from(ring->workers[low].id), worker);
+    *ret_there = low < ring->count && str_equal(str_from(ring->seats[low]->id), worker);
     return low;
-}
-
-/* A slot whose points are gone; as many as workers ever were there at once. */
-static enum err take_slot(struct ring *ring, uint32_t *ret_slot)
-{
-    size_t slots = ring->slots ? 2 * ring->slots : 16;
-    uint32_t *numbers;
-    bool *placed;
-
-    for (size_t i = 0; i < ring->slots; i++)
-        if (ring->numbers[i] == RING_NOBODY && !ring->placed[i]) {
-            *ret_slot = (uint32_t)i;
-            return ERR_OK;
-        }
-    if (!(numbers = realloc(ring->numbers, slots * sizeof *numbers))) return ERR_NOMEM;
-    ring->numbers = numbers;
-    if (!(placed = realloc(ring->placed, slots * sizeof *placed))) return ERR_NOMEM;
-    ring->placed = placed;
-    for (size_t i = ring->slots; i < slots; i++) {
-        numbers[i] = RING_NOBODY;
-        placed[i] = false;
-    }
-    *ret_slot = (uint32_t)ring->slots;
-    ring->slots = slots;
-    return ERR_OK;
 }
 
 enum err ring_add(struct ring *ring, struct str worker)
 {
-    struct seat seat = {.weight = 1};
+    struct seat *seat;
     bool there;
     size_t at = find(ring, worker, &there);
-    enum err err;
 
-    if (!is_worker(worker)) return ERR_INVALID;
+    if (!member_is_id(worker)) return ERR_INVALID;
     if (there) return ERR_EXISTS;
     if (ring->count == RING_WORKERS_MAX) return ERR_FULL;
     if (ring->count == ring->room) {
         size_t room = ring->room ? 2 * ring->room : 16;
-        struct seat *more = realloc(ring->workers, room * sizeof *more);
+        struct seat **more = realloc(ring->seats, room * sizeof(void *));
         if (!more) return ERR_NOMEM;
-        ring->workers = more;
+        ring->seats = more;
         ring->room = room;
     }
-    if ((err = take_slot(ring, &seat.slot))) return err;
-    seat.id = str_dup(worker);
-    seat.hash = ring_hash(worker);
-    if (!seat.id) return ERR_NOMEM;
-    memmove(ring->workers + at + 1, ring->workers + at, (ring->count - at) * sizeof *ring->workers);
-    ring->workers[at] = seat;
-    ring->numbers[seat.slot] = 0; /* taken; which it is follows */
+    seat = calloc(1, sizeof *seat + worker.len + 1);
+    if (!seat) return ERR_NOMEM;
+    seat->hash = ring_hash(worker);
+    seat->weight = 1;
+    memcpy(seat->id, worker.at, worker.len);
+    memmove(ring->seats + at + 1, ring->seats + at, (ring->count - at) * sizeof(void *));
+    ring->seats[at] = seat;
     ring->count++;
     ring->stale = true;
     return ERR_OK;
@@ -158,12 +133,14 @@ bool ring_remove(struct ring *ring, struct str worker)
 {
     bool there;
     size_t at = find(ring, worker, &there);
+    struct seat *seat = there ? ring->seats[at] : NULL;
 
     if (!there) return false;
-    ring->numbers[ring->workers[at].slot] = RING_NOBODY;
-    free(ring->workers[at].id);
+    seat->gone = true;
+    seat->next_gone = ring->gone;
+    ring->gone = seat;
     ring->count--;
-    memmove(ring->workers + at, ring->workers + at + 1, (ring->count - at) * sizeof *ring->workers);
+    memmove(ring->seats + at, ring->seats + at + 1, (ring->count - at) * sizeof(void *));
     ring->stale = true;
     return true;
 }
@@ -173,7 +150,7 @@ bool ring_weigh(struct ring *ring, struct str worker, uint32_t weight)
     bool there;
     size_t at = find(ring, worker, &there);
 
-    if (there) ring->workers[at].weight = weight ? weight : 1;
+    if (there) ring->seats[at]->weight = weight ? weight : 1;
     return there;
 }
 
@@ -184,39 +161,18 @@ size_t ring_workers(const struct ring *ring)
 
 struct str ring_worker(const struct ring *ring, uint32_t number)
 {
-    return number < ring->count ? str_from(ring->workers[number].id) : STR_EMPTY;
+    return number < ring->count ? str_from(ring->seats[number]->id) : STR_EMPTY;
 }
 
 /* -- its points -- */
 
+/* Of equal hashes the first id's comes first. */
 static int by_hash(const void *left, const void *right)
 {
     const struct spot *a = left, *b = right;
 
     if (a->hash != b->hash) return a->hash < b->hash ? -1 : 1;
-    if (a->slot != b->slot) return a->slot < b->slot ? -1 : 1;
-    return a->number < b->number ? -1 : a->number > b->number;
-}
-
-/* Workers are numbered by their ids' order, so numbers settle ties as ids would. */
-static bool is_before(const struct ring *ring, const struct spot *a, const struct spot *b)
-{
-    if (a->hash != b->hash) return a->hash < b->hash;
-    if (a->slot != b->slot) return ring->numbers[a->slot] < ring->numbers[b->slot];
-    return a->number < b->number;
-}
-
-/* Equal hashes are next to none, and stand by slot so far. */
-static void settle_ties(const struct ring *ring, struct spot *spots, size_t count)
-{
-    for (size_t i = 1; i < count; i++)
-        for (size_t j = i; j > 0 && spots[j].hash == spots[j - 1].hash &&
-                           is_before(ring, &spots[j], &spots[j - 1]);
-             j--) {
-            struct spot spot = spots[j];
-            spots[j] = spots[j - 1];
-            spots[j - 1] = spot;
-        }
+    return strcmp(a->seat->id, b->seat->id);
 }
 
 /* The points of those who came, sorted. */
@@ -227,16 +183,15 @@ static struct spot *new_spots(const struct ring *ring, size_t *ret_count)
     char key[KEY_MAX];
 
     *ret_count = 0;
-    for (size_t w = 0; w < ring->count; w++) count += ring->placed[ring->workers[w].slot] ? 0 : 1;
+    for (size_t w = 0; w < ring->count; w++) count += !ring->seats[w]->placed;
     spots = malloc((count * each + 1) * sizeof *spots);
     if (!spots) return NULL;
     for (size_t w = 0; w < ring->count; w++) {
-        const struct seat *seat = &ring->workers[w];
+        struct seat *seat = ring->seats[w];
 
-        for (uint32_t i = 0; !ring->placed[seat->slot] && i < each; i++) {
+        for (uint32_t i = 0; !seat->placed && i < each; i++) {
             int len = snprintf(key, sizeof key, "%s-vnode-%u", seat->id, i);
-            spots[(*ret_count)++] =
-                (struct spot){ring_hash(str_of(key, (size_t)len)), seat->slot, i};
+            spots[(*ret_count)++] = (struct spot){ring_hash(str_of(key, (size_t)len)), seat};
         }
     }
     if (*ret_count) qsort(spots, *ret_count, sizeof *spots, by_hash);
@@ -250,7 +205,6 @@ static enum err build(struct ring *ring)
     struct spot *came, *spots;
 
     if (!ring->stale) return ERR_OK;
-    for (uint32_t w = 0; w < ring->count; w++) ring->numbers[ring->workers[w].slot] = w;
     came = new_spots(ring, &fresh_count);
     spots = came ? malloc((ring->spot_count + fresh_count + 1) * sizeof *spots) : NULL;
     if (!spots) {
@@ -260,34 +214,23 @@ static enum err build(struct ring *ring)
     while (at < ring->spot_count || fresh < fresh_count) {
         const struct spot *old = at < ring->spot_count ? &ring->spots[at] : NULL;
 
-        if (old && ring->numbers[old->slot] == RING_NOBODY)
+        if (old && old->seat->gone)
             at++;
-        else if (old && (fresh == fresh_count || old->hash <= came[fresh].hash))
+        else if (old && (fresh == fresh_count || by_hash(old, &came[fresh]) <= 0))
             spots[count++] = ring->spots[at++];
         else
             spots[count++] = came[fresh++];
     }
-    settle_ties(ring, spots, count);
-    for (size_t i = 0; i < ring->slots; i++) ring->placed[i] = ring->numbers[i] != RING_NOBODY;
+    for (uint32_t w = 0; w < ring->count; w++) {
+        ring->seats[w]->number = w;
+        ring->seats[w]->placed = true;
+    }
+    free_gone(ring);
     free(came);
     free(ring->spots);
     ring->spots = spots;
     ring->spot_count = count;
     ring->stale = false;
-    return ERR_OK;
-}
-
-enum err ring_points(struct ring *ring, struct ring_point **ret_points, size_t *ret_count)
-{
-    enum err err = build(ring);
-    struct ring_point *points = err ? NULL : malloc((ring->spot_count + 1) * sizeof *points);
-
-    if (!points) return err ? err : ERR_NOMEM;
-    for (size_t i = 0; i < ring->spot_count; i++)
-        points[i] = (struct ring_point){ring->spots[i].hash, ring->numbers[ring->spots[i].slot],
-                                        ring->spots[i].number};
-    *ret_points = points;
-    *ret_count = ring->spot_count;
     return ERR_OK;
 }
 
@@ -335,16 +278,16 @@ static enum err place_bounded(const struct ring *ring, uint32_t partitions, uint
 
     if (!room) return ERR_NOMEM;
     assert(ring->count > 0 && ring->spot_count > 0);
-    for (size_t w = 0; w < ring->count; w++) weights += ring->workers[w].weight;
+    for (size_t w = 0; w < ring->count; w++) weights += ring->seats[w]->weight;
     for (size_t w = 0; w < ring->count; w++) {
-        double share = (1 + ring->options.epsilon) * partitions * ring->workers[w].weight / weights;
+        double share = (1 + ring->options.epsilon) * partitions * ring->seats[w]->weight / weights;
 
         room[w] = share >= partitions ? partitions : (uint32_t)ceil(share - 1e-9);
     }
     for (uint32_t p = 0; p < partitions; p++) {
         size_t at = first_at(ring, ring->partitions[p]);
-        while (!room[ring->numbers[ring->spots[at].slot]]) at = (at + 1) % ring->spot_count;
-        ret_owners[p] = ring->numbers[ring->spots[at].slot];
+        while (!room[ring->spots[at].seat->number]) at = (at + 1) % ring->spot_count;
+        ret_owners[p] = ring->spots[at].seat->number;
         room[ret_owners[p]]--;
     }
     free(room);
@@ -359,7 +302,7 @@ static void place_rendezvous(const struct ring *ring, uint32_t partitions, uint3
 
         ret_owners[p] = 0;
         for (uint32_t w = 0; w < ring->count; w++) {
-            uint64_t hash = mix(ring->workers[w].hash ^ ring->partitions[p] * 0x9e3779b97f4a7c15u);
+            uint64_t hash = mix(ring->seats[w]->hash ^ ring->partitions[p] * 0x9e3779b97f4a7c15u);
 
             if (hash <= most && w) continue;
             most = hash;
@@ -386,6 +329,6 @@ enum err ring_place(struct ring *ring, uint32_t partitions, uint32_t *ret_owners
     if (ring->options.bounded) return place_bounded(ring, partitions, ret_owners);
     assert(ring->spot_count > 0);
     for (uint32_t p = 0; p < partitions; p++)
-        ret_owners[p] = ring->numbers[ring->spots[first_at(ring, ring->partitions[p])].slot];
+        ret_owners[p] = ring->spots[first_at(ring, ring->partitions[p])].seat->number;
     return ERR_OK;
 }

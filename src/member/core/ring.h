@@ -50,12 +50,4 @@ size_t ring_workers(const struct ring *ring);
  * changes one pass over the points. ERR_INVALID: no partition, or too many; ERR_NOMEM. */
 enum err ring_place(struct ring *ring, uint32_t partitions, uint32_t *ret_owners);
 struct str ring_worker(const struct ring *ring, uint32_t number);
-
-struct ring_point {
-    uint64_t hash;
-    uint32_t worker, number;
-};
-/* The points in their order, for those who look: hash, then worker id, then number; a copy the
- * caller frees. ERR_NOMEM. */
-enum err ring_points(struct ring *ring, struct ring_point **ret_points, size_t *ret_count);
 #endif

@@ -1,83 +1,84 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows as bytes: the same for the state's hash and for a snapshot. */
+#include "member/core/fields.h"
 #include "member/core/internal.h"
+
+/* -- fields; the texts between them are rows of their own, or memory of theirs -- */
+static const struct field worker_fields[] = {
+    ENUM(worker, standing),     ENUM(worker, removal),      ENUM(worker, cause),
+    FIELD(worker, capable),     FIELD(worker, ready),       FIELD(worker, draining),
+    FIELD(worker, drain_said),  FIELD(worker, on_ring),     FIELD(worker, failed_told),
+    FIELD(worker, incarnation), FIELD(worker, instance),    FIELD(worker, lease_ms),
+    FIELD(worker, weight),      FIELD(worker, ring_weight), FIELD(worker, registered_ms),
+    FIELD(worker, ended_ms),    FIELD(worker, ended_ns),    FIELD(worker, flips),
+    FIELD(worker, flips_ns),
+};
+static const struct field partition_now[] = {FIELD(partition, number), ENUM(partition, state),
+                                             FIELD(partition, timeouts)};
+static const struct field partition_grant[] = {
+    FIELD(partition, owner_incarnation), FIELD(partition, grant_epoch), FIELD(partition, since_ns),
+    FIELD(partition, deadline_ns)};
+static const struct field partition_kept[] = {FIELD(partition, checkpoint_epoch),
+                                              FIELD(partition, checkpoint_ms)};
+static const struct field item_state[] = {FIELD(item, id), ENUM(item, state), FIELD(item, place)};
+static const struct field item_run[] = {FIELD(item, incarnation), FIELD(item, started),
+                                        FIELD(item, attempts), FIELD(item, enqueued_ms),
+                                        FIELD(item, changed_ms)};
+static const struct field event_fields[] = {
+    FIELD(member_event, number),      ENUM(member_event, topic),
+    FIELD(member_event, index),       FIELD(member_event, n),
+    FIELD(member_event, wall_ms),     TEXT(member_event, worker, MEMBER_ID_MAX),
+    FIELD(member_event, incarnation), TEXT(member_event, text, MEMBER_REASON_MAX),
+    FIELD(member_event, due_ms),      FIELD(member_event, epoch),
+    FIELD(member_event, partition),   FIELD(member_event, count),
+    FIELD(member_event, extra),       FIELD(member_event, item),
+};
+static const struct field head_fields[] = {
+    FIELD(member_head, configured),
+    FIELD(member_head, led),
+    FIELD(member_head, dirty),
+    FIELD(member_head, dirty_cause),
+    FIELD(member_head, dirty_ns),
+    FIELD(member_head, coord_epoch),
+    FIELD(member_head, term),
+    FIELD(member_head, assignment_epoch),
+    FIELD(member_head, round),
+    FIELD(member_head, advised_ms),
+    FIELD(member_head, advised_before_ms),
+    FIELD(member_head, advised_before_until_ns),
+    FIELD(member_head, event_number),
+    FIELD(member_head, emitted),
+    FIELD(member_head, places),
+};
 
 /* -- writing -- */
 static void write_worker(struct encoder *out, const struct worker *w)
 {
     encode_text(out, worker_id(w));
-    encode_u8(out, w->standing);
-    encode_u8(out, w->removal);
-    encode_u8(out, w->cause);
-    encode_u8(out, w->capable);
-    encode_u8(out, w->ready);
-    encode_u8(out, w->draining);
-    encode_u8(out, w->drain_said);
-    encode_u8(out, w->on_ring);
-    encode_u8(out, w->failed_told);
-    encode_u64(out, w->incarnation);
-    encode_bytes(out, w->instance.b, sizeof w->instance.b);
-    encode_u32(out, w->lease_ms);
-    encode_u32(out, w->weight);
-    encode_u32(out, w->ring_weight);
-    encode_u64(out, (uint64_t)w->registered_ms);
-    encode_u64(out, (uint64_t)w->ended_ms);
-    encode_u64(out, w->ended_ns);
-    encode_u32(out, w->flips);
-    encode_u64(out, w->flips_ns);
+    FIELDS_WRITE(out, worker_fields, w);
     encode_text(out, str_of(w->labels, w->labels_len));
 }
 
 static void write_partition(struct encoder *out, const struct partition *p)
 {
-    encode_u32(out, p->number);
-    encode_u8(out, p->state);
-    encode_u32(out, p->timeouts);
+    FIELDS_WRITE(out, partition_now, p);
     encode_text(out, p->owner ? worker_id(p->owner) : STR_EMPTY);
-    encode_u64(out, p->owner_incarnation);
-    encode_u64(out, p->grant_epoch);
-    encode_u64(out, p->since_ns);
-    encode_u64(out, p->deadline_ns);
+    FIELDS_WRITE(out, partition_grant, p);
     encode_text(out, str_of(p->checkpoint, p->checkpoint_len));
-    encode_u64(out, p->checkpoint_epoch);
-    encode_u64(out, (uint64_t)p->checkpoint_ms);
+    FIELDS_WRITE(out, partition_kept, p);
 }
 
 /* The id stands for the payload. */
 static void write_item(struct encoder *out, const struct item *item, bool whole)
 {
-    encode_bytes(out, item->id.b, sizeof item->id.b);
-    encode_u8(out, item->state);
-    encode_u64(out, item->place);
+    FIELDS_WRITE(out, item_state, item);
     encode_text(out, item->worker ? worker_id(item->worker) : STR_EMPTY);
-    encode_u64(out, item->incarnation);
-    encode_u8(out, item->started);
-    encode_u32(out, item->attempts);
-    encode_u64(out, (uint64_t)item->enqueued_ms);
-    encode_u64(out, (uint64_t)item->changed_ms);
+    FIELDS_WRITE(out, item_run, item);
     encode_text(out, str_of(item->result, item->result_len));
     if (whole)
         encode_text(out, str_of(item->payload, item->payload_len));
     else
         encode_u32(out, item->payload_len);
-}
-
-static void write_event(struct encoder *out, const struct member_event *e)
-{
-    encode_u64(out, e->number);
-    encode_u8(out, e->topic);
-    encode_u64(out, e->index);
-    encode_u32(out, e->n);
-    encode_u64(out, (uint64_t)e->wall_ms);
-    encode_text(out, e->worker);
-    encode_u64(out, e->incarnation);
-    encode_text(out, e->text);
-    encode_u64(out, (uint64_t)e->due_ms);
-    encode_u64(out, e->epoch);
-    encode_u32(out, e->partition);
-    encode_u64(out, e->count);
-    encode_u64(out, e->extra);
-    encode_bytes(out, e->item.b, sizeof e->item.b);
 }
 
 static void row_write(struct encoder *out, const struct row *row, bool whole)
@@ -89,32 +90,50 @@ static void row_write(struct encoder *out, const struct row *row, bool whole)
         return;
     case ROW_ITEM: write_item(out, CONTAINER_OF(row, const struct item, row), whole); return;
     case ROW_EVENT:
-        write_event(out, &CONTAINER_OF(row, const struct event_row, row)->event);
+        FIELDS_WRITE(out, event_fields, &CONTAINER_OF(row, const struct event_row, row)->event);
         return;
     case ROW_KINDS: break;
     }
     assert(row->section.kind < ROW_KINDS);
 }
 
-void member_head_write(struct encoder *out, const struct member_head *h)
+static void head_write(struct encoder *out, const struct member_head *h)
 {
     member_rules_write(out, &h->rules);
-    encode_u8(out, h->configured);
-    encode_u8(out, h->led);
-    encode_u8(out, h->dirty);
-    encode_u8(out, h->dirty_cause);
-    encode_u64(out, h->dirty_ns);
-    encode_u64(out, h->coord_epoch);
-    encode_u64(out, h->term);
-    encode_u64(out, h->assignment_epoch);
-    encode_u64(out, h->round);
-    encode_u64(out, h->advised_ms);
-    encode_u64(out, h->advised_before_ms);
-    encode_u64(out, h->advised_before_until_ns);
-    encode_u64(out, h->event_number);
-    encode_u64(out, h->emitted);
-    encode_u64(out, h->places);
+    FIELDS_WRITE(out, head_fields, h);
     encode_text(out, str_of(h->leader, h->leader_len));
+}
+
+/* -- reading; whether it fits is looked at by who reads -- */
+struct str worker_read(struct decoder *in, struct worker *w)
+{
+    FIELDS_READ(in, worker_fields, w);
+    return decode_text(in, MEMBER_LABELS_MAX);
+}
+
+void partition_read(struct decoder *in, struct partition *p, struct str *ret_owner,
+                    struct str *ret_reference)
+{
+    FIELDS_READ(in, partition_now, p);
+    *ret_owner = decode_text(in, MEMBER_ID_MAX);
+    FIELDS_READ(in, partition_grant, p);
+    *ret_reference = decode_text(in, MEMBER_REFERENCE_MAX);
+    FIELDS_READ(in, partition_kept, p);
+}
+
+void item_read(struct decoder *in, struct item *item, struct str *ret_owner, struct str *ret_result,
+               struct str *ret_payload)
+{
+    FIELDS_READ(in, item_state, item);
+    *ret_owner = decode_text(in, MEMBER_ID_MAX);
+    FIELDS_READ(in, item_run, item);
+    *ret_result = decode_text(in, MEMBER_WORK_RESULT_MAX);
+    *ret_payload = decode_text(in, MEMBER_PAYLOAD_MAX);
+}
+
+void event_read(struct decoder *in, struct member_event *event)
+{
+    FIELDS_READ(in, event_fields, event);
 }
 
 bool member_head_read(struct decoder *in, struct member_head *h)
@@ -123,21 +142,7 @@ bool member_head_read(struct decoder *in, struct member_head *h)
 
     memset(h, 0, sizeof *h);
     if (!member_rules_read(in, &h->rules)) return false;
-    h->configured = decode_bool(in);
-    h->led = decode_bool(in);
-    h->dirty = decode_bool(in);
-    h->dirty_cause = (uint8_t)decode_u8(in);
-    h->dirty_ns = decode_u64(in);
-    h->coord_epoch = decode_u64(in);
-    h->term = decode_u64(in);
-    h->assignment_epoch = decode_u64(in);
-    h->round = decode_u64(in);
-    h->advised_ms = decode_u64(in);
-    h->advised_before_ms = decode_u64(in);
-    h->advised_before_until_ns = decode_u64(in);
-    h->event_number = decode_u64(in);
-    h->emitted = decode_u64(in);
-    h->places = decode_u64(in);
+    FIELDS_READ(in, head_fields, h);
     leader = decode_text(in, MEMBER_ID_MAX);
     if (!in->good || h->dirty_cause > RING_SEVERAL || h->emitted > h->event_number ||
         h->advised_ms > MEMBER_ADVISE_MAX_MS || h->advised_before_ms > MEMBER_ADVISE_MAX_MS)
@@ -173,7 +178,7 @@ enum err member_view_open(struct membership *m, void **ret_view)
     start = section_record_begin(out, RECORD_HEAD);
     encode_u32(out, MEMBER_FORMAT);
     encode_u64(out, m->clock_ns);
-    member_head_write(out, &m->head);
+    head_write(out, &m->head);
     section_record_end(out, start);
     section_view_rows(view);
     section_view_hash(view, RECORD_HASH, member_hash(m));
@@ -200,7 +205,7 @@ uint64_t member_hash(const struct membership *m)
 
     assert(list_empty(&m->edited));
     buf_init(&bytes, 4096);
-    member_head_write(&out, &m->head);
+    head_write(&out, &m->head);
     if (out.err) (void)member_must(NULL);
     hash = m->hash ^ str_hash(buf_peek(&bytes), 0x4ead);
     buf_deinit(&bytes);

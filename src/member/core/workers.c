@@ -30,7 +30,7 @@ struct worker *worker_new(struct membership *m, struct str id)
     return worker;
 }
 
-void worker_free(struct membership *m, struct worker *worker)
+static void worker_free(struct membership *m, struct worker *worker)
 {
     assert(!worker->on_ring && !worker->partition_count && !worker->fencing_count &&
            !worker->running.count);

@@ -304,11 +304,6 @@ void member_events_heartbeat(struct member_events *events, struct str worker_id)
         });
 }
 
-bool member_events_ready(struct member_events *events)
-{
-    return !events || !events->sink || !events_stats(events->sink).refusing;
-}
-
 struct member_events_stats member_events_stats(struct member_events *events)
 {
     struct member_events_stats stats = {0};

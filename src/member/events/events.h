@@ -110,8 +110,6 @@ void member_events_set(struct member_events *events, enum member_events_heartbea
 enum err member_events_emit(struct member_events *events, const struct event_line *event);
 /* A beat that was accepted. Never fails: what cannot be told is counted. */
 void member_events_heartbeat(struct member_events *events, struct str worker_id);
-/* Is there room for transitions? False after one was refused, until lines flow again. */
-bool member_events_ready(struct member_events *events);
 struct member_events_stats member_events_stats(struct member_events *events);
 
 /* The line itself, with its end, appended to `out`: for tests and `test-fence`. ERR_FULL,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The heartbeat ledger: the latest row of every worker and of its last beat, in LMDB at
- * storage.path, for people to look at after a restart. Nothing ever decides by it.
+/* The heartbeat ledger: the latest row of every worker and of its last beat, in the file at
+ * storage.path (file.h), for people to look at after a restart. Nothing ever decides by it.
  *
- * Rows are coalesced in memory, the newest counts, and written in one synced transaction a second
- * by a thread of its own. A round is skipped while the replicated log's own sync is slow, so that
- * the ledger never makes a vote wait. The surprising rule: nothing here fails towards the caller. A
- * full disk, a damaged file or no memory is told once in the log, counted, and tried again; beats
- * go on as if there were no ledger. A damaged file of ours is set aside as <path>.damaged and a new
- * one begun; a file that is not LMDB's is never touched, and then there is no ledger. */
+ * Rows are kept in memory, the newest counts, and the file is replaced once a second, if anything
+ * changed, by a thread of its own. A round is skipped while the replicated log's own sync is slow,
+ * so that the ledger never makes a vote wait. The surprising rule: nothing here fails towards the
+ * caller. A full disk, a damaged file or no memory is told once in the log, counted, and tried
+ * again; beats go on as if there were no ledger. A damaged file of ours is set aside as
+ * <path>.damaged and a new one begun; a file that is not ours is never touched, and then there is
+ * no ledger. */
 #ifndef MEMBER_LEDGER_LEDGER_H
 #define MEMBER_LEDGER_LEDGER_H
 #include "base/err.h"
@@ -17,8 +18,8 @@
 
 enum {
     MEMBER_LEDGER_FLUSH_MS = 1000,
-    MEMBER_LEDGER_ROWS_MAX = 250000,        /* waiting; more are dropped and counted */
-    MEMBER_LEDGER_BYTES_A_SECOND = 2 << 20, /* a larger batch makes the next one come later */
+    MEMBER_LEDGER_ROWS_MAX = 500000,        /* two for a worker; more are dropped and counted */
+    MEMBER_LEDGER_BYTES_A_SECOND = 2 << 20, /* a larger file makes the next writing come later */
     MEMBER_LEDGER_RETRY_MS = 10000,         /* after a failure, before the file is tried again */
 };
 struct member_ledger_options {
@@ -33,11 +34,10 @@ struct member_ledger_options {
     void *owner;
 };
 struct member_ledger_stats {
-    uint64_t rows, batches; /* written and synced */
+    uint64_t rows, batches; /* rows that had changed, and how often the file was written */
     uint64_t skipped;       /* rounds, for the log's sake */
     uint64_t failures;      /* rounds that could not be written; their rows wait again */
     uint64_t dropped;       /* rows that found no room */
-    size_t waiting;         /* rows */
     bool in_trouble;        /* the last round failed, or there is no usable file */
 };
 
@@ -45,8 +45,7 @@ struct member_ledger;
 /* ERR_NOMEM, ERR_INVALID, ERR_UNAVAILABLE (no thread). The file is opened later, by the thread. */
 enum err member_ledger_open(const struct member_ledger_options *options,
                             struct member_ledger **ret_ledger);
-/* Writes what waits if it can be written at once, then ends. Blocks for that one transaction. NULL
- * is fine. */
+/* Writes what changed, unless the file is in trouble, then ends. Blocks for that. NULL is fine. */
 void member_ledger_close(struct member_ledger *ledger);
 
 /* All on the loop's thread; a NULL ledger takes everything. */

@@ -70,26 +70,21 @@ size_t tenures_held(const struct tenures *t)
 
 /* -- the service's word -- */
 
-struct wish {
-    struct grant grant;
-    bool revoking;
-};
-
 static int by_partition(const void *left, const void *right)
 {
-    const struct wish *a = left, *b = right;
-    return (a->grant.partition > b->grant.partition) - (a->grant.partition < b->grant.partition);
+    const struct grant *a = left, *b = right;
+    return (a->partition > b->partition) - (a->partition < b->partition);
 }
 
-static struct tenure row_after(const struct tenure *held, const struct wish *wish)
+static struct tenure row_after(const struct tenure *held, const struct grant *grant)
 {
-    struct tenure row = held ? *held : (struct tenure){.partition = wish->grant.partition};
-    bool newer = !held || wish->grant.token > held->token;
+    struct tenure row = held ? *held : (struct tenure){.partition = grant->partition};
+    bool newer = !held || grant->token > held->token;
 
-    if (!newer && wish->grant.token < held->token) return row; /* an old message */
-    row.token = wish->grant.token;
+    if (!newer && grant->token < held->token) return row; /* an old message */
+    row.token = grant->token;
     if (newer) row.begun = false; /* nothing was begun under this one */
-    if (wish->revoking) {
+    if (grant->revoking) {
         if (newer || row.state != TENURE_GONE) row.state = TENURE_LEAVE;
         return row;
     }
@@ -97,55 +92,25 @@ static struct tenure row_after(const struct tenure *held, const struct wish *wis
     return row;
 }
 
-static enum err wishes_of(const struct grant *granted, size_t granted_count,
-                          const struct grant *revoking, size_t revoking_count,
-                          struct wish **ret_wishes)
+enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct grant *grants,
+                        size_t count, tenure_drop_fn *drop, void *owner)
 {
-    size_t count = granted_count + revoking_count;
-    struct wish *wishes;
-
-    if (count > TENURES_MAX) return ERR_FULL;
-    wishes = calloc(count + 1, sizeof *wishes);
-    if (!wishes) return ERR_NOMEM;
-    for (size_t i = 0; i < granted_count; i++) wishes[i].grant = granted[i];
-    for (size_t i = 0; i < revoking_count; i++)
-        wishes[granted_count + i] = (struct wish){.grant = revoking[i], .revoking = true};
-    if (count > 1) qsort(wishes, count, sizeof *wishes, by_partition);
-    for (size_t i = 1; i < count; i++)
-        if (wishes[i - 1].grant.partition == wishes[i].grant.partition) {
-            free(wishes);
-            return ERR_INVALID;
-        }
-    *ret_wishes = wishes;
-    return ERR_OK;
-}
-
-enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, const struct grant *granted,
-                        size_t granted_count, const struct grant *revoking, size_t revoking_count,
-                        tenure_drop_fn *drop, void *owner)
-{
-    size_t count = granted_count + revoking_count, at = 0;
-    struct wish *wishes = NULL;
     struct tenure *rows;
-    enum err err;
+    size_t at = 0;
 
     if (assignment_epoch < t->assignment_epoch) return ERR_CONFLICT;
-    err = wishes_of(granted, granted_count, revoking, revoking_count, &wishes);
-    if (err) return err;
+    if (count > TENURES_MAX) return ERR_FULL;
+    if (count > 1) qsort(grants, count, sizeof *grants, by_partition);
+    for (size_t i = 1; i < count; i++)
+        if (grants[i - 1].partition == grants[i].partition) return ERR_INVALID;
     rows = calloc(count + 1, sizeof *rows);
-    if (!rows) {
-        free(wishes);
-        return ERR_NOMEM;
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct tenure *held = tenures_find(t, wishes[i].grant.partition);
-        rows[i] = row_after(held, &wishes[i]);
-    }
-    for (size_t i = 0; i < t->count; i++) { /* both are sorted: who is not among the wishes goes */
+    if (!rows) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++)
+        rows[i] = row_after(tenures_find(t, grants[i].partition), &grants[i]);
+    for (size_t i = 0; i < t->count; i++) { /* both are sorted: who is not among the grants goes */
         while (at < count && rows[at].partition < t->rows[i].partition) at++;
         if (at == count || rows[at].partition != t->rows[i].partition) drop(owner, &t->rows[i]);
     }
-    free(wishes);
     free(t->rows);
     t->rows = rows;
     t->count = count;

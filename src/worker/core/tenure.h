@@ -28,9 +28,10 @@ struct tenure {
     bool want_write; /* a checkpoint was asked for */
     void *data;      /* the owner's: what was loaded */
 };
-struct grant {
+struct grant { /* of the service's word */
     uint32_t partition;
     uint64_t token;
+    bool revoking; /* to be given back */
 };
 
 enum { TENURES_MAX = 1 << 20 };
@@ -45,11 +46,10 @@ void tenures_deinit(struct tenures *t); /* the owner has seen to `data` */
 
 /* Of a row that is dropped; `data` is not looked at again. */
 typedef void tenure_drop_fn(void *owner, struct tenure *row);
-/* Takes the service's word. Lists need not be sorted. ERR_CONFLICT: older than what we know,
- * nothing changed; ERR_INVALID: a partition twice; ERR_FULL, ERR_NOMEM: nothing changed. */
-enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, const struct grant *granted,
-                        size_t granted_count, const struct grant *revoking, size_t revoking_count,
-                        tenure_drop_fn *drop, void *owner);
+/* Takes the service's word, and sorts it. ERR_CONFLICT: older than what we know, nothing changed;
+ * ERR_INVALID: a partition twice; ERR_FULL, ERR_NOMEM: nothing changed. */
+enum err tenures_assign(struct tenures *t, uint64_t assignment_epoch, struct grant *grants,
+                        size_t count, tenure_drop_fn *drop, void *owner);
 void tenures_drop_all(struct tenures *t, tenure_drop_fn *drop, void *owner); /* fence, reset */
 void tenures_leave_all(struct tenures *t); /* a drain: as if all were revoked */
 

@@ -133,8 +133,6 @@ static void sweep_away(void)
         snprintf(name, sizeof name, i ? "%s.%d" : "%s", path, i);
         (void)fs_remove(disk_fs, name);
     }
-    snprintf(name, sizeof name, "%s.rotating", path);
-    (void)fs_remove(disk_fs, name);
 }
 
 /* Whole lines in all files, each number once. `torn`: pieces are allowed, and a piece that happens
@@ -176,8 +174,7 @@ static uint32_t lines_found(bool torn)
 }
 
 /* True when the fault came to pass. */
-static bool event_scenario(struct fs *fs, struct fault_fs *fault, bool shared, bool torn,
-                           const char *why)
+static bool event_scenario(struct fs *fs, struct fault_fs *fault, bool torn, const char *why)
 {
     bool fired;
     struct events *events = NULL;
@@ -189,8 +186,7 @@ static bool event_scenario(struct fs *fs, struct fault_fs *fault, bool shared, b
                                      .clock = &now.clock,
                                      .path = path,
                                      .rotate_bytes = 24,
-                                     .keep = 5,
-                                     .shared = shared};
+                                     .keep = 5};
     fake_clock_init(&now);
     sweep_away();
     if (events_open(&options, &events, &note) != ERR_OK) return true;
@@ -237,25 +233,23 @@ TEST(event_files_survive_any_file_call_that_fails)
     };
     fake_clock_init(&now);
     disk_open();
-    for (int shared = 0; shared < 2; shared++)
-        for (size_t i = 0; i < ARRAY_LEN(plans); i++) {
-            struct fault_fs fault;
-            struct fault_fs_plan plan = {.calls = plans[i].calls,
-                                         .err = plans[i].err,
-                                         .partial = plans[i].partial,
-                                         .from_then_on = plans[i].for_good};
-            /* Alone we cut a torn line off again, unless that fails too. */
-            bool torn = shared || (plan.from_then_on && plan.partial > 0);
-            uint64_t runs = 0;
-            bool fired = true;
-            fault_fs_init(&fault, disk_fs);
-            for (plan.nth = 1; fired; plan.nth++, runs++) { /* until a run has fewer such calls */
-                fault_fs_arm(&fault, plan);
-                fired = event_scenario(fault_fs_fs(&fault), &fault, shared, torn, plans[i].why);
-            }
-            fprintf(stderr, "%s%s: %lu runs\n", plans[i].why, shared ? ", shared" : "",
-                    (unsigned long)runs);
+    for (size_t i = 0; i < ARRAY_LEN(plans); i++) {
+        struct fault_fs fault;
+        struct fault_fs_plan plan = {.calls = plans[i].calls,
+                                     .err = plans[i].err,
+                                     .partial = plans[i].partial,
+                                     .from_then_on = plans[i].for_good};
+        /* A torn line is cut off again, unless that fails too. */
+        bool torn = plan.from_then_on && plan.partial > 0;
+        uint64_t runs = 0;
+        bool fired = true;
+        fault_fs_init(&fault, disk_fs);
+        for (plan.nth = 1; fired; plan.nth++, runs++) { /* until a run has fewer such calls */
+            fault_fs_arm(&fault, plan);
+            fired = event_scenario(fault_fs_fs(&fault), &fault, torn, plans[i].why);
         }
+        fprintf(stderr, "%s: %lu runs\n", plans[i].why, (unsigned long)runs);
+    }
     sim_fs_close(disk);
 }
 
@@ -264,11 +258,11 @@ TEST(events_survive_any_allocation_that_fails)
     uint64_t runs = 0;
     fake_clock_init(&now);
     disk_open();
-    for (int shared = 0; shared < 2; shared++) FAULT_SWEEP_ALLOC(k)
-        {
-            (void)event_scenario(disk_fs, NULL, shared, shared, "memory");
-            runs++;
-        }
+    FAULT_SWEEP_ALLOC(k)
+    {
+        (void)event_scenario(disk_fs, NULL, false, "memory");
+        runs++;
+    }
     fprintf(stderr, "%lu runs\n", (unsigned long)runs);
     sim_fs_close(disk);
 }

@@ -66,21 +66,20 @@ def ledger_119():
         wait_for("119: a row is written behind", lambda: os.path.exists(ledger) and
                  T5.encode() in open(ledger, "rb").read())
         beat_until(node.dialed(), T5, state=READY, metadata=[("x-worker-load", "0.42")])
-        busy = read_ledger(ledger)
-        check(busy.returncode == 4 and "another process" in busy.stderr, f"one that runs has it to itself: {busy}")
+        check(T5 in read_ledger(ledger).stdout, "it can be read while the coordinator runs")
         node.stop()
         rows = [json.loads(line) for line in read_ledger(ledger).stdout.splitlines()]
         check([(row["row"], row["worker_id"]) for row in rows] == [("worker", T5), ("heartbeat", T5)], f"119: {rows}")
         check((rows[0]["standing"], rows[0]["incarnation"]) == ("active", 1), f"{rows}")
         check((rows[1]["phase"], rows[1]["load"]) == ("ready", 0.42), f"the newest beat, written at the end: {rows}")
-        with open(ledger, "r+b") as file:  # the two pages that say where everything is stay as they are
-            file.seek(2 * 4096)
-            file.write(b"\xff" * (os.path.getsize(ledger) - 2 * 4096))
+        with open(ledger, "r+b") as file:
+            file.seek(20)  # behind its head
+            file.write(b"\xff" * (os.path.getsize(ledger) - 20))
         node.start()
         cluster.formed()
         beat_until(node.dialed(), T6)
         wait_for("a damaged one is set aside", lambda: os.path.exists(ledger + ".damaged"))
-        wait_for("and a new one begun", lambda: T6.encode() in open(ledger, "rb").read())
+        wait_for("and a new one begun", lambda: os.path.exists(ledger) and T6.encode() in open(ledger, "rb").read())
         check(set(cluster.listed()) == {T5, T6}, "nobody was forgotten: the ledger decides nothing")
         node.stop()
         with open(ledger, "wb") as file:
@@ -88,7 +87,7 @@ def ledger_119():
         node.start()
         cluster.formed()
         beat_until(node.dialed(), T7)
-        wait_for("another's is told", lambda: "is no file of LMDB's" in node.text())
+        wait_for("another's is told", lambda: "is no file of rows of muster's" in node.text())
         check(set(cluster.listed(ACTIVE)) == {T5, T6, T7}, "beats go on")
         node.stop()
         check(open(ledger, "rb").read() == b"redb, and nothing of ours", "and it is not touched")

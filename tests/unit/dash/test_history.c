@@ -62,9 +62,3 @@ TEST(the_newest_stay_in_order_and_what_is_not_known_is_null)
     json_close(json);
     free(history);
 }
-
-TEST(every_series_has_a_name)
-{
-    for (size_t i = 0; i < SERIES_COUNT; i++)
-        CHECK("named", series_name((enum series)i) && series_name((enum series)i)[0]);
-}

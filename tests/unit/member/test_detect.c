@@ -95,7 +95,7 @@ TEST(a_deadline_is_passed_strictly) /* 39, 53, 54, 55, 57, 58 */
         }
         CHECK(rows[i].why, suspected == rows[i].suspected);
         CHECK(rows[i].why, failed == rows[i].failed);
-        CHECK_SIZE(rows[i].why, detect_count(d), failed ? 0 : 1);
+        CHECK(rows[i].why, w.watching == !failed);
         detect_close(d);
     }
 }
@@ -148,7 +148,6 @@ TEST(silence_is_passed_strictly) /* 62, 63, 64, 65 */
     d = opened(&options);
     detect_watch(d, &w, 0, 0);
     CHECK_SIZE("exactly", scan(d, MS(30000)), 0);
-    CHECK_SIZE("nothing yet", scan(d, MS(30000) + 1), 0); /* its tick was looked at */
     CHECK_SIZE("both at once", scan(d, MS(30250)), 2);
     CHECK("in order", verdicts[0].kind == VERDICT_SUSPECTED && verdicts[1].kind == VERDICT_FAILED);
     CHECK_U64("silent for", verdicts[1].late_ns, MS(30250));
@@ -221,7 +220,6 @@ TEST(a_judge_that_slept_blames_nobody) /* 72 */
     detect_watch(d, &w, 0, 0);
     (void)scan(d, MS(250));
     CHECK_SIZE("after ten seconds", scan(d, MS(10250)), 0);
-    CHECK_U64("granted", detect_granted_ns(d), MS(9750));
     CHECK_U64("then as always", seen_at(d, MS(10500), MS(60000), VERDICT_FAILED), MS(16000));
     detect_close(d);
 }
@@ -275,11 +273,12 @@ TEST(an_operator_lets_the_held_ones_go)
     struct detect_options options = usual();
     struct detect *d = opened(&options);
     uint64_t now = 0;
-    size_t failed = 0;
+    size_t failed = 0, held = 0;
 
     for (size_t i = 0; i < 20; i++) detect_watch(d, &many[i], 0, 0);
     for (; now <= MS(7000); now += MS(250)) (void)scan(d, now);
-    CHECK_SIZE("held", detect_count(d), 14);
+    for (size_t i = 0; i < 20; i++) held += many[i].watching;
+    CHECK_SIZE("held", held, 14);
     detect_release(d);
     size_t count = scan(d, now);
     for (size_t i = 0; i < count; i++) failed += verdicts[i].kind == VERDICT_FAILED;
@@ -288,7 +287,7 @@ TEST(an_operator_lets_the_held_ones_go)
 }
 
 /* Whatever beats come when, the verdicts are those of a judge that looks at everybody each time. */
-TEST(the_wheel_says_what_a_full_scan_would)
+TEST(a_scan_says_what_a_look_at_everybody_would)
 {
     enum { WORKERS = 40, STEPS = 3000 };
     struct prng prng;

@@ -214,12 +214,11 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
 }
 
 /* RLIMIT_FSIZE makes the kernel itself write a part and then refuse, like a full disk. */
-static int limited_child(const char *path, bool shared)
+static int limited_child(const char *path)
 {
     struct events_options options = file_options(path);
     struct events *events;
     struct note note;
-    options.shared = shared;
     signal(SIGXFSZ, SIG_IGN);
     if (events_open(&options, &events, &note) != ERR_OK) return 1;
     if (events_write(events, EVENT_KEEP, STR("{\"n\":1}")) != ERR_OK) return 2;
@@ -233,19 +232,16 @@ static int limited_child(const char *path, bool shared)
     return 0;
 }
 
-TEST(a_line_cut_by_the_kernel_is_cut_off_or_ended)
+TEST(a_line_cut_by_the_kernel_is_cut_off)
 {
-    for (int shared = 0; shared < 2; shared++) {
-        const char *path = fresh_path();
-        int status;
-        pid_t child = fork();
-        if (child == 0) _exit(limited_child(path, shared));
-        CHECK("child", waitpid(child, &status, 0) == child && WIFEXITED(status));
-        CHECK_I64("its step", WEXITSTATUS(status), 0);
-        content_is("whole lines", path, "",
-                   shared ? "{\"n\":1}\n{\"n\"\n{\"n\":2}\n{\"n\":3}\n"
-                          : "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
-    }
+    const char *path = fresh_path();
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) _exit(limited_child(path));
+    CHECK("child", waitpid(child, &status, 0) == child && WIFEXITED(status));
+    CHECK_I64("its step", WEXITSTATUS(status), 0);
+    content_is("whole lines", path, "", "{\"n\":1}\n{\"n\":2}\n{\"n\":3}\n");
 }
 
 /* -- standard output -- */
@@ -375,62 +371,6 @@ TEST(lines_of_threads_are_never_mixed_while_files_rotate)
         free(text);
     }
     CHECK_SIZE("none is missing", lines, WRITERS * LINES);
-}
-
-TEST(several_processes_share_a_file_and_rotate_it)
-{
-    const char *path = fresh_path();
-    size_t lines = 0;
-    char suffix[16];
-    pid_t children[WRITERS];
-    for (int i = 0; i < WRITERS; i++) {
-        children[i] = fork();
-        if (children[i] != 0) continue;
-        struct events_options options = file_options(path);
-        struct events *events;
-        options.clock = clock_real();
-        options.shared = true;
-        options.rotate_bytes = 100000;
-        options.keep = 200;
-        if (events_open(&options, &events, NULL) != ERR_OK) _exit(1);
-        scribble(events);
-        events_close(events);
-        _exit(0);
-    }
-    for (int i = 0; i < WRITERS; i++) {
-        int status;
-        CHECK("child", waitpid(children[i], &status, 0) == children[i] && status == 0);
-    }
-    for (int i = 0; i <= 200; i++) {
-        snprintf(suffix, sizeof suffix, i ? ".%d" : "%.0d", i);
-        char *text = content(path, suffix);
-        lines += whole_lines(text);
-        free(text);
-    }
-    CHECK_SIZE("none is missing", lines, WRITERS * LINES);
-    content_is("nobody is rotating any more", path, ".rotating", NULL);
-}
-
-TEST(a_mark_left_by_a_dead_process_is_taken_over)
-{
-    const char *path = fresh_path();
-    char mark[300];
-    struct events_options options = file_options(path);
-    options.clock = clock_real();
-    options.shared = true;
-    options.rotate_bytes = 1;
-    snprintf(mark, sizeof mark, "%s.rotating", path);
-    close(open(mark, O_CREAT | O_WRONLY, 0600));
-    struct events *events = sink(options);
-    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("1")));
-    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("2")));
-    content_is("a fresh mark is respected", path, "", "1\n2\n");
-    struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
-    CHECK("age it", utimensat(AT_FDCWD, mark, old, 0) == 0);
-    CHECK_OK("write", events_write(events, EVENT_KEEP, STR("3")));
-    content_is("an old one is not", path, "", "3\n");
-    content_is("and it is gone", path, ".rotating", NULL);
-    events_close(events);
 }
 
 TEST(with_a_worker_rotation_does_not_wait_for_the_disk)

@@ -374,3 +374,37 @@ TEST(nothing_is_lost_between_threads_while_the_page_is_written)
     CHECK_I64("histogram", (int64_t)sample(s.metrics, "h_count", ""), THREADS * EACH);
     metrics_close(s.metrics);
 }
+
+TEST(numbers_of_a_struct_are_shown_by_a_table)
+{
+    struct numbers {
+        uint64_t done_ns;
+        uint32_t open, shut;
+    } numbers = {.done_ns = 1500000000, .open = 3, .shut = 4};
+    static const struct metric_field rows[] = {
+        {"done_seconds_total", "Counted in nanoseconds.", METRIC_COUNTER,
+         METRIC_FIELD(struct numbers, done_ns), .per_unit = 1e9},
+        {"doors", "By state.", METRIC_GAUGE, METRIC_FIELD(struct numbers, open), .label = "state",
+         .value = "open"},
+        {"doors", "", METRIC_GAUGE, METRIC_FIELD(struct numbers, shut), .label = "state",
+         .value = "shut"},
+    };
+    struct metrics *metrics = registry();
+    struct metric_fields *fields = NULL;
+    struct note note = {""};
+
+    CHECK_OK("add", metrics_add_fields(metrics, rows, ARRAY_LEN(rows), &fields, &note));
+    CHECK("0 at first", sample(metrics, "doors", "state=shut;") == 0);
+    metrics_set_fields(fields, &numbers);
+    CHECK("counter", sample(metrics, "done_seconds_total", "") == 1.5);
+    CHECK("a label each", sample(metrics, "doors", "state=open;") == 3 &&
+                              sample(metrics, "doors", "state=shut;") == 4);
+    numbers = (struct numbers){.done_ns = 1};
+    metrics_set_fields(fields, &numbers);
+    CHECK("a counter never falls", sample(metrics, "done_seconds_total", "") == 1.5);
+    CHECK("a gauge does", sample(metrics, "doors", "state=open;") == 0);
+    CHECK_ERR("twice", metrics_add_fields(metrics, rows, ARRAY_LEN(rows), &fields, &note),
+              ERR_EXISTS);
+    metrics_set_fields(NULL, &numbers);
+    metrics_close(metrics);
+}

@@ -14,12 +14,25 @@ static void on_drop(void *owner, struct tenure *row)
     dropped++;
 }
 
+static enum err word(struct tenures *t, uint64_t epoch, const struct grant *granted, size_t count,
+                     const struct grant *revoking, size_t revoking_count)
+{
+    struct grant all[64];
+
+    CHECK("room", count + revoking_count <= ARRAY_LEN(all));
+    for (size_t i = 0; i < count; i++) all[i] = granted[i];
+    for (size_t i = 0; i < revoking_count; i++) {
+        all[count + i] = revoking[i];
+        all[count + i].revoking = true;
+    }
+    return tenures_assign(t, epoch, all, count + revoking_count, on_drop, NULL);
+}
+
 static void assign(struct tenures *t, uint64_t epoch, const struct grant *granted, size_t count,
                    const struct grant *revoking, size_t revoking_count)
 {
     dropped = 0;
-    CHECK_OK("taken",
-             tenures_assign(t, epoch, granted, count, revoking, revoking_count, on_drop, NULL));
+    CHECK_OK("taken", word(t, epoch, granted, count, revoking, revoking_count));
 }
 
 /* Under that token, in this state? */
@@ -32,7 +45,7 @@ static bool is(struct tenures *t, uint32_t partition, uint64_t token, enum tenur
 
 TEST(a_grant_is_claimed_then_worked_on_and_left_when_it_is_revoked)
 {
-    struct grant grants[] = {{7, 3}, {2, 3}};
+    struct grant grants[] = {{7, 3, false}, {2, 3, false}};
     struct tenures t;
 
     tenures_init(&t);
@@ -56,7 +69,7 @@ TEST(a_grant_is_claimed_then_worked_on_and_left_when_it_is_revoked)
 
 TEST(what_the_service_does_not_name_is_dropped)
 {
-    struct grant grants[] = {{1, 1}, {2, 1}, {3, 1}};
+    struct grant grants[] = {{1, 1, false}, {2, 1, false}, {3, 1, false}};
     struct tenures t;
 
     tenures_init(&t);
@@ -64,9 +77,8 @@ TEST(what_the_service_does_not_name_is_dropped)
     assign(&t, 2, grants + 1, 1, NULL, 0);
     CHECK_SIZE("two", dropped, 2);
     CHECK("the named one stays", tenures_find(&t, 2) && !tenures_find(&t, 1));
-    CHECK_ERR("an old word", tenures_assign(&t, 1, grants, 3, NULL, 0, on_drop, NULL),
-              ERR_CONFLICT);
-    CHECK_ERR("twice", tenures_assign(&t, 3, grants, 2, grants, 1, on_drop, NULL), ERR_INVALID);
+    CHECK_ERR("an old word", word(&t, 1, grants, 3, NULL, 0), ERR_CONFLICT);
+    CHECK_ERR("twice", word(&t, 3, grants, 2, grants, 1), ERR_INVALID);
     CHECK_SIZE("nothing changed", t.count, 1);
     dropped = 0;
     tenures_drop_all(&t, on_drop, NULL);
@@ -77,7 +89,7 @@ TEST(what_the_service_does_not_name_is_dropped)
 
 TEST(a_higher_token_is_claimed_anew_and_a_lower_one_is_not_looked_at) /* 147, 148 */
 {
-    struct grant before = {5, 3}, after = {5, 6}, older = {5, 2};
+    struct grant before = {5, 3, false}, after = {5, 6, false}, older = {5, 2, false};
     struct tenures t;
 
     tenures_init(&t);
@@ -96,7 +108,7 @@ TEST(a_higher_token_is_claimed_anew_and_a_lower_one_is_not_looked_at) /* 147, 14
 
 TEST(a_partition_revoked_before_it_was_claimed_has_nothing_to_write)
 {
-    struct grant grant = {9, 1};
+    struct grant grant = {9, 1, false};
     struct tenures t;
 
     tenures_init(&t);
@@ -109,7 +121,7 @@ TEST(a_partition_revoked_before_it_was_claimed_has_nothing_to_write)
 
 TEST(a_drain_leaves_everything)
 {
-    struct grant grants[] = {{1, 1}, {2, 1}};
+    struct grant grants[] = {{1, 1, false}, {2, 1, false}};
     struct tenures t;
 
     tenures_init(&t);
@@ -141,14 +153,13 @@ TEST(words_in_any_order_never_lower_a_token)
         struct tenure *row;
 
         for (uint32_t p = 0; p < PARTITIONS; p++) {
-            struct grant grant = {p, prng_between(&prng, said > 3 ? said - 3 : 1, said + 1)};
+            struct grant grant = {p, prng_between(&prng, said > 3 ? said - 3 : 1, said + 1), false};
             if (prng_chance(&prng, 400000))
                 granted[granted_count++] = grant;
             else if (prng_chance(&prng, 300000))
                 revoking[revoking_count++] = grant;
         }
-        (void)tenures_assign(&t, said, granted, granted_count, revoking, revoking_count, on_drop,
-                             NULL);
+        (void)word(&t, said, granted, granted_count, revoking, revoking_count);
         for (uint32_t p = 0; p < PARTITIONS; p++) {
             row = tenures_find(&t, p);
             CHECK("never falls while it is held", !row || row->token >= tokens[p]);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "dash/questions.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dash/dash_internal.h"
+#include "wire/message.h"
+
+/* -- questions -- */
+
+void question_init(struct question *q, struct dash *dash, const struct question_kind *kind,
+                   void *owner)
+{
+    *q = (struct question){.dash = dash, .kind = kind, .owner = owner};
+}
+
+static void on_answer(void *owner, const struct rpc_client_call *call,
+                      const struct rpc_outcome *outcome, struct str bytes)
+{
+    struct question *q = owner;
+    ProtobufCMessage *message = NULL;
+    struct arena arena;
+
+    (void)call;
+    q->busy = false;
+    if (q->dash->closing || q->given_up) return;
+    q->next = dash_again(q->dash, q->kind->every_ms);
+    q->why[0] = '\0';
+    arena_init(&arena, ANSWER_ARENA_MAX);
+    if (outcome->err)
+        dash_why(q->why, outcome);
+    else if (message_read(q->kind->answer, bytes, NULL, &arena, &message, NULL))
+        snprintf(q->why, WHY_CAP, "the answer cannot be read");
+    q->kind->took(q->owner, q->why[0] ? NULL : message);
+    arena_deinit(&arena);
+}
+
+void question_ask(struct question *q, struct rpc_channel *channel)
+{
+    struct rpc_call_options call = {.path = q->kind->path,
+                                    .timeout_ms = CALL_TIMEOUT_MS,
+                                    .idempotent = true,
+                                    .attempts_max = q->kind->attempts_max,
+                                    .response_max = ANSWER_MAX};
+    struct buf request;
+    enum err err = ERR_OK;
+
+    if (q->busy || !dash_due(q->dash, q->next)) return;
+    buf_init(&request, PART_MAX);
+    if (q->kind->request) err = q->kind->request(q->owner, &request);
+    if (!err) err = rpc_unary(channel, &call, buf_peek(&request), on_answer, q, NULL);
+    buf_deinit(&request);
+    q->busy = !err;
+    if (!err) return;
+    q->next = dash_again(q->dash, q->kind->every_ms);
+    snprintf(q->why, WHY_CAP, "%s", err_text(err));
+    q->kind->took(q->owner, NULL);
+}
+
+/* -- links -- */
+
+static struct link *row_at(const struct links *links, size_t i)
+{
+    return (struct link *)(void *)((char *)links->rows + i * links->row_size);
+}
+
+static void free_row(struct link *link)
+{
+    const struct links *links = link->links;
+
+    if (links->closed) links->closed(link);
+    memset(link, 0, links->row_size);
+}
+
+static void channel_closed(void *owner)
+{
+    struct link *link = owner;
+    struct dash *dash = link->dash;
+
+    free_row(link);
+    dash_channel_closed(dash);
+}
+
+static void hang_up(struct link *link)
+{
+    if (!link->dash || link->closing) return;
+    link->closing = true;
+    rpc_channel_close(link->channel, channel_closed, link);
+}
+
+static void dial(struct links *links, struct link *link, const char *id, const char *address)
+{
+    const char *addresses[] = {address, NULL};
+    struct note note = {""};
+
+    if (dash_channel_open(links->dash, addresses, links->shards ? PEER_SHARD : PEER_REPLICA,
+                          &link->channel, &note))
+        return;
+    link->dash = links->dash;
+    link->links = links;
+    link->listed = true;
+    snprintf(link->id, sizeof link->id, "%s", id);
+    snprintf(link->address, sizeof link->address, "%s", address);
+    links->opened(link);
+}
+
+enum err links_open(struct links *links)
+{
+    links->rows = calloc(links->count, links->row_size);
+    return links->rows ? ERR_OK : ERR_NOMEM;
+}
+
+void links_begin_list(struct links *links)
+{
+    for (size_t i = 0; i < links->count; i++) row_at(links, i)->listed = false;
+}
+
+void links_listed(struct links *links, const char *id, const char *address)
+{
+    struct link *room = NULL;
+
+    if (!address[0] || strlen(id) >= LINK_ID_CAP || strlen(address) >= RPC_ADDRESS_CAP) return;
+    for (size_t i = 0; i < links->count; i++) {
+        struct link *link = row_at(links, i);
+
+        if (link->dash && !link->closing && strcmp(link->id, id) == 0 &&
+            strcmp(link->address, address) == 0) {
+            link->listed = true;
+            return;
+        }
+        if (!link->dash && !room) room = link;
+    }
+    if (room) dial(links, room, id, address);
+}
+
+void links_end_list(struct links *links)
+{
+    for (size_t i = 0; i < links->count; i++)
+        if (!row_at(links, i)->listed) hang_up(row_at(links, i));
+}
+
+void links_hang_up(struct links *links)
+{
+    for (size_t i = 0; links->rows && i < links->count; i++) hang_up(row_at(links, i));
+}
+
+void *links_next(const struct links *links, const void *row)
+{
+    size_t i =
+        row ? (size_t)((const char *)row - (const char *)links->rows) / links->row_size + 1 : 0;
+
+    for (; i < links->count; i++)
+        if (row_at(links, i)->dash && !row_at(links, i)->closing) return row_at(links, i);
+    return NULL;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Questions that are asked again and again, and links to those who are asked at addresses of their
+ * own.
+ *
+ * A question has at most one call under way. Its answer is read by its descriptor; without one the
+ * last picture stays with its owner, and `why` says what is wrong. */
+#ifndef DASH_QUESTIONS_H
+#define DASH_QUESTIONS_H
+#include <protobuf-c/protobuf-c.h>
+
+#include "rpc/client.h"
+
+enum { WHY_CAP = 200, LINK_ID_CAP = 256 };
+
+struct dash;
+struct question_kind {
+    const char *path;
+    const ProtobufCMessageDescriptor *answer;
+    uint64_t every_ms;
+    uint32_t attempts_max; /* 0: as many as a client makes */
+    /* The request; NULL: an empty one. ERR_NOMEM, ERR_FULL. */
+    enum err (*request)(void *owner, struct buf *into);
+    /* NULL: it was not answered, and `why` says so. */
+    void (*took)(void *owner, const ProtobufCMessage *answer);
+};
+struct question {
+    struct dash *dash;
+    const struct question_kind *kind;
+    void *owner;
+    bool busy, given_up; /* given_up: nobody wants the answer */
+    mono_time next;
+    char why[WHY_CAP]; /* the last one was not answered; "" */
+};
+void question_init(struct question *question, struct dash *dash, const struct question_kind *kind,
+                   void *owner);
+/* If it is due, and not under way. */
+void question_ask(struct question *question, struct rpc_channel *channel);
+
+/* -- rows of a table that has a link in each -- */
+struct link {          /* first in each row */
+    struct dash *dash; /* NULL: the row is free */
+    struct links *links;
+    char id[LINK_ID_CAP], address[RPC_ADDRESS_CAP];
+    struct rpc_channel *channel;
+    bool listed, closing;
+};
+struct links {
+    struct dash *dash;
+    void *rows;
+    size_t row_size, count;
+    bool shards;               /* what is shown to those */
+    void (*opened)(void *row); /* of a row that is zero but for its link */
+    void (*closed)(void *row); /* frees what opened() made; may be NULL */
+};
+enum err links_open(struct links *links); /* ERR_NOMEM; the other fields are set */
+/* A list of all that there are: who is not on it any more is hung up on. */
+void links_begin_list(struct links *links);
+void links_listed(struct links *links, const char *id, const char *address);
+void links_end_list(struct links *links);
+void links_hang_up(struct links *links);
+/* The next row in use behind `row`; NULL: the first, and at the end. */
+void *links_next(const struct links *links, const void *row);
+#endif
