@@ -47,6 +47,9 @@ coord_result prim_seen_lost(const struct prim_seen *seen, const coord_id *lease_
     case PRIM_SEEN_TOMBSTONE:
         if (prim_id_equal(&seen->envelope.lease_id, lease_id))
             return prim_answer(COORD_EXPIRED, COORD_R_RELEASED, "the lease was released");
+        if (!prim_id_is_zero(&seen->envelope.lease_id))
+            return prim_answer(COORD_EXPIRED, COORD_R_SUPERSEDED,
+                               "another lease held the entry since");
         return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "the entry was taken away by force");
     case PRIM_SEEN_FOREIGN:
         return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "the entry was overwritten");
@@ -103,9 +106,10 @@ static coord_result look(struct prim_change *c)
         c->seen = *c->known;
         return prim_ok(COORD_R_NONE);
     }
-    if (c->turns == 1 && c->guesses && c->backend->ops->ways->guess(c))
+    const struct prim_ways *ways = c->backend->ops->ways;
+    if (c->turns == 1 && c->guesses && ways->guess != NULL && ways->guess(c))
         return prim_ok(COORD_R_NONE);
-    return c->backend->ops->ways->read(c);
+    return ways->read(c);
 }
 
 /* What stands there now is this request's. */
@@ -185,10 +189,10 @@ static void plan_write(const struct prim_change *c, struct prim_plan *plan, enum
     plan->result = prim_ok(reason);
 }
 
-static void plan_lease(struct prim_plan *plan, const coord_id *lease_id, struct str owner,
-                       int64_t ttl_ms)
+static void plan_lease(const struct prim_change *c, struct prim_plan *plan,
+                       const coord_id *lease_id, struct str owner, int64_t ttl_ms)
 {
-    const int64_t step_ms = PRIM_CHANGE_TTL_STEP_MS;
+    const int64_t step_ms = c->backend->limits.ttl_step_ms;
     plan->envelope.flags |= ENVELOPE_LEASED;
     plan->envelope.lease_id = *lease_id;
     plan->envelope.owner = owner;
@@ -236,17 +240,18 @@ void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan)
         plan_write(c, plan, PRIM_ACT_MAKE, in->made);
         plan->envelope.flags = in->flags;
         plan->envelope.value = in->value;
-        if (in->ttl_ms > 0) plan_lease(plan, &in->lease_id, in->owner, in->ttl_ms);
+        if (in->ttl_ms > 0) plan_lease(c, plan, &in->lease_id, in->owner, in->ttl_ms);
     }
 }
 
 coord_result prim_change_create(struct prim_backend *backend, const struct prim_call *call,
                                 const struct prim_create *in, struct prim_grant *ret_grant)
 {
+    const struct prim_claim *under = in->under;
     const struct prim_make make = {.value = in->value,
-                                   .owner = in->owner,
-                                   .ttl_ms = in->ttl_ms,
-                                   .lease_id = in->lease_id,
+                                   .owner = under != NULL ? str_from(under->owner) : in->owner,
+                                   .ttl_ms = under != NULL ? under->ttl_ms : in->ttl_ms,
+                                   .lease_id = under != NULL ? under->lease_id : in->lease_id,
                                    .made = COORD_R_CREATED,
                                    .code = COORD_EXISTS,
                                    .present = COORD_R_HELD};
@@ -255,8 +260,8 @@ coord_result prim_change_create(struct prim_backend *backend, const struct prim_
                             .key = in->key,
                             .judge = prim_change_judge_make,
                             .in = &make,
+                            .under = under,
                             .guesses = true};
-    assert(in->under == NULL);
     return run(&c, ret_grant);
 }
 
@@ -267,9 +272,9 @@ static void plan_update(const struct prim_change *c, struct prim_plan *plan)
     plan_write(c, plan, in->ttl_ms > 0 ? PRIM_ACT_GRANT : PRIM_ACT_UPDATE, COORD_R_UPDATED);
     plan->envelope.value = in->value;
     if (in->ttl_ms > 0)
-        plan_lease(plan, &in->lease_id, old->owner, in->ttl_ms);
+        plan_lease(c, plan, &in->lease_id, old->owner, in->ttl_ms);
     else if (in->ttl_ms == COORD_TTL_KEEP && c->seen.token != 0)
-        plan_lease(plan, &old->lease_id, old->owner, old->ttl_ms);
+        plan_lease(c, plan, &old->lease_id, old->owner, old->ttl_ms);
 }
 
 static void judge_cas(struct prim_change *c, struct prim_plan *plan)
@@ -425,16 +430,34 @@ static void judge_release(struct prim_change *c, struct prim_plan *plan)
         plan->result = prim_ok(COORD_R_ALREADY);
 }
 
-coord_result prim_change_release(struct prim_backend *backend, const struct prim_call *call,
-                                 const struct prim_claim *claim, const char *key)
+static coord_result release_key(struct prim_backend *backend, const struct prim_call *call,
+                                const struct prim_claim *claim, const char *key)
 {
-    assert(claim->count <= 1);
-    if (key == NULL && claim->count == 0) return prim_ok(COORD_R_ALREADY);
     struct prim_change c = {.backend = backend,
                             .call = call,
-                            .key = str_from(key != NULL ? key : claim->held[0].key),
+                            .key = str_from(key),
                             .judge = judge_release,
                             .claim = claim,
                             .guesses = true};
     return prim_change_run(&c);
+}
+
+/* Of the answers for several keys the caller gets the one that asks most of it. */
+static int rank(const coord_result *result)
+{
+    if (result->code == COORD_UNAVAILABLE) return 3; /* to be tried again */
+    if (result->code == COORD_OK && result->reason == COORD_R_RELEASED) return 2;
+    return result->code == COORD_OK ? 1 : 0;
+}
+
+coord_result prim_change_release(struct prim_backend *backend, const struct prim_call *call,
+                                 const struct prim_claim *claim, const char *key)
+{
+    if (key != NULL) return release_key(backend, call, claim, key);
+    coord_result all = prim_ok(COORD_R_ALREADY);
+    for (size_t i = 0; i < claim->count; i++) {
+        coord_result one = release_key(backend, call, claim, claim->held[i].key);
+        if (i == 0 || rank(&one) > rank(&all)) all = one;
+    }
+    return all;
 }

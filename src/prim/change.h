@@ -30,7 +30,8 @@ struct prim_seen {
     struct envelope envelope; /* LIVE and TOMBSTONE, else zero; borrowed from the backend */
     uint64_t revision, create_revision;
     uint64_t token;          /* of the lease; 0: not leased */
-    int64_t ttl_ms, left_ms; /* of the lease; left_ms -1: not leased, or not known */
+    int64_t ttl_ms, left_ms; /* of the lease; left_ms -1: not leased, or not known. EXPIRED: for
+                                how long nobody takes the slot */
     uint64_t sequence;       /* which write this was: one of the two, the backend's own */
     const void *record;
 };
@@ -70,6 +71,7 @@ struct prim_change {
     const void *in;                 /* the judge's own, to read */
     void *out;                      /* and to write */
     const struct prim_claim *claim; /* of who renews or releases; else NULL */
+    const struct prim_claim *under; /* whose lease a new entry joins; else NULL: its own lease */
     const struct prim_seen *known;  /* from a list: saves the first read */
     bool reads;                     /* nothing is written: nothing is in doubt */
     bool guesses;                   /* the backend may guess what is there instead of reading it */
@@ -98,9 +100,11 @@ enum prim_wrote {
 /* A group as one look at it showed it. */
 struct prim_slots {
     struct prim_seen record;
-    uint32_t count;       /* 0: there is no group */
-    struct prim_seen *at; /* `count` */
-    void *own;            /* the backend's */
+    uint32_t count; /* 0: there is no group */
+    int64_t cooldown_ms;
+    uint32_t room; /* of `at`; set before prim_slots_begin where slots above `count` are held */
+    struct prim_seen *at;
+    void *own; /* the backend's */
 };
 /* Takes the record; makes room for its slots. UNAVAILABLE/corrupt when it is none. */
 coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *record);
@@ -108,26 +112,28 @@ coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *
 struct prim_ways {
     bool dense;    /* every change of a key adds one to its revision */
     bool atomic;   /* a list is of one instant */
+    bool shrinks;  /* a slot is not taken when its group has changed: a group may get fewer slots */
     int certainty; /* COORD_BY_AUTHORITY, COORD_BY_OBSERVATION */
 
     /* c->own, until end(); NULL: no memory. */
     void *(*begin)(struct prim_change *c);
     void (*end)(struct prim_change *c, const coord_result *result);
-    /* Sets c->seen to what the key probably is; false: it must be read. */
+    /* Sets c->seen to what the key probably is; false: it must be read. May be NULL. */
     bool (*guess)(struct prim_change *c);
     coord_result (*read)(struct prim_change *c); /* c->seen */
     enum prim_wrote (*write)(struct prim_change *c, const struct prim_plan *plan,
                              coord_result *ret_why);
-    /* What a change of such a key (FOREIGN, or barred) answers. */
+    /* What a change of such a key (FOREIGN, or barred) answers. NULL: there are none. */
     coord_result (*foreign)(const struct prim_change *c);
     /* The group whose record is c->key, with c->own: by prim_slots_begin, then the slots. Slots may be
-     * left out when the group has not the number that is wanted (0: any). list_end() in any case. */
+     * left out when the group has not the number that is wanted (0: any). list_end() in any case, if
+     * it is not NULL. */
     coord_result (*list)(struct prim_change *c, struct str group, uint32_t wanted,
                          struct prim_slots *slots);
     void (*list_end)(struct prim_slots *slots);
 };
 
-/* -- operations of a backend's table; a claim has one key at most (no CAP_MULTI_KEY) -- */
+/* -- operations of a backend's table; renew: a claim has one key at most -- */
 coord_result prim_change_create(struct prim_backend *backend, const struct prim_call *call,
                                 const struct prim_create *in, struct prim_grant *ret_grant);
 coord_result prim_change_cas(struct prim_backend *backend, const struct prim_call *call,

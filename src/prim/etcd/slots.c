@@ -78,8 +78,13 @@ static coord_result picture_read(struct etcd_backend *b, const struct names *nam
     p->exists = found == 1;
     p->live = 0;
     p->slot_count = 0;
-    if (p->exists && envelope_group_read(entry.flags, entry.value, &p->slot_count))
-        return etcd_corrupt("the group's record is none");
+    if (p->exists) {
+        const struct envelope envelope = {.flags = entry.flags, .value = entry.value};
+        struct envelope_group group;
+        if (envelope_group_read(&envelope, &group))
+            return etcd_corrupt("the group's record is none");
+        p->slot_count = group.slot_count;
+    }
     if (p->exists) {
         p->group_revision = entry.revision;
         p->group_request = entry.request_id;
@@ -193,7 +198,7 @@ static enum err count_value(struct search *s, uint32_t slot_count, struct buf *o
                                       .request_id = s->call->request_id,
                                       .value = str_of(bytes, sizeof bytes)};
 
-    envelope_group_value(slot_count, bytes);
+    envelope_group_value(&(struct envelope_group){.slot_count = slot_count}, bytes);
     return etcd_value(s->b, &envelope, out);
 }
 
