@@ -88,7 +88,7 @@ coord_result prim_change_next_turn(struct prim_change *c)
 {
     const struct prim_clock *clock = &c->backend->clock;
     uint32_t most = c->renews ? RENEW_TURNS : TURNS_MAX;
-    if (c->turns++ == 0) return prim_ok(COORD_R_NONE);
+    if (c->turns++ == 0 || (c->turns == 2 && c->fresh)) return prim_ok(COORD_R_NONE);
     if (c->turns > most)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,
                            "others wrote this key %u times in a row", (unsigned)most);
@@ -107,7 +107,10 @@ static coord_result look(struct prim_change *c)
         return prim_ok(COORD_R_NONE);
     }
     const struct prim_ways *ways = c->backend->ops->ways;
-    if (c->turns == 1 && c->guesses && ways->guess != NULL && ways->guess(c))
+    bool fresh = c->fresh, guesses = c->guesses || (c->expected != 0 && ways->expects);
+    c->fresh = false;
+    if (fresh) return prim_ok(COORD_R_NONE);
+    if (c->turns == 1 && guesses && ways->guess != NULL && ways->guess(c))
         return prim_ok(COORD_R_NONE);
     return ways->read(c);
 }
@@ -231,7 +234,8 @@ void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan)
     const struct prim_make *in = c->in;
     bool live = prim_seen_is_live(&c->seen);
     bool same = live && str_equal(c->seen.envelope.owner, in->owner);
-    if (prim_change_is_replay(c)) {
+    /* An entry that is leased, of a request that is not, was made by another call with that id. */
+    if (prim_change_is_replay(c) && (c->seen.token != 0) == (in->ttl_ms > 0)) {
         plan_replay(c, plan, true);
     } else if (live && !(in->takeover && same)) {
         bool already = same && (in->flags & ENVELOPE_SLOT);
@@ -261,6 +265,7 @@ coord_result prim_change_create(struct prim_backend *backend, const struct prim_
                             .judge = prim_change_judge_make,
                             .in = &make,
                             .under = under,
+                            .lease_id = make.ttl_ms > 0 && under == NULL ? &make.lease_id : NULL,
                             .guesses = true};
     return run(&c, ret_grant);
 }
@@ -308,13 +313,15 @@ coord_result prim_change_cas(struct prim_backend *backend, const struct prim_cal
                                    .made = COORD_R_CREATED,
                                    .code = COORD_CONFLICT,
                                    .present = COORD_R_PRESENT};
-    struct prim_change c = {
-        .backend = backend, .call = call, .key = in->key, .judge = judge_cas, .in = in};
-    if (in->expected == 0) {
-        c.judge = prim_change_judge_make;
-        c.in = &make;
-        c.guesses = true;
-    }
+    struct prim_change c = {.backend = backend,
+                            .call = call,
+                            .key = in->key,
+                            .judge = in->expected != 0 ? judge_cas : prim_change_judge_make,
+                            .in = in->expected != 0 ? (const void *)in : &make,
+                            .held = in->claim,
+                            .lease_id = in->ttl_ms > 0 ? &in->lease_id : NULL,
+                            .expected = in->expected,
+                            .guesses = in->expected == 0};
     coord_result result = run(&c, ret_grant);
     if (in->ttl_ms <= 0) ret_grant->granted_ttl_ms = 0; /* it made no lease */
     return result;
@@ -330,6 +337,8 @@ static void judge_remove(struct prim_change *c, struct prim_plan *plan)
         prim_id_equal(&seen->envelope.request_id, &c->call->request_id)) {
         plan->result = prim_ok(COORD_R_ALREADY);
         plan->result.revision = seen->revision;
+    } else if (c->doubt && c->backend->ops->ways->traceless && !prim_seen_is_live(seen)) {
+        plan->result = prim_ok(COORD_R_ALREADY);
     } else if (!prim_seen_is_live(seen)) {
         if (!exact || !may_have_passed(c, in->expected, &plan->result))
             plan->result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry is there");
@@ -347,8 +356,14 @@ static void judge_remove(struct prim_change *c, struct prim_plan *plan)
 coord_result prim_change_remove(struct prim_backend *backend, const struct prim_call *call,
                                 const struct prim_delete *in)
 {
-    struct prim_change c = {
-        .backend = backend, .call = call, .key = in->key, .judge = judge_remove, .in = in};
+    bool exact = in->expected != COORD_ANY && in->expected != COORD_FORCE;
+    struct prim_change c = {.backend = backend,
+                            .call = call,
+                            .key = in->key,
+                            .judge = judge_remove,
+                            .in = in,
+                            .held = in->claim,
+                            .expected = exact ? in->expected : 0};
     return prim_change_run(&c);
 }
 
@@ -379,8 +394,8 @@ coord_result prim_change_get(struct prim_backend *backend, const struct prim_cal
                             .key = key,
                             .judge = judge_get,
                             .out = ret_entry,
-                            .reads = true};
-    (void)consistency; /* there is one way to read: the latest */
+                            .reads = true,
+                            .stale = consistency == COORD_STALE_OK};
     return prim_change_run(&c);
 }
 
@@ -442,8 +457,7 @@ static coord_result release_key(struct prim_backend *backend, const struct prim_
     return prim_change_run(&c);
 }
 
-/* Of the answers for several keys the caller gets the one that asks most of it. */
-static int rank(const coord_result *result)
+int prim_release_rank(const coord_result *result)
 {
     if (result->code == COORD_UNAVAILABLE) return 3; /* to be tried again */
     if (result->code == COORD_OK && result->reason == COORD_R_RELEASED) return 2;
@@ -457,7 +471,7 @@ coord_result prim_change_release(struct prim_backend *backend, const struct prim
     coord_result all = prim_ok(COORD_R_ALREADY);
     for (size_t i = 0; i < claim->count; i++) {
         coord_result one = release_key(backend, call, claim, claim->held[i].key);
-        if (i == 0 || rank(&one) > rank(&all)) all = one;
+        if (i == 0 || prim_release_rank(&one) > prim_release_rank(&all)) all = one;
     }
     return all;
 }

@@ -32,8 +32,8 @@ struct prim_seen {
     uint64_t token;          /* of the lease; 0: not leased */
     int64_t ttl_ms, left_ms; /* of the lease; left_ms -1: not leased, or not known. EXPIRED: for
                                 how long nobody takes the slot */
-    uint64_t sequence;       /* which write this was: one of the two, the backend's own */
-    const void *record;
+    uint64_t sequence;       /* a number, or */
+    const void *record;      /* what it is made of: the backend's own */
 };
 static inline bool prim_seen_is_live(const struct prim_seen *seen)
 {
@@ -71,15 +71,21 @@ struct prim_change {
     const void *in;                 /* the judge's own, to read */
     void *out;                      /* and to write */
     const struct prim_claim *claim; /* of who renews or releases; else NULL */
-    const struct prim_claim *under; /* whose lease a new entry joins; else NULL: its own lease */
-    const struct prim_seen *known;  /* from a list: saves the first read */
-    bool reads;                     /* nothing is written: nothing is in doubt */
-    bool guesses;                   /* the backend may guess what is there instead of reading it */
-    bool renews;                    /* the claim; a few turns are enough: its holder decides */
-    bool once;                      /* CONFLICT/revision at once when another was faster */
+    const struct prim_claim *held;  /* that the caller says it has; NULL: none */
+    const struct prim_claim *under; /* whose lease a new entry joins; NULL: a lease of its own */
+    const coord_id *lease_id;       /* of the lease that the change may make; NULL: it makes none */
+    uint64_t expected;              /* the revision that the caller knows; 0: none */
+    struct prim_change *record; /* of a slot: that of its group, seen as it was listed; else NULL */
+    const struct prim_seen *known; /* from a list: saves the first read */
+    bool reads;                    /* nothing is written: nothing is in doubt */
+    bool stale;                    /* and what is read need not be the latest */
+    bool guesses;                  /* the backend may guess what is there instead of reading it */
+    bool renews;                   /* the claim; a few turns are enough: its holder decides */
+    bool once;                     /* CONFLICT/revision at once when another was faster */
 
     /* As it goes on; `seen` is written by the backend, too. */
     struct prim_seen seen;
+    bool fresh;        /* `seen` is what refused the last write: it need not be read again */
     enum prim_act act; /* of the last write */
     uint32_t turns;
     bool doubt;              /* a write of this request may have been applied */
@@ -110,8 +116,10 @@ struct prim_slots {
 coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *record);
 
 struct prim_ways {
-    bool dense;    /* every change of a key adds one to its revision */
-    bool atomic;   /* a list is of one instant */
+    bool dense;     /* every change of a key adds one to its revision */
+    bool atomic;    /* a list is of one instant */
+    bool traceless; /* a deleted key leaves no tombstone */
+    bool expects;   /* guess() takes c->expected and c->held for what is there, too */
     bool shrinks;  /* a slot is not taken when its group has changed: a group may get fewer slots */
     int certainty; /* COORD_BY_AUTHORITY, COORD_BY_OBSERVATION */
 
@@ -158,6 +166,9 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
     .get = prim_change_get, .renew = prim_change_renew, .release = prim_change_release,            \
     .acquire = prim_change_acquire, .resize = prim_change_resize, .holders = prim_change_holders
 /* clang-format on */
+
+/* Of the answers for several keys of a release the caller gets the one with the highest rank. */
+int prim_release_rank(const coord_result *result);
 
 /* For the slots: a new entry where none is, or over the same owner's. */
 struct prim_make {

@@ -240,6 +240,8 @@ static coord_result enter(struct group_call *g, const struct prim_acquire *in, u
                             .key = str_from(key),
                             .judge = prim_change_judge_make,
                             .in = &make,
+                            .lease_id = &make.lease_id,
+                            .record = &g->record,
                             .known = &g->slots.at[slot],
                             .once = choice == PRIM_GROUP_TAKE || make.takeover};
     coord_result result = prim_change_run(&c);
@@ -308,11 +310,12 @@ static coord_result acquire_once(struct group_call *g, const struct prim_acquire
         return result;
     case PRIM_GROUP_TAKE: break;
     }
-    /* Those who listed at once do not all wait for one another: whoever loses tries the next. */
-    for (; choice == PRIM_GROUP_TAKE; choice = prim_group_choose(&rules, 0, &slot)) {
+    /* Those who listed at once do not all meet again: whoever loses tries another at random. */
+    while (choice == PRIM_GROUP_TAKE) {
         result = enter(g, in, slot, choice, ret_grant);
         if (!is_lost(&result)) return result;
         prim_group_taken(&rules, slot, -1);
+        choice = prim_group_choose(&rules, (uint32_t)prim_random(), &slot);
     }
     *ret_again = true; /* every race was lost */
     return result;
@@ -333,6 +336,7 @@ coord_result prim_change_acquire(struct prim_backend *backend, const struct prim
         result = prim_change_next_turn(&g.record);
         if (result.code == COORD_OK) result = ways->list(&g.record, in->group, wanted, &g.slots);
         if (result.code != COORD_OK) break;
+        g.record.seen = g.slots.record;
         result = acquire_once(&g, in, ret_grant, &again);
         result.slot_count = g.slots.count;
     }

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "prim/change.h"
 #include "prim/etcd/etcd.h"
 #include "prim/etcd/internal.h"
 #include "prim/url.h"
@@ -240,13 +241,13 @@ static void close_backend(struct prim_backend *base)
 static const struct prim_backend_ops etcd_ops = {
     .name = "etcd",
     .capabilities = capabilities,
-    .create = etcd_create,
+    .create = prim_change_create,
     .cas = etcd_cas,
-    .remove = etcd_remove,
-    .get = etcd_get,
-    .acquire = etcd_acquire,
-    .resize = etcd_resize,
-    .holders = etcd_holders,
+    .remove = prim_change_remove,
+    .get = prim_change_get,
+    .acquire = prim_change_acquire,
+    .resize = prim_change_resize,
+    .holders = prim_change_holders,
     .renew = etcd_renew,
     .release = etcd_release,
     .adopt = etcd_adopt,
@@ -255,6 +256,7 @@ static const struct prim_backend_ops etcd_ops = {
     .watch = etcd_watch,
     .unwatch = etcd_unwatch,
     .close = close_backend,
+    .ways = &etcd_ways,
 };
 
 coord_result prim_etcd_open(const struct prim_open *in, struct prim_backend **ret_backend)
@@ -266,7 +268,7 @@ coord_result prim_etcd_open(const struct prim_open *in, struct prim_backend **re
     if (!b) return prim_no_memory();
     b->base.ops = &etcd_ops;
     b->base.clock = in->clock;
-    b->base.limits = prim_limits(ETCD_TTL_MIN_MS, 1000, PRIM_VALUE_MAX);
+    b->base.limits = prim_limits(ETCD_TTL_MIN_MS, PRIM_CHANGE_TTL_STEP_MS, PRIM_VALUE_MAX);
     b->host = in->host;
     result = open_client(in, b);
     if (result.code != COORD_OK) {

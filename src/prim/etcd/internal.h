@@ -3,9 +3,8 @@
  *
  *   client.c    the thread, unary calls, streams         request.c  transactions, put together
  *   reply.c     what etcd answers, in our words          backend.c  open, capabilities, close
- *   lease.c     grant, keep alive, revoke                entries.c  create, cas, delete, get
- *   claims.c    renew, release, adopt                    slots.c    acquire, resize, holders
- *   watcher.c   one Watch stream, many watches
+ *   lease.c     grant, keep alive, revoke                entries.c  keys and groups for prim/change.h
+ *   claims.c    renew, release, adopt                    watcher.c  one Watch stream, many watches
  *   feed.c      a reader's watch: snapshot, then changes; and that of prim/guard.c */
 #ifndef PRIM_ETCD_INTERNAL_H
 #define PRIM_ETCD_INTERNAL_H
@@ -102,36 +101,18 @@ void etcd_lease_revoke_later(struct etcd_backend *b, int64_t lease);
 void etcd_lease_revoke_now(struct etcd_backend *b, int64_t lease); /* an orphan: nobody waits */
 void etcd_lease_drain(struct etcd_backend *b);                     /* before close */
 
-/* -- operations -- */
-coord_result etcd_create(struct prim_backend *base, const struct prim_call *call,
-                         const struct prim_create *in, struct prim_grant *ret_grant);
+/* -- entries.c: create, delete, get and groups by prim/change.h -- */
+extern const struct prim_ways etcd_ways;
 coord_result etcd_cas(struct prim_backend *base, const struct prim_call *call,
                       const struct prim_cas *in, struct prim_grant *ret_grant);
-coord_result etcd_remove(struct prim_backend *base, const struct prim_call *call,
-                         const struct prim_delete *in);
-coord_result etcd_get(struct prim_backend *base, const struct prim_call *call, struct str key,
-                      int consistency, coord_entry **ret_entry);
-coord_result etcd_acquire(struct prim_backend *base, const struct prim_call *call,
-                          const struct prim_acquire *in, struct prim_grant *ret_grant);
-coord_result etcd_resize(struct prim_backend *base, const struct prim_call *call, struct str group,
-                         uint64_t expected, uint32_t slot_count);
-coord_result etcd_holders(struct prim_backend *base, const struct prim_call *call, struct str group,
-                          coord_holders **ret_holders);
+
+/* -- claims.c -- */
 coord_result etcd_renew(struct prim_backend *base, const struct prim_call *call,
                         const struct prim_claim *claim, int64_t *ret_sent_ns);
 coord_result etcd_release(struct prim_backend *base, const struct prim_call *call,
                           const struct prim_claim *claim, const char *key);
 coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
                         const struct prim_claim *claim, int64_t *ret_left_ms);
-
-/* entries.c, for slots.c: the result that names who is in the way. */
-coord_result etcd_in_the_way(int code, int reason, const struct etcd_entry *entry);
-/* The same request made this entry: its first answer again, its lease made fresh. */
-coord_result etcd_replayed(struct etcd_backend *b, const struct prim_call *call,
-                           const struct etcd_entry *entry, struct prim_grant *ret_grant);
-bool etcd_is_own(const struct etcd_backend *b, const struct prim_call *call,
-                 const coord_id *lease_id, const struct etcd_entry *entry);
-enum err etcd_value(const struct etcd_backend *b, const struct envelope *envelope, struct buf *out);
 
 /* -- feed.c -- */
 coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,
