@@ -133,7 +133,6 @@ static bool turn(struct prim_change *c, coord_result *result)
 {
     const struct prim_ways *ways = c->backend->ops->ways;
     struct prim_plan plan = {.act = PRIM_ACT_NONE};
-    coord_result why = prim_ok(COORD_R_NONE);
     *result = prim_change_next_turn(c);
     if (result->code == COORD_OK) *result = look(c);
     if (result->code != COORD_OK) return false;
@@ -143,17 +142,20 @@ static bool turn(struct prim_change *c, coord_result *result)
         return false;
     }
     c->judge(c, &plan);
-    *result = plan.result;
     if (plan.act == PRIM_ACT_NONE) {
+        *result = plan.result;
         if (result->code == COORD_OK && c->seen.kind == PRIM_SEEN_LIVE)
             granted(c, result, c->doubt_sent_ns);
         return false;
     }
     plan.envelope.wall_ms = prim_wall_ms();
     c->act = plan.act;
-    switch (ways->write(c, &plan, &why)) {
-    case PRIM_WROTE: granted(c, result, c->sent_ns); return false;
-    case PRIM_WROTE_NOT: *result = why; return false;
+    switch (ways->write(c, &plan, result)) {
+    case PRIM_WROTE:
+        *result = plan.result;
+        granted(c, result, c->sent_ns);
+        return false;
+    case PRIM_WROTE_NOT: return false;
     case PRIM_WROTE_RACE: break;
     }
     if (!c->once || c->doubt_sent_ns != 0) return true;
@@ -164,10 +166,10 @@ static bool turn(struct prim_change *c, coord_result *result)
 coord_result prim_change_run(struct prim_change *c)
 {
     const struct prim_ways *ways = c->backend->ops->ways;
-    coord_result result = prim_no_memory();
+    coord_result result;
     c->doubt = c->call->attempt > 0 && !c->reads;
     c->own = ways->begin(c);
-    if (c->own == NULL) return result;
+    if (c->own == NULL) return prim_no_memory();
     while (turn(c, &result)) {}
     if (result.code == COORD_UNAVAILABLE && c->doubt) result.flags |= COORD_F_MAYBE_APPLIED;
     ways->end(c, &result);

@@ -2,7 +2,6 @@
 #include "prim/names.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "prim/answer.h"
 
@@ -121,14 +120,20 @@ struct str prim_bucket_of(struct str key)
 
 void prim_slot_key(struct str group, uint32_t slot, char key[PRIM_SLOT_KEY_CAP])
 {
+    static const char leaf[] = "/slot-0000";
     assert(group.len <= PRIM_GROUP_MAX && slot < 10000);
-    (void)snprintf(key, PRIM_SLOT_KEY_CAP, "%.*s/slot-%04" PRIu32, STR_ARG(group), slot);
+    memcpy(key, group.at, group.len);
+    memcpy(key + group.len, leaf, sizeof leaf);
+    for (char *digit = key + group.len + sizeof leaf - 2; slot > 0; slot /= 10)
+        *digit-- = (char)('0' + slot % 10);
 }
 
 void prim_group_key(struct str group, char key[PRIM_SLOT_KEY_CAP])
 {
+    static const char leaf[] = "/.group";
     assert(group.len <= PRIM_GROUP_MAX);
-    (void)snprintf(key, PRIM_SLOT_KEY_CAP, "%.*s/.group", STR_ARG(group));
+    memcpy(key, group.at, group.len);
+    memcpy(key + group.len, leaf, sizeof leaf);
 }
 
 bool prim_slot_number(struct str leaf, uint32_t *ret_slot)

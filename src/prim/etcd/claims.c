@@ -160,7 +160,6 @@ coord_result etcd_release(struct prim_backend *base, const struct prim_call *cal
         if (at == 0 || prim_release_rank(&some) > prim_release_rank(&all)) all = some;
     }
     /* After the entries, never before: a revoke deletes whatever hangs on the lease, unasked. */
-    if (all.code != COORD_UNAVAILABLE && (!key || claim->count <= 1))
-        etcd_lease_revoke_later(b, lease);
+    if (all.code != COORD_UNAVAILABLE && (!key || claim->count <= 1)) etcd_lease_revoke(b, lease);
     return all;
 }

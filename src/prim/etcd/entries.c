@@ -40,7 +40,7 @@ static void end(struct prim_change *c, const coord_result *result)
 
     if (own->leased && result->code != COORD_UNAVAILABLE &&
         (result->code != COORD_OK || !own->used))
-        etcd_lease_revoke_now(etcd_of(c->backend), own->lease);
+        etcd_lease_revoke(etcd_of(c->backend), own->lease);
     arena_deinit(&own->arena);
     free(own);
 }
@@ -129,7 +129,7 @@ static coord_result obtain(struct prim_change *c, const struct prim_plan *plan)
     struct own *own = lease_of(c);
     bool makes = plan->act == PRIM_ACT_MAKE || plan->act == PRIM_ACT_GRANT;
 
-    c->sent_ns = etcd_client_now(b->client);
+    c->sent_ns = courier_now(&b->client.courier);
     if (!makes || !(to->flags & ENVELOPE_LEASED) || c->under) return prim_ok(COORD_R_NONE);
     if (!own->leased) {
         coord_result result =

@@ -9,8 +9,9 @@
  * too, and DELETEd when it still stands: a release leaves its lease for a second (lease.c). So a
  * deletion of a leased entry asks for its lease first; what follows waits in `chunks`, in order.
  *
- * Guards of our own claims (prim/guard.c) begin with LIVE, on a stream of their own. They get each
- * deletion at once, whatever became of its lease, and what other programs write to the key.
+ * Each watch is a stream of its own, which resumes where it was when it has to be opened anew: a lost
+ * connection is no gap. Guards of our own claims (prim/guard.c) begin with LIVE. They get each deletion
+ * at once, whatever became of its lease, and what other programs write to the key.
  *
  * Loop thread only. Whoever closes is let go at once: what is still asked for finishes alone. */
 #include <stdlib.h>
@@ -24,6 +25,8 @@ enum {
     LEASE_LIMIT_MS = 1000,
     CHUNK_BYTES_MAX = 64 * 1024 * 1024,
     CHUNK_LEASES_MAX = 4096,
+    REQUEST_MAX = 64 * 1024,
+    DENIED_MAX = 2, /* the first may be an old token's fault */
 };
 struct chunk_lease {
     int64_t lease;
@@ -47,8 +50,10 @@ struct etcd_feed {
     struct str scope; /* into scope_text */
     char scope_text[PRIM_KEY_MAX + 1];
     bool bucket, guard;
-    struct etcd_key from, end;
-    struct etcd_sub sub;
+    struct etcd_key from, end; /* end: empty for one key */
+    struct courier_stream stream;
+    uint64_t next; /* the first revision it has not seen */
+    uint32_t denied;
     /* the snapshot being read */
     struct courier_op page;
     bool reading;
@@ -92,6 +97,7 @@ static void maybe_free(struct etcd_feed *f)
         free_chunk(CONTAINER_OF(node, struct chunk, link));
     }
     prim_snapshot_close(f->snapshot);
+    if (f->stream.courier) courier_stream_deinit(&f->stream);
     timer_deinit(&f->again);
     free(f);
 }
@@ -131,11 +137,8 @@ static bool to_event(const struct etcd_feed *f, const Mvccpb__KeyValue *kv, int 
 static void go_live(struct etcd_feed *f, uint64_t next)
 {
     f->state = FEED_LIVE;
-    f->sub.next = next;
-    if (etcd_sub_add(f->guard ? &f->backend->own : &f->backend->others, &f->sub)) {
-        f->state = FEED_ENDED;
-        prim_feed_end(f->feed, COORD_R_MEMORY);
-    }
+    f->next = next;
+    courier_stream_want(&f->stream);
     opened(f, prim_ok(COORD_R_NONE));
 }
 
@@ -240,7 +243,8 @@ static void on_page(struct courier_op *op)
 static void read_page(struct etcd_feed *f)
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
-    int64_t deadline = etcd_client_now(f->backend->client) + PAGE_LIMIT_MS * (int64_t)NS_PER_MS;
+    int64_t deadline =
+        courier_now(&f->backend->client.courier) + PAGE_LIMIT_MS * (int64_t)NS_PER_MS;
 
     if (f->opening && deadline > f->open_deadline_ns) deadline = f->open_deadline_ns;
     request.key = etcd_bytes(str_of(f->cursor.text, f->cursor.len));
@@ -256,7 +260,7 @@ static void read_page(struct etcd_feed *f)
         return;
     }
     f->reading = true;
-    etcd_op_start(f->backend->client, &f->page);
+    courier_op_start(&f->backend->client.courier, &f->page);
 }
 
 static void begin_snapshot(struct etcd_feed *f)
@@ -284,7 +288,7 @@ static void on_again(struct timer *timer)
 
 static void stop_live(struct etcd_feed *f)
 {
-    etcd_sub_remove(&f->sub);
+    courier_stream_leave(&f->stream);
     LIST_EACH(&f->chunks, node)
     {
         CONTAINER_OF(node, struct chunk, link)->len = 0; /* told no more; freed when answered */
@@ -395,12 +399,12 @@ static void on_lease(struct courier_op *op)
 static void ask_lease(struct etcd_feed *f, struct chunk *chunk, struct chunk_lease *lease)
 {
     Etcdserverpb__LeaseTimeToLiveRequest request = ETCDSERVERPB__LEASE_TIME_TO_LIVE_REQUEST__INIT;
-    struct etcd_client *client = f->backend->client;
+    struct courier *courier = &f->backend->client.courier;
 
     request.id = lease->lease;
     lease->chunk = chunk;
     etcd_op_init(&lease->op, "/etcdserverpb.Lease/LeaseTimeToLive",
-                 etcd_client_now(client) + LEASE_LIMIT_MS * (int64_t)NS_PER_MS);
+                 courier_now(courier) + LEASE_LIMIT_MS * (int64_t)NS_PER_MS);
     lease->op.idempotent = true;
     lease->op.done = on_lease;
     if (message_write(&request.base, &lease->op.request, NULL)) {
@@ -409,7 +413,7 @@ static void ask_lease(struct etcd_feed *f, struct chunk *chunk, struct chunk_lea
     }
     chunk->unknown++;
     f->asking++;
-    etcd_op_start(client, &lease->op);
+    courier_op_start(courier, &lease->op);
 }
 
 static int64_t lease_of(const Mvccpb__Event *event)
@@ -462,10 +466,9 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
     return true;
 }
 
-void etcd_sub_events(struct etcd_sub *sub, const Etcdserverpb__WatchResponse *response,
-                     struct str bytes)
+static void take_events(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
+                        struct str bytes)
 {
-    struct etcd_feed *f = CONTAINER_OF(sub, struct etcd_feed, sub);
     size_t leases = f->guard ? 0 : count_leases(response);
 
     if (leases == 0 && list_empty(&f->chunks)) {
@@ -480,18 +483,97 @@ void etcd_sub_events(struct etcd_sub *sub, const Etcdserverpb__WatchResponse *re
     flush(f);
 }
 
-void etcd_sub_compacted(struct etcd_sub *sub)
+/* -- the stream -- */
+
+static void on_open(struct courier_stream *stream)
 {
-    resync(CONTAINER_OF(sub, struct etcd_feed, sub));
+    struct etcd_feed *f = CONTAINER_OF(stream, struct etcd_feed, stream);
+    Etcdserverpb__WatchRequest request = ETCDSERVERPB__WATCH_REQUEST__INIT;
+    Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
+    struct buf bytes;
+
+    create.key = etcd_bytes(etcd_key_str(&f->from));
+    if (f->end.len > 0) create.range_end = etcd_bytes(etcd_key_str(&f->end));
+    create.start_revision = (int64_t)f->next;
+    create.prev_kv = true;
+    create.progress_notify = !f->guard;
+    create.fragment = true;
+    request.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+    request.create_request = &create;
+    buf_init(&bytes, REQUEST_MAX);
+    if (message_write(&request.base, &bytes, NULL) || courier_stream_send(stream, buf_peek(&bytes)))
+        courier_stream_reset(stream);
+    buf_deinit(&bytes);
 }
 
-void etcd_sub_denied(struct etcd_sub *sub)
+static void cancelled(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response)
 {
-    struct etcd_feed *f = CONTAINER_OF(sub, struct etcd_feed, sub);
+    const char *why = response->cancel_reason;
 
-    stop_live(f);
-    f->state = FEED_ENDED;
-    prim_feed_end(f->feed, COORD_R_FORBIDDEN);
+    if (response->compact_revision > 0 || strstr(why, "compacted")) {
+        resync(f);
+    } else if (!strstr(why, "permission") && !strstr(why, "auth") &&
+               !strstr(why, "user name is empty")) {
+        courier_stream_reset(&f->stream); /* asked again, after a pause */
+    } else if (++f->denied < DENIED_MAX && etcd_client_forget_token(&f->backend->client)) {
+        courier_stream_reset(&f->stream);
+    } else {
+        stop_live(f);
+        f->state = FEED_ENDED;
+        prim_feed_end(f->feed, COORD_R_FORBIDDEN);
+    }
+}
+
+/* Numbers that a server cannot mean would make us skip what is to come. */
+static bool makes_sense(const Etcdserverpb__WatchResponse *response)
+{
+    if (!response->header || response->header->revision < 0) return false;
+    for (size_t i = 0; i < response->n_events; i++)
+        if (!response->events[i]->kv || response->events[i]->kv->mod_revision <= 0) return false;
+    return true;
+}
+
+static void take(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response, struct str bytes)
+{
+    if (response->canceled) {
+        cancelled(f, response);
+        return;
+    }
+    if (response->created) {
+        f->denied = 0;
+        return;
+    }
+    if (!response->fragment) {
+        uint64_t seen = response->n_events > 0
+                            ? (uint64_t)response->events[response->n_events - 1]->kv->mod_revision
+                            : (uint64_t)response->header->revision;
+        if (seen + 1 > f->next) f->next = seen + 1;
+    }
+    take_events(f, response, bytes);
+}
+
+static void on_message(struct courier_stream *stream, struct str bytes)
+{
+    struct etcd_feed *f = CONTAINER_OF(stream, struct etcd_feed, stream);
+    Etcdserverpb__WatchResponse *response;
+    ProtobufCMessage *message;
+    struct arena arena;
+
+    etcd_arena_init(&arena, bytes.len);
+    if (message_read(&etcdserverpb__watch_response__descriptor, bytes, NULL, &arena, &message,
+                     NULL) ||
+        !makes_sense(response = (Etcdserverpb__WatchResponse *)message) ||
+        !etcd_header_fits(f->backend, response->header))
+        courier_stream_reset(stream);
+    else
+        take(f, response, bytes);
+    arena_deinit(&arena);
+}
+
+/* It is asked for again, from `next` on. */
+static void on_broken(struct courier_stream *stream, enum grpc_status status, struct str text)
+{
+    (void)stream, (void)status, (void)text;
 }
 
 /* -- from outside -- */
@@ -510,7 +592,7 @@ static void on_room(void *owner)
 
     if (atomic_exchange(&f->room_posted, true)) return;
     post_init(&f->room, on_room_post);
-    loop_post(etcd_client_loop(f->backend->client), &f->room);
+    loop_post(courier_loop(&f->backend->client.courier), &f->room);
 }
 
 /* What lies inside the scope: one key, or everything below "bucket/". */
@@ -535,7 +617,10 @@ static void on_watch(void *owner)
 {
     struct etcd_feed *f = owner;
 
-    if (timer_init(&f->again, etcd_client_loop(f->backend->client), on_again)) {
+    struct courier *courier = &f->backend->client.courier;
+
+    if (timer_init(&f->again, courier_loop(courier), on_again) ||
+        courier_stream_init(&f->stream, courier, "/etcdserverpb.Watch/Watch")) {
         opened(f, prim_no_memory());
         return;
     }
@@ -574,24 +659,23 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
     f->open_deadline_ns = call->deadline_ns;
     list_init(&f->chunks);
     set_range(f);
-    f->sub = (struct etcd_sub){.key = str_of(f->from.text, f->from.len),
-                               .end = str_of(f->end.text, f->end.len),
-                               .progress = !f->guard};
-    list_init(&f->sub.link);
+    f->stream.on_open = on_open;
+    f->stream.on_message = on_message;
+    f->stream.on_broken = on_broken;
     prim_feed_on_room(feed, on_room, f);
     latch_init(&wait);
     f->opening = &wait;
-    etcd_client_do(b->client, on_watch, f);
+    courier_do(&b->client.courier, on_watch, f);
     latch_wait(&wait);
     result = f->opened;
     if (result.code == COORD_OK)
         *ret_watch = f;
     else
-        etcd_client_do(b->client, on_unwatch, f);
+        courier_do(&b->client.courier, on_unwatch, f);
     return result;
 }
 
 void etcd_unwatch(struct prim_backend *base, void *watch)
 {
-    etcd_client_do(etcd_of(base)->client, on_unwatch, watch);
+    courier_do(&etcd_of(base)->client.courier, on_unwatch, watch);
 }

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share.
  *
- *   client.c    the thread, unary calls, streams         request.c  transactions, put together
+ *   client.c    the thread, and what requests carry      request.c  transactions, put together
  *   reply.c     what etcd answers, in our words          backend.c  open, capabilities, close
  *   lease.c     grant, keep alive, revoke                entries.c  keys and groups for prim/change.h
- *   claims.c    renew, release, adopt                    watcher.c  one Watch stream, many watches
- *   feed.c      a reader's watch: snapshot, then changes; and that of prim/guard.c */
+ *   claims.c    renew, release, adopt                    feed.c     a watch: a reader's, prim/guard.c's */
 #ifndef PRIM_ETCD_INTERNAL_H
 #define PRIM_ETCD_INTERNAL_H
-#include "prim/etcd/client.h"
 #include "prim/etcd/reply.h"
 #include "prim/etcd/request.h"
-#include "prim/etcd/watcher.h"
 #include "prim/guard.h"
 #include "prim/names.h"
 
@@ -21,31 +18,21 @@ enum {
     ETCD_REVOKES_MAX = 8192, /* waiting; past it a lease is left to its deadline */
 };
 
-struct etcd_beats { /* lease.c: the keep-alive stream */
-    struct courier_stream stream;
-    struct list sent;  /* struct beat_slot, in the order their answers come */
-    struct list fresh; /* not sent yet: the stream is not open */
-    uint64_t answers;
-};
-struct etcd_revokes { /* lease.c */
+struct etcd_revokes { /* lease.c: loop thread */
     struct list waiting;
-    size_t count;
-    struct timer timer;
-    size_t running;
+    size_t count;          /* these, and those that are under way */
     struct latch *drained; /* somebody closes and waits for the last */
 };
 
 struct etcd_backend {
     struct prim_backend base;
     struct prim_host *host;
-    struct etcd_client *client;
+    struct etcd_client client;
     struct etcd_space space;
     uint64_t cluster_id;
     coord_caps caps;
     _Atomic bool degraded;
-    struct etcd_beats beats;
     struct etcd_revokes revokes;
-    struct etcd_watcher own, others; /* two streams: readers never delay our own claims */
 };
 static inline struct etcd_backend *etcd_of(struct prim_backend *base)
 {
@@ -74,20 +61,16 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
 bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader *header);
 
 /* -- lease.c -- */
-enum err etcd_lease_setup(struct etcd_backend *b); /* both on the loop's thread */
-void etcd_lease_teardown(struct etcd_backend *b);
 /* A lease of exactly `ttl_ms` rounded up to seconds, new or found as an earlier attempt left it. */
 coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *call,
                                const coord_id *lease_id, int64_t ttl_ms, int64_t *ret_ttl_ms,
                                int64_t *ret_sent_ns);
 /* OK with *ret_ttl_ms, EXPIRED/deadline, UNAVAILABLE. */
 struct etcd_beat {
-    int64_t lease, sent_ns, deadline_ns;
-    coord_result result; /* OK: granted_ttl_ms is set */
     struct etcd_backend *backend;
-    struct beat_slot *slot;
-    struct post post;
-    struct timer timer;
+    int64_t lease, sent_ns;
+    coord_result result; /* OK: granted_ttl_ms is set */
+    struct courier_op op;
     struct latch wait;
 };
 void etcd_beat_start(struct etcd_backend *b, struct etcd_beat *beat, int64_t lease,
@@ -97,9 +80,8 @@ void etcd_beat_wait(struct etcd_beat *beat);
 coord_result etcd_lease_left(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
                              int64_t *ret_left_ms);
 /* In a while: who watches can tell a release (its lease still stands) from an expiry. */
-void etcd_lease_revoke_later(struct etcd_backend *b, int64_t lease);
-void etcd_lease_revoke_now(struct etcd_backend *b, int64_t lease); /* an orphan: nobody waits */
-void etcd_lease_drain(struct etcd_backend *b);                     /* before close */
+void etcd_lease_revoke(struct etcd_backend *b, int64_t lease);
+void etcd_lease_drain(struct etcd_backend *b); /* before close */
 
 /* -- entries.c: create, delete, get and groups by prim/change.h -- */
 extern const struct prim_ways etcd_ways;

@@ -158,7 +158,7 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
         courier_op_deinit(&op);
         return prim_no_memory();
     }
-    etcd_op_run(b->client, &op);
+    courier_op_run(&b->client.courier, &op);
     if (op.err) {
         result = etcd_failure(&op, ask->writes);
     } else if (etcd_reply(&op, ask->type, arena, ret_message)) {

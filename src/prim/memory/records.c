@@ -17,7 +17,9 @@ enum { GONE_MAX = 8192, NS_IN_MS = 1000000 };
 
 static struct order_key place_of(struct str key)
 {
-    return (struct order_key){prim_bucket_of(key), prim_leaf_of(key)};
+    struct str leaf = prim_leaf_of(key);
+
+    return (struct order_key){str_of(key.at, key.len - leaf.len - (key.len > leaf.len)), leaf};
 }
 
 static struct order_key record_place(const void *row)
@@ -178,7 +180,7 @@ static int64_t left_ms(const struct memory_shared *s, int64_t until_ns)
 static void see(const struct memory_shared *s, const struct memory_record *record,
                 struct prim_seen *seen)
 {
-    *seen = (struct prim_seen){.kind = PRIM_SEEN_NOTHING, .left_ms = -1};
+    *seen = (struct prim_seen){.kind = PRIM_SEEN_NOTHING, .left_ms = -1, .record = record};
     if (!record) return;
     seen->kind = record->kind;
     seen->envelope = record->envelope;
@@ -213,19 +215,21 @@ static coord_result read_key(struct prim_change *c)
     return prim_ok(COORD_R_NONE);
 }
 
-static coord_result check_room(const struct memory_shared *s, const struct memory_record *record,
-                               size_t value_len)
+static bool has_room(const struct memory_shared *s, const struct memory_record *record,
+                     size_t value_len, coord_result *ret_why)
 {
     bool live = record && record->kind == PRIM_SEEN_LIVE;
     size_t old_len = live ? record->envelope.value.len : 0;
+    bool many = !live && s->count >= s->limits.entries;
+    bool large = value_len > old_len && s->bytes - old_len + value_len > s->limits.bytes;
 
-    if (!live && s->count >= s->limits.entries)
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_QUOTA, "the store is full: %zu entries",
-                           s->limits.entries);
-    if (value_len > old_len && s->bytes - old_len + value_len > s->limits.bytes)
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_QUOTA,
-                           "the store is full: %zu bytes of values", (size_t)s->limits.bytes);
-    return prim_ok(COORD_R_NONE);
+    if (many)
+        *ret_why = prim_answer(COORD_UNAVAILABLE, COORD_R_QUOTA, "the store is full: %zu entries",
+                               s->limits.entries);
+    else if (large)
+        *ret_why = prim_answer(COORD_UNAVAILABLE, COORD_R_QUOTA,
+                               "the store is full: %zu bytes of values", (size_t)s->limits.bytes);
+    return !many && !large;
 }
 
 /* The lease that a put puts the record under; NULL: no memory. */
@@ -266,16 +270,17 @@ static void record_set(struct memory_shared *s, struct memory_record *record,
     if (lease) list_append(&lease->records, &record->link);
 }
 
-static coord_result put(struct memory_shared *s, const struct prim_change *c,
-                        const struct prim_plan *plan)
+/* *ret_record: what stands there now. */
+static enum prim_wrote put(struct memory_shared *s, const struct prim_change *c,
+                           const struct prim_plan *plan, struct memory_record **ret_record,
+                           coord_result *ret_why)
 {
     const struct envelope *to = &plan->envelope;
-    struct memory_record *old = memory_record_of(s, c->key), *record = old;
+    struct memory_record *old = *ret_record, *record = old;
     struct memory_lease *lease = NULL;
-    coord_result room = check_room(s, old, to->value.len);
     char *bytes;
 
-    if (room.code != COORD_OK) return room;
+    if (!has_room(s, old, to->value.len, ret_why)) return PRIM_WROTE_NOT;
     bytes = malloc(to->value.len + to->owner.len + 1);
     if (!old) record = record_make(c->key);
     if (!bytes || !record) goto no_memory;
@@ -293,27 +298,31 @@ static coord_result put(struct memory_shared *s, const struct prim_change *c,
                                            .key = record->key,
                                            .value = record->envelope.value,
                                            .owner = record->envelope.owner});
-    return prim_ok(COORD_R_NONE);
+    *ret_record = record;
+    return PRIM_WROTE;
 
 no_memory:
     free(bytes);
     if (!old) free(record);
-    return prim_no_memory();
+    *ret_why = prim_no_memory();
+    return PRIM_WROTE_NOT;
 }
 
 static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *plan,
                                  coord_result *ret_why)
 {
     struct memory_shared *s = c->own;
+    struct memory_record *record = (struct memory_record *)c->seen.record; /* read in this step */
 
+    if (!record) record = memory_record_of(s, c->key);
     c->sent_ns = s->now_ns;
     if (plan->act == PRIM_ACT_RENEW)
-        lease_extend(s, memory_record_of(s, c->key)->lease);
+        lease_extend(s, record->lease);
     else if (plan->act == PRIM_ACT_BURY)
-        record_end(s, memory_record_of(s, c->key), PRIM_SEEN_TOMBSTONE, &plan->envelope);
-    else if ((*ret_why = put(s, c, plan)).code != COORD_OK)
+        record_end(s, record, PRIM_SEEN_TOMBSTONE, &plan->envelope);
+    else if (put(s, c, plan, &record, ret_why) == PRIM_WROTE_NOT)
         return PRIM_WROTE_NOT;
-    see(s, memory_record_of(s, c->key), &c->seen);
+    see(s, record, &c->seen);
     return PRIM_WROTE;
 }
 

@@ -86,7 +86,7 @@ coord_result native_other_store(struct native_backend *b)
     return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "muster: %s", why);
 }
 
-coord_result native_failed(struct native_backend *b, const struct courier_op *op, bool writes)
+static coord_result failed(struct native_backend *b, const struct courier_op *op, bool writes)
 {
     if (op->err && op->answered && op->status == GRPC_NOT_FOUND) return native_other_store(b);
     return native_failure(op, writes);
@@ -110,7 +110,7 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     }
     courier_op_run(&b->courier, &op);
     if (op.err) {
-        result = native_failed(b, &op, ask->request_of != NULL);
+        result = failed(b, &op, ask->request_of != NULL);
     } else if (native_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
         result = native_corrupt("an answer that cannot be read");
         if (ask->request_of) result.flags |= COORD_F_MAYBE_APPLIED;
@@ -269,10 +269,8 @@ static void set_up(void *owner)
 {
     struct setup *setup = owner;
     struct native_backend *b = setup->backend;
-    enum err beats = native_beats_setup(b); /* both in any case: tear_down takes no half */
-    enum err pulse = timer_init(&b->pulse, courier_loop(&b->courier), on_pulse);
 
-    setup->err = beats ? beats : pulse;
+    setup->err = timer_init(&b->pulse, courier_loop(&b->courier), on_pulse);
 }
 
 static void start_pulse(void *owner)
@@ -285,7 +283,6 @@ static void tear_down(void *owner)
     struct native_backend *b = owner;
 
     b->closing = true;
-    native_beats_teardown(b);
     timer_deinit(&b->pulse);
 }
 
