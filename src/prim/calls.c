@@ -14,23 +14,6 @@
         if (checked_.code != COORD_OK) { return checked_; }                                        \
     } while (0)
 
-static coord_limits limits_of(coord_store *store)
-{
-    return store->backend->limits;
-}
-
-static coord_result check_value(coord_store *store, struct str value)
-{
-    coord_limits limits = limits_of(store);
-    return prim_check_value(value, &limits);
-}
-
-static coord_result check_ttl(coord_store *store, int64_t ttl_ms)
-{
-    coord_limits limits = limits_of(store);
-    return prim_check_ttl(ttl_ms, &limits);
-}
-
 /* Slots are granted by acquire only: a plain entry of that name would be counted as a holder. */
 static coord_result check_plain_key(struct str key)
 {
@@ -121,9 +104,9 @@ coord_result coord_create_if_absent(coord_store *store, const coord_call *call, 
     struct str name = prim_str(key), bytes = prim_str(value);
     RETURN_UNLESS_OK(prim_usable(store));
     RETURN_UNLESS_OK(check_plain_key(name));
-    RETURN_UNLESS_OK(check_value(store, bytes));
+    RETURN_UNLESS_OK(prim_check_value(bytes, &store->backend->limits));
     if (ttl_ms != 0) {
-        RETURN_UNLESS_OK(check_ttl(store, ttl_ms));
+        RETURN_UNLESS_OK(prim_check_ttl(ttl_ms, &store->backend->limits));
         RETURN_UNLESS_OK(prim_check_owner(owner));
         if (ret_lease == NULL)
             return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "a lease needs ret_lease");
@@ -151,7 +134,7 @@ static coord_result create_under(coord_store *store, struct prim_frame *frame, c
 {
     struct lease_view view;
     RETURN_UNLESS_OK(check_plain_key(name));
-    RETURN_UNLESS_OK(check_value(store, bytes));
+    RETURN_UNLESS_OK(prim_check_value(bytes, &store->backend->limits));
     RETURN_UNLESS_OK(
         prim_need_grant(store, COORD_CAP_MULTI_KEY | COORD_CAP_TTL | COORD_CAP_CREATE));
     prim_lease_view(lease, &view);
@@ -222,14 +205,14 @@ static coord_result check_cas(coord_store *store, struct str key, uint64_t expec
 {
     RETURN_UNLESS_OK(prim_usable(store));
     RETURN_UNLESS_OK(check_plain_key(key));
-    RETURN_UNLESS_OK(check_value(store, value));
+    RETURN_UNLESS_OK(prim_check_value(value, &store->backend->limits));
     if (expected > INT64_MAX) {
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "expected revision: 0 (absent) to 2^63-1");
     }
     if (lease != NULL) RETURN_UNLESS_OK(prim_lease_check_use(store, lease));
     if (ttl_ms == COORD_TTL_KEEP || ttl_ms == 0) return prim_need_grant(store, COORD_CAP_CAS);
-    RETURN_UNLESS_OK(check_ttl(store, ttl_ms));
+    RETURN_UNLESS_OK(prim_check_ttl(ttl_ms, &store->backend->limits));
     if (lease == NULL && expected != 0) {
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "a ttl needs expected 0 or the lease of the entry");
@@ -393,8 +376,8 @@ static coord_result check_acquire(coord_store *store, const coord_slot_request *
     RETURN_UNLESS_OK(prim_check_group(prim_str(request->group)));
     RETURN_UNLESS_OK(check_slot_count(request->slot_count));
     RETURN_UNLESS_OK(prim_check_owner(request->owner));
-    RETURN_UNLESS_OK(check_ttl(store, request->ttl_ms));
-    RETURN_UNLESS_OK(check_value(store, prim_str(request->value)));
+    RETURN_UNLESS_OK(prim_check_ttl(request->ttl_ms, &store->backend->limits));
+    RETURN_UNLESS_OK(prim_check_value(prim_str(request->value), &store->backend->limits));
     if (request->flags & ~(COORD_TAKEOVER_SAME_OWNER | COORD_NO_CREATE)) {
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "unknown flags %#" PRIx32,
                            request->flags);

@@ -84,20 +84,24 @@ void prim_change_doubt(struct prim_change *c, int64_t sent_ns)
 }
 
 /* The pauses grow, and are random: clients that lost a race together do not meet again. */
-coord_result prim_change_next_turn(struct prim_change *c)
+bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_clock *clock = &c->backend->clock;
     uint32_t most = c->renews ? RENEW_TURNS : TURNS_MAX;
-    if (c->turns++ == 0 || (c->turns == 2 && c->fresh)) return prim_ok(COORD_R_NONE);
-    if (c->turns > most)
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,
-                           "others wrote this key %u times in a row", (unsigned)most);
+    if (c->turns++ == 0 || (c->turns == 2 && c->fresh)) return true;
     int64_t steps = c->turns < PAUSE_STEPS ? c->turns : PAUSE_STEPS;
     int64_t pause_ms = 2 + (int64_t)(prim_random() % 32) * steps / 2;
-    if (prim_clock_now(clock) + pause_ms * NS_IN_MS >= c->call->deadline_ns)
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "no time left for another attempt");
-    prim_thread_pause_ms(pause_ms);
-    return prim_ok(COORD_R_NONE);
+    if (c->turns > most) {
+        *ret_why = prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,
+                               "others wrote this key %u times in a row", (unsigned)most);
+    } else if (prim_clock_now(clock) + pause_ms * NS_IN_MS >= c->call->deadline_ns) {
+        *ret_why =
+            prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "no time left for another attempt");
+    } else {
+        prim_thread_pause_ms(pause_ms);
+        return true;
+    }
+    return false;
 }
 
 static coord_result look(struct prim_change *c)
@@ -133,8 +137,8 @@ static bool turn(struct prim_change *c, coord_result *result)
 {
     const struct prim_ways *ways = c->backend->ops->ways;
     struct prim_plan plan = {.act = PRIM_ACT_NONE};
-    *result = prim_change_next_turn(c);
-    if (result->code == COORD_OK) *result = look(c);
+    if (!prim_change_next_turn(c, result)) return false;
+    *result = look(c);
     if (result->code != COORD_OK) return false;
     bool foreign = c->seen.kind == PRIM_SEEN_FOREIGN || (c->seen.barred && !c->reads);
     if (foreign && c->claim == NULL) {

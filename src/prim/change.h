@@ -181,6 +181,6 @@ struct prim_make {
 };
 void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan);
 bool prim_change_is_replay(const struct prim_change *c);
-/* Before each turn but the first: a pause. UNAVAILABLE when turns or time are used up. */
-coord_result prim_change_next_turn(struct prim_change *c);
+/* Before each turn but the first: a pause. False: turns or time are used up, UNAVAILABLE. */
+bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why);
 #endif

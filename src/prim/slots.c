@@ -13,6 +13,7 @@ struct group_call {
     struct prim_change record; /* of "g/.group": the list, and its deadline */
     struct prim_slots slots;
     coord_id taken_from; /* the lease that a lost race for a takeover was against; or zero */
+    bool changed;        /* the slot was free, and not taken: the group is not as it was listed */
     char key[PRIM_SLOT_KEY_CAP];
 };
 
@@ -245,6 +246,7 @@ static coord_result enter(struct group_call *g, const struct prim_acquire *in, u
                             .known = &g->slots.at[slot],
                             .once = choice == PRIM_GROUP_TAKE || make.takeover};
     coord_result result = prim_change_run(&c);
+    g->changed = c.fresh && !prim_seen_is_live(&c.seen);
     result.slot = slot;
     if (result.code == COORD_OK) {
         *ret_grant = c.grant;
@@ -284,6 +286,7 @@ static coord_result acquire_once(struct group_call *g, const struct prim_acquire
     struct prim_group rules;
     uint32_t slot;
     coord_result result = prim_ok(COORD_R_NONE);
+    g->changed = false;
     describe(g, in, &rules);
     enum prim_group_choice choice = prim_group_choose(&rules, 0, &slot);
     *ret_again = false;
@@ -311,13 +314,13 @@ static coord_result acquire_once(struct group_call *g, const struct prim_acquire
     case PRIM_GROUP_TAKE: break;
     }
     /* Those who listed at once do not all meet again: whoever loses tries another at random. */
-    while (choice == PRIM_GROUP_TAKE) {
+    while (choice == PRIM_GROUP_TAKE && !g->changed) {
         result = enter(g, in, slot, choice, ret_grant);
         if (!is_lost(&result)) return result;
         prim_group_taken(&rules, slot, -1);
         choice = prim_group_choose(&rules, (uint32_t)prim_random(), &slot);
     }
-    *ret_again = true; /* every race was lost */
+    *ret_again = true; /* every race was lost, or there is another list to look at */
     return result;
 }
 
@@ -333,8 +336,8 @@ coord_result prim_change_acquire(struct prim_backend *backend, const struct prim
     bool again = result.code == COORD_OK;
     while (again) {
         slots_end(&g);
-        result = prim_change_next_turn(&g.record);
-        if (result.code == COORD_OK) result = ways->list(&g.record, in->group, wanted, &g.slots);
+        if (!prim_change_next_turn(&g.record, &result)) break;
+        result = ways->list(&g.record, in->group, wanted, &g.slots);
         if (result.code != COORD_OK) break;
         g.record.seen = g.slots.record;
         result = acquire_once(&g, in, ret_grant, &again);

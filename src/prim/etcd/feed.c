@@ -37,8 +37,9 @@ struct chunk_lease {
 struct chunk { /* an answer that waits for what became of leases */
     struct list link;
     struct etcd_feed *feed;
-    char *bytes;
-    size_t len;
+    const Etcdserverpb__WatchResponse *response; /* in `arena` */
+    struct arena arena;
+    size_t len; /* of the arena; 0: it is not told any more */
     struct chunk_lease *leases;
     size_t lease_count, unknown;
 };
@@ -83,7 +84,7 @@ static void free_chunk(struct chunk *chunk)
     chunk->feed->chunk_bytes -= chunk->len;
     list_remove(&chunk->link);
     free(chunk->leases);
-    free(chunk->bytes);
+    arena_deinit(&chunk->arena);
     free(chunk);
 }
 
@@ -337,41 +338,30 @@ static void overflowed(struct etcd_feed *f)
     if (prim_feed_wants_snapshot(f->feed)) begin_snapshot(f);
 }
 
-/* False: the queue is full, and everything after this is for the next snapshot. */
-static bool deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
+/* When the queue is full, everything after this is for the next snapshot. */
+static void deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
                     const struct chunk *chunk)
 {
     for (size_t i = 0; i < response->n_events; i++) {
         if (tell(f, response->events[i], chunk)) continue;
         overflowed(f);
-        return false;
+        return;
     }
     if (response->n_events == 0)
         (void)prim_feed_put(f->feed,
                             &(struct prim_event){.type = COORD_PROGRESS,
                                                  .revision = (uint64_t)response->header->revision});
-    return true;
 }
 
 static void flush(struct etcd_feed *f)
 {
     while (!list_empty(&f->chunks)) {
         struct chunk *chunk = CONTAINER_OF(f->chunks.next, struct chunk, link);
-        ProtobufCMessage *message;
-        struct arena arena;
 
         if (chunk->unknown > 0) return;
         (void)list_pop(&f->chunks);
         assert(f->chunks.next != &chunk->link);
-        etcd_arena_init(&arena, chunk->len);
-        if (f->feed && chunk->len > 0 && f->state == FEED_LIVE) {
-            if (message_read(&etcdserverpb__watch_response__descriptor,
-                             str_of(chunk->bytes, chunk->len), NULL, &arena, &message, NULL))
-                resync(f);
-            else
-                (void)deliver(f, (Etcdserverpb__WatchResponse *)message, chunk);
-        }
-        arena_deinit(&arena);
+        if (f->feed && chunk->len > 0 && f->state == FEED_LIVE) deliver(f, chunk->response, chunk);
         free_chunk(chunk);
     }
 }
@@ -438,24 +428,23 @@ static bool asked_already(const struct chunk *chunk, int64_t lease)
     return false;
 }
 
-/* False: no memory. */
+/* Takes the arena in which the response is. False: no memory. */
 static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
-                      struct str bytes, size_t leases)
+                      struct arena *arena, size_t leases)
 {
     struct chunk *chunk = calloc(1, sizeof *chunk);
+    struct chunk_lease *rows = calloc(leases ? leases : 1, sizeof *rows);
 
-    if (!chunk) return false;
-    chunk->feed = f;
-    list_init(&chunk->link);
-    chunk->bytes = malloc(bytes.len ? bytes.len : 1);
-    chunk->leases = calloc(leases ? leases : 1, sizeof *chunk->leases);
-    if (!chunk->bytes || !chunk->leases) {
-        free_chunk(chunk);
+    if (!chunk || !rows) {
+        free(chunk);
+        free(rows);
         return false;
     }
-    memcpy(chunk->bytes, bytes.at, bytes.len);
-    chunk->len = bytes.len;
-    f->chunk_bytes += bytes.len;
+    *chunk = (struct chunk){
+        .feed = f, .response = response, .arena = *arena, .len = arena->used, .leases = rows};
+    arena_init(arena, 1);
+    list_init(&chunk->link);
+    f->chunk_bytes += chunk->len;
     list_append(&f->chunks, &chunk->link);
     for (size_t i = 0; i < response->n_events && chunk->lease_count < leases; i++) {
         int64_t lease = lease_of(response->events[i]);
@@ -467,20 +456,17 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
 }
 
 static void take_events(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
-                        struct str bytes)
+                        struct arena *arena)
 {
     size_t leases = f->guard ? 0 : count_leases(response);
 
-    if (leases == 0 && list_empty(&f->chunks)) {
-        (void)deliver(f, response, NULL);
-        return;
-    }
-    if (bytes.len > CHUNK_BYTES_MAX - min_size(f->chunk_bytes, CHUNK_BYTES_MAX) ||
-        !set_aside(f, response, bytes, leases)) {
+    if (leases == 0 && list_empty(&f->chunks))
+        deliver(f, response, NULL);
+    else if (arena->used > CHUNK_BYTES_MAX - min_size(f->chunk_bytes, CHUNK_BYTES_MAX) ||
+             !set_aside(f, response, arena, leases))
         resync(f);
-        return;
-    }
-    flush(f);
+    else
+        flush(f);
 }
 
 /* -- the stream -- */
@@ -533,7 +519,8 @@ static bool makes_sense(const Etcdserverpb__WatchResponse *response)
     return true;
 }
 
-static void take(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response, struct str bytes)
+static void take(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
+                 struct arena *arena)
 {
     if (response->canceled) {
         cancelled(f, response);
@@ -549,7 +536,7 @@ static void take(struct etcd_feed *f, const Etcdserverpb__WatchResponse *respons
                             : (uint64_t)response->header->revision;
         if (seen + 1 > f->next) f->next = seen + 1;
     }
-    take_events(f, response, bytes);
+    take_events(f, response, arena);
 }
 
 static void on_message(struct courier_stream *stream, struct str bytes)
@@ -566,7 +553,7 @@ static void on_message(struct courier_stream *stream, struct str bytes)
         !etcd_header_fits(f->backend, response->header))
         courier_stream_reset(stream);
     else
-        take(f, response, bytes);
+        take(f, response, &arena);
     arena_deinit(&arena);
 }
 
