@@ -134,8 +134,8 @@ struct prim_ways {
     /* What a change of such a key (FOREIGN, or barred) answers. NULL: there are none. */
     coord_result (*foreign)(const struct prim_change *c);
     /* The group whose record is c->key, with c->own: by prim_slots_begin, then the slots. Slots may be
-     * left out when the group has not the number that is wanted (0: any). list_end() in any case, if
-     * it is not NULL. */
+     * left out when the group has not the number that is wanted (0: any). list_end() in any case,
+     * if it is not NULL. */
     coord_result (*list)(struct prim_change *c, struct str group, uint32_t wanted,
                          struct prim_slots *slots);
     void (*list_end)(struct prim_slots *slots);

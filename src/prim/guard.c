@@ -4,10 +4,10 @@
  * A thread of ours opens and ends the watches, because both may wait for a server: add and drop
  * only change the lists and wake the thread. Events come on the backend's threads.
  *
- * Invariants: the lock is not held while the backend is called; the host is called under it, and calls
- * nobody here. A scope that has no key left is on `empty` and gets no key any more; only the thread
- * opens, ends and frees scopes, so a scope outlives every event of its watch. A key is reported lost
- * at most once. */
+ * Invariants: the lock is not held while the backend is called; the host is called under it, and
+ * calls nobody here. A scope that has no key left is on `empty` and gets no key any more; only the
+ * thread opens, ends and frees scopes, so a scope outlives every event of its watch. A key is
+ * reported lost at most once. */
 #include "prim/guard.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups over change.h: one key per slot, and a record "g/.group" that says how many there are. A
  * list says which slot to try; the conditional write of that slot's key decides. So each slot is
- * exclusive whatever the race, and a group can only grow where record and slots are not one step. */
+ * exclusive whatever the race, and a group can only grow where record and slots are not one
+ * step. */
 #include <stdlib.h>
 
 #include "prim/answer.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules for slots (prim/group.h) told of the records of a memory store, against its answers: for
- * random groups, holders, cooldowns, resizes and requests both choose the same. */
+/* The rules for slots (prim/group.h) told of the records of a memory store, against its answers:
+ * for random groups, holders, cooldowns, resizes and requests both choose the same. */
 #include "../unit/prim/memory/desk.h"
 #include "base/prng.h"
 #include "lib/test.h"

@@ -32,8 +32,8 @@ static coord_result judge(struct etcd_backend *b, const Etcdserverpb__RangeRespo
     return result;
 }
 
-/* Up to ETCD_TXN_KEYS keys in one step: OK when all are the claim's, and then they go if `deletes`. A
- * release may be repeated, since it deletes the claim's own entries or nothing. */
+/* Up to ETCD_TXN_KEYS keys in one step: OK when all are the claim's, and then they go if `deletes`.
+ * A release may be repeated, since it deletes the claim's own entries or nothing. */
 static coord_result step(struct etcd_backend *b, const struct prim_call *call,
                          const struct prim_held *held, size_t count, int64_t lease, bool deletes,
                          bool *ret_doubt)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The courier to etcd, and what every request carries: `hasleader`, so that a member without the
- * majority refuses instead of letting us wait, and the token of Authenticate where the URL has a user. */
+ * majority refuses instead of letting us wait, and the token of Authenticate where the URL has a
+ * user. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys as prim/change.h wants them. Each write is one transaction of the table in spec B3, and its Else
- * answer shows what was in the way, so nothing is read twice.
+/* Keys as prim/change.h wants them. Each write is one transaction of the table in spec B3, and its
+ * Else answer shows what was in the way, so nothing is read twice.
  *
- * A lease is granted before the transaction that uses it. It is kept for all attempts of a call, and
- * revoked with an answer that is final and does not use it; after an answer that leaves doubt it is left
- * alone, because the repeat uses it. */
+ * A lease is granted before the transaction that uses it. It is kept for all attempts of a call,
+ * and revoked with an answer that is final and does not use it; after an answer that leaves doubt
+ * it is left alone, because the repeat uses it. */
 #include <stdlib.h>
 
 #include "prim/change.h"
@@ -98,8 +98,8 @@ static coord_result read_key(struct prim_change *c)
     return result;
 }
 
-/* What the caller says is there; else nothing. A key that is held must not cost a lease to be granted
- * and revoked: before one is granted, the key is read. */
+/* What the caller says is there; else nothing. A key that is held must not cost a lease to be
+ * granted and revoked: before one is granted, the key is read. */
 static bool guess(struct prim_change *c)
 {
     const struct prim_held *held = prim_held_of(c->held, c->key);
@@ -299,8 +299,8 @@ static bool slot_of(const struct etcd_space *space, struct str group, const Mvcc
     return !str_has(leaf, '/') && prim_slot_number(leaf, ret_slot);
 }
 
-/* Asks for the record and the slots at one revision, and not for all of "g/", where deeper buckets may
- * lie. */
+/* Asks for the record and the slots at one revision, and not for all of "g/", where deeper buckets
+ * may lie. */
 static coord_result ask_list(struct prim_change *c, struct str group,
                              Etcdserverpb__TxnResponse **ret_response)
 {

@@ -9,9 +9,9 @@
  * too, and DELETEd when it still stands: a release leaves its lease for a second (lease.c). So a
  * deletion of a leased entry asks for its lease first; what follows waits in `chunks`, in order.
  *
- * Each watch is a stream of its own, which resumes where it was when it has to be opened anew: a lost
- * connection is no gap. Guards of our own claims (prim/guard.c) begin with LIVE. They get each deletion
- * at once, whatever became of its lease, and what other programs write to the key.
+ * Each watch is a stream of its own, which resumes where it was when it has to be opened anew: a
+ * lost connection is no gap. Guards of our own claims (prim/guard.c) begin with LIVE. They get each
+ * deletion at once, whatever became of its lease, and what other programs write to the key.
  *
  * Loop thread only. Whoever closes is let go at once: what is still asked for finishes alone. */
 #include <stdlib.h>
@@ -35,7 +35,7 @@ struct chunk_lease {
     struct courier_op op;
 };
 struct chunk { /* an answer that waits for what became of leases */
-    struct list link;
+    struct chunk *next;
     struct etcd_feed *feed;
     const Etcdserverpb__WatchResponse *response; /* in `arena` */
     struct arena arena;
@@ -63,12 +63,11 @@ struct etcd_feed {
     int64_t revision;
     struct timer again;
     /* who opened it */
-    struct post post;
     int64_t open_deadline_ns;
     struct latch *opening; /* until the first snapshot */
     coord_result opened;
     /* deletions */
-    struct list chunks;
+    struct chunk *chunks, **chunks_end;
     size_t chunk_bytes, asking;
     struct post room;
     _Atomic bool room_posted;
@@ -79,10 +78,13 @@ static void begin_snapshot(struct etcd_feed *f);
 
 /* -- life -- */
 
-static void free_chunk(struct chunk *chunk)
+static void free_first(struct etcd_feed *f)
 {
-    chunk->feed->chunk_bytes -= chunk->len;
-    list_remove(&chunk->link);
+    struct chunk *chunk = f->chunks;
+
+    f->chunks = chunk->next;
+    if (!f->chunks) f->chunks_end = &f->chunks;
+    f->chunk_bytes -= chunk->len;
     free(chunk->leases);
     arena_deinit(&chunk->arena);
     free(chunk);
@@ -90,13 +92,8 @@ static void free_chunk(struct chunk *chunk)
 
 static void maybe_free(struct etcd_feed *f)
 {
-    struct list *node;
-
     if (f->feed || f->reading || f->asking > 0) return;
-    while ((node = list_pop(&f->chunks))) {
-        assert(f->chunks.next != node);
-        free_chunk(CONTAINER_OF(node, struct chunk, link));
-    }
+    while (f->chunks) free_first(f);
     prim_snapshot_close(f->snapshot);
     if (f->stream.courier) courier_stream_deinit(&f->stream);
     timer_deinit(&f->again);
@@ -290,10 +287,8 @@ static void on_again(struct timer *timer)
 static void stop_live(struct etcd_feed *f)
 {
     courier_stream_leave(&f->stream);
-    LIST_EACH(&f->chunks, node)
-    {
-        CONTAINER_OF(node, struct chunk, link)->len = 0; /* told no more; freed when answered */
-    }
+    for (struct chunk *chunk = f->chunks; chunk; chunk = chunk->next)
+        chunk->len = 0; /* told no more; freed when answered */
     f->chunk_bytes = 0;
 }
 
@@ -355,15 +350,9 @@ static void deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *resp
 
 static void flush(struct etcd_feed *f)
 {
-    while (!list_empty(&f->chunks)) {
-        struct chunk *chunk = CONTAINER_OF(f->chunks.next, struct chunk, link);
-
-        if (chunk->unknown > 0) return;
-        (void)list_pop(&f->chunks);
-        assert(f->chunks.next != &chunk->link);
-        if (f->feed && chunk->len > 0 && f->state == FEED_LIVE) deliver(f, chunk->response, chunk);
-        free_chunk(chunk);
-    }
+    for (; f->chunks && f->chunks->unknown == 0; free_first(f))
+        if (f->feed && f->chunks->len > 0 && f->state == FEED_LIVE)
+            deliver(f, f->chunks->response, f->chunks);
 }
 
 static void on_lease(struct courier_op *op)
@@ -440,18 +429,21 @@ static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *re
         free(rows);
         return false;
     }
-    *chunk = (struct chunk){
-        .feed = f, .response = response, .arena = *arena, .len = arena->used, .leases = rows};
+    chunk->feed = f;
+    chunk->response = response;
+    chunk->arena = *arena;
+    chunk->len = arena->used;
+    chunk->leases = rows;
     arena_init(arena, 1);
-    list_init(&chunk->link);
     f->chunk_bytes += chunk->len;
-    list_append(&f->chunks, &chunk->link);
     for (size_t i = 0; i < response->n_events && chunk->lease_count < leases; i++) {
         int64_t lease = lease_of(response->events[i]);
         if (!lease || asked_already(chunk, lease)) continue;
         chunk->leases[chunk->lease_count].lease = lease;
         ask_lease(f, chunk, &chunk->leases[chunk->lease_count++]);
     }
+    *f->chunks_end = chunk; /* before the first lease is answered */
+    f->chunks_end = &chunk->next;
     return true;
 }
 
@@ -460,7 +452,7 @@ static void take_events(struct etcd_feed *f, const Etcdserverpb__WatchResponse *
 {
     size_t leases = f->guard ? 0 : count_leases(response);
 
-    if (leases == 0 && list_empty(&f->chunks))
+    if (leases == 0 && !f->chunks)
         deliver(f, response, NULL);
     else if (arena->used > CHUNK_BYTES_MAX - min_size(f->chunk_bytes, CHUNK_BYTES_MAX) ||
              !set_aside(f, response, arena, leases))
@@ -644,7 +636,7 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
     f->bucket = bucket;
     f->guard = prim_feed_since(feed) > 0;
     f->open_deadline_ns = call->deadline_ns;
-    list_init(&f->chunks);
+    f->chunks_end = &f->chunks;
     set_range(f);
     f->stream.on_open = on_open;
     f->stream.on_message = on_message;

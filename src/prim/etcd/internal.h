@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share.
  *
- *   client.c    the thread, and what requests carry      request.c  transactions, put together
- *   reply.c     what etcd answers, in our words          backend.c  open, capabilities, close
- *   lease.c     grant, keep alive, revoke                entries.c  keys and groups for prim/change.h
- *   claims.c    renew, release, adopt                    feed.c     a watch: a reader's, prim/guard.c's */
+ *   client.c   the thread, and what requests carry    request.c  transactions, put together
+ *   reply.c    what etcd answers, in our words        backend.c  open, capabilities, close
+ *   lease.c    grant, keep alive, revoke              entries.c  keys and groups by prim/change.h
+ *   claims.c   renew, release, adopt                  feed.c     a watch, also of prim/guard.h */
 #ifndef PRIM_ETCD_INTERNAL_H
 #define PRIM_ETCD_INTERNAL_H
 #include "prim/etcd/reply.h"

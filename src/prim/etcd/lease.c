@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Leases of etcd: granted under a number we choose, kept alive, revoked when done.
  *
- * A keep-alive is a stream of one request and one answer, which is a call like any other, with its own
- * time of sending. It is sent once: its caller repeats it, after a pause, while the lease is safe. */
+ * A keep-alive is a stream of one request and one answer, which is a call like any other, with its
+ * own time of sending. It is sent once: its caller repeats it, after a pause, while the lease is
+ * safe. */
 #include <stdlib.h>
 
 #include "prim/etcd/internal.h"

@@ -2,10 +2,10 @@
 /* The store mem: stores and their names, the step around each call, watches, and a thread that ends
  * leases when nobody calls.
  *
- * Two structs: `memory_shared` is the data, one for each name; `memory` is one open store object. The
- * thread runs from the first watch on: without a watch nobody learns of an end before the next call,
- * and each call ends what is due first. Events go to the watches while the mutex is held, so that each
- * reader gets them in the order of the changes. */
+ * Two structs: `memory_shared` is the data, one for each name; `memory` is one open store object.
+ * The thread runs from the first watch on: without a watch nobody learns of an end before the next
+ * call, and each call ends what is due first. Events go to the watches while the mutex is held, so
+ * that each reader gets them in the order of the changes. */
 #include "prim/memory/memory.h"
 
 #include <stdlib.h>

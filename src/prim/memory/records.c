@@ -2,9 +2,9 @@
 /* Records and leases of a memory store, as prim/change.h wants them; and what a holder does with a
  * lease of several keys. Runs inside a step (shared.h).
  *
- * Invariants: a write that finds no memory has changed nothing, and the end of a lease takes none. A
- * record of an entry that is gone is kept, so that a repeated request finds its own request id, until
- * GONE_MAX others are gone since. */
+ * Invariants: a write that finds no memory has changed nothing, and the end of a lease takes none.
+ * A record of an entry that is gone is kept, so that a repeated request finds its own request id,
+ * until GONE_MAX others are gone since. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -270,6 +270,18 @@ static void record_set(struct memory_shared *s, struct memory_record *record,
     if (lease) list_append(&lease->records, &record->link);
 }
 
+/* Value, then owner. NULL: no memory. */
+static char *bytes_of(const struct envelope *envelope)
+{
+    struct str value = envelope->value, owner = envelope->owner;
+    char *bytes = malloc(value.len + owner.len + 1);
+
+    if (!bytes) return NULL;
+    if (value.len) memcpy(bytes, value.at, value.len);
+    if (owner.len) memcpy(bytes + value.len, owner.at, owner.len);
+    return bytes;
+}
+
 /* *ret_record: what stands there now. */
 static enum prim_wrote put(struct memory_shared *s, const struct prim_change *c,
                            const struct prim_plan *plan, struct memory_record **ret_record,
@@ -281,11 +293,9 @@ static enum prim_wrote put(struct memory_shared *s, const struct prim_change *c,
     char *bytes;
 
     if (!has_room(s, old, to->value.len, ret_why)) return PRIM_WROTE_NOT;
-    bytes = malloc(to->value.len + to->owner.len + 1);
+    bytes = bytes_of(to);
     if (!old) record = record_make(c->key);
     if (!bytes || !record) goto no_memory;
-    if (to->value.len) memcpy(bytes, to->value.at, to->value.len);
-    if (to->owner.len) memcpy(bytes + to->value.len, to->owner.at, to->owner.len);
     if (!old && order_insert(&s->records, record)) goto no_memory;
     if (to->flags & ENVELOPE_LEASED && !(lease = lease_for(s, c, plan, record))) {
         if (!old) order_remove(&s->records, record);

@@ -4,9 +4,9 @@
  *   memory.c    open and close, the step around each call, watches, the thread that ends leases
  *   records.c   records and leases, as prim/change.h wants them
  *
- * The mutex is recursive. A call holds it from its first read to its last write, so that each call is
- * one step and no turn of prim/change.c is lost. Before its first read the call ends every lease whose
- * time is up: no call finds an entry whose lease is over.
+ * The mutex is recursive. A call holds it from its first read to its last write, so that each call
+ * is one step and no turn of prim/change.c is lost. Before its first read the call ends every lease
+ * whose time is up: no call finds an entry whose lease is over.
  *
  * One counter numbers every change of the store: revisions of different keys compare. */
 #ifndef PRIM_MEMORY_SHARED_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a holder does with its claim: renew, release, take up elsewhere. The server gathers renewals of
- * all its clients itself. */
+/* What a holder does with its claim: renew, release, take up elsewhere. The server gathers renewals
+ * of all its clients itself. */
 #include "prim/native/internal.h"
 
 enum { LEFT_ERROR_MS = 50 };

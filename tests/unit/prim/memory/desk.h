@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Short words for tests of the memory store: a store, a time, what its watches told, one lease a handle. */
+/* Short words for tests of the memory store: a store, a time, what its watches told, one lease a
+ * handle. */
 #ifndef TESTS_UNIT_PRIM_MEMORY_DESK_H
 #define TESTS_UNIT_PRIM_MEMORY_DESK_H
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What memory.c adds to the records: the thread that ends leases, watches, guards, names, a mutex. */
+/* What memory.c adds to the records: the thread that ends leases, watches, guards, names, a
+ * mutex. */
 #include "prim/memory/memory.h"
 
 #include <pthread.h>
