@@ -14,7 +14,7 @@ enum { PAGE_KEYS = 100 }; /* of the largest values a page is 150 MiB */
 struct store_side {
     struct ctl *ctl;
     const char *name;
-    struct etcd_client *client;
+    struct etcd_client client;
     int64_t timeout_ns;
 };
 
@@ -31,7 +31,7 @@ static enum err store_side_open_side(struct ctl *ctl, const char *name,
     side->ctl = ctl;
     side->name = name;
     side->timeout_ns = (int64_t)(conf_number(ctl->conf, "timeout") * NS_PER_MS);
-    err = etcd_client_open(options, &side->client, &ctl->note);
+    err = etcd_client_open(&side->client, options, &ctl->note);
     if (err) {
         free(side);
         return err;
@@ -108,7 +108,7 @@ enum err store_side_open_coordinators(struct ctl *ctl, struct store_side **ret_s
 void store_side_close(struct store_side *side)
 {
     if (!side) return;
-    etcd_client_close(side->client);
+    etcd_client_close(&side->client);
     free(side);
 }
 
@@ -151,11 +151,11 @@ static enum err store_side_ask(struct store_side *side, const char *path,
     struct courier_op op;
     enum err err;
 
-    etcd_op_init(&op, path, etcd_client_now(side->client) + side->timeout_ns);
+    etcd_op_init(&op, path, courier_now(&side->client.courier) + side->timeout_ns);
     op.idempotent = true;
     err = message_write(request, &op.request, &side->ctl->note);
     if (!err) {
-        etcd_op_run(side->client, &op);
+        courier_op_run(&side->client.courier, &op);
         if (op.err) {
             err = store_side_failed(side, &op);
         } else {

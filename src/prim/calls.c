@@ -14,23 +14,6 @@
         if (checked_.code != COORD_OK) { return checked_; }                                        \
     } while (0)
 
-static coord_limits limits_of(coord_store *store)
-{
-    return store->backend->limits;
-}
-
-static coord_result check_value(coord_store *store, struct str value)
-{
-    coord_limits limits = limits_of(store);
-    return prim_check_value(value, &limits);
-}
-
-static coord_result check_ttl(coord_store *store, int64_t ttl_ms)
-{
-    coord_limits limits = limits_of(store);
-    return prim_check_ttl(ttl_ms, &limits);
-}
-
 /* Slots are granted by acquire only: a plain entry of that name would be counted as a holder. */
 static coord_result check_plain_key(struct str key)
 {
@@ -95,21 +78,22 @@ static coord_result hand_out(coord_store *store, struct prim_frame *frame, coord
     return result;
 }
 
+/* Enters; with one of the store's leases reserved when the call may grant one. */
+static coord_result enter(coord_store *store, const coord_call *call, int64_t extra_ms, bool leased,
+                          struct prim_frame *ret_frame)
+{
+    if (leased) RETURN_UNLESS_OK(prim_lease_reserve(store));
+    coord_result result = prim_enter(store, call, extra_ms, ret_frame);
+    if (result.code != COORD_OK && leased) prim_lease_unreserve(store);
+    return result;
+}
+
 /* -- create ----------------------------------------------------------------------------------- */
 
-struct try_create {
-    struct prim_backend *backend;
-    struct prim_create in;
-    struct prim_grant grant;
-};
-
-static coord_result try_create(void *arg, const struct prim_call *call)
+static coord_result ask_create(struct prim_backend *backend, const struct prim_call *call,
+                               struct prim_try *try)
 {
-    struct try_create *try = arg;
-    try->grant = (struct prim_grant){.slot = COORD_NO_SLOT};
-    coord_result result = try->backend->ops->create(try->backend, call, &try->in, &try->grant);
-    try->grant.slot = COORD_NO_SLOT;
-    return result;
+    return backend->ops->create(backend, call, &try->in.create, &try->grant);
 }
 
 coord_result coord_create_if_absent(coord_store *store, const coord_call *call, coord_str key,
@@ -120,31 +104,27 @@ coord_result coord_create_if_absent(coord_store *store, const coord_call *call, 
     struct str name = prim_str(key), bytes = prim_str(value);
     RETURN_UNLESS_OK(prim_usable(store));
     RETURN_UNLESS_OK(check_plain_key(name));
-    RETURN_UNLESS_OK(check_value(store, bytes));
+    RETURN_UNLESS_OK(prim_check_value(bytes, &store->backend->limits));
     if (ttl_ms != 0) {
-        RETURN_UNLESS_OK(check_ttl(store, ttl_ms));
+        RETURN_UNLESS_OK(prim_check_ttl(ttl_ms, &store->backend->limits));
         RETURN_UNLESS_OK(prim_check_owner(owner));
         if (ret_lease == NULL)
             return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "a lease needs ret_lease");
     }
     RETURN_UNLESS_OK(prim_need_grant(store, COORD_CAP_CREATE | (ttl_ms != 0 ? COORD_CAP_TTL : 0)));
-    if (ttl_ms != 0) RETURN_UNLESS_OK(prim_lease_reserve(store));
-    coord_result result = prim_enter(store, call, 0, &frame);
-    if (result.code != COORD_OK) {
-        if (ttl_ms != 0) prim_lease_unreserve(store);
-        return result;
-    }
-    struct try_create try = {
-        .backend = store->backend,
-        .in = {.key = name,
-               .value = bytes,
-               .owner = ttl_ms != 0 ? str_from(owner) : STR_EMPTY,
-               .ttl_ms = ttl_ms,
-               .lease_id = ttl_ms != 0 ? prim_id_random() : (coord_id){{0}}},
+    RETURN_UNLESS_OK(enter(store, call, 0, ttl_ms != 0, &frame));
+    struct prim_try try = {
+        .ask = ask_create,
+        .in.create = {.key = name,
+                      .value = bytes,
+                      .owner = ttl_ms != 0 ? str_from(owner) : STR_EMPTY,
+                      .ttl_ms = ttl_ms,
+                      .lease_id = ttl_ms != 0 ? prim_id_random() : (coord_id){{0}}},
     };
-    result = prim_attempts(store, &frame, try_create, &try);
+    coord_result result = prim_attempts(store, &frame, &try);
+    try.grant.slot = COORD_NO_SLOT;
     if (ttl_ms != 0)
-        result = hand_out(store, &frame, result, &try.grant, try.in.owner, name, ret_lease);
+        result = hand_out(store, &frame, result, &try.grant, try.in.create.owner, name, ret_lease);
     prim_leave(store);
     return result;
 }
@@ -154,7 +134,7 @@ static coord_result create_under(coord_store *store, struct prim_frame *frame, c
 {
     struct lease_view view;
     RETURN_UNLESS_OK(check_plain_key(name));
-    RETURN_UNLESS_OK(check_value(store, bytes));
+    RETURN_UNLESS_OK(prim_check_value(bytes, &store->backend->limits));
     RETURN_UNLESS_OK(
         prim_need_grant(store, COORD_CAP_MULTI_KEY | COORD_CAP_TTL | COORD_CAP_CREATE));
     prim_lease_view(lease, &view);
@@ -163,16 +143,16 @@ static coord_result create_under(coord_store *store, struct prim_frame *frame, c
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "a lease holds at most %d keys",
                            PRIM_KEYS_PER_LEASE_MAX);
     }
-    struct try_create try = {
-        .backend = store->backend,
-        .in = {.key = name,
-               .value = bytes,
-               .owner = str_from(lease->owner),
-               .ttl_ms = lease->ttl_ms,
-               .lease_id = lease->id,
-               .under = &view.claim},
+    struct prim_try try = {
+        .ask = ask_create,
+        .in.create = {.key = name,
+                      .value = bytes,
+                      .owner = str_from(lease->owner),
+                      .ttl_ms = lease->ttl_ms,
+                      .lease_id = lease->id,
+                      .under = &view.claim},
     };
-    coord_result result = prim_attempts(store, frame, try_create, &try);
+    coord_result result = prim_attempts(store, frame, &try);
     if (result.code == COORD_OK) {
         char key_text[PRIM_SLOT_KEY_CAP] = "";
         memcpy(key_text, name.at, name.len);
@@ -183,7 +163,7 @@ static coord_result create_under(coord_store *store, struct prim_frame *frame, c
         int over = lease->over;
         (void)pthread_mutex_unlock(&store->lock);
         if (!added) {
-            give_back(store, frame, &try.grant, try.in.owner, name, true);
+            give_back(store, frame, &try.grant, try.in.create.owner, name, true);
             result = prim_no_memory();
         } else if (over != 0) { /* released or lost meanwhile: the key went with it, or will */
             result = prim_lease_expired(over, 0);
@@ -213,19 +193,10 @@ coord_result coord_create_under(coord_lease *lease, const coord_call *call, coor
 
 /* -- compare and set -------------------------------------------------------------------------- */
 
-struct try_cas {
-    struct prim_backend *backend;
-    struct prim_cas in;
-    struct prim_grant grant;
-};
-
-static coord_result try_cas(void *arg, const struct prim_call *call)
+static coord_result ask_cas(struct prim_backend *backend, const struct prim_call *call,
+                            struct prim_try *try)
 {
-    struct try_cas *try = arg;
-    try->grant = (struct prim_grant){.slot = COORD_NO_SLOT};
-    coord_result result = try->backend->ops->cas(try->backend, call, &try->in, &try->grant);
-    try->grant.slot = COORD_NO_SLOT;
-    return result;
+    return backend->ops->cas(backend, call, &try->in.cas, &try->grant);
 }
 
 static coord_result check_cas(coord_store *store, struct str key, uint64_t expected,
@@ -234,14 +205,14 @@ static coord_result check_cas(coord_store *store, struct str key, uint64_t expec
 {
     RETURN_UNLESS_OK(prim_usable(store));
     RETURN_UNLESS_OK(check_plain_key(key));
-    RETURN_UNLESS_OK(check_value(store, value));
+    RETURN_UNLESS_OK(prim_check_value(value, &store->backend->limits));
     if (expected > INT64_MAX) {
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "expected revision: 0 (absent) to 2^63-1");
     }
     if (lease != NULL) RETURN_UNLESS_OK(prim_lease_check_use(store, lease));
     if (ttl_ms == COORD_TTL_KEEP || ttl_ms == 0) return prim_need_grant(store, COORD_CAP_CAS);
-    RETURN_UNLESS_OK(check_ttl(store, ttl_ms));
+    RETURN_UNLESS_OK(prim_check_ttl(ttl_ms, &store->backend->limits));
     if (lease == NULL && expected != 0) {
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "a ttl needs expected 0 or the lease of the entry");
@@ -261,33 +232,30 @@ coord_result coord_compare_and_set(coord_store *store, const coord_call *call, c
     struct str name = prim_str(key), bytes = prim_str(value);
     bool leased = ttl_ms > 0;
     RETURN_UNLESS_OK(check_cas(store, name, expected, bytes, ttl_ms, owner, lease, ret_lease));
-    if (leased) RETURN_UNLESS_OK(prim_lease_reserve(store));
-    coord_result result = prim_enter(store, call, 0, &frame);
-    if (result.code != COORD_OK) {
-        if (leased) prim_lease_unreserve(store);
-        return result;
-    }
+    RETURN_UNLESS_OK(enter(store, call, 0, leased, &frame));
     /* The key leaves its old lease: a renewal of that one may find it gone meanwhile. */
     bool leaves = lease != NULL && expected != 0 && ttl_ms != COORD_TTL_KEEP;
     if (leaves) prim_lease_will_drop(lease);
     if (lease != NULL && expected != 0) prim_lease_view(lease, &view);
-    struct try_cas try = {
-        .backend = store->backend,
-        .in = {.key = name,
-               .value = bytes,
-               .expected = expected,
-               .ttl_ms = ttl_ms,
-               .owner = !leased         ? STR_EMPTY
-                        : lease != NULL ? str_from(lease->owner)
-                                        : str_from(owner),
-               .lease_id = leased ? prim_id_random() : (coord_id){{0}},
-               .claim = view.set != NULL ? &view.claim : NULL},
+    struct prim_try try = {
+        .ask = ask_cas,
+        .in.cas = {.key = name,
+                   .value = bytes,
+                   .expected = expected,
+                   .ttl_ms = ttl_ms,
+                   .owner = !leased         ? STR_EMPTY
+                            : lease != NULL ? str_from(lease->owner)
+                                            : str_from(owner),
+                   .lease_id = leased ? prim_id_random() : (coord_id){{0}},
+                   .claim = view.set != NULL ? &view.claim : NULL},
     };
-    result = prim_attempts(store, &frame, try_cas, &try);
+    coord_result result = prim_attempts(store, &frame, &try);
+    try.grant.slot = COORD_NO_SLOT;
     if (result.code == COORD_OK && leaves) prim_lease_dropped(lease, name);
     if (result.code == COORD_EXPIRED && lease != NULL)
         prim_lease_refused(lease, &result, view.changes);
-    if (leased) result = hand_out(store, &frame, result, &try.grant, try.in.owner, name, ret_lease);
+    if (leased)
+        result = hand_out(store, &frame, result, &try.grant, try.in.cas.owner, name, ret_lease);
     if (view.set != NULL) prim_lease_view_done(&view);
     prim_leave(store);
     return result;
@@ -295,15 +263,10 @@ coord_result coord_compare_and_set(coord_store *store, const coord_call *call, c
 
 /* -- delete, get ------------------------------------------------------------------------------ */
 
-struct try_delete {
-    struct prim_backend *backend;
-    struct prim_delete in;
-};
-
-static coord_result try_delete(void *arg, const struct prim_call *call)
+static coord_result ask_delete(struct prim_backend *backend, const struct prim_call *call,
+                               struct prim_try *try)
 {
-    struct try_delete *try = arg;
-    return try->backend->ops->remove(try->backend, call, &try->in);
+    return backend->ops->remove(backend, call, &try->in.remove);
 }
 
 coord_result coord_delete(coord_store *store, const coord_call *call, coord_str key,
@@ -328,26 +291,21 @@ coord_result coord_delete(coord_store *store, const coord_call *call, coord_str 
         prim_lease_will_drop(lease);
         prim_lease_view(lease, &view);
     }
-    struct try_delete try = {store->backend,
-                             {name, expected, view.set != NULL ? &view.claim : NULL}};
-    coord_result result = prim_attempts(store, &frame, try_delete, &try);
+    struct prim_try try = {
+        .ask = ask_delete,
+        .in.remove = {name, expected, view.set != NULL ? &view.claim : NULL},
+    };
+    coord_result result = prim_attempts(store, &frame, &try);
     if (result.code == COORD_OK && lease != NULL) prim_lease_dropped(lease, name);
     if (view.set != NULL) prim_lease_view_done(&view);
     prim_leave(store);
     return result;
 }
 
-struct try_get {
-    struct prim_backend *backend;
-    struct str key;
-    int consistency;
-    coord_entry *entry;
-};
-
-static coord_result try_get(void *arg, const struct prim_call *call)
+static coord_result ask_get(struct prim_backend *backend, const struct prim_call *call,
+                            struct prim_try *try)
 {
-    struct try_get *try = arg;
-    return try->backend->ops->get(try->backend, call, try->key, try->consistency, &try->entry);
+    return backend->ops->get(backend, call, try->in.get.key, try->in.get.consistency, &try->entry);
 }
 
 coord_result coord_get(coord_store *store, const coord_call *call, coord_str key, int consistency,
@@ -361,8 +319,8 @@ coord_result coord_get(coord_store *store, const coord_call *call, coord_str key
                            "consistency %d: COORD_LATEST or COORD_STALE_OK", consistency);
     }
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
-    struct try_get try = {store->backend, prim_str(key), consistency, NULL};
-    coord_result result = prim_attempts(store, &frame, try_get, &try);
+    struct prim_try try = {.ask = ask_get, .in.get = {prim_str(key), consistency}};
+    coord_result result = prim_attempts(store, &frame, &try);
     prim_leave(store);
     if (result.code != COORD_OK) return result;
     result.revision = try.entry->revision;
@@ -395,11 +353,10 @@ coord_result coord_assert_token(coord_store *store, const coord_call *call, coor
 
 /* -- slots ------------------------------------------------------------------------------------ */
 
-static coord_result try_acquire(void *arg, const struct prim_call *call)
+static coord_result ask_acquire(struct prim_backend *backend, const struct prim_call *call,
+                                struct prim_try *try)
 {
-    struct prim_try_acquire *try = arg;
-    try->grant = (struct prim_grant){.slot = COORD_NO_SLOT};
-    return try->backend->ops->acquire(try->backend, call, &try->in, &try->grant);
+    return backend->ops->acquire(backend, call, &try->in.acquire, &try->grant);
 }
 
 static coord_result check_slot_count(uint32_t slot_count)
@@ -419,8 +376,8 @@ static coord_result check_acquire(coord_store *store, const coord_slot_request *
     RETURN_UNLESS_OK(prim_check_group(prim_str(request->group)));
     RETURN_UNLESS_OK(check_slot_count(request->slot_count));
     RETURN_UNLESS_OK(prim_check_owner(request->owner));
-    RETURN_UNLESS_OK(check_ttl(store, request->ttl_ms));
-    RETURN_UNLESS_OK(check_value(store, prim_str(request->value)));
+    RETURN_UNLESS_OK(prim_check_ttl(request->ttl_ms, &store->backend->limits));
+    RETURN_UNLESS_OK(prim_check_value(prim_str(request->value), &store->backend->limits));
     if (request->flags & ~(COORD_TAKEOVER_SAME_OWNER | COORD_NO_CREATE)) {
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "unknown flags %#" PRIx32,
                            request->flags);
@@ -447,71 +404,59 @@ coord_result coord_acquire_slot(coord_store *store, const coord_call *call,
 {
     struct prim_frame frame;
     RETURN_UNLESS_OK(check_acquire(store, request, ret_lease));
-    RETURN_UNLESS_OK(prim_lease_reserve(store));
-    coord_result result = prim_enter(store, call, request->wait_ms, &frame);
-    if (result.code != COORD_OK) {
-        prim_lease_unreserve(store);
-        return result;
-    }
-    struct prim_try_acquire try = {
-        .backend = store->backend,
-        .attempt = try_acquire,
-        .in = {.group = prim_str(request->group),
-               .owner = str_from(request->owner),
-               .value = prim_str(request->value),
-               .slot_count = request->slot_count,
-               .flags = request->flags,
-               .prefer_slot = request->prefer_slot,
-               .ttl_ms = request->ttl_ms,
-               .cooldown_ms = request->cooldown_ms,
-               .lease_id = prim_id_random()},
+    RETURN_UNLESS_OK(enter(store, call, request->wait_ms, true, &frame));
+    struct prim_try try = {
+        .ask = ask_acquire,
+        .in.acquire = {.group = prim_str(request->group),
+                       .owner = str_from(request->owner),
+                       .value = prim_str(request->value),
+                       .slot_count = request->slot_count,
+                       .flags = request->flags,
+                       .prefer_slot = request->prefer_slot,
+                       .ttl_ms = request->ttl_ms,
+                       .cooldown_ms = request->cooldown_ms,
+                       .lease_id = prim_id_random()},
     };
-    result = prim_acquire_waiting(store, &frame, &try, request->wait_ms);
+    coord_result result = prim_acquire_waiting(store, &frame, &try, request->wait_ms);
     char key[PRIM_SLOT_KEY_CAP] = "";
     if (result.code == COORD_OK) {
         assert(try.grant.slot < PRIM_SLOTS_MAX);
-        prim_slot_key(try.in.group, try.grant.slot, key);
+        prim_slot_key(try.in.acquire.group, try.grant.slot, key);
         result.slot = try.grant.slot;
     }
-    result = hand_out(store, &frame, result, &try.grant, try.in.owner, str_from(key), ret_lease);
+    result =
+        hand_out(store, &frame, result, &try.grant, try.in.acquire.owner, str_from(key), ret_lease);
     prim_leave(store);
     return result;
 }
 
-struct try_group {
-    struct prim_backend *backend;
-    struct str group;
-    uint64_t expected;
-    uint32_t slot_count;
-    coord_holders *holders;
-};
-
-static coord_result try_holders(void *arg, const struct prim_call *call)
+static coord_result ask_holders(struct prim_backend *backend, const struct prim_call *call,
+                                struct prim_try *try)
 {
-    struct try_group *try = arg;
-    return try->backend->ops->holders(try->backend, call, try->group, &try->holders);
+    return backend->ops->holders(backend, call, try->in.group.key, &try->holders);
 }
 
-static coord_result try_resize(void *arg, const struct prim_call *call)
+static coord_result ask_resize(struct prim_backend *backend, const struct prim_call *call,
+                               struct prim_try *try)
 {
-    struct try_group *try = arg;
-    return try->backend->ops->resize(try->backend, call, try->group, try->expected,
-                                     try->slot_count);
+    return backend->ops->resize(backend, call, try->in.group.key, try->in.group.expected,
+                                try->in.group.slot_count);
 }
 
 /* A store without SHRINK is asked first: only the group itself says whether this is one. A group
  * that is not as the caller saw it is the backend's to refuse: who lost a race between two growths
  * is told so, not that it wanted less. */
 static coord_result check_shrink(coord_store *store, struct prim_frame *frame,
-                                 struct try_group *try)
+                                 const struct prim_try *resize)
 {
+    struct prim_try try = {.ask = ask_holders, .in.group.key = resize->in.group.key};
     coord_result need = prim_need(store, COORD_CAP_SHRINK);
     if (need.code == COORD_OK) return need;
-    coord_result listed = prim_attempts(store, frame, try_holders, try);
+    coord_result listed = prim_attempts(store, frame, &try);
     if (listed.code != COORD_OK) return listed;
-    bool shrinks =
-        try->holders->revision == try->expected && try->slot_count < try->holders->slot_count;
-    coord_holders_free(try->holders);
+    bool shrinks = try.holders->revision == resize->in.group.expected &&
+                   resize->in.group.slot_count < try.holders->slot_count;
+    coord_holders_free(try.holders);
     frame->call.attempt = 0;
     return shrinks ? need : prim_ok(COORD_R_NONE);
 }
@@ -527,9 +472,9 @@ coord_result coord_resize_group(coord_store *store, const coord_call *call, coor
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "expected: the group's revision");
     RETURN_UNLESS_OK(prim_need_grant(store, COORD_CAP_SLOTS));
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
-    struct try_group try = {store->backend, prim_str(group), expected, slot_count, NULL};
+    struct prim_try try = {.ask = ask_resize, .in.group = {prim_str(group), expected, slot_count}};
     coord_result result = check_shrink(store, &frame, &try);
-    if (result.code == COORD_OK) result = prim_attempts(store, &frame, try_resize, &try);
+    if (result.code == COORD_OK) result = prim_attempts(store, &frame, &try);
     prim_leave(store);
     return result;
 }
@@ -544,8 +489,8 @@ coord_result coord_list_holders(coord_store *store, const coord_call *call, coor
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "ret_holders is needed");
     RETURN_UNLESS_OK(prim_need(store, COORD_CAP_SLOTS));
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
-    struct try_group try = {.backend = store->backend, .group = prim_str(group)};
-    coord_result result = prim_attempts(store, &frame, try_holders, &try);
+    struct prim_try try = {.ask = ask_holders, .in.group.key = prim_str(group)};
+    coord_result result = prim_attempts(store, &frame, &try);
     prim_leave(store);
     if (result.code != COORD_OK) return result;
     prim_holders_done(try.holders);

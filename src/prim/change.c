@@ -47,6 +47,9 @@ coord_result prim_seen_lost(const struct prim_seen *seen, const coord_id *lease_
     case PRIM_SEEN_TOMBSTONE:
         if (prim_id_equal(&seen->envelope.lease_id, lease_id))
             return prim_answer(COORD_EXPIRED, COORD_R_RELEASED, "the lease was released");
+        if (!prim_id_is_zero(&seen->envelope.lease_id))
+            return prim_answer(COORD_EXPIRED, COORD_R_SUPERSEDED,
+                               "another lease held the entry since");
         return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "the entry was taken away by force");
     case PRIM_SEEN_FOREIGN:
         return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "the entry was overwritten");
@@ -81,20 +84,24 @@ void prim_change_doubt(struct prim_change *c, int64_t sent_ns)
 }
 
 /* The pauses grow, and are random: clients that lost a race together do not meet again. */
-coord_result prim_change_next_turn(struct prim_change *c)
+bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_clock *clock = &c->backend->clock;
     uint32_t most = c->renews ? RENEW_TURNS : TURNS_MAX;
-    if (c->turns++ == 0) return prim_ok(COORD_R_NONE);
-    if (c->turns > most)
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,
-                           "others wrote this key %u times in a row", (unsigned)most);
+    if (c->turns++ == 0 || (c->turns == 2 && c->fresh)) return true;
     int64_t steps = c->turns < PAUSE_STEPS ? c->turns : PAUSE_STEPS;
     int64_t pause_ms = 2 + (int64_t)(prim_random() % 32) * steps / 2;
-    if (prim_clock_now(clock) + pause_ms * NS_IN_MS >= c->call->deadline_ns)
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "no time left for another attempt");
-    prim_thread_pause_ms(pause_ms);
-    return prim_ok(COORD_R_NONE);
+    if (c->turns > most) {
+        *ret_why = prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,
+                               "others wrote this key %u times in a row", (unsigned)most);
+    } else if (prim_clock_now(clock) + pause_ms * NS_IN_MS >= c->call->deadline_ns) {
+        *ret_why =
+            prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "no time left for another attempt");
+    } else {
+        prim_thread_pause_ms(pause_ms);
+        return true;
+    }
+    return false;
 }
 
 static coord_result look(struct prim_change *c)
@@ -103,9 +110,13 @@ static coord_result look(struct prim_change *c)
         c->seen = *c->known;
         return prim_ok(COORD_R_NONE);
     }
-    if (c->turns == 1 && c->guesses && c->backend->ops->ways->guess(c))
+    const struct prim_ways *ways = c->backend->ops->ways;
+    bool fresh = c->fresh, guesses = c->guesses || (c->expected != 0 && ways->expects);
+    c->fresh = false;
+    if (fresh) return prim_ok(COORD_R_NONE);
+    if (c->turns == 1 && guesses && ways->guess != NULL && ways->guess(c))
         return prim_ok(COORD_R_NONE);
-    return c->backend->ops->ways->read(c);
+    return ways->read(c);
 }
 
 /* What stands there now is this request's. */
@@ -126,9 +137,8 @@ static bool turn(struct prim_change *c, coord_result *result)
 {
     const struct prim_ways *ways = c->backend->ops->ways;
     struct prim_plan plan = {.act = PRIM_ACT_NONE};
-    coord_result why = prim_ok(COORD_R_NONE);
-    *result = prim_change_next_turn(c);
-    if (result->code == COORD_OK) *result = look(c);
+    if (!prim_change_next_turn(c, result)) return false;
+    *result = look(c);
     if (result->code != COORD_OK) return false;
     bool foreign = c->seen.kind == PRIM_SEEN_FOREIGN || (c->seen.barred && !c->reads);
     if (foreign && c->claim == NULL) {
@@ -136,17 +146,20 @@ static bool turn(struct prim_change *c, coord_result *result)
         return false;
     }
     c->judge(c, &plan);
-    *result = plan.result;
     if (plan.act == PRIM_ACT_NONE) {
+        *result = plan.result;
         if (result->code == COORD_OK && c->seen.kind == PRIM_SEEN_LIVE)
             granted(c, result, c->doubt_sent_ns);
         return false;
     }
     plan.envelope.wall_ms = prim_wall_ms();
     c->act = plan.act;
-    switch (ways->write(c, &plan, &why)) {
-    case PRIM_WROTE: granted(c, result, c->sent_ns); return false;
-    case PRIM_WROTE_NOT: *result = why; return false;
+    switch (ways->write(c, &plan, result)) {
+    case PRIM_WROTE:
+        *result = plan.result;
+        granted(c, result, c->sent_ns);
+        return false;
+    case PRIM_WROTE_NOT: return false;
     case PRIM_WROTE_RACE: break;
     }
     if (!c->once || c->doubt_sent_ns != 0) return true;
@@ -157,10 +170,10 @@ static bool turn(struct prim_change *c, coord_result *result)
 coord_result prim_change_run(struct prim_change *c)
 {
     const struct prim_ways *ways = c->backend->ops->ways;
-    coord_result result = prim_no_memory();
+    coord_result result;
     c->doubt = c->call->attempt > 0 && !c->reads;
     c->own = ways->begin(c);
-    if (c->own == NULL) return result;
+    if (c->own == NULL) return prim_no_memory();
     while (turn(c, &result)) {}
     if (result.code == COORD_UNAVAILABLE && c->doubt) result.flags |= COORD_F_MAYBE_APPLIED;
     ways->end(c, &result);
@@ -185,10 +198,10 @@ static void plan_write(const struct prim_change *c, struct prim_plan *plan, enum
     plan->result = prim_ok(reason);
 }
 
-static void plan_lease(struct prim_plan *plan, const coord_id *lease_id, struct str owner,
-                       int64_t ttl_ms)
+static void plan_lease(const struct prim_change *c, struct prim_plan *plan,
+                       const coord_id *lease_id, struct str owner, int64_t ttl_ms)
 {
-    const int64_t step_ms = PRIM_CHANGE_TTL_STEP_MS;
+    const int64_t step_ms = c->backend->limits.ttl_step_ms;
     plan->envelope.flags |= ENVELOPE_LEASED;
     plan->envelope.lease_id = *lease_id;
     plan->envelope.owner = owner;
@@ -227,7 +240,8 @@ void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan)
     const struct prim_make *in = c->in;
     bool live = prim_seen_is_live(&c->seen);
     bool same = live && str_equal(c->seen.envelope.owner, in->owner);
-    if (prim_change_is_replay(c)) {
+    /* An entry that is leased, of a request that is not, was made by another call with that id. */
+    if (prim_change_is_replay(c) && (c->seen.token != 0) == (in->ttl_ms > 0)) {
         plan_replay(c, plan, true);
     } else if (live && !(in->takeover && same)) {
         bool already = same && (in->flags & ENVELOPE_SLOT);
@@ -236,17 +250,18 @@ void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan)
         plan_write(c, plan, PRIM_ACT_MAKE, in->made);
         plan->envelope.flags = in->flags;
         plan->envelope.value = in->value;
-        if (in->ttl_ms > 0) plan_lease(plan, &in->lease_id, in->owner, in->ttl_ms);
+        if (in->ttl_ms > 0) plan_lease(c, plan, &in->lease_id, in->owner, in->ttl_ms);
     }
 }
 
 coord_result prim_change_create(struct prim_backend *backend, const struct prim_call *call,
                                 const struct prim_create *in, struct prim_grant *ret_grant)
 {
+    const struct prim_claim *under = in->under;
     const struct prim_make make = {.value = in->value,
-                                   .owner = in->owner,
-                                   .ttl_ms = in->ttl_ms,
-                                   .lease_id = in->lease_id,
+                                   .owner = under != NULL ? str_from(under->owner) : in->owner,
+                                   .ttl_ms = under != NULL ? under->ttl_ms : in->ttl_ms,
+                                   .lease_id = under != NULL ? under->lease_id : in->lease_id,
                                    .made = COORD_R_CREATED,
                                    .code = COORD_EXISTS,
                                    .present = COORD_R_HELD};
@@ -255,8 +270,9 @@ coord_result prim_change_create(struct prim_backend *backend, const struct prim_
                             .key = in->key,
                             .judge = prim_change_judge_make,
                             .in = &make,
+                            .under = under,
+                            .lease_id = make.ttl_ms > 0 && under == NULL ? &make.lease_id : NULL,
                             .guesses = true};
-    assert(in->under == NULL);
     return run(&c, ret_grant);
 }
 
@@ -267,9 +283,9 @@ static void plan_update(const struct prim_change *c, struct prim_plan *plan)
     plan_write(c, plan, in->ttl_ms > 0 ? PRIM_ACT_GRANT : PRIM_ACT_UPDATE, COORD_R_UPDATED);
     plan->envelope.value = in->value;
     if (in->ttl_ms > 0)
-        plan_lease(plan, &in->lease_id, old->owner, in->ttl_ms);
+        plan_lease(c, plan, &in->lease_id, old->owner, in->ttl_ms);
     else if (in->ttl_ms == COORD_TTL_KEEP && c->seen.token != 0)
-        plan_lease(plan, &old->lease_id, old->owner, old->ttl_ms);
+        plan_lease(c, plan, &old->lease_id, old->owner, old->ttl_ms);
 }
 
 static void judge_cas(struct prim_change *c, struct prim_plan *plan)
@@ -303,13 +319,15 @@ coord_result prim_change_cas(struct prim_backend *backend, const struct prim_cal
                                    .made = COORD_R_CREATED,
                                    .code = COORD_CONFLICT,
                                    .present = COORD_R_PRESENT};
-    struct prim_change c = {
-        .backend = backend, .call = call, .key = in->key, .judge = judge_cas, .in = in};
-    if (in->expected == 0) {
-        c.judge = prim_change_judge_make;
-        c.in = &make;
-        c.guesses = true;
-    }
+    struct prim_change c = {.backend = backend,
+                            .call = call,
+                            .key = in->key,
+                            .judge = in->expected != 0 ? judge_cas : prim_change_judge_make,
+                            .in = in->expected != 0 ? (const void *)in : &make,
+                            .held = in->claim,
+                            .lease_id = in->ttl_ms > 0 ? &in->lease_id : NULL,
+                            .expected = in->expected,
+                            .guesses = in->expected == 0};
     coord_result result = run(&c, ret_grant);
     if (in->ttl_ms <= 0) ret_grant->granted_ttl_ms = 0; /* it made no lease */
     return result;
@@ -325,6 +343,8 @@ static void judge_remove(struct prim_change *c, struct prim_plan *plan)
         prim_id_equal(&seen->envelope.request_id, &c->call->request_id)) {
         plan->result = prim_ok(COORD_R_ALREADY);
         plan->result.revision = seen->revision;
+    } else if (c->doubt && c->backend->ops->ways->traceless && !prim_seen_is_live(seen)) {
+        plan->result = prim_ok(COORD_R_ALREADY);
     } else if (!prim_seen_is_live(seen)) {
         if (!exact || !may_have_passed(c, in->expected, &plan->result))
             plan->result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry is there");
@@ -342,8 +362,14 @@ static void judge_remove(struct prim_change *c, struct prim_plan *plan)
 coord_result prim_change_remove(struct prim_backend *backend, const struct prim_call *call,
                                 const struct prim_delete *in)
 {
-    struct prim_change c = {
-        .backend = backend, .call = call, .key = in->key, .judge = judge_remove, .in = in};
+    bool exact = in->expected != COORD_ANY && in->expected != COORD_FORCE;
+    struct prim_change c = {.backend = backend,
+                            .call = call,
+                            .key = in->key,
+                            .judge = judge_remove,
+                            .in = in,
+                            .held = in->claim,
+                            .expected = exact ? in->expected : 0};
     return prim_change_run(&c);
 }
 
@@ -374,8 +400,8 @@ coord_result prim_change_get(struct prim_backend *backend, const struct prim_cal
                             .key = key,
                             .judge = judge_get,
                             .out = ret_entry,
-                            .reads = true};
-    (void)consistency; /* there is one way to read: the latest */
+                            .reads = true,
+                            .stale = consistency == COORD_STALE_OK};
     return prim_change_run(&c);
 }
 
@@ -425,16 +451,33 @@ static void judge_release(struct prim_change *c, struct prim_plan *plan)
         plan->result = prim_ok(COORD_R_ALREADY);
 }
 
-coord_result prim_change_release(struct prim_backend *backend, const struct prim_call *call,
-                                 const struct prim_claim *claim, const char *key)
+static coord_result release_key(struct prim_backend *backend, const struct prim_call *call,
+                                const struct prim_claim *claim, const char *key)
 {
-    assert(claim->count <= 1);
-    if (key == NULL && claim->count == 0) return prim_ok(COORD_R_ALREADY);
     struct prim_change c = {.backend = backend,
                             .call = call,
-                            .key = str_from(key != NULL ? key : claim->held[0].key),
+                            .key = str_from(key),
                             .judge = judge_release,
                             .claim = claim,
                             .guesses = true};
     return prim_change_run(&c);
+}
+
+int prim_release_rank(const coord_result *result)
+{
+    if (result->code == COORD_UNAVAILABLE) return 3; /* to be tried again */
+    if (result->code == COORD_OK && result->reason == COORD_R_RELEASED) return 2;
+    return result->code == COORD_OK ? 1 : 0;
+}
+
+coord_result prim_change_release(struct prim_backend *backend, const struct prim_call *call,
+                                 const struct prim_claim *claim, const char *key)
+{
+    if (key != NULL) return release_key(backend, call, claim, key);
+    coord_result all = prim_ok(COORD_R_ALREADY);
+    for (size_t i = 0; i < claim->count; i++) {
+        coord_result one = release_key(backend, call, claim, claim->held[i].key);
+        if (i == 0 || prim_release_rank(&one) > prim_release_rank(&all)) all = one;
+    }
+    return all;
 }

@@ -30,9 +30,10 @@ struct prim_seen {
     struct envelope envelope; /* LIVE and TOMBSTONE, else zero; borrowed from the backend */
     uint64_t revision, create_revision;
     uint64_t token;          /* of the lease; 0: not leased */
-    int64_t ttl_ms, left_ms; /* of the lease; left_ms -1: not leased, or not known */
-    uint64_t sequence;       /* which write this was: one of the two, the backend's own */
-    const void *record;
+    int64_t ttl_ms, left_ms; /* of the lease; left_ms -1: not leased, or not known. EXPIRED: for
+                                how long nobody takes the slot */
+    uint64_t sequence;       /* a number, or */
+    const void *record;      /* what it is made of: the backend's own */
 };
 static inline bool prim_seen_is_live(const struct prim_seen *seen)
 {
@@ -70,14 +71,21 @@ struct prim_change {
     const void *in;                 /* the judge's own, to read */
     void *out;                      /* and to write */
     const struct prim_claim *claim; /* of who renews or releases; else NULL */
-    const struct prim_seen *known;  /* from a list: saves the first read */
-    bool reads;                     /* nothing is written: nothing is in doubt */
-    bool guesses;                   /* the backend may guess what is there instead of reading it */
-    bool renews;                    /* the claim; a few turns are enough: its holder decides */
-    bool once;                      /* CONFLICT/revision at once when another was faster */
+    const struct prim_claim *held;  /* that the caller says it has; NULL: none */
+    const struct prim_claim *under; /* whose lease a new entry joins; NULL: a lease of its own */
+    const coord_id *lease_id;       /* of the lease that the change may make; NULL: it makes none */
+    uint64_t expected;              /* the revision that the caller knows; 0: none */
+    struct prim_change *record; /* of a slot: that of its group, seen as it was listed; else NULL */
+    const struct prim_seen *known; /* from a list: saves the first read */
+    bool reads;                    /* nothing is written: nothing is in doubt */
+    bool stale;                    /* and what is read need not be the latest */
+    bool guesses;                  /* the backend may guess what is there instead of reading it */
+    bool renews;                   /* the claim; a few turns are enough: its holder decides */
+    bool once;                     /* CONFLICT/revision at once when another was faster */
 
     /* As it goes on; `seen` is written by the backend, too. */
     struct prim_seen seen;
+    bool fresh;        /* `seen` is what refused the last write: it need not be read again */
     enum prim_act act; /* of the last write */
     uint32_t turns;
     bool doubt;              /* a write of this request may have been applied */
@@ -98,36 +106,42 @@ enum prim_wrote {
 /* A group as one look at it showed it. */
 struct prim_slots {
     struct prim_seen record;
-    uint32_t count;       /* 0: there is no group */
-    struct prim_seen *at; /* `count` */
-    void *own;            /* the backend's */
+    uint32_t count; /* 0: there is no group */
+    int64_t cooldown_ms;
+    uint32_t room; /* of `at`; set before prim_slots_begin where slots above `count` are held */
+    struct prim_seen *at;
+    void *own; /* the backend's */
 };
 /* Takes the record; makes room for its slots. UNAVAILABLE/corrupt when it is none. */
 coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *record);
 
 struct prim_ways {
-    bool dense;    /* every change of a key adds one to its revision */
-    bool atomic;   /* a list is of one instant */
+    bool dense;     /* every change of a key adds one to its revision */
+    bool atomic;    /* a list is of one instant */
+    bool traceless; /* a deleted key leaves no tombstone */
+    bool expects;   /* guess() takes c->expected and c->held for what is there, too */
+    bool shrinks;  /* a slot is not taken when its group has changed: a group may get fewer slots */
     int certainty; /* COORD_BY_AUTHORITY, COORD_BY_OBSERVATION */
 
     /* c->own, until end(); NULL: no memory. */
     void *(*begin)(struct prim_change *c);
     void (*end)(struct prim_change *c, const coord_result *result);
-    /* Sets c->seen to what the key probably is; false: it must be read. */
+    /* Sets c->seen to what the key probably is; false: it must be read. May be NULL. */
     bool (*guess)(struct prim_change *c);
     coord_result (*read)(struct prim_change *c); /* c->seen */
     enum prim_wrote (*write)(struct prim_change *c, const struct prim_plan *plan,
                              coord_result *ret_why);
-    /* What a change of such a key (FOREIGN, or barred) answers. */
+    /* What a change of such a key (FOREIGN, or barred) answers. NULL: there are none. */
     coord_result (*foreign)(const struct prim_change *c);
     /* The group whose record is c->key, with c->own: by prim_slots_begin, then the slots. Slots may be
-     * left out when the group has not the number that is wanted (0: any). list_end() in any case. */
+     * left out when the group has not the number that is wanted (0: any). list_end() in any case,
+     * if it is not NULL. */
     coord_result (*list)(struct prim_change *c, struct str group, uint32_t wanted,
                          struct prim_slots *slots);
     void (*list_end)(struct prim_slots *slots);
 };
 
-/* -- operations of a backend's table; a claim has one key at most (no CAP_MULTI_KEY) -- */
+/* -- operations of a backend's table; renew: a claim has one key at most -- */
 coord_result prim_change_create(struct prim_backend *backend, const struct prim_call *call,
                                 const struct prim_create *in, struct prim_grant *ret_grant);
 coord_result prim_change_cas(struct prim_backend *backend, const struct prim_call *call,
@@ -153,6 +167,9 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
     .acquire = prim_change_acquire, .resize = prim_change_resize, .holders = prim_change_holders
 /* clang-format on */
 
+/* Of the answers for several keys of a release the caller gets the one with the highest rank. */
+int prim_release_rank(const coord_result *result);
+
 /* For the slots: a new entry where none is, or over the same owner's. */
 struct prim_make {
     struct str value, owner;
@@ -164,6 +181,6 @@ struct prim_make {
 };
 void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan);
 bool prim_change_is_replay(const struct prim_change *c);
-/* Before each turn but the first: a pause. UNAVAILABLE when turns or time are used up. */
-coord_result prim_change_next_turn(struct prim_change *c);
+/* Before each turn but the first: a pause. False: turns or time are used up, UNAVAILABLE. */
+bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why);
 #endif

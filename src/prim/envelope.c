@@ -84,19 +84,24 @@ enum err envelope_decode(struct str bytes, struct envelope *ret_envelope)
     return ERR_OK;
 }
 
-void envelope_group_value(uint32_t slot_count, char value[ENVELOPE_GROUP_VALUE])
+void envelope_group_value(const struct envelope_group *group, char value[ENVELOPE_GROUP_VALUE])
 {
-    store_le32(value, slot_count);
-    store_le64(value + 4, 0);
+    store_le32(value, group->slot_count);
+    store_le64(value + 4, (uint64_t)group->cooldown_ms);
 }
 
-enum err envelope_group_read(uint32_t flags, struct str value, uint32_t *ret_slot_count)
+enum err envelope_group_read(const struct envelope *envelope, struct envelope_group *ret_group)
 {
+    struct str value = envelope->value;
+    uint64_t cooldown_ms;
     uint32_t count;
 
-    if (!(flags & ENVELOPE_GROUP) || value.len != ENVELOPE_GROUP_VALUE) return ERR_CORRUPT;
+    if (!(envelope->flags & ENVELOPE_GROUP) || value.len != ENVELOPE_GROUP_VALUE)
+        return ERR_CORRUPT;
     count = load_le32(value.at);
-    if (count == 0 || count > PRIM_SLOTS_MAX) return ERR_CORRUPT;
-    *ret_slot_count = count;
+    cooldown_ms = load_le64(value.at + 4);
+    if (count == 0 || count > PRIM_SLOTS_MAX || cooldown_ms > PRIM_COOLDOWN_MAX_MS)
+        return ERR_CORRUPT;
+    *ret_group = (struct envelope_group){count, (int64_t)cooldown_ms};
     return ERR_OK;
 }

@@ -29,8 +29,11 @@ struct envelope {
 enum err envelope_encode(const struct envelope *envelope, struct buf *out); /* appends; ERR_NOMEM */
 /* ERR_CORRUPT: not one of ours, or damaged. The strings point into `bytes`. */
 enum err envelope_decode(struct str bytes, struct envelope *ret_envelope);
-/* The value of a group record without a cooldown. */
-void envelope_group_value(uint32_t slot_count, char value[ENVELOPE_GROUP_VALUE]);
-/* ERR_CORRUPT: the entry with these flags and this value is no group record. */
-enum err envelope_group_read(uint32_t flags, struct str value, uint32_t *ret_slot_count);
+struct envelope_group { /* the value of a group record */
+    uint32_t slot_count;
+    int64_t cooldown_ms;
+};
+void envelope_group_value(const struct envelope_group *group, char value[ENVELOPE_GROUP_VALUE]);
+/* ERR_CORRUPT: the entry is no group record. */
+enum err envelope_group_read(const struct envelope *envelope, struct envelope_group *ret_group);
 #endif

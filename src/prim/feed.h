@@ -51,7 +51,7 @@ int prim_feed_fd(struct prim_feed *feed); /* readable while an event waits */
 int prim_feed_next(struct prim_feed *feed, int64_t wait_ms, coord_event *ret_event);
 
 /* -- without a queue -- */
-/* Each event goes to `on_event` at once, on the thread of the producer (with no lock but its own):
+/* Each event goes to `on_event` at once, on the thread of the producer and perhaps under its lock:
  * a snapshot as SNAPSHOT_BEGIN, ENTRY ..., SNAPSHOT_END with its revision; the end as CLOSED. The
  * changes from revision `since` on are wanted, and no snapshot as long as a backend can do without.
  * NULL: no memory. */

@@ -4,9 +4,10 @@
  * A thread of ours opens and ends the watches, because both may wait for a server: add and drop
  * only change the lists and wake the thread. Events come on the backend's threads.
  *
- * Invariants: no lock is held while the backend or the host is called. A scope that has no key left
- * is on `empty` and gets no key any more; only the thread opens, ends and frees scopes, so a scope
- * outlives every event of its watch. A key is reported lost at most once. */
+ * Invariants: the lock is not held while the backend is called; the host is called under it, and
+ * calls nobody here. A scope that has no key left is on `empty` and gets no key any more; only the
+ * thread opens, ends and frees scopes, so a scope outlives every event of its watch. A key is
+ * reported lost at most once. */
 #include "prim/guard.h"
 
 #include <stdlib.h>
@@ -37,9 +38,7 @@ struct guard_key {
     struct guard_scope *scope;
     coord_id lease_id;
     uint64_t token;
-    int lost;           /* reason; 0: as far as we know it is ours */
-    uint64_t successor; /* SUPERSEDED: token of who has it */
-    bool reported;
+    bool lost; /* and reported */
     bool here; /* in the snapshot that comes */
     size_t len;
     char name[];
@@ -85,11 +84,27 @@ static int guard_judge(const struct guard_key *key, const struct prim_event *eve
     return event->token != 0 && event->token != key->token ? COORD_R_SUPERSEDED : 0;
 }
 
-/* True: a key of the scope is lost. Under the lock. */
-static bool scope_take(struct guard_scope *scope, const struct prim_event *event)
+/* Why the key is lost; 0: as far as the event says, it is ours. */
+static int key_take(struct guard_key *key, const struct prim_event *event)
 {
-    bool lost = false;
+    if (event->type == COORD_SNAPSHOT_BEGIN) key->here = false;
+    /* A snapshot from before the grant says nothing; without a revision it is the latest. */
+    if (event->type == COORD_SNAPSHOT_END)
+        return !key->here && (event->revision == 0 || event->revision >= key->token)
+                   ? COORD_R_REVOKED
+                   : 0;
+    if (!str_equal(key_name(key), event->key)) return 0;
+    key->here = true;
+    return guard_judge(key, event);
+}
 
+static void on_event(void *owner, const struct prim_event *event)
+{
+    struct guard_scope *scope = owner;
+    struct prim_host *host = scope->guards->options.host;
+    bool named = event->token != PRIM_TOKEN_UNKNOWN;
+
+    pthread_mutex_lock(&scope->guards->lock);
     if (event->type == COORD_CLOSED) scope->ended = true;
     /* While a snapshot comes no key may join: its entry may have passed. */
     if (event->type == COORD_SNAPSHOT_BEGIN) scope->seen = UINT64_MAX;
@@ -98,57 +113,13 @@ static bool scope_take(struct guard_scope *scope, const struct prim_event *event
     LIST_EACH(&scope->keys, node)
     {
         struct guard_key *key = CONTAINER_OF(node, struct guard_key, in_scope);
-        int reason = 0;
-        if (event->type == COORD_SNAPSHOT_BEGIN) {
-            key->here = false;
-        } else if (event->type == COORD_SNAPSHOT_END) {
-            /* One from before the grant says nothing; without a revision it is the latest. */
-            if (!key->here && (event->revision == 0 || event->revision >= key->token))
-                reason = COORD_R_REVOKED;
-        } else if (str_equal(key_name(key), event->key)) {
-            key->here = true;
-            reason = guard_judge(key, event);
-        }
-        if (reason == 0 || key->lost != 0) continue;
-        key->lost = reason;
-        if (reason == COORD_R_SUPERSEDED && event->token != PRIM_TOKEN_UNKNOWN)
-            key->successor = event->token;
-        lost = true;
+        int reason = key_take(key, event);
+        if (reason == 0 || key->lost) continue;
+        key->lost = true;
+        host->lost(host, &key->lease_id, reason,
+                   reason == COORD_R_SUPERSEDED && named ? event->token : 0);
     }
-    return lost;
-}
-
-/* Under the lock. */
-static struct guard_key *unreported(struct guard_scope *scope)
-{
-    LIST_EACH(&scope->keys, node)
-    {
-        struct guard_key *key = CONTAINER_OF(node, struct guard_key, in_scope);
-        if (key->lost != 0 && !key->reported) return key;
-    }
-    return NULL;
-}
-
-static void on_event(void *owner, const struct prim_event *event)
-{
-    struct guard_scope *scope = owner;
-    struct prim_guards *guards = scope->guards;
-    struct prim_host *host = guards->options.host;
-    struct guard_key *key;
-
-    pthread_mutex_lock(&guards->lock);
-    if (scope_take(scope, event)) {
-        while ((key = unreported(scope))) {
-            coord_id lease_id = key->lease_id;
-            int reason = key->lost;
-            uint64_t successor = key->successor;
-            key->reported = true;
-            pthread_mutex_unlock(&guards->lock);
-            host->lost(host, &lease_id, reason, successor);
-            pthread_mutex_lock(&guards->lock);
-        }
-    }
-    pthread_mutex_unlock(&guards->lock);
+    pthread_mutex_unlock(&scope->guards->lock);
 }
 
 /* -- the thread: under the lock, but for calls of the backend -- */

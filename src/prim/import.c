@@ -18,17 +18,10 @@ size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap)
     return size;
 }
 
-struct try_adopt {
-    struct prim_backend *backend;
-    const struct prim_claim *claim;
-    int64_t left_ms;
-};
-
-static coord_result try_adopt(void *arg, const struct prim_call *call)
+static coord_result ask_adopt(struct prim_backend *backend, const struct prim_call *call,
+                              struct prim_try *try)
 {
-    struct try_adopt *try = arg;
-    try->left_ms = -1;
-    return try->backend->ops->adopt(try->backend, call, try->claim, &try->left_ms);
+    return backend->ops->adopt(backend, call, try->in.lease.claim, &try->left_ms);
 }
 
 /* The handle as if it had been granted at `sent_ns`. Takes the reservation. NULL: no memory. */
@@ -63,9 +56,9 @@ static coord_lease *handle_of(coord_store *store, const struct prim_claim *claim
 static coord_result import(coord_store *store, struct prim_frame *frame,
                            const struct prim_claim *claim, coord_lease **ret_lease)
 {
-    struct try_adopt try = {.backend = store->backend, .claim = claim, .left_ms = -1};
+    struct prim_try try = {.ask = ask_adopt, .in.lease.claim = claim, .left_ms = -1};
     if (store->backend->ops->adopt != NULL) {
-        coord_result adopted = prim_attempts(store, frame, try_adopt, &try);
+        coord_result adopted = prim_attempts(store, frame, &try);
         if (adopted.code != COORD_OK) {
             prim_lease_unreserve(store);
             return adopted;

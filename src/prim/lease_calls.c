@@ -6,24 +6,16 @@
 #include "prim/keeper.h"
 #include "prim/lease.h"
 
-struct try_lease {
-    struct prim_backend *backend;
-    const struct prim_claim *claim;
-    const char *key;
-    int64_t sent_ns;
-};
-
-static coord_result try_renew(void *arg, const struct prim_call *call)
+static coord_result ask_renew(struct prim_backend *backend, const struct prim_call *call,
+                              struct prim_try *try)
 {
-    struct try_lease *try = arg;
-    try->sent_ns = 0;
-    return try->backend->ops->renew(try->backend, call, try->claim, &try->sent_ns);
+    return backend->ops->renew(backend, call, try->in.lease.claim, &try->sent_ns);
 }
 
-static coord_result try_release(void *arg, const struct prim_call *call)
+static coord_result ask_release(struct prim_backend *backend, const struct prim_call *call,
+                                struct prim_try *try)
 {
-    struct try_lease *try = arg;
-    return try->backend->ops->release(try->backend, call, try->claim, try->key);
+    return backend->ops->release(backend, call, try->in.lease.claim, try->in.lease.key);
 }
 
 void prim_lease_refused(coord_lease *lease, const coord_result *result, uint32_t changes)
@@ -75,8 +67,8 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
         renewal.began_ns = prim_store_now(store);
         renewal.call.request_id = prim_id_request();
         renewal.call.attempt = 0;
-        struct try_lease try = {.backend = store->backend, .claim = &view.claim};
-        result = prim_attempts(store, &renewal, try_renew, &try);
+        struct prim_try try = {.ask = ask_renew, .in.lease.claim = &view.claim};
+        result = prim_attempts(store, &renewal, &try);
         (void)pthread_mutex_lock(&store->lock);
         bool same = view.changes == lease->changes;
         if (result.code == COORD_OK) {
@@ -180,8 +172,8 @@ coord_result coord_release(coord_lease *lease, const coord_call *call)
     result = begin_release(lease, &frame.call.attempt);
     if (result.code == COORD_OK && result.reason == COORD_R_NONE) {
         prim_lease_view(lease, &view);
-        struct try_lease try = {.backend = store->backend, .claim = &view.claim};
-        result = prim_attempts(store, &frame, try_release, &try);
+        struct prim_try try = {.ask = ask_release, .in.lease.claim = &view.claim};
+        result = prim_attempts(store, &frame, &try);
         prim_lease_view_done(&view);
         end_release(lease, &result);
     }
@@ -209,8 +201,8 @@ coord_result coord_release_key(coord_lease *lease, const coord_call *call, coord
     result = prim_enter(store, call, 0, &frame);
     if (result.code == COORD_OK) {
         prim_lease_will_drop(lease);
-        struct try_lease try = {.backend = store->backend, .claim = &view.claim, .key = held->key};
-        result = prim_attempts(store, &frame, try_release, &try);
+        struct prim_try try = {.ask = ask_release, .in.lease = {&view.claim, held->key}};
+        result = prim_attempts(store, &frame, &try);
         /* EXPIRED: it is not ours any more either; the others are, until the store says no. */
         if (result.code == COORD_OK || result.code == COORD_EXPIRED)
             prim_lease_dropped(lease, prim_str(key));

@@ -2,7 +2,6 @@
 #include "prim/names.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "prim/answer.h"
 
@@ -30,27 +29,25 @@ static const char *fault_of(struct str name, size_t max)
     return NULL;
 }
 
+static coord_result check_name(struct str name, size_t max, int reason, const char *what)
+{
+    const char *fault = fault_of(name, max);
+    if (fault == NULL && is_reserved(prim_leaf_of(name)))
+        fault = "ends in the reserved name .group";
+    return fault == NULL ? prim_ok(COORD_R_NONE)
+                         : prim_answer(COORD_INVALID, reason,
+                                       "%s of %zu bytes %s; 1-%zu bytes, at most %d segments", what,
+                                       name.len, fault, max, PRIM_DEPTH_MAX);
+}
+
 coord_result prim_check_key(struct str key)
 {
-    const char *fault = fault_of(key, PRIM_KEY_MAX);
-    if (fault == NULL && is_reserved(prim_leaf_of(key))) fault = "ends in the reserved name .group";
-    return fault == NULL ? prim_ok(COORD_R_NONE)
-                         : prim_answer(COORD_INVALID, COORD_R_KEY,
-                                       "key of %zu bytes %s; 1-%d bytes, "
-                                       "at most %d segments",
-                                       key.len, fault, PRIM_KEY_MAX, PRIM_DEPTH_MAX);
+    return check_name(key, PRIM_KEY_MAX, COORD_R_KEY, "key");
 }
 
 coord_result prim_check_group(struct str group)
 {
-    const char *fault = fault_of(group, PRIM_GROUP_MAX);
-    if (fault == NULL && is_reserved(prim_leaf_of(group)))
-        fault = "ends in the reserved name .group";
-    return fault == NULL ? prim_ok(COORD_R_NONE)
-                         : prim_answer(COORD_INVALID, COORD_R_GROUP,
-                                       "group of %zu bytes %s; "
-                                       "1-%d bytes, at most %d segments",
-                                       group.len, fault, PRIM_GROUP_MAX, PRIM_DEPTH_MAX);
+    return check_name(group, PRIM_GROUP_MAX, COORD_R_GROUP, "group");
 }
 
 coord_result prim_check_owner(const char *owner)
@@ -121,14 +118,20 @@ struct str prim_bucket_of(struct str key)
 
 void prim_slot_key(struct str group, uint32_t slot, char key[PRIM_SLOT_KEY_CAP])
 {
+    static const char leaf[] = "/slot-0000";
     assert(group.len <= PRIM_GROUP_MAX && slot < 10000);
-    (void)snprintf(key, PRIM_SLOT_KEY_CAP, "%.*s/slot-%04" PRIu32, STR_ARG(group), slot);
+    memcpy(key, group.at, group.len);
+    memcpy(key + group.len, leaf, sizeof leaf);
+    for (char *digit = key + group.len + sizeof leaf - 2; slot > 0; slot /= 10)
+        *digit-- = (char)('0' + slot % 10);
 }
 
 void prim_group_key(struct str group, char key[PRIM_SLOT_KEY_CAP])
 {
+    static const char leaf[] = "/.group";
     assert(group.len <= PRIM_GROUP_MAX);
-    (void)snprintf(key, PRIM_SLOT_KEY_CAP, "%.*s/.group", STR_ARG(group));
+    memcpy(key, group.at, group.len);
+    memcpy(key + group.len, leaf, sizeof leaf);
 }
 
 bool prim_slot_number(struct str leaf, uint32_t *ret_slot)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups over change.h: one key per slot, and a record "g/.group" that says how many there are. A
  * list says which slot to try; the conditional write of that slot's key decides. So each slot is
- * exclusive whatever the race, and a group can only grow: record and slots are not one step. */
+ * exclusive whatever the race, and a group can only grow where record and slots are not one
+ * step. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
@@ -13,6 +14,7 @@ struct group_call {
     struct prim_change record; /* of "g/.group": the list, and its deadline */
     struct prim_slots slots;
     coord_id taken_from; /* the lease that a lost race for a takeover was against; or zero */
+    bool changed;        /* the slot was free, and not taken: the group is not as it was listed */
     char key[PRIM_SLOT_KEY_CAP];
 };
 
@@ -23,30 +25,34 @@ static coord_result no_group(void)
 
 /* -- the record ------------------------------------------------------------------------------- */
 
-/* *ret_count 0: there is no group. */
-static coord_result record_count(const struct prim_seen *record, uint32_t *ret_count)
+/* A slot_count of 0: there is no group. */
+static coord_result record_read(const struct prim_seen *record, struct envelope_group *ret_group)
 {
-    *ret_count = 0;
+    *ret_group = (struct envelope_group){0};
     if (record->kind != PRIM_SEEN_LIVE && record->kind != PRIM_SEEN_FOREIGN)
         return prim_ok(COORD_R_NONE);
     if (record->kind == PRIM_SEEN_LIVE && !record->barred &&
-        envelope_group_read(record->envelope.flags, record->envelope.value, ret_count) == ERR_OK)
+        envelope_group_read(&record->envelope, ret_group) == ERR_OK)
         return prim_ok(COORD_R_NONE);
     return prim_answer(COORD_UNAVAILABLE, COORD_R_CORRUPT, "the group's record is not ours");
 }
 
 coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *record)
 {
-    coord_result result = record_count(record, &slots->count);
+    struct envelope_group group;
+    coord_result result = record_read(record, &group);
     if (result.code != COORD_OK) return result;
     slots->record = *record;
-    slots->at = calloc(slots->count + 1, sizeof *slots->at);
+    slots->count = group.slot_count;
+    slots->cooldown_ms = group.cooldown_ms;
+    if (slots->room < slots->count) slots->room = slots->count;
+    slots->at = calloc(slots->room + 1, sizeof *slots->at);
     return slots->at != NULL ? result : prim_no_memory();
 }
 
 struct count_write { /* what a judge of the record wants; `bytes` outlive the write */
     uint64_t expected;
-    uint32_t slot_count;
+    struct envelope_group group;
     char bytes[ENVELOPE_GROUP_VALUE];
 };
 
@@ -54,7 +60,7 @@ static void plan_count(const struct prim_change *c, struct prim_plan *plan, enum
                        int reason)
 {
     struct count_write *write = c->out;
-    envelope_group_value(write->slot_count, write->bytes);
+    envelope_group_value(&write->group, write->bytes);
     plan->act = act;
     plan->envelope = (struct envelope){.flags = ENVELOPE_GROUP,
                                        .request_id = c->call->request_id,
@@ -70,34 +76,40 @@ static void judge_found(struct prim_change *c, struct prim_plan *plan)
     if (c->seen.kind != PRIM_SEEN_LIVE) plan_count(c, plan, PRIM_ACT_MAKE, COORD_R_CREATED);
 }
 
-static coord_result found_group(struct group_call *g, uint32_t slot_count)
+static coord_result found_group(struct group_call *g, const struct prim_acquire *in)
 {
-    struct count_write write = {.slot_count = slot_count};
+    struct count_write write = {.group = {in->slot_count, in->cooldown_ms}};
     struct prim_change c = {.backend = g->record.backend,
                             .call = g->record.call,
                             .key = g->record.key,
                             .judge = judge_found,
                             .out = &write,
                             .known = &g->slots.record};
-    return prim_change_run(&c);
+    coord_result result = prim_change_run(&c);
+    if (result.code == COORD_OK && c.act == PRIM_ACT_MAKE)
+        g->record.turns = 0; /* no race was lost */
+    return result;
 }
 
 static void judge_resize(struct prim_change *c, struct prim_plan *plan)
 {
     struct count_write *write = c->out;
-    uint32_t count;
-    plan->result = record_count(&c->seen, &count);
+    uint32_t wanted = write->group.slot_count, count;
+    struct envelope_group group;
+    plan->result = record_read(&c->seen, &group);
     if (plan->result.code != COORD_OK) return;
+    count = group.slot_count;
+    write->group.cooldown_ms = group.cooldown_ms;
     if (count == 0) {
         plan->result = no_group();
         return;
     }
-    if (prim_change_is_replay(c) && count == write->slot_count)
+    if (prim_change_is_replay(c) && count == wanted)
         plan->result = prim_ok(COORD_R_REPLAYED);
     else if (c->seen.revision != write->expected)
         plan->result =
             prim_answer(COORD_CONFLICT, COORD_R_REVISION, "the group has another revision");
-    else if (write->slot_count < count)
+    else if (wanted < count && !c->backend->ops->ways->shrinks)
         plan->result = prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
                                    "a group can only grow here (it has %u slots): record and "
                                    "slots are not one step",
@@ -105,14 +117,14 @@ static void judge_resize(struct prim_change *c, struct prim_plan *plan)
     else
         plan_count(c, plan, PRIM_ACT_UPDATE, COORD_R_RESIZED);
     plan->result.revision = c->seen.revision;
-    plan->result.slot_count = plan->act == PRIM_ACT_NONE ? count : write->slot_count;
+    plan->result.slot_count = plan->act == PRIM_ACT_NONE ? count : wanted;
 }
 
 coord_result prim_change_resize(struct prim_backend *backend, const struct prim_call *call,
                                 struct str group, uint64_t expected, uint32_t slot_count)
 {
     char key[PRIM_SLOT_KEY_CAP];
-    struct count_write write = {.expected = expected, .slot_count = slot_count};
+    struct count_write write = {.expected = expected, .group = {.slot_count = slot_count}};
     prim_group_key(group, key);
     struct prim_change c = {.backend = backend,
                             .call = call,
@@ -136,7 +148,8 @@ static coord_result group_begin(struct group_call *g, struct prim_backend *backe
 
 static void slots_end(struct group_call *g)
 {
-    g->record.backend->ops->ways->list_end(&g->slots);
+    const struct prim_ways *ways = g->record.backend->ops->ways;
+    if (ways->list_end != NULL) ways->list_end(&g->slots);
     free(g->slots.at);
     g->slots = (struct prim_slots){.count = 0};
 }
@@ -167,9 +180,9 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
     if (result.code == COORD_OK) result = ways->list(&g.record, group, 0, &g.slots);
     if (result.code == COORD_OK && g.slots.count == 0) result = no_group();
     if (result.code == COORD_OK) {
-        holders = prim_holders_make(g.slots.count);
+        holders = prim_holders_make(g.slots.room);
         bool fits = holders != NULL;
-        for (uint32_t i = 0; fits && i < g.slots.count; i++) {
+        for (uint32_t i = 0; fits && i < g.slots.room; i++) {
             const struct prim_seen *seen = &g.slots.at[i];
             if (prim_seen_is_live(seen) && !seen->barred && seen->token != 0)
                 fits = add_row(holders, i, seen);
@@ -179,6 +192,7 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
     if (result.code == COORD_OK && holders != NULL) {
         holders->slot_count = g.slots.count;
         holders->revision = g.slots.record.revision;
+        holders->cooldown_ms = g.slots.cooldown_ms;
         holders->atomic = ways->atomic;
         holders->certainty = ways->certainty;
         *ret_holders = holders;
@@ -195,7 +209,7 @@ static void describe(const struct group_call *g, const struct prim_acquire *in,
                      struct prim_group *ret_rules)
 {
     prim_group_begin(ret_rules, g->record.call, in, g->slots.count);
-    for (uint32_t i = 0; i < g->slots.count; i++) {
+    for (uint32_t i = 0; i < g->slots.room; i++) {
         const struct prim_seen *seen = &g->slots.at[i];
         /* What others hold or damaged is not free, and has no holder of ours. */
         if (seen->barred || seen->kind == PRIM_SEEN_FOREIGN)
@@ -203,6 +217,8 @@ static void describe(const struct group_call *g, const struct prim_acquire *in,
         else if (prim_seen_is_live(seen))
             prim_group_held(ret_rules, i, &seen->envelope.request_id, seen->envelope.owner,
                             seen->left_ms);
+        else if (seen->kind == PRIM_SEEN_EXPIRED && seen->left_ms > 0)
+            prim_group_taken(ret_rules, i, seen->left_ms);
     }
 }
 
@@ -226,9 +242,12 @@ static coord_result enter(struct group_call *g, const struct prim_acquire *in, u
                             .key = str_from(key),
                             .judge = prim_change_judge_make,
                             .in = &make,
+                            .lease_id = &make.lease_id,
+                            .record = &g->record,
                             .known = &g->slots.at[slot],
                             .once = choice == PRIM_GROUP_TAKE || make.takeover};
     coord_result result = prim_change_run(&c);
+    g->changed = c.fresh && !prim_seen_is_live(&c.seen);
     result.slot = slot;
     if (result.code == COORD_OK) {
         *ret_grant = c.grant;
@@ -268,6 +287,7 @@ static coord_result acquire_once(struct group_call *g, const struct prim_acquire
     struct prim_group rules;
     uint32_t slot;
     coord_result result = prim_ok(COORD_R_NONE);
+    g->changed = false;
     describe(g, in, &rules);
     enum prim_group_choice choice = prim_group_choose(&rules, 0, &slot);
     *ret_again = false;
@@ -281,7 +301,7 @@ static coord_result acquire_once(struct group_call *g, const struct prim_acquire
     switch (choice) {
     case PRIM_GROUP_ABSENT: return no_group();
     case PRIM_GROUP_CREATE:
-        result = found_group(g, in->slot_count);
+        result = found_group(g, in);
         *ret_again = result.code == COORD_OK;
         return result;
     case PRIM_GROUP_CONFLICT: return wrong_count(g, in);
@@ -294,13 +314,14 @@ static coord_result acquire_once(struct group_call *g, const struct prim_acquire
         return result;
     case PRIM_GROUP_TAKE: break;
     }
-    /* Those who listed at once do not all wait for one another: whoever loses tries the next. */
-    for (; choice == PRIM_GROUP_TAKE; choice = prim_group_choose(&rules, 0, &slot)) {
+    /* Those who listed at once do not all meet again: whoever loses tries another at random. */
+    while (choice == PRIM_GROUP_TAKE && !g->changed) {
         result = enter(g, in, slot, choice, ret_grant);
         if (!is_lost(&result)) return result;
         prim_group_taken(&rules, slot, -1);
+        choice = prim_group_choose(&rules, (uint32_t)prim_random(), &slot);
     }
-    *ret_again = true; /* every race was lost */
+    *ret_again = true; /* every race was lost, or there is another list to look at */
     return result;
 }
 
@@ -316,9 +337,10 @@ coord_result prim_change_acquire(struct prim_backend *backend, const struct prim
     bool again = result.code == COORD_OK;
     while (again) {
         slots_end(&g);
-        result = prim_change_next_turn(&g.record);
-        if (result.code == COORD_OK) result = ways->list(&g.record, in->group, wanted, &g.slots);
+        if (!prim_change_next_turn(&g.record, &result)) break;
+        result = ways->list(&g.record, in->group, wanted, &g.slots);
         if (result.code != COORD_OK) break;
+        g.record.seen = g.slots.record;
         result = acquire_once(&g, in, ret_grant, &again);
         result.slot_count = g.slots.count;
     }

@@ -218,13 +218,15 @@ static bool worth_a_retry(const coord_result *result)
             result->reason == COORD_R_NO_LEADER);
 }
 
-coord_result prim_attempts(coord_store *store, struct prim_frame *frame, prim_attempt_fn *attempt,
-                           void *arg)
+coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct prim_try *try)
 {
     int64_t pause_ms = PRIM_RETRY_FIRST_MS;
     bool unclear = false;
     for (;;) { /* ends by the deadline: each round waits at least 40 ms */
-        coord_result result = attempt(arg, &frame->call);
+        try->grant = (struct prim_grant){.slot = COORD_NO_SLOT};
+        try->sent_ns = 0;
+        try->left_ms = -1;
+        coord_result result = try->ask(store->backend, &frame->call, try);
         unclear |= (result.flags & COORD_F_MAYBE_APPLIED) != 0;
         /* What the first attempt left open stays open when the second was not heard at all. */
         if (result.code == COORD_UNAVAILABLE && unclear) result.flags |= COORD_F_MAYBE_APPLIED;

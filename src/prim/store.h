@@ -69,10 +69,42 @@ coord_result prim_usable(const coord_store *store);
 coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extra_ms,
                         struct prim_frame *ret_frame);
 void prim_leave(coord_store *store);
-typedef coord_result prim_attempt_fn(void *arg, const struct prim_call *call);
+/* One call of the backend: how it is asked, and what it answered. */
+struct prim_try {
+    coord_result (*ask)(struct prim_backend *backend, const struct prim_call *call,
+                        struct prim_try *try);
+    union {
+        struct prim_create create;
+        struct prim_cas cas;
+        struct prim_delete remove;
+        struct prim_acquire acquire;
+        struct {
+            struct str key;
+            int consistency;
+        } get;
+        struct {
+            struct str key;
+            uint64_t expected;
+            uint32_t slot_count;
+        } group;
+        struct {
+            const struct prim_claim *claim;
+            const char *key; /* release: NULL all */
+        } lease;
+        struct {
+            struct str scope;
+            bool bucket;
+            struct prim_feed *feed;
+        } watch;
+    } in;
+    struct prim_grant grant; /* create, cas, acquire */
+    coord_entry *entry;
+    coord_holders *holders;
+    int64_t sent_ns, left_ms; /* renew; adopt: -1 not known */
+    void *watch;
+};
 /* Repeats what is unclear or not connected with the same request id until the deadline. */
-coord_result prim_attempts(coord_store *store, struct prim_frame *frame, prim_attempt_fn *attempt,
-                           void *arg);
+coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct prim_try *try);
 /* False: the store is closing. */
 bool prim_pause_ms(coord_store *store, int64_t ms);
 int64_t prim_random_below(int64_t bound);

@@ -105,7 +105,7 @@ static int64_t look_after_ms(const coord_result *full, bool watching)
 }
 
 coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
-                                  struct prim_try_acquire *try, int64_t wait_ms)
+                                  struct prim_try *try, int64_t wait_ms)
 {
     struct waiter waiter = {.store = store};
     coord_caps caps = store->backend->ops->capabilities(store->backend);
@@ -113,15 +113,15 @@ coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
     int64_t real_until_ns = prim_boottime_ns(NULL) + wait_ms * PRIM_NS_PER_MS;
     int64_t timeout_ns = frame->call.deadline_ns - until_ns;
     if (caps.bits & COORD_CAP_FIFO_WAIT) { /* it queues us itself */
-        try->in.wait_ms = wait_ms;
-        return prim_attempts(store, frame, try->attempt, try);
+        try->in.acquire.wait_ms = wait_ms;
+        return prim_attempts(store, frame, try);
     }
     for (;;) { /* until wait_ms is over: a round takes at least WAIT_LOOK_MIN_MS */
         /* A refusal left nothing behind: the lease of this round counts from here. */
         frame->began_ns = prim_store_now(store);
         frame->call.deadline_ns = frame->began_ns + timeout_ns;
         frame->call.attempt = 0;
-        coord_result result = prim_attempts(store, frame, try->attempt, try);
+        coord_result result = prim_attempts(store, frame, try);
         if (result.code != COORD_EXISTS || result.reason != COORD_R_FULL || wait_ms == 0) {
             waiter_close(&waiter);
             return result;
@@ -133,9 +133,10 @@ coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
             waiter_close(&waiter);
             return result;
         }
-        if (waiter.feed == NULL) waiter_open(&waiter, frame, try->in.group);
+        if (waiter.feed == NULL) waiter_open(&waiter, frame, try->in.acquire.group);
         int64_t look_ms = look_after_ms(&result, waiter.feed != NULL);
-        uint32_t slot_count = result.slot_count != 0 ? result.slot_count : try->in.slot_count;
+        uint32_t slot_count =
+            result.slot_count != 0 ? result.slot_count : try->in.acquire.slot_count;
         if (!wait_for_change(&waiter, slot_count, look_ms < left_ms ? look_ms : left_ms)) {
             waiter_close(&waiter);
             return prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED,

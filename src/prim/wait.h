@@ -13,16 +13,10 @@ enum {
     WAIT_SLICE_MS = 100,   /* how long closing a store may go unnoticed */
 };
 
-struct prim_try_acquire {
-    struct prim_backend *backend;
-    prim_attempt_fn *attempt;
-    struct prim_acquire in;
-    struct prim_grant grant;
-};
 /* OK, what is final, or after wait_ms the last EXISTS/full. Sets frame->began_ns to the start of
  * the round that was granted. */
 coord_result prim_acquire_waiting(coord_store *store, struct prim_frame *frame,
-                                  struct prim_try_acquire *try, int64_t wait_ms);
+                                  struct prim_try *try, int64_t wait_ms);
 
 /* Which slots of a group are held, as a watch tells it. Pure. */
 struct wait_view {

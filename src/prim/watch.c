@@ -14,18 +14,11 @@ struct coord_watch {
     bool open; /* the backend fills it; under store->lock */
 };
 
-struct try_watch {
-    coord_watch *watch;
-    struct prim_backend *backend;
-    struct str scope;
-    bool bucket;
-};
-
-static coord_result try_watch(void *arg, const struct prim_call *call)
+static coord_result ask_watch(struct prim_backend *backend, const struct prim_call *call,
+                              struct prim_try *try)
 {
-    struct try_watch *try = arg;
-    return try->backend->ops->watch(try->backend, call, try->scope, try->bucket, try->watch->feed,
-                                    &try->watch->backend_watch);
+    return backend->ops->watch(backend, call, try->in.watch.scope, try->in.watch.bucket,
+                               try->in.watch.feed, &try->watch);
 }
 
 coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_str scope,
@@ -52,9 +45,10 @@ coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY,
                            "no memory or descriptor for a watch");
     }
-    struct try_watch try = {watch, store->backend, prim_str(scope), bucket};
-    result = prim_attempts(store, &frame, try_watch, &try);
+    struct prim_try try = {.ask = ask_watch, .in.watch = {prim_str(scope), bucket, watch->feed}};
+    result = prim_attempts(store, &frame, &try);
     if (result.code == COORD_OK) {
+        watch->backend_watch = try.watch;
         watch->store = prim_store_ref(store);
         watch->open = true;
         list_init(&watch->node);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A hostile etcd before the whole of prim/etcd: every reply of every call and everything on its
- * streams comes from the input. The client (prim/etcd/client.h) is one of ours that answers from
+ * streams comes from the input. Calls and streams (prim/courier) are ones of ours that answer from
  * the input instead of a network; what waits runs the virtual loop.
  *
  *   byte 0   bit 0: also the replies at open come from here
@@ -25,7 +25,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { ACTS_MAX = 64, KVS_MAX = 6, HELD_MAX = 40, CLUSTER = 7, STREAMS_MAX = 3, ROUNDS_MAX = 4000 };
+enum {
+    ACTS_MAX = 64,
+    KVS_MAX = 6,
+    HELD_MAX = 40,
+    CLUSTER = 7,
+    STREAMS_MAX = HELD_MAX + 2,
+    ROUNDS_MAX = 4000
+};
 
 static void must(bool holds)
 {
@@ -46,7 +53,8 @@ static uint8_t take(void)
 
 static struct str take_bytes(void)
 {
-    size_t len = min_size(take(), left);
+    uint8_t wanted = take();
+    size_t len = min_size(wanted, left);
     struct str bytes = str_of(at, len);
 
     at += len;
@@ -62,48 +70,39 @@ static int64_t take_number(void)
     return byte < 250 ? (int64_t)1 << (byte - 200) : byte == 250 ? INT64_MIN : -(int64_t)byte;
 }
 
-/* -- the client that is fed -- */
+/* -- the world that is fed -- */
 
-struct etcd_client {
-    struct sim *sim;
-    struct sim_host *host;
-    struct courier_stream *streams[STREAMS_MAX];
-    size_t stream_count;
-    uint32_t generation;
-};
-static struct etcd_client client;
+static struct sim *sim;
 static struct sim_host *sim_host_of_test;
+static struct courier_stream *streams[STREAMS_MAX];
+static size_t stream_count;
 static int64_t leases[4] = {1, 2, 3, 4}; /* numbers a reply may name */
 
 static int64_t test_now(void *unused)
 {
     (void)unused;
-    return (int64_t)sim_now(client.sim).ns + 1;
+    return (int64_t)sim_now(sim).ns + 1;
 }
 
-enum err etcd_client_open(const struct etcd_client_options *options,
-                          struct etcd_client **ret_client, struct note *note)
+enum err etcd_client_open(struct etcd_client *client, const struct etcd_client_options *options,
+                          struct note *note)
 {
     (void)options, (void)note;
-    *ret_client = &client;
+    *client = (struct etcd_client){
+        .courier = {.io = sim_host_io(sim_host_of_test), .clock = {.now = test_now}}};
     return ERR_OK;
 }
 
-void etcd_client_close(struct etcd_client *c)
+void etcd_client_close(struct etcd_client *client)
 {
-    sim_run_for(c->sim, 100000); /* all that was started ends */
+    (void)client;
+    sim_run_for(sim, 100000); /* all that was started ends */
 }
 
-struct loop *etcd_client_loop(struct etcd_client *c)
+bool etcd_client_forget_token(struct etcd_client *client)
 {
-    (void)c;
-    return sim_host_io(sim_host_of_test)->loop;
-}
-
-int64_t etcd_client_now(const struct etcd_client *c)
-{
-    (void)c;
-    return test_now(NULL);
+    (void)client;
+    return take() & 1;
 }
 
 void latch_init(struct latch *wait)
@@ -115,37 +114,13 @@ void latch_wait(struct latch *wait)
 {
     for (int i = 0; !wait->open; i++) {
         must(i < ROUNDS_MAX);
-        sim_run_for(client.sim, 10);
+        sim_run_for(sim, 10);
     }
 }
 
 void latch_open(struct latch *wait)
 {
     wait->open = true;
-}
-
-void etcd_client_do(struct etcd_client *c, void (*fn)(void *owner), void *owner)
-{
-    (void)c;
-    fn(owner);
-}
-
-bool etcd_client_forget_token(struct etcd_client *c)
-{
-    (void)c;
-    return take() & 1;
-}
-
-void etcd_client_trouble(struct etcd_client *c, uint32_t generation)
-{
-    if (generation != c->generation) return;
-    c->generation++;
-    for (size_t i = 0; i < c->stream_count; i++) courier_stream_reset(c->streams[i]);
-}
-
-uint32_t etcd_client_generation(const struct etcd_client *c)
-{
-    return c->generation;
 }
 
 /* -- replies -- */
@@ -279,8 +254,27 @@ static ProtobufCMessage *make_left(struct arena *arena)
     return &reply->base;
 }
 
+static ProtobufCMessage *make_beat(struct arena *arena, const struct courier_op *op)
+{
+    Etcdserverpb__LeaseKeepAliveRequest *asked = etcdserverpb__lease_keep_alive_request__unpack(
+        NULL, op->request.len, (const uint8_t *)op->request.data);
+    Etcdserverpb__LeaseKeepAliveResponse *beat =
+        ARENA_NEW(arena, Etcdserverpb__LeaseKeepAliveResponse);
+    uint8_t what = take();
+
+    must(asked);
+    leases[1] = asked->id;
+    etcdserverpb__lease_keep_alive_request__free_unpacked(asked, NULL);
+    etcdserverpb__lease_keep_alive_response__init(beat);
+    beat->header = make_header(arena);
+    beat->id = what & 1 ? take_number() : leases[1];
+    beat->ttl = what & 2 ? take_number() : 2;
+    return &beat->base;
+}
+
 static ProtobufCMessage *make_reply(struct arena *arena, const struct courier_op *op)
 {
+    if (strstr(op->path, "/LeaseKeepAlive")) return make_beat(arena, op);
     if (strstr(op->path, "/Txn")) return make_txn(arena);
     if (strstr(op->path, "/Range")) return &make_range(arena)->base;
     if (strstr(op->path, "/LeaseGrant")) return make_lease(arena, op);
@@ -330,14 +324,46 @@ static void reply(struct courier_op *op)
     arena_deinit(&arena);
 }
 
+void courier_op_init(struct courier_op *op, const char *path, int64_t deadline_ns,
+                     size_t request_max, size_t response_max)
+{
+    *op = (struct courier_op){.path = path, .deadline_ns = deadline_ns};
+    buf_init(&op->request, request_max);
+    buf_init(&op->response, response_max);
+    list_init(&op->link);
+}
+
+void courier_op_deinit(struct courier_op *op)
+{
+    buf_deinit(&op->request);
+    buf_deinit(&op->response);
+}
+
 void etcd_op_init(struct courier_op *op, const char *path, int64_t deadline_ns)
 {
     courier_op_init(op, path, deadline_ns, ETCD_REQUEST_MAX, ETCD_RESPONSE_MAX);
 }
 
-void etcd_op_run(struct etcd_client *c, struct courier_op *op)
+int courier_op_silence(const struct courier_op *op)
 {
-    (void)c;
+    return op->err == ERR_TIMEOUT ? COORD_R_TIMEOUT : COORD_R_CONNECTION;
+}
+
+void courier_op_fail(struct courier_op *op, enum err err, const char *text)
+{
+    (void)op, (void)err, (void)text;
+    must(false); /* every message can be encoded */
+}
+
+bool courier_ask_again(const coord_result *result)
+{
+    (void)result;
+    return false;
+}
+
+void courier_op_run(struct courier *courier, struct courier_op *op)
+{
+    (void)courier;
     reply(op);
 }
 
@@ -349,10 +375,10 @@ static void on_start(struct post *post)
     op->done(op);
 }
 
-void etcd_op_start(struct etcd_client *c, struct courier_op *op)
+void courier_op_start(struct courier *courier, struct courier_op *op)
 {
     post_init(&op->post, on_start);
-    loop_post(etcd_client_loop(c), &op->post);
+    loop_post(courier_loop(courier), &op->post);
 }
 
 /* -- streams -- */
@@ -368,25 +394,21 @@ static void on_again(struct timer *timer)
     s->on_open(s);
 }
 
-struct courier *etcd_client_courier(struct etcd_client *c)
-{
-    (void)c;
-    return NULL; /* streams are ours, too */
-}
-
 enum err courier_stream_init(struct courier_stream *s, struct courier *courier, const char *path)
 {
-    (void)courier;
     s->path = path;
-    must(client.stream_count < STREAMS_MAX);
-    client.streams[client.stream_count++] = s;
-    return timer_init(&s->again, etcd_client_loop(&client), on_again);
+    s->courier = courier;
+    must(stream_count < STREAMS_MAX);
+    streams[stream_count++] = s;
+    return timer_init(&s->again, courier_loop(courier), on_again);
 }
 
 void courier_stream_deinit(struct courier_stream *s)
 {
     courier_stream_leave(s);
     timer_deinit(&s->again);
+    for (size_t i = 0; i < stream_count; i++)
+        if (streams[i] == s) streams[i] = streams[--stream_count];
 }
 
 void courier_stream_want(struct courier_stream *s)
@@ -421,53 +443,11 @@ void courier_streams_leave(struct courier *courier)
     must(!courier);
 }
 
-static void hear(struct courier_stream *s);
-
-struct echo { /* keep-alives are answered a little later, by the input */
-    struct post post;
-    struct courier_stream *stream;
-};
-
-static void on_echo(struct post *post)
-{
-    struct echo *echo = CONTAINER_OF(post, struct echo, post);
-
-    if (echo->stream->call) hear(echo->stream);
-    free(echo);
-}
-
 enum err courier_stream_send(struct courier_stream *s, struct str message)
 {
-    struct echo *echo;
-
+    (void)message;
     if (!s->call) return ERR_CLOSED;
-    if (take() == 255) return ERR_FULL;
-    if (strstr(s->path, "KeepAlive")) {
-        Etcdserverpb__LeaseKeepAliveRequest *asked = etcdserverpb__lease_keep_alive_request__unpack(
-            NULL, message.len, (const uint8_t *)message.at);
-        must(asked);
-        leases[1] = asked->id;
-        etcdserverpb__lease_keep_alive_request__free_unpacked(asked, NULL);
-        echo = malloc(sizeof *echo);
-        must(echo);
-        echo->stream = s;
-        post_init(&echo->post, on_echo);
-        loop_post(etcd_client_loop(&client), &echo->post);
-    }
-    return ERR_OK;
-}
-
-static ProtobufCMessage *make_beat(struct arena *arena)
-{
-    Etcdserverpb__LeaseKeepAliveResponse *beat =
-        ARENA_NEW(arena, Etcdserverpb__LeaseKeepAliveResponse);
-    uint8_t what = take();
-
-    etcdserverpb__lease_keep_alive_response__init(beat);
-    beat->header = make_header(arena);
-    beat->id = what & 1 ? take_number() : leases[1];
-    beat->ttl = what & 2 ? take_number() : 2;
-    return &beat->base;
+    return take() == 255 ? ERR_FULL : ERR_OK;
 }
 
 static ProtobufCMessage *make_watched(struct arena *arena)
@@ -512,8 +492,7 @@ static void hear(struct courier_stream *s)
     if (what < 32)
         must(!buf_append(&bytes, take_bytes()));
     else
-        must(!message_write(strstr(s->path, "KeepAlive") ? make_beat(&arena) : make_watched(&arena),
-                            &bytes, NULL));
+        must(!message_write(make_watched(&arena), &bytes, NULL));
     s->on_message(s, buf_peek(&bytes));
     arena_deinit(&arena);
     buf_deinit(&bytes);
@@ -777,9 +756,9 @@ static void act(struct prim_backend *b, const struct prim_claim *claim, struct r
     case 2: watch(b, what, reader); break;
     default:
         if (what & 64)
-            sim_run_for(client.sim, take());
-        else if (client.streams[(what >> 4) % STREAMS_MAX]->call)
-            hear(client.streams[(what >> 4) % STREAMS_MAX]);
+            sim_run_for(sim, take());
+        else if (stream_count > 0 && streams[(what >> 4) % stream_count]->call)
+            hear(streams[(what >> 4) % stream_count]);
         break;
     }
 }
@@ -812,10 +791,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     at = data;
     left = size;
-    client = (struct etcd_client){0};
+    stream_count = 0;
     guarded = false;
-    must(!sim_open(&(struct sim_options){.seed = 1}, &client.sim));
-    must(!sim_host_add(client.sim, &(struct sim_host_options){.name = "c"}, &sim_host_of_test));
+    must(!sim_open(&(struct sim_options){.seed = 1}, &sim));
+    must(!sim_host_add(sim, &(struct sim_host_options){.name = "c"}, &sim_host_of_test));
     result = prim_url_parse(size & 1 ? "etcd://h" : "etcd://h?raw=1", &url);
     must(result.code == COORD_OK);
     opening = !(take() & 1);
@@ -834,6 +813,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         backend->ops->close(backend);
     }
     prim_url_deinit(&url);
-    sim_close(client.sim);
+    sim_close(sim);
     return 0;
 }

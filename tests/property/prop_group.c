@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shared rules for slots (prim/group.h) against the memory store, which has rules of its own:
+/* The rules for slots (prim/group.h) told of the records of a memory store, against its answers:
  * for random groups, holders, cooldowns, resizes and requests both choose the same. */
 #include "../unit/prim/memory/desk.h"
 #include "base/prng.h"
@@ -17,9 +17,9 @@ struct world {
     size_t chosen[PRIM_GROUP_TAKE + 1];
 };
 
-static int64_t left_ms(const struct world *w, int64_t until_ns)
+static int64_t left_ms(struct world *w, int64_t until_ns)
 {
-    return (until_ns - w->desk.now) / MS;
+    return (until_ns - w->desk.now + MS - 1) / MS;
 }
 
 /* What the rules say of the memory store's group. */
@@ -27,19 +27,19 @@ static enum prim_group_choice predict(struct world *w, const struct prim_call *c
                                       const struct prim_acquire *in, struct prim_group *group,
                                       uint32_t *ret_slot)
 {
-    const struct memory_group *there = NULL;
-    coord_result found = memory_core_group(w->desk.core, w->desk.now, in->group, &there);
+    coord_holders *there = desk_group(&w->desk, "g");
 
-    prim_group_begin(group, call, in, found.code == COORD_OK ? there->slot_count : 0);
-    for (uint32_t i = 0; there != NULL && i < there->room; i++) {
-        const struct memory_entry *entry = there->slots[i].entry;
-        int64_t closed_until_ns = there->slots[i].closed_until_ns;
-        if (entry != NULL) {
-            prim_group_held(group, i, &entry->request_id, entry->lease->owner,
-                            left_ms(w, entry->lease->deadline_ns));
-        } else if (closed_until_ns > w->desk.now) {
-            prim_group_taken(group, i, left_ms(w, closed_until_ns));
-        }
+    prim_group_begin(group, call, in, there != NULL ? there->slot_count : 0);
+    coord_holders_free(there);
+    for (uint32_t i = 0; i <= SLOTS; i++) {
+        char key[PRIM_SLOT_KEY_CAP];
+        prim_slot_key(STR("g"), i, key);
+        const struct memory_record *record = memory_record_of(w->desk.shared, str_from(key));
+        if (record != NULL && record->kind == PRIM_SEEN_LIVE)
+            prim_group_held(group, i, &record->envelope.request_id, record->envelope.owner,
+                            left_ms(w, record->lease->deadline_ns));
+        else if (record != NULL && record->rests_until_ns > w->desk.now)
+            prim_group_taken(group, i, left_ms(w, record->rests_until_ns));
     }
     return prim_group_choose(group, 0, ret_slot);
 }
@@ -93,7 +93,7 @@ static void acquire(struct world *w)
     (void)snprintf(owner, sizeof owner, "o%u", (unsigned)prng_below(&w->p, OWNERS));
     in.owner = str_from(owner);
     enum prim_group_choice choice = predict(w, &call, &in, &group, &slot);
-    coord_result r = memory_core_acquire(d->core, d->now, &call, &in, &grant);
+    coord_result r = d->b->ops->acquire(d->b, &call, &in, &grant);
     check_answer(&group, choice, slot, &r);
     w->chosen[choice]++;
     w->calls[again ? 0 : w->call_count++ % CALLS] = call;
@@ -110,11 +110,10 @@ static void acquire(struct world *w)
 
 static void resize(struct world *w)
 {
-    const struct memory_group *group = NULL;
-    coord_result r = memory_core_group(w->desk.core, w->desk.now, STR("g"), &group);
+    uint64_t revision = desk_group_revision(&w->desk, "g");
 
-    if (r.code != COORD_OK) return;
-    (void)desk_resize(&w->desk, "g", group->revision,
+    if (revision == 0) return;
+    (void)desk_resize(&w->desk, "g", revision,
                       prng_chance(&w->p, 600000) ? 3 : 1 + (uint32_t)prng_below(&w->p, SLOTS));
 }
 
@@ -136,7 +135,7 @@ static void run(uint64_t seed, size_t chosen[PRIM_GROUP_TAKE + 1])
             resize(w);
     }
     for (size_t i = 0; i <= PRIM_GROUP_TAKE; i++) chosen[i] += w->chosen[i];
-    memory_core_close(w->desk.core);
+    desk_close(&w->desk);
     free(w);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random calls to the memory core by a few clients that never forget a handle, against what the
+/* Random calls to the memory store by a few clients that never forget a handle, against what the
  * contract says in one sentence each:
  *   - a group never has more holders than its slots, or after a shrink than it had;
  *   - revisions rise by one event after the other, tokens of a key rise from grant to grant;
@@ -44,10 +44,11 @@ static struct view *view_of(struct world *w, struct str key)
 
 static void read_events(struct world *w)
 {
-    const struct list *head = memory_core_events(w->desk.core);
-    for (const struct list *node = head->next; node != head; node = node->next) {
-        const struct memory_event *event = CONTAINER_OF(node, struct memory_event, link);
-        struct view *v = view_of(w, event->key);
+    struct desk_event events[DESK_EVENTS];
+    size_t count = desk_told(&w->desk, events, DESK_EVENTS);
+    for (size_t at = 0; at < count; at++) {
+        const struct desk_event *event = &events[at];
+        struct view *v = view_of(w, str_from(event->key));
         CHECK("revisions rise over the whole store", event->revision > w->last_revision);
         CHECK("and so over each key", event->revision > v->revision);
         w->last_revision = v->revision = event->revision;
@@ -60,11 +61,10 @@ static void read_events(struct world *w)
             CHECK("only what lives can end", v->live);
             v->live = false;
         }
-        if (event->lost_reason == 0) { continue; }
-        for (size_t i = 0; i < HANDS; i++) { /* told: no success after this */
-            struct hand_state *h = &w->hands[i];
-            if (h->used && memcmp(&h->hand.claim.lease_id, &event->lost_lease, 16) == 0) {
-                h->over = true;
+        for (size_t i = 0; i < HANDS && event->type == COORD_EXPIRE; i++) {
+            struct hand_state *h = &w->hands[i]; /* told: no success after this */
+            for (size_t k = 0; h->used && k < h->hand.claim.count; k++) {
+                if (h->hand.held[k].token == event->token) { h->over = true; }
             }
         }
     }
@@ -74,18 +74,16 @@ static void check_groups(struct world *w)
 {
     for (int g = 0; g < GROUPS; g++) {
         char name[8];
-        const struct memory_group *group = NULL;
-        uint32_t live = 0, above = 0;
+        uint32_t above = 0;
         (void)snprintf(name, sizeof name, "g%d", g);
-        coord_result r = memory_core_group(w->desk.core, w->desk.now, str_from(name), &group);
-        if (r.code != COORD_OK) { continue; }
-        for (uint32_t i = 0; i < group->room; i++) {
-            if (group->slots[i].entry == NULL) { continue; }
-            live++;
-            above += i >= group->slot_count;
+        coord_holders *group = desk_group(&w->desk, name);
+        if (group == NULL) { continue; }
+        for (size_t i = 0; i < group->count; i++) {
+            above += group->rows[i].slot >= group->slot_count;
         }
         if (above == 0) { w->allowed[g] = group->slot_count; }
-        CHECK("rule 1", live <= w->allowed[g]);
+        CHECK("rule 1", group->count <= w->allowed[g]);
+        coord_holders_free(group);
     }
 }
 
@@ -93,7 +91,7 @@ static void check_views(struct world *w)
 {
     for (size_t i = 0; i < w->view_count; i++) {
         const struct view *v = &w->views[i];
-        const struct memory_entry *entry = desk_get(&w->desk, v->key);
+        const struct memory_record *entry = desk_get(&w->desk, v->key);
         CHECK("a read finds what the events told", (entry != NULL) == v->live);
         if (entry != NULL) { CHECK_U64("R1", entry->revision, v->revision); }
     }
@@ -136,14 +134,13 @@ static void resize(struct world *w)
 {
     int g = (int)prng_below(&w->p, GROUPS);
     char name[8];
-    const struct memory_group *group = NULL;
     (void)snprintf(name, sizeof name, "g%d", g);
-    if (memory_core_group(w->desk.core, w->desk.now, str_from(name), &group).code != COORD_OK) {
-        return;
-    }
+    coord_holders *group = desk_group(&w->desk, name);
+    if (group == NULL) { return; }
     read_events(w);
     uint32_t before = group->slot_count, count = (uint32_t)prng_between(&w->p, 1, 5);
     coord_result r = desk_resize(&w->desk, name, group->revision, count);
+    coord_holders_free(group);
     CHECK_I64("the revision just read", r.code, COORD_OK);
     CHECK("a change of the store", r.revision > w->last_revision);
     w->last_revision = r.revision;
@@ -204,12 +201,13 @@ static void step(struct world *w)
         coord_result r = desk_under(d, key, &h->hand);
         if (r.code != COORD_EXISTS) { used(h, r); }
     } else if (die < 82) {
-        const struct memory_entry *entry = desk_get(d, key);
+        const struct memory_record *entry = desk_get(d, key);
         read_events(w);
         h = any_hand(w, true);
         if (entry != NULL) {
-            bool own = entry->lease == NULL ||
-                       (h != NULL && memcmp(&entry->lease->id, &h->hand.claim.lease_id, 16) == 0);
+            bool own =
+                entry->lease == NULL ||
+                (h != NULL && memcmp(&entry->envelope.lease_id, &h->hand.claim.lease_id, 16) == 0);
             coord_result r = desk_cas(d, key, entry->revision, COORD_TTL_KEEP,
                                       h != NULL ? &h->hand : NULL, &grant);
             CHECK("exactly the owner may", (r.code == COORD_OK) == own);
@@ -221,7 +219,7 @@ static void step(struct world *w)
     } else if (die < 92) {
         resize(w);
     } else {
-        memory_core_expire(d->core, d->now);
+        desk_expire(d);
     }
     read_events(w);
     for (size_t i = 0; i < HANDS; i++) {
@@ -230,7 +228,8 @@ static void step(struct world *w)
     check_groups(w);
     read_events(w);
     if (prng_chance(&w->p, 50000)) { check_views(w); }
-    CHECK("time to end is ahead", memory_core_next_deadline(d->core) > d->now);
+    const struct heap_node *first = heap_peek(&d->shared->deadlines);
+    CHECK("time to end is ahead", first == NULL || (int64_t)first->due > d->now);
 }
 
 static void run(uint64_t seed)
@@ -239,13 +238,17 @@ static void run(uint64_t seed)
     CHECK("memory", w != NULL);
     prng_seed(&w->p, seed);
     desk_open(&w->desk);
+    desk_watch(&w->desk, "");
+    desk_watch(&w->desk, "g0");
+    desk_watch(&w->desk, "g1");
+    desk_watch(&w->desk, "g2");
     for (int i = 0; i < STEPS; i++) { step(w); }
     w->desk.now += 1000 * MS;
-    memory_core_expire(w->desk.core, w->desk.now);
+    desk_expire(&w->desk);
     read_events(w);
     check_views(w);
-    CHECK_I64("every lease ends", memory_core_next_deadline(w->desk.core), INT64_MAX);
-    memory_core_close(w->desk.core);
+    CHECK("every lease ends", heap_peek(&w->desk.shared->deadlines) == NULL);
+    desk_close(&w->desk);
     free(w);
 }
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random commands to the store's state machine, three ways at once:
- *   - against prim/memory's core, which is the contract as a plain function: same answers;
+ *   - against the memory store, whose rules are those of prim/change.h: same answers;
  *   - against a twin that is never looked at by a snapshot: same hash after every command;
  *   - against what a snapshot, taken slice by slice while commands go on, restores to.
- * Waiting, which the plain function has not, is checked by its own rules, and so are plain leases:
+ * Waiting, which the memory store has not, is checked by its own rules, and so are plain leases:
  * against a list of deadlines and of the keys that name them. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/prng.h"
 #include "lib/test.h"
-#include "prim/memory/core/core.h"
+#include "prim/memory/shared.h"
 #include "section/section.h"
 #include "store/core/store.h"
 
@@ -27,7 +27,7 @@ struct hand { /* a claim that somebody made */
 struct world {
     struct prng p;
     struct store *store, *twin;
-    struct memory_core *memory;
+    struct prim_backend *memory;
     uint64_t now_ns, sequence;
     struct hand hands[HANDS];
     uint64_t store_revision[KEYS], memory_revision[KEYS];
@@ -43,6 +43,11 @@ struct world {
         size_t lease; /* PLAIN_LEASES: none */
     } plain_keys[PLAIN_KEYS];
 };
+
+static int64_t world_now(void *arg)
+{
+    return (int64_t)((struct world *)arg)->now_ns;
+}
 
 static struct store_id draw_id(struct world *w)
 {
@@ -180,7 +185,7 @@ static void do_entry(struct world *w)
         memset(&command.held, 0, sizeof command.held);
         command.kind = STORE_CREATE;
         result = apply(w, &command, NULL);
-        want = memory_core_create(w->memory, (int64_t)w->now_ns, &call, &in, &grant);
+        want = w->memory->ops->create(w->memory, &call, &in, &grant);
         same("create", &result, &want);
         if (result.code == COORD_EXISTS) CHECK("the holder", strcmp(result.owner, want.owner) == 0);
     } else if (die < 80) {
@@ -199,7 +204,7 @@ static void do_entry(struct world *w)
         if (fresh && command.ttl_ms == STORE_TTL_KEEP) command.ttl_ms = 0;
         in.ttl_ms = command.ttl_ms;
         result = apply(w, &command, NULL);
-        want = memory_core_cas(w->memory, (int64_t)w->now_ns, &call, &in, &grant);
+        want = w->memory->ops->cas(w->memory, &call, &in, &grant);
         same("cas", &result, &want);
     } else {
         struct prim_delete in = {.key = str_from(key + 7), .claim = hand ? &claim : NULL};
@@ -208,7 +213,7 @@ static void do_entry(struct world *w)
         command.expected = force ? STORE_FORCE : STORE_ANY;
         in.expected = force ? COORD_FORCE : COORD_ANY;
         result = apply(w, &command, NULL);
-        want = memory_core_remove(w->memory, (int64_t)w->now_ns, &call, &in);
+        want = w->memory->ops->remove(w->memory, &call, &in);
         same("delete", &result, &want);
         return;
     }
@@ -244,7 +249,7 @@ static void do_acquire(struct world *w)
     command.cooldown_ms = which == 1 ? 700 : 0;
     in.cooldown_ms = (int64_t)command.cooldown_ms;
     result = apply(w, &command, NULL);
-    want = memory_core_acquire(w->memory, (int64_t)w->now_ns, &call, &in, &grant);
+    want = w->memory->ops->acquire(w->memory, &call, &in, &grant);
     same("acquire", &result, &want);
     if (result.code == COORD_EXISTS && result.reason == COORD_R_FULL)
         CHECK("how many hold", result.live == want.live);
@@ -268,6 +273,7 @@ static void do_lease(struct world *w)
     if (!hand) return;
     bool forged = prng_chance(&w->p, 100000);
     uint64_t token = hand->store_token + forged;
+    int64_t sent_ns;
     claim = claim_of(hand, &held);
     held.token += forged;
     if (prng_chance(&w->p, 700000)) {
@@ -276,7 +282,7 @@ static void do_lease(struct world *w)
         command.renew_tokens = &token;
         command.renew_count = 1;
         (void)apply(w, &command, &renewal);
-        want = memory_core_renew(w->memory, (int64_t)w->now_ns, &claim);
+        want = w->memory->ops->renew(w->memory, &call, &claim, &sent_ns);
         CHECK("renew", renewal.code == want.code);
         CHECK("EXPIRED is final", renewal.code != COORD_OK || !hand->over);
         CHECK("another token does not renew", renewal.code != COORD_OK || !forged);
@@ -286,7 +292,7 @@ static void do_lease(struct world *w)
     command.lease = hand->id;
     command.token = token;
     struct store_result result = apply(w, &command, NULL);
-    want = memory_core_release(w->memory, (int64_t)w->now_ns, &call, &claim, NULL);
+    want = w->memory->ops->release(w->memory, &call, &claim, NULL);
     /* A handle that let its key go knows that itself (prim/lease.c); the store has forgotten it. */
     if (want.reason != COORD_R_ALREADY) same("release", &result, &want);
     hand->used = forged;
@@ -298,19 +304,24 @@ static void do_resize(struct world *w)
     char key[32];
     struct store_command command = {.kind = STORE_RESIZE};
     struct prim_call call = call_of(w);
-    const struct memory_group *there = NULL;
+    coord_holders *there = NULL;
     struct store_group here;
     coord_result want;
 
     (void)snprintf(key, sizeof key, "muster/g%u", (unsigned)which % 10u);
-    (void)memory_core_group(w->memory, (int64_t)w->now_ns, str_from(key + 7), &there);
-    if (!store_group_of(w->store, str_from(key), &here)) return;
+    (void)w->memory->ops->holders(w->memory, &call, str_from(key + 7), &there);
+    if (!store_group_of(w->store, str_from(key), &here)) {
+        CHECK("absent in both", there == NULL);
+        return;
+    }
+    CHECK("there in both", there != NULL);
     command.key = str_from(key);
     command.expected = here.revision;
     command.slot_count = (uint32_t)prng_between(&w->p, 1, 5);
     struct store_result result = apply(w, &command, NULL);
-    want = memory_core_resize(w->memory, (int64_t)w->now_ns, &call, str_from(key + 7),
-                              there->revision, command.slot_count);
+    want = w->memory->ops->resize(w->memory, &call, str_from(key + 7), there->revision,
+                                  command.slot_count);
+    coord_holders_free(there);
     same("resize", &result, &want);
     w->sizes[which] = command.slot_count;
 }
@@ -510,14 +521,15 @@ static void run(uint64_t seed)
 {
     static struct world w;
     struct store_options options = {0};
-    struct memory_core_options plain = {
-        .revision_start = 1, .seed = 1, .entries_max = 10000, .bytes_max = 1 << 30};
+    struct prim_host host = {NULL, NULL};
+    struct prim_open in = {.options = &(coord_options){0}, .clock = {world_now, &w}, .host = &host};
 
     memset(&w, 0, sizeof w);
     prng_seed(&w.p, seed);
     w.store = store_open(&options);
     w.twin = store_open(&options);
-    w.memory = memory_core_open(&plain);
+    CHECK_I64("memory", memory_open(&in, &(struct memory_limits){10000, 1 << 30}, &w.memory).code,
+              COORD_OK);
     for (size_t i = 0; i < GROUPS; i++) w.sizes[i] = 1 + (uint32_t)i;
     for (int step = 0; step < STEPS; step++) {
         uint64_t die = prng_below(&w.p, 112);
@@ -542,7 +554,7 @@ static void run(uint64_t seed)
     store_restore_close(w.restore);
     store_close(w.store);
     store_close(w.twin);
-    memory_core_close(w.memory);
+    w.memory->ops->close(w.memory);
 }
 
 TEST(the_store_answers_as_the_contract_and_restores_as_it_was)

@@ -43,14 +43,6 @@ static void stream_message(void *owner, struct rpc_client_call *rpc, struct str 
     if (call->stream) call->stream->on_message(call->stream, message);
 }
 
-static void stream_writable(void *owner, struct rpc_client_call *rpc)
-{
-    struct courier_call *call = owner;
-
-    (void)rpc;
-    if (call->stream && call->stream->on_writable) call->stream->on_writable(call->stream);
-}
-
 /* Whoever is told may leave the stream, and its memory may be gone then. */
 static void stream_lost(struct courier_stream *s, enum grpc_status status, struct str text)
 {
@@ -80,7 +72,8 @@ static void stream_ended(void *owner, struct rpc_client_call *rpc,
 
 static enum err stream_call(struct courier_stream *s)
 {
-    static const struct rpc_call_events events = {stream_message, stream_writable, stream_ended};
+    static const struct rpc_call_events events = {.on_message = stream_message,
+                                                  .on_end = stream_ended};
     struct courier *r = s->courier;
     struct rpc_call_options options = r->ways->stream;
     struct courier_call *call;

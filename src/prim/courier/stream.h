@@ -14,7 +14,6 @@ struct courier_stream {
     /* Whatever was asked must be asked again. `status`, `text`: what the server said, or
      * GRPC_UNAVAILABLE. The owner may leave the stream and free it. */
     void (*on_broken)(struct courier_stream *stream, enum grpc_status status, struct str text);
-    void (*on_writable)(struct courier_stream *stream); /* may be NULL */
     /* the courier's */
     struct courier *courier;
     struct courier_call *call; /* NULL: not open */

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "prim/change.h"
 #include "prim/etcd/etcd.h"
 #include "prim/etcd/internal.h"
 #include "prim/url.h"
@@ -9,6 +10,7 @@
 enum {
     PREFIX_MAX = 200,
     GUARDS_MAX = 64 * 1024,
+    KEYS_ALONE = 4, /* each watch is a stream: the next key of a bucket has the bucket watched */
     VERSION_MAJOR = 3,
     VERSION_MINOR = 4, /* LEASE compares, watch ids of our own choice */
 };
@@ -135,7 +137,7 @@ static coord_result probe(struct etcd_backend *b, int64_t deadline_ns)
             result = etcd_read(b, &call, STR(".open"), false, &arena, &found, &entry);
             arena_deinit(&arena);
         }
-    } while (etcd_client_now(b->client) < deadline_ns && courier_ask_again(&result));
+    } while (courier_now(&b->client.courier) < deadline_ns && courier_ask_again(&result));
     if (result.code != COORD_OK) return result;
     fill_caps(b, version, probe_members(b, deadline_ns));
     fill_id(b);
@@ -189,7 +191,7 @@ static coord_result open_client(const struct prim_open *in, struct etcd_backend 
 
     if (result.code == COORD_OK) result = set_space(in, &b->space);
     if (result.code != COORD_OK) return result;
-    err = etcd_client_open(&client, &b->client, &note);
+    err = etcd_client_open(&b->client, &client, &note);
     if (err == ERR_NOMEM) return prim_no_memory();
     if (err)
         return prim_answer(COORD_INVALID, COORD_R_URL, "etcd: %s",
@@ -199,54 +201,26 @@ static coord_result open_client(const struct prim_open *in, struct etcd_backend 
 
 /* -- life -- */
 
-struct setup {
-    struct etcd_backend *backend;
-    enum err err;
-};
-
-static void set_up(void *owner)
-{
-    struct setup *setup = owner;
-    struct etcd_backend *b = setup->backend;
-
-    /* All of them in any case: tear_down takes no half. */
-    enum err lease = etcd_lease_setup(b);
-    enum err own = etcd_watcher_init(&b->own, b);
-    enum err others = etcd_watcher_init(&b->others, b);
-
-    setup->err = lease ? lease : own ? own : others;
-}
-
-static void tear_down(void *owner)
-{
-    struct etcd_backend *b = owner;
-
-    etcd_watcher_deinit(&b->own);
-    etcd_watcher_deinit(&b->others);
-    etcd_lease_teardown(b);
-}
-
 static void close_backend(struct prim_backend *base)
 {
     struct etcd_backend *b = etcd_of(base);
 
     prim_guards_close(b->base.guards);
     etcd_lease_drain(b);
-    etcd_client_do(b->client, tear_down, b);
-    etcd_client_close(b->client);
+    etcd_client_close(&b->client);
     free(b);
 }
 
 static const struct prim_backend_ops etcd_ops = {
     .name = "etcd",
     .capabilities = capabilities,
-    .create = etcd_create,
+    .create = prim_change_create,
     .cas = etcd_cas,
-    .remove = etcd_remove,
-    .get = etcd_get,
-    .acquire = etcd_acquire,
-    .resize = etcd_resize,
-    .holders = etcd_holders,
+    .remove = prim_change_remove,
+    .get = prim_change_get,
+    .acquire = prim_change_acquire,
+    .resize = prim_change_resize,
+    .holders = prim_change_holders,
     .renew = etcd_renew,
     .release = etcd_release,
     .adopt = etcd_adopt,
@@ -255,29 +229,28 @@ static const struct prim_backend_ops etcd_ops = {
     .watch = etcd_watch,
     .unwatch = etcd_unwatch,
     .close = close_backend,
+    .ways = &etcd_ways,
 };
 
 coord_result prim_etcd_open(const struct prim_open *in, struct prim_backend **ret_backend)
 {
     struct etcd_backend *b = calloc(1, sizeof *b);
-    struct setup setup = {.backend = b};
     coord_result result;
 
     if (!b) return prim_no_memory();
     b->base.ops = &etcd_ops;
     b->base.clock = in->clock;
-    b->base.limits = prim_limits(ETCD_TTL_MIN_MS, 1000, PRIM_VALUE_MAX);
+    b->base.limits = prim_limits(ETCD_TTL_MIN_MS, PRIM_CHANGE_TTL_STEP_MS, PRIM_VALUE_MAX);
     b->host = in->host;
     result = open_client(in, b);
     if (result.code != COORD_OK) {
         free(b);
         return result;
     }
-    etcd_client_do(b->client, set_up, &setup);
-    assert(!setup.err || setup.err == ERR_NOMEM || setup.err == ERR_FULL);
+    list_init(&b->revokes.waiting);
     b->base.guards = prim_guards_open(&(struct prim_guards_options){
-        .backend = &b->base, .host = in->host, .keys_max = GUARDS_MAX});
-    result = setup.err || !b->base.guards ? prim_no_memory() : probe(b, in->deadline_ns);
+        .backend = &b->base, .host = in->host, .keys_max = GUARDS_MAX, .keys_alone = KEYS_ALONE});
+    result = !b->base.guards ? prim_no_memory() : probe(b, in->deadline_ns);
     if (result.code != COORD_OK) {
         close_backend(&b->base);
         return result;

@@ -3,6 +3,7 @@
  *
  * A renewal is a keep-alive of the lease and a look at every key, side by side: the lease may live
  * while the entry is gone (deleted by hand, taken over), and then the claim is over. */
+#include "prim/change.h"
 #include "prim/etcd/internal.h"
 
 enum { RELEASE_ROUNDS = 3 };
@@ -31,9 +32,11 @@ static coord_result judge(struct etcd_backend *b, const Etcdserverpb__RangeRespo
     return result;
 }
 
-/* Up to ETCD_TXN_KEYS keys in one step. */
-static coord_result verify_some(struct etcd_backend *b, const struct prim_call *call,
-                                const struct prim_held *held, size_t count, int64_t lease)
+/* Up to ETCD_TXN_KEYS keys in one step: OK when all are the claim's, and then they go if `deletes`.
+ * A release may be repeated, since it deletes the claim's own entries or nothing. */
+static coord_result step(struct etcd_backend *b, const struct prim_call *call,
+                         const struct prim_held *held, size_t count, int64_t lease, bool deletes,
+                         bool *ret_doubt)
 {
     struct etcd_key stored[ETCD_TXN_KEYS];
     Etcdserverpb__TxnResponse *response;
@@ -42,16 +45,20 @@ static coord_result verify_some(struct etcd_backend *b, const struct prim_call *
     struct etcd_txn txn;
 
     etcd_txn_init(&txn);
-    txn.reads_only = true;
+    txn.reads_only = !deletes;
     for (size_t i = 0; i < count; i++) {
-        struct str key;
         etcd_key_make(&b->space, str_from(held[i].key), &stored[i]);
-        key = str_of(stored[i].text, stored[i].len);
-        etcd_if_created(&txn, key, held[i].create_revision);
-        etcd_if_leased(&txn, key, lease);
-        etcd_range(&txn.otherwise, key);
+        etcd_if_created(&txn, etcd_key_str(&stored[i]), held[i].create_revision);
+        etcd_if_leased(&txn, etcd_key_str(&stored[i]), lease);
+        if (deletes) etcd_delete(&txn.then, etcd_key_str(&stored[i]));
+        etcd_range(&txn.otherwise, etcd_key_str(&stored[i]));
     }
     result = etcd_txn_run(b, call, &txn, &arena, &response);
+    for (int round = 1; round < RELEASE_ROUNDS && result.flags & COORD_F_MAYBE_APPLIED; round++) {
+        *ret_doubt = true;
+        arena_deinit(&arena);
+        result = etcd_txn_run(b, call, &txn, &arena, &response);
+    }
     if (result.code == COORD_OK && !response->succeeded) {
         for (size_t i = 0; i < count && result.code == COORD_OK; i++)
             result = judge(b, etcd_txn_range(response, i), lease, &held[i]);
@@ -68,8 +75,8 @@ static coord_result verify(struct etcd_backend *b, const struct prim_call *call,
     int64_t lease = etcd_lease_number(&claim->lease_id);
 
     for (size_t at = 0; at < claim->count && result.code == COORD_OK; at += ETCD_TXN_KEYS)
-        result = verify_some(b, call, claim->held + at, min_size(ETCD_TXN_KEYS, claim->count - at),
-                             lease);
+        result = step(b, call, claim->held + at, min_size(ETCD_TXN_KEYS, claim->count - at), lease,
+                      false, NULL);
     return result;
 }
 
@@ -118,95 +125,41 @@ coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
 
 /* -- release -- */
 
-static coord_result absent(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
-                           bool doubt, coord_result revoked)
-{
-    coord_result left;
-    int64_t left_ms;
-
-    if (doubt || call->attempt > 0) return prim_ok(COORD_R_ALREADY);
-    left = etcd_lease_left(b, call, lease, &left_ms);
-    return left.code == COORD_EXPIRED ? left : revoked;
-}
-
-/* The keys of one transaction: all or none, so that a key that is lost does not hide the others. */
-static coord_result release_some(struct etcd_backend *b, const struct prim_call *call,
+/* All or none in one step; one key that is lost does not hide the others. */
+static coord_result release_keys(struct etcd_backend *b, const struct prim_call *call,
                                  const struct prim_held *held, size_t count, int64_t lease)
 {
-    struct etcd_key stored[ETCD_TXN_KEYS];
-    Etcdserverpb__TxnResponse *response;
-    coord_result result;
-    struct arena arena;
-    struct etcd_txn txn;
-    bool doubt = false;
+    bool doubt = call->attempt > 0;
+    coord_result all = step(b, call, held, count, lease, true, &doubt), left;
+    int64_t left_ms;
 
-    etcd_txn_init(&txn);
-    for (size_t i = 0; i < count; i++) {
-        struct str key;
-        etcd_key_make(&b->space, str_from(held[i].key), &stored[i]);
-        key = str_of(stored[i].text, stored[i].len);
-        etcd_if_created(&txn, key, held[i].create_revision);
-        etcd_if_leased(&txn, key, lease);
-        etcd_delete(&txn.then, key);
-        etcd_range(&txn.otherwise, key);
+    if (all.code == COORD_OK) return prim_ok(COORD_R_RELEASED);
+    if (all.code != COORD_EXPIRED) return all;
+    for (size_t i = 0; count > 1 && i < count; i++) {
+        coord_result one = release_keys(b, call, &held[i], 1, lease);
+        if (i == 0 || prim_release_rank(&one) > prim_release_rank(&all)) all = one;
     }
-    for (int round = 0; round < RELEASE_ROUNDS; round++) {
-        result = etcd_txn_run(b, call, &txn, &arena, &response);
-        if (result.code == COORD_OK || !(result.flags & COORD_F_MAYBE_APPLIED)) break;
-        doubt = true; /* it may be repeated: it deletes this claim's own entry or nothing */
-        if (round + 1 < RELEASE_ROUNDS) arena_deinit(&arena);
-    }
-    if (result.code == COORD_OK && response->succeeded) {
-        result = prim_ok(COORD_R_RELEASED);
-    } else if (result.code == COORD_OK && count == 1) {
-        result = judge(b, etcd_txn_range(response, 0), lease, held);
-        if (result.code == COORD_EXPIRED && result.reason == COORD_R_REVOKED)
-            result = absent(b, call, lease, doubt, result);
-    } else if (result.code == COORD_OK) {
-        result = prim_answer(COORD_CONFLICT, COORD_R_NOT_OWNER, "one of several keys is lost");
-    }
-    arena_deinit(&arena);
-    return result;
-}
-
-static int rank(const coord_result *result)
-{
-    if (result->code == COORD_UNAVAILABLE) return 3; /* to be tried again */
-    if (result->code == COORD_OK && result->reason == COORD_R_RELEASED) return 2;
-    return result->code == COORD_OK ? 1 : 0;
-}
-
-static coord_result release_range(struct etcd_backend *b, const struct prim_call *call,
-                                  const struct prim_held *held, size_t count, int64_t lease)
-{
-    coord_result all = release_some(b, call, held, count, lease), one;
-
-    if (all.code != COORD_CONFLICT) return all;
-    for (size_t i = 0; i < count; i++) {
-        one = release_some(b, call, &held[i], 1, lease);
-        if (i == 0 || rank(&one) > rank(&all)) all = one;
-    }
-    return all;
+    if (count > 1 || all.reason != COORD_R_REVOKED) return all;
+    if (doubt) return prim_ok(COORD_R_ALREADY);
+    left = etcd_lease_left(b, call, lease, &left_ms);
+    return left.code == COORD_EXPIRED ? left : all;
 }
 
 coord_result etcd_release(struct prim_backend *base, const struct prim_call *call,
                           const struct prim_claim *claim, const char *key)
 {
     struct etcd_backend *b = etcd_of(base);
+    const struct prim_held *one = key ? prim_held_of(claim, str_from(key)) : NULL;
     int64_t lease = etcd_lease_number(&claim->lease_id);
     coord_result all = prim_ok(COORD_R_ALREADY), some;
-    size_t released = 0;
 
-    for (size_t at = 0; at < claim->count;) {
-        size_t count = key ? 1 : min_size(ETCD_TXN_KEYS, claim->count - at);
-        if (!key || strcmp(claim->held[at].key, key) == 0) {
-            some = release_range(b, call, claim->held + at, count, lease);
-            if (released++ == 0 || rank(&some) > rank(&all)) all = some;
-        }
-        at += count;
+    if (one) all = release_keys(b, call, one, 1, lease);
+    for (size_t at = 0; !key && at < claim->count; at += ETCD_TXN_KEYS) {
+        some = release_keys(b, call, claim->held + at, min_size(ETCD_TXN_KEYS, claim->count - at),
+                            lease);
+        if (at == 0 || prim_release_rank(&some) > prim_release_rank(&all)) all = some;
     }
     /* After the entries, never before: a revoke deletes whatever hangs on the lease, unasked. */
-    if (all.code != COORD_UNAVAILABLE && (!key || claim->count <= 1))
-        etcd_lease_revoke_later(b, lease);
+    if (all.code != COORD_UNAVAILABLE && (!key || claim->count <= 1)) etcd_lease_revoke(b, lease);
     return all;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/etcd/client.h"
-
+/* The courier to etcd, and what every request carries: `hasleader`, so that a member without the
+ * majority refuses instead of letting us wait, and the token of Authenticate where the URL has a
+ * user. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "prim/etcd/client.h"
 #include "wire/message.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
@@ -20,21 +22,6 @@ enum {
     STREAM_MESSAGE_MAX = 64 * 1024 * 1024,
 };
 
-struct etcd_client {
-    struct courier courier;
-    char *user, *password;
-    /* loop thread */
-    struct buf token;
-    bool tokenless; /* the server has no authentication: go without */
-    bool authenticating;
-    struct courier_op authenticate;
-    struct list waiters; /* ops that wait for a token */
-    struct metadata {
-        struct h2_header fields[2];
-        size_t count;
-    } metadata; /* of the call that is being begun */
-};
-
 static struct etcd_client *client_of(struct courier *courier)
 {
     return CONTAINER_OF(courier, struct etcd_client, courier);
@@ -45,27 +32,12 @@ static struct etcd_client *client_of(struct courier *courier)
 static void add_metadata(struct etcd_client *c, bool bare, struct rpc_call_options *options)
 {
     struct str token = buf_peek(&c->token);
-    struct metadata *m = &c->metadata;
 
-    m->count = 0;
-    m->fields[m->count++] = (struct h2_header){.name = STR("hasleader"), .value = STR("true")};
-    if (!bare && token.len > 0)
-        m->fields[m->count++] = (struct h2_header){.name = STR("token"), .value = token};
-    options->metadata = m->fields;
-    options->metadata_count = m->count;
+    c->fields[0] = (struct h2_header){.name = STR("hasleader"), .value = STR("true")};
+    c->fields[1] = (struct h2_header){.name = STR("token"), .value = token};
+    options->metadata = c->fields;
+    options->metadata_count = !bare && token.len > 0 ? 2 : 1;
     options->untraced = true;
-}
-
-/* -- trouble -- */
-
-uint32_t etcd_client_generation(const struct etcd_client *c)
-{
-    return c->courier.generation;
-}
-
-void etcd_client_trouble(struct etcd_client *c, uint32_t generation)
-{
-    courier_trouble(&c->courier, generation);
 }
 
 /* -- authentication -- */
@@ -94,7 +66,7 @@ static void token_done(struct courier_op *op)
     for (struct list *node = list_pop(&waiters); node; node = list_pop(&waiters)) {
         struct courier_op *waiter = CONTAINER_OF(node, struct courier_op, link);
         if (!op->err || c->tokenless) {
-            courier_op_begin(&c->courier, waiter);
+            courier_op_begin(op->courier, waiter);
             continue;
         }
         waiter->err = op->err;
@@ -106,8 +78,9 @@ static void token_done(struct courier_op *op)
     courier_op_deinit(op);
 }
 
-static void authenticate(struct etcd_client *c)
+static void authenticate(struct courier *courier)
 {
+    struct etcd_client *c = client_of(courier);
     Etcdserverpb__AuthenticateRequest request = ETCDSERVERPB__AUTHENTICATE_REQUEST__INIT;
     struct courier_op *op = &c->authenticate;
 
@@ -115,13 +88,13 @@ static void authenticate(struct etcd_client *c)
     c->authenticating = true;
     buf_clear(&c->token);
     etcd_op_init(op, "/etcdserverpb.Auth/Authenticate",
-                 etcd_client_now(c) + AUTHENTICATE_MS * (int64_t)NS_PER_MS);
+                 courier_now(courier) + AUTHENTICATE_MS * (int64_t)NS_PER_MS);
     request.name = c->user;
     request.password = c->password;
     (void)message_write(&request.base, &op->request, NULL); /* fails as an empty name would */
     op->bare = op->idempotent = true;
     op->done = token_done;
-    courier_op_begin(&c->courier, op);
+    courier_op_begin(courier, op);
 }
 
 static bool lacks_token(const struct etcd_client *c)
@@ -129,10 +102,10 @@ static bool lacks_token(const struct etcd_client *c)
     return c->user && !c->tokenless && buf_peek(&c->token).len == 0;
 }
 
-static void authenticate_for(struct etcd_client *c, struct courier_op *op)
+static void authenticate_for(struct courier_op *op)
 {
-    list_append(&c->waiters, &op->link);
-    authenticate(c);
+    list_append(&client_of(op->courier)->waiters, &op->link);
+    authenticate(op->courier);
 }
 
 /* The server has forgotten it, or users were changed since it was given. Nothing was done then. */
@@ -151,7 +124,7 @@ static bool prepare(struct courier_op *op, struct rpc_call_options *options)
     struct etcd_client *c = client_of(op->courier);
 
     if (!op->bare && lacks_token(c)) {
-        authenticate_for(c, op);
+        authenticate_for(op);
         return false;
     }
     add_metadata(c, op->bare, options);
@@ -165,7 +138,7 @@ static bool refused(struct courier_op *op, const struct rpc_outcome *outcome)
     if (!token_is_stale(outcome) || !c->user || op->bare || op->refused) return false;
     op->refused = true;
     buf_clear(&c->token);
-    authenticate_for(c, op);
+    authenticate_for(op);
     return true;
 }
 
@@ -174,7 +147,7 @@ static bool prepare_stream(struct courier *courier, struct rpc_call_options *opt
     struct etcd_client *c = client_of(courier);
 
     if (lacks_token(c)) {
-        authenticate(c);
+        authenticate(courier);
         return false;
     }
     add_metadata(c, false, options);
@@ -192,83 +165,49 @@ bool etcd_client_forget_token(struct etcd_client *c)
     return c->user && !c->tokenless;
 }
 
-/* -- unary calls -- */
+/* -- life -- */
 
 void etcd_op_init(struct courier_op *op, const char *path, int64_t deadline_ns)
 {
     courier_op_init(op, path, deadline_ns, ETCD_REQUEST_MAX, ETCD_RESPONSE_MAX);
 }
 
-void etcd_op_start(struct etcd_client *c, struct courier_op *op)
+static void client_free(struct etcd_client *c)
 {
-    courier_op_start(&c->courier, op);
+    buf_deinit(&c->token);
+    free(c->user);
+    if (c->password) explicit_bzero(c->password, strlen(c->password));
+    free(c->password);
 }
 
-void etcd_op_run(struct etcd_client *c, struct courier_op *op)
-{
-    courier_op_run(&c->courier, op);
-}
-
-int64_t etcd_client_now(const struct etcd_client *c)
-{
-    return prim_clock_now(&c->courier.clock);
-}
-
-struct courier *etcd_client_courier(struct etcd_client *c)
-{
-    return &c->courier;
-}
-
-struct loop *etcd_client_loop(struct etcd_client *c)
-{
-    return c->courier.io->loop;
-}
-
-void etcd_client_do(struct etcd_client *c, void (*fn)(void *owner), void *owner)
-{
-    courier_do(&c->courier, fn, owner);
-}
-
-/* -- life -- */
-
-static const struct courier_ways ways = {
-    .thread_name = "muster-etcd",
-    .attempts_max = 4,
-    .prepare = prepare,
-    .refused = refused,
-    .stream = {.response_max = STREAM_MESSAGE_MAX, .attempts_max = 1},
-    .prepare_stream = prepare_stream,
-    .stream_ended = stream_ended};
-
-enum err etcd_client_open(const struct etcd_client_options *o, struct etcd_client **ret_client,
+enum err etcd_client_open(struct etcd_client *c, const struct etcd_client_options *o,
                           struct note *note)
 {
-    struct etcd_client *c = calloc(1, sizeof *c);
-    enum err err;
+    static const struct courier_ways ways = {
+        .thread_name = "muster-etcd",
+        .attempts_max = 4,
+        .prepare = prepare,
+        .refused = refused,
+        .stream = {.response_max = STREAM_MESSAGE_MAX, .attempts_max = 1},
+        .prepare_stream = prepare_stream,
+        .stream_ended = stream_ended};
+    const struct rpc_channel_options channel = {.backoff_first_ms = BACKOFF_FIRST_MS,
+                                                .backoff_max_ms = BACKOFF_MAX_MS,
+                                                .dial_timeout_ms = DIAL_TIMEOUT_MS,
+                                                .ping_after_ms = PING_AFTER_MS,
+                                                .ping_timeout_ms = PING_TIMEOUT_MS};
+    enum err err = ERR_OK;
 
-    if (!c) return ERR_NOMEM;
+    *c = (struct etcd_client){.tokenless = false};
     buf_init(&c->token, TOKEN_MAX);
     list_init(&c->waiters);
     if (o->user) {
         c->user = str_dup(str_from(o->user));
         c->password = str_dup(str_from(o->password ? o->password : ""));
+        if (!c->user || !c->password) err = ERR_NOMEM;
     }
-    err = o->user && (!c->user || !c->password) ? ERR_NOMEM : ERR_OK;
-    if (!err)
-        err = courier_open(&c->courier, &ways, o->servers, o->clock,
-                           &(struct rpc_channel_options){.backoff_first_ms = BACKOFF_FIRST_MS,
-                                                         .backoff_max_ms = BACKOFF_MAX_MS,
-                                                         .dial_timeout_ms = DIAL_TIMEOUT_MS,
-                                                         .ping_after_ms = PING_AFTER_MS,
-                                                         .ping_timeout_ms = PING_TIMEOUT_MS},
-                           note);
-    if (!err) {
-        *ret_client = c;
-        return ERR_OK;
-    }
-    free(c->user);
-    free(c->password);
-    free(c);
+    if (!err) err = courier_open(&c->courier, &ways, o->servers, o->clock, &channel, note);
+    if (err) client_free(c);
     return err;
 }
 
@@ -286,11 +225,6 @@ static void leave_all(void *owner)
 
 void etcd_client_close(struct etcd_client *c)
 {
-    if (!c) return;
     courier_close(&c->courier, leave_all, c);
-    buf_deinit(&c->token);
-    free(c->user);
-    if (c->password) explicit_bzero(c->password, strlen(c->password));
-    free(c->password);
-    free(c);
+    client_free(c);
 }

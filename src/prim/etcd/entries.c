@@ -1,491 +1,378 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries: create, compare and set, delete, get. Each is one transaction of the table in spec B3;
- * its Else answer says what was in the way.
+/* Keys as prim/change.h wants them. Each write is one transaction of the table in spec B3, and its
+ * Else answer shows what was in the way, so nothing is read twice.
  *
- * Doubt. A transaction that was sent and not answered may have been applied, or be applied later.
- * The entry is read again: our request id in it makes it done (OK/replayed), another's makes it not
- * done, and what says neither is given back as UNAVAILABLE + MAYBE_APPLIED, to be repeated with the
- * same request id. A lease that was granted for it is left alone then, because the repeat will use
- * it; it is revoked only with an answer that is final. */
-#include <stdio.h>
+ * A lease is granted before the transaction that uses it. It is kept for all attempts of a call,
+ * and revoked with an answer that is final and does not use it; after an answer that leaves doubt
+ * it is left alone, because the repeat uses it. */
 #include <stdlib.h>
 
+#include "prim/change.h"
 #include "prim/etcd/internal.h"
 
 enum { VALUE_MAX = 2 * 1024 * 1024 };
 
-enum err etcd_value(const struct etcd_backend *b, const struct envelope *envelope, struct buf *out)
-{
-    struct envelope dated = *envelope;
-
-    buf_init(out, VALUE_MAX);
-    if (b->space.raw) return buf_append(out, envelope->value);
-    dated.wall_ms = prim_wall_ms();
-    return envelope_encode(&dated, out);
-}
-
-coord_result etcd_in_the_way(int code, int reason, const struct etcd_entry *entry)
-{
-    coord_result result;
-
-    if (entry->owner.len > 0)
-        result = prim_answer(code, reason, "%.*s is held by %.*s", STR_ARG(entry->key),
-                             STR_ARG(entry->owner));
-    else
-        result = prim_answer(code, reason, "%.*s is there with revision %llu", STR_ARG(entry->key),
-                             (unsigned long long)entry->revision);
-    result.revision = entry->revision;
-    result.token = entry->token;
-    prim_answer_owner(&result, entry->owner);
-    return result;
-}
-
-bool etcd_is_own(const struct etcd_backend *b, const struct prim_call *call,
-                 const coord_id *lease_id, const struct etcd_entry *entry)
-{
-    if (!b->space.raw) return prim_id_equal(&entry->request_id, &call->request_id);
-    return lease_id && entry->lease && entry->lease == etcd_lease_number(lease_id);
-}
-
-coord_result etcd_replayed(struct etcd_backend *b, const struct prim_call *call,
-                           const struct etcd_entry *entry, struct prim_grant *ret_grant)
-{
-    coord_result result = prim_ok(COORD_R_REPLAYED);
-    struct etcd_beat beat;
-
-    result.revision = entry->revision;
-    result.token = entry->token;
-    ret_grant->lease_id = entry->lease_id;
-    ret_grant->token = entry->token;
-    ret_grant->create_revision = entry->create_revision;
-    if (!entry->lease) return result;
-    /* Its age is not known here: make it whole, and count from there. */
-    etcd_beat_start(b, &beat, entry->lease, call->deadline_ns);
-    etcd_beat_wait(&beat);
-    if (beat.result.code == COORD_EXPIRED)
-        return etcd_in_the_way(COORD_EXISTS, COORD_R_HELD, entry); /* and about to vanish */
-    if (beat.result.code != COORD_OK) {
-        beat.result.flags |= COORD_F_MAYBE_APPLIED;
-        return beat.result;
-    }
-    ret_grant->sent_ns = beat.sent_ns;
-    ret_grant->granted_ttl_ms = beat.result.granted_ttl_ms;
-    result.granted_ttl_ms = beat.result.granted_ttl_ms;
-    return result;
-}
-
-/* -- create -- */
-
-struct absent { /* what is to stand where nothing does */
-    struct str key, value, owner;
-    int64_t ttl_ms;
-    const coord_id *lease_id;
-    const struct prim_claim *under;
-    int code, reason; /* when something does */
+/* Of one change; of one slot of a group, the lease is that of the group's. */
+struct own {
+    struct arena arena; /* what c->seen borrows from */
+    bool leased;        /* the lease has been granted */
+    bool used;          /* by a transaction that was applied, or may have been */
+    int64_t lease, ttl_ms, sent_ns;
 };
 
-/* A live entry is there: is it what this very request made? */
-static coord_result judge_present(struct etcd_backend *b, const struct prim_call *call,
-                                  const struct absent *in, const struct etcd_entry *entry,
-                                  struct prim_grant *ret_grant)
+static struct own *lease_of(const struct prim_change *c)
 {
-    const coord_id *lease_id =
-        in->under ? (call->attempt > 0 ? &in->under->lease_id : NULL) : in->lease_id;
-    int64_t lease = in->under        ? etcd_lease_number(&in->under->lease_id)
-                    : in->ttl_ms > 0 ? entry->lease
-                                     : 0;
-    struct etcd_entry own = *entry;
-
-    /* With another lease than this call could have given it, another call made it by this id. */
-    if (!etcd_is_own(b, call, lease_id, entry) || entry->lease != lease ||
-        (in->ttl_ms > 0 && !entry->lease))
-        return etcd_in_the_way(in->code, in->reason, entry);
-    if (b->space.raw && lease_id) own.lease_id = *lease_id;
-    if (in->under) own.lease = 0; /* no lease was made by it */
-    return etcd_replayed(b, call, &own, ret_grant);
+    return c->record ? c->record->own : c->own;
 }
 
-static coord_result put_absent_once(struct etcd_backend *b, const struct prim_call *call,
-                                    const struct absent *in, int64_t lease,
-                                    struct prim_grant *ret_grant)
+static void *begin(struct prim_change *c)
 {
-    const struct envelope envelope = {
-        .flags = lease ? ENVELOPE_LEASED : 0,
-        .lease_id = in->under ? in->under->lease_id
-                    : lease   ? *in->lease_id
-                              : (coord_id){0},
-        .request_id = call->request_id,
-        .ttl_ms = in->under ? in->under->ttl_ms : ret_grant->granted_ttl_ms,
-        .owner = in->under ? str_from(in->under->owner)
-                 : lease   ? in->owner
-                           : STR_EMPTY,
-        .value = in->value,
-    };
-    Etcdserverpb__TxnResponse *response;
-    struct etcd_entry entry;
-    struct etcd_key stored;
-    struct arena arena;
-    struct etcd_txn txn;
-    struct buf value;
-    coord_result result;
-    int found = 1;
+    struct own *own = calloc(1, sizeof *own);
 
-    etcd_key_make(&b->space, in->key, &stored);
-    if (etcd_value(b, &envelope, &value)) {
-        buf_deinit(&value);
-        return prim_no_memory();
-    }
-    etcd_txn_init(&txn);
-    etcd_if_created(&txn, str_of(stored.text, stored.len), 0);
-    etcd_put(&txn.then, str_of(stored.text, stored.len), buf_peek(&value), lease);
-    etcd_range(&txn.otherwise, str_of(stored.text, stored.len));
-    result = etcd_txn_run(b, call, &txn, &arena, &response);
-    buf_deinit(&value);
-    if (result.code == COORD_OK && response->succeeded) {
-        result = prim_ok(COORD_R_CREATED);
-        result.revision = (uint64_t)response->header->revision;
-        result.token = lease ? result.revision : 0;
-        result.granted_ttl_ms = ret_grant->granted_ttl_ms;
-        ret_grant->token = result.token;
-        ret_grant->create_revision = result.revision;
-        if (lease) ret_grant->lease_id = envelope.lease_id;
-    } else if (result.code == COORD_OK) {
-        found = etcd_range_one(&b->space, etcd_txn_range(response, 0), in->key, &entry);
-        result = found == 1 ? judge_present(b, call, in, &entry, ret_grant)
-                            : etcd_corrupt("what stands there is no entry of ours");
-    } else if (result.flags & COORD_F_MAYBE_APPLIED) {
-        coord_result read;
-        arena_deinit(&arena);
-        read = etcd_read(b, call, in->key, false, &arena, &found, &entry);
-        if (read.code == COORD_OK && found == 1)
-            result = judge_present(b, call, in, &entry, ret_grant);
-        else if (read.code == COORD_OK && result.reason == COORD_R_QUOTA)
-            result.flags = 0; /* answered, and it is not there: refused */
-    }
-    arena_deinit(&arena);
-    return result;
+    (void)c;
+    if (own) arena_init(&own->arena, 1);
+    return own;
 }
 
-static coord_result put_absent(struct etcd_backend *b, const struct prim_call *call,
-                               const struct absent *in, struct prim_grant *ret_grant)
+static void end(struct prim_change *c, const coord_result *result)
 {
-    bool leased = in->ttl_ms > 0 && !in->under;
-    int64_t lease = in->under ? etcd_lease_number(&in->under->lease_id)
-                    : leased  ? etcd_lease_number(in->lease_id)
-                              : 0;
+    struct own *own = c->own;
+
+    if (own->leased && result->code != COORD_UNAVAILABLE &&
+        (result->code != COORD_OK || !own->used))
+        etcd_lease_revoke(etcd_of(c->backend), own->lease);
+    arena_deinit(&own->arena);
+    free(own);
+}
+
+/* -- reading -- */
+
+/* Bare entries name no lease and no request: an entry under a lease of the claim, or under one that
+ * this request has drawn, is known by the lease's number. */
+static void see_raw(const struct prim_change *c, int64_t lease, struct prim_seen *seen)
+{
+    const struct prim_claim *held = c->held ? c->held : c->claim;
+    bool again = c->under && c->call->attempt > 0;
+    const coord_id *drawn = again ? &c->under->lease_id : c->lease_id;
+
+    if (held && lease == etcd_lease_number(&held->lease_id))
+        seen->envelope.lease_id = held->lease_id;
+    if (!drawn || lease != etcd_lease_number(drawn)) return;
+    seen->envelope.lease_id = *drawn;
+    seen->envelope.request_id = c->call->request_id;
+    seen->ttl_ms = lease_of(c)->ttl_ms;
+}
+
+static void see(const struct prim_change *c, const struct etcd_entry *entry, struct prim_seen *seen)
+{
+    *seen = (struct prim_seen){.kind = PRIM_SEEN_LIVE,
+                               .envelope = {.flags = entry->flags,
+                                            .lease_id = entry->lease_id,
+                                            .request_id = entry->request_id,
+                                            .ttl_ms = entry->ttl_ms,
+                                            .owner = entry->owner,
+                                            .value = entry->value},
+                               .revision = entry->revision,
+                               .create_revision = entry->create_revision,
+                               .token = entry->token,
+                               .ttl_ms = entry->ttl_ms,
+                               .left_ms = -1,
+                               .sequence = (uint64_t)entry->lease};
+    if (etcd_of(c->backend)->space.raw && entry->lease) see_raw(c, entry->lease, seen);
+}
+
+static const struct prim_seen nothing = {.kind = PRIM_SEEN_NOTHING, .left_ms = -1};
+
+static coord_result read_key(struct prim_change *c)
+{
+    struct own *own = c->own;
     struct etcd_entry entry;
-    struct arena arena;
-    coord_result result;
     int found;
 
-    if (leased) {
-        /* A look first: a key that is held must not cost a lease to be granted and revoked. */
-        result = etcd_read(b, call, in->key, false, &arena, &found, &entry);
-        if (result.code == COORD_OK && found == 1)
-            result = judge_present(b, call, in, &entry, ret_grant);
-        else if (result.code == COORD_OK)
-            found = 0;
-        arena_deinit(&arena);
-        if (result.code != COORD_OK || found == 1) return result;
-        result = etcd_lease_obtain(b, call, in->lease_id, in->ttl_ms, &ret_grant->granted_ttl_ms,
-                                   &ret_grant->sent_ns);
-        if (result.code != COORD_OK) return result;
-    }
-    result = put_absent_once(b, call, in, lease, ret_grant);
-    if (!leased) return result;
-    if (result.code == COORD_EXPIRED) /* it took longer than the lease */
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
-                           "etcd: the lease ended before it could be used");
-    if (result.code != COORD_UNAVAILABLE &&
-        (result.code != COORD_OK || !prim_id_equal(&ret_grant->lease_id, in->lease_id)))
-        etcd_lease_revoke_now(b, lease);
+    arena_deinit(&own->arena);
+    coord_result result =
+        etcd_read(etcd_of(c->backend), c->call, c->key, c->stale, &own->arena, &found, &entry);
+    if (result.code != COORD_OK) return result;
+    c->seen = nothing;
+    if (found) see(c, &entry, &c->seen);
     return result;
 }
 
-coord_result etcd_create(struct prim_backend *base, const struct prim_call *call,
-                         const struct prim_create *in, struct prim_grant *ret_grant)
+/* What the caller says is there; else nothing. A key that is held must not cost a lease to be
+ * granted and revoked: before one is granted, the key is read. */
+static bool guess(struct prim_change *c)
 {
-    return put_absent(etcd_of(base), call,
-                      &(struct absent){in->key, in->value, in->owner, in->ttl_ms, &in->lease_id,
-                                       in->under, COORD_EXISTS, COORD_R_HELD},
-                      ret_grant);
+    const struct prim_held *held = prim_held_of(c->held, c->key);
+
+    c->seen = nothing;
+    if (c->expected == 0) return !c->lease_id && !c->claim;
+    c->seen.kind = PRIM_SEEN_LIVE;
+    c->seen.revision = c->expected;
+    if (!held) return true;
+    c->seen.create_revision = held->create_revision;
+    c->seen.token = held->token;
+    c->seen.ttl_ms = c->held->ttl_ms;
+    c->seen.sequence = (uint64_t)etcd_lease_number(&c->held->lease_id);
+    c->seen.envelope = (struct envelope){.flags = ENVELOPE_LEASED,
+                                         .lease_id = c->held->lease_id,
+                                         .ttl_ms = c->held->ttl_ms,
+                                         .owner = str_from(c->held->owner)};
+    return true;
 }
 
-/* -- compare and set -- */
+/* -- writing -- */
 
-static bool is_claims(const struct prim_claim *claim, const struct prim_held *held,
-                      const struct etcd_entry *entry)
+static coord_result obtain(struct prim_change *c, const struct prim_plan *plan)
 {
-    return held && entry->lease == etcd_lease_number(&claim->lease_id) &&
-           entry->create_revision == held->create_revision;
-}
+    struct etcd_backend *b = etcd_of(c->backend);
+    const struct envelope *to = &plan->envelope;
+    struct own *own = lease_of(c);
+    bool makes = plan->act == PRIM_ACT_MAKE || plan->act == PRIM_ACT_GRANT;
 
-static coord_result conflict(const struct prim_claim *claim, const struct prim_held *held,
-                             const struct etcd_entry *entry)
-{
-    int reason =
-        entry->lease && !is_claims(claim, held, entry) ? COORD_R_NOT_OWNER : COORD_R_REVISION;
-
-    return etcd_in_the_way(COORD_CONFLICT, reason, entry);
-}
-
-static coord_result absent_conflict(struct str key)
-{
-    return prim_answer(COORD_CONFLICT, COORD_R_ABSENT, "%.*s is absent", STR_ARG(key));
-}
-
-struct change { /* an update of a live entry */
-    const struct prim_cas *in;
-    const struct prim_held *held;
-    int64_t new_lease;
-};
-
-static coord_result judge_change(struct etcd_backend *b, const struct prim_call *call,
-                                 const struct change *change, const struct etcd_entry *entry,
-                                 struct prim_grant *ret_grant)
-{
-    struct etcd_entry own = *entry;
-
-    if (!etcd_is_own(b, call, change->new_lease ? &change->in->lease_id : NULL, entry) ||
-        (change->new_lease && !entry->lease))
-        return conflict(change->in->claim, change->held, entry);
-    if (!change->new_lease) own.lease = 0;
-    return etcd_replayed(b, call, &own, ret_grant);
-}
-
-static enum err change_value(struct etcd_backend *b, const struct prim_call *call,
-                             const struct change *change, int64_t ttl_ms, struct buf *out)
-{
-    const struct prim_cas *in = change->in;
-    struct envelope envelope = {.request_id = call->request_id, .value = in->value};
-
-    if (change->new_lease || (change->held && in->ttl_ms == COORD_TTL_KEEP)) {
-        envelope.flags = ENVELOPE_LEASED;
-        if (change->held && change->held->slot != COORD_NO_SLOT) envelope.flags |= ENVELOPE_SLOT;
-        envelope.owner = str_from(in->claim->owner);
-        envelope.lease_id = change->new_lease ? in->lease_id : in->claim->lease_id;
-        envelope.token = change->new_lease ? 0 : change->held->token;
-        envelope.ttl_ms = change->new_lease ? ttl_ms : in->claim->ttl_ms;
+    c->sent_ns = courier_now(&b->client.courier);
+    if (!makes || !(to->flags & ENVELOPE_LEASED) || c->under) return prim_ok(COORD_R_NONE);
+    if (!own->leased) {
+        coord_result result =
+            etcd_lease_obtain(b, c->call, &to->lease_id, to->ttl_ms, &own->ttl_ms, &own->sent_ns);
+        if (result.code != COORD_OK) return result;
+        own->lease = etcd_lease_number(&to->lease_id);
+        own->leased = true;
     }
-    return etcd_value(b, &envelope, out);
+    c->sent_ns = own->sent_ns;
+    return prim_ok(COORD_R_NONE);
 }
 
-static void change_txn(struct etcd_txn *txn, const struct change *change, struct str key,
-                       struct str value)
+static enum err encode(const struct prim_change *c, const struct prim_plan *plan, struct buf *out)
 {
-    const struct prim_cas *in = change->in;
+    struct envelope to = plan->envelope;
 
-    etcd_txn_init(txn);
-    etcd_if_modified(txn, key, in->expected);
-    if (change->held) {
-        etcd_if_created(txn, key, change->held->create_revision);
-        etcd_if_leased(txn, key, etcd_lease_number(&in->claim->lease_id));
+    buf_init(out, VALUE_MAX);
+    if (plan->act == PRIM_ACT_BURY) return ERR_OK;
+    if (etcd_of(c->backend)->space.raw) return buf_append(out, to.value);
+    if (plan->act == PRIM_ACT_UPDATE && to.flags & ENVELOPE_LEASED) to.token = c->seen.token;
+    return envelope_encode(&to, out);
+}
+
+static void build(struct etcd_txn *txn, const struct prim_change *c, const struct prim_plan *plan,
+                  struct str key, struct str value)
+{
+    const struct prim_seen *seen = &c->seen;
+    bool leased = plan->envelope.flags & ENVELOPE_LEASED;
+
+    if (seen->kind == PRIM_SEEN_LIVE) {
+        etcd_if_modified(txn, key, seen->revision);
+        /* What the caller says it holds may be wrong, so it is compared, too. */
+        if (c->held && seen->token) etcd_if_created(txn, key, seen->create_revision);
+        etcd_if_leased(txn, key, (int64_t)seen->sequence);
     } else {
-        etcd_if_leased(txn, key, 0);
+        etcd_if_created(txn, key, 0);
     }
-    if (change->held && in->ttl_ms == COORD_TTL_KEEP)
+    if (plan->act == PRIM_ACT_BURY)
+        etcd_delete(&txn->then, key);
+    else if (plan->act == PRIM_ACT_UPDATE && leased)
         etcd_put_same_lease(&txn->then, key, value);
     else
-        etcd_put(&txn->then, key, value, change->new_lease);
+        etcd_put(&txn->then, key, value, leased ? etcd_lease_number(&plan->envelope.lease_id) : 0);
     etcd_range(&txn->otherwise, key);
 }
 
-static coord_result changed(const struct change *change, uint64_t revision,
-                            struct prim_grant *ret_grant)
+/* The transaction was applied. */
+static void stands(struct prim_change *c, const struct prim_plan *plan, uint64_t revision)
 {
-    coord_result result = prim_ok(COORD_R_UPDATED);
-    bool keeps = change->held && change->in->ttl_ms == COORD_TTL_KEEP;
+    const struct prim_seen old = c->seen;
+    bool makes = plan->act == PRIM_ACT_MAKE || plan->act == PRIM_ACT_GRANT;
 
-    result.revision = revision;
-    result.token = keeps ? change->held->token : change->new_lease ? revision : 0;
-    result.granted_ttl_ms = ret_grant->granted_ttl_ms;
-    ret_grant->token = result.token;
-    if (change->held) ret_grant->create_revision = change->held->create_revision;
-    if (change->new_lease) ret_grant->lease_id = change->in->lease_id;
-    return result;
+    c->seen = (struct prim_seen){.kind = PRIM_SEEN_TOMBSTONE, .revision = revision, .left_ms = -1};
+    if (plan->act == PRIM_ACT_BURY) return;
+    c->seen.kind = PRIM_SEEN_LIVE;
+    c->seen.envelope = plan->envelope;
+    c->seen.create_revision = old.kind == PRIM_SEEN_LIVE ? old.create_revision : revision;
+    if (!(plan->envelope.flags & ENVELOPE_LEASED)) return;
+    c->seen.token = makes ? revision : old.token;
+    c->seen.ttl_ms = makes && !c->under ? lease_of(c)->ttl_ms : plan->envelope.ttl_ms;
+    lease_of(c)->used |= makes;
 }
 
-static coord_result change_once(struct etcd_backend *b, const struct prim_call *call,
-                                const struct change *change, struct prim_grant *ret_grant)
+static enum prim_wrote refused(struct prim_change *c, const Etcdserverpb__TxnResponse *response,
+                               coord_result *ret_why)
 {
-    Etcdserverpb__TxnResponse *response;
-    struct str key = change->in->key;
     struct etcd_entry entry;
-    struct etcd_key stored;
-    struct arena arena;
+    int found =
+        etcd_range_one(&etcd_of(c->backend)->space, etcd_txn_range(response, 0), c->key, &entry);
+
+    c->seen = nothing;
+    if (found < 0) {
+        *ret_why = etcd_corrupt("what stands there is no entry of ours");
+        return PRIM_WROTE_NOT;
+    }
+    if (found) see(c, &entry, &c->seen);
+    c->fresh = true;
+    return PRIM_WROTE_RACE;
+}
+
+/* The transaction may have been applied. A look shows it; when nothing has changed, the transaction
+ * may still come. A quota that this very write used up is reported after the write was applied. */
+static enum prim_wrote unclear(struct prim_change *c, coord_result *ret_why)
+{
+    const struct prim_seen before = c->seen;
+    coord_result look = read_key(c);
+    bool same = c->seen.kind == before.kind && c->seen.revision == before.revision;
+
+    if (look.code == COORD_OK && same && ret_why->reason == COORD_R_QUOTA) {
+        ret_why->flags = 0;
+        return PRIM_WROTE_NOT;
+    }
+    lease_of(c)->used = true;
+    prim_change_doubt(c, c->sent_ns);
+    c->fresh = look.code == COORD_OK && !same;
+    return c->fresh ? PRIM_WROTE_RACE : PRIM_WROTE_NOT;
+}
+
+static enum prim_wrote renew(struct prim_change *c, coord_result *ret_why)
+{
+    struct etcd_beat beat;
+
+    etcd_beat_start(etcd_of(c->backend), &beat, (int64_t)c->seen.sequence, c->call->deadline_ns);
+    etcd_beat_wait(&beat);
+    *ret_why = beat.result;
+    if (beat.result.code == COORD_OK) {
+        c->sent_ns = beat.sent_ns;
+        c->seen.ttl_ms = beat.result.granted_ttl_ms;
+        return PRIM_WROTE;
+    }
+    if (beat.result.code == COORD_EXPIRED) {
+        *ret_why = prim_answer(COORD_EXISTS, COORD_R_HELD, "a live entry is about to vanish");
+        prim_seen_tell(&c->seen, ret_why);
+    } else {
+        ret_why->flags |= COORD_F_MAYBE_APPLIED;
+    }
+    return PRIM_WROTE_NOT;
+}
+
+static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *plan,
+                                 coord_result *ret_why)
+{
+    struct etcd_backend *b = etcd_of(c->backend);
+    struct own *own = c->own;
+    Etcdserverpb__TxnResponse *response;
+    struct etcd_key key, record;
     struct etcd_txn txn;
     struct buf value;
-    coord_result result;
+
+    if (plan->act == PRIM_ACT_RENEW) return renew(c, ret_why);
+    *ret_why = obtain(c, plan);
+    if (ret_why->code != COORD_OK) return PRIM_WROTE_NOT;
+    etcd_key_make(&b->space, c->key, &key);
+    if (encode(c, plan, &value)) {
+        buf_deinit(&value);
+        *ret_why = prim_no_memory();
+        return PRIM_WROTE_NOT;
+    }
+    etcd_txn_init(&txn);
+    if (c->record && c->seen.kind == PRIM_SEEN_NOTHING) { /* so that a resize in between is seen */
+        etcd_key_make(&b->space, c->record->key, &record);
+        etcd_if_modified(&txn, etcd_key_str(&record), c->record->seen.revision);
+    }
+    build(&txn, c, plan, etcd_key_str(&key), buf_peek(&value));
+    arena_deinit(&own->arena);
+    *ret_why = etcd_txn_run(b, c->call, &txn, &own->arena, &response);
+    buf_deinit(&value);
+    if (ret_why->code == COORD_OK && !response->succeeded) return refused(c, response, ret_why);
+    if (ret_why->code == COORD_OK) {
+        stands(c, plan, (uint64_t)response->header->revision);
+        return PRIM_WROTE;
+    }
+    if (ret_why->flags & COORD_F_MAYBE_APPLIED) return unclear(c, ret_why);
+    if (ret_why->code == COORD_EXPIRED && !c->under)
+        *ret_why = prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
+                               "etcd: the lease ended before it could be used");
+    return PRIM_WROTE_NOT;
+}
+
+/* -- groups -- */
+
+static bool slot_of(const struct etcd_space *space, struct str group, const Mvccpb__KeyValue *kv,
+                    uint32_t *ret_slot)
+{
+    struct str leaf = str_tail(etcd_key_ours(space, etcd_str(kv->key)), group.len + 1);
+
+    return !str_has(leaf, '/') && prim_slot_number(leaf, ret_slot);
+}
+
+/* Asks for the record and the slots at one revision, and not for all of "g/", where deeper buckets
+ * may lie. */
+static coord_result ask_list(struct prim_change *c, struct str group,
+                             Etcdserverpb__TxnResponse **ret_response)
+{
+    struct etcd_backend *b = etcd_of(c->backend);
+    struct own *own = c->own;
+    char text[PRIM_SLOT_KEY_CAP];
+    struct etcd_key record, first, last;
+    struct etcd_txn txn;
+
+    etcd_key_make(&b->space, c->key, &record);
+    prim_slot_key(group, 0, text);
+    etcd_key_make(&b->space, str_of(text, strlen(text) - 4), &first); /* "g/slot-" */
+    last = first;
+    last.text[last.len - 1]++;
+    etcd_txn_init(&txn);
+    txn.reads_only = true;
+    etcd_range(&txn.then, etcd_key_str(&record));
+    etcd_range_to(&txn.then, etcd_key_str(&first), etcd_key_str(&last));
+    arena_deinit(&own->arena);
+    return etcd_txn_run(b, c->call, &txn, &own->arena, ret_response);
+}
+
+static coord_result list(struct prim_change *c, struct str group, uint32_t wanted,
+                         struct prim_slots *slots)
+{
+    const struct etcd_space *space = &etcd_of(c->backend)->space;
+    Etcdserverpb__TxnResponse *response;
+    const Etcdserverpb__RangeResponse *range;
+    struct prim_seen record = nothing;
+    struct etcd_entry entry;
+    coord_result result = ask_list(c, group, &response);
+    uint32_t slot;
     int found;
 
-    etcd_key_make(&b->space, key, &stored);
-    if (change_value(b, call, change, ret_grant->granted_ttl_ms, &value)) {
-        buf_deinit(&value);
-        return prim_no_memory();
+    (void)wanted; /* the list comes whole */
+    if (result.code != COORD_OK) return result;
+    found = etcd_range_one(space, etcd_txn_range(response, 0), c->key, &entry);
+    range = etcd_txn_range(response, 1);
+    if (found < 0 || !range || range->more) return etcd_corrupt("the group's record is none");
+    if (found) see(c, &entry, &record);
+    for (size_t i = 0; i < range->n_kvs; i++) {
+        if (!slot_of(space, group, range->kvs[i], &slot)) continue;
+        if (slot >= PRIM_SLOTS_MAX) return etcd_corrupt("a slot that cannot be");
+        if (slot >= slots->room) slots->room = slot + 1;
     }
-    change_txn(&txn, change, str_of(stored.text, stored.len), buf_peek(&value));
-    result = etcd_txn_run(b, call, &txn, &arena, &response);
-    buf_deinit(&value);
-    if (result.code == COORD_OK && response->succeeded) {
-        result = changed(change, (uint64_t)response->header->revision, ret_grant);
-    } else if (result.code == COORD_OK) {
-        found = etcd_range_one(&b->space, etcd_txn_range(response, 0), key, &entry);
-        result = found == 1   ? judge_change(b, call, change, &entry, ret_grant)
-                 : found == 0 ? absent_conflict(key)
-                              : etcd_corrupt("what stands there is no entry of ours");
-    } else if (result.flags & COORD_F_MAYBE_APPLIED) {
-        coord_result read;
-        arena_deinit(&arena);
-        read = etcd_read(b, call, key, false, &arena, &found, &entry);
-        /* Still as expected: not applied, or not yet. */
-        if (read.code == COORD_OK && found == 1 && entry.revision != change->in->expected)
-            result = judge_change(b, call, change, &entry, ret_grant);
-        else if (read.code == COORD_OK && result.reason == COORD_R_QUOTA)
-            result.flags = 0;
+    result = prim_slots_begin(slots, &record);
+    for (size_t i = 0; i < range->n_kvs && result.code == COORD_OK; i++) {
+        if (!slot_of(space, group, range->kvs[i], &slot)) continue;
+        if (etcd_entry_read(space, range->kvs[i], &entry) || !entry.lease)
+            return etcd_corrupt("a slot's entry is none of ours");
+        see(c, &entry, &slots->at[slot]);
     }
-    arena_deinit(&arena);
     return result;
 }
+
+const struct prim_ways etcd_ways = {.traceless = true,
+                                    .expects = true,
+                                    .shrinks = true,
+                                    .atomic = true,
+                                    .certainty = COORD_BY_AUTHORITY,
+                                    .begin = begin,
+                                    .end = end,
+                                    .guess = guess,
+                                    .read = read_key,
+                                    .write = write_key,
+                                    .list = list};
 
 coord_result etcd_cas(struct prim_backend *base, const struct prim_call *call,
                       const struct prim_cas *in, struct prim_grant *ret_grant)
 {
-    struct etcd_backend *b = etcd_of(base);
-    struct change change = {.in = in, .held = prim_held_of(in->claim, in->key)};
-    coord_result result;
-
-    if (in->expected == 0)
-        return put_absent(b, call,
-                          &(struct absent){in->key, in->value, in->owner,
-                                           in->ttl_ms > 0 ? in->ttl_ms : 0, &in->lease_id, NULL,
-                                           COORD_CONFLICT, COORD_R_PRESENT},
-                          ret_grant);
-    if (in->ttl_ms > 0 && !change.held)
-        return prim_answer(COORD_CONFLICT, COORD_R_NOT_OWNER,
-                           "a new lease on a live entry needs the lease it has");
-    if (in->ttl_ms > 0 && b->space.raw)
+    if (etcd_of(base)->space.raw && in->expected && in->ttl_ms > 0)
         return prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
                            "raw=1: no room for the token of a second lease on one entry");
-    if (in->ttl_ms > 0) {
-        result = etcd_lease_obtain(b, call, &in->lease_id, in->ttl_ms, &ret_grant->granted_ttl_ms,
-                                   &ret_grant->sent_ns);
-        if (result.code != COORD_OK) return result;
-        change.new_lease = etcd_lease_number(&in->lease_id);
-    }
-    result = change_once(b, call, &change, ret_grant);
-    if (change.new_lease && result.code != COORD_UNAVAILABLE &&
-        (result.code != COORD_OK || !prim_id_equal(&ret_grant->lease_id, &in->lease_id)))
-        etcd_lease_revoke_now(b, change.new_lease);
-    return result;
-}
-
-/* -- delete -- */
-
-static coord_result gone(const struct prim_call *call, bool doubt, struct str key)
-{
-    if (call->attempt > 0 || doubt) return prim_ok(COORD_R_ALREADY);
-    return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "%.*s is absent", STR_ARG(key));
-}
-
-static int64_t deleted_by(const Etcdserverpb__TxnResponse *response)
-{
-    if (response->n_responses != 1 || response->responses[0]->response_case !=
-                                          ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_DELETE_RANGE)
-        return -1;
-    return response->responses[0]->response_delete_range->deleted;
-}
-
-static coord_result removed(const struct prim_call *call, const struct prim_delete *in,
-                            const Etcdserverpb__TxnResponse *response)
-{
-    int64_t deleted = deleted_by(response);
-    coord_result result;
-
-    if (deleted < 0) {
-        result = etcd_corrupt("an answer to something else");
-        result.flags = COORD_F_MAYBE_APPLIED;
-        return result;
-    }
-    if (deleted == 0) return gone(call, false, in->key);
-    result = prim_ok(COORD_R_DELETED);
-    result.revision = (uint64_t)response->header->revision;
-    return result;
-}
-
-coord_result etcd_remove(struct prim_backend *base, const struct prim_call *call,
-                         const struct prim_delete *in)
-{
-    struct etcd_backend *b = etcd_of(base);
-    const struct prim_held *held = prim_held_of(in->claim, in->key);
-    bool exact = in->expected != COORD_ANY && in->expected != COORD_FORCE;
-    Etcdserverpb__TxnResponse *response;
-    struct etcd_entry entry;
-    struct etcd_key stored;
-    struct arena arena;
-    struct etcd_txn txn;
-    struct str key;
-    coord_result result;
-    int found;
-
-    etcd_key_make(&b->space, in->key, &stored);
-    key = str_of(stored.text, stored.len);
-    etcd_txn_init(&txn);
-    if (exact) etcd_if_modified(&txn, key, in->expected);
-    if (in->expected != COORD_FORCE && held) {
-        etcd_if_created(&txn, key, held->create_revision);
-        etcd_if_leased(&txn, key, etcd_lease_number(&in->claim->lease_id));
-    } else if (in->expected != COORD_FORCE) {
-        etcd_if_leased(&txn, key, 0);
-    }
-    etcd_delete(&txn.then, key);
-    etcd_range(&txn.otherwise, key);
-    result = etcd_txn_run(b, call, &txn, &arena, &response);
-    if (result.code == COORD_OK && response->succeeded) {
-        result = removed(call, in, response);
-    } else if (result.code == COORD_OK) {
-        found = etcd_range_one(&b->space, etcd_txn_range(response, 0), in->key, &entry);
-        result = found == 1   ? conflict(in->claim, held, &entry)
-                 : found == 0 ? gone(call, false, in->key)
-                              : etcd_corrupt("what stands there is no entry of ours");
-    } else if (result.flags & COORD_F_MAYBE_APPLIED) {
-        coord_result read;
-        arena_deinit(&arena);
-        read = etcd_read(b, call, in->key, false, &arena, &found, &entry);
-        if (read.code == COORD_OK && found == 0)
-            result = gone(call, true, in->key);
-        else if (read.code == COORD_OK && exact && entry.revision != in->expected)
-            result = conflict(in->claim, held, &entry);
-    }
-    arena_deinit(&arena);
-    return result;
-}
-
-/* -- get -- */
-
-coord_result etcd_get(struct prim_backend *base, const struct prim_call *call, struct str key,
-                      int consistency, coord_entry **ret_entry)
-{
-    struct etcd_backend *b = etcd_of(base);
-    struct etcd_entry entry;
-    struct arena arena;
-    coord_result result;
-    int found;
-
-    result = etcd_read(b, call, key, consistency == COORD_STALE_OK, &arena, &found, &entry);
-    if (result.code == COORD_OK && found == 0) {
-        result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "%.*s is absent", STR_ARG(key));
-    } else if (result.code == COORD_OK) {
-        *ret_entry = prim_entry_make(&(coord_entry){.lease_id = entry.lease_id,
-                                                    .revision = entry.revision,
-                                                    .create_revision = entry.create_revision,
-                                                    .token = entry.token,
-                                                    .ttl_ms = entry.ttl_ms,
-                                                    .remaining_ms = -1},
-                                     entry.key, entry.value, entry.owner);
-        result.revision = entry.revision;
-        result.token = entry.token;
-        if (!*ret_entry) result = prim_no_memory();
-    }
-    arena_deinit(&arena);
-    return result;
+    return prim_change_cas(base, call, in, ret_grant);
 }

@@ -9,7 +9,8 @@
  * too, and DELETEd when it still stands: a release leaves its lease for a second (lease.c). So a
  * deletion of a leased entry asks for its lease first; what follows waits in `chunks`, in order.
  *
- * Guards of our own claims (prim/guard.c) begin with LIVE, on a stream of their own. They get each
+ * Each watch is a stream of its own, which resumes where it was when it has to be opened anew: a
+ * lost connection is no gap. Guards of our own claims (prim/guard.c) begin with LIVE. They get each
  * deletion at once, whatever became of its lease, and what other programs write to the key.
  *
  * Loop thread only. Whoever closes is let go at once: what is still asked for finishes alone. */
@@ -24,6 +25,8 @@ enum {
     LEASE_LIMIT_MS = 1000,
     CHUNK_BYTES_MAX = 64 * 1024 * 1024,
     CHUNK_LEASES_MAX = 4096,
+    REQUEST_MAX = 64 * 1024,
+    DENIED_MAX = 2, /* the first may be an old token's fault */
 };
 struct chunk_lease {
     int64_t lease;
@@ -32,10 +35,11 @@ struct chunk_lease {
     struct courier_op op;
 };
 struct chunk { /* an answer that waits for what became of leases */
-    struct list link;
+    struct chunk *next;
     struct etcd_feed *feed;
-    char *bytes;
-    size_t len;
+    const Etcdserverpb__WatchResponse *response; /* in `arena` */
+    struct arena arena;
+    size_t len; /* of the arena; 0: it is not told any more */
     struct chunk_lease *leases;
     size_t lease_count, unknown;
 };
@@ -47,8 +51,10 @@ struct etcd_feed {
     struct str scope; /* into scope_text */
     char scope_text[PRIM_KEY_MAX + 1];
     bool bucket, guard;
-    struct etcd_key from, end;
-    struct etcd_sub sub;
+    struct etcd_key from, end; /* end: empty for one key */
+    struct courier_stream stream;
+    uint64_t next; /* the first revision it has not seen */
+    uint32_t denied;
     /* the snapshot being read */
     struct courier_op page;
     bool reading;
@@ -57,12 +63,11 @@ struct etcd_feed {
     int64_t revision;
     struct timer again;
     /* who opened it */
-    struct post post;
     int64_t open_deadline_ns;
     struct latch *opening; /* until the first snapshot */
     coord_result opened;
     /* deletions */
-    struct list chunks;
+    struct chunk *chunks, **chunks_end;
     size_t chunk_bytes, asking;
     struct post room;
     _Atomic bool room_posted;
@@ -73,25 +78,24 @@ static void begin_snapshot(struct etcd_feed *f);
 
 /* -- life -- */
 
-static void free_chunk(struct chunk *chunk)
+static void free_first(struct etcd_feed *f)
 {
-    chunk->feed->chunk_bytes -= chunk->len;
-    list_remove(&chunk->link);
+    struct chunk *chunk = f->chunks;
+
+    f->chunks = chunk->next;
+    if (!f->chunks) f->chunks_end = &f->chunks;
+    f->chunk_bytes -= chunk->len;
     free(chunk->leases);
-    free(chunk->bytes);
+    arena_deinit(&chunk->arena);
     free(chunk);
 }
 
 static void maybe_free(struct etcd_feed *f)
 {
-    struct list *node;
-
     if (f->feed || f->reading || f->asking > 0) return;
-    while ((node = list_pop(&f->chunks))) {
-        assert(f->chunks.next != node);
-        free_chunk(CONTAINER_OF(node, struct chunk, link));
-    }
+    while (f->chunks) free_first(f);
     prim_snapshot_close(f->snapshot);
+    if (f->stream.courier) courier_stream_deinit(&f->stream);
     timer_deinit(&f->again);
     free(f);
 }
@@ -131,11 +135,8 @@ static bool to_event(const struct etcd_feed *f, const Mvccpb__KeyValue *kv, int 
 static void go_live(struct etcd_feed *f, uint64_t next)
 {
     f->state = FEED_LIVE;
-    f->sub.next = next;
-    if (etcd_sub_add(f->guard ? &f->backend->own : &f->backend->others, &f->sub)) {
-        f->state = FEED_ENDED;
-        prim_feed_end(f->feed, COORD_R_MEMORY);
-    }
+    f->next = next;
+    courier_stream_want(&f->stream);
     opened(f, prim_ok(COORD_R_NONE));
 }
 
@@ -240,7 +241,8 @@ static void on_page(struct courier_op *op)
 static void read_page(struct etcd_feed *f)
 {
     Etcdserverpb__RangeRequest request = ETCDSERVERPB__RANGE_REQUEST__INIT;
-    int64_t deadline = etcd_client_now(f->backend->client) + PAGE_LIMIT_MS * (int64_t)NS_PER_MS;
+    int64_t deadline =
+        courier_now(&f->backend->client.courier) + PAGE_LIMIT_MS * (int64_t)NS_PER_MS;
 
     if (f->opening && deadline > f->open_deadline_ns) deadline = f->open_deadline_ns;
     request.key = etcd_bytes(str_of(f->cursor.text, f->cursor.len));
@@ -256,7 +258,7 @@ static void read_page(struct etcd_feed *f)
         return;
     }
     f->reading = true;
-    etcd_op_start(f->backend->client, &f->page);
+    courier_op_start(&f->backend->client.courier, &f->page);
 }
 
 static void begin_snapshot(struct etcd_feed *f)
@@ -284,11 +286,9 @@ static void on_again(struct timer *timer)
 
 static void stop_live(struct etcd_feed *f)
 {
-    etcd_sub_remove(&f->sub);
-    LIST_EACH(&f->chunks, node)
-    {
-        CONTAINER_OF(node, struct chunk, link)->len = 0; /* told no more; freed when answered */
-    }
+    courier_stream_leave(&f->stream);
+    for (struct chunk *chunk = f->chunks; chunk; chunk = chunk->next)
+        chunk->len = 0; /* told no more; freed when answered */
     f->chunk_bytes = 0;
 }
 
@@ -333,43 +333,26 @@ static void overflowed(struct etcd_feed *f)
     if (prim_feed_wants_snapshot(f->feed)) begin_snapshot(f);
 }
 
-/* False: the queue is full, and everything after this is for the next snapshot. */
-static bool deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
+/* When the queue is full, everything after this is for the next snapshot. */
+static void deliver(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
                     const struct chunk *chunk)
 {
     for (size_t i = 0; i < response->n_events; i++) {
         if (tell(f, response->events[i], chunk)) continue;
         overflowed(f);
-        return false;
+        return;
     }
     if (response->n_events == 0)
         (void)prim_feed_put(f->feed,
                             &(struct prim_event){.type = COORD_PROGRESS,
                                                  .revision = (uint64_t)response->header->revision});
-    return true;
 }
 
 static void flush(struct etcd_feed *f)
 {
-    while (!list_empty(&f->chunks)) {
-        struct chunk *chunk = CONTAINER_OF(f->chunks.next, struct chunk, link);
-        ProtobufCMessage *message;
-        struct arena arena;
-
-        if (chunk->unknown > 0) return;
-        (void)list_pop(&f->chunks);
-        assert(f->chunks.next != &chunk->link);
-        etcd_arena_init(&arena, chunk->len);
-        if (f->feed && chunk->len > 0 && f->state == FEED_LIVE) {
-            if (message_read(&etcdserverpb__watch_response__descriptor,
-                             str_of(chunk->bytes, chunk->len), NULL, &arena, &message, NULL))
-                resync(f);
-            else
-                (void)deliver(f, (Etcdserverpb__WatchResponse *)message, chunk);
-        }
-        arena_deinit(&arena);
-        free_chunk(chunk);
-    }
+    for (; f->chunks && f->chunks->unknown == 0; free_first(f))
+        if (f->feed && f->chunks->len > 0 && f->state == FEED_LIVE)
+            deliver(f, f->chunks->response, f->chunks);
 }
 
 static void on_lease(struct courier_op *op)
@@ -395,12 +378,12 @@ static void on_lease(struct courier_op *op)
 static void ask_lease(struct etcd_feed *f, struct chunk *chunk, struct chunk_lease *lease)
 {
     Etcdserverpb__LeaseTimeToLiveRequest request = ETCDSERVERPB__LEASE_TIME_TO_LIVE_REQUEST__INIT;
-    struct etcd_client *client = f->backend->client;
+    struct courier *courier = &f->backend->client.courier;
 
     request.id = lease->lease;
     lease->chunk = chunk;
     etcd_op_init(&lease->op, "/etcdserverpb.Lease/LeaseTimeToLive",
-                 etcd_client_now(client) + LEASE_LIMIT_MS * (int64_t)NS_PER_MS);
+                 courier_now(courier) + LEASE_LIMIT_MS * (int64_t)NS_PER_MS);
     lease->op.idempotent = true;
     lease->op.done = on_lease;
     if (message_write(&request.base, &lease->op.request, NULL)) {
@@ -409,7 +392,7 @@ static void ask_lease(struct etcd_feed *f, struct chunk *chunk, struct chunk_lea
     }
     chunk->unknown++;
     f->asking++;
-    etcd_op_start(client, &lease->op);
+    courier_op_start(courier, &lease->op);
 }
 
 static int64_t lease_of(const Mvccpb__Event *event)
@@ -434,64 +417,142 @@ static bool asked_already(const struct chunk *chunk, int64_t lease)
     return false;
 }
 
-/* False: no memory. */
+/* Takes the arena in which the response is. False: no memory. */
 static bool set_aside(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
-                      struct str bytes, size_t leases)
+                      struct arena *arena, size_t leases)
 {
     struct chunk *chunk = calloc(1, sizeof *chunk);
+    struct chunk_lease *rows = calloc(leases ? leases : 1, sizeof *rows);
 
-    if (!chunk) return false;
-    chunk->feed = f;
-    list_init(&chunk->link);
-    chunk->bytes = malloc(bytes.len ? bytes.len : 1);
-    chunk->leases = calloc(leases ? leases : 1, sizeof *chunk->leases);
-    if (!chunk->bytes || !chunk->leases) {
-        free_chunk(chunk);
+    if (!chunk || !rows) {
+        free(chunk);
+        free(rows);
         return false;
     }
-    memcpy(chunk->bytes, bytes.at, bytes.len);
-    chunk->len = bytes.len;
-    f->chunk_bytes += bytes.len;
-    list_append(&f->chunks, &chunk->link);
+    chunk->feed = f;
+    chunk->response = response;
+    chunk->arena = *arena;
+    chunk->len = arena->used;
+    chunk->leases = rows;
+    arena_init(arena, 1);
+    f->chunk_bytes += chunk->len;
     for (size_t i = 0; i < response->n_events && chunk->lease_count < leases; i++) {
         int64_t lease = lease_of(response->events[i]);
         if (!lease || asked_already(chunk, lease)) continue;
         chunk->leases[chunk->lease_count].lease = lease;
         ask_lease(f, chunk, &chunk->leases[chunk->lease_count++]);
     }
+    *f->chunks_end = chunk; /* before the first lease is answered */
+    f->chunks_end = &chunk->next;
     return true;
 }
 
-void etcd_sub_events(struct etcd_sub *sub, const Etcdserverpb__WatchResponse *response,
-                     struct str bytes)
+static void take_events(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
+                        struct arena *arena)
 {
-    struct etcd_feed *f = CONTAINER_OF(sub, struct etcd_feed, sub);
     size_t leases = f->guard ? 0 : count_leases(response);
 
-    if (leases == 0 && list_empty(&f->chunks)) {
-        (void)deliver(f, response, NULL);
-        return;
-    }
-    if (bytes.len > CHUNK_BYTES_MAX - min_size(f->chunk_bytes, CHUNK_BYTES_MAX) ||
-        !set_aside(f, response, bytes, leases)) {
+    if (leases == 0 && !f->chunks)
+        deliver(f, response, NULL);
+    else if (arena->used > CHUNK_BYTES_MAX - min_size(f->chunk_bytes, CHUNK_BYTES_MAX) ||
+             !set_aside(f, response, arena, leases))
         resync(f);
+    else
+        flush(f);
+}
+
+/* -- the stream -- */
+
+static void on_open(struct courier_stream *stream)
+{
+    struct etcd_feed *f = CONTAINER_OF(stream, struct etcd_feed, stream);
+    Etcdserverpb__WatchRequest request = ETCDSERVERPB__WATCH_REQUEST__INIT;
+    Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
+    struct buf bytes;
+
+    create.key = etcd_bytes(etcd_key_str(&f->from));
+    if (f->end.len > 0) create.range_end = etcd_bytes(etcd_key_str(&f->end));
+    create.start_revision = (int64_t)f->next;
+    create.prev_kv = true;
+    create.progress_notify = !f->guard;
+    create.fragment = true;
+    request.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+    request.create_request = &create;
+    buf_init(&bytes, REQUEST_MAX);
+    if (message_write(&request.base, &bytes, NULL) || courier_stream_send(stream, buf_peek(&bytes)))
+        courier_stream_reset(stream);
+    buf_deinit(&bytes);
+}
+
+static void cancelled(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response)
+{
+    const char *why = response->cancel_reason;
+
+    if (response->compact_revision > 0 || strstr(why, "compacted")) {
+        resync(f);
+    } else if (!strstr(why, "permission") && !strstr(why, "auth") &&
+               !strstr(why, "user name is empty")) {
+        courier_stream_reset(&f->stream); /* asked again, after a pause */
+    } else if (++f->denied < DENIED_MAX && etcd_client_forget_token(&f->backend->client)) {
+        courier_stream_reset(&f->stream);
+    } else {
+        stop_live(f);
+        f->state = FEED_ENDED;
+        prim_feed_end(f->feed, COORD_R_FORBIDDEN);
+    }
+}
+
+/* Numbers that a server cannot mean would make us skip what is to come. */
+static bool makes_sense(const Etcdserverpb__WatchResponse *response)
+{
+    if (!response->header || response->header->revision < 0) return false;
+    for (size_t i = 0; i < response->n_events; i++)
+        if (!response->events[i]->kv || response->events[i]->kv->mod_revision <= 0) return false;
+    return true;
+}
+
+static void take(struct etcd_feed *f, const Etcdserverpb__WatchResponse *response,
+                 struct arena *arena)
+{
+    if (response->canceled) {
+        cancelled(f, response);
         return;
     }
-    flush(f);
+    if (response->created) {
+        f->denied = 0;
+        return;
+    }
+    if (!response->fragment) {
+        uint64_t seen = response->n_events > 0
+                            ? (uint64_t)response->events[response->n_events - 1]->kv->mod_revision
+                            : (uint64_t)response->header->revision;
+        if (seen + 1 > f->next) f->next = seen + 1;
+    }
+    take_events(f, response, arena);
 }
 
-void etcd_sub_compacted(struct etcd_sub *sub)
+static void on_message(struct courier_stream *stream, struct str bytes)
 {
-    resync(CONTAINER_OF(sub, struct etcd_feed, sub));
+    struct etcd_feed *f = CONTAINER_OF(stream, struct etcd_feed, stream);
+    Etcdserverpb__WatchResponse *response;
+    ProtobufCMessage *message;
+    struct arena arena;
+
+    etcd_arena_init(&arena, bytes.len);
+    if (message_read(&etcdserverpb__watch_response__descriptor, bytes, NULL, &arena, &message,
+                     NULL) ||
+        !makes_sense(response = (Etcdserverpb__WatchResponse *)message) ||
+        !etcd_header_fits(f->backend, response->header))
+        courier_stream_reset(stream);
+    else
+        take(f, response, &arena);
+    arena_deinit(&arena);
 }
 
-void etcd_sub_denied(struct etcd_sub *sub)
+/* It is asked for again, from `next` on. */
+static void on_broken(struct courier_stream *stream, enum grpc_status status, struct str text)
 {
-    struct etcd_feed *f = CONTAINER_OF(sub, struct etcd_feed, sub);
-
-    stop_live(f);
-    f->state = FEED_ENDED;
-    prim_feed_end(f->feed, COORD_R_FORBIDDEN);
+    (void)stream, (void)status, (void)text;
 }
 
 /* -- from outside -- */
@@ -510,7 +571,7 @@ static void on_room(void *owner)
 
     if (atomic_exchange(&f->room_posted, true)) return;
     post_init(&f->room, on_room_post);
-    loop_post(etcd_client_loop(f->backend->client), &f->room);
+    loop_post(courier_loop(&f->backend->client.courier), &f->room);
 }
 
 /* What lies inside the scope: one key, or everything below "bucket/". */
@@ -535,7 +596,10 @@ static void on_watch(void *owner)
 {
     struct etcd_feed *f = owner;
 
-    if (timer_init(&f->again, etcd_client_loop(f->backend->client), on_again)) {
+    struct courier *courier = &f->backend->client.courier;
+
+    if (timer_init(&f->again, courier_loop(courier), on_again) ||
+        courier_stream_init(&f->stream, courier, "/etcdserverpb.Watch/Watch")) {
         opened(f, prim_no_memory());
         return;
     }
@@ -572,26 +636,25 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
     f->bucket = bucket;
     f->guard = prim_feed_since(feed) > 0;
     f->open_deadline_ns = call->deadline_ns;
-    list_init(&f->chunks);
+    f->chunks_end = &f->chunks;
     set_range(f);
-    f->sub = (struct etcd_sub){.key = str_of(f->from.text, f->from.len),
-                               .end = str_of(f->end.text, f->end.len),
-                               .progress = !f->guard};
-    list_init(&f->sub.link);
+    f->stream.on_open = on_open;
+    f->stream.on_message = on_message;
+    f->stream.on_broken = on_broken;
     prim_feed_on_room(feed, on_room, f);
     latch_init(&wait);
     f->opening = &wait;
-    etcd_client_do(b->client, on_watch, f);
+    courier_do(&b->client.courier, on_watch, f);
     latch_wait(&wait);
     result = f->opened;
     if (result.code == COORD_OK)
         *ret_watch = f;
     else
-        etcd_client_do(b->client, on_unwatch, f);
+        courier_do(&b->client.courier, on_unwatch, f);
     return result;
 }
 
 void etcd_unwatch(struct prim_backend *base, void *watch)
 {
-    etcd_client_do(etcd_of(base)->client, on_unwatch, watch);
+    courier_do(&etcd_of(base)->client.courier, on_unwatch, watch);
 }

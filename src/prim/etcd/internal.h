@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share.
  *
- *   client.c    the thread, unary calls, streams         request.c  transactions, put together
- *   reply.c     what etcd answers, in our words          backend.c  open, capabilities, close
- *   lease.c     grant, keep alive, revoke                entries.c  create, cas, delete, get
- *   claims.c    renew, release, adopt                    slots.c    acquire, resize, holders
- *   watcher.c   one Watch stream, many watches
- *   feed.c      a reader's watch: snapshot, then changes; and that of prim/guard.c */
+ *   client.c   the thread, and what requests carry    request.c  transactions, put together
+ *   reply.c    what etcd answers, in our words        backend.c  open, capabilities, close
+ *   lease.c    grant, keep alive, revoke              entries.c  keys and groups by prim/change.h
+ *   claims.c   renew, release, adopt                  feed.c     a watch, also of prim/guard.h */
 #ifndef PRIM_ETCD_INTERNAL_H
 #define PRIM_ETCD_INTERNAL_H
-#include "prim/etcd/client.h"
 #include "prim/etcd/reply.h"
 #include "prim/etcd/request.h"
-#include "prim/etcd/watcher.h"
 #include "prim/guard.h"
 #include "prim/names.h"
 
@@ -22,31 +18,21 @@ enum {
     ETCD_REVOKES_MAX = 8192, /* waiting; past it a lease is left to its deadline */
 };
 
-struct etcd_beats { /* lease.c: the keep-alive stream */
-    struct courier_stream stream;
-    struct list sent;  /* struct beat_slot, in the order their answers come */
-    struct list fresh; /* not sent yet: the stream is not open */
-    uint64_t answers;
-};
-struct etcd_revokes { /* lease.c */
+struct etcd_revokes { /* lease.c: loop thread */
     struct list waiting;
-    size_t count;
-    struct timer timer;
-    size_t running;
+    size_t count;          /* these, and those that are under way */
     struct latch *drained; /* somebody closes and waits for the last */
 };
 
 struct etcd_backend {
     struct prim_backend base;
     struct prim_host *host;
-    struct etcd_client *client;
+    struct etcd_client client;
     struct etcd_space space;
     uint64_t cluster_id;
     coord_caps caps;
     _Atomic bool degraded;
-    struct etcd_beats beats;
     struct etcd_revokes revokes;
-    struct etcd_watcher own, others; /* two streams: readers never delay our own claims */
 };
 static inline struct etcd_backend *etcd_of(struct prim_backend *base)
 {
@@ -75,20 +61,16 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
 bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader *header);
 
 /* -- lease.c -- */
-enum err etcd_lease_setup(struct etcd_backend *b); /* both on the loop's thread */
-void etcd_lease_teardown(struct etcd_backend *b);
 /* A lease of exactly `ttl_ms` rounded up to seconds, new or found as an earlier attempt left it. */
 coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *call,
                                const coord_id *lease_id, int64_t ttl_ms, int64_t *ret_ttl_ms,
                                int64_t *ret_sent_ns);
 /* OK with *ret_ttl_ms, EXPIRED/deadline, UNAVAILABLE. */
 struct etcd_beat {
-    int64_t lease, sent_ns, deadline_ns;
-    coord_result result; /* OK: granted_ttl_ms is set */
     struct etcd_backend *backend;
-    struct beat_slot *slot;
-    struct post post;
-    struct timer timer;
+    int64_t lease, sent_ns;
+    coord_result result; /* OK: granted_ttl_ms is set */
+    struct courier_op op;
     struct latch wait;
 };
 void etcd_beat_start(struct etcd_backend *b, struct etcd_beat *beat, int64_t lease,
@@ -98,40 +80,21 @@ void etcd_beat_wait(struct etcd_beat *beat);
 coord_result etcd_lease_left(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
                              int64_t *ret_left_ms);
 /* In a while: who watches can tell a release (its lease still stands) from an expiry. */
-void etcd_lease_revoke_later(struct etcd_backend *b, int64_t lease);
-void etcd_lease_revoke_now(struct etcd_backend *b, int64_t lease); /* an orphan: nobody waits */
-void etcd_lease_drain(struct etcd_backend *b);                     /* before close */
+void etcd_lease_revoke(struct etcd_backend *b, int64_t lease);
+void etcd_lease_drain(struct etcd_backend *b); /* before close */
 
-/* -- operations -- */
-coord_result etcd_create(struct prim_backend *base, const struct prim_call *call,
-                         const struct prim_create *in, struct prim_grant *ret_grant);
+/* -- entries.c: create, delete, get and groups by prim/change.h -- */
+extern const struct prim_ways etcd_ways;
 coord_result etcd_cas(struct prim_backend *base, const struct prim_call *call,
                       const struct prim_cas *in, struct prim_grant *ret_grant);
-coord_result etcd_remove(struct prim_backend *base, const struct prim_call *call,
-                         const struct prim_delete *in);
-coord_result etcd_get(struct prim_backend *base, const struct prim_call *call, struct str key,
-                      int consistency, coord_entry **ret_entry);
-coord_result etcd_acquire(struct prim_backend *base, const struct prim_call *call,
-                          const struct prim_acquire *in, struct prim_grant *ret_grant);
-coord_result etcd_resize(struct prim_backend *base, const struct prim_call *call, struct str group,
-                         uint64_t expected, uint32_t slot_count);
-coord_result etcd_holders(struct prim_backend *base, const struct prim_call *call, struct str group,
-                          coord_holders **ret_holders);
+
+/* -- claims.c -- */
 coord_result etcd_renew(struct prim_backend *base, const struct prim_call *call,
                         const struct prim_claim *claim, int64_t *ret_sent_ns);
 coord_result etcd_release(struct prim_backend *base, const struct prim_call *call,
                           const struct prim_claim *claim, const char *key);
 coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
                         const struct prim_claim *claim, int64_t *ret_left_ms);
-
-/* entries.c, for slots.c: the result that names who is in the way. */
-coord_result etcd_in_the_way(int code, int reason, const struct etcd_entry *entry);
-/* The same request made this entry: its first answer again, its lease made fresh. */
-coord_result etcd_replayed(struct etcd_backend *b, const struct prim_call *call,
-                           const struct etcd_entry *entry, struct prim_grant *ret_grant);
-bool etcd_is_own(const struct etcd_backend *b, const struct prim_call *call,
-                 const coord_id *lease_id, const struct etcd_entry *entry);
-enum err etcd_value(const struct etcd_backend *b, const struct envelope *envelope, struct buf *out);
 
 /* -- feed.c -- */
 coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,

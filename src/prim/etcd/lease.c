@@ -1,196 +1,79 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases of etcd: granted under a number we choose, kept alive over one stream, revoked when done.
+/* Leases of etcd: granted under a number we choose, kept alive, revoked when done.
  *
- * Keep-alives are pipelined: the server answers a stream's requests in order, so the first request
- * that waits is the one an answer belongs to, and each keeps its own time of sending. A request
- * whose waiter has gone keeps its place, or later answers would be counted from the wrong send. */
+ * A keep-alive is a stream of one request and one answer, which is a call like any other, with its
+ * own time of sending. It is sent once: its caller repeats it, after a pause, while the lease is
+ * safe. */
 #include <stdlib.h>
 
 #include "prim/etcd/internal.h"
 
 enum {
-    BEAT_TROUBLE_MS = 250,
     REVOKE_LIMIT_MS = 3000,
     DRAIN_LIMIT_MS = 1000,
 };
 
-struct beat_slot {
-    struct list link;
-    int64_t lease;
-    struct etcd_beat *beat; /* NULL: its waiter has gone */
-    uint64_t answers;       /* of the stream when this was sent */
-    uint32_t generation;
-    mono_time sent;
-};
 struct revoke {
     struct list link;
     struct etcd_backend *backend;
     int64_t lease;
-    uint64_t after_ms;
-    mono_time due;
+    struct timer due;
     struct courier_op op;
     struct post post;
 };
 
 /* -- keep alive -- */
 
-static void finish(struct etcd_beat *beat, coord_result result)
+static void on_beat(struct courier_op *op)
 {
-    if (beat->slot) beat->slot->beat = NULL;
-    beat->slot = NULL;
-    beat->result = result;
-    timer_deinit(&beat->timer);
-    latch_open(&beat->wait);
-}
-
-static void free_slot(struct beat_slot *slot)
-{
-    list_remove(&slot->link);
-    if (slot->beat) slot->beat->slot = NULL;
-    free(slot);
-}
-
-static void pump(struct etcd_backend *b)
-{
-    struct etcd_beats *beats = &b->beats;
-
-    while (!list_empty(&beats->fresh) && beats->stream.call) {
-        struct beat_slot *slot = CONTAINER_OF(beats->fresh.next, struct beat_slot, link);
-        Etcdserverpb__LeaseKeepAliveRequest request = ETCDSERVERPB__LEASE_KEEP_ALIVE_REQUEST__INIT;
-        char room[32];
-        size_t len;
-
-        request.id = slot->lease;
-        len = etcdserverpb__lease_keep_alive_request__get_packed_size(&request);
-        assert(len <= sizeof room);
-        etcdserverpb__lease_keep_alive_request__pack(&request, (uint8_t *)room);
-        if (courier_stream_send(&beats->stream, str_of(room, len)))
-            return; /* on_writable, on_open */
-        slot->answers = beats->answers;
-        slot->generation = etcd_client_generation(b->client);
-        slot->sent = loop_now(etcd_client_loop(b->client));
-        list_remove(&slot->link);
-        list_append(&beats->sent, &slot->link);
-    }
-}
-
-static struct etcd_backend *of_stream(struct courier_stream *stream)
-{
-    return CONTAINER_OF(stream, struct etcd_backend, beats.stream);
-}
-
-static void on_stream(struct courier_stream *stream)
-{
-    pump(of_stream(stream));
-}
-
-static void on_answer(struct courier_stream *stream, struct str message)
-{
-    struct etcd_backend *b = of_stream(stream);
-    struct beat_slot *slot = list_empty(&b->beats.sent)
-                                 ? NULL
-                                 : CONTAINER_OF(b->beats.sent.next, struct beat_slot, link);
-    Etcdserverpb__LeaseKeepAliveResponse *answer;
-    ProtobufCMessage *decoded;
-    struct arena arena;
-    coord_result result;
-
-    etcd_arena_init(&arena, message.len);
-    if (!slot ||
-        message_read(&etcdserverpb__lease_keep_alive_response__descriptor, message, NULL, &arena,
-                     &decoded, NULL) ||
-        (answer = (Etcdserverpb__LeaseKeepAliveResponse *)decoded)->id != slot->lease ||
-        !etcd_header_fits(b, answer->header)) {
-        arena_deinit(&arena);
-        courier_stream_reset(stream); /* not the answer to what was asked: begin anew */
-        return;
-    }
-    b->beats.answers++;
-    if (answer->ttl > 0 && answer->ttl <= PRIM_TTL_MAX_MS) {
-        result = prim_ok(COORD_R_RENEWED);
-        result.granted_ttl_ms = answer->ttl * 1000;
-    } else {
-        result = prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "etcd: the lease has ended");
-    }
-    if (slot->beat) finish(slot->beat, result);
-    free_slot(slot);
-    arena_deinit(&arena);
-}
-
-/* Renewing twice does no harm: what was sent is sent again, and counts from its first sending. */
-static void on_broken(struct courier_stream *stream, enum grpc_status status, struct str text)
-{
-    struct etcd_beats *beats = &of_stream(stream)->beats;
-
-    (void)status, (void)text;
-    LIST_EACH_SAFE(&beats->sent, node, following)
-    {
-        struct beat_slot *slot = CONTAINER_OF(node, struct beat_slot, link);
-        if (!slot->beat) {
-            free_slot(slot);
-            continue;
-        }
-        slot->sent = (mono_time){0};
-        list_remove(&slot->link);
-        list_append(&beats->fresh, &slot->link);
-    }
-}
-
-static void on_beat_deadline(struct timer *timer)
-{
-    struct etcd_beat *beat = CONTAINER_OF(timer, struct etcd_beat, timer);
-    struct etcd_backend *b = beat->backend;
-    struct beat_slot *slot = beat->slot;
-    bool sent = slot && slot->sent.ms != 0;
-    bool stuck =
-        sent && slot->answers == b->beats.answers && b->beats.stream.call &&
-        mono_elapsed_ms(slot->sent, loop_now(etcd_client_loop(b->client))) >= BEAT_TROUBLE_MS;
-    uint32_t generation = slot ? slot->generation : 0;
-
-    finish(beat, prim_unclear(COORD_R_TIMEOUT, "etcd: no answer to a keep-alive in time"));
-    if (slot && !sent) free_slot(slot);
-    if (!stuck) return;
-    etcd_client_trouble(b->client, generation);
-    if (generation == etcd_client_generation(b->client)) courier_stream_reset(&b->beats.stream);
-}
-
-static void on_beat(struct post *post)
-{
-    struct etcd_beat *beat = CONTAINER_OF(post, struct etcd_beat, post);
-    struct etcd_backend *b = beat->backend;
-    struct beat_slot *slot = calloc(1, sizeof *slot);
-    int64_t left = (beat->deadline_ns - etcd_client_now(b->client)) / (int64_t)NS_PER_MS;
-
-    beat->timer = (struct timer){0};
-    if (!slot || timer_init(&beat->timer, etcd_client_loop(b->client), on_beat_deadline)) {
-        free(slot);
-        finish(beat, prim_no_memory());
-        return;
-    }
-    slot->lease = beat->lease;
-    slot->beat = beat;
-    beat->slot = slot;
-    list_init(&slot->link);
-    list_append(&b->beats.fresh, &slot->link);
-    timer_start_in(&beat->timer, left > 0 ? (uint64_t)left : 0);
-    courier_stream_want(&b->beats.stream);
-    pump(b);
+    latch_open(&CONTAINER_OF(op, struct etcd_beat, op)->wait);
 }
 
 void etcd_beat_start(struct etcd_backend *b, struct etcd_beat *beat, int64_t lease,
                      int64_t deadline_ns)
 {
-    *beat =
-        (struct etcd_beat){.lease = lease, .deadline_ns = deadline_ns, .backend = b, .sent_ns = 0};
+    Etcdserverpb__LeaseKeepAliveRequest request = ETCDSERVERPB__LEASE_KEEP_ALIVE_REQUEST__INIT;
+
+    *beat = (struct etcd_beat){
+        .backend = b, .lease = lease, .sent_ns = courier_now(&b->client.courier)};
     latch_init(&beat->wait);
-    beat->sent_ns = etcd_client_now(b->client);
-    post_init(&beat->post, on_beat);
-    loop_post(etcd_client_loop(b->client), &beat->post);
+    request.id = lease;
+    etcd_op_init(&beat->op, "/etcdserverpb.Lease/LeaseKeepAlive", deadline_ns);
+    beat->op.done = on_beat;
+    if (message_write(&request.base, &beat->op.request, NULL))
+        courier_op_fail(&beat->op, ERR_NOMEM, "no memory");
+    else
+        courier_op_start(&b->client.courier, &beat->op);
+}
+
+static coord_result judge_beat(const struct etcd_beat *beat, struct arena *arena)
+{
+    const Etcdserverpb__LeaseKeepAliveResponse *answer;
+    ProtobufCMessage *message;
+
+    if (beat->op.err) return etcd_failure(&beat->op, true);
+    if (etcd_reply(&beat->op, &etcdserverpb__lease_keep_alive_response__descriptor, arena,
+                   &message))
+        return etcd_corrupt("an answer that cannot be read");
+    answer = (const Etcdserverpb__LeaseKeepAliveResponse *)message;
+    if (!etcd_header_fits(beat->backend, answer->header) || answer->id != beat->lease)
+        return etcd_corrupt("an answer about another lease");
+    if (answer->ttl <= 0 || answer->ttl > PRIM_TTL_MAX_MS)
+        return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "etcd: the lease has ended");
+    coord_result result = prim_ok(COORD_R_RENEWED);
+    result.granted_ttl_ms = answer->ttl * 1000;
+    return result;
 }
 
 void etcd_beat_wait(struct etcd_beat *beat)
 {
+    struct arena arena;
+
     latch_wait(&beat->wait);
+    arena_init(&arena, 1);
+    beat->result = judge_beat(beat, &arena);
+    arena_deinit(&arena);
+    courier_op_deinit(&beat->op);
 }
 
 /* -- grant -- */
@@ -234,7 +117,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
     struct etcd_beat beat;
 
     for (int round = 0; round < 2; round++) {
-        *ret_sent_ns = etcd_client_now(b->client);
+        *ret_sent_ns = courier_now(&b->client.courier);
         result = grant(b, call, lease, seconds);
         if (result.code != COORD_OK && result.code != COORD_EXISTS) return result;
         if (result.code == COORD_EXISTS) {
@@ -247,7 +130,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
             result.granted_ttl_ms = beat.result.granted_ttl_ms / 1000;
         }
         if (result.granted_ttl_ms != seconds) {
-            etcd_lease_revoke_now(b, lease);
+            etcd_lease_revoke(b, lease);
             return prim_answer(COORD_UNSUPPORTED, COORD_R_SERVER,
                                "asked for a lease of %lld s, the server grants %lld s",
                                (long long)seconds, (long long)result.granted_ttl_ms);
@@ -292,7 +175,7 @@ static void drained(struct etcd_backend *b)
 {
     struct latch *wait = b->revokes.drained;
 
-    if (!wait || b->revokes.running > 0) return;
+    if (!wait || b->revokes.count > 0) return;
     b->revokes.drained = NULL;
     latch_open(wait);
 }
@@ -302,8 +185,8 @@ static void on_revoked(struct courier_op *op)
     struct revoke *r = CONTAINER_OF(op, struct revoke, op);
     struct etcd_backend *b = r->backend;
 
-    b->revokes.running--;
     b->revokes.count--;
+    timer_deinit(&r->due);
     courier_op_deinit(op);
     free(r);
     drained(b);
@@ -312,95 +195,64 @@ static void on_revoked(struct courier_op *op)
 static void start_revoke(struct revoke *r, int64_t limit_ms)
 {
     Etcdserverpb__LeaseRevokeRequest request = ETCDSERVERPB__LEASE_REVOKE_REQUEST__INIT;
-    struct etcd_backend *b = r->backend;
+    struct courier *courier = &r->backend->client.courier;
 
     list_remove(&r->link);
-    b->revokes.running++;
+    timer_stop(&r->due);
     request.id = r->lease;
     etcd_op_init(&r->op, "/etcdserverpb.Lease/LeaseRevoke",
-                 etcd_client_now(b->client) + limit_ms * (int64_t)NS_PER_MS);
+                 courier_now(courier) + limit_ms * (int64_t)NS_PER_MS);
     r->op.idempotent = true;
     r->op.done = on_revoked;
     if (message_write(&request.base, &r->op.request, NULL))
         on_revoked(&r->op);
     else
-        etcd_op_start(b->client, &r->op);
+        courier_op_start(courier, &r->op);
 }
 
 static void on_due(struct timer *timer)
 {
-    struct etcd_backend *b = CONTAINER_OF(timer, struct etcd_backend, revokes.timer);
-    mono_time now = loop_now(etcd_client_loop(b->client));
-
-    /* All wait equally long but for those that are due at once: the list is in order. */
-    while (!list_empty(&b->revokes.waiting)) {
-        struct revoke *r = CONTAINER_OF(b->revokes.waiting.next, struct revoke, link);
-        if (r->due.ms > now.ms) {
-            timer_start(timer, r->due);
-            return;
-        }
-        (void)list_pop(&b->revokes.waiting);
-        assert(b->revokes.waiting.next != &r->link);
-        start_revoke(r, REVOKE_LIMIT_MS);
-    }
+    start_revoke(CONTAINER_OF(timer, struct revoke, due), REVOKE_LIMIT_MS);
 }
 
 static void on_revoke(struct post *post)
 {
     struct revoke *r = CONTAINER_OF(post, struct revoke, post);
-    struct etcd_backend *b = r->backend;
+    struct etcd_revokes *revokes = &r->backend->revokes;
 
-    if (b->revokes.count >= ETCD_REVOKES_MAX) {
+    if (revokes->count >= ETCD_REVOKES_MAX ||
+        timer_init(&r->due, courier_loop(&r->backend->client.courier), on_due)) {
         free(r);
         return;
     }
-    b->revokes.count++;
-    r->due = (mono_time){loop_now(etcd_client_loop(b->client)).ms + r->after_ms};
-    if (r->after_ms == 0) {
-        list_prepend(&b->revokes.waiting, &r->link);
-        start_revoke(r, REVOKE_LIMIT_MS);
-        return;
-    }
-    list_append(&b->revokes.waiting, &r->link);
-    if (!timer_running(&b->revokes.timer)) timer_start(&b->revokes.timer, r->due);
+    revokes->count++;
+    list_append(&revokes->waiting, &r->link);
+    timer_start_in(&r->due, ETCD_REVOKE_AFTER_MS);
 }
 
-static void revoke(struct etcd_backend *b, int64_t lease, uint64_t after_ms)
+void etcd_lease_revoke(struct etcd_backend *b, int64_t lease)
 {
     struct revoke *r = calloc(1, sizeof *r);
 
-    if (!r) return; /* it ends by itself */
+    if (!r) return;
     r->backend = b;
     r->lease = lease;
-    r->after_ms = after_ms;
     list_init(&r->link);
     post_init(&r->post, on_revoke);
-    loop_post(etcd_client_loop(b->client), &r->post);
-}
-
-void etcd_lease_revoke_later(struct etcd_backend *b, int64_t lease)
-{
-    revoke(b, lease, ETCD_REVOKE_AFTER_MS);
-}
-
-void etcd_lease_revoke_now(struct etcd_backend *b, int64_t lease)
-{
-    revoke(b, lease, 0);
+    loop_post(courier_loop(&b->client.courier), &r->post);
 }
 
 struct drain {
     struct etcd_backend *backend;
     struct latch wait;
-    struct post post;
 };
 
-static void on_drain(struct post *post)
+static void on_drain(void *owner)
 {
-    struct drain *drain = CONTAINER_OF(post, struct drain, post);
+    struct drain *drain = owner;
     struct etcd_backend *b = drain->backend;
 
     b->revokes.drained = &drain->wait;
-    timer_stop(&b->revokes.timer);
     LIST_EACH_SAFE(&b->revokes.waiting, node, following)
     {
         start_revoke(CONTAINER_OF(node, struct revoke, link), DRAIN_LIMIT_MS);
@@ -413,37 +265,6 @@ void etcd_lease_drain(struct etcd_backend *b)
     struct drain drain = {.backend = b};
 
     latch_init(&drain.wait);
-    post_init(&drain.post, on_drain);
-    loop_post(etcd_client_loop(b->client), &drain.post);
+    courier_do(&b->client.courier, on_drain, &drain);
     latch_wait(&drain.wait);
-}
-
-void etcd_lease_teardown(struct etcd_backend *b)
-{
-    struct list *node;
-
-    courier_stream_deinit(&b->beats.stream);
-    timer_deinit(&b->revokes.timer);
-    list_splice(&b->beats.sent, &b->beats.fresh);
-    while ((node = list_pop(&b->beats.sent))) {
-        assert(b->beats.sent.next != node);
-        free_slot(CONTAINER_OF(node, struct beat_slot, link));
-    }
-}
-
-enum err etcd_lease_setup(struct etcd_backend *b)
-{
-    struct etcd_beats *beats = &b->beats;
-    enum err err;
-
-    list_init(&beats->sent);
-    list_init(&beats->fresh);
-    list_init(&b->revokes.waiting);
-    beats->stream.on_open = beats->stream.on_writable = on_stream;
-    beats->stream.on_message = on_answer;
-    beats->stream.on_broken = on_broken;
-    err = courier_stream_init(&beats->stream, etcd_client_courier(b->client),
-                              "/etcdserverpb.Lease/LeaseKeepAlive");
-    if (!err) err = timer_init(&b->revokes.timer, etcd_client_loop(b->client), on_due);
-    return err;
 }

@@ -20,6 +20,10 @@ struct etcd_key {
     char text[ETCD_KEY_CAP];
     size_t len;
 };
+static inline struct str etcd_key_str(const struct etcd_key *key)
+{
+    return str_of(key->text, key->len);
+}
 void etcd_key_make(const struct etcd_space *space, struct str key, struct etcd_key *ret_key);
 struct str etcd_key_ours(const struct etcd_space *space, struct str stored); /* "": not ours */
 static inline ProtobufCBinaryData etcd_bytes(struct str s)

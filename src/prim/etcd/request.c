@@ -12,7 +12,10 @@ void etcd_txn_init(struct etcd_txn *txn)
 
 /* -- compares -- */
 
-static Etcdserverpb__Compare *compare(struct etcd_txn *txn, struct str key)
+/* What is compared is a number in each case. */
+static void compare(struct etcd_txn *txn, struct str key,
+                    Etcdserverpb__Compare__CompareTarget target,
+                    Etcdserverpb__Compare__TargetUnionCase member, int64_t number)
 {
     Etcdserverpb__Compare *c = &txn->compares[txn->compare_count];
 
@@ -20,36 +23,29 @@ static Etcdserverpb__Compare *compare(struct etcd_txn *txn, struct str key)
     *c = (Etcdserverpb__Compare)ETCDSERVERPB__COMPARE__INIT;
     c->result = ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL;
     c->key = etcd_bytes(key);
+    c->target = target;
+    c->target_union_case = member;
+    c->mod_revision = number; /* a member of a union, as each of them */
     txn->compare_list[txn->compare_count++] = c;
-    return c;
 }
 
 void etcd_if_created(struct etcd_txn *txn, struct str key, uint64_t create_revision)
 {
-    Etcdserverpb__Compare *c = compare(txn, key);
-
-    c->target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE;
-    c->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
-    c->create_revision = (int64_t)create_revision;
+    compare(txn, key, ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE,
+            ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION, (int64_t)create_revision);
 }
 
 void etcd_if_modified(struct etcd_txn *txn, struct str key, uint64_t revision)
 {
-    Etcdserverpb__Compare *c = compare(txn, key);
-
-    c->target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD;
-    c->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION;
-    c->mod_revision = (int64_t)revision;
-    if (c->mod_revision > txn->revision_floor) txn->revision_floor = c->mod_revision;
+    compare(txn, key, ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD,
+            ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION, (int64_t)revision);
+    if ((int64_t)revision > txn->revision_floor) txn->revision_floor = (int64_t)revision;
 }
 
 void etcd_if_leased(struct etcd_txn *txn, struct str key, int64_t lease)
 {
-    Etcdserverpb__Compare *c = compare(txn, key);
-
-    c->target = ETCDSERVERPB__COMPARE__COMPARE_TARGET__LEASE;
-    c->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_LEASE;
-    c->lease = lease;
+    compare(txn, key, ETCDSERVERPB__COMPARE__COMPARE_TARGET__LEASE,
+            ETCDSERVERPB__COMPARE__TARGET_UNION_LEASE, lease);
 }
 
 /* -- operations -- */
@@ -158,7 +154,7 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
         courier_op_deinit(&op);
         return prim_no_memory();
     }
-    etcd_op_run(b->client, &op);
+    courier_op_run(&b->client.courier, &op);
     if (op.err) {
         result = etcd_failure(&op, ask->writes);
     } else if (etcd_reply(&op, ask->type, arena, ret_message)) {

@@ -86,7 +86,7 @@ coord_result native_other_store(struct native_backend *b)
     return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "muster: %s", why);
 }
 
-coord_result native_failed(struct native_backend *b, const struct courier_op *op, bool writes)
+static coord_result failed(struct native_backend *b, const struct courier_op *op, bool writes)
 {
     if (op->err && op->answered && op->status == GRPC_NOT_FOUND) return native_other_store(b);
     return native_failure(op, writes);
@@ -110,7 +110,7 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     }
     courier_op_run(&b->courier, &op);
     if (op.err) {
-        result = native_failed(b, &op, ask->request_of != NULL);
+        result = failed(b, &op, ask->request_of != NULL);
     } else if (native_read(buf_peek(&op.response), ask->type, arena, ret_message)) {
         result = native_corrupt("an answer that cannot be read");
         if (ask->request_of) result.flags |= COORD_F_MAYBE_APPLIED;
@@ -260,24 +260,12 @@ static coord_result open_courier(const struct prim_open *in, struct native_backe
 
 /* -- life -- */
 
-struct setup {
-    struct native_backend *backend;
-    enum err err;
-};
-
-static void set_up(void *owner)
-{
-    struct setup *setup = owner;
-    struct native_backend *b = setup->backend;
-    enum err beats = native_beats_setup(b); /* both in any case: tear_down takes no half */
-    enum err pulse = timer_init(&b->pulse, courier_loop(&b->courier), on_pulse);
-
-    setup->err = beats ? beats : pulse;
-}
-
 static void start_pulse(void *owner)
 {
-    timer_start_in(&((struct native_backend *)owner)->pulse, PULSE_MS);
+    struct native_backend *b = owner;
+
+    b->pulses = !timer_init(&b->pulse, courier_loop(&b->courier), on_pulse);
+    if (b->pulses) timer_start_in(&b->pulse, PULSE_MS);
 }
 
 static void tear_down(void *owner)
@@ -285,7 +273,6 @@ static void tear_down(void *owner)
     struct native_backend *b = owner;
 
     b->closing = true;
-    native_beats_teardown(b);
     timer_deinit(&b->pulse);
 }
 
@@ -330,7 +317,6 @@ static const struct prim_backend_ops native_ops = {
 coord_result prim_native_open(const struct prim_open *in, struct prim_backend **ret_backend)
 {
     struct native_backend *b = calloc(1, sizeof *b);
-    struct setup setup = {.backend = b};
     coord_result result;
 
     if (!b) return prim_no_memory();
@@ -344,15 +330,17 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
         return result;
     }
     native_requests_init(&b->requests);
-    courier_do(&b->courier, set_up, &setup);
     b->base.guards = prim_guards_open(&(struct prim_guards_options){
         .backend = &b->base, .host = in->host, .keys_max = GUARDS_MAX, .keys_alone = KEYS_ALONE});
-    result = setup.err || !b->base.guards ? prim_no_memory() : probe(b, in->deadline_ns);
+    result = b->base.guards ? probe(b, in->deadline_ns) : prim_no_memory();
+    if (result.code == COORD_OK) {
+        courier_do(&b->courier, start_pulse, b);
+        if (!b->pulses) result = prim_no_memory();
+    }
     if (result.code != COORD_OK) {
         close_backend(&b->base);
         return result;
     }
-    courier_do(&b->courier, start_pulse, b);
     *ret_backend = &b->base;
     return result;
 }

@@ -1,44 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a holder does with its claim: renew, release, take up elsewhere.
- *
- * Renewals of a few milliseconds go in one call. Each counts from before it was put there. */
-#include <stdlib.h>
-
+/* What a holder does with its claim: renew, release, take up elsewhere. The server gathers renewals
+ * of all its clients itself. */
 #include "prim/native/internal.h"
 
-enum { GATHER_MS = 4, LEFT_ERROR_MS = 50 };
+enum { LEFT_ERROR_MS = 50 };
 
-struct beat { /* on the stack of who waits for it */
-    struct list link;
-    struct native_backend *backend;
-    coord_id lease_id;
-    uint64_t token;
-    int64_t deadline_ns;
-    coord_result result;
-    struct post post;
-    struct latch wait;
-};
-struct batch {
-    struct courier_op op;
-    struct native_backend *backend;
-    struct list beats;
-    size_t count;
-};
-
-static void gather(struct beat *beat);
-
-/* -- one call for many -- */
-
-static void tell(struct beat *beat, coord_result result)
+static coord_result judge(const Muster__V1__RenewResponse *response)
 {
-    beat->result = result;
-    latch_open(&beat->wait);
-}
-
-static coord_result judge(const Muster__V1__Renewal *renewal)
-{
+    const Muster__V1__Renewal *renewal = response->n_renewals == 1 ? response->renewals[0] : NULL;
     coord_result result;
 
+    if (!renewal) return native_corrupt("an answer to other renewals");
     if (renewal->code != COORD_OK && renewal->code != COORD_EXPIRED)
         return native_corrupt("a renewal with an unknown code");
     if (renewal->code == COORD_OK && renewal->granted_ttl_ms <= 0)
@@ -50,147 +22,29 @@ static coord_result judge(const Muster__V1__Renewal *renewal)
     return result;
 }
 
-static void tell_all(struct batch *batch, const Muster__V1__RenewResponse *response,
-                     const coord_result *failure)
-{
-    int64_t now_ns = courier_now(&batch->backend->courier);
-    struct list *node;
-
-    for (size_t i = 0; (node = list_pop(&batch->beats)); i++) {
-        struct beat *beat = CONTAINER_OF(node, struct beat, link);
-        bool hopeful = failure && failure->reason == COORD_R_TIMEOUT;
-        if (response)
-            tell(beat, judge(response->renewals[i]));
-        else if (hopeful && beat->deadline_ns > now_ns) /* the time of another was over */
-            gather(beat);
-        else
-            tell(beat, *failure);
-    }
-}
-
-static void on_renewed(struct courier_op *op)
-{
-    struct batch *batch = CONTAINER_OF(op, struct batch, op);
-    const Muster__V1__RenewResponse *response;
-    coord_result failure = native_failed(batch->backend, op, false);
-    ProtobufCMessage *message;
-    struct arena arena;
-
-    arena_init(&arena, 1);
-    if (!op->err && native_read(buf_peek(&op->response), &muster__v1__renew_response__descriptor,
-                                &arena, &message))
-        op->err = ERR_CORRUPT;
-    response = op->err ? NULL : (const Muster__V1__RenewResponse *)message;
-    if (op->err == ERR_CORRUPT || (response && response->n_renewals != batch->count)) {
-        failure = native_corrupt("an answer to other renewals");
-        response = NULL;
-    }
-    tell_all(batch, response, &failure);
-    arena_deinit(&arena);
-    courier_op_deinit(op);
-    free(batch);
-}
-
-static enum err encode(struct batch *batch)
-{
-    Muster__V1__RenewRequest request = MUSTER__V1__RENEW_REQUEST__INIT;
-    ProtobufCBinaryData ids[NATIVE_RENEW_MAX];
-    uint64_t tokens[NATIVE_RENEW_MAX];
-
-    request.lease_ids = ids;
-    request.tokens = tokens;
-    LIST_EACH(&batch->beats, node)
-    {
-        struct beat *beat = CONTAINER_OF(node, struct beat, link);
-        tokens[request.n_tokens++] = beat->token;
-        ids[request.n_lease_ids++] = native_id_bytes(&beat->lease_id);
-        batch->op.deadline_ns =
-            beat->deadline_ns < batch->op.deadline_ns ? beat->deadline_ns : batch->op.deadline_ns;
-    }
-    batch->count = request.n_lease_ids;
-    return native_write(batch->backend, &request.base, &batch->op.request);
-}
-
-static void flush(struct native_backend *b)
-{
-    struct batch *batch;
-    const coord_result no_memory = prim_no_memory();
-    struct list beats;
-
-    timer_stop(&b->beats.due);
-    if (b->beats.count == 0) return;
-    list_init(&beats);
-    list_splice(&beats, &b->beats.fresh);
-    b->beats.count = 0;
-    batch = calloc(1, sizeof *batch);
-    if (!batch) {
-        for (struct list *node; (node = list_pop(&beats));)
-            tell(CONTAINER_OF(node, struct beat, link), no_memory);
-        return;
-    }
-    batch->backend = b;
-    list_init(&batch->beats);
-    list_splice(&batch->beats, &beats);
-    native_op_init(&batch->op, NATIVE_PATH("Renew"), INT64_MAX);
-    batch->op.done = on_renewed;
-    if (encode(batch)) {
-        tell_all(batch, NULL, &no_memory);
-        courier_op_deinit(&batch->op);
-        free(batch);
-        return;
-    }
-    courier_op_start(&b->courier, &batch->op);
-}
-
-static void on_due(struct timer *timer)
-{
-    flush(CONTAINER_OF(timer, struct native_backend, beats.due));
-}
-
-static void gather(struct beat *beat)
-{
-    struct native_backend *b = beat->backend;
-
-    list_append(&b->beats.fresh, &beat->link);
-    if (++b->beats.count == NATIVE_RENEW_MAX)
-        flush(b);
-    else if (!timer_running(&b->beats.due))
-        timer_start_in(&b->beats.due, GATHER_MS);
-}
-
-static void on_beat(struct post *post)
-{
-    gather(CONTAINER_OF(post, struct beat, post));
-}
-
-enum err native_beats_setup(struct native_backend *b)
-{
-    list_init(&b->beats.fresh);
-    return timer_init(&b->beats.due, courier_loop(&b->courier), on_due);
-}
-
-void native_beats_teardown(struct native_backend *b)
-{
-    assert(b->beats.count == 0);
-    timer_deinit(&b->beats.due);
-}
-
 coord_result native_beat(struct native_backend *b, int64_t deadline_ns, const coord_id *lease_id,
                          uint64_t token, int64_t *ret_sent_ns)
 {
-    struct beat beat = {
-        .backend = b, .lease_id = *lease_id, .token = token, .deadline_ns = deadline_ns};
-    int64_t sent_ns = courier_now(&b->courier);
+    Muster__V1__RenewRequest request = MUSTER__V1__RENEW_REQUEST__INIT;
+    ProtobufCBinaryData id = native_id_bytes(lease_id);
+    ProtobufCMessage *message;
+    struct arena arena;
+    coord_result result;
 
     if (b->degraded)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED, "muster: another store answers");
-    list_init(&beat.link);
-    latch_init(&beat.wait);
-    post_init(&beat.post, on_beat);
-    loop_post(courier_loop(&b->courier), &beat.post);
-    latch_wait(&beat.wait);
-    *ret_sent_ns = sent_ns;
-    return beat.result;
+    request.lease_ids = &id;
+    request.tokens = &token;
+    request.n_lease_ids = request.n_tokens = 1;
+    *ret_sent_ns = courier_now(&b->courier);
+    result = native_ask(b, deadline_ns,
+                        &(struct native_ask){.path = NATIVE_PATH("Renew"),
+                                             .request = &request.base,
+                                             .type = &muster__v1__renew_response__descriptor},
+                        &arena, &message);
+    if (result.code == COORD_OK) result = judge((const Muster__V1__RenewResponse *)message);
+    arena_deinit(&arena);
+    return result;
 }
 
 /* -- the claim -- */

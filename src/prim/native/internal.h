@@ -3,7 +3,7 @@
  *
  *   backend.c   open, capabilities, pulse, close     requests.c  which request of ours a call is
  *   reply.c     what the store answers               entries.c   create, cas, delete, get
- *   claims.c    renew (many in one), release, adopt  slots.c     acquire, resize, holders
+ *   claims.c    renew, release, adopt                slots.c     acquire, resize, holders
  *   feed.c      a watch that resumes: a reader's, and that of prim/guard.c
  *
  * One thread talks to the coordinators (prim/courier), over a channel that follows the leader.
@@ -22,16 +22,10 @@
 enum {
     NATIVE_TTL_MIN_MS = 500,
     NATIVE_TTL_STEP_MS = 10,
-    NATIVE_RENEW_MAX = 1024, /* ids in one call */
     NATIVE_REQUEST_MAX = 4 * 1024 * 1024,
 };
 #define NATIVE_PATH(name) "/muster.v1.Coordination/" name
 
-struct native_beats { /* claims.c: loop thread */
-    struct list fresh;
-    size_t count;
-    struct timer due;
-};
 struct native_backend {
     struct prim_backend base;
     struct prim_host *host;
@@ -40,11 +34,10 @@ struct native_backend {
     bool bound; /* every request says that it is meant for base.id */
     coord_caps caps;
     _Atomic bool degraded;
-    struct native_beats beats;
     /* backend.c: loop thread */
     struct timer pulse;
     struct courier_op pulse_op;
-    bool pulsing, closing;
+    bool pulses, pulsing, closing;
 };
 static inline struct native_backend *native_of(struct prim_backend *base)
 {
@@ -69,7 +62,6 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
 
 /* R5: every claim is over, and nothing is asked of that store any more. Any thread. */
 coord_result native_other_store(struct native_backend *b);
-coord_result native_failed(struct native_backend *b, const struct courier_op *op, bool writes);
 
 /* -- entries.c -- */
 struct native_change {
@@ -114,9 +106,7 @@ coord_result native_holders(struct prim_backend *base, const struct prim_call *c
                             struct str group, coord_holders **ret_holders);
 
 /* -- claims.c -- */
-enum err native_beats_setup(struct native_backend *b); /* both on the loop's thread */
-void native_beats_teardown(struct native_backend *b);
-/* One lease, in a call with others; `token`: of any claim under it. OK: granted_ttl_ms is set. */
+/* Renews one lease; `token`: of any claim under it. OK: granted_ttl_ms is set. */
 coord_result native_beat(struct native_backend *b, int64_t deadline_ns, const coord_id *lease_id,
                          uint64_t token, int64_t *ret_sent_ns);
 coord_result native_renew(struct prim_backend *base, const struct prim_call *call,

@@ -276,16 +276,17 @@ def every_operation_is_the_transaction_of_the_table():
         did("verify on renew", f"if create(k) = {c}; lease(k) = L then  else range(k)")
         a.says("OK/released", "release", 1)
         did("release", f"if create(k) = {c}; lease(k) = L then delete_range(k) else range(k)")
-        picture = "range(g/.group) range(g/slot-..)"
         m = a.says("OK/acquired", "acquire", 1, "g", 2, "me", 60000, 0)["revision"]
-        did("create group, acquire slot", f"if create(g/.group) = 0 then put(g/.group) else {picture}",
-            f"if mod(g/.group) = {m - 1}; create(g/slot-0000) = 0 then put(g/slot-0000, lease L) else {picture}")
+        did("create group, acquire slot", "if create(g/.group) = 0 then put(g/.group) else range(g/.group)",
+            f"if mod(g/.group) = {m - 1}; create(g/slot-0000) = 0 then put(g/slot-0000, lease L) "
+            "else range(g/slot-0000)")
         old = lease[0]
         a.says("OK/acquired", "acquire", 2, "g", 2, "me", 60000, TAKEOVER)
         did("takeover, same owner",
-            f"if mod(g/slot-0000) = {m}; lease(g/slot-0000) = {old} then put(g/slot-0000, lease L) else {picture}")
+            f"if mod(g/slot-0000) = {m}; lease(g/slot-0000) = {old} then put(g/slot-0000, lease L) "
+            "else range(g/slot-0000)")
         a.says("OK/resized", "resize", "g", m - 1, 3)
-        did("resize", f"if mod(g/.group) = {m - 1} then put(g/.group) else {picture}")
+        did("resize", f"if mod(g/.group) = {m - 1}; lease(g/.group) = 0 then put(g/.group) else range(g/.group)")
 
 
 # -- lost replies --

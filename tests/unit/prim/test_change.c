@@ -170,6 +170,7 @@ static struct fake *fake_open(void)
     assert(fake != NULL);
     fake->backend.ops = &ops;
     fake->backend.clock = (struct prim_clock){fake_now, fake};
+    fake->backend.limits.ttl_step_ms = 1000;
     fake->rival = (struct envelope){.flags = ENVELOPE_LEASED,
                                     .ttl_ms = 1000,
                                     .owner = STR("rival"),

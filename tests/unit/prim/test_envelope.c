@@ -111,23 +111,30 @@ TEST(a_lease_of_no_time_or_of_more_than_there_is_is_refused)
     buf_deinit(&bytes);
 }
 
-TEST(a_group_record_says_how_many)
+static enum err read_group(uint32_t flags, struct str value, struct envelope_group *group)
+{
+    return envelope_group_read(&(struct envelope){.flags = flags, .value = value}, group);
+}
+
+TEST(a_group_record_says_how_many_and_how_long_they_rest)
 {
     static const char many[ENVELOPE_GROUP_VALUE] = {1, 4};
+    static const char long_rest[ENVELOPE_GROUP_VALUE] = {1, 0, 0, 0, 0x61, (char)0xea};
     char bytes[ENVELOPE_GROUP_VALUE];
     struct str value = str_of(bytes, sizeof bytes);
-    uint32_t count = 0;
+    struct envelope_group group = {0};
 
-    envelope_group_value(1024, bytes);
-    CHECK_STR("the layout is the documented one", value, STR("\0\4\0\0\0\0\0\0\0\0\0\0"));
-    CHECK_OK("read", envelope_group_read(ENVELOPE_GROUP, value, &count));
-    CHECK_U32("slots", count, 1024);
-    CHECK_ERR("no record", envelope_group_read(ENVELOPE_SLOT, value, &count), ERR_CORRUPT);
-    CHECK_ERR("cut short", envelope_group_read(ENVELOPE_GROUP, str_of(bytes, 11), &count),
+    envelope_group_value(&(struct envelope_group){1024, 60000}, bytes);
+    CHECK_STR("the layout is the documented one", value, STR("\0\4\0\0\x60\xea\0\0\0\0\0\0"));
+    CHECK_OK("read", read_group(ENVELOPE_GROUP, value, &group));
+    CHECK_U32("slots", group.slot_count, 1024);
+    CHECK_I64("rest", group.cooldown_ms, 60000);
+    CHECK_ERR("no record", read_group(ENVELOPE_SLOT, value, &group), ERR_CORRUPT);
+    CHECK_ERR("cut short", read_group(ENVELOPE_GROUP, str_of(bytes, 11), &group), ERR_CORRUPT);
+    CHECK_ERR("1,025", read_group(ENVELOPE_GROUP, str_of(many, sizeof many), &group), ERR_CORRUPT);
+    CHECK_ERR("60,001 ms", read_group(ENVELOPE_GROUP, str_of(long_rest, sizeof long_rest), &group),
               ERR_CORRUPT);
-    CHECK_ERR("1,025", envelope_group_read(ENVELOPE_GROUP, str_of(many, sizeof many), &count),
-              ERR_CORRUPT);
-    envelope_group_value(0, bytes);
-    CHECK_ERR("none", envelope_group_read(ENVELOPE_GROUP, value, &count), ERR_CORRUPT);
-    CHECK_U32("untouched", count, 1024);
+    envelope_group_value(&(struct envelope_group){0, 0}, bytes);
+    CHECK_ERR("none", read_group(ENVELOPE_GROUP, value, &group), ERR_CORRUPT);
+    CHECK_U32("untouched", group.slot_count, 1024);
 }

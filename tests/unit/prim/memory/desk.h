@@ -1,18 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Short words for tests of the memory core: a core, a time, one lease a handle. */
+/* Short words for tests of the memory store: a store, a time, what its watches told, one lease a
+ * handle. */
 #ifndef TESTS_UNIT_PRIM_MEMORY_DESK_H
 #define TESTS_UNIT_PRIM_MEMORY_DESK_H
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "prim/memory/core/core.h"
+#include "prim/memory/shared.h"
+#include "prim/names.h"
 
 #define MS ((int64_t)1000000)
 
+enum { DESK_EVENTS = 64, DESK_WATCHES = 8 };
+struct desk_event {
+    int type;
+    uint64_t revision, token;
+    char key[64];
+};
 struct desk {
-    struct memory_core *core;
-    int64_t now;
+    struct prim_backend *b;
+    struct memory_shared *shared;
+    struct prim_host host;
+    _Atomic int64_t now;
     uint64_t ids; /* request and lease ids are counted, so that runs repeat */
+    /* of the watches, under the store's mutex */
+    struct desk_event events[DESK_EVENTS];
+    size_t event_count;
+    struct prim_feed *feeds[DESK_WATCHES];
+    void *watches[DESK_WATCHES];
+    size_t watch_count;
 };
 /* A handle: what prim would keep. */
 struct hand {
@@ -34,12 +50,72 @@ static inline struct prim_call desk_call(struct desk *d)
 {
     return (struct prim_call){.deadline_ns = INT64_MAX, .request_id = desk_id(d)};
 }
+static inline int64_t desk_now(void *arg)
+{
+    return ((struct desk *)arg)->now;
+}
+/* False: no memory. */
+static inline bool desk_try_open(struct desk *d, size_t entries_max, uint64_t bytes_max)
+{
+    struct prim_open in = {
+        .options = &(coord_options){0}, .clock = {desk_now, d}, .host = &d->host};
+    d->now = 1000 * MS;
+    if (memory_open(&in, &(struct memory_limits){entries_max, bytes_max}, &d->b).code != COORD_OK)
+        return false;
+    d->shared = memory_shared_of(d->b);
+    return true;
+}
 static inline void desk_open(struct desk *d)
 {
-    *d = (struct desk){.now = 1000 * MS};
-    d->core = memory_core_open(&(struct memory_core_options){
-        .revision_start = 100, .entries_max = 1000, .bytes_max = 100000});
-    assert(d->core != NULL);
+    memset(d, 0, sizeof *d);
+    bool opened = desk_try_open(d, 1000, 100000);
+    assert(opened);
+}
+static inline void desk_close(struct desk *d)
+{
+    for (size_t i = 0; i < d->watch_count; i++) {
+        d->b->ops->unwatch(d->b, d->watches[i]);
+        prim_feed_close(d->feeds[i]);
+    }
+    d->b->ops->close(d->b);
+}
+static inline void desk_on_event(void *owner, const struct prim_event *event)
+{
+    struct desk *d = owner;
+    if (event->type != COORD_PUT && event->type != COORD_DELETE && event->type != COORD_EXPIRE)
+        return;
+    assert(d->event_count < DESK_EVENTS);
+    struct desk_event *told = &d->events[d->event_count++];
+    *told = (struct desk_event){event->type, event->revision, event->token, ""};
+    (void)snprintf(told->key, sizeof told->key, "%.*s", STR_ARG(event->key));
+}
+/* From now on the changes of that bucket's keys are told. */
+static inline void desk_watch(struct desk *d, const char *bucket)
+{
+    struct prim_call call = desk_call(d);
+    size_t i = d->watch_count++;
+    assert(i < DESK_WATCHES);
+    d->feeds[i] = prim_feed_open_direct(0, desk_on_event, d);
+    coord_result r =
+        d->b->ops->watch(d->b, &call, str_from(bucket), true, d->feeds[i], &d->watches[i]);
+    assert(r.code == COORD_OK);
+}
+/* Ends what is due. */
+static inline void desk_expire(struct desk *d)
+{
+    memory_enter(d->shared);
+    memory_leave(d->shared);
+}
+/* What was told since the last time; at most `max`, which is checked. */
+static inline size_t desk_told(struct desk *d, struct desk_event *events, size_t max)
+{
+    memory_enter(d->shared);
+    size_t count = d->event_count;
+    assert(count <= max);
+    if (count > 0) memcpy(events, d->events, count * sizeof *events);
+    d->event_count = 0;
+    memory_leave(d->shared);
+    return count;
 }
 static inline void hand_add(struct hand *h, const char *key, const struct prim_grant *grant)
 {
@@ -68,7 +144,7 @@ static inline coord_result desk_create_as(struct desk *d, const struct prim_call
                              .owner = str_from(owner),
                              .ttl_ms = ttl_ms,
                              .lease_id = desk_id(d)};
-    coord_result r = memory_core_create(d->core, d->now, call, &in, &grant);
+    coord_result r = d->b->ops->create(d->b, call, &in, &grant);
     if (r.code == COORD_OK && h != NULL) { hand_take(h, key, owner, &grant); }
     return r;
 }
@@ -84,7 +160,7 @@ static inline coord_result desk_under(struct desk *d, const char *key, struct ha
     struct prim_grant grant = {0};
     struct prim_create in = {
         .key = str_from(key), .value = STR("v"), .owner = STR_EMPTY, .under = &h->claim};
-    coord_result r = memory_core_create(d->core, d->now, &call, &in, &grant);
+    coord_result r = d->b->ops->create(d->b, &call, &in, &grant);
     if (r.code == COORD_OK) { hand_add(h, key, &grant); }
     return r;
 }
@@ -99,14 +175,14 @@ static inline coord_result desk_cas(struct desk *d, const char *key, uint64_t ex
                           .owner = STR("me"),
                           .lease_id = desk_id(d),
                           .claim = h != NULL ? &h->claim : NULL};
-    return memory_core_cas(d->core, d->now, &call, &in, grant);
+    return d->b->ops->cas(d->b, &call, &in, grant);
 }
 static inline coord_result desk_remove(struct desk *d, const char *key, uint64_t expected,
                                        const struct hand *h)
 {
     struct prim_call call = desk_call(d);
     struct prim_delete in = {str_from(key), expected, h != NULL ? &h->claim : NULL};
-    return memory_core_remove(d->core, d->now, &call, &in);
+    return d->b->ops->remove(d->b, &call, &in);
 }
 static inline coord_result desk_acquire_as(struct desk *d, const struct prim_call *call,
                                            const char *group, uint32_t count, const char *owner,
@@ -124,7 +200,7 @@ static inline coord_result desk_acquire_as(struct desk *d, const struct prim_cal
                               .ttl_ms = ttl_ms,
                               .cooldown_ms = cooldown_ms,
                               .lease_id = desk_id(d)};
-    coord_result r = memory_core_acquire(d->core, d->now, call, &in, &grant);
+    coord_result r = d->b->ops->acquire(d->b, call, &in, &grant);
     if (r.code == COORD_OK && h != NULL) {
         (void)snprintf(key, sizeof key, "%s/slot-%04u", group, grant.slot);
         hand_take(h, key, owner, &grant);
@@ -143,21 +219,41 @@ static inline coord_result desk_release(struct desk *d, const struct hand *h, ui
 {
     struct prim_call call = desk_call(d);
     call.attempt = attempt;
-    return memory_core_release(d->core, d->now, &call, &h->claim, key);
+    return d->b->ops->release(d->b, &call, &h->claim, key);
 }
 static inline coord_result desk_renew(struct desk *d, const struct hand *h)
 {
-    return memory_core_renew(d->core, d->now, &h->claim);
+    struct prim_call call = desk_call(d);
+    int64_t sent_ns;
+    return d->b->ops->renew(d->b, &call, &h->claim, &sent_ns);
 }
 static inline coord_result desk_resize(struct desk *d, const char *group, uint64_t expected,
                                        uint32_t count)
 {
     struct prim_call call = desk_call(d);
-    return memory_core_resize(d->core, d->now, &call, str_from(group), expected, count);
+    return d->b->ops->resize(d->b, &call, str_from(group), expected, count);
 }
-static inline const struct memory_entry *desk_get(struct desk *d, const char *key)
+/* The live entry, until the next call; or NULL. */
+static inline const struct memory_record *desk_get(struct desk *d, const char *key)
 {
-    const struct memory_entry *entry = NULL;
-    return memory_core_get(d->core, d->now, str_from(key), &entry).code == COORD_OK ? entry : NULL;
+    memory_enter(d->shared);
+    const struct memory_record *record = memory_record_of(d->shared, str_from(key));
+    memory_leave(d->shared);
+    return record != NULL && record->kind == PRIM_SEEN_LIVE ? record : NULL;
+}
+/* The group's record; NULL: there is no group. Free it with coord_holders_free. */
+static inline coord_holders *desk_group(struct desk *d, const char *group)
+{
+    struct prim_call call = desk_call(d);
+    coord_holders *holders = NULL;
+    (void)d->b->ops->holders(d->b, &call, str_from(group), &holders);
+    return holders;
+}
+static inline uint64_t desk_group_revision(struct desk *d, const char *group)
+{
+    coord_holders *holders = desk_group(d, group);
+    uint64_t revision = holders != NULL ? holders->revision : 0;
+    coord_holders_free(holders);
+    return revision;
 }
 #endif
