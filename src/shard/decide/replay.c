@@ -274,13 +274,15 @@ static uint32_t first_mark(const struct decider *e, const struct course *c)
 static bool own_holds(struct decider *e, uint32_t row)
 {
     const struct course *c = &e->courses[row];
+    const struct row_memory *m;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     if (c->gang && c->rest_count) { /* it looked at what it could acquire, too, and at nobody's */
         return replay_expects(e, row) && !e->nobodys_creating && !e->parked[row];
     }
     if (replay_expects(e, row)) return true;
-    if (c->own == SLOT_NONE) return false;
+    m = &e->memory[e->standing[row].memory];
+    if (c->own == SLOT_NONE || !m->birth || m->slot != c->own) return false; /* another one now */
     for (uint32_t i = first_mark(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
         if ((c->gang ? mark->key : mark->family) == c->own && is_open(e, mark)) return false;
