@@ -73,7 +73,6 @@ void decider_close(struct decider *engine)
     free(engine->victims);
     free(engine->victim_types);
     lanes_forget(engine, true);
-    free(engine->gangs);
     free(engine->rows);
     free(engine->folded);
     replay_close(engine);
@@ -188,7 +187,6 @@ static void forget(struct decider *e)
     lanes_forget(e, false);
     e->memory_count = 0;
     if (e->memory) memset(e->memory, 0, e->memory_cap * sizeof *e->memory);
-    if (e->gangs) memset(e->gangs, 0, e->gangs_cap * sizeof *e->gangs);
     e->rows_version = 0;
 }
 

@@ -79,10 +79,6 @@ struct pool {
     const struct want *want;      /* the first that asked for these victims */
     struct set_memory *memory;
     struct shelf_order *order; /* its entries, for strict spreads; NULL: nobody asked */
-    bool kept;                 /* for other Needs, too */
-    /* Entries before `ordered` stand by id within their class; `firsts`: by entry, whose id. */
-    uint32_t ordered, first_cap;
-    struct machine_row **firsts;
 };
 
 /* Runs of machines that Phase 2 takes from. */
@@ -194,12 +190,6 @@ struct standing {
 };
 #define MEMORY_NONE UINT32_MAX
 
-struct own_cohort { /* of a row's own that match and fit, and what it takes of it by itself */
-    uint32_t cohort, claimed;
-};
-enum { OWN_LISTED_MOST = 8 };
-enum own_known { OWN_UNKNOWN, OWN_LISTED, OWN_TOO_MANY };
-
 /* What is remembered of a row: what its own machines come to when nobody else took of them. Valid
  * while the version of its family (a gang: its key) stands. */
 struct row_memory {
@@ -212,10 +202,7 @@ struct row_memory {
     uint32_t configured; /* of those */
     bool takes_all;      /* all of them, and then lacks nothing */
     bool domain_known;   /* a gang: the next one was asked */
-    const struct posting *domain;            /* under which its own cover it; NULL: none */
-    uint8_t own, own_count;                  /* enum own_known */
-    bool claims_known;                       /* what it takes when nobody took of them */
-    struct own_cohort owns[OWN_LISTED_MOST]; /* as it takes them: by state, in keep order */
+    const struct posting *domain; /* under which its own cover it; NULL: none */
 };
 
 /* Machines that a row took in Phase 1: replay.c. */
@@ -279,12 +266,6 @@ struct shape_answer {
     bool covers;
 };
 
-/* What is remembered of gangs that fold together: a machine that could hold one whole. */
-struct gang_memory {
-    uint64_t birth; /* of its cohort; 0: none was found */
-    uint32_t slot;
-};
-
 struct decider {
     struct decider_options options;
     const struct inventory *inventory;
@@ -308,9 +289,8 @@ struct decider {
     uint32_t lane_orders_cap, folded_cap, shape_cap, shapes_question;
     struct row_memory *memory; /* by demand->memory */
     uint32_t memory_count, memory_cap;
-    struct gang_memory *gangs; /* by number */
-    struct demand **rows;      /* the normalised rows in their order */
-    uint32_t row_count, row_cap, folded_rows, gangs_cap;
+    struct demand **rows; /* the normalised rows in their order */
+    uint32_t row_count, row_cap, folded_rows;
     uint8_t *folded;         /* by place in the order of the needs table: it was folded */
     struct arena rows_arena; /* of folded rows */
     uint64_t rows_version;   /* of the needs table that rows were made from; 0: never */

@@ -137,116 +137,14 @@ static bool class_whole(const struct decider *e, const struct want *w, uint32_t 
     return left <= UINT32_MAX && want_needs(w, t->shape, (uint32_t)left) == left;
 }
 
-/* --- large classes: a fleet of machines that differ in their labels and not in their price --- */
-
-enum { CLASS_LARGE = 16 };
-
-struct placed {
-    struct pool_entry entry;
-    struct machine_row *first;
-};
-
-static int placed_compare(const void *left, const void *right)
-{
-    const struct placed *a = left, *b = right;
-    int order = entry_compare(&a->entry, &b->entry);
-
-    return order ? order : str_compare(row_id(a->first), row_id(b->first));
-}
-
-/* Puts the classes up to `end` in the order of the first id of each cohort, once. */
-static enum err pool_order(struct decider *e, struct pool *pool, uint32_t end)
-{
-    uint32_t from = pool->head > pool->ordered ? pool->head : pool->ordered;
-    struct placed *items;
-    enum err err = ERR_OK;
-
-    if (from >= end) return ERR_OK;
-    while (!err && pool->first_cap < end) {
-        err = decider_grow(e, &pool->firsts, pool->first_cap, &pool->first_cap,
-                           sizeof(struct machine_row *));
-    }
-    items = arena_alloc(&e->arena, (end - from) * sizeof *items);
-    if (err || !items) return ERR_FULL;
-    for (uint32_t i = from; i < end; i++) {
-        struct member_place place = cohort_begin(pool->at[i].source->cohort);
-        items[i - from] = (struct placed){pool->at[i], cohort_next(&place)};
-    }
-    qsort(items, end - from, sizeof *items, placed_compare);
-    for (uint32_t i = from; i < end; i++) {
-        pool->at[i] = items[i - from].entry;
-        pool->firsts[i] = items[i - from].first;
-    }
-    pool->ordered = end;
-    return ERR_OK;
-}
-
-static void source_rise(struct source **heap, uint32_t at)
-{
-    while (at > 0 && source_before(heap[at], heap[(at - 1) / 2])) {
-        struct source *moved = heap[at];
-        heap[at] = heap[(at - 1) / 2];
-        heap[(at - 1) / 2] = moved;
-        at = (at - 1) / 2;
-    }
-}
-
-/* As class_take, of a class that stands in order: a cohort is looked at when its first id could be
- * the next, so a Need reads what it takes and not the class. */
-static enum err class_merge(struct decider *e, struct want *w, struct pool *pool, uint32_t from,
-                            uint32_t end, pool_take *take)
-{
-    uint32_t count = 0;
-    enum err err = ERR_OK;
-
-    while (!err && w->live) {
-        struct source *s;
-        uint32_t wanted;
-        while (from < end &&
-               (!count || str_compare(row_id(pool->firsts[from]), row_id(e->heap[0]->next)) < 0)) {
-            s = pool->at[from++].source;
-            if (!may_take(e, w, s)) continue;
-            err = decider_grow(e, &e->heap, count, &e->heap_cap, sizeof(struct source *));
-            if (err) return err;
-            (void)source_next(s);
-            e->heap[count] = s;
-            source_rise(e->heap, count++);
-        }
-        if (!count) break;
-        s = e->heap[0];
-        wanted = want_needs(w, s->cohort->traits.shape, source_left(e, s));
-        if ((count > 1 || from < end) && wanted > 1) wanted = 1;
-        if (wanted > 0) err = take(e, w, s, wanted);
-        if (wanted == 0 || source_left(e, s) == 0)
-            e->heap[0] = e->heap[--count];
-        else if (count > 1 || from < end)
-            (void)source_next(s);
-        if (count > 1) source_sink(e->heap, count, 0);
-    }
-    return err;
-}
-
-static bool class_is_large(const struct pool *pool, uint32_t from, uint32_t end)
-{
-    uint32_t state = pool->at[from].source->cohort->traits.state;
-
-    return pool->kept && end - from > CLASS_LARGE &&
-           (state == MACHINE_IDLE || state == MACHINE_SPECULATIVE);
-}
-
 /* `take` is want_claim in Phase 1 and source_take in Phase 2. */
 static enum err class_take(struct decider *e, struct want *w, struct pool *pool, uint32_t from,
                            uint32_t end, pool_take *take)
 {
     struct source **heap;
     uint32_t count;
-    enum err err;
+    enum err err = class_open(e, w, pool, from, end, &count);
 
-    if (class_is_large(pool, from, end)) {
-        err = pool_order(e, pool, end);
-        return err ? err : class_merge(e, w, pool, from, end, take);
-    }
-    err = class_open(e, w, pool, from, end, &count);
     heap = e->heap;
     if (!err && count > 1 && take == want_claim && class_whole(e, w, count)) {
         for (uint32_t i = 0; !err && i < count; i++) {
@@ -490,7 +388,6 @@ enum err pool_of(struct decider *e, enum pool_kind kind, const struct want *w,
     kept->set = set;
     kept->unit = w->demand->unit;
     kept->extra = extra;
-    kept->pool.kept = true;
     err = fill(e, &kept->pool, kind, w);
     if (err) return err;
     pool_sort(&kept->pool);

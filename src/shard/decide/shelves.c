@@ -441,20 +441,18 @@ enum err shelves_count(struct decider *e, enum pool_state state, const struct wa
     return err;
 }
 
-enum err shelves_holder(struct decider *e, enum pool_state state, struct set_memory *memory,
-                        const struct resources *whole, const struct cohort **ret_cohort)
+enum err shelves_hold(struct decider *e, enum pool_state state, struct set_memory *memory,
+                      const struct resources *whole, bool *ret_hold)
 {
     struct shelf_walk walk;
     const struct shelf *shelf;
     enum err err = shelf_walk_begin(e, state, memory, whole, &walk);
 
-    *ret_cohort = NULL;
-    while (!err && (shelf = shelf_walk_next(e, &walk))) {
-        for (uint32_t i = 0; i < shelf->count; i++) {
+    *ret_hold = false;
+    while (!err && !*ret_hold && (shelf = shelf_walk_next(e, &walk))) {
+        for (uint32_t i = 0; i < shelf->count && !*ret_hold; i++) {
             const struct shelf_item *item = &shelf->items[i];
-            if (item->kept || !set_matches(e, memory, item->look)) continue;
-            *ret_cohort = rooms_get(&e->inventory->cohort_slots, item->cohort);
-            return ERR_OK;
+            *ret_hold = !item->kept && set_matches(e, memory, item->look);
         }
     }
     return err;

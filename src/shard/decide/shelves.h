@@ -94,7 +94,7 @@ enum err shelves_pull(struct decider *e, struct pool *pool, bool *ret_more);
 /* Machines that match and fit, taken or not; counted up to `most`. */
 enum err shelves_count(struct decider *e, enum pool_state state, const struct want *w,
                        struct set_memory *memory, uint32_t most, uint32_t *ret_count);
-/* Some cohort that matches, covers and is kept for nobody; NULL: none. */
-enum err shelves_holder(struct decider *e, enum pool_state state, struct set_memory *memory,
-                        const struct resources *whole, const struct cohort **ret_cohort);
+/* Does one of them match, cover and is kept for nobody? ERR_FULL. */
+enum err shelves_hold(struct decider *e, enum pool_state state, struct set_memory *memory,
+                      const struct resources *whole, bool *ret_hold);
 #endif
