@@ -42,7 +42,6 @@ static void set_forget(struct set_memory *memory)
     free(memory->terms);
     free(memory->values);
     free(memory->answers);
-    free(memory->looks);
     *memory = (struct set_memory){0};
 }
 

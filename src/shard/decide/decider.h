@@ -78,7 +78,6 @@ struct pool {
     struct victim_walk *victims;  /* likewise; NULL: that is all */
     const struct want *want;      /* the first that asked for these victims */
     struct set_memory *memory;
-    struct shelf_order *order; /* its entries, for strict spreads; NULL: nobody asked */
 };
 
 /* Runs of machines that Phase 2 takes from. */
@@ -168,14 +167,11 @@ struct set_memory {
     struct match_term *terms;      /* but for the types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
-    uint8_t *answers;          /* by slot of the look: 0 not asked, 1 no, 2 yes; NULL: too many */
-    const struct look **looks; /* that it accepts */
-    uint32_t answer_cap, look_count, look_cap;
-    uint64_t looks_least; /* that a requirement leaves, types left aside; UINT64_MAX: all */
-    uint32_t types[8];    /* postings of the instance types it names; none of another matches */
-    uint8_t type_count;   /* TYPES_ANY: it names none, or too many */
-    uint64_t type_bits;   /* of the types it names, whether there are any of them or not */
-    bool looks_known;
+    uint8_t *answers; /* by slot of the look: 0 not asked, 1 no, 2 yes; NULL: too many */
+    uint32_t answer_cap;
+    uint32_t types[8];  /* postings of the instance types it names; none of another matches */
+    uint8_t type_count; /* TYPES_ANY: it names none, or too many */
+    uint64_t type_bits; /* of the types it names, whether there are any of them or not */
 };
 #define TYPES_ANY UINT8_MAX
 enum { ANSWERS_MOST = 128 << 20 }; /* bytes of all sets; else a look is asked every time */
@@ -357,8 +353,6 @@ struct decider {
     struct spread_walk walks[2];
     struct spread_state *spread_spare; /* of a Need that does not need it any more; NULL */
     struct runs tails;                 /* excess: Configured machines that nobody claimed */
-    uint32_t *tails_by_look;           /* numbers of tails, grouped by slot of the look ... */
-    uint32_t *tails_from;              /* ... each group from here to where the next begins */
     uint32_t phase1_log;               /* entries of Phase 1 end here */
     struct victim_shelves victim_shelves;
     int32_t victims_floor; /* no victim has a lower priority */
@@ -482,9 +476,6 @@ static inline bool set_matches(struct decider *e, struct set_memory *memory, uin
 uint32_t set_base_hash(const struct set_memory *memory);
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
-/* As set_recall, and fills in the looks it accepts. ERR_NOMEM. */
-enum err set_looks(struct decider *e, const struct requirement_set *set,
-                   struct set_memory **ret_memory);
 
 /* decider.c */
 void *decider_alloc(struct decider *e, size_t count, size_t size); /* cleared; NULL: full */
@@ -592,10 +583,7 @@ enum err spread_take(struct decider *e, struct want *w, const struct pool *pool)
 
 /* preempt.c */
 enum err preempt(struct decider *e);
-/* Adds the excess or victims with this look that fit and give way to the Need. */
-enum err runs_add(struct decider *e, const struct want *w, enum pool_kind kind,
-                  const struct look *look, struct pool *pool);
-/* Adds the excess that matches, fits and is left, whatever its look. */
+/* Adds the excess that matches, fits and is left. */
 enum err tails_add(struct decider *e, const struct want *w, struct set_memory *memory,
                    struct pool *pool);
 double victim_score(const struct victim_weights *weights, int32_t preemptor,

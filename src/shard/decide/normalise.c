@@ -98,17 +98,15 @@ enum err want_find(struct decider *e, struct want *w, struct demand *demand)
 
 /* --- folding --- */
 
-/* With a set: of a cluster, the set is asked; without: of a look that it accepts. */
-static bool bag_holds_whole(struct decider *e, const struct bag *bag, const struct demand *d,
-                            struct set_memory *memory)
+static bool lane_holds_whole(struct decider *e, const struct bag *bag, const struct demand *d,
+                             struct set_memory *memory)
 {
     const struct resources *whole = d->gangs->fold->demand.unit;
 
     for (uint32_t i = 0; i < bag->count; i++) {
         const struct bag_item *item = &bag->at[i];
         if (!shape_covers(e, item->shape, whole)) continue;
-        if (memory && !set_matches(e, memory, item->look)) continue;
-        if (item->cohort->count && !cohort_kept(e, item->cohort)) return true;
+        if (item->cohort->count && set_matches(e, memory, item->look)) return true;
     }
     return false;
 }
@@ -118,7 +116,7 @@ static bool lanes_hold_whole(struct decider *e, const struct lanes *lanes, const
 {
     for (uint32_t i = 0; i < lanes->count; i++) {
         if (!set_names_type(memory, lanes->at[i].type)) continue;
-        if (bag_holds_whole(e, &lanes->at[i].bag, d, memory)) return true;
+        if (lane_holds_whole(e, &lanes->at[i].bag, d, memory)) return true;
     }
     return false;
 }
@@ -140,30 +138,6 @@ static bool might_hold_whole(const struct decider *e, const struct demand *d,
     return false;
 }
 
-/* Some machine that could be acquired. */
-static enum err pools_hold_whole(struct decider *e, const struct demand *d,
-                                 struct set_memory *memory, bool *ret_holds)
-{
-    const struct resources *whole = d->gangs->fold->demand.unit;
-    bool serve = false;
-
-    *ret_holds = false;
-    for (int state = 0; state < POOL_COUNT && !*ret_holds; state++) {
-        enum err err = shelves_serve(e, (enum pool_state)state, memory, whole, &serve);
-        if (!err && serve) {
-            err = shelves_hold(e, (enum pool_state)state, memory, whole, ret_holds);
-        } else if (!err) {
-            err = set_looks(e, d->kind->set, &memory);
-            shapes_ask(e);
-        }
-        if (err) return err;
-        for (uint32_t i = 0; !serve && !*ret_holds && i < memory->look_count; i++) {
-            *ret_holds = bag_holds_whole(e, &memory->looks[i]->pools[state], d, NULL);
-        }
-    }
-    return ERR_OK;
-}
-
 /* Some machine matches the whole profile and covers the whole aggregate. */
 static enum err holds_whole(struct decider *e, const struct demand *d, bool *ret_holds)
 {
@@ -178,7 +152,11 @@ static enum err holds_whole(struct decider *e, const struct demand *d, bool *ret
         *ret_holds = false;
         return ERR_OK;
     }
-    err = pools_hold_whole(e, d, memory, ret_holds);
+    *ret_holds = false;
+    for (int state = 0; !err && !*ret_holds && state < POOL_COUNT; state++) {
+        err =
+            shelves_hold(e, (enum pool_state)state, memory, d->gangs->fold->demand.unit, ret_holds);
+    }
     if (err || *ret_holds) return err;
     shapes_ask(e);
     cluster = e->cluster_of[d->cluster->slot];

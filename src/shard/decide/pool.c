@@ -231,38 +231,6 @@ enum err pool_add_in_order(struct decider *e, struct pool *pool, enum pool_kind 
     return pool_add(e, pool, s, first, second);
 }
 
-static enum err fill_from_looks(struct decider *e, struct pool *pool, enum pool_kind kind,
-                                const struct want *w)
-{
-    enum pool_state state = pool_state_of(kind);
-    struct set_memory *memory;
-    enum err err = set_looks(e, w->demand->kind->set, &memory);
-
-    shapes_ask(e);
-    for (uint32_t i = 0; !err && i < memory->look_count; i++) {
-        const struct bag *bag = &memory->looks[i]->pools[state];
-        for (uint32_t k = 0; !err && k < bag->count; k++) {
-            const struct bag_item *item = &bag->at[k];
-            if (!shape_covers(e, item->shape, w->demand->unit) || !item->cohort->count) continue;
-            err = pool_add_in_order(e, pool, kind, w, source_of(e, item->cohort));
-        }
-    }
-    return err;
-}
-
-static enum err fill_from_pools(struct decider *e, struct pool *pool, enum pool_kind kind,
-                                const struct want *w)
-{
-    enum pool_state state = pool_state_of(kind);
-    struct set_memory *memory;
-    bool serve = false;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
-
-    if (!err) err = shelves_serve(e, state, memory, w->demand->unit, &serve);
-    if (err) return err;
-    return serve ? shelves_open(e, kind, w, memory, pool) : fill_from_looks(e, pool, kind, w);
-}
-
 static enum err fill_from_lane(struct decider *e, struct pool *pool, enum pool_kind kind,
                                const struct want *w, struct set_memory *memory,
                                const struct bag *bag)
@@ -283,10 +251,10 @@ static enum err fill_from_lane(struct decider *e, struct pool *pool, enum pool_k
 }
 
 static enum err fill_from_cluster(struct decider *e, struct pool *pool, enum pool_kind kind,
-                                  const struct want *w, const struct lanes *lanes)
+                                  const struct want *w, struct set_memory *memory,
+                                  const struct lanes *lanes)
 {
-    struct set_memory *memory;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
+    enum err err = ERR_OK;
 
     for (uint32_t i = 0; !err && i < lanes->count; i++) {
         if (!set_names_type(memory, lanes->at[i].type)) continue;
@@ -297,12 +265,11 @@ static enum err fill_from_cluster(struct decider *e, struct pool *pool, enum poo
 
 /* Few, and none in most decisions. */
 static enum err fill_from_nobodys(struct decider *e, struct pool *pool, enum pool_kind kind,
-                                  const struct want *w)
+                                  const struct want *w, struct set_memory *memory)
 {
     uint32_t state = kind == POOL_OF_CREATING ? MACHINE_CREATING : MACHINE_DRAINING;
     const struct bag *bag = &e->inventory->nobodys;
-    struct set_memory *memory;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
+    enum err err = ERR_OK;
 
     for (uint32_t i = 0; !err && i < bag->count; i++) {
         const struct bag_item *item = &bag->at[i];
@@ -314,39 +281,25 @@ static enum err fill_from_nobodys(struct decider *e, struct pool *pool, enum poo
     return err;
 }
 
-static enum err fill_from_runs(struct decider *e, struct pool *pool, enum pool_kind kind,
-                               const struct want *w)
-{
-    struct set_memory *memory;
-    bool serve = false;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
-
-    if (!err && kind == POOL_OF_VICTIMS) err = victims_serve(e, w, memory, &serve);
-    if (!err && serve) return victims_open(e, w, memory, pool);
-    if (!err && kind == POOL_OF_EXCESS && !memory->looks_known &&
-        memory->looks_least > e->tails.count) {
-        return tails_add(e, w, memory, pool); /* fewer than looks that it accepts */
-    }
-    if (!err) err = set_looks(e, w->demand->kind->set, &memory);
-    for (uint32_t i = 0; !err && i < memory->look_count; i++) {
-        err = runs_add(e, w, kind, memory->looks[i], pool);
-    }
-    return err;
-}
-
 static enum err fill(struct decider *e, struct pool *pool, enum pool_kind kind,
                      const struct want *w)
 {
+    struct set_memory *memory;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
+
+    if (err) return err;
     shapes_ask(e);
     switch (kind) {
     case POOL_OF_IDLE:
-    case POOL_OF_SPECULATIVE: return fill_from_pools(e, pool, kind, w);
-    case POOL_OF_CONFIGURED: return fill_from_cluster(e, pool, kind, w, &w->cluster->configured);
-    case POOL_OF_CONFIGURING: return fill_from_cluster(e, pool, kind, w, &w->cluster->configuring);
-    case POOL_OF_EXCESS:
-    case POOL_OF_VICTIMS: return fill_from_runs(e, pool, kind, w);
+    case POOL_OF_SPECULATIVE: return shelves_open(e, kind, w, memory, pool);
+    case POOL_OF_CONFIGURED:
+        return fill_from_cluster(e, pool, kind, w, memory, &w->cluster->configured);
+    case POOL_OF_CONFIGURING:
+        return fill_from_cluster(e, pool, kind, w, memory, &w->cluster->configuring);
+    case POOL_OF_EXCESS: return tails_add(e, w, memory, pool);
+    case POOL_OF_VICTIMS: return victims_open(e, w, memory, pool);
     case POOL_OF_CREATING:
-    case POOL_OF_DRAINING: return fill_from_nobodys(e, pool, kind, w);
+    case POOL_OF_DRAINING: return fill_from_nobodys(e, pool, kind, w, memory);
     }
     return ERR_INTERNAL;
 }

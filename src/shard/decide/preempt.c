@@ -13,28 +13,6 @@ static uint64_t grace_ms(int64_t gap)
 
 /* --- what there is to take from --- */
 
-/* Groups the tails by look: a walk over the looks a set accepts then meets only what matches. */
-static enum err tails_group(struct decider *e)
-{
-    uint32_t looks = e->inventory->look_slots.used, sum = 0;
-    const struct runs *tails = &e->tails;
-    uint32_t *from = decider_alloc(e, (size_t)looks + 1, sizeof *from);
-    uint32_t *by_look = arena_alloc(&e->arena, tails->count * sizeof *by_look);
-
-    if (!from || !by_look) return ERR_FULL;
-    for (uint32_t i = 0; i < tails->count; i++) from[tails->at[i].cohort->traits.look->slot]++;
-    for (uint32_t i = 0; i <= looks; i++) { /* where each group ends */
-        sum += from[i];
-        from[i] = sum;
-    }
-    for (uint32_t i = tails->count; i-- > 0;) { /* and, filled from behind, where it begins */
-        by_look[--from[tails->at[i].cohort->traits.look->slot]] = i;
-    }
-    e->tails_from = from;
-    e->tails_by_look = by_look;
-    return ERR_OK;
-}
-
 /* What is left of a cohort. */
 static enum err tail_add(struct decider *e, const struct cohort *c)
 {
@@ -67,15 +45,7 @@ static enum err tails_make(struct decider *e)
             }
         }
     }
-    if (!err && e->tails.count) err = tails_group(e);
     return err;
-}
-
-static enum err tail_offer(struct decider *e, const struct want *w, struct source *tail,
-                           struct pool *pool)
-{
-    if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) return ERR_OK;
-    return pool_add_in_order(e, pool, POOL_OF_EXCESS, w, tail);
 }
 
 enum err tails_add(struct decider *e, const struct want *w, struct set_memory *memory,
@@ -85,21 +55,9 @@ enum err tails_add(struct decider *e, const struct want *w, struct set_memory *m
 
     for (uint32_t i = 0; !err && i < e->tails.count; i++) {
         struct source *tail = &e->tails.at[i];
+        if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) continue;
         if (!set_matches(e, memory, tail->cohort->traits.look->slot)) continue;
-        err = tail_offer(e, w, tail, pool);
-    }
-    return err;
-}
-
-enum err runs_add(struct decider *e, const struct want *w, enum pool_kind kind,
-                  const struct look *look, struct pool *pool)
-{
-    uint32_t slot = look->slot;
-    enum err err = ERR_OK;
-
-    if (kind == POOL_OF_VICTIMS) return victims_of_look(e, w, look, pool);
-    for (uint32_t i = e->tails_from[slot]; !err && i < e->tails_from[slot + 1]; i++) {
-        err = tail_offer(e, w, &e->tails.at[e->tails_by_look[i]], pool);
+        err = pool_add_in_order(e, pool, POOL_OF_EXCESS, w, tail);
     }
     return err;
 }
@@ -161,20 +119,17 @@ static enum err coming_back(struct decider *e, struct want *w)
     return err ? err : take_from(e, w, nobodys);
 }
 
-/* A gang's: only looks of its domain are walked, and the pool is for it alone. */
-static enum err pool_there(struct decider *e, const struct want *w, enum pool_kind kind,
-                           struct pool **ret_pool)
+/* Only looks of the gang's domain are walked, and the pool is for it alone. */
+static enum err victims_there(struct decider *e, const struct want *w, struct pool **ret_pool)
 {
-    const struct requirement_set *set = w->demand->kind->set;
     struct pool *pool = &e->own_pool;
     struct set_memory *memory;
-    enum err err = set_recall(e, set, &memory);
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
 
     pool->count = pool->head = 0;
     for (uint32_t i = 0; !err && i < w->domain->count; i++) {
         const struct look *look = posting_look(e->inventory, w->domain, i);
-        if (!set_matches(e, memory, look->slot)) continue;
-        err = runs_add(e, w, kind, look, pool);
+        if (set_matches(e, memory, look->slot)) err = victims_of_look(e, w, look, pool);
     }
     pool_sort(pool);
     *ret_pool = pool;
@@ -188,7 +143,8 @@ static enum err take_kind(struct decider *e, struct want *w, enum pool_kind kind
 
     if (!w->live) return ERR_OK;
     if (kind == POOL_OF_EXCESS && !e->tails.count) return ERR_OK;
-    err = w->gang ? pool_there(e, w, kind, &pool) : pool_of(e, kind, w, &pool);
+    err = w->gang && kind == POOL_OF_VICTIMS ? victims_there(e, w, &pool)
+                                             : pool_of(e, kind, w, &pool);
     if (!err) err = take_from(e, w, pool);
     return err;
 }

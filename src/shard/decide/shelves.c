@@ -5,7 +5,7 @@
  * Where every machine has labels of its own every Need has a set of its own, and a pool that is
  * filled and sorted for it is a walk over the fleet. So a pool is filled from the shelves as far as
  * it is read: their heads are merged, what is used up is passed over, and a set is asked only of
- * what comes next. A set that few looks can match is served by its looks instead (pool.c). */
+ * what comes next. */
 #include "shard/decide/shelves.h"
 
 #include <stdlib.h>
@@ -424,20 +424,20 @@ enum err shelves_pull(struct decider *e, struct pool *pool, bool *ret_more)
 }
 
 enum err shelves_count(struct decider *e, enum pool_state state, const struct want *w,
-                       struct set_memory *memory, uint32_t most, uint32_t *ret_count)
+                       struct set_memory *memory, uint32_t *ret_count)
 {
     struct shelf_walk walk;
     const struct shelf *shelf;
     uint64_t machines = 0;
     enum err err = shelf_walk_begin(e, state, memory, w->demand->unit, &walk);
 
-    while (!err && machines < most && (shelf = shelf_walk_next(e, &walk))) {
-        for (uint32_t i = 0; machines < most && i < shelf->count; i++) {
+    while (!err && machines < VERDICT_COUNT_MOST && (shelf = shelf_walk_next(e, &walk))) {
+        for (uint32_t i = 0; machines < VERDICT_COUNT_MOST && i < shelf->count; i++) {
             if (!set_matches(e, memory, shelf->items[i].look)) continue;
             machines += shelf->items[i].machines;
         }
     }
-    *ret_count = (uint32_t)min_u64(machines, most);
+    *ret_count = (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
     return err;
 }
 
@@ -455,21 +455,5 @@ enum err shelves_hold(struct decider *e, enum pool_state state, struct set_memor
             *ret_hold = !item->kept && set_matches(e, memory, item->look);
         }
     }
-    return err;
-}
-
-enum err shelves_serve(struct decider *e, enum pool_state state, struct set_memory *memory,
-                       const struct resources *unit, bool *ret_serve)
-{
-    struct shelf_walk walk;
-    const struct shelf *shelf;
-    uint64_t items = 0;
-    enum err err;
-
-    *ret_serve = true;
-    if (memory->looks_least == UINT64_MAX) return ERR_OK; /* nothing narrows it but types */
-    err = shelf_walk_begin(e, state, memory, unit, &walk);
-    while (!err && (shelf = shelf_walk_next(e, &walk))) items += shelf->count;
-    *ret_serve = memory->looks_least >= items;
     return err;
 }
