@@ -41,7 +41,6 @@ static void set_forget(struct set_memory *memory)
 {
     free(memory->terms);
     free(memory->values);
-    free(memory->answers);
     *memory = (struct set_memory){0};
 }
 

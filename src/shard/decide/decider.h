@@ -167,14 +167,11 @@ struct set_memory {
     struct match_term *terms;      /* but for the types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
-    uint8_t *answers; /* by slot of the look: 0 not asked, 1 no, 2 yes; NULL: too many */
-    uint32_t answer_cap;
     uint32_t types[8];  /* postings of the instance types it names; none of another matches */
     uint8_t type_count; /* TYPES_ANY: it names none, or too many */
     uint64_t type_bits; /* of the types it names, whether there are any of them or not */
 };
 #define TYPES_ANY UINT8_MAX
-enum { ANSWERS_MOST = 128 << 20 }; /* bytes of all sets; else a look is asked every time */
 
 /* A row that takes all machines of a key and then lacks nothing. */
 struct standing {
@@ -458,7 +455,7 @@ static inline bool cohort_fits(const struct cohort *c, const struct resources *u
 /* What is remembered of the set, brought up to date. ERR_NOMEM. */
 enum err set_recall(struct decider *e, const struct requirement_set *set,
                     struct set_memory **ret_memory);
-bool set_accepts(struct decider *e, struct set_memory *memory, uint32_t look);
+bool set_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
 static inline bool set_names_type(const struct set_memory *memory, uint32_t type)
 {
     if (memory->type_count == TYPES_ANY) return true;
@@ -466,11 +463,11 @@ static inline bool set_names_type(const struct set_memory *memory, uint32_t type
         if (memory->types[i] == type) return true;
     return false;
 }
-static inline bool set_matches(struct decider *e, struct set_memory *memory, uint32_t look)
+static inline bool set_matches(const struct decider *e, const struct set_memory *memory,
+                               uint32_t look)
 {
-    if (!set_names_type(memory, e->inventory->look_briefs[look].type)) return false;
-    if (memory->answers && memory->answers[look]) return memory->answers[look] == 2;
-    return set_accepts(e, memory, look);
+    return set_names_type(memory, e->inventory->look_briefs[look].type) &&
+           set_accepts(e, memory, look);
 }
 /* A set without the values it refuses (NotIn) is its *base*: many that differ have one base. */
 uint32_t set_base_hash(const struct set_memory *memory);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which looks a requirement set accepts. Texts are looked up once per set: what is left to ask of a
- * look is whether it carries this attribute or that. Neither ever changes, so where there are few
- * sets and looks the answers are remembered by slot of the look, while no look comes or goes. */
+/* Which looks a requirement set accepts. Texts are looked up once per set, while no look comes or
+ * goes: what is left to ask of a look is whether it carries this attribute or that. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,22 +56,6 @@ static enum err term_recall(const struct decider *e, const struct requirement *r
     return ERR_OK;
 }
 
-static enum err answers_recall(struct decider *e, struct set_memory *m)
-{
-    uint32_t looks = e->inventory->look_slots.used;
-    enum err err;
-
-    if (e->options.forget || (uint64_t)looks * e->needs->sets.count > ANSWERS_MOST) {
-        free(m->answers);
-        m->answers = NULL;
-        m->answer_cap = 0;
-        return ERR_OK;
-    }
-    err = kept_room(&m->answers, looks, &m->answer_cap, sizeof *m->answers);
-    if (!err && m->answers) memset(m->answers, 0, m->answer_cap);
-    return err;
-}
-
 enum err set_recall(struct decider *e, const struct requirement_set *set,
                     struct set_memory **ret_memory)
 {
@@ -89,7 +72,6 @@ enum err set_recall(struct decider *e, const struct requirement_set *set,
         if (types_recall(e, &set->requirements[i], m)) continue;
         err = term_recall(e, &set->requirements[i], m);
     }
-    if (!err) err = answers_recall(e, m);
     if (err) return err;
     m->birth = set->birth;
     m->looks_version = e->inventory->looks_version;
@@ -175,12 +157,9 @@ static bool look_accepted(const struct decider *e, const struct set_memory *m, u
     return true;
 }
 
-bool set_accepts(struct decider *e, struct set_memory *memory, uint32_t slot)
+bool set_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look)
 {
-    bool accepts = look_accepted(e, memory, slot, false);
-
-    if (memory->answers) memory->answers[slot] = accepts ? 2 : 1;
-    return accepts;
+    return look_accepted(e, memory, look, false);
 }
 
 /* --- bases --- */
