@@ -64,9 +64,8 @@ struct set_memory;
 struct shelves {       /* of one pool state: shelves.h */
     struct shelf **at; /* by type */
     uint32_t count, cap;
-    struct shelf **by_outfit; /* hashed */
+    struct shelf **by_outfit; /* hashed; NULL: the shelves are not made yet */
     uint32_t by_outfit_mask;
-    uint64_t decision; /* the number of the one they were made for; older: not made yet */
 };
 struct pool {
     struct pool_entry *at;
@@ -242,15 +241,30 @@ struct mark {
     uint32_t next, older; /* of its cluster; of its slot, with another birth; MARK_NONE */
 };
 #define MARK_NONE UINT32_MAX
-struct cluster_marks {
-    uint64_t decision; /* the number of the one they are of; older: none */
-    uint32_t first;
-    uint32_t others; /* the decision before which its rows became others */
-};
 
-struct lane_orders { /* of one cluster and state */
+enum lane_state { LANE_CONFIGURED, LANE_CONFIGURING, LANE_STATES };
+struct lane_orders { /* of one cluster and state: lanes.c */
     struct lane_order *at;
     uint32_t cap;
+};
+
+/* Beside the inventory's keys, cohorts and clusters, by their slots. What says "decision" is the
+ * number of one; an older one: not in this. */
+struct key_note {
+    uint64_t state;   /* key_state() of when something was taken of it */
+    uint32_t stander; /* the row that stands on it, if one does */
+    uint32_t marked;  /* the decision in which a mark of it was made */
+    uint32_t kept;    /* the decision that last saw an Idle machine promised to it */
+};
+struct cohort_note {
+    uint32_t emptied; /* the decision that took the last of it */
+    uint32_t mark;    /* where its newest mark may be */
+};
+struct cluster_note {
+    uint64_t decision; /* that its marks are of */
+    uint32_t first;    /* mark; MARK_NONE */
+    uint32_t others;   /* the decision before which its rows became others */
+    struct lane_orders lanes[LANE_STATES];
 };
 
 /* Does a shape cover a vector? Asked once per shape and question. */
@@ -270,16 +284,17 @@ struct decider {
 
     /* Kept between decisions; made anew where what it stands on has changed. */
     struct source *sources; /* by slot of the cohort */
-    uint32_t *emptied;      /* by slot of the cohort: the decision that took the last of it */
-    uint64_t *key_states;   /* by slot of the key: key_state() of when something was taken of it */
-    uint32_t source_cap, emptied_cap, key_state_cap, set_cap;
+    struct key_note *keys;
+    struct cohort_note *cohorts;
+    struct cluster_note *clusters;
+    uint32_t *family_marks; /* by slot: the decision in which a mark of it was made */
+    uint32_t source_cap, key_cap, cohort_cap, cluster_cap, family_cap, set_cap;
     struct set_memory *sets;    /* by slot of the set */
     struct victims_at *victims; /* by slot of the look: Configured machines that are no excess */
     uint64_t *victim_types;     /* by slot of the posting + 1: the decision they were made for */
     uint32_t victims_cap, victim_type_cap;
-    struct lane_orders *lane_orders; /* by slot of the cluster and state: lanes.c */
-    struct shape_answer *shapes;     /* by slot of the shape */
-    uint32_t lane_orders_cap, folded_cap, shape_cap, shapes_question;
+    struct shape_answer *shapes; /* by slot of the shape */
+    uint32_t folded_cap, shape_cap, shapes_question;
     struct row_memory *memory; /* by demand->memory */
     uint32_t memory_count, memory_cap;
     struct demand **rows; /* the normalised rows in their order */
@@ -303,8 +318,6 @@ struct decider {
     uint32_t standing_cap, want_cap, verdict_cap, told_cap, parked_cap;
     uint32_t *levels, level_count, level_cap; /* where each ends */
     uint32_t *gang_rows, gang_row_count, gang_row_cap;
-    uint32_t *stander; /* by slot of the key: the row that stands on it, if one does */
-    uint32_t stander_cap;
     bool any_parked;
     bool keys_same;        /* replay.c: none appeared since the last decision */
     bool nobodys_creating; /* there are such machines */
@@ -312,17 +325,12 @@ struct decider {
     /* replay.c. By place of the row: */
     struct course *courses;
     uint32_t course_cap;
-    uint64_t courses_of;                /* the decision they are of, when it was one */
-    uint64_t keys_born_read;            /* keys_born of then */
-    struct takes takes, before;         /* of this decision, and of the last */
-    struct takes ties, ties_before;     /* what could be acquired, likewise */
-    uint32_t *key_marks, *family_marks; /* by slot: the decision in which one was made */
-    uint32_t *mark_of;                  /* by slot of the cohort: where its newest may be */
-    struct cluster_marks *cluster_marks;
-    uint32_t *key_kept; /* by slot: the decision that last saw an Idle machine promised to it */
-    uint32_t key_kept_cap, key_mark_cap, family_mark_cap, mark_of_cap, cluster_mark_cap;
+    uint64_t courses_of;            /* the decision they are of, when it was one */
+    uint64_t keys_born_read;        /* keys_born of then */
+    struct takes takes, before;     /* of this decision, and of the last */
+    struct takes ties, ties_before; /* what could be acquired, likewise */
 
-    /* Of one decision. */
+    /* Of one decision: what follows is cleared before the next. */
     uint32_t *restless; /* rows decided in full, in the order of Needs */
     uint32_t restless_count, restless_cap;
     struct turn { /* in B, of one level */
@@ -365,11 +373,11 @@ static inline uint64_t key_state(const struct decider *e, bool all)
 }
 static inline bool key_all(const struct decider *e, uint32_t slot)
 {
-    return e->key_states[slot] == key_state(e, true);
+    return e->keys[slot].state == key_state(e, true);
 }
 static inline bool key_touched(const struct decider *e, uint32_t slot) /* some or all */
 {
-    return e->key_states[slot] >= key_state(e, false);
+    return e->keys[slot].state >= key_state(e, false);
 }
 
 static inline uint32_t source_left(const struct decider *e, const struct source *s)
@@ -483,6 +491,12 @@ enum err action_add(struct decider *e, const struct action *action);
 /* Room for `count` items in an array that is kept between decisions; new ones are cleared.
  * ERR_NOMEM. */
 enum err kept_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t size);
+struct kept_array { /* the arguments of that */
+    void *items_pointer;
+    uint32_t count, *cap;
+    size_t size;
+};
+enum err kept_rooms(const struct kept_array *arrays, size_t count);
 
 /* want.c */
 /* Sets out what it lacks; the rest of this file wants that done. ERR_FULL. */
@@ -508,7 +522,6 @@ bool source_open(const struct decider *e, const struct want *w,
 bool source_in_domain(const struct want *w, const struct cohort *c); /* if it has one */
 
 /* lanes.c */
-enum lane_state { LANE_CONFIGURED, LANE_CONFIGURING, LANE_STATES };
 /* Claims machines of the Need's cluster in that state, in keep order. ERR_FULL, ERR_NOMEM. */
 enum err lanes_credit(struct decider *e, struct want *w, enum lane_state state);
 void lanes_fetch(const struct decider *e);

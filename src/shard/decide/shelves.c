@@ -61,7 +61,6 @@ static enum err shelves_make(struct decider *e, enum pool_state state, struct sh
     uint32_t size = 16;
     enum err err = ERR_OK;
 
-    *all = (struct shelves){.decision = e->number};
     while (size < 2 * inv->outfits.count) size *= 2;
     all->by_outfit = decider_alloc(e, size, sizeof(struct shelf *));
     if (!all->by_outfit) return ERR_FULL;
@@ -79,13 +78,8 @@ static enum err shelves_make(struct decider *e, enum pool_state state, struct sh
 
 static enum err shelves_of(struct decider *e, enum pool_state state, struct shelves **ret_shelves)
 {
-    struct shelves *all = &e->shelves[state];
-    enum err err = ERR_OK;
-
-    *ret_shelves = all;
-    if (all->decision != e->number) err = shelves_make(e, state, all);
-    if (err) all->decision = 0;
-    return err;
+    *ret_shelves = &e->shelves[state];
+    return e->shelves[state].by_outfit ? ERR_OK : shelves_make(e, state, &e->shelves[state]);
 }
 
 /* --- orders --- */

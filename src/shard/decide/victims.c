@@ -102,7 +102,7 @@ static enum err victims_add(struct decider *e, struct victim_shelf *shelf,
     enum err err = ERR_OK;
 
     if (item->key != SLOT_NONE && key_all(e, item->key)) {
-        return claimed_put(e, shelf, c, 0, c->count, e->stander[item->key]);
+        return claimed_put(e, shelf, c, 0, c->count, e->keys[item->key].stander);
     }
     s = source_of(e, c);
     for (uint32_t i = s->log; !err && i != LOG_NONE; i = e->log.at[i].earlier) {
