@@ -82,7 +82,8 @@ struct pool {
 /* Runs of machines that Phase 2 takes from. */
 struct runs {
     struct source *at;
-    uint32_t count, cap;
+    uint32_t *types; /* of each: slot of the posting; so that most need not be fetched */
+    uint32_t count, cap, type_cap;
 };
 struct victims_at { /* of one look: victims.h */
     struct victim *first;

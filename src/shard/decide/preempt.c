@@ -14,15 +14,18 @@ static uint64_t grace_ms(int64_t gap)
 /* --- what there is to take from --- */
 
 /* What is left of a cohort. */
-static enum err tail_add(struct decider *e, const struct cohort *c)
+static enum err tail_add(struct decider *e, const struct cohort *c, uint32_t type)
 {
     const struct source *s = source_of(e, c);
     struct runs *tails = &e->tails;
     uint32_t left = source_left(e, s);
-    enum err err =
-        left ? decider_grow(e, &tails->at, tails->count, &tails->cap, sizeof *tails->at) : ERR_OK;
+    enum err err;
 
-    if (err || !left) return err;
+    if (!left) return ERR_OK;
+    err = decider_grow(e, &tails->at, tails->count, &tails->cap, sizeof *tails->at);
+    if (!err) err = decider_grow(e, &tails->types, tails->count, &tails->type_cap, sizeof type);
+    if (err) return err;
+    tails->types[tails->count] = type;
     tails->at[tails->count++] = (struct source){
         .cohort = c, .first = s->taken, .count = left, .log = LOG_NONE, .key = KEY_NONE};
     return ERR_OK;
@@ -41,7 +44,7 @@ static enum err tails_make(struct decider *e)
         for (uint32_t k = 0; k < cluster->configured.count; k++) {
             const struct bag *bag = &cluster->configured.at[k].bag;
             for (uint32_t m = 0; !err && m < bag->count; m++) {
-                err = tail_add(e, bag->at[m].cohort);
+                err = tail_add(e, bag->at[m].cohort, cluster->configured.at[k].type);
             }
         }
     }
@@ -55,6 +58,7 @@ enum err tails_add(struct decider *e, const struct want *w, struct set_memory *m
 
     for (uint32_t i = 0; !err && i < e->tails.count; i++) {
         struct source *tail = &e->tails.at[i];
+        if (!set_names_type(memory, e->tails.types[i])) continue;
         if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) continue;
         if (!set_matches(e, memory, tail->cohort->traits.look->slot)) continue;
         err = pool_add_in_order(e, pool, POOL_OF_EXCESS, w, tail);
