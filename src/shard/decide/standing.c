@@ -226,15 +226,6 @@ static enum err rows_read(struct decider *e, bool *ret_carried)
 
 /* --- parked gangs --- */
 
-static int parked_compare(const void *left, const void *right)
-{
-    const struct need_key *a = left, *b = right;
-    int order = str_compare(a->fingerprint, b->fingerprint);
-
-    if (!order) order = str_compare(a->group, b->group);
-    return order ? order : str_compare(a->cluster, b->cluster);
-}
-
 /* The parked keys in an order, so that each gang finds its own without a walk over all. */
 static enum err parked_read(struct decider *e)
 {
@@ -246,11 +237,11 @@ static enum err parked_read(struct decider *e)
     if (!keys) return ERR_FULL;
     if (count) {
         memcpy(keys, e->input.parked, count * sizeof *keys);
-        qsort(keys, count, sizeof *keys, parked_compare);
+        qsort(keys, count, sizeof *keys, need_key_compare);
     }
     for (uint32_t i = 0; i < e->gang_row_count; i++) {
         uint32_t row = e->gang_rows[i];
-        bool parked = bsearch(&e->rows[row]->key, keys, count, sizeof *keys, parked_compare);
+        bool parked = bsearch(&e->rows[row]->key, keys, count, sizeof *keys, need_key_compare);
         if (parked == e->parked[row]) continue;
         e->parked[row] = e->verdicts[row].parked = parked;
     }
