@@ -51,14 +51,22 @@ static enum err tails_make(struct decider *e)
     return err;
 }
 
+/* A look without it is not in the domain whose mark it is; one with it may be. */
+static bool carries_mark(const struct decider *e, const struct cohort *c, uint64_t mark)
+{
+    return (e->inventory->look_briefs[c->traits.look->slot].marks & mark) == mark;
+}
+
 enum err tails_add(struct decider *e, const struct want *w, struct set_memory *memory,
                    struct pool *pool)
 {
+    uint64_t mark = w->has_domain ? posting_mark(w->domain) : 0;
     enum err err = ERR_OK;
 
     for (uint32_t i = 0; !err && i < e->tails.count; i++) {
         struct source *tail = &e->tails.at[i];
         if (!set_names_type(memory, e->tails.types[i])) continue;
+        if (!carries_mark(e, tail->cohort, mark)) continue;
         if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) continue;
         if (!set_matches(e, memory, tail->cohort->traits.look->slot)) continue;
         err = pool_add_in_order(e, pool, POOL_OF_EXCESS, w, tail);
@@ -123,15 +131,17 @@ static enum err coming_back(struct decider *e, struct want *w)
     return err ? err : take_from(e, w, nobodys);
 }
 
-/* Only looks of the gang's domain are walked, and the pool is for it alone. */
-static enum err victims_there(struct decider *e, const struct want *w, struct pool **ret_pool)
+/* A gang's: of its domain only, and for it alone. */
+static enum err pool_there(struct decider *e, const struct want *w, enum pool_kind kind,
+                           struct pool **ret_pool)
 {
     struct pool *pool = &e->own_pool;
     struct set_memory *memory;
     enum err err = set_recall(e, w->demand->kind->set, &memory);
 
     pool->count = pool->head = 0;
-    for (uint32_t i = 0; !err && i < w->domain->count; i++) {
+    if (!err && kind == POOL_OF_EXCESS) err = tails_add(e, w, memory, pool);
+    for (uint32_t i = 0; !err && kind == POOL_OF_VICTIMS && i < w->domain->count; i++) {
         const struct look *look = posting_look(e->inventory, w->domain, i);
         if (set_matches(e, memory, look->slot)) err = victims_of_look(e, w, look, pool);
     }
@@ -147,8 +157,7 @@ static enum err take_kind(struct decider *e, struct want *w, enum pool_kind kind
 
     if (!w->live) return ERR_OK;
     if (kind == POOL_OF_EXCESS && !e->tails.count) return ERR_OK;
-    err = w->gang && kind == POOL_OF_VICTIMS ? victims_there(e, w, &pool)
-                                             : pool_of(e, kind, w, &pool);
+    err = w->gang ? pool_there(e, w, kind, &pool) : pool_of(e, kind, w, &pool);
     if (!err) err = take_from(e, w, pool);
     return err;
 }
