@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Effects carried out. A provider call becomes an errand: it goes out, its answer comes back as a
- * thought, read on the decide thread, where the resource names are.
+ * job, read on the decide thread, where the resource names are.
  *
  * A blob is kept here from the operator's answer until its Configure is sent, or until the audit
  * says that its action ended. From there it waits in the provider's client for its turn. All of
@@ -47,7 +47,7 @@ static void drop_blob(struct shard *shard, uint64_t action)
 /* -- provider calls -- */
 
 struct errand {
-    struct thought thought;
+    struct decide_job job;
     struct shard *shard;
     uint64_t action;               /* 0: a Get */
     struct provider_answer answer; /* its texts are `held` */
@@ -68,14 +68,15 @@ static enum call_end end_of(enum provider_end end)
 }
 
 /* An answer that cannot be read says nothing about what was done. */
-static void read_record(const struct errand *errand, struct mind *mind,
+static void read_record(const struct errand *errand, struct decide_context *context,
                         struct machine_record *record, struct call_answer *answer,
                         struct note *note)
 {
     struct str operation;
-    enum err err = errand->action ? machine_read_ack(mind->reader, errand->answer.bytes, &operation,
-                                                     record, note)
-                                  : machine_read(mind->reader, errand->answer.bytes, record, note);
+    enum err err =
+        errand->action
+            ? machine_read_ack(context->reader, errand->answer.bytes, &operation, record, note)
+            : machine_read(context->reader, errand->answer.bytes, record, note);
 
     if (err) {
         note_prefix(note, "the answer cannot be read");
@@ -88,23 +89,23 @@ static void read_record(const struct errand *errand, struct mind *mind,
     answer->metadata_count = record->metadata_count;
 }
 
-static void think_answer(struct thought *thought, struct mind *mind, struct effects *out)
+static void answer_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct errand *errand = CONTAINER_OF(thought, struct errand, thought);
+    struct errand *errand = CONTAINER_OF(job, struct errand, job);
     struct call_answer answer = {.end = end_of(errand->answer.end), .text = errand->answer.text};
     struct machine_record record;
     struct note note = {""};
 
-    if (answer.end == CALL_DONE) read_record(errand, mind, &record, &answer, &note);
+    if (answer.end == CALL_DONE) read_record(errand, context, &record, &answer, &note);
     if (errand->action)
-        core_answered(mind->core, errand->action, &answer, mind->now, mind->wall, out);
+        core_answered(context->core, errand->action, &answer, context->now, context->wall, out);
     else
-        core_got(mind->core, str_of(errand->machine, errand->len), &answer, mind->now, out);
+        core_got(context->core, str_of(errand->machine, errand->len), &answer, context->now, out);
 }
 
-static void errand_done(struct thought *thought, enum err err)
+static void errand_done(struct decide_job *job, enum err err)
 {
-    struct errand *errand = CONTAINER_OF(thought, struct errand, thought);
+    struct errand *errand = CONTAINER_OF(job, struct errand, job);
 
     (void)err;
     free(errand->held);
@@ -139,7 +140,7 @@ static void on_answer(void *context, const struct provider_answer *answer)
     errand->shard->errands->under_way--;
     if (answer->end == PROVIDER_FENCED) hold_fenced(errand->shard, answer->text);
     keep_answer(errand, answer);
-    thinker_submit(errand->shard->thinker, &errand->thought);
+    decide_thread_submit(errand->shard->decide_thread, &errand->job);
 }
 
 static struct provider_request request_of(struct shard *shard, const struct effect *effect)
@@ -170,7 +171,7 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
     enum err err;
 
     if (!errand) return false;
-    errand->thought = (struct thought){.think = think_answer, .done = errand_done};
+    errand->job = (struct decide_job){.run = answer_run, .done = errand_done};
     errand->shard = shard;
     errand->action = effect->kind == EFFECT_GET ? 0 : effect->action;
     errand->len = effect->machine.len;
@@ -193,8 +194,8 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
 
 /* Made with the question, so that no answer finds no memory: its action would never end, and its
  * machine be lost to everybody. */
-struct blob_thought {
-    struct thought thought;
+struct blob_job {
+    struct decide_job job;
     struct shard *shard;
     uint64_t action;
     enum blob_end end;
@@ -203,17 +204,18 @@ struct blob_thought {
     char *text; /* of an error; NULL: none, or no memory for it */
 };
 
-static void think_blob(struct thought *thought, struct mind *mind, struct effects *out)
+static void blob_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct blob_thought *t = CONTAINER_OF(thought, struct blob_thought, thought);
+    struct blob_job *t = CONTAINER_OF(job, struct blob_job, job);
 
-    core_blob(mind->core, t->action, t->end, str_of(t->text, t->len), mind->now, mind->wall, out);
-    t->kept = core_blob_waits(mind->core, t->action);
+    core_blob(context->core, t->action, t->end, str_of(t->text, t->len), context->now,
+              context->wall, out);
+    t->kept = core_blob_waits(context->core, t->action);
 }
 
-static void blob_thought_done(struct thought *thought, enum err err)
+static void blob_job_done(struct decide_job *job, enum err err)
 {
-    struct blob_thought *t = CONTAINER_OF(thought, struct blob_thought, thought);
+    struct blob_job *t = CONTAINER_OF(job, struct blob_job, job);
 
     (void)err;
     if (!t->kept) drop_blob(t->shard, t->action);
@@ -223,10 +225,10 @@ static void blob_thought_done(struct thought *thought, enum err err)
 
 static bool ask_blob(struct shard *shard, const struct effect *effect)
 {
-    struct blob_thought *t = calloc(1, sizeof *t);
+    struct blob_job *t = calloc(1, sizeof *t);
 
     if (!t) return false;
-    t->thought = (struct thought){.think = think_blob, .done = blob_thought_done};
+    t->job = (struct decide_job){.run = blob_run, .done = blob_job_done};
     t->shard = shard;
     t->action = effect->action;
     if (!map_put(&shard->errands->asks, key_of(&t->action), t)) {
@@ -273,7 +275,7 @@ static enum err keep_blob(struct shard *shard, uint64_t action, struct str conte
 
 void errands_blob(struct shard *shard, uint64_t action, enum blob_end end, struct str content)
 {
-    struct blob_thought *t = map_remove(&shard->errands->asks, key_of(&action));
+    struct blob_job *t = map_remove(&shard->errands->asks, key_of(&action));
 
     assert(t); /* asked once, answered once */
     t->end = end;
@@ -283,7 +285,7 @@ void errands_blob(struct shard *shard, uint64_t action, enum blob_end end, struc
         put_text(t->text, content);
         t->len = content.len;
     }
-    thinker_submit(shard->thinker, &t->thought);
+    decide_thread_submit(shard->decide_thread, &t->job);
 }
 
 static void send_node_state(struct shard *shard, const struct effect *effect,
@@ -330,20 +332,20 @@ static void write_audit(struct shard *shard, const struct effect *effect)
 
 /* -- all of them -- */
 
-const struct str *errands_prepare(const struct effect *effect, struct mind *mind,
+const struct str *errands_prepare(const struct effect *effect, struct decide_context *context,
                                   struct arena *arena)
 {
     struct str *frame;
     char *bytes;
 
     if (effect->kind != EFFECT_NODE_STATE) return NULL;
-    if (frame_write_node_state(&mind->frames, effect->cluster, effect->node,
-                               core_dimensions(mind->core)))
+    if (frame_write_node_state(&context->frames, effect->cluster, effect->node,
+                               core_dimensions(context->core)))
         return NULL;
     frame = ARENA_NEW(arena, struct str);
-    bytes = arena_dup(arena, buf_peek(&mind->frames.frame));
+    bytes = arena_dup(arena, buf_peek(&context->frames.frame));
     if (!frame || !bytes) return NULL;
-    *frame = str_of(bytes, mind->frames.frame.len);
+    *frame = str_of(bytes, context->frames.frame.len);
     return frame;
 }
 

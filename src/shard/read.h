@@ -9,13 +9,13 @@
 #ifndef SHARD_READ_H
 #define SHARD_READ_H
 #include "rpc/server.h"
-#include "shard/thinker.h"
+#include "shard/decide_thread.h"
 
 struct inspections;
-struct inspection {         /* one request; the fields are for whoever answers it */
-    struct thought thought; /* zeroed */
-    struct str cluster;     /* empty: all */
-    uint32_t limit;         /* 0: none */
+struct inspection {        /* one request; the fields are for whoever answers it */
+    struct decide_job job; /* zeroed */
+    struct str cluster;    /* empty: all */
+    uint32_t limit;        /* 0: none */
 };
 
 struct inspections_options {

@@ -15,7 +15,7 @@ static void on_counts(void *owner, const struct core_counts *counts)
     shard_metrics_take(shard->metrics, counts);
 }
 
-/* The sessions count themselves, and come and go without a thought. */
+/* The sessions count themselves, and come and go without a job. */
 static void on_metrics(struct timer *timer)
 {
     struct shard *shard = CONTAINER_OF(timer, struct shard, metrics_timer);
@@ -35,9 +35,9 @@ static enum err copy_texts(struct shard *shard, const struct shard_options *opti
     return shard->id && shard->provider_address ? ERR_OK : ERR_NOMEM;
 }
 
-static enum err open_thinker(struct shard *shard, struct note *note)
+static enum err open_decide_thread(struct shard *shard, struct note *note)
 {
-    struct thinker_options options = {
+    struct decide_thread_options options = {
         .io = shard->io,
         .prepare = errands_prepare,
         .carry_out = errands_carry_out,
@@ -47,7 +47,7 @@ static enum err open_thinker(struct shard *shard, struct note *note)
     enum err err = core_open(&shard->options.core, &options.core, note);
 
     if (err) return err;
-    err = thinker_open(&options, &shard->thinker);
+    err = decide_thread_open(&options, &shard->decide_thread);
     if (err) core_close(options.core);
     return err;
 }
@@ -95,7 +95,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
     if (!err) err = inspect_open(shard);
     if (!err) err = status_open(shard);
     if (!err) err = open_sessions(shard, note);
-    if (!err) err = open_thinker(shard, note);
+    if (!err) err = open_decide_thread(shard, note);
     if (!err) err = report_scope(shard, &(struct scope_change){.written = ERR_OK}, NULL, NULL);
     if (!err) err = timer_init(&shard->metrics_timer, shard->io->loop, on_metrics);
     if (err) {
@@ -141,7 +141,7 @@ void shard_close(struct shard *shard)
     if (!shard) return;
     shard->stopping = true;
     timer_deinit(&shard->metrics_timer);
-    thinker_close(shard->thinker);
+    decide_thread_close(shard->decide_thread);
     errands_close(shard);
     cycles_close(shard);
     inspections_close(shard->inspections);
