@@ -140,7 +140,7 @@ static void on_rollup(void *owner, struct rollup *rollup)
 
 static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str content)
 {
-    errands_blob(owner, action, end, content);
+    blob_answered(owner, action, end, content);
 }
 
 /* -- drains -- */

@@ -20,7 +20,7 @@ static void on_metrics(struct timer *timer)
 {
     struct shard *shard = CONTAINER_OF(timer, struct shard, metrics_timer);
     struct sessions_stats stats = sessions_stats(shard->sessions);
-    struct blob_stats blobs = errands_blobs(shard);
+    struct blob_stats blobs = blobs_counted(shard);
 
     shard_metrics_sessions(shard->metrics, &stats);
     shard_metrics_blobs(shard->metrics, &blobs);
@@ -39,8 +39,8 @@ static enum err open_decide_thread(struct shard *shard, struct note *note)
 {
     struct decide_thread_options options = {
         .io = shard->io,
-        .prepare = errands_prepare,
-        .carry_out = errands_carry_out,
+        .prepare = effect_prepare,
+        .carry_out = effect_apply,
         .on_counts = on_counts,
         .owner = shard,
     };
@@ -90,7 +90,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
     err = copy_texts(shard, options);
     if (!err) err = shard_metrics_open(options->metrics, &shard->metrics, note);
     if (!err) err = open_audit(shard);
-    if (!err) err = errands_open(shard);
+    if (!err) err = provider_calls_open(shard);
     if (!err) err = cycles_open(shard);
     if (!err) err = inspect_open(shard);
     if (!err) err = status_open(shard);
@@ -142,7 +142,7 @@ void shard_close(struct shard *shard)
     shard->stopping = true;
     timer_deinit(&shard->metrics_timer);
     decide_thread_close(shard->decide_thread);
-    errands_close(shard);
+    provider_calls_close(shard);
     cycles_close(shard);
     inspections_close(shard->inspections);
     status_close(shard);
