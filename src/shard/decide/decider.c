@@ -64,9 +64,12 @@ void decider_close(struct decider *engine)
     free(engine->wants);
     free(engine->standing);
     free(engine->verdicts);
+    free(engine->told);
+    free(engine->parked);
     free(engine->levels);
     free(engine->gang_rows);
     free(engine->gang_places);
+    free(engine->births);
     free(engine->victims);
     free(engine->victim_types);
     free(engine->rows);

@@ -216,8 +216,6 @@ struct course {
     bool known;         /* how it fared then, so the two can be compared */
     bool again;         /* it is not decided in full so far, and its turn in B is to come */
     bool gang;          /* `own` is the slot of a key, else of a family */
-    bool told;          /* its verdict says that it stands */
-    bool parked;        /* the row is, in this decision */
     uint8_t stop_state; /* in B it went through Configured ones up to the stop, or through all of
                          * them and Configuring ones up to it */
     float stop_less;
@@ -229,7 +227,6 @@ struct course {
     uint32_t own_configured, rest_configured;            /* machines, of those */
     uint32_t claimed;
     uint32_t tie_from, tie_count; /* a gang's in B: what there was in want.ties, in ties */
-    uint64_t birth;               /* of the row */
 };
 
 /* A cohort that is not, or may not be, as it was at the same turn of the last decision. */
@@ -311,13 +308,15 @@ struct decider {
 
     /* By place of the row, for as long as the rows stay: standing.c. */
     uint64_t rows_read, changes_read; /* of rows_made; of the inventory's changes */
-    uint64_t births_last;             /* of the needs table when they were read */
-    uint32_t rows_known;              /* so many rows were read then */
-    uint64_t swept;                   /* the decision in which memories were dropped */
+    uint64_t *births, births_last;    /* of the rows; of the needs table when they were read */
+    uint32_t birth_count, birth_cap;
+    uint64_t swept; /* the decision in which memories were dropped */
     struct standing *standing;
     struct want *wants;       /* set when the row is decided in full */
     struct verdict *verdicts; /* of rows that stand: from the decision that first told it */
-    uint32_t standing_cap, want_cap, verdict_cap;
+    bool *told;               /* its verdict says that it stands */
+    bool *parked;
+    uint32_t standing_cap, want_cap, verdict_cap, told_cap, parked_cap;
     uint32_t *levels, level_count, level_cap; /* where each ends */
     uint32_t *gang_rows, gang_row_count, gang_row_cap;
     bool any_parked;
@@ -427,7 +426,7 @@ static inline struct row_memory *want_memory(const struct decider *e, const stru
 }
 
 /* replay.c */
-void replay_start(struct decider *e);
+enum err replay_start(struct decider *e);                             /* ERR_NOMEM */
 enum err replay_note(struct decider *e, const struct change *change); /* since then. ERR_FULL */
 /* Its own machines are those it had then, and it need not be asked what else it could do. */
 bool replay_expects(const struct decider *e, uint32_t row);

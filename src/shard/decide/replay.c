@@ -278,7 +278,7 @@ static bool own_holds(struct decider *e, uint32_t row)
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     if (c->gang && c->rest_count) { /* it looked at what it could acquire, too, and at nobody's */
-        return replay_expects(e, row) && !e->nobodys_creating && !e->courses[row].parked;
+        return replay_expects(e, row) && !e->nobodys_creating && !e->parked[row];
     }
     if (replay_expects(e, row)) return true;
     m = &e->memory[e->standing[row].memory];
@@ -361,7 +361,7 @@ enum err replay_own(struct decider *e, uint32_t row, bool *ret_done)
     c->known = true;
     c->again = c->rest_count > 0;
     if (!c->again) e->decision.claimed += c->claimed;
-    assert(e->courses[row].told);
+    assert(e->told[row]);
     return err;
 }
 
@@ -549,12 +549,14 @@ enum err replay_rested(struct decider *e, struct want *w)
 
 /* --- every decision --- */
 
-void replay_start(struct decider *e)
+enum err replay_start(struct decider *e)
 {
     struct takes spare = e->before;
     struct takes spare_ties = e->ties_before;
     bool hold = e->courses_of + 1 == e->number && !e->options.forget;
+    enum err err = kept_room(&e->courses, e->row_count, &e->course_cap, sizeof *e->courses);
 
+    if (err) return err;
     e->before = e->takes;
     e->takes = spare;
     e->takes.count = 0;
@@ -569,14 +571,13 @@ void replay_start(struct decider *e)
         if (item->state == MACHINE_CREATING && item->cohort->count) e->nobodys_creating = true;
     }
     if (!hold) replay_forget(e);
+    return ERR_OK;
 }
 
 void replay_forget(struct decider *e)
 {
-    for (uint32_t i = 0; i < e->row_count; i++) {
-        e->courses[i].kind = COURSE_NONE;
-        e->courses[i].told = false;
-    }
+    for (uint32_t i = 0; i < e->row_count; i++) e->courses[i].kind = COURSE_NONE;
+    if (e->row_count) memset(e->told, 0, e->row_count * sizeof *e->told);
 }
 
 void replay_end(struct decider *e)

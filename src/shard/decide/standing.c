@@ -92,6 +92,9 @@ static enum err rows_room(struct decider *e)
         {&e->standing, e->row_count, &e->standing_cap, sizeof *e->standing},
         {&e->courses, e->row_count, &e->course_cap, sizeof *e->courses},
         {&e->verdicts, e->row_count, &e->verdict_cap, sizeof *e->verdicts},
+        {&e->told, e->row_count, &e->told_cap, sizeof *e->told},
+        {&e->parked, e->row_count, &e->parked_cap, sizeof *e->parked},
+        {&e->births, e->row_count, &e->birth_cap, sizeof *e->births},
     };
     enum err err = kept_rooms(arrays, ARRAY_LEN(arrays));
 
@@ -103,6 +106,8 @@ struct rows_then { /* what was known of each, by its place then */
     const struct standing *standing;
     const struct course *courses;
     const struct verdict *verdicts;
+    const bool *told, *parked;
+    const uint64_t *births;
     uint32_t count, at; /* at: those before it are found, or gone */
 };
 enum { ROWS_MISSED_MOST = 64 };
@@ -117,12 +122,16 @@ static const void *copy_of(struct decider *e, const void *items, uint32_t count,
 
 static enum err rows_then(struct decider *e, struct rows_then *t)
 {
-    t->count = e->rows_known;
+    t->count = e->birth_count;
     t->at = 0;
     t->standing = copy_of(e, e->standing, t->count, sizeof *t->standing);
     t->courses = copy_of(e, e->courses, t->count, sizeof *t->courses);
     t->verdicts = copy_of(e, e->verdicts, t->count, sizeof *t->verdicts);
-    return t->standing && t->courses && t->verdicts ? ERR_OK : ERR_FULL;
+    t->told = copy_of(e, e->told, t->count, sizeof *t->told);
+    t->parked = copy_of(e, e->parked, t->count, sizeof *t->parked);
+    t->births = copy_of(e, e->births, t->count, sizeof *t->births);
+    if (!t->standing || !t->courses || !t->verdicts) return ERR_FULL;
+    return t->told && t->parked && t->births ? ERR_OK : ERR_FULL;
 }
 
 /* Its cluster's rows are others than then: nothing its rows took holds. */
@@ -143,7 +152,7 @@ static uint32_t row_then(const struct decider *e, const struct rows_then *t, con
     uint32_t at = t->at;
 
     if (d->birth > e->births_last || d->memory == UINT32_MAX) return t->count;
-    while (at < t->count && t->courses[at].birth != d->birth) at++;
+    while (at < t->count && t->births[at] != d->birth) at++;
     return at;
 }
 
@@ -153,13 +162,16 @@ static void row_carry(struct decider *e, const struct rows_then *t, uint32_t row
     e->courses[row] = t->courses[then];
     e->verdicts[row] = t->verdicts[then];
     e->verdicts[row].need = e->rows[row];
+    e->told[row] = t->told[then];
+    e->parked[row] = t->parked[then];
     if (e->standing[row].key != KEY_NONE) e->keys[e->standing[row].key].stander = row;
 }
 
 static void row_new(struct decider *e, uint32_t row)
 {
     e->standing[row] = (struct standing){.key = KEY_NONE, .memory = MEMORY_NONE};
-    e->courses[row] = (struct course){.kind = COURSE_NONE};
+    e->courses[row].kind = COURSE_NONE;
+    e->told[row] = e->parked[row] = false;
 }
 
 /* What is known of the rows that were there goes with them. False: of too few. */
@@ -186,7 +198,7 @@ static bool rows_carry(struct decider *e, struct rows_then *t)
         if (e->courses[i].kind == COURSE_NONE) continue;
         if (!cluster_is_other(e, e->courses[i].cluster)) continue;
         e->courses[i].kind = COURSE_NONE;
-        e->courses[i].told = false;
+        e->told[i] = false;
     }
     return true;
 }
@@ -202,11 +214,11 @@ static enum err rows_read(struct decider *e, bool *ret_carried)
     if (*ret_carried) *ret_carried = rows_carry(e, &t);
     for (uint32_t i = 0; i < e->row_count; i++) {
         if (!*ret_carried) row_new(e, i);
-        e->courses[i].birth = e->rows[i]->birth;
+        e->births[i] = e->rows[i]->birth;
     }
     if (!*ret_carried) e->any_parked = false;
     if (!*ret_carried) e->changes_read = e->inventory->changes;
-    e->rows_known = e->row_count;
+    e->birth_count = e->row_count;
     e->births_last = e->needs->births;
     e->rows_read = e->rows_made;
     return ERR_OK;
@@ -230,8 +242,8 @@ static enum err parked_read(struct decider *e)
     for (uint32_t i = 0; i < e->gang_row_count; i++) {
         uint32_t row = e->gang_rows[i];
         bool parked = bsearch(&e->rows[row]->key, keys, count, sizeof *keys, need_key_compare);
-        if (parked == e->courses[row].parked) continue;
-        e->courses[row].parked = e->verdicts[row].parked = parked;
+        if (parked == e->parked[row]) continue;
+        e->parked[row] = e->verdicts[row].parked = parked;
     }
     e->any_parked = count > 0;
     return ERR_OK;
@@ -281,8 +293,8 @@ enum err want_begin(struct decider *e, uint32_t row)
 
     demand->memory = e->standing[row].memory;
     err = want_find(e, &e->wants[row], demand);
-    e->wants[row].parked = e->courses[row].parked;
-    e->courses[row].told = false;
+    e->wants[row].parked = e->parked[row];
+    e->told[row] = false;
     return err;
 }
 
@@ -291,12 +303,9 @@ enum err standing_refresh(struct decider *e)
     bool anew = e->rows_read != e->rows_made, carried = true;
     enum err err = anew ? rows_read(e, &carried) : ERR_OK;
 
-    if (err) return err;
-    replay_start(e);
-    if (carried)
-        err = changes_read(e);
-    else
-        replay_forget(e);
+    if (!err) err = replay_start(e);
+    if (!err && !carried) replay_forget(e);
+    if (!err && carried) err = changes_read(e);
     if (!err) err = parked_read(e);
     for (uint32_t i = 0; !err && i < e->row_count; i++) {
         const struct standing *s = &e->standing[i];
@@ -328,6 +337,6 @@ bool standing_takes(struct decider *e, uint32_t row)
     e->keys[s->key].state = key_state(e, true);
     if (s->configured) e->claimed[s->cluster] += s->configured;
     e->decision.claimed += s->machines;
-    if (!e->courses[row].told) verdict_stands(e, row);
+    if (!e->told[row]) verdict_stands(e, row);
     return true;
 }

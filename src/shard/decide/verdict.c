@@ -90,13 +90,13 @@ void verdict_stands(struct decider *e, uint32_t row)
 
     e->verdicts[row] =
         (struct verdict){.need = demand,
-                         .parked = e->courses[row].parked,
+                         .parked = e->parked[row],
                          .satisfied = true,
                          .satisfiable = true,
                          .has_domain = demand->gang,
                          .domain = demand->gang ? posting_value(m->domain) : STR_EMPTY,
                          .claimed = m->machines};
-    e->courses[row].told = true;
+    e->told[row] = true;
 }
 
 static enum err verdict_make(struct decider *e, uint32_t row)
@@ -116,7 +116,7 @@ static enum err verdict_make(struct decider *e, uint32_t row)
                          .provisions = w->provisions,
                          .shortage = w->shortage};
     e->decision.claimed += w->claimed;
-    e->courses[row].told = e->courses[row].settled;
+    e->told[row] = e->courses[row].settled;
     return err;
 }
 
