@@ -31,15 +31,15 @@ struct token { /* opaque bytes of the provider */
     char bytes[CURSOR_MAX];
 };
 
-/* What the thought that runs reads with. */
+/* What the job that runs reads with. */
 struct list_reader {
-    struct mind *mind;
+    struct decide_context *context;
     struct effects *out;
 };
 
 enum list_step { LIST_BEGINS, LIST_PIECE, LIST_ENDS };
-struct list_thought {
-    struct thought thought;
+struct list_job {
+    struct decide_job job;
     struct cycles *cycles;
     enum list_step step;
     bool first;   /* LIST_BEGINS: the first page */
@@ -63,7 +63,7 @@ struct cycles {
     struct list_reader reader;
     /* Of the page that is read: there is one at a time, and a List that found no memory for its end
      * would be the last one. */
-    struct list_thought begins, ends;
+    struct list_job begins, ends;
     bool given_up;     /* the rest of this List is not read */
     bool whole;        /* so were all its pages so far; the decide thread's, as the next one */
     uint32_t pages;    /* of this List */
@@ -113,34 +113,34 @@ static enum err on_machine(void *context, const struct machine_record *record)
 {
     const struct list_reader *r = context;
 
-    return core_list_machine(r->mind->core, &record->machine, record->metadata,
-                             record->metadata_count, r->mind->now, r->out);
+    return core_list_machine(r->context->core, &record->machine, record->metadata,
+                             record->metadata_count, r->context->now, r->out);
 }
 
 static void on_refused(void *context, struct str id, const char *why)
 {
     const struct list_reader *r = context;
 
-    core_list_refused(r->mind->core, id, why, r->out);
+    core_list_refused(r->context->core, id, why, r->out);
 }
 
 static void on_removed(void *context, struct str id)
 {
     const struct list_reader *r = context;
 
-    core_list_gone(r->mind->core, id, r->mind->now, r->out);
+    core_list_gone(r->context->core, id, r->context->now, r->out);
 }
 
 static const struct provider_list_events list_events = {
     .on_machine = on_machine, .on_refused = on_refused, .on_removed = on_removed};
 
-static void give_up(struct cycles *c, struct list_thought *t, const struct note *note)
+static void give_up(struct cycles *c, struct list_job *t, const struct note *note)
 {
     c->given_up = true;
     t->why = *note;
 }
 
-static void list_begins(struct list_thought *t, struct mind *mind)
+static void list_begins(struct list_job *t, struct decide_context *context)
 {
     struct cycles *c = t->cycles;
     struct note note = {"out of memory"};
@@ -149,11 +149,11 @@ static void list_begins(struct list_thought *t, struct mind *mind)
         c->given_up = false;
         c->whole = true;
         c->pages = 0;
-        core_list_begin(mind->core, t->delta ? LIST_DELTA : LIST_FULL);
+        core_list_begin(context->core, t->delta ? LIST_DELTA : LIST_FULL);
     }
     provider_list_close(c->reading);
     c->reading = NULL;
-    if (provider_list_open(mind->reader, &list_events, &c->reader, &c->reading))
+    if (provider_list_open(context->reader, &list_events, &c->reader, &c->reading))
         give_up(c, t, &note);
 }
 
@@ -165,7 +165,7 @@ static const char *lost_after(const struct cycles *c, const struct token *page, 
     return c->pages >= PAGES_MAX ? "more pages than anybody needs" : NULL;
 }
 
-static void list_ends(struct list_thought *t, struct mind *mind, struct effects *out)
+static void list_ends(struct list_job *t, struct decide_context *context, struct effects *out)
 {
     struct cycles *c = t->cycles;
     struct provider_list_end end = {0};
@@ -189,27 +189,27 @@ static void list_ends(struct list_thought *t, struct mind *mind, struct effects 
         return;
     }
     t->whole = t->arrived && !c->given_up && c->whole;
-    core_list_end(mind->core, t->whole, mind->now, out);
-    if (!core_wants_full_list(mind->core)) keep_token(&t->cursor, end.cursor);
-    t->ready = core_listed(mind->core);
+    core_list_end(context->core, t->whole, context->now, out);
+    if (!core_wants_full_list(context->core)) keep_token(&t->cursor, end.cursor);
+    t->ready = core_listed(context->core);
     provider_list_close(c->reading);
     c->reading = NULL;
 }
 
-static void think_list(struct thought *thought, struct mind *mind, struct effects *out)
+static void list_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct list_thought *t = CONTAINER_OF(thought, struct list_thought, thought);
+    struct list_job *t = CONTAINER_OF(job, struct list_job, job);
     struct cycles *c = t->cycles;
     struct note note = {""};
 
-    c->reader = (struct list_reader){mind, out};
+    c->reader = (struct list_reader){context, out};
     switch (t->step) {
-    case LIST_BEGINS: list_begins(t, mind); break;
+    case LIST_BEGINS: list_begins(t, context); break;
     case LIST_PIECE:
         if (!c->given_up && provider_list_feed(c->reading, t->chunk->bytes, &note))
             give_up(c, t, &note);
         break;
-    case LIST_ENDS: list_ends(t, mind, out); break;
+    case LIST_ENDS: list_ends(t, context, out); break;
     }
 }
 
@@ -230,7 +230,7 @@ static void note_failures(struct cycles *c, bool whole)
     c->failed = whole ? 0 : c->failed + 1;
 }
 
-static void list_over(struct cycles *c, const struct list_thought *t)
+static void list_over(struct cycles *c, const struct list_job *t)
 {
     double seconds = seconds_since(c, c->list_began);
 
@@ -247,9 +247,9 @@ static void list_over(struct cycles *c, const struct list_thought *t)
     begin_cycle(c, c->list_began);
 }
 
-static void list_thought_done(struct thought *thought, enum err err)
+static void list_job_done(struct decide_job *job, enum err err)
 {
-    struct list_thought *t = CONTAINER_OF(thought, struct list_thought, thought);
+    struct list_job *t = CONTAINER_OF(job, struct list_job, job);
     struct cycles *c = t->cycles;
 
     if (t->why.text[0]) list_failed(c, t->why.text);
@@ -265,18 +265,18 @@ static void list_thought_done(struct thought *thought, enum err err)
     if (t->step == LIST_PIECE) free(t);
 }
 
-static void make_thought(struct list_thought *t, struct cycles *c, enum list_step step)
+static void make_job(struct list_job *t, struct cycles *c, enum list_step step)
 {
-    *t = (struct list_thought){.thought = {.think = think_list, .done = list_thought_done},
-                               .cycles = c,
-                               .step = step,
-                               .delta = c->delta};
+    *t = (struct list_job){.job = {.run = list_run, .done = list_job_done},
+                           .cycles = c,
+                           .step = step,
+                           .delta = c->delta};
 }
 
 static void on_chunk(void *context, struct provider_chunk *own_chunk)
 {
     struct cycles *c = context;
-    struct list_thought *t = malloc(sizeof *t);
+    struct list_job *t = malloc(sizeof *t);
 
     if (!t) { /* the rest makes no sense without it */
         c->cut = true;
@@ -284,17 +284,17 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
         provider_fetch_cancel(c->fetch);
         return;
     }
-    make_thought(t, c, LIST_PIECE);
+    make_job(t, c, LIST_PIECE);
     t->chunk = own_chunk;
-    thinker_submit(c->shard->thinker, &t->thought);
+    decide_thread_submit(c->shard->decide_thread, &t->job);
 }
 
 static void end_list(struct cycles *c, bool arrived)
 {
-    make_thought(&c->ends, c, LIST_ENDS);
+    make_job(&c->ends, c, LIST_ENDS);
     c->ends.arrived = arrived;
     c->ends.page = c->page;
-    thinker_submit(c->shard->thinker, &c->ends.thought);
+    decide_thread_submit(c->shard->decide_thread, &c->ends.job);
 }
 
 static void on_list_end(void *context, const struct provider_answer *answer)
@@ -326,9 +326,9 @@ static void begin_list(struct cycles *c)
         c->delta = c->cursor.len > 0;
         c->list_began = clock_mono_ns(c->shard->io->clock);
     }
-    make_thought(&c->begins, c, LIST_BEGINS);
+    make_job(&c->begins, c, LIST_BEGINS);
     c->begins.first = first;
-    thinker_submit(c->shard->thinker, &c->begins.thought);
+    decide_thread_submit(c->shard->decide_thread, &c->begins.job);
     err = provider_fetch_start(c->shard->options.provider, &request, &fetch_events, c, &c->fetch);
     if (!err) return;
     list_failed(c, err_text(err));
@@ -337,12 +337,12 @@ static void begin_list(struct cycles *c)
 
 /* -- the cycle -- */
 
-struct cycle_thought {
-    struct thought thought;
+struct cycle_job {
+    struct decide_job job;
     struct cycles *cycles;
     struct clock *clock;
     mono_ns last;
-    double seconds[PHASE_COUNT], thought_seconds;
+    double seconds[PHASE_COUNT], job_seconds;
     enum err err;
     struct arena arena;
     struct cluster_counts *clusters;
@@ -355,26 +355,27 @@ struct cycle_thought {
 
 static void mark(void *context, enum cycle_phase phase)
 {
-    struct cycle_thought *t = context;
+    struct cycle_job *t = context;
     mono_ns now = clock_mono_ns(t->clock);
 
     t->seconds[phase] = (double)(now.ns - t->last.ns) / 1e9;
     t->last = now;
 }
 
-static void think_cycle(struct thought *thought, struct mind *mind, struct effects *out)
+static void cycle_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct cycle_thought *t = CONTAINER_OF(thought, struct cycle_thought, thought);
+    struct cycle_job *t = CONTAINER_OF(job, struct cycle_job, job);
     mono_ns began = clock_mono_ns(t->clock);
 
     t->last = began;
-    t->err = core_cycle(mind->core, mind->now, mind->wall, mark, t, out);
-    if (core_clusters(mind->core, &t->arena, &t->clusters, &t->cluster_count)) t->cluster_count = 0;
-    t->counts = *core_counts(mind->core);
+    t->err = core_cycle(context->core, context->now, context->wall, mark, t, out);
+    if (core_clusters(context->core, &t->arena, &t->clusters, &t->cluster_count))
+        t->cluster_count = 0;
+    t->counts = *core_counts(context->core);
     if (t->cycles->shard->options.on_rests)
-        (void)rests_write(mind->core, mind->now, &t->arena, &t->rests);
-    status_look(mind->core, t->status_wanted, &t->arena, &t->status);
-    t->thought_seconds = (double)(clock_mono_ns(t->clock).ns - began.ns) / 1e9;
+        (void)rests_write(context->core, context->now, &t->arena, &t->rests);
+    status_look(context->core, t->status_wanted, &t->arena, &t->status);
+    t->job_seconds = (double)(clock_mono_ns(t->clock).ns - began.ns) / 1e9;
 }
 
 static const enum shard_phase phases[PHASE_COUNT] = {[PHASE_SNAPREAD] = SHARD_PHASE_SNAPREAD,
@@ -384,7 +385,7 @@ static const enum shard_phase phases[PHASE_COUNT] = {[PHASE_SNAPREAD] = SHARD_PH
                                                      [PHASE_EMIT] = SHARD_PHASE_EMIT,
                                                      [PHASE_EXECUTE] = SHARD_PHASE_EXECUTE};
 
-static void tell_status(struct cycles *c, struct cycle_thought *t)
+static void tell_status(struct cycles *c, struct cycle_job *t)
 {
     t->status.seconds = seconds_since(c, c->cycle_began);
     t->status.phases[SHARD_PHASE_RECONCILE] = c->list_seconds;
@@ -393,7 +394,7 @@ static void tell_status(struct cycles *c, struct cycle_thought *t)
     status_take(c->shard, &t->status);
 }
 
-static void observe_cycle(struct cycles *c, const struct cycle_thought *t)
+static void observe_cycle(struct cycles *c, const struct cycle_job *t)
 {
     struct shard_metrics *metrics = c->shard->metrics;
 
@@ -401,13 +402,13 @@ static void observe_cycle(struct cycles *c, const struct cycle_thought *t)
     shard_metrics_cycle(metrics, seconds_since(c, c->cycle_began));
 }
 
-static void cycle_done(struct thought *thought, enum err err)
+static void cycle_done(struct decide_job *job, enum err err)
 {
-    struct cycle_thought *t = CONTAINER_OF(thought, struct cycle_thought, thought);
+    struct cycle_job *t = CONTAINER_OF(job, struct cycle_job, job);
     struct cycles *c = t->cycles;
 
     c->cycling = false;
-    c->last_ms = (uint64_t)(t->thought_seconds * 1000);
+    c->last_ms = (uint64_t)(t->job_seconds * 1000);
     if (!err && t->err) LOG_ERROR(&c->shard->log, "cycle failed", log_err("err", t->err));
     if (!err) {
         shard_metrics_cycle_end(c->shard->metrics, &t->counts, t->clusters, t->cluster_count);
@@ -429,7 +430,7 @@ static void cycle_done(struct thought *thought, enum err err)
 /* `since`: when it began, its List counted. */
 static void begin_cycle(struct cycles *c, mono_ns since)
 {
-    struct cycle_thought *t;
+    struct cycle_job *t;
 
     if (c->shard->stopping) return;
     if (c->cycling) {
@@ -442,13 +443,13 @@ static void begin_cycle(struct cycles *c, mono_ns since)
     c->cycles++;
     c->cycle_began = since;
     timer_stop(&c->wake);
-    t->thought = (struct thought){.think = think_cycle, .done = cycle_done};
+    t->job = (struct decide_job){.run = cycle_run, .done = cycle_done};
     t->cycles = c;
     t->clock = c->shard->io->clock;
     t->status_wanted = status_wanted(c->shard);
     arena_init(&t->arena, CLUSTERS_ARENA_MAX);
     buf_init(&t->rests, RESTS_BYTES_MAX);
-    thinker_submit(c->shard->thinker, &t->thought);
+    decide_thread_submit(c->shard->decide_thread, &t->job);
 }
 
 void cycles_wake(struct shard *shard)

@@ -3,20 +3,20 @@
  * refuses its token because a newer process of this shard acts. Loop's thread.
  *
  * The provider's client is held first, in the same turn of the loop, so that no call leaves after
- * this; then the core hears of it, behind the thoughts that wait already. Effects of those that
+ * this; then the core hears of it, behind the jobs that wait already. Effects of those that
  * come out meanwhile end as unsent. Sessions, Lists, Gets, decisions and reads go on. */
 #include "shard/shard_internal.h"
 
-static void think_hold(struct thought *thought, struct mind *mind, struct effects *out)
+static void hold_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct hold *hold = CONTAINER_OF(thought, struct hold, thought);
+    struct hold *hold = CONTAINER_OF(job, struct hold, job);
 
-    core_hold(mind->core, hold->why, mind->now, mind->wall, out);
+    core_hold(context->core, hold->why, context->now, context->wall, out);
 }
 
-static void hold_done(struct thought *thought, enum err err)
+static void hold_done(struct decide_job *job, enum err err)
 {
-    (void)thought, (void)err; /* it is the shard's */
+    (void)job, (void)err; /* it is the shard's */
 }
 
 static bool hold_begin(struct shard *shard, enum core_hold why, const char *text)
@@ -24,10 +24,9 @@ static bool hold_begin(struct shard *shard, enum core_hold why, const char *text
     struct hold *hold = &shard->holds[why];
 
     if (hold->begun || shard->stopping) return false;
-    *hold = (struct hold){
-        .thought = {.think = think_hold, .done = hold_done}, .why = why, .begun = true};
+    *hold = (struct hold){.job = {.run = hold_run, .done = hold_done}, .why = why, .begun = true};
     provider_hold(shard->options.provider, text);
-    thinker_submit(shard->thinker, &hold->thought);
+    decide_thread_submit(shard->decide_thread, &hold->job);
     return true;
 }
 

@@ -1,47 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* InspectNeeds: a question becomes a thought, which writes the answer down where the views are. */
-#include <stdlib.h>
-
+/* InspectNeeds: a question becomes a job, which writes the answer down where the views are. */
 #include "shard/shard_internal.h"
 
-struct inspect_thought {
-    struct thought thought;
-    struct inspection *inspection;
-};
-
-static void think_inspect(struct thought *thought, struct mind *mind, struct effects *out)
+static void inspect_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct inspect_thought *t = CONTAINER_OF(thought, struct inspect_thought, thought);
+    struct inspection *inspection = CONTAINER_OF(job, struct inspection, job);
     struct needs_view view;
-    enum err err = core_inspect(mind->core, t->inspection->cluster, t->inspection->limit,
-                                &mind->scratch, &view);
+    enum err err = core_inspect(context->core, inspection->cluster, inspection->limit,
+                                &context->scratch, &view);
 
     (void)out;
-    inspection_write(t->inspection, err, &view, core_dimensions(mind->core));
+    inspection_write(inspection, err, &view, core_dimensions(context->core));
 }
 
-static void inspect_done(struct thought *thought, enum err err)
+static void inspect_done(struct decide_job *job, enum err err)
 {
-    struct inspect_thought *t = CONTAINER_OF(thought, struct inspect_thought, thought);
+    struct inspection *inspection = CONTAINER_OF(job, struct inspection, job);
 
-    if (err) inspection_write(t->inspection, err, NULL, NULL);
-    inspection_done(t->inspection);
-    free(t);
+    if (err) inspection_write(inspection, err, NULL, NULL);
+    inspection_done(inspection);
 }
 
 static void on_inspect(void *owner, struct inspection *inspection)
 {
-    struct inspect_thought *t = malloc(sizeof *t);
     struct shard *shard = owner;
 
-    if (!t) {
-        inspection_write(inspection, ERR_NOMEM, NULL, NULL);
-        inspection_done(inspection);
-        return;
-    }
-    t->thought = (struct thought){.think = think_inspect, .done = inspect_done};
-    t->inspection = inspection;
-    thinker_submit(shard->thinker, &t->thought);
+    inspection->job = (struct decide_job){.run = inspect_run, .done = inspect_done};
+    decide_thread_submit(shard->decide_thread, &inspection->job);
 }
 
 enum err inspect_open(struct shard *shard)

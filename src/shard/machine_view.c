@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ShardView/Machine: a question becomes a thought, which writes down what the core knows of the
+/* ShardView/Machine: a question becomes a job, which writes down what the core knows of the
  * machine; the loop adds what was done with it lately. */
 #include <stdlib.h>
 
@@ -40,10 +40,10 @@ enum {
 };
 
 struct machine_question {
-    struct thought thought;
+    struct decide_job job;
     struct shard *shard;
     struct rpc_call *call; /* NULL: nobody waits any more */
-    bool thought_over;
+    bool job_over;
     struct buf answer;
     struct pack pack;
     enum err err;
@@ -106,17 +106,17 @@ static void pack_facts(struct pack *pack, const struct machine_facts *facts, mon
     pack_u64(pack, FIELD_OUTSIDE, facts->outside);
 }
 
-static void think(struct thought *thought, struct mind *mind, struct effects *out)
+static void facts_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct machine_question *q = CONTAINER_OF(thought, struct machine_question, thought);
+    struct machine_question *q = CONTAINER_OF(job, struct machine_question, job);
     struct machine_facts facts;
 
     (void)out;
-    q->err = core_machine(mind->core, id_of(q), mind->now, &facts);
+    q->err = core_machine(context->core, id_of(q), context->now, &facts);
     q->pack = pack_begin(&q->answer);
     pack_text(&q->pack, FIELD_SHARD, str_from(q->shard->id)); /* it never changes */
-    pack_u64(&q->pack, FIELD_CYCLE, core_counts(mind->core)->cycles);
-    if (!q->err) pack_facts(&q->pack, &facts, mind->now);
+    pack_u64(&q->pack, FIELD_CYCLE, core_counts(context->core)->cycles);
+    if (!q->err) pack_facts(&q->pack, &facts, context->now);
 }
 
 /* -- on the loop -- */
@@ -150,11 +150,11 @@ static void reply(struct machine_question *q)
         rpc_reply_bytes(q->call, buf_peek(&q->answer));
 }
 
-static void thought_done(struct thought *thought, enum err err)
+static void job_done(struct decide_job *job, enum err err)
 {
-    struct machine_question *q = CONTAINER_OF(thought, struct machine_question, thought);
+    struct machine_question *q = CONTAINER_OF(job, struct machine_question, job);
 
-    q->thought_over = true;
+    q->job_over = true;
     if (err) q->err = err;
     if (q->call)
         reply(q); /* on_done frees it */
@@ -180,9 +180,9 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     q->shard = service;
     q->call = call;
     buf_init(&q->answer, ANSWER_BYTES_MAX);
-    q->thought = (struct thought){.think = think, .done = thought_done};
+    q->job = (struct decide_job){.run = facts_run, .done = job_done};
     rpc_call_waits(call);
-    thinker_submit(q->shard->thinker, &q->thought);
+    decide_thread_submit(q->shard->decide_thread, &q->job);
 }
 
 static void on_done(void *service, struct rpc_call *call)
@@ -192,7 +192,7 @@ static void on_done(void *service, struct rpc_call *call)
     (void)service;
     if (!q) return;
     q->call = NULL;
-    if (q->thought_over) question_free(q);
+    if (q->job_over) question_free(q);
 }
 
 enum err machine_view_serve(struct shard *shard, struct rpc_server *server, struct note *note)

@@ -25,7 +25,7 @@ enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_
                             struct note *note);
 void shard_metrics_close(struct shard_metrics *m); /* NULL is fine */
 
-/* Everything the core counts; after each batch of thoughts. */
+/* Everything the core counts; after each batch of jobs. */
 void shard_metrics_take(struct shard_metrics *m, const struct core_counts *counts);
 /* The inventory, and per cluster; after each cycle. What is gone loses its gauge. */
 void shard_metrics_cycle_end(struct shard_metrics *m, const struct core_counts *counts,

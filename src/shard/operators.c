@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operators say, as thoughts: a session that came or went, a roll-up, a blob, a drain report.
+/* What operators say, as jobs: a session that came or went, a roll-up, a blob, a drain report.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 
 /* -- what concerns a cluster: its session came or went, its roll-up was refused unread -- */
 
-struct cluster_thought {
-    struct thought thought;
+struct cluster_job {
+    struct decide_job job;
     struct shard *shard;
     const char *refused; /* static: why; NULL: it is about the session */
     enum operator_link link;
@@ -19,26 +19,26 @@ struct cluster_thought {
     char cluster[];
 };
 
-static struct str cluster_of(const struct cluster_thought *t)
+static struct str cluster_of(const struct cluster_job *t)
 {
     return str_of(t->cluster, t->len);
 }
 
 /* What finds no memory here is not lost: the operator's roll-ups and the next changes are heard all
  * the same, and a cluster the core does not know as connected gets no hints. */
-static void think_cluster(struct thought *thought, struct mind *mind, struct effects *out)
+static void cluster_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct cluster_thought *t = CONTAINER_OF(thought, struct cluster_thought, thought);
+    struct cluster_job *t = CONTAINER_OF(job, struct cluster_job, job);
 
     if (t->refused)
-        core_rollup_refused(mind->core, cluster_of(t), t->refused, out);
+        core_rollup_refused(context->core, cluster_of(t), t->refused, out);
     else
-        (void)core_session(mind->core, cluster_of(t), t->link, mind->now, out);
+        (void)core_session(context->core, cluster_of(t), t->link, context->now, out);
 }
 
-static void cluster_thought_done(struct thought *thought, enum err err)
+static void cluster_job_done(struct decide_job *job, enum err err)
 {
-    struct cluster_thought *t = CONTAINER_OF(thought, struct cluster_thought, thought);
+    struct cluster_job *t = CONTAINER_OF(job, struct cluster_job, job);
 
     if (!err && !t->refused && t->link != OPERATOR_AWAY)
         sessions_resynced(t->shard->sessions, cluster_of(t));
@@ -48,20 +48,20 @@ static void cluster_thought_done(struct thought *thought, enum err err)
 static void tell(struct shard *shard, struct str cluster, enum operator_link link,
                  const char *refused)
 {
-    struct cluster_thought *t = malloc(sizeof *t + cluster.len);
+    struct cluster_job *t = malloc(sizeof *t + cluster.len);
 
     if (!t) {
         LOG_ERROR(&shard->log, "out of memory for what an operator said",
                   log_str("cluster", cluster));
         return;
     }
-    t->thought = (struct thought){.think = think_cluster, .done = cluster_thought_done};
+    t->job = (struct decide_job){.run = cluster_run, .done = cluster_job_done};
     t->shard = shard;
     t->refused = refused;
     t->link = link;
     t->len = cluster.len;
     put_text(t->cluster, cluster);
-    thinker_submit(shard->thinker, &t->thought);
+    decide_thread_submit(shard->decide_thread, &t->job);
 }
 
 static void on_open(void *owner, struct str cluster, bool reports_drains)
@@ -86,8 +86,8 @@ static void on_rollup_refused(void *owner, struct str cluster, const char *why)
 
 /* -- roll-ups -- */
 
-struct rollup_thought {
-    struct thought thought;
+struct rollup_job {
+    struct decide_job job;
     struct shard *shard;
     struct rollup *rollup;
     enum rollup_end end;
@@ -96,13 +96,13 @@ struct rollup_thought {
     struct note contradiction; /* the first */
 };
 
-static void think_rollup(struct thought *thought, struct mind *mind, struct effects *out)
+static void rollup_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct rollup_thought *t = CONTAINER_OF(thought, struct rollup_thought, thought);
+    struct rollup_job *t = CONTAINER_OF(job, struct rollup_job, job);
     enum rollup_verdict verdict = ROLLUP_HELD;
     struct rollup_rows rows = {0};
-    enum err err = rollup_apply(mind->core, t->rollup->cluster, t->rollup->bytes, &mind->scratch,
-                                mind->now, &verdict, &rows, out);
+    enum err err = rollup_apply(context->core, t->rollup->cluster, t->rollup->bytes,
+                                &context->scratch, context->now, &verdict, &rows, out);
 
     t->contradictions = rows.contradictions;
     t->contradiction = rows.contradiction;
@@ -110,9 +110,9 @@ static void think_rollup(struct thought *thought, struct mind *mind, struct effe
     t->applied = !err && verdict == ROLLUP_APPLIED;
 }
 
-static void rollup_thought_done(struct thought *thought, enum err err)
+static void rollup_job_done(struct decide_job *job, enum err err)
 {
-    struct rollup_thought *t = CONTAINER_OF(thought, struct rollup_thought, thought);
+    struct rollup_job *t = CONTAINER_OF(job, struct rollup_job, job);
 
     if (t->contradictions)
         LOG_WARN(&t->shard->log, "rows of a roll-up that no machine can satisfy were left out",
@@ -126,21 +126,21 @@ static void rollup_thought_done(struct thought *thought, enum err err)
 static void on_rollup(void *owner, struct rollup *rollup)
 {
     struct shard *shard = owner;
-    struct rollup_thought *t = calloc(1, sizeof *t);
+    struct rollup_job *t = calloc(1, sizeof *t);
 
     if (!t) { /* not acknowledged: it comes again */
         sessions_rollup_done(shard->sessions, rollup, ROLLUP_REFUSED);
         return;
     }
-    t->thought = (struct thought){.think = think_rollup, .done = rollup_thought_done};
+    t->job = (struct decide_job){.run = rollup_run, .done = rollup_job_done};
     t->shard = shard;
     t->rollup = rollup;
-    thinker_submit(shard->thinker, &t->thought);
+    decide_thread_submit(shard->decide_thread, &t->job);
 }
 
 static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str content)
 {
-    errands_blob(owner, action, end, content);
+    blob_answered(owner, action, end, content);
 }
 
 /* -- drains -- */
@@ -149,23 +149,23 @@ static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str 
  * it. */
 enum { DRAIN_REPORTS_MAX = 16384, DRAIN_ERROR_MAX = 512 };
 
-struct drain_thought {
-    struct thought thought;
+struct drain_job {
+    struct decide_job job;
     struct shard *shard;
     struct drain_report report; /* its texts are `texts` */
     char texts[];
 };
 
-static void think_drain(struct thought *thought, struct mind *mind, struct effects *out)
+static void drain_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    const struct drain_thought *t = CONTAINER_OF(thought, struct drain_thought, thought);
+    const struct drain_job *t = CONTAINER_OF(job, struct drain_job, job);
 
-    core_drain_report(mind->core, &t->report, mind->now, mind->wall, out);
+    core_drain_report(context->core, &t->report, context->now, context->wall, out);
 }
 
-static void drain_thought_done(struct thought *thought, enum err err)
+static void drain_job_done(struct decide_job *job, enum err err)
 {
-    struct drain_thought *t = CONTAINER_OF(thought, struct drain_thought, thought);
+    struct drain_job *t = CONTAINER_OF(job, struct drain_job, job);
 
     (void)err;
     t->shard->drain_reports--;
@@ -185,7 +185,7 @@ static void on_drain_report(void *owner, const struct drain_report *report)
 {
     struct shard *shard = owner;
     struct str error = utf8_clip(report->error, DRAIN_ERROR_MAX);
-    struct drain_thought *t = NULL;
+    struct drain_job *t = NULL;
     char *at;
 
     if (shard->drain_reports < DRAIN_REPORTS_MAX)
@@ -195,7 +195,7 @@ static void on_drain_report(void *owner, const struct drain_report *report)
                  log_str("cluster", report->cluster), log_str("machine", report->machine));
         return;
     }
-    t->thought = (struct thought){.think = think_drain, .done = drain_thought_done};
+    t->job = (struct decide_job){.run = drain_run, .done = drain_job_done};
     t->shard = shard;
     t->report = *report;
     at = t->texts;
@@ -203,7 +203,7 @@ static void on_drain_report(void *owner, const struct drain_report *report)
     t->report.machine = keep_text(&at, report->machine);
     t->report.error = keep_text(&at, error);
     shard->drain_reports++;
-    thinker_submit(shard->thinker, &t->thought);
+    decide_thread_submit(shard->decide_thread, &t->job);
 }
 
 const struct sessions_events operators_events = {

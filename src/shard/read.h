@@ -9,12 +9,13 @@
 #ifndef SHARD_READ_H
 #define SHARD_READ_H
 #include "rpc/server.h"
-#include "shard/core/core.h"
+#include "shard/decide_thread.h"
 
 struct inspections;
-struct inspection {     /* one request; the fields are for whoever answers it */
-    struct str cluster; /* empty: all */
-    uint32_t limit;     /* 0: none */
+struct inspection {        /* one request; the fields are for whoever answers it */
+    struct decide_job job; /* zeroed */
+    struct str cluster;    /* empty: all */
+    uint32_t limit;        /* 0: none */
 };
 
 struct inspections_options {

@@ -41,8 +41,8 @@ enum {
 
 /* -- the report -- */
 
-struct report_thought {
-    struct thought thought;
+struct report_job {
+    struct decide_job job;
     struct shard *shard;
     shard_report_fn *done;
     void *context;
@@ -64,7 +64,7 @@ static void pack_counts(struct pack *pack, uint32_t field, const struct count_by
     }
 }
 
-static void pack_summary(struct report_thought *t, const struct core_summary *summary,
+static void pack_summary(struct report_job *t, const struct core_summary *summary,
                          struct pack *fields)
 {
     struct pack pack = pack_begin(&t->message);
@@ -77,7 +77,7 @@ static void pack_summary(struct report_thought *t, const struct core_summary *su
     pack_row(fields, FIELD_SUMMARY, &pack);
 }
 
-static void pack_shortfall(struct report_thought *t, const struct shortfall *shortfall,
+static void pack_shortfall(struct report_job *t, const struct shortfall *shortfall,
                            const struct dimensions *dimensions, struct pack *fields)
 {
     struct pack pack = pack_begin(&t->message);
@@ -90,15 +90,15 @@ static void pack_shortfall(struct report_thought *t, const struct shortfall *sho
     pack_row(fields, FIELD_SHORTFALLS, &pack);
 }
 
-static void think_report(struct thought *thought, struct mind *mind, struct effects *out)
+static void report_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct report_thought *t = CONTAINER_OF(thought, struct report_thought, thought);
-    const struct dimensions *dimensions = core_dimensions(mind->core);
+    struct report_job *t = CONTAINER_OF(job, struct report_job, job);
+    const struct dimensions *dimensions = core_dimensions(context->core);
     struct pack fields = pack_begin(&t->fields);
     struct core_summary summary;
 
     (void)out;
-    t->err = core_summary(mind->core, &mind->scratch, &summary);
+    t->err = core_summary(context->core, &context->scratch, &summary);
     if (t->err) return;
     pack_summary(t, &summary, &fields);
     for (size_t i = 0; i < summary.shortfall_count; i++)
@@ -110,9 +110,9 @@ static void think_report(struct thought *thought, struct mind *mind, struct effe
     t->err = fields.err;
 }
 
-static void report_done(struct thought *thought, enum err err)
+static void report_done(struct decide_job *job, enum err err)
 {
-    struct report_thought *t = CONTAINER_OF(thought, struct report_thought, thought);
+    struct report_job *t = CONTAINER_OF(job, struct report_job, job);
 
     t->done(t->context, err ? err : t->err, buf_peek(&t->fields));
     buf_deinit(&t->fields);
@@ -144,15 +144,15 @@ static enum err pack_domains(struct shard *shard, struct buf *into, struct buf *
 
 static void report(void *shard, shard_report_fn *done, void *context)
 {
-    struct report_thought *t = calloc(1, sizeof *t);
+    struct report_job *t = calloc(1, sizeof *t);
     struct shard *s = shard;
 
     if (!t) {
         done(context, ERR_NOMEM, STR_EMPTY);
         return;
     }
-    *t = (struct report_thought){
-        .thought = {.think = think_report, .done = report_done},
+    *t = (struct report_job){
+        .job = {.run = report_run, .done = report_done},
         .shard = s,
         .done = done,
         .context = context,
@@ -164,13 +164,13 @@ static void report(void *shard, shard_report_fn *done, void *context)
     buf_init(&t->piece, PART_BYTES_MAX);
     buf_init(&t->domains, REPORT_BYTES_MAX);
     if (pack_domains(s, &t->domains, &t->part)) buf_clear(&t->domains); /* they are optional */
-    thinker_submit(s->thinker, &t->thought);
+    decide_thread_submit(s->decide_thread, &t->job);
 }
 
 /* -- domains -- */
 
-struct scope_thought {
-    struct thought thought;
+struct scope_job {
+    struct decide_job job;
     struct shard *shard;
     shard_domain_fn *done;
     void *context;
@@ -185,16 +185,17 @@ struct scope_thought {
     bool more;          /* it may be more */
 };
 
-static void think_scope(struct thought *thought, struct mind *mind, struct effects *out)
+static void scope_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct scope_thought *t = CONTAINER_OF(thought, struct scope_thought, thought);
+    struct scope_job *t = CONTAINER_OF(job, struct scope_job, job);
 
-    if (!t->same) t->err = core_scope(mind->core, t->given, t->domains, t->count, mind->now, out);
+    if (!t->same)
+        t->err = core_scope(context->core, t->given, t->domains, t->count, context->now, out);
     if (!t->err && t->left.key.len)
-        t->err = core_serving(mind->core, &t->left, &t->serving, &t->more);
+        t->err = core_serving(context->core, &t->left, &t->serving, &t->more);
 }
 
-static void say_serving(const struct scope_thought *t)
+static void say_serving(const struct scope_job *t)
 {
     struct note why;
 
@@ -204,9 +205,9 @@ static void say_serving(const struct scope_thought *t)
     t->done(t->context, ERR_BUSY, str_from(why.text));
 }
 
-static void scope_done(struct thought *thought, enum err err)
+static void scope_done(struct decide_job *job, enum err err)
 {
-    struct scope_thought *t = CONTAINER_OF(thought, struct scope_thought, thought);
+    struct scope_job *t = CONTAINER_OF(job, struct scope_job, job);
 
     /* Nobody asked: these are the domains of the start. Without them everything would be ours. */
     assert(t->done || !t->err);
@@ -229,7 +230,7 @@ static enum err copy_domain(struct arena *arena, const struct label *from, struc
     return ERR_OK;
 }
 
-static enum err copy_domains(struct scope_thought *t, const struct domains *from)
+static enum err copy_domains(struct scope_job *t, const struct domains *from)
 {
     const struct label *each = domains_list(from, &t->count);
     enum err err = ERR_OK;
@@ -245,12 +246,12 @@ static enum err copy_domains(struct scope_thought *t, const struct domains *from
 enum err report_scope(struct shard *shard, const struct scope_change *change, shard_domain_fn *done,
                       void *context)
 {
-    struct scope_thought *t = calloc(1, sizeof *t);
+    struct scope_job *t = calloc(1, sizeof *t);
     enum err err = ERR_OK;
 
     if (!t) return ERR_NOMEM;
-    *t = (struct scope_thought){
-        .thought = {.think = think_scope, .done = scope_done},
+    *t = (struct scope_job){
+        .job = {.run = scope_run, .done = scope_done},
         .shard = shard,
         .done = done,
         .context = context,
@@ -265,7 +266,7 @@ enum err report_scope(struct shard *shard, const struct scope_change *change, sh
         free(t);
         return err;
     }
-    thinker_submit(shard->thinker, &t->thought);
+    decide_thread_submit(shard->decide_thread, &t->job);
     return ERR_OK;
 }
 

@@ -15,12 +15,12 @@ static void on_counts(void *owner, const struct core_counts *counts)
     shard_metrics_take(shard->metrics, counts);
 }
 
-/* The sessions count themselves, and come and go without a thought. */
+/* The sessions count themselves, and come and go without a job. */
 static void on_metrics(struct timer *timer)
 {
     struct shard *shard = CONTAINER_OF(timer, struct shard, metrics_timer);
     struct sessions_stats stats = sessions_stats(shard->sessions);
-    struct blob_stats blobs = errands_blobs(shard);
+    struct blob_stats blobs = blobs_counted(shard);
 
     shard_metrics_sessions(shard->metrics, &stats);
     shard_metrics_blobs(shard->metrics, &blobs);
@@ -35,19 +35,19 @@ static enum err copy_texts(struct shard *shard, const struct shard_options *opti
     return shard->id && shard->provider_address ? ERR_OK : ERR_NOMEM;
 }
 
-static enum err open_thinker(struct shard *shard, struct note *note)
+static enum err open_decide_thread(struct shard *shard, struct note *note)
 {
-    struct thinker_options options = {
+    struct decide_thread_options options = {
         .io = shard->io,
-        .prepare = errands_prepare,
-        .carry_out = errands_carry_out,
+        .prepare = effect_prepare,
+        .carry_out = effect_apply,
         .on_counts = on_counts,
         .owner = shard,
     };
     enum err err = core_open(&shard->options.core, &options.core, note);
 
     if (err) return err;
-    err = thinker_open(&options, &shard->thinker);
+    err = decide_thread_open(&options, &shard->decide_thread);
     if (err) core_close(options.core);
     return err;
 }
@@ -90,12 +90,12 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
     err = copy_texts(shard, options);
     if (!err) err = shard_metrics_open(options->metrics, &shard->metrics, note);
     if (!err) err = open_audit(shard);
-    if (!err) err = errands_open(shard);
+    if (!err) err = provider_calls_open(shard);
     if (!err) err = cycles_open(shard);
     if (!err) err = inspect_open(shard);
     if (!err) err = status_open(shard);
     if (!err) err = open_sessions(shard, note);
-    if (!err) err = open_thinker(shard, note);
+    if (!err) err = open_decide_thread(shard, note);
     if (!err) err = report_scope(shard, &(struct scope_change){.written = ERR_OK}, NULL, NULL);
     if (!err) err = timer_init(&shard->metrics_timer, shard->io->loop, on_metrics);
     if (err) {
@@ -141,8 +141,8 @@ void shard_close(struct shard *shard)
     if (!shard) return;
     shard->stopping = true;
     timer_deinit(&shard->metrics_timer);
-    thinker_close(shard->thinker);
-    errands_close(shard);
+    decide_thread_close(shard->decide_thread);
+    provider_calls_close(shard);
     cycles_close(shard);
     inspections_close(shard->inspections);
     status_close(shard);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A running shard: reconciles with its provider, hears its operators, decides, acts.
  *
- *   provider --List--> thoughts --> core (decide thread) --> effects --> provider calls, operators
+ *   provider --List--> jobs --> core (decide thread) --> effects --> provider calls, operators
  *   operators -roll-ups, blobs-->
  *
  * It needs nobody's permission: no coordinator is known here. A cycle runs every interval and, when
@@ -9,7 +9,7 @@
  * (List), unless demand woke it and the last List is younger than the interval. A List that fails
  * leaves the inventory as it was, and the cycle goes on.
  *
- * One per process; all on the loop's thread but for what thinker.h says. */
+ * One per process; all on the loop's thread but for what decide_thread.h says. */
 #ifndef SHARD_SHARD_H
 #define SHARD_SHARD_H
 #include "obs/events.h"

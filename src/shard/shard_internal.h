@@ -2,10 +2,10 @@
 /* The shard from the inside: one file for each neighbour.
  *
  *   shard.c      open, close, start, stop
- *   cycle.c      when a cycle begins; List; the cycle itself as a thought
- *   errands.c    effects carried out: provider calls, what operators are sent, audit, log
+ *   cycle.c      when a cycle begins; List; the cycle itself as a job
+ *   apply_effects.c    effects carried out: provider calls, what operators are sent, audit, log
  *   hold.c       acting ends: paused, or fenced by a newer process
- *   operators.c  what operators say, as thoughts
+ *   operators.c  what operators say, as jobs
  *   report.c     the view: report, domains, term
  *   inspect.c    ShardRead
  *   status.c     ShardView: the last cycle, for people
@@ -14,17 +14,17 @@
 #define SHARD_SHARD_INTERNAL_H
 #include "base/map.h"
 #include "shard/audit.h"
+#include "shard/decide_thread.h"
 #include "shard/metrics.h"
 #include "shard/read.h"
 #include "shard/sessions.h"
 #include "shard/shard.h"
-#include "shard/thinker.h"
 
-struct cycles;  /* cycle.c */
-struct errands; /* errands.c */
+struct cycles;         /* cycle.c */
+struct provider_calls; /* apply_effects.c */
 
 struct hold { /* hold.c: made with the shard, so that it finds memory */
-    struct thought thought;
+    struct decide_job job;
     enum core_hold why;
     bool begun;
 };
@@ -34,7 +34,7 @@ struct shard {
     struct log_source log;
     struct io *io;
     char *id, *provider_address;
-    struct thinker *thinker;
+    struct decide_thread *decide_thread;
     struct sessions *sessions;
     struct inspections *inspections;
     struct shard_metrics *metrics;
@@ -42,7 +42,7 @@ struct shard {
     struct status *status;
     struct timer metrics_timer;
     struct cycles *cycles;
-    struct errands *errands;
+    struct provider_calls *calls;
     struct hold holds[CORE_FENCED + 1];
     int64_t newest_epoch;   /* fenced: as the provider named it; 0: it named none */
     uint32_t drain_reports; /* that wait for the decide thread */
@@ -65,15 +65,15 @@ void cycles_stop(struct shard *shard);
 /* Demand changed, or something was held back: one cycle soon, however often it is asked for. */
 void cycles_wake(struct shard *shard);
 
-/* -- errands.c -- */
-enum err errands_open(struct shard *shard);
-void errands_close(struct shard *shard);
-/* As thinker_options wants them; the owner is the shard. */
-const struct str *errands_prepare(const struct effect *effect, struct mind *mind,
-                                  struct arena *arena);
-bool errands_carry_out(void *owner, const struct effect *effect, const struct str *prepared);
-struct blob_stats errands_blobs(const struct shard *shard);
-void errands_blob(struct shard *shard, uint64_t action, enum blob_end end, struct str content);
+/* -- apply_effects.c -- */
+enum err provider_calls_open(struct shard *shard);
+void provider_calls_close(struct shard *shard);
+/* As decide_thread_options wants them; the owner is the shard. */
+const struct str *effect_prepare(const struct effect *effect, struct decide_context *context,
+                                 struct arena *arena);
+bool effect_apply(void *owner, const struct effect *effect, const struct str *prepared);
+struct blob_stats blobs_counted(const struct shard *shard);
+void blob_answered(struct shard *shard, uint64_t action, enum blob_end end, struct str content);
 
 /* -- hold.c -- */
 bool shard_holds(const struct shard *shard);            /* acting has ended */

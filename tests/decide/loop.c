@@ -22,7 +22,7 @@ static void shard_open(struct loop *loop)
     engine.inventory = loop->inventory;
     engine.needs = loop->needs;
     CHECK_OK("engine", decider_open(&engine, &loop->engine));
-    CHECK_OK("parking", parking_open(1, &loop->parking));
+    CHECK_OK("parking", parking_open(&loop->parking));
     CHECK_OK("ledger", ledger_open(1, &loop->ledger));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shard under fire: the shipped shard (its provider client, sessions, errands, decide thread,
+/* The shard under fire: the shipped shard (its provider client, sessions, provider calls, decide thread,
  * epoch and audit on disk) against a provider and operators of the world.
  *
  * The provider is a second opinion: written from docs/protocols/provider.md and nothing of

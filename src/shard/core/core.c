@@ -88,7 +88,7 @@ static enum err parts_open(struct core *core)
     decider = (struct decider_options){
         .inventory = core->inventory, .needs = core->needs, .dimensions = &core->dimensions};
     err = decider_open(&decider, &core->decider);
-    if (!err) err = parking_open(o->seed, &core->parking);
+    if (!err) err = parking_open(&core->parking);
     if (!err) err = ledger_open(o->seed, &core->ledger);
     if (!err) err = hands_open(core);
     return err;

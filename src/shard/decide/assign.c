@@ -2,21 +2,13 @@
 /* Phase 1: level by level, everyone is first credited with its own, then served with the rest. */
 #include "shard/decide/decider.h"
 
-static enum err own_put(struct decider *e, const struct cohort *c, enum own_state state,
-                        struct pool *pool)
-{
-    bool by_id = state == OWN_CREATING;
-
-    return pool_add(e, pool, source_of(e, c), by_id ? 0 : c->traits.price,
-                    by_id ? 0 : -cohort_reclamation_dollars(c));
-}
-
 static enum err own_add_key(struct decider *e, const struct want *w, const struct key *key,
                             enum own_state state, struct pool *pool)
 {
     const struct requirement_set *set = w->demand->kind->set;
     const struct bag *bag = &key->cohorts;
     struct set_memory *memory;
+    bool by_id = state == OWN_CREATING;
     enum err err = bag->count ? set_recall(e, set, &memory) : ERR_OK;
 
     for (uint32_t i = 0; !err && i < bag->count; i++) {
@@ -24,7 +16,8 @@ static enum err own_add_key(struct decider *e, const struct want *w, const struc
         const struct cohort *c = item->cohort;
         if (item->state != own_machine_state(state)) continue;
         if (!set_matches(e, memory, item->look) || !cohort_fits(c, w->demand->unit)) continue;
-        err = own_put(e, c, state, pool);
+        err = pool_add(e, pool, source_of(e, c), by_id ? 0 : c->traits.price,
+                       by_id ? 0 : -cohort_reclamation_dollars(c));
     }
     return err;
 }
@@ -40,61 +33,16 @@ enum err own_add(struct decider *e, const struct want *w, enum own_state state, 
     return err;
 }
 
-/* Lists its own machines as it takes them, all three states, for as long as they stay. */
-static enum err own_list(struct decider *e, const struct want *w, struct row_memory *m)
-{
-    struct pool *pool = &e->own_pool;
-
-    m->own_count = 0;
-    m->own = OWN_LISTED;
-    for (int state = 0; state < OWN_COUNT; state++) {
-        enum err err;
-        pool->count = pool->head = 0;
-        err = own_add(e, w, (enum own_state)state, pool);
-        if (err) {
-            m->own = OWN_UNKNOWN;
-            return err;
-        }
-        pool_sort(pool);
-        for (uint32_t i = 0; i < pool->count; i++) {
-            const struct cohort *c = pool->at[i].source->cohort;
-            if (!c->count) continue; /* it may go without a word */
-            if (m->own_count == OWN_LISTED_MOST) {
-                m->own = OWN_TOO_MANY;
-                return ERR_OK;
-            }
-            m->owns[m->own_count++] = (struct own_cohort){c->slot, 0};
-        }
-    }
-    return ERR_OK;
-}
-
-static enum err own_add_listed(struct decider *e, const struct row_memory *m, enum own_state state,
-                               struct pool *pool)
-{
-    enum err err = ERR_OK;
-
-    for (uint32_t i = 0; !err && i < m->own_count; i++) {
-        const struct cohort *c = rooms_held(&e->inventory->cohort_slots, m->owns[i].cohort);
-        if (c->traits.state == own_machine_state(state)) err = own_put(e, c, state, pool);
-    }
-    return err;
-}
-
 enum err own_claim(struct decider *e, struct want *w)
 {
-    struct row_memory *m = want_memory(e, w);
     struct pool *pool = &e->own_pool;
     enum err err = want_start(e, w);
 
-    if (!err && m->own == OWN_UNKNOWN && !e->options.forget) err = own_list(e, w, m);
     for (int state = 0; !err && state < OWN_COUNT && w->live; state++) {
-        bool listed = m->own == OWN_LISTED;
         pool->count = pool->head = 0;
-        err = listed ? own_add_listed(e, m, (enum own_state)state, pool)
-                     : own_add(e, w, (enum own_state)state, pool);
+        err = own_add(e, w, (enum own_state)state, pool);
         if (err) return err;
-        if (!listed) pool_sort(pool);
+        pool_sort(pool);
         err = pool_take_all(e, w, pool, want_claim);
     }
     return err;
@@ -125,35 +73,6 @@ static void remember_all(struct row_memory *m, const struct want *w, const struc
     m->domain_known = true;
 }
 
-/* And what it took of each. */
-static void remember_claims(const struct decider *e, const struct want *w, struct row_memory *m)
-{
-    m->claims_known = m->own == OWN_LISTED;
-    for (uint32_t k = 0; k < m->own_count; k++) m->owns[k].claimed = 0;
-    for (uint32_t i = w->own_from; m->claims_known && i < e->log.count; i++) {
-        const struct log_entry *entry = &e->log.at[i];
-        for (uint32_t k = 0; k < m->own_count; k++) {
-            if (m->owns[k].cohort == entry->source->cohort->slot)
-                m->owns[k].claimed += entry->count;
-        }
-    }
-}
-
-/* As it was: its own machines are the same, and nobody has taken of them. */
-static enum err own_again(struct decider *e, struct want *w)
-{
-    const struct row_memory *m = want_memory(e, w);
-    enum err err = want_start(e, w);
-
-    w->has_domain = w->satisfiable = w->gang && m->domain;
-    w->domain = w->gang ? m->domain : NULL;
-    for (uint32_t i = 0; !err && i < m->own_count; i++) {
-        const struct cohort *c = rooms_held(&e->inventory->cohort_slots, m->owns[i].cohort);
-        if (m->owns[i].claimed) err = want_claim(e, w, source_of(e, c), m->owns[i].claimed);
-    }
-    return err;
-}
-
 static enum err own_first(struct decider *e, struct want *w)
 {
     const struct key *key;
@@ -161,12 +80,8 @@ static enum err own_first(struct decider *e, struct want *w)
 
     if (!w->live) return ERR_OK;
     key = untouched(e, w);
-    if (key && want_memory(e, w)->claims_known) return own_again(e, w);
     err = w->gang ? gang_own_first(e, w) : own_claim(e, w);
-    if (!err && key && !e->options.forget) {
-        remember_all(want_memory(e, w), w, key);
-        remember_claims(e, w, want_memory(e, w));
-    }
+    if (!err && key && !e->options.forget) remember_all(want_memory(e, w), w, key);
     return err;
 }
 
@@ -245,16 +160,9 @@ static void level_fetch(const struct decider *e, uint32_t from, uint32_t end)
         __builtin_prefetch(&e->rows[row]->profile);
         __builtin_prefetch(&e->rows[row]->kind);
         __builtin_prefetch(&e->memory[e->standing[row].memory]);
-        __builtin_prefetch(&e->memory[e->standing[row].memory].owns);
     }
     for (uint32_t row = from; row < end; row++) {
-        const struct row_memory *m = &e->memory[e->standing[row].memory];
-        if (is_light(e, row)) continue;
-        __builtin_prefetch(&e->rows[row]->kind->set);
-        for (uint32_t i = 0; i < m->own_count; i++) {
-            __builtin_prefetch(&e->sources[m->owns[i].cohort], 1);
-            __builtin_prefetch(e->inventory->cohort_slots.at[m->owns[i].cohort]);
-        }
+        if (!is_light(e, row)) __builtin_prefetch(&e->rows[row]->kind->set);
     }
 }
 

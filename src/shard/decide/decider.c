@@ -41,8 +41,6 @@ static void set_forget(struct set_memory *memory)
 {
     free(memory->terms);
     free(memory->values);
-    free(memory->answers);
-    free(memory->looks);
     *memory = (struct set_memory){0};
 }
 
@@ -55,8 +53,11 @@ void decider_close(struct decider *engine)
     table_deinit(&engine->pools, &engine->pools_bytes);
     table_deinit(&engine->racks, &engine->pools_bytes);
     free(engine->sources);
-    free(engine->emptied);
-    free(engine->key_states);
+    lanes_forget(engine, true);
+    free(engine->keys);
+    free(engine->cohorts);
+    free(engine->clusters);
+    free(engine->family_marks);
     free(engine->sets);
     free(engine->shapes);
     free(engine->memory);
@@ -68,12 +69,9 @@ void decider_close(struct decider *engine)
     free(engine->levels);
     free(engine->gang_rows);
     free(engine->gang_places);
-    free(engine->stander);
     free(engine->births);
     free(engine->victims);
     free(engine->victim_types);
-    lanes_forget(engine, true);
-    free(engine->gangs);
     free(engine->rows);
     free(engine->folded);
     replay_close(engine);
@@ -129,56 +127,35 @@ enum err action_add(struct decider *e, const struct action *action)
     return err;
 }
 
+enum err kept_rooms(const struct kept_array *arrays, size_t count)
+{
+    enum err err = ERR_OK;
+
+    for (size_t i = 0; !err && i < count; i++) {
+        const struct kept_array *a = &arrays[i];
+        err = kept_room(a->items_pointer, a->count, a->cap, a->size);
+    }
+    return err;
+}
+
 /* Arrays beside the tables, as long as the tables have grown. */
 static enum err start_kept(struct decider *e)
 {
     const struct inventory *inv = e->inventory;
-    enum err err =
-        kept_room(&e->sources, inv->cohort_slots.used, &e->source_cap, sizeof *e->sources);
+    const struct kept_array arrays[] = {
+        {&e->sources, inv->cohort_slots.used, &e->source_cap, sizeof *e->sources},
+        {&e->cohorts, inv->cohort_slots.used, &e->cohort_cap, sizeof *e->cohorts},
+        {&e->keys, inv->key_slots.used, &e->key_cap, sizeof *e->keys},
+        {&e->family_marks, inv->family_slots.used, &e->family_cap, sizeof *e->family_marks},
+        {&e->clusters, inv->cluster_slots.used, &e->cluster_cap, sizeof *e->clusters},
+        {&e->victims, inv->look_slots.used, &e->victims_cap, sizeof *e->victims},
+        {&e->victim_types, inv->posting_slots.used + 1, &e->victim_type_cap,
+         sizeof *e->victim_types},
+        {&e->sets, e->needs->set_slots.used, &e->set_cap, sizeof *e->sets},
+        {&e->shapes, inv->shape_slots.used, &e->shape_cap, sizeof *e->shapes},
+    };
 
-    if (!err) {
-        err = kept_room(&e->emptied, inv->cohort_slots.used, &e->emptied_cap, sizeof *e->emptied);
-    }
-    if (!err) {
-        err = kept_room(&e->key_states, inv->key_slots.used, &e->key_state_cap,
-                        sizeof *e->key_states);
-    }
-    if (!err) {
-        err = kept_room(&e->stander, inv->key_slots.used, &e->stander_cap, sizeof *e->stander);
-    }
-    if (!err) {
-        err = kept_room(&e->key_marks, inv->key_slots.used, &e->key_mark_cap, sizeof *e->key_marks);
-    }
-    if (!err) {
-        err = kept_room(&e->key_kept, inv->key_slots.used, &e->key_kept_cap, sizeof *e->key_kept);
-    }
-    if (!err) {
-        err = kept_room(&e->family_marks, inv->family_slots.used, &e->family_mark_cap,
-                        sizeof *e->family_marks);
-    }
-    if (!err) {
-        err = kept_room(&e->mark_of, inv->cohort_slots.used, &e->mark_of_cap, sizeof *e->mark_of);
-    }
-    if (!err) {
-        err = kept_room(&e->cluster_marks, inv->cluster_slots.used, &e->cluster_mark_cap,
-                        sizeof *e->cluster_marks);
-    }
-    if (!err) {
-        err = kept_room(&e->lane_orders, inv->cluster_slots.used * LANE_STATES, &e->lane_orders_cap,
-                        sizeof *e->lane_orders);
-    }
-    if (!err) {
-        err = kept_room(&e->victims, inv->look_slots.used, &e->victims_cap, sizeof *e->victims);
-    }
-    if (!err) {
-        err = kept_room(&e->victim_types, inv->posting_slots.used + 1, &e->victim_type_cap,
-                        sizeof *e->victim_types);
-    }
-    if (!err) { err = kept_room(&e->sets, e->needs->set_slots.used, &e->set_cap, sizeof *e->sets); }
-    if (!err) {
-        err = kept_room(&e->shapes, inv->shape_slots.used, &e->shape_cap, sizeof *e->shapes);
-    }
-    return err;
+    return kept_rooms(arrays, ARRAY_LEN(arrays));
 }
 
 /* Every decision must come out the same without what is remembered: a test asks for that. */
@@ -188,7 +165,6 @@ static void forget(struct decider *e)
     lanes_forget(e, false);
     e->memory_count = 0;
     if (e->memory) memset(e->memory, 0, e->memory_cap * sizeof *e->memory);
-    if (e->gangs) memset(e->gangs, 0, e->gangs_cap * sizeof *e->gangs);
     e->rows_version = 0;
 }
 
@@ -206,25 +182,8 @@ static enum err start(struct decider *e, const struct decide_input *input)
     table_deinit(&e->pools, &e->pools_bytes);
     table_deinit(&e->racks, &e->pools_bytes);
     e->input = *input;
-    e->log = (struct log){0};
-    e->acquired = NULL;
-    e->acquired_count = e->acquired_cap = 0;
-    e->actions = NULL;
-    e->action_count = e->action_cap = 0;
-    e->own_pool = (struct pool){0};
-    e->buckets = NULL;
-    e->heap = NULL;
-    e->heap_cap = 0;
-    e->walks[0] = e->walks[1] = (struct spread_walk){0};
-    e->spread_spare = NULL;
-    e->tails = (struct runs){0};
-    e->victim_shelves = (struct victim_shelves){0};
-    e->restless = NULL;
-    e->restless_count = e->restless_cap = 0;
-    e->turns = NULL;
-    e->turn_count = e->turn_cap = 0;
-    e->marks = NULL;
-    e->mark_count = e->mark_cap = 0;
+    memset((char *)e + offsetof(struct decider, restless), 0,
+           sizeof *e - offsetof(struct decider, restless));
     e->decision = (struct decision){0};
     e->key_last = decider_alloc(e, inv->key_slots.used, sizeof *e->key_last);
     e->claimed = decider_alloc(e, inv->cluster_slots.used, sizeof *e->claimed);

@@ -64,9 +64,8 @@ struct set_memory;
 struct shelves {       /* of one pool state: shelves.h */
     struct shelf **at; /* by type */
     uint32_t count, cap;
-    struct shelf **by_outfit; /* hashed */
+    struct shelf **by_outfit; /* hashed; NULL: the shelves are not made yet */
     uint32_t by_outfit_mask;
-    uint64_t decision; /* the number of the one they were made for; older: not made yet */
 };
 struct pool {
     struct pool_entry *at;
@@ -78,17 +77,13 @@ struct pool {
     struct victim_walk *victims;  /* likewise; NULL: that is all */
     const struct want *want;      /* the first that asked for these victims */
     struct set_memory *memory;
-    struct shelf_order *order; /* its entries, for strict spreads; NULL: nobody asked */
-    bool kept;                 /* for other Needs, too */
-    /* Entries before `ordered` stand by id within their class; `firsts`: by entry, whose id. */
-    uint32_t ordered, first_cap;
-    struct machine_row **firsts;
 };
 
 /* Runs of machines that Phase 2 takes from. */
 struct runs {
     struct source *at;
-    uint32_t count, cap;
+    uint32_t *types; /* of each: slot of the posting; so that most need not be fetched */
+    uint32_t count, cap, type_cap;
 };
 struct victims_at { /* of one look: victims.h */
     struct victim *first;
@@ -172,17 +167,11 @@ struct set_memory {
     struct match_term *terms;      /* but for the types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
-    uint8_t *answers;          /* by slot of the look: 0 not asked, 1 no, 2 yes; NULL: too many */
-    const struct look **looks; /* that it accepts */
-    uint32_t answer_cap, look_count, look_cap;
-    uint64_t looks_least; /* that a requirement leaves, types left aside; UINT64_MAX: all */
-    uint32_t types[8];    /* postings of the instance types it names; none of another matches */
-    uint8_t type_count;   /* TYPES_ANY: it names none, or too many */
-    uint64_t type_bits;   /* of the types it names, whether there are any of them or not */
-    bool looks_known;
+    uint32_t types[8];  /* postings of the instance types it names; none of another matches */
+    uint8_t type_count; /* TYPES_ANY: it names none, or too many */
+    uint64_t type_bits; /* of the types it names, whether there are any of them or not */
 };
 #define TYPES_ANY UINT8_MAX
-enum { ANSWERS_MOST = 128 << 20 }; /* bytes of all sets; else a look is asked every time */
 
 /* A row that takes all machines of a key and then lacks nothing. */
 struct standing {
@@ -193,12 +182,6 @@ struct standing {
         memory; /* where the row is remembered; MEMORY_NONE: not asked since the rows changed */
 };
 #define MEMORY_NONE UINT32_MAX
-
-struct own_cohort { /* of a row's own that match and fit, and what it takes of it by itself */
-    uint32_t cohort, claimed;
-};
-enum { OWN_LISTED_MOST = 8 };
-enum own_known { OWN_UNKNOWN, OWN_LISTED, OWN_TOO_MANY };
 
 /* What is remembered of a row: what its own machines come to when nobody else took of them. Valid
  * while the version of its family (a gang: its key) stands. */
@@ -212,10 +195,7 @@ struct row_memory {
     uint32_t configured; /* of those */
     bool takes_all;      /* all of them, and then lacks nothing */
     bool domain_known;   /* a gang: the next one was asked */
-    const struct posting *domain;            /* under which its own cover it; NULL: none */
-    uint8_t own, own_count;                  /* enum own_known */
-    bool claims_known;                       /* what it takes when nobody took of them */
-    struct own_cohort owns[OWN_LISTED_MOST]; /* as it takes them: by state, in keep order */
+    const struct posting *domain; /* under which its own cover it; NULL: none */
 };
 
 /* Machines that a row took in Phase 1: replay.c. */
@@ -262,27 +242,36 @@ struct mark {
     uint32_t next, older; /* of its cluster; of its slot, with another birth; MARK_NONE */
 };
 #define MARK_NONE UINT32_MAX
-struct cluster_marks {
-    uint64_t decision; /* the number of the one they are of; older: none */
-    uint32_t first;
-    uint32_t others; /* the decision before which its rows became others */
-};
 
-struct lane_orders { /* of one cluster and state */
+enum lane_state { LANE_CONFIGURED, LANE_CONFIGURING, LANE_STATES };
+struct lane_orders { /* of one cluster and state: lanes.c */
     struct lane_order *at;
     uint32_t cap;
+};
+
+/* Beside the inventory's keys, cohorts and clusters, by their slots. What says "decision" is the
+ * number of one; an older one: not in this. */
+struct key_note {
+    uint64_t state;   /* key_state() of when something was taken of it */
+    uint32_t stander; /* the row that stands on it, if one does */
+    uint32_t marked;  /* the decision in which a mark of it was made */
+    uint32_t kept;    /* the decision that last saw an Idle machine promised to it */
+};
+struct cohort_note {
+    uint32_t emptied; /* the decision that took the last of it */
+    uint32_t mark;    /* where its newest mark may be */
+};
+struct cluster_note {
+    uint64_t decision; /* that its marks are of */
+    uint32_t first;    /* mark; MARK_NONE */
+    uint32_t others;   /* the decision before which its rows became others */
+    struct lane_orders lanes[LANE_STATES];
 };
 
 /* Does a shape cover a vector? Asked once per shape and question. */
 struct shape_answer {
     uint32_t question;
     bool covers;
-};
-
-/* What is remembered of gangs that fold together: a machine that could hold one whole. */
-struct gang_memory {
-    uint64_t birth; /* of its cohort; 0: none was found */
-    uint32_t slot;
 };
 
 struct decider {
@@ -296,21 +285,21 @@ struct decider {
 
     /* Kept between decisions; made anew where what it stands on has changed. */
     struct source *sources; /* by slot of the cohort */
-    uint32_t *emptied;      /* by slot of the cohort: the decision that took the last of it */
-    uint64_t *key_states;   /* by slot of the key: key_state() of when something was taken of it */
-    uint32_t source_cap, emptied_cap, key_state_cap, set_cap;
+    struct key_note *keys;
+    struct cohort_note *cohorts;
+    struct cluster_note *clusters;
+    uint32_t *family_marks; /* by slot: the decision in which a mark of it was made */
+    uint32_t source_cap, key_cap, cohort_cap, cluster_cap, family_cap, set_cap;
     struct set_memory *sets;    /* by slot of the set */
     struct victims_at *victims; /* by slot of the look: Configured machines that are no excess */
     uint64_t *victim_types;     /* by slot of the posting + 1: the decision they were made for */
     uint32_t victims_cap, victim_type_cap;
-    struct lane_orders *lane_orders; /* by slot of the cluster and state: lanes.c */
-    struct shape_answer *shapes;     /* by slot of the shape */
-    uint32_t lane_orders_cap, folded_cap, shape_cap, shapes_question;
+    struct shape_answer *shapes; /* by slot of the shape */
+    uint32_t folded_cap, shape_cap, shapes_question;
     struct row_memory *memory; /* by demand->memory */
     uint32_t memory_count, memory_cap;
-    struct gang_memory *gangs; /* by number */
-    struct demand **rows;      /* the normalised rows in their order */
-    uint32_t row_count, row_cap, folded_rows, gangs_cap;
+    struct demand **rows; /* the normalised rows in their order */
+    uint32_t row_count, row_cap, folded_rows;
     uint8_t *folded;         /* by place in the order of the needs table: it was folded */
     struct arena rows_arena; /* of folded rows */
     uint64_t rows_version;   /* of the needs table that rows were made from; 0: never */
@@ -330,8 +319,6 @@ struct decider {
     uint32_t standing_cap, want_cap, verdict_cap, told_cap, parked_cap;
     uint32_t *levels, level_count, level_cap; /* where each ends */
     uint32_t *gang_rows, gang_row_count, gang_row_cap;
-    uint32_t *stander; /* by slot of the key: the row that stands on it, if one does */
-    uint32_t stander_cap;
     bool any_parked;
     bool keys_same;        /* replay.c: none appeared since the last decision */
     bool nobodys_creating; /* there are such machines */
@@ -339,17 +326,12 @@ struct decider {
     /* replay.c. By place of the row: */
     struct course *courses;
     uint32_t course_cap;
-    uint64_t courses_of;                /* the decision they are of, when it was one */
-    uint64_t keys_born_read;            /* keys_born of then */
-    struct takes takes, before;         /* of this decision, and of the last */
-    struct takes ties, ties_before;     /* what could be acquired, likewise */
-    uint32_t *key_marks, *family_marks; /* by slot: the decision in which one was made */
-    uint32_t *mark_of;                  /* by slot of the cohort: where its newest may be */
-    struct cluster_marks *cluster_marks;
-    uint32_t *key_kept; /* by slot: the decision that last saw an Idle machine promised to it */
-    uint32_t key_kept_cap, key_mark_cap, family_mark_cap, mark_of_cap, cluster_mark_cap;
+    uint64_t courses_of;            /* the decision they are of, when it was one */
+    uint64_t keys_born_read;        /* keys_born of then */
+    struct takes takes, before;     /* of this decision, and of the last */
+    struct takes ties, ties_before; /* what could be acquired, likewise */
 
-    /* Of one decision. */
+    /* Of one decision: what follows is cleared before the next. */
     uint32_t *restless; /* rows decided in full, in the order of Needs */
     uint32_t restless_count, restless_cap;
     struct turn { /* in B, of one level */
@@ -377,8 +359,6 @@ struct decider {
     struct spread_walk walks[2];
     struct spread_state *spread_spare; /* of a Need that does not need it any more; NULL */
     struct runs tails;                 /* excess: Configured machines that nobody claimed */
-    uint32_t *tails_by_look;           /* numbers of tails, grouped by slot of the look ... */
-    uint32_t *tails_from;              /* ... each group from here to where the next begins */
     uint32_t phase1_log;               /* entries of Phase 1 end here */
     struct victim_shelves victim_shelves;
     int32_t victims_floor; /* no victim has a lower priority */
@@ -394,11 +374,11 @@ static inline uint64_t key_state(const struct decider *e, bool all)
 }
 static inline bool key_all(const struct decider *e, uint32_t slot)
 {
-    return e->key_states[slot] == key_state(e, true);
+    return e->keys[slot].state == key_state(e, true);
 }
 static inline bool key_touched(const struct decider *e, uint32_t slot) /* some or all */
 {
-    return e->key_states[slot] >= key_state(e, false);
+    return e->keys[slot].state >= key_state(e, false);
 }
 
 static inline uint32_t source_left(const struct decider *e, const struct source *s)
@@ -484,7 +464,7 @@ static inline bool cohort_fits(const struct cohort *c, const struct resources *u
 /* What is remembered of the set, brought up to date. ERR_NOMEM. */
 enum err set_recall(struct decider *e, const struct requirement_set *set,
                     struct set_memory **ret_memory);
-bool set_accepts(struct decider *e, struct set_memory *memory, uint32_t look);
+bool set_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
 static inline bool set_names_type(const struct set_memory *memory, uint32_t type)
 {
     if (memory->type_count == TYPES_ANY) return true;
@@ -492,19 +472,16 @@ static inline bool set_names_type(const struct set_memory *memory, uint32_t type
         if (memory->types[i] == type) return true;
     return false;
 }
-static inline bool set_matches(struct decider *e, struct set_memory *memory, uint32_t look)
+static inline bool set_matches(const struct decider *e, const struct set_memory *memory,
+                               uint32_t look)
 {
-    if (!set_names_type(memory, e->inventory->look_briefs[look].type)) return false;
-    if (memory->answers && memory->answers[look]) return memory->answers[look] == 2;
-    return set_accepts(e, memory, look);
+    return set_names_type(memory, e->inventory->look_briefs[look].type) &&
+           set_accepts(e, memory, look);
 }
 /* A set without the values it refuses (NotIn) is its *base*: many that differ have one base. */
 uint32_t set_base_hash(const struct set_memory *memory);
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
-/* As set_recall, and fills in the looks it accepts. ERR_NOMEM. */
-enum err set_looks(struct decider *e, const struct requirement_set *set,
-                   struct set_memory **ret_memory);
 
 /* decider.c */
 void *decider_alloc(struct decider *e, size_t count, size_t size); /* cleared; NULL: full */
@@ -515,6 +492,12 @@ enum err action_add(struct decider *e, const struct action *action);
 /* Room for `count` items in an array that is kept between decisions; new ones are cleared.
  * ERR_NOMEM. */
 enum err kept_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t size);
+struct kept_array { /* the arguments of that */
+    void *items_pointer;
+    uint32_t count, *cap;
+    size_t size;
+};
+enum err kept_rooms(const struct kept_array *arrays, size_t count);
 
 /* want.c */
 /* Sets out what it lacks; the rest of this file wants that done. ERR_FULL. */
@@ -540,7 +523,6 @@ bool source_open(const struct decider *e, const struct want *w,
 bool source_in_domain(const struct want *w, const struct cohort *c); /* if it has one */
 
 /* lanes.c */
-enum lane_state { LANE_CONFIGURED, LANE_CONFIGURING, LANE_STATES };
 /* Claims machines of the Need's cluster in that state, in keep order. ERR_FULL, ERR_NOMEM. */
 enum err lanes_credit(struct decider *e, struct want *w, enum lane_state state);
 void lanes_fetch(const struct decider *e);
@@ -612,10 +594,7 @@ enum err spread_take(struct decider *e, struct want *w, const struct pool *pool)
 
 /* preempt.c */
 enum err preempt(struct decider *e);
-/* Adds the excess or victims with this look that fit and give way to the Need. */
-enum err runs_add(struct decider *e, const struct want *w, enum pool_kind kind,
-                  const struct look *look, struct pool *pool);
-/* Adds the excess that matches, fits and is left, whatever its look. */
+/* Adds the excess that matches, fits and is left. */
 enum err tails_add(struct decider *e, const struct want *w, struct set_memory *memory,
                    struct pool *pool);
 double victim_score(const struct victim_weights *weights, int32_t preemptor,

@@ -29,15 +29,14 @@ struct lane_cursor {
 
 void lanes_forget(struct decider *e, bool all)
 {
-    for (uint32_t i = 0; i < e->lane_orders_cap; i++) {
-        struct lane_orders *orders = &e->lane_orders[i];
+    for (uint32_t i = 0; i < e->cluster_cap * LANE_STATES; i++) {
+        struct lane_orders *orders = &e->clusters[i / LANE_STATES].lanes[i % LANE_STATES];
         for (uint32_t k = 0; k < orders->cap; k++) {
             orders->at[k].version = 0;
             if (all) free(orders->at[k].at);
         }
         if (all) free(orders->at);
     }
-    if (all) free(e->lane_orders);
 }
 
 /* --- one lane in order --- */
@@ -94,7 +93,7 @@ static uint32_t lane_next(const struct decider *e, struct lane_order *o, uint32_
 static bool is_gone(const struct decider *e, const struct lane_entry *entry)
 {
     if (entry->key != SLOT_NONE && key_all(e, entry->key)) return true;
-    return e->emptied[entry->slot] == (uint32_t)e->number;
+    return e->cohorts[entry->slot].emptied == (uint32_t)e->number;
 }
 
 /* To the next from `at` on that matches, fits and may have something left. */
@@ -123,7 +122,7 @@ static enum err cursors_make(struct decider *e, const struct want *w, const stru
                              enum lane_state state, struct set_memory *memory,
                              struct lane_cursor **ret_cursors, uint32_t *ret_count)
 {
-    struct lane_orders *orders = &e->lane_orders[(size_t)w->cluster->slot * LANE_STATES + state];
+    struct lane_orders *orders = &e->clusters[w->cluster->slot].lanes[state];
     struct lane_cursor *cursors = decider_alloc(e, lanes->count, sizeof *cursors);
     uint32_t count = 0;
     enum err err = kept_room(&orders->at, lanes->count, &orders->cap, sizeof *orders->at);
@@ -184,7 +183,7 @@ void lanes_fetch(const struct decider *e)
         replay_fetch(e, e->turns[i].row, true);
         if (e->courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
         __builtin_prefetch(&e->sets[w->demand->kind->set->slot]);
-        __builtin_prefetch(&e->lane_orders[(size_t)w->cluster->slot * LANE_STATES]);
+        __builtin_prefetch(&e->clusters[w->cluster->slot].lanes[LANE_CONFIGURED]);
         __builtin_prefetch(w->cluster->configured.at);
     }
     for (uint32_t i = 0; i < e->turn_count; i++) {
@@ -194,7 +193,7 @@ void lanes_fetch(const struct decider *e)
         if (e->courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
         memory = &e->sets[w->demand->kind->set->slot];
         if (memory->type_count == TYPES_ANY) continue;
-        orders = &e->lane_orders[(size_t)w->cluster->slot * LANE_STATES];
+        orders = &e->clusters[w->cluster->slot].lanes[LANE_CONFIGURED];
         for (uint32_t k = 0; k < orders->cap && k < w->cluster->configured.count; k++) {
             if (!set_names_type(memory, w->cluster->configured.at[k].type)) continue;
             if (!orders->at[k].at) continue; /* not made yet */

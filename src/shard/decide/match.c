@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which looks a requirement set accepts. Texts are looked up once per set: what is left to ask of a
- * look is whether it carries this attribute or that. Neither ever changes, so where there are few
- * sets and looks the answers are remembered by slot of the look, while no look comes or goes. */
+/* Which looks a requirement set accepts. Texts are looked up once per set, while no look comes or
+ * goes: what is left to ask of a look is whether it carries this attribute or that. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,37 +56,6 @@ static enum err term_recall(const struct decider *e, const struct requirement *r
     return ERR_OK;
 }
 
-static enum err answers_recall(struct decider *e, struct set_memory *m)
-{
-    uint32_t looks = e->inventory->look_slots.used;
-    enum err err;
-
-    if (e->options.forget || (uint64_t)looks * e->needs->sets.count > ANSWERS_MOST) {
-        free(m->answers);
-        m->answers = NULL;
-        m->answer_cap = 0;
-        return ERR_OK;
-    }
-    err = kept_room(&m->answers, looks, &m->answer_cap, sizeof *m->answers);
-    if (!err && m->answers) memset(m->answers, 0, m->answer_cap);
-    return err;
-}
-
-/* How many looks are left to try when the narrowest requirement is asked first. */
-static uint64_t looks_least(const struct set_memory *m)
-{
-    uint64_t least = UINT64_MAX;
-
-    for (uint32_t i = 0; i < m->term_count; i++) {
-        const struct match_term *t = &m->terms[i];
-        uint64_t looks = 0;
-        if (t->ask != ASK_ONE_OF) continue;
-        for (uint32_t k = 0; k < t->count; k++) looks += m->values[t->from + k]->count;
-        least = min_u64(least, looks);
-    }
-    return least;
-}
-
 enum err set_recall(struct decider *e, const struct requirement_set *set,
                     struct set_memory **ret_memory)
 {
@@ -97,7 +65,6 @@ enum err set_recall(struct decider *e, const struct requirement_set *set,
     *ret_memory = m;
     if (m->birth == set->birth && m->looks_version == e->inventory->looks_version) return ERR_OK;
     m->birth = 0; /* until it is done */
-    m->looks_known = false;
     m->term_count = m->value_count = 0;
     m->type_count = TYPES_ANY;
     m->type_bits = UINT64_MAX;
@@ -105,9 +72,7 @@ enum err set_recall(struct decider *e, const struct requirement_set *set,
         if (types_recall(e, &set->requirements[i], m)) continue;
         err = term_recall(e, &set->requirements[i], m);
     }
-    if (!err) err = answers_recall(e, m);
     if (err) return err;
-    m->looks_least = looks_least(m);
     m->birth = set->birth;
     m->looks_version = e->inventory->looks_version;
     return ERR_OK;
@@ -192,12 +157,9 @@ static bool look_accepted(const struct decider *e, const struct set_memory *m, u
     return true;
 }
 
-bool set_accepts(struct decider *e, struct set_memory *memory, uint32_t slot)
+bool set_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look)
 {
-    bool accepts = look_accepted(e, memory, slot, false);
-
-    if (memory->answers) memory->answers[slot] = accepts ? 2 : 1;
-    return accepts;
+    return look_accepted(e, memory, look, false);
 }
 
 /* --- bases --- */
@@ -254,64 +216,4 @@ bool set_base_equal(const struct set_memory *a, const struct set_memory *b)
         k = base_term(b, k + 1);
     }
     return i >= a->term_count && k >= b->term_count;
-}
-
-/* --- all looks of a set --- */
-
-/* The requirement that leaves the fewest looks to try; NULL: all have to be. */
-static const struct requirement *narrowest(const struct decider *e,
-                                           const struct requirement_set *set)
-{
-    const struct requirement *best = NULL;
-    uint64_t least = 0;
-
-    for (size_t i = 0; i < set->count; i++) {
-        const struct requirement *r = &set->requirements[i];
-        uint64_t count = 0;
-        if (r->op != OPERATOR_IN && (r->op != OPERATOR_SAME || r->value_count == 0)) continue;
-        for (size_t k = 0; k < r->value_count; k++) {
-            const struct posting *p = inventory_posting(e->inventory, r->key, r->values[k]);
-            if (p) count += p->count;
-        }
-        if (best && count >= least) continue;
-        best = r;
-        least = count;
-    }
-    return best;
-}
-
-static enum err try_look(struct decider *e, const struct look *look, struct set_memory *m)
-{
-    enum err err;
-
-    if (!look || !set_matches(e, m, look->slot)) return ERR_OK;
-    err = kept_room(&m->looks, m->look_count + 1, &m->look_cap, sizeof(struct look *));
-    if (!err) m->looks[m->look_count++] = look;
-    return err;
-}
-
-enum err set_looks(struct decider *e, const struct requirement_set *set,
-                   struct set_memory **ret_memory)
-{
-    struct set_memory *m;
-    const struct requirement *r;
-    enum err err = set_recall(e, set, &m);
-
-    if (err) return err;
-    *ret_memory = m;
-    if (m->looks_known) return ERR_OK;
-    m->look_count = 0;
-    r = narrowest(e, set);
-    for (size_t k = 0; r && k < r->value_count; k++) {
-        const struct posting *p = inventory_posting(e->inventory, r->key, r->values[k]);
-        if (k > 0 && str_equal(r->values[k], r->values[k - 1])) continue; /* named twice */
-        for (uint32_t i = 0; !err && p && i < p->count; i++) {
-            err = try_look(e, posting_look(e->inventory, p, i), m);
-        }
-    }
-    for (uint32_t i = 0; !err && !r && i < e->inventory->look_slots.used; i++) {
-        err = try_look(e, rooms_get(&e->inventory->look_slots, i), m);
-    }
-    if (!err) m->looks_known = true;
-    return err;
 }

@@ -98,24 +98,15 @@ enum err want_find(struct decider *e, struct want *w, struct demand *demand)
 
 /* --- folding --- */
 
-static bool remember_holder(struct decider *e, const struct demand *d, const struct cohort *c)
-{
-    e->gangs[d->gangs->number] = (struct gang_memory){c->birth, c->slot};
-    return true;
-}
-
-/* With a set: of a cluster, the set is asked; without: of a look that it accepts. */
-static bool bag_holds_whole(struct decider *e, const struct bag *bag, const struct demand *d,
-                            struct set_memory *memory)
+static bool lane_holds_whole(struct decider *e, const struct bag *bag, const struct demand *d,
+                             struct set_memory *memory)
 {
     const struct resources *whole = d->gangs->fold->demand.unit;
 
     for (uint32_t i = 0; i < bag->count; i++) {
         const struct bag_item *item = &bag->at[i];
         if (!shape_covers(e, item->shape, whole)) continue;
-        if (memory && !set_matches(e, memory, item->look)) continue;
-        if (!item->cohort->count || cohort_kept(e, item->cohort)) continue;
-        return remember_holder(e, d, item->cohort);
+        if (item->cohort->count && set_matches(e, memory, item->look)) return true;
     }
     return false;
 }
@@ -125,20 +116,9 @@ static bool lanes_hold_whole(struct decider *e, const struct lanes *lanes, const
 {
     for (uint32_t i = 0; i < lanes->count; i++) {
         if (!set_names_type(memory, lanes->at[i].type)) continue;
-        if (bag_holds_whole(e, &lanes->at[i].bag, d, memory)) return true;
+        if (lane_holds_whole(e, &lanes->at[i].bag, d, memory)) return true;
     }
     return false;
-}
-
-/* The machine that could hold one last time still can: its cohort is what it was. */
-static bool still_holds(const struct decider *e, const struct demand *d)
-{
-    const struct gang_memory *m = e->gangs + d->gangs->number;
-    const struct cohort *c = m->birth && m->slot < e->inventory->cohort_slots.used
-                                 ? rooms_get(&e->inventory->cohort_slots, m->slot)
-                                 : NULL;
-
-    return c && c->birth == m->birth && c->count && !cohort_kept(e, c);
 }
 
 /* Some machine of a type that the set names could, wherever it is. */
@@ -158,33 +138,6 @@ static bool might_hold_whole(const struct decider *e, const struct demand *d,
     return false;
 }
 
-/* Some machine that could be acquired. */
-static enum err pools_hold_whole(struct decider *e, const struct demand *d,
-                                 struct set_memory *memory, bool *ret_holds)
-{
-    const struct resources *whole = d->gangs->fold->demand.unit;
-    bool serve = false;
-
-    *ret_holds = false;
-    for (int state = 0; state < POOL_COUNT; state++) {
-        const struct cohort *holder = NULL;
-        enum err err = shelves_serve(e, (enum pool_state)state, memory, whole, &serve);
-        if (!err && serve) {
-            err = shelves_holder(e, (enum pool_state)state, memory, whole, &holder);
-        } else if (!err) {
-            err = set_looks(e, d->kind->set, &memory);
-            shapes_ask(e);
-        }
-        if (err) return err;
-        if (holder) *ret_holds = remember_holder(e, d, holder);
-        for (uint32_t i = 0; !serve && !*ret_holds && i < memory->look_count; i++) {
-            *ret_holds = bag_holds_whole(e, &memory->looks[i]->pools[state], d, NULL);
-        }
-        if (*ret_holds) break;
-    }
-    return ERR_OK;
-}
-
 /* Some machine matches the whole profile and covers the whole aggregate. */
 static enum err holds_whole(struct decider *e, const struct demand *d, bool *ret_holds)
 {
@@ -193,15 +146,17 @@ static enum err holds_whole(struct decider *e, const struct demand *d, bool *ret
     enum err err;
 
     *ret_holds = true;
-    assert(e->gangs); /* normalise() made room for all */
-    if (still_holds(e, d)) return ERR_OK;
     err = set_recall(e, d->kind->set, &memory);
     if (err) return err;
     if (!might_hold_whole(e, d, memory)) {
         *ret_holds = false;
         return ERR_OK;
     }
-    err = pools_hold_whole(e, d, memory, ret_holds);
+    *ret_holds = false;
+    for (int state = 0; !err && !*ret_holds && state < POOL_COUNT; state++) {
+        err =
+            shelves_hold(e, (enum pool_state)state, memory, d->gangs->fold->demand.unit, ret_holds);
+    }
     if (err || *ret_holds) return err;
     shapes_ask(e);
     cluster = e->cluster_of[d->cluster->slot];
@@ -395,12 +350,10 @@ enum err normalise(struct decider *e)
     f.arrivals = decider_alloc(e, needs->folds_count, sizeof *f.arrivals);
     if (!f.fits || !f.counts || !f.arrivals) return ERR_FULL;
     err = kept_room(&e->folded, needs->order_count, &e->folded_cap, sizeof *e->folded);
-    if (!err) err = kept_room(&e->gangs, needs->gangs_count, &e->gangs_cap, sizeof *e->gangs);
     if (!err) err = kept_room(&e->memory, 1, &e->memory_cap, sizeof *e->memory);
     if (err) return err;
     if (demand_changed) {
         if (e->folded) memset(e->folded, 0, e->folded_cap);
-        if (e->gangs) memset(e->gangs, 0, e->gangs_cap * sizeof *e->gangs);
         err = gangs_find(e);
     }
     if (!err) err = fold_gangs(e, &f);

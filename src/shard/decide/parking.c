@@ -3,48 +3,26 @@
 
 #include <stdlib.h>
 
-#include "base/map.h"
-
 struct aged {
     struct need_key key;
-    struct str text; /* cluster, group and fingerprint in one, for the map */
     uint32_t cycles;
 };
-/* The ages after one decision. The next builds its own beside it, so that an error loses
- * nothing. */
-struct ages {
-    struct arena arena;
-    struct map by_key;
-    struct need_key *parked;
-    size_t parked_count;
-};
+/* The next decision's ages are built beside these, so that an error loses nothing. */
 struct parking {
-    struct ages now;
-    uint64_t seed;
+    struct arena arena;
+    struct aged *aged; /* by key, each once */
+    struct need_key *parked;
+    size_t aged_count, parked_count;
 };
 
 #define PARKING_BYTES_MAX ((size_t)1 << 30)
 
-static void ages_init(struct ages *ages, uint64_t seed)
-{
-    *ages = (struct ages){0};
-    arena_init(&ages->arena, PARKING_BYTES_MAX);
-    map_init(&ages->by_key, MAP_MOST, seed);
-}
-
-static void ages_deinit(struct ages *ages)
-{
-    map_deinit(&ages->by_key);
-    arena_deinit(&ages->arena);
-}
-
-enum err parking_open(uint64_t seed, struct parking **ret_parking)
+enum err parking_open(struct parking **ret_parking)
 {
     struct parking *parking = calloc(1, sizeof *parking);
 
     if (!parking) return ERR_NOMEM;
-    parking->seed = seed;
-    ages_init(&parking->now, seed);
+    arena_init(&parking->arena, PARKING_BYTES_MAX);
     *ret_parking = parking;
     return ERR_OK;
 }
@@ -52,39 +30,15 @@ enum err parking_open(uint64_t seed, struct parking **ret_parking)
 void parking_close(struct parking *parking)
 {
     if (!parking) return;
-    ages_deinit(&parking->now);
+    arena_deinit(&parking->arena);
     free(parking);
 }
 
-/* Group and fingerprint may hold any byte but their lengths are said first, so no two keys share
- * a text. */
-static enum err key_text(struct arena *arena, const struct need_key *key, struct str *ret_text)
+static int aged_compare(const void *left, const void *right)
 {
-    size_t lengths[2] = {key->cluster.len, key->group.len};
-    size_t len = sizeof lengths + key->cluster.len + key->group.len + key->fingerprint.len;
-    char *text = arena_alloc(arena, len), *at = text;
+    const struct aged *a = left, *b = right;
 
-    if (!text) return ERR_NOMEM;
-    memcpy(at, lengths, sizeof lengths);
-    at += sizeof lengths;
-    if (key->cluster.len) memcpy(at, key->cluster.at, key->cluster.len);
-    at += key->cluster.len;
-    if (key->group.len) memcpy(at, key->group.at, key->group.len);
-    at += key->group.len;
-    if (key->fingerprint.len) memcpy(at, key->fingerprint.at, key->fingerprint.len);
-    *ret_text = str_of(text, len);
-    return ERR_OK;
-}
-
-/* Copies the key out of its own text. */
-static struct need_key key_in(const struct need_key *like, struct str text)
-{
-    const char *at = text.at + 2 * sizeof(size_t);
-    struct need_key key = {.cluster = str_of(at, like->cluster.len)};
-
-    key.group = str_of(at + like->cluster.len, like->group.len);
-    key.fingerprint = str_of(key.group.at + like->group.len, like->fingerprint.len);
-    return key;
+    return need_key_compare(&a->key, &b->key);
 }
 
 static bool is_parked_age(uint32_t cycles)
@@ -98,70 +52,88 @@ static bool is_stuck(const struct verdict *verdict)
            verdict->bootstraps + verdict->provisions == 0;
 }
 
-static enum err age_one(struct ages *next, const struct ages *before, const struct verdict *verdict)
+static const struct aged *aged_find(const struct parking *parking, const struct need_key *key)
 {
-    struct str text;
-    const struct aged *old;
-    struct aged *aged;
-    enum err err = key_text(&next->arena, &verdict->need->key, &text);
+    const struct aged like = {.key = *key};
 
-    if (err) return err;
-    if (map_get(&next->by_key, text)) return ERR_OK; /* two rows of one gang age as one */
-    aged = ARENA_NEW(&next->arena, struct aged);
-    if (!aged) return ERR_NOMEM;
-    old = map_get(&before->by_key, text);
-    *aged = (struct aged){key_in(&verdict->need->key, text), text, old ? old->cycles + 1 : 1};
-    return map_put(&next->by_key, aged->text, aged);
+    return parking->aged_count
+               ? bsearch(&like, parking->aged, parking->aged_count, sizeof like, aged_compare)
+               : NULL;
 }
 
-static enum err list_parked(struct ages *ages)
+static enum err key_copy(struct arena *arena, struct need_key *key)
 {
-    struct map_entry *entry;
-    size_t cursor = 0;
+    struct str *const texts[] = {&key->cluster, &key->fingerprint, &key->group};
 
-    ages->parked = arena_calloc(&ages->arena, map_count(&ages->by_key), sizeof *ages->parked);
-    if (!ages->parked) return ERR_NOMEM;
-    while ((entry = map_next(&ages->by_key, &cursor))) {
-        const struct aged *aged = entry->value;
-
-        if (is_parked_age(aged->cycles)) ages->parked[ages->parked_count++] = aged->key;
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        texts[i]->at = arena_dup(arena, *texts[i]);
+        if (!texts[i]->at) return ERR_NOMEM;
     }
     return ERR_OK;
 }
 
-enum err parking_note(struct parking *parking, const struct decision *decision)
+static enum err stuck_collect(struct parking *next, const struct decision *decision)
 {
-    struct ages next;
+    size_t most = 0;
     enum err err = ERR_OK;
 
-    ages_init(&next, parking->seed);
-    for (size_t i = 0; i < decision->verdict_count && !err; i++)
-        if (is_stuck(&decision->verdicts[i]))
-            err = age_one(&next, &parking->now, &decision->verdicts[i]);
-    if (!err) err = list_parked(&next);
+    for (size_t i = 0; i < decision->verdict_count; i++) most += is_stuck(&decision->verdicts[i]);
+    next->aged = arena_calloc(&next->arena, most, sizeof *next->aged);
+    next->parked = arena_calloc(&next->arena, most, sizeof *next->parked);
+    if (!next->aged || !next->parked) return ERR_NOMEM;
+    for (size_t i = 0; !err && i < decision->verdict_count; i++) {
+        if (!is_stuck(&decision->verdicts[i])) continue;
+        next->aged[next->aged_count].key = decision->verdicts[i].need->key;
+        err = key_copy(&next->arena, &next->aged[next->aged_count++].key);
+    }
+    if (!err && most) qsort(next->aged, most, sizeof *next->aged, aged_compare);
+    return err;
+}
+
+/* Two rows of one gang age as one. */
+static void ages_count(struct parking *next, const struct parking *before)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < next->aged_count; i++) {
+        struct aged *aged = &next->aged[count];
+        const struct aged *old;
+        if (count && aged_compare(&next->aged[i], aged - 1) == 0) continue;
+        aged->key = next->aged[i].key;
+        old = aged_find(before, &aged->key);
+        aged->cycles = old ? old->cycles + 1 : 1;
+        if (is_parked_age(aged->cycles)) next->parked[next->parked_count++] = aged->key;
+        count++;
+    }
+    next->aged_count = count;
+}
+
+enum err parking_note(struct parking *parking, const struct decision *decision)
+{
+    struct parking next = {0};
+    enum err err;
+
+    arena_init(&next.arena, PARKING_BYTES_MAX);
+    err = stuck_collect(&next, decision);
     if (err) {
-        ages_deinit(&next);
+        arena_deinit(&next.arena);
         return err;
     }
-    ages_deinit(&parking->now);
-    parking->now = next;
+    ages_count(&next, parking);
+    arena_deinit(&parking->arena);
+    *parking = next;
     return ERR_OK;
 }
 
 const struct need_key *parking_parked(const struct parking *parking, size_t *ret_count)
 {
-    *ret_count = parking->now.parked_count;
-    return parking->now.parked;
+    *ret_count = parking->parked_count;
+    return parking->parked;
 }
 
 uint32_t parking_age(const struct parking *parking, const struct need_key *key)
 {
-    struct arena scratch;
-    struct str text;
-    const struct aged *aged = NULL;
+    const struct aged *aged = aged_find(parking, key);
 
-    arena_init(&scratch, PARKING_BYTES_MAX);
-    if (key_text(&scratch, key, &text) == ERR_OK) aged = map_get(&parking->now.by_key, text);
-    arena_deinit(&scratch);
     return aged ? aged->cycles : 0;
 }

@@ -13,14 +13,14 @@
 
 enum { PARK_AFTER = 8, PARK_PROBE_EVERY = 32 };
 
-struct parking;                                                     /* opaque, one owner */
-enum err parking_open(uint64_t seed, struct parking **ret_parking); /* seed: of its hash table */
-void parking_close(struct parking *parking);                        /* NULL is fine */
+struct parking;                                      /* opaque, one owner */
+enum err parking_open(struct parking **ret_parking); /* ERR_NOMEM */
+void parking_close(struct parking *parking);         /* NULL is fine */
 
 /* After a decision: who aged, who is forgotten. ERR_NOMEM: the ages are what they were. */
 enum err parking_note(struct parking *parking, const struct decision *decision);
 /* Who is parked in the next decision; valid until the next parking_note(). */
 const struct need_key *parking_parked(const struct parking *parking, size_t *ret_count);
-/* 0: not aged (or no memory to look: it is for people). */
+/* 0: not aged. */
 uint32_t parking_age(const struct parking *parking, const struct need_key *key);
 #endif

@@ -137,116 +137,14 @@ static bool class_whole(const struct decider *e, const struct want *w, uint32_t 
     return left <= UINT32_MAX && want_needs(w, t->shape, (uint32_t)left) == left;
 }
 
-/* --- large classes: a fleet of machines that differ in their labels and not in their price --- */
-
-enum { CLASS_LARGE = 16 };
-
-struct placed {
-    struct pool_entry entry;
-    struct machine_row *first;
-};
-
-static int placed_compare(const void *left, const void *right)
-{
-    const struct placed *a = left, *b = right;
-    int order = entry_compare(&a->entry, &b->entry);
-
-    return order ? order : str_compare(row_id(a->first), row_id(b->first));
-}
-
-/* Puts the classes up to `end` in the order of the first id of each cohort, once. */
-static enum err pool_order(struct decider *e, struct pool *pool, uint32_t end)
-{
-    uint32_t from = pool->head > pool->ordered ? pool->head : pool->ordered;
-    struct placed *items;
-    enum err err = ERR_OK;
-
-    if (from >= end) return ERR_OK;
-    while (!err && pool->first_cap < end) {
-        err = decider_grow(e, &pool->firsts, pool->first_cap, &pool->first_cap,
-                           sizeof(struct machine_row *));
-    }
-    items = arena_alloc(&e->arena, (end - from) * sizeof *items);
-    if (err || !items) return ERR_FULL;
-    for (uint32_t i = from; i < end; i++) {
-        struct member_place place = cohort_begin(pool->at[i].source->cohort);
-        items[i - from] = (struct placed){pool->at[i], cohort_next(&place)};
-    }
-    qsort(items, end - from, sizeof *items, placed_compare);
-    for (uint32_t i = from; i < end; i++) {
-        pool->at[i] = items[i - from].entry;
-        pool->firsts[i] = items[i - from].first;
-    }
-    pool->ordered = end;
-    return ERR_OK;
-}
-
-static void source_rise(struct source **heap, uint32_t at)
-{
-    while (at > 0 && source_before(heap[at], heap[(at - 1) / 2])) {
-        struct source *moved = heap[at];
-        heap[at] = heap[(at - 1) / 2];
-        heap[(at - 1) / 2] = moved;
-        at = (at - 1) / 2;
-    }
-}
-
-/* As class_take, of a class that stands in order: a cohort is looked at when its first id could be
- * the next, so a Need reads what it takes and not the class. */
-static enum err class_merge(struct decider *e, struct want *w, struct pool *pool, uint32_t from,
-                            uint32_t end, pool_take *take)
-{
-    uint32_t count = 0;
-    enum err err = ERR_OK;
-
-    while (!err && w->live) {
-        struct source *s;
-        uint32_t wanted;
-        while (from < end &&
-               (!count || str_compare(row_id(pool->firsts[from]), row_id(e->heap[0]->next)) < 0)) {
-            s = pool->at[from++].source;
-            if (!may_take(e, w, s)) continue;
-            err = decider_grow(e, &e->heap, count, &e->heap_cap, sizeof(struct source *));
-            if (err) return err;
-            (void)source_next(s);
-            e->heap[count] = s;
-            source_rise(e->heap, count++);
-        }
-        if (!count) break;
-        s = e->heap[0];
-        wanted = want_needs(w, s->cohort->traits.shape, source_left(e, s));
-        if ((count > 1 || from < end) && wanted > 1) wanted = 1;
-        if (wanted > 0) err = take(e, w, s, wanted);
-        if (wanted == 0 || source_left(e, s) == 0)
-            e->heap[0] = e->heap[--count];
-        else if (count > 1 || from < end)
-            (void)source_next(s);
-        if (count > 1) source_sink(e->heap, count, 0);
-    }
-    return err;
-}
-
-static bool class_is_large(const struct pool *pool, uint32_t from, uint32_t end)
-{
-    uint32_t state = pool->at[from].source->cohort->traits.state;
-
-    return pool->kept && end - from > CLASS_LARGE &&
-           (state == MACHINE_IDLE || state == MACHINE_SPECULATIVE);
-}
-
 /* `take` is want_claim in Phase 1 and source_take in Phase 2. */
 static enum err class_take(struct decider *e, struct want *w, struct pool *pool, uint32_t from,
                            uint32_t end, pool_take *take)
 {
     struct source **heap;
     uint32_t count;
-    enum err err;
+    enum err err = class_open(e, w, pool, from, end, &count);
 
-    if (class_is_large(pool, from, end)) {
-        err = pool_order(e, pool, end);
-        return err ? err : class_merge(e, w, pool, from, end, take);
-    }
-    err = class_open(e, w, pool, from, end, &count);
     heap = e->heap;
     if (!err && count > 1 && take == want_claim && class_whole(e, w, count)) {
         for (uint32_t i = 0; !err && i < count; i++) {
@@ -333,38 +231,6 @@ enum err pool_add_in_order(struct decider *e, struct pool *pool, enum pool_kind 
     return pool_add(e, pool, s, first, second);
 }
 
-static enum err fill_from_looks(struct decider *e, struct pool *pool, enum pool_kind kind,
-                                const struct want *w)
-{
-    enum pool_state state = pool_state_of(kind);
-    struct set_memory *memory;
-    enum err err = set_looks(e, w->demand->kind->set, &memory);
-
-    shapes_ask(e);
-    for (uint32_t i = 0; !err && i < memory->look_count; i++) {
-        const struct bag *bag = &memory->looks[i]->pools[state];
-        for (uint32_t k = 0; !err && k < bag->count; k++) {
-            const struct bag_item *item = &bag->at[k];
-            if (!shape_covers(e, item->shape, w->demand->unit) || !item->cohort->count) continue;
-            err = pool_add_in_order(e, pool, kind, w, source_of(e, item->cohort));
-        }
-    }
-    return err;
-}
-
-static enum err fill_from_pools(struct decider *e, struct pool *pool, enum pool_kind kind,
-                                const struct want *w)
-{
-    enum pool_state state = pool_state_of(kind);
-    struct set_memory *memory;
-    bool serve = false;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
-
-    if (!err) err = shelves_serve(e, state, memory, w->demand->unit, &serve);
-    if (err) return err;
-    return serve ? shelves_open(e, kind, w, memory, pool) : fill_from_looks(e, pool, kind, w);
-}
-
 static enum err fill_from_lane(struct decider *e, struct pool *pool, enum pool_kind kind,
                                const struct want *w, struct set_memory *memory,
                                const struct bag *bag)
@@ -385,10 +251,10 @@ static enum err fill_from_lane(struct decider *e, struct pool *pool, enum pool_k
 }
 
 static enum err fill_from_cluster(struct decider *e, struct pool *pool, enum pool_kind kind,
-                                  const struct want *w, const struct lanes *lanes)
+                                  const struct want *w, struct set_memory *memory,
+                                  const struct lanes *lanes)
 {
-    struct set_memory *memory;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
+    enum err err = ERR_OK;
 
     for (uint32_t i = 0; !err && i < lanes->count; i++) {
         if (!set_names_type(memory, lanes->at[i].type)) continue;
@@ -399,12 +265,11 @@ static enum err fill_from_cluster(struct decider *e, struct pool *pool, enum poo
 
 /* Few, and none in most decisions. */
 static enum err fill_from_nobodys(struct decider *e, struct pool *pool, enum pool_kind kind,
-                                  const struct want *w)
+                                  const struct want *w, struct set_memory *memory)
 {
     uint32_t state = kind == POOL_OF_CREATING ? MACHINE_CREATING : MACHINE_DRAINING;
     const struct bag *bag = &e->inventory->nobodys;
-    struct set_memory *memory;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
+    enum err err = ERR_OK;
 
     for (uint32_t i = 0; !err && i < bag->count; i++) {
         const struct bag_item *item = &bag->at[i];
@@ -416,39 +281,25 @@ static enum err fill_from_nobodys(struct decider *e, struct pool *pool, enum poo
     return err;
 }
 
-static enum err fill_from_runs(struct decider *e, struct pool *pool, enum pool_kind kind,
-                               const struct want *w)
-{
-    struct set_memory *memory;
-    bool serve = false;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
-
-    if (!err && kind == POOL_OF_VICTIMS) err = victims_serve(e, w, memory, &serve);
-    if (!err && serve) return victims_open(e, w, memory, pool);
-    if (!err && kind == POOL_OF_EXCESS && !memory->looks_known &&
-        memory->looks_least > e->tails.count) {
-        return tails_add(e, w, memory, pool); /* fewer than looks that it accepts */
-    }
-    if (!err) err = set_looks(e, w->demand->kind->set, &memory);
-    for (uint32_t i = 0; !err && i < memory->look_count; i++) {
-        err = runs_add(e, w, kind, memory->looks[i], pool);
-    }
-    return err;
-}
-
 static enum err fill(struct decider *e, struct pool *pool, enum pool_kind kind,
                      const struct want *w)
 {
+    struct set_memory *memory;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
+
+    if (err) return err;
     shapes_ask(e);
     switch (kind) {
     case POOL_OF_IDLE:
-    case POOL_OF_SPECULATIVE: return fill_from_pools(e, pool, kind, w);
-    case POOL_OF_CONFIGURED: return fill_from_cluster(e, pool, kind, w, &w->cluster->configured);
-    case POOL_OF_CONFIGURING: return fill_from_cluster(e, pool, kind, w, &w->cluster->configuring);
-    case POOL_OF_EXCESS:
-    case POOL_OF_VICTIMS: return fill_from_runs(e, pool, kind, w);
+    case POOL_OF_SPECULATIVE: return shelves_open(e, kind, w, memory, pool);
+    case POOL_OF_CONFIGURED:
+        return fill_from_cluster(e, pool, kind, w, memory, &w->cluster->configured);
+    case POOL_OF_CONFIGURING:
+        return fill_from_cluster(e, pool, kind, w, memory, &w->cluster->configuring);
+    case POOL_OF_EXCESS: return tails_add(e, w, memory, pool);
+    case POOL_OF_VICTIMS: return victims_open(e, w, memory, pool);
     case POOL_OF_CREATING:
-    case POOL_OF_DRAINING: return fill_from_nobodys(e, pool, kind, w);
+    case POOL_OF_DRAINING: return fill_from_nobodys(e, pool, kind, w, memory);
     }
     return ERR_INTERNAL;
 }
@@ -490,7 +341,6 @@ enum err pool_of(struct decider *e, enum pool_kind kind, const struct want *w,
     kept->set = set;
     kept->unit = w->demand->unit;
     kept->extra = extra;
-    kept->pool.kept = true;
     err = fill(e, &kept->pool, kind, w);
     if (err) return err;
     pool_sort(&kept->pool);

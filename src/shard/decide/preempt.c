@@ -13,38 +13,19 @@ static uint64_t grace_ms(int64_t gap)
 
 /* --- what there is to take from --- */
 
-/* Groups the tails by look: a walk over the looks a set accepts then meets only what matches. */
-static enum err tails_group(struct decider *e)
-{
-    uint32_t looks = e->inventory->look_slots.used, sum = 0;
-    const struct runs *tails = &e->tails;
-    uint32_t *from = decider_alloc(e, (size_t)looks + 1, sizeof *from);
-    uint32_t *by_look = arena_alloc(&e->arena, tails->count * sizeof *by_look);
-
-    if (!from || !by_look) return ERR_FULL;
-    for (uint32_t i = 0; i < tails->count; i++) from[tails->at[i].cohort->traits.look->slot]++;
-    for (uint32_t i = 0; i <= looks; i++) { /* where each group ends */
-        sum += from[i];
-        from[i] = sum;
-    }
-    for (uint32_t i = tails->count; i-- > 0;) { /* and, filled from behind, where it begins */
-        by_look[--from[tails->at[i].cohort->traits.look->slot]] = i;
-    }
-    e->tails_from = from;
-    e->tails_by_look = by_look;
-    return ERR_OK;
-}
-
 /* What is left of a cohort. */
-static enum err tail_add(struct decider *e, const struct cohort *c)
+static enum err tail_add(struct decider *e, const struct cohort *c, uint32_t type)
 {
     const struct source *s = source_of(e, c);
     struct runs *tails = &e->tails;
     uint32_t left = source_left(e, s);
-    enum err err =
-        left ? decider_grow(e, &tails->at, tails->count, &tails->cap, sizeof *tails->at) : ERR_OK;
+    enum err err;
 
-    if (err || !left) return err;
+    if (!left) return ERR_OK;
+    err = decider_grow(e, &tails->at, tails->count, &tails->cap, sizeof *tails->at);
+    if (!err) err = decider_grow(e, &tails->types, tails->count, &tails->type_cap, sizeof type);
+    if (err) return err;
+    tails->types[tails->count] = type;
     tails->at[tails->count++] = (struct source){
         .cohort = c, .first = s->taken, .count = left, .log = LOG_NONE, .key = KEY_NONE};
     return ERR_OK;
@@ -63,43 +44,32 @@ static enum err tails_make(struct decider *e)
         for (uint32_t k = 0; k < cluster->configured.count; k++) {
             const struct bag *bag = &cluster->configured.at[k].bag;
             for (uint32_t m = 0; !err && m < bag->count; m++) {
-                err = tail_add(e, bag->at[m].cohort);
+                err = tail_add(e, bag->at[m].cohort, cluster->configured.at[k].type);
             }
         }
     }
-    if (!err && e->tails.count) err = tails_group(e);
     return err;
 }
 
-static enum err tail_offer(struct decider *e, const struct want *w, struct source *tail,
-                           struct pool *pool)
+/* A look without it is not in the domain whose mark it is; one with it may be. */
+static bool carries_mark(const struct decider *e, const struct cohort *c, uint64_t mark)
 {
-    if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) return ERR_OK;
-    return pool_add_in_order(e, pool, POOL_OF_EXCESS, w, tail);
+    return (e->inventory->look_briefs[c->traits.look->slot].marks & mark) == mark;
 }
 
 enum err tails_add(struct decider *e, const struct want *w, struct set_memory *memory,
                    struct pool *pool)
 {
+    uint64_t mark = w->has_domain ? posting_mark(w->domain) : 0;
     enum err err = ERR_OK;
 
     for (uint32_t i = 0; !err && i < e->tails.count; i++) {
         struct source *tail = &e->tails.at[i];
+        if (!set_names_type(memory, e->tails.types[i])) continue;
+        if (!carries_mark(e, tail->cohort, mark)) continue;
+        if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) continue;
         if (!set_matches(e, memory, tail->cohort->traits.look->slot)) continue;
-        err = tail_offer(e, w, tail, pool);
-    }
-    return err;
-}
-
-enum err runs_add(struct decider *e, const struct want *w, enum pool_kind kind,
-                  const struct look *look, struct pool *pool)
-{
-    uint32_t slot = look->slot;
-    enum err err = ERR_OK;
-
-    if (kind == POOL_OF_VICTIMS) return victims_of_look(e, w, look, pool);
-    for (uint32_t i = e->tails_from[slot]; !err && i < e->tails_from[slot + 1]; i++) {
-        err = tail_offer(e, w, &e->tails.at[e->tails_by_look[i]], pool);
+        err = pool_add_in_order(e, pool, POOL_OF_EXCESS, w, tail);
     }
     return err;
 }
@@ -161,20 +131,19 @@ static enum err coming_back(struct decider *e, struct want *w)
     return err ? err : take_from(e, w, nobodys);
 }
 
-/* A gang's: only looks of its domain are walked, and the pool is for it alone. */
+/* A gang's: of its domain only, and for it alone. */
 static enum err pool_there(struct decider *e, const struct want *w, enum pool_kind kind,
                            struct pool **ret_pool)
 {
-    const struct requirement_set *set = w->demand->kind->set;
     struct pool *pool = &e->own_pool;
     struct set_memory *memory;
-    enum err err = set_recall(e, set, &memory);
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
 
     pool->count = pool->head = 0;
-    for (uint32_t i = 0; !err && i < w->domain->count; i++) {
+    if (!err && kind == POOL_OF_EXCESS) err = tails_add(e, w, memory, pool);
+    for (uint32_t i = 0; !err && kind == POOL_OF_VICTIMS && i < w->domain->count; i++) {
         const struct look *look = posting_look(e->inventory, w->domain, i);
-        if (!set_matches(e, memory, look->slot)) continue;
-        err = runs_add(e, w, kind, look, pool);
+        if (set_matches(e, memory, look->slot)) err = victims_of_look(e, w, look, pool);
     }
     pool_sort(pool);
     *ret_pool = pool;

@@ -185,11 +185,6 @@ static enum err member_add(struct decider *e, struct racks *r, struct rack_membe
     return err;
 }
 
-static bool racks_accept(struct decider *e, const struct racks *r, uint32_t look)
-{
-    return r->shared ? set_base_accepts(e, r->memory, look) : set_matches(e, r->memory, look);
-}
-
 /* Fleets have racks of thousands of machines and gangs by the thousand: nothing of a machine is
  * fetched that the shelf can tell. */
 static enum err members_of_shelf(struct decider *e, struct racks *r, struct shelf *shelf)
@@ -200,7 +195,7 @@ static enum err members_of_shelf(struct decider *e, struct racks *r, struct shel
     if (!err) err = members_room(e, r, shelf->count);
     for (uint32_t i = 0; !err && i < shelf->count; i++) {
         const struct shelf_item *item = &shelf->items[i];
-        if (!values[i] || !racks_accept(e, r, item->look)) continue;
+        if (!values[i] || !set_base_accepts(e, r->memory, item->look)) continue;
         err = member_add(e, r,
                          (struct rack_member){values[i], item->cohort, shelf->shape,
                                               shelf_left(e, item), RACK_NONE},
@@ -210,31 +205,13 @@ static enum err members_of_shelf(struct decider *e, struct racks *r, struct shel
 }
 
 /* In no order: what is acquired in a rack is put in order then. */
-static enum err members_add(struct decider *e, const struct want *w, struct racks *r,
-                            enum pool_kind kind)
+static enum err members_add(struct decider *e, struct racks *r, enum pool_state state)
 {
-    enum pool_state state = pool_state_of(kind);
     struct shelf_walk walk;
     struct shelf *shelf;
-    struct pool *pool;
-    bool serve = r->shared;
-    enum err err = serve ? ERR_OK : shelves_serve(e, state, r->memory, r->unit, &serve);
+    enum err err = shelf_walk_begin(e, state, r->memory, r->unit, &walk);
 
-    if (!err && serve) {
-        err = shelf_walk_begin(e, state, r->memory, r->unit, &walk);
-        while (!err && (shelf = shelf_walk_next(e, &walk))) err = members_of_shelf(e, r, shelf);
-        return err;
-    }
-    if (!err) err = pool_of(e, kind, w, &pool);
-    for (uint32_t i = 0; !err && i < pool->count; i++) {
-        struct source *s = pool->at[i].source;
-        const struct posting *value = look_find(s->cohort->traits.look, r->key);
-        if (!value) continue;
-        err = member_add(e, r,
-                         (struct rack_member){value, s->cohort->slot, s->cohort->traits.shape->slot,
-                                              source_left(e, s), RACK_NONE},
-                         cohort_kept(e, s->cohort));
-    }
+    while (!err && (shelf = shelf_walk_next(e, &walk))) err = members_of_shelf(e, r, shelf);
     return err;
 }
 
@@ -274,12 +251,12 @@ static enum err racks_fill(struct decider *e, struct racks *r)
     return err;
 }
 
-static enum err racks_make(struct decider *e, const struct want *w, struct racks *r)
+static enum err racks_make(struct decider *e, struct racks *r)
 {
-    enum err err = members_add(e, w, r, POOL_OF_IDLE);
+    enum err err = members_add(e, r, POOL_IDLE);
 
     memset(r->class_of, 0xff, sizeof r->class_of);
-    if (!err) err = members_add(e, w, r, POOL_OF_SPECULATIVE);
+    if (!err) err = members_add(e, r, POOL_SPECULATIVE);
     if (!err) err = racks_fill(e, r);
     r->log_read = e->acquired_count;
     return err;
@@ -296,8 +273,8 @@ static enum err racks_read_log(struct decider *e, struct racks *r)
         const struct traits *t = &entry->source->cohort->traits;
         const struct posting *value;
         uint32_t number;
-        if (!racks_accept(e, r, t->look->slot) || !resources_covers(t->shape->alloc, r->unit) ||
-            cohort_kept(e, entry->source->cohort)) {
+        if (!set_base_accepts(e, r->memory, t->look->slot) ||
+            !resources_covers(t->shape->alloc, r->unit) || cohort_kept(e, entry->source->cohort)) {
             continue;
         }
         value = look_find(t->look, r->key);
@@ -397,7 +374,6 @@ enum err racks_refused(struct decider *e, struct racks *r, const struct set_memo
 
     *ret_members = NULL;
     *ret_count = 0;
-    if (!r->shared) return ERR_OK; /* they were not let in */
     r->refused_number++;
     for (uint32_t i = 0; !err && i < memory->term_count; i++) {
         const struct match_term *t = &memory->terms[i];
@@ -413,40 +389,27 @@ enum err racks_refused(struct decider *e, struct racks *r, const struct set_memo
 /* --- finding --- */
 
 static bool racks_serve(const struct racks *r, const struct want *w,
-                        const struct set_memory *memory, bool shared)
+                        const struct set_memory *memory)
 {
-    if (r->shared != shared || r->mask != w->demand->aggregate.mask) return false;
+    if (r->mask != w->demand->aggregate.mask) return false;
     if (!str_equal(r->key, w->demand->kind->same->key)) return false;
     if (!resources_equal(r->unit, w->demand->unit)) return false;
-    return shared ? set_base_equal(r->memory, memory) : r->memory == memory;
-}
-
-/* Sets that few looks can match have racks of their own, made from those. */
-static enum err set_shares(struct decider *e, const struct want *w, struct set_memory *memory,
-                           bool *ret_shares)
-{
-    const struct resources *unit = w->demand->unit;
-    enum err err = shelves_serve(e, POOL_IDLE, memory, unit, ret_shares);
-
-    if (!err && *ret_shares) err = shelves_serve(e, POOL_SPECULATIVE, memory, unit, ret_shares);
-    return err;
+    return set_base_equal(r->memory, memory);
 }
 
 enum err racks_of(struct decider *e, const struct want *w, struct racks **ret_racks)
 {
     struct set_memory *memory;
     struct racks *r;
-    bool shared = false;
     uint32_t hash;
     enum err err = set_recall(e, w->demand->kind->set, &memory);
 
-    if (!err) err = set_shares(e, w, memory, &shared);
     if (err) return err;
     hash = set_base_hash(memory) + (uint32_t)w->demand->aggregate.mask * 7;
     TABLE_EACH(&e->racks, hash, link)
     {
         r = CONTAINER_OF(link, struct racks, link);
-        if (!racks_serve(r, w, memory, shared)) continue;
+        if (!racks_serve(r, w, memory)) continue;
         *ret_racks = r;
         return racks_read_log(e, r);
     }
@@ -455,12 +418,11 @@ enum err racks_of(struct decider *e, const struct want *w, struct racks **ret_ra
     r = decider_alloc(e, 1, sizeof *r);
     if (!r) return ERR_FULL;
     r->memory = memory;
-    r->shared = shared;
     r->unit = w->demand->unit;
     r->mask = w->demand->aggregate.mask;
     r->key = w->demand->kind->same->key;
     r->dimensions = resource_bits(r->mask);
-    err = racks_make(e, w, r);
+    err = racks_make(e, r);
     if (err) return err;
     table_add(&e->racks, &r->link, hash);
     *ret_racks = r;

@@ -35,7 +35,6 @@ struct rack_tag {
 struct racks {
     struct table_link link;
     struct set_memory *memory; /* of a set with that base */
-    bool shared;               /* by all sets with that base; else members match the set */
     const struct resources *unit;
     struct str key;                /* K */
     uint64_t mask;                 /* of the aggregate: which amounts are counted */

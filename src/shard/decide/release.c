@@ -164,7 +164,7 @@ static enum err let_go_of(struct decider *e, const struct cohort *c,
 {
     uint64_t hold_ms = e->input.idle_hold_ms[c->traits.capacity_type];
 
-    if (c->traits.promise) e->key_kept[c->traits.promise->key->slot] = (uint32_t)e->number;
+    if (c->traits.promise) e->keys[c->traits.promise->key->slot].kept = (uint32_t)e->number;
     if (hold_ms == 0 || hold_ms == IDLE_HOLD_FOREVER) return ERR_OK;
     if (c->traits.promise && cohort_kept(e, c) && e->key_last[c->traits.promise->key->slot]) {
         return ERR_OK; /* somebody in the demand may still want it */

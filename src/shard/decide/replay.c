@@ -23,7 +23,7 @@
 
 static struct mark *mark_find(const struct decider *e, uint32_t cohort, uint32_t birth)
 {
-    uint32_t at = e->mark_of[cohort]; /* perhaps of old: looked at, not believed */
+    uint32_t at = e->cohorts[cohort].mark; /* perhaps of old: looked at, not believed */
 
     if (at >= e->mark_count || e->marks[at].cohort != cohort) return NULL;
     while (at != MARK_NONE && e->marks[at].birth != birth) at = e->marks[at].older;
@@ -33,8 +33,8 @@ static struct mark *mark_find(const struct decider *e, uint32_t cohort, uint32_t
 static enum err mark_add(struct decider *e, const struct mark *mark, uint32_t cluster,
                          struct mark **ret_mark)
 {
-    struct cluster_marks *list = &e->cluster_marks[cluster];
-    uint32_t known = e->mark_of[mark->cohort];
+    struct cluster_note *list = &e->clusters[cluster];
+    uint32_t known = e->cohorts[mark->cohort].mark;
     enum err err = decider_grow(e, &e->marks, e->mark_count, &e->mark_cap, sizeof *e->marks);
     struct mark *added;
 
@@ -48,8 +48,8 @@ static enum err mark_add(struct decider *e, const struct mark *mark, uint32_t cl
     added->next = list->first;
     added->older =
         known < e->mark_count && e->marks[known].cohort == mark->cohort ? known : MARK_NONE;
-    list->first = e->mark_of[mark->cohort] = e->mark_count++;
-    if (mark->key != SLOT_NONE) e->key_marks[mark->key] = (uint32_t)e->number;
+    list->first = e->cohorts[mark->cohort].mark = e->mark_count++;
+    if (mark->key != SLOT_NONE) e->keys[mark->key].marked = (uint32_t)e->number;
     if (mark->family != SLOT_NONE) e->family_marks[mark->family] = (uint32_t)e->number;
     *ret_mark = added;
     return ERR_OK;
@@ -68,7 +68,7 @@ enum err replay_note(struct decider *e, const struct change *change)
     enum err err = ERR_OK;
 
     if (change->key != SLOT_NONE) {
-        e->key_marks[change->key] = (uint32_t)e->number;
+        e->keys[change->key].marked = (uint32_t)e->number;
         e->family_marks[change->family] = (uint32_t)e->number;
     }
     if (change->cohort == SLOT_NONE) return ERR_OK;
@@ -162,7 +162,7 @@ static enum err account_turn(struct decider *e, const struct take *now, uint32_t
 static enum err account_key(struct decider *e, uint32_t slot, uint32_t cluster, int by)
 {
     const struct key *key = rooms_get(&e->inventory->key_slots, slot);
-    const struct cluster_marks *list = &e->cluster_marks[cluster];
+    const struct cluster_note *list = &e->clusters[cluster];
     enum err err = ERR_OK;
 
     for (uint32_t i = 0; !err && key && i < key->cohorts.count; i++) {
@@ -244,15 +244,15 @@ bool replay_may_be_kept_for(const struct decider *e, const struct want *w)
 {
     if (e->courses_of + 1 != e->number) return true;
     if (!w->key) return false;
-    return e->key_kept[w->key->slot] == (uint32_t)e->number - 1 ||
-           e->key_marks[w->key->slot] == (uint32_t)e->number;
+    return e->keys[w->key->slot].kept == (uint32_t)e->number - 1 ||
+           e->keys[w->key->slot].marked == (uint32_t)e->number;
 }
 
 /* --- does it still hold? --- */
 
 static bool is_own_marked(const struct decider *e, const struct course *c)
 {
-    return (c->gang ? e->key_marks : e->family_marks)[c->own] == (uint32_t)e->number;
+    return (c->gang ? e->keys[c->own].marked : e->family_marks[c->own]) == (uint32_t)e->number;
 }
 
 bool replay_expects(const struct decider *e, uint32_t row)
@@ -266,21 +266,23 @@ bool replay_expects(const struct decider *e, uint32_t row)
 static uint32_t first_mark(const struct decider *e, const struct course *c)
 {
     if (c->cluster == SLOT_NONE) return MARK_NONE;
-    if (e->cluster_marks[c->cluster].decision != e->number) return MARK_NONE;
-    return e->cluster_marks[c->cluster].first;
+    if (e->clusters[c->cluster].decision != e->number) return MARK_NONE;
+    return e->clusters[c->cluster].first;
 }
 
 /* A looks at its own machines. */
 static bool own_holds(struct decider *e, uint32_t row)
 {
     const struct course *c = &e->courses[row];
+    const struct row_memory *m;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     if (c->gang && c->rest_count) { /* it looked at what it could acquire, too, and at nobody's */
         return replay_expects(e, row) && !e->nobodys_creating && !e->parked[row];
     }
     if (replay_expects(e, row)) return true;
-    if (c->own == SLOT_NONE) return false;
+    m = &e->memory[e->standing[row].memory];
+    if (c->own == SLOT_NONE || !m->birth || m->slot != c->own) return false; /* another one now */
     for (uint32_t i = first_mark(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
         if ((c->gang ? mark->key : mark->family) == c->own && is_open(e, mark)) return false;
@@ -590,9 +592,4 @@ void replay_close(struct decider *e)
     free(e->before.at);
     free(e->ties.at);
     free(e->ties_before.at);
-    free(e->key_marks);
-    free(e->key_kept);
-    free(e->family_marks);
-    free(e->mark_of);
-    free(e->cluster_marks);
 }

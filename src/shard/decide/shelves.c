@@ -5,7 +5,7 @@
  * Where every machine has labels of its own every Need has a set of its own, and a pool that is
  * filled and sorted for it is a walk over the fleet. So a pool is filled from the shelves as far as
  * it is read: their heads are merged, what is used up is passed over, and a set is asked only of
- * what comes next. A set that few looks can match is served by its looks instead (pool.c). */
+ * what comes next. */
 #include "shard/decide/shelves.h"
 
 #include <stdlib.h>
@@ -61,7 +61,6 @@ static enum err shelves_make(struct decider *e, enum pool_state state, struct sh
     uint32_t size = 16;
     enum err err = ERR_OK;
 
-    *all = (struct shelves){.decision = e->number};
     while (size < 2 * inv->outfits.count) size *= 2;
     all->by_outfit = decider_alloc(e, size, sizeof(struct shelf *));
     if (!all->by_outfit) return ERR_FULL;
@@ -79,13 +78,8 @@ static enum err shelves_make(struct decider *e, enum pool_state state, struct sh
 
 static enum err shelves_of(struct decider *e, enum pool_state state, struct shelves **ret_shelves)
 {
-    struct shelves *all = &e->shelves[state];
-    enum err err = ERR_OK;
-
-    *ret_shelves = all;
-    if (all->decision != e->number) err = shelves_make(e, state, all);
-    if (err) all->decision = 0;
-    return err;
+    *ret_shelves = &e->shelves[state];
+    return e->shelves[state].by_outfit ? ERR_OK : shelves_make(e, state, &e->shelves[state]);
 }
 
 /* --- orders --- */
@@ -424,54 +418,36 @@ enum err shelves_pull(struct decider *e, struct pool *pool, bool *ret_more)
 }
 
 enum err shelves_count(struct decider *e, enum pool_state state, const struct want *w,
-                       struct set_memory *memory, uint32_t most, uint32_t *ret_count)
+                       struct set_memory *memory, uint32_t *ret_count)
 {
     struct shelf_walk walk;
     const struct shelf *shelf;
     uint64_t machines = 0;
     enum err err = shelf_walk_begin(e, state, memory, w->demand->unit, &walk);
 
-    while (!err && machines < most && (shelf = shelf_walk_next(e, &walk))) {
-        for (uint32_t i = 0; machines < most && i < shelf->count; i++) {
+    while (!err && machines < VERDICT_COUNT_MOST && (shelf = shelf_walk_next(e, &walk))) {
+        for (uint32_t i = 0; machines < VERDICT_COUNT_MOST && i < shelf->count; i++) {
             if (!set_matches(e, memory, shelf->items[i].look)) continue;
             machines += shelf->items[i].machines;
         }
     }
-    *ret_count = (uint32_t)min_u64(machines, most);
+    *ret_count = (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
     return err;
 }
 
-enum err shelves_holder(struct decider *e, enum pool_state state, struct set_memory *memory,
-                        const struct resources *whole, const struct cohort **ret_cohort)
+enum err shelves_hold(struct decider *e, enum pool_state state, struct set_memory *memory,
+                      const struct resources *whole, bool *ret_hold)
 {
     struct shelf_walk walk;
     const struct shelf *shelf;
     enum err err = shelf_walk_begin(e, state, memory, whole, &walk);
 
-    *ret_cohort = NULL;
-    while (!err && (shelf = shelf_walk_next(e, &walk))) {
-        for (uint32_t i = 0; i < shelf->count; i++) {
+    *ret_hold = false;
+    while (!err && !*ret_hold && (shelf = shelf_walk_next(e, &walk))) {
+        for (uint32_t i = 0; i < shelf->count && !*ret_hold; i++) {
             const struct shelf_item *item = &shelf->items[i];
-            if (item->kept || !set_matches(e, memory, item->look)) continue;
-            *ret_cohort = rooms_get(&e->inventory->cohort_slots, item->cohort);
-            return ERR_OK;
+            *ret_hold = !item->kept && set_matches(e, memory, item->look);
         }
     }
-    return err;
-}
-
-enum err shelves_serve(struct decider *e, enum pool_state state, struct set_memory *memory,
-                       const struct resources *unit, bool *ret_serve)
-{
-    struct shelf_walk walk;
-    const struct shelf *shelf;
-    uint64_t items = 0;
-    enum err err;
-
-    *ret_serve = true;
-    if (memory->looks_least == UINT64_MAX) return ERR_OK; /* nothing narrows it but types */
-    err = shelf_walk_begin(e, state, memory, unit, &walk);
-    while (!err && (shelf = shelf_walk_next(e, &walk))) items += shelf->count;
-    *ret_serve = memory->looks_least >= items;
     return err;
 }

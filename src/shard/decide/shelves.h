@@ -83,18 +83,15 @@ enum err shelf_orders(struct decider *e, enum pool_kind kind, struct shelf *shel
 enum err shelf_values(struct decider *e, struct shelf *shelf, struct str key,
                       const struct posting *const **ret_values);
 
-/* Does a pool for this set read less from the shelves than from its looks? */
-enum err shelves_serve(struct decider *e, enum pool_state state, struct set_memory *memory,
-                       const struct resources *unit, bool *ret_serve);
 /* Prepares a pool of that kind that is filled as it is read. ERR_FULL. */
 enum err shelves_open(struct decider *e, enum pool_kind kind, const struct want *w,
                       struct set_memory *memory, struct pool *pool);
 /* One more entry, the next in the pool's order, of which something is left. False: that was all. */
 enum err shelves_pull(struct decider *e, struct pool *pool, bool *ret_more);
-/* Machines that match and fit, taken or not; counted up to `most`. */
+/* Machines that match and fit, taken or not; counted up to VERDICT_COUNT_MOST. */
 enum err shelves_count(struct decider *e, enum pool_state state, const struct want *w,
-                       struct set_memory *memory, uint32_t most, uint32_t *ret_count);
-/* Some cohort that matches, covers and is kept for nobody; NULL: none. */
-enum err shelves_holder(struct decider *e, enum pool_state state, struct set_memory *memory,
-                        const struct resources *whole, const struct cohort **ret_cohort);
+                       struct set_memory *memory, uint32_t *ret_count);
+/* Does one of them match, cover and is kept for nobody? ERR_FULL. */
+enum err shelves_hold(struct decider *e, enum pool_state state, struct set_memory *memory,
+                      const struct resources *whole, bool *ret_hold);
 #endif

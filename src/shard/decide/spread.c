@@ -299,27 +299,6 @@ static enum err walk_start(struct decider *e, struct want *w, struct spread_walk
 
 /* --- Phase 1: chains are opened --- */
 
-/* The entries of a pool that does not come from shelves, as if they were one. */
-static enum err pool_as_order(struct decider *e, struct pool *pool, struct shelf_order **ret_order)
-{
-    struct shelf_order *order = pool->order;
-
-    if (!order) {
-        order = decider_alloc(e, 1, sizeof *order);
-        if (!order) return ERR_FULL;
-        order->at = arena_alloc(&e->arena, ((size_t)pool->count + 1) * sizeof *order->at);
-        if (!order->at) return ERR_FULL;
-        for (uint32_t i = 0; i < pool->count; i++) {
-            const struct cohort *c = pool->at[i].source->cohort;
-            order->at[i] = (struct shelf_entry){pool->at[i].first, c->slot, c->traits.look->slot};
-        }
-        order->count = pool->count;
-        pool->order = order;
-    }
-    *ret_order = order;
-    return ERR_OK;
-}
-
 static enum err side_add(struct decider *e, const struct want *w, struct spread_walk *walk,
                          struct shelf_order *order, uint32_t bucket)
 {
@@ -340,20 +319,11 @@ static enum err sides_add(struct decider *e, const struct want *w, struct spread
                           enum pool_kind kind)
 {
     uint32_t bucket = pool_bucket(kind, w);
-    struct shelf_order *order;
     struct shelf_walk shelves;
     struct shelf *shelf;
-    struct pool *pool;
-    bool serve = false;
-    enum err err = shelves_serve(e, pool_state_of(kind), walk->memory, w->demand->unit, &serve);
+    enum err err =
+        shelf_walk_begin(e, pool_state_of(kind), walk->memory, w->demand->unit, &shelves);
 
-    if (err) return err;
-    if (!serve) {
-        err = pool_of(e, kind, w, &pool);
-        if (!err) err = pool_as_order(e, pool, &order);
-        return err ? err : side_add(e, w, walk, order, bucket);
-    }
-    err = shelf_walk_begin(e, pool_state_of(kind), walk->memory, w->demand->unit, &shelves);
     while (!err && (shelf = shelf_walk_next(e, &shelves))) {
         struct shelf_orders orders;
         err = shelf_orders(e, kind, shelf, bucket, &orders);

@@ -13,14 +13,14 @@
 
 static bool is_stood_on(const struct decider *e, uint32_t key)
 {
-    uint32_t row = e->stander[key]; /* perhaps of old: looked at, not believed */
+    uint32_t row = e->keys[key].stander; /* perhaps of old: looked at, not believed */
 
     return row < e->row_count && e->standing[row].key == key;
 }
 
 static void rise(struct decider *e, uint32_t key)
 {
-    if (is_stood_on(e, key)) e->standing[e->stander[key]].key = KEY_NONE;
+    if (is_stood_on(e, key)) e->standing[e->keys[key].stander].key = KEY_NONE;
 }
 
 /* A plain row stands only while its family has one key, so another of the family concerns it. */
@@ -87,14 +87,17 @@ static enum err gang_rows_make(struct decider *e)
 
 static enum err rows_room(struct decider *e)
 {
-    enum err err = kept_room(&e->wants, e->row_count, &e->want_cap, sizeof *e->wants);
+    const struct kept_array arrays[] = {
+        {&e->wants, e->row_count, &e->want_cap, sizeof *e->wants},
+        {&e->standing, e->row_count, &e->standing_cap, sizeof *e->standing},
+        {&e->courses, e->row_count, &e->course_cap, sizeof *e->courses},
+        {&e->verdicts, e->row_count, &e->verdict_cap, sizeof *e->verdicts},
+        {&e->told, e->row_count, &e->told_cap, sizeof *e->told},
+        {&e->parked, e->row_count, &e->parked_cap, sizeof *e->parked},
+        {&e->births, e->row_count, &e->birth_cap, sizeof *e->births},
+    };
+    enum err err = kept_rooms(arrays, ARRAY_LEN(arrays));
 
-    if (!err) err = kept_room(&e->standing, e->row_count, &e->standing_cap, sizeof *e->standing);
-    if (!err) err = kept_room(&e->courses, e->row_count, &e->course_cap, sizeof *e->courses);
-    if (!err) err = kept_room(&e->verdicts, e->row_count, &e->verdict_cap, sizeof *e->verdicts);
-    if (!err) err = kept_room(&e->told, e->row_count, &e->told_cap, sizeof *e->told);
-    if (!err) err = kept_room(&e->parked, e->row_count, &e->parked_cap, sizeof *e->parked);
-    if (!err) err = kept_room(&e->births, e->row_count, &e->birth_cap, sizeof *e->births);
     if (!err) err = levels_make(e);
     return err ? err : gang_rows_make(e);
 }
@@ -134,12 +137,12 @@ static enum err rows_then(struct decider *e, struct rows_then *t)
 /* Its cluster's rows are others than then: nothing its rows took holds. */
 static void cluster_others(struct decider *e, uint32_t slot)
 {
-    if (slot != SLOT_NONE) e->cluster_marks[slot].others = (uint32_t)e->number;
+    if (slot != SLOT_NONE) e->clusters[slot].others = (uint32_t)e->number;
 }
 
 static bool cluster_is_other(const struct decider *e, uint32_t slot)
 {
-    return slot != SLOT_NONE && e->cluster_marks[slot].others == (uint32_t)e->number;
+    return slot != SLOT_NONE && e->clusters[slot].others == (uint32_t)e->number;
 }
 
 /* Where the row stood then; t->count: nowhere. Rows of both times are in the same order. Folded
@@ -161,7 +164,7 @@ static void row_carry(struct decider *e, const struct rows_then *t, uint32_t row
     e->verdicts[row].need = e->rows[row];
     e->told[row] = t->told[then];
     e->parked[row] = t->parked[then];
-    if (e->standing[row].key != KEY_NONE) e->stander[e->standing[row].key] = row;
+    if (e->standing[row].key != KEY_NONE) e->keys[e->standing[row].key].stander = row;
 }
 
 static void row_new(struct decider *e, uint32_t row)
@@ -223,15 +226,6 @@ static enum err rows_read(struct decider *e, bool *ret_carried)
 
 /* --- parked gangs --- */
 
-static int parked_compare(const void *left, const void *right)
-{
-    const struct need_key *a = left, *b = right;
-    int order = str_compare(a->fingerprint, b->fingerprint);
-
-    if (!order) order = str_compare(a->group, b->group);
-    return order ? order : str_compare(a->cluster, b->cluster);
-}
-
 /* The parked keys in an order, so that each gang finds its own without a walk over all. */
 static enum err parked_read(struct decider *e)
 {
@@ -243,11 +237,11 @@ static enum err parked_read(struct decider *e)
     if (!keys) return ERR_FULL;
     if (count) {
         memcpy(keys, e->input.parked, count * sizeof *keys);
-        qsort(keys, count, sizeof *keys, parked_compare);
+        qsort(keys, count, sizeof *keys, need_key_compare);
     }
     for (uint32_t i = 0; i < e->gang_row_count; i++) {
         uint32_t row = e->gang_rows[i];
-        bool parked = bsearch(&e->rows[row]->key, keys, count, sizeof *keys, parked_compare);
+        bool parked = bsearch(&e->rows[row]->key, keys, count, sizeof *keys, need_key_compare);
         if (parked == e->parked[row]) continue;
         e->parked[row] = e->verdicts[row].parked = parked;
     }
@@ -288,7 +282,7 @@ static enum err stand(struct decider *e, uint32_t row)
     s->cluster = cluster ? cluster->slot : SLOT_NONE;
     s->machines = m->machines;
     s->configured = m->configured;
-    e->stander[m->key] = row;
+    e->keys[m->key].stander = row;
     return ERR_OK;
 }
 
@@ -340,7 +334,7 @@ bool standing_takes(struct decider *e, uint32_t row)
     const struct standing *s = &e->standing[row];
 
     if (s->key == KEY_NONE || key_touched(e, s->key)) return false;
-    e->key_states[s->key] = key_state(e, true);
+    e->keys[s->key].state = key_state(e, true);
     if (s->configured) e->claimed[s->cluster] += s->configured;
     e->decision.claimed += s->machines;
     if (!e->told[row]) verdict_stands(e, row);

@@ -21,32 +21,6 @@ enum err shortage_start(struct decider *e, struct want *w)
     return want_rest(e, w, &w->shortage->deficit);
 }
 
-static uint32_t count_most(uint64_t machines)
-{
-    return (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
-}
-
-static enum err count_pool(struct decider *e, const struct want *w, enum pool_kind kind,
-                           uint32_t *ret_count)
-{
-    enum pool_state state = pool_state_of(kind);
-    struct set_memory *memory;
-    struct pool *pool;
-    uint64_t machines = 0;
-    bool serve = false;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
-
-    if (!err) err = shelves_serve(e, state, memory, w->demand->unit, &serve);
-    if (!err && serve) { return shelves_count(e, state, w, memory, VERDICT_COUNT_MOST, ret_count); }
-    if (!err) err = pool_of(e, kind, w, &pool);
-    if (err) return err;
-    for (uint32_t i = 0; i < pool->count && machines < VERDICT_COUNT_MOST; i++) {
-        machines += pool->at[i].source->count;
-    }
-    *ret_count = count_most(machines);
-    return ERR_OK;
-}
-
 static uint64_t count_lane(struct decider *e, const struct want *w, struct set_memory *memory,
                            const struct lane *lane, uint64_t machines)
 {
@@ -77,7 +51,7 @@ static enum err count_configured(struct decider *e, const struct want *w, uint32
             machines = count_lane(e, w, memory, &cluster->configured.at[k], machines);
         }
     }
-    *ret_count = count_most(machines);
+    *ret_count = (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
     return ERR_OK;
 }
 
@@ -98,9 +72,11 @@ static enum verdict_reason reason_of(const struct want *w)
 static enum err shortage_finish(struct decider *e, struct want *w)
 {
     struct shortage *s = w->shortage;
-    enum err err = count_pool(e, w, POOL_OF_IDLE, &s->idle_count);
+    struct set_memory *memory;
+    enum err err = set_recall(e, w->demand->kind->set, &memory);
 
-    if (!err) err = count_pool(e, w, POOL_OF_SPECULATIVE, &s->speculative_count);
+    if (!err) err = shelves_count(e, POOL_IDLE, w, memory, &s->idle_count);
+    if (!err) err = shelves_count(e, POOL_SPECULATIVE, w, memory, &s->speculative_count);
     if (!err) err = count_configured(e, w, &s->configured_count);
     if (!err) err = want_rest(e, w, &s->unresolved);
     if (!err) s->reason = reason_of(w);

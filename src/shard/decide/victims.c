@@ -102,7 +102,7 @@ static enum err victims_add(struct decider *e, struct victim_shelf *shelf,
     enum err err = ERR_OK;
 
     if (item->key != SLOT_NONE && key_all(e, item->key)) {
-        return claimed_put(e, shelf, c, 0, c->count, e->stander[item->key]);
+        return claimed_put(e, shelf, c, 0, c->count, e->keys[item->key].stander);
     }
     s = source_of(e, c);
     for (uint32_t i = s->log; !err && i != LOG_NONE; i = e->log.at[i].earlier) {
@@ -229,21 +229,6 @@ static bool shelf_serves(struct decider *e, const struct want *w, const struct s
     return set_names_type(memory, shelf->type) && shape_covers(e, shelf->shape, w->demand->unit);
 }
 
-enum err victims_serve(struct decider *e, const struct want *w, const struct set_memory *memory,
-                       bool *ret_serve)
-{
-    uint64_t victims = 0;
-    enum err err = victims_make(e, memory);
-
-    shapes_ask(e);
-    for (uint32_t i = 0; !err && i < e->victim_shelves.count; i++) {
-        const struct victim_shelf *shelf = e->victim_shelves.at[i];
-        if (shelf_serves(e, w, memory, shelf)) victims += shelf->count;
-    }
-    *ret_serve = memory->looks_least >= victims;
-    return err;
-}
-
 /* How far a score can be from base + key: a few roundings of sums that are not larger than this. */
 static double scores_margin(const struct victim_weights *weights, int32_t preemptor)
 {
@@ -260,9 +245,9 @@ enum err victims_open(struct decider *e, const struct want *w, struct set_memory
     const struct victim_weights *weights = &e->input.weights;
     int32_t preemptor = w->demand->profile->priority;
     struct victim_walk *walk = decider_alloc(e, 1, sizeof *walk);
-    enum err err = ERR_OK;
+    enum err err = walk ? victims_make(e, memory) : ERR_FULL;
 
-    if (!walk) return ERR_FULL;
+    if (err) return err;
     walk->base = (double)preemptor * weights->priority;
     walk->margin = scores_margin(weights, preemptor);
     pool->memory = memory;

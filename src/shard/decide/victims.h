@@ -35,9 +35,6 @@ struct victim_walk {
 /* Adds those with this look that fit and give way to the Need. ERR_FULL. */
 enum err victims_of_look(struct decider *e, const struct want *w, const struct look *look,
                          struct pool *pool);
-/* Do shelves of victims hold fewer than there are looks to try? */
-enum err victims_serve(struct decider *e, const struct want *w, const struct set_memory *memory,
-                       bool *ret_serve);
 /* Prepares a pool that is filled as it is read. ERR_FULL. */
 enum err victims_open(struct decider *e, const struct want *w, struct set_memory *memory,
                       struct pool *pool);

@@ -112,10 +112,11 @@ enum err source_give(struct decider *e, uint32_t want, struct source *s, uint32_
     uint32_t from = s->first + s->taken;
 
     assert(count > 0 && count <= source_left(e, s));
-    if (s->key != KEY_NONE) e->key_states[s->key] = key_state(e, false);
+    if (s->key != KEY_NONE) e->keys[s->key].state = key_state(e, false);
     s->taken += count;
     e->touched[slot / 64] |= (uint64_t)1 << slot % 64;
-    if (s->taken == s->count && s == &e->sources[slot]) e->emptied[slot] = (uint32_t)e->number;
+    if (s->taken == s->count && s == &e->sources[slot])
+        e->cohorts[slot].emptied = (uint32_t)e->number;
     if (s->log != LOG_NONE && s->log == log->count - 1 && log->at[s->log].want == want) {
         log->at[s->log].count += count; /* the same goes on */
         return ERR_OK;

@@ -92,16 +92,16 @@ struct family {
 struct stamp { /* all of machine_stamp, shared */
     struct table_link link;
     struct word *fingerprint, *group; /* NULL: empty */
-    int32_t priority;
     double interruption_dollars, reclamation_dollars;
+    int32_t priority;
 };
 struct promise {
     struct table_link link;
     struct key *key;
-    int32_t priority;
     wall_time at;
     /* Of Idle machines, else 0: so a shield ends for all of a cohort at once. */
     uint64_t idle_since_ms;
+    int32_t priority;
 };
 struct shape {
     struct table_link link;

@@ -202,56 +202,27 @@ static enum err bags_enter(struct inventory *inv, struct cohort *cohort)
 
 /* --- outfits --- */
 
-static uint32_t outfit_hash(uint32_t type, const struct shape *shape)
-{
-    return (type * 31 + shape->slot) * 2654435761u;
-}
+static const struct shared_kind outfit_kind = {SHARED_KEY(outfit, shape, type),
+                                               SHARED_SLOTS(outfit, outfits, outfit_slots)};
 
-static struct outfit *outfit_find(const struct inventory *inv, const struct traits *t)
+static struct outfit outfit_of(const struct inventory *inv, const struct traits *t)
 {
-    uint32_t type = inv->look_briefs[t->look->slot].type;
-
-    TABLE_EACH(&inv->outfits, outfit_hash(type, t->shape), link)
-    {
-        struct outfit *outfit = CONTAINER_OF(link, struct outfit, link);
-        if (outfit->type == type && outfit->shape == t->shape) return outfit;
-    }
-    return NULL;
+    return (struct outfit){.shape = t->shape, .type = inv->look_briefs[t->look->slot].type};
 }
 
 static enum err outfit_take(struct inventory *inv, const struct traits *t)
 {
-    uint32_t type = inv->look_briefs[t->look->slot].type;
-    struct outfit *outfit = outfit_find(inv, t);
-    enum err err;
+    struct outfit like = outfit_of(inv, t);
+    void *outfit;
 
-    if (outfit) {
-        outfit->link.refs++;
-        return ERR_OK;
-    }
-    err = table_reserve(&inv->outfits, &inv->bytes);
-    if (err) return err;
-    outfit = memory_take(&inv->bytes, sizeof *outfit);
-    if (!outfit) return ERR_NOMEM;
-    *outfit = (struct outfit){.link.refs = 1, .shape = t->shape, .type = type};
-    err = rooms_take(&inv->outfit_slots, outfit, &outfit->slot, &inv->bytes);
-    if (err) {
-        memory_give(&inv->bytes, outfit, sizeof *outfit);
-        return err;
-    }
-    table_add(&inv->outfits, &outfit->link, outfit_hash(type, t->shape));
-    return ERR_OK;
+    return shared_take(inv, &outfit_kind, &like, &outfit);
 }
 
 static void outfit_give(struct inventory *inv, const struct traits *t)
 {
-    struct outfit *outfit = outfit_find(inv, t);
+    struct outfit like = outfit_of(inv, t);
 
-    assert(outfit); /* it was taken */
-    if (--outfit->link.refs) return;
-    table_remove(&inv->outfits, &outfit->link);
-    rooms_give(&inv->outfit_slots, outfit->slot);
-    memory_give(&inv->bytes, outfit, sizeof *outfit);
+    shared_give(inv, &outfit_kind, shared_find(inv, &outfit_kind, &like));
 }
 
 /* --- cohorts --- */

@@ -22,6 +22,7 @@
 struct need_key {
     struct str cluster, fingerprint, group;
 };
+int need_key_compare(const void *left, const void *right); /* of two struct need_key */
 
 struct requirement_set {
     struct table_link link; /* counted by kinds */

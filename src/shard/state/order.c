@@ -6,6 +6,15 @@
 
 #include "shard/state/demand.h"
 
+int need_key_compare(const void *left, const void *right)
+{
+    const struct need_key *a = left, *b = right;
+    int order = str_compare(a->fingerprint, b->fingerprint);
+
+    if (!order) order = str_compare(a->group, b->group);
+    return order ? order : str_compare(a->cluster, b->cluster);
+}
+
 static int amounts_compare(const struct dimensions *dimensions, const struct amounts *a,
                            const struct amounts *b)
 {

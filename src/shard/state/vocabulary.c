@@ -57,98 +57,139 @@ void word_give(struct inventory *inv, struct word *word)
     memory_give(&inv->bytes, word, sizeof *word + word->len);
 }
 
-struct pair { /* what pairs of shared things are hashed by: their addresses */
-    const void *first, *second;
-};
+/* --- things of one size, told apart by some of their bytes --- */
 
-static uint32_t pair_hash(const struct inventory *inv, const void *first, const void *second)
+static struct table *shared_table(const struct inventory *inv, const struct shared_kind *kind)
 {
-    struct pair pair = {first, second};
-    return bytes_hash(inv, &pair, sizeof pair);
+    return (struct table *)((char *)inv + kind->table);
 }
 
-/* --- origins --- */
-
-static struct origin *origin_find(const struct inventory *inv, const struct word *provider,
-                                  const struct word *error, uint32_t hash)
+static struct rooms *shared_slots(const struct inventory *inv, const struct shared_kind *kind)
 {
-    TABLE_EACH(&inv->origins, hash, link)
+    return (struct rooms *)((char *)inv + kind->slots);
+}
+
+static uint32_t shared_hash(const struct inventory *inv, const struct shared_kind *kind,
+                            const void *like)
+{
+    return bytes_hash(inv, (const char *)like + kind->key, kind->key_size);
+}
+
+void *shared_find(const struct inventory *inv, const struct shared_kind *kind, const void *like)
+{
+    const char *key = (const char *)like + kind->key;
+
+    TABLE_EACH(shared_table(inv, kind), shared_hash(inv, kind, like), link)
     {
-        struct origin *origin = CONTAINER_OF(link, struct origin, link);
-        if (origin->host_provider == provider && origin->last_error == error) return origin;
+        if (!memcmp((const char *)link + kind->key, key, kind->key_size)) return link;
     }
     return NULL;
 }
 
-/* Takes over one count of both words, on success only. */
-static enum err origin_make(struct inventory *inv, struct word *own_provider,
-                            struct word *own_error, uint32_t hash, struct origin **ret_origin)
+static enum err shared_make(struct inventory *inv, const struct shared_kind *kind, const void *like,
+                            struct table_link **ret_link)
 {
-    struct origin *origin;
-    enum err err = table_reserve(&inv->origins, &inv->bytes);
+    enum err err = table_reserve(shared_table(inv, kind), &inv->bytes);
+    struct table_link *link = err ? NULL : memory_take(&inv->bytes, kind->size);
 
-    if (err) return err;
-    origin = memory_take(&inv->bytes, sizeof *origin);
-    if (!origin) return ERR_NOMEM;
-    *origin = (struct origin){.host_provider = own_provider, .last_error = own_error};
-    err = rooms_take(&inv->origin_slots, origin, &origin->slot, &inv->bytes);
+    if (!link) return ERR_NOMEM;
+    memcpy(link, like, kind->size);
+    if (kind->slots) {
+        err = rooms_take(shared_slots(inv, kind), link, (uint32_t *)((char *)link + kind->slot),
+                         &inv->bytes);
+    }
     if (err) {
-        memory_give(&inv->bytes, origin, sizeof *origin);
+        memory_give(&inv->bytes, link, kind->size);
         return err;
     }
-    table_add(&inv->origins, &origin->link, hash);
-    *ret_origin = origin;
+    link->refs = 0;
+    table_add(shared_table(inv, kind), link, shared_hash(inv, kind, like));
+    *ret_link = link;
     return ERR_OK;
 }
+
+enum err shared_take(struct inventory *inv, const struct shared_kind *kind, void *own_like,
+                     void **ret_thing)
+{
+    struct table_link *link = shared_find(inv, kind, own_like);
+    enum err err = link ? ERR_OK : shared_make(inv, kind, own_like, &link);
+
+    if ((err || link->refs) && kind->release) kind->release(inv, own_like); /* not handed over */
+    if (err) return err;
+    link->refs++;
+    *ret_thing = link;
+    return ERR_OK;
+}
+
+void shared_give(struct inventory *inv, const struct shared_kind *kind, void *thing)
+{
+    struct table_link *link = thing;
+
+    if (!link || --link->refs) return;
+    if (kind->gone) kind->gone(inv, thing);
+    table_remove(shared_table(inv, kind), link);
+    if (kind->slots) {
+        rooms_give(shared_slots(inv, kind), *(const uint32_t *)((char *)link + kind->slot));
+    }
+    if (kind->release) kind->release(inv, thing);
+    memory_give(&inv->bytes, link, kind->size);
+}
+
+/* --- origins --- */
+
+static void origin_release(struct inventory *inv, void *thing)
+{
+    const struct origin *origin = thing;
+
+    word_give(inv, origin->host_provider);
+    word_give(inv, origin->last_error);
+}
+
+static const struct shared_kind origin_kind = {SHARED_KEY(origin, host_provider, last_error),
+                                               SHARED_SLOTS(origin, origins, origin_slots),
+                                               .release = origin_release};
 
 enum err origin_take(struct inventory *inv, struct str host_provider, struct str last_error,
                      uint32_t *ret_slot)
 {
-    struct word *provider, *error = NULL;
-    struct origin *origin = NULL;
-    uint32_t hash;
+    struct origin like = {0};
+    void *origin;
     enum err err;
 
     *ret_slot = SLOT_NONE;
     if (!host_provider.len && !last_error.len) return ERR_OK;
-    err = word_take(inv, host_provider, &provider);
+    err = word_take(inv, host_provider, &like.host_provider);
     if (err) return err;
-    err = word_take(inv, last_error, &error);
-    hash = pair_hash(inv, provider, error);
-    if (!err) origin = origin_find(inv, provider, error, hash);
-    if (!err && !origin) err = origin_make(inv, provider, error, hash, &origin);
-    if (err || origin->link.refs) { /* not handed over */
-        word_give(inv, provider);
-        word_give(inv, error);
+    err = word_take(inv, last_error, &like.last_error);
+    if (err) {
+        origin_release(inv, &like);
+        return err;
     }
-    if (err) return err;
-    origin->link.refs++;
-    *ret_slot = origin->slot;
-    return ERR_OK;
+    err = shared_take(inv, &origin_kind, &like, &origin);
+    if (!err) *ret_slot = ((struct origin *)origin)->slot;
+    return err;
+}
+
+static struct origin *origin_at(const struct inventory *inv, uint32_t slot)
+{
+    return slot == SLOT_NONE ? NULL : rooms_held(&inv->origin_slots, slot);
 }
 
 void origin_give(struct inventory *inv, uint32_t slot)
 {
-    struct origin *origin = slot == SLOT_NONE ? NULL : rooms_held(&inv->origin_slots, slot);
-
-    if (!origin || --origin->link.refs) return;
-    table_remove(&inv->origins, &origin->link);
-    rooms_give(&inv->origin_slots, slot);
-    word_give(inv, origin->host_provider);
-    word_give(inv, origin->last_error);
-    memory_give(&inv->bytes, origin, sizeof *origin);
+    shared_give(inv, &origin_kind, origin_at(inv, slot));
 }
 
 struct str origin_provider(const struct inventory *inv, uint32_t slot)
 {
-    const struct origin *origin = slot == SLOT_NONE ? NULL : rooms_held(&inv->origin_slots, slot);
+    const struct origin *origin = origin_at(inv, slot);
 
     return origin ? word_text(origin->host_provider) : STR_EMPTY;
 }
 
 struct str origin_error(const struct inventory *inv, uint32_t slot)
 {
-    const struct origin *origin = slot == SLOT_NONE ? NULL : rooms_held(&inv->origin_slots, slot);
+    const struct origin *origin = origin_at(inv, slot);
 
     return origin ? word_text(origin->last_error) : STR_EMPTY;
 }
@@ -231,90 +272,48 @@ const struct cluster *inventory_cluster(const struct inventory *inventory, struc
 
 /* --- families and keys --- */
 
-static struct family *family_find(const struct inventory *inv, const struct cluster *cluster,
-                                  const struct word *fingerprint, uint32_t hash)
+static void family_gone(struct inventory *inv, void *thing)
 {
-    TABLE_EACH(&inv->families, hash, link)
-    {
-        struct family *family = CONTAINER_OF(link, struct family, link);
-        if (family->cluster == cluster && family->fingerprint == fingerprint) return family;
-    }
-    return NULL;
+    struct family *family = thing;
+
+    assert(family->count == 0);
+    array_free(family->keys, family->cap, sizeof(struct key *), &inv->bytes);
 }
 
-static void family_give(struct inventory *inv, struct family *family)
+static void family_release(struct inventory *inv, void *thing)
 {
-    if (!family || --family->link.refs) return;
-    assert(family->count == 0);
-    table_remove(&inv->families, &family->link);
-    rooms_give(&inv->family_slots, family->slot);
+    const struct family *family = thing;
+
     cluster_give(inv, family->cluster);
     word_give(inv, family->fingerprint);
-    array_free(family->keys, family->cap, sizeof(struct key *), &inv->bytes);
-    memory_give(&inv->bytes, family, sizeof *family);
 }
 
-/* Takes over one count of `cluster` and `fingerprint`, on success only. */
-static enum err family_make(struct inventory *inv, struct cluster *own_cluster,
-                            struct word *own_fingerprint, struct family **ret_family)
-{
-    uint32_t hash = pair_hash(inv, own_cluster, own_fingerprint);
-    struct family *family;
-    enum err err = table_reserve(&inv->families, &inv->bytes);
+static const struct shared_kind family_kind = {SHARED_KEY(family, cluster, fingerprint),
+                                               SHARED_SLOTS(family, families, family_slots),
+                                               .gone = family_gone, .release = family_release};
 
-    if (err) return err;
-    family = memory_take(&inv->bytes, sizeof *family);
-    if (!family) return ERR_NOMEM;
-    memset(family, 0, sizeof *family);
-    err = rooms_take(&inv->family_slots, family, &family->slot, &inv->bytes);
-    if (err) {
-        memory_give(&inv->bytes, family, sizeof *family);
-        return err;
-    }
-    family->cluster = own_cluster;
-    family->fingerprint = own_fingerprint;
-    family->birth = ++inv->births;
-    inv->keys_born++;
-    table_add(&inv->families, &family->link, hash);
-    *ret_family = family;
-    return ERR_OK;
-}
-
-static enum err family_take(struct inventory *inv, struct str cluster_name, struct str fingerprint,
+static enum err family_take(struct inventory *inv, struct str cluster, struct str fingerprint,
                             struct family **ret_family)
 {
-    struct family *family = NULL;
-    struct cluster *cluster;
-    struct word *word;
-    enum err err = cluster_take(inv, cluster_name, &cluster);
+    struct family like = {0}, *family;
+    void *thing;
+    enum err err = cluster_take(inv, cluster, &like.cluster);
 
     if (err) return err;
-    err = word_take(inv, fingerprint, &word);
+    err = word_take(inv, fingerprint, &like.fingerprint);
     if (err) {
-        cluster_give(inv, cluster);
+        family_release(inv, &like);
         return err;
     }
-    family = family_find(inv, cluster, word, pair_hash(inv, cluster, word));
-    if (!family) err = family_make(inv, cluster, word, &family);
-    if (err || family->link.refs) { /* not handed over */
-        cluster_give(inv, cluster);
-        word_give(inv, word);
-    }
+    err = shared_take(inv, &family_kind, &like, &thing);
     if (err) return err;
-    family->link.refs++;
+    family = thing;
+    if (!family->birth) {
+        family->birth = ++inv->births;
+        inv->keys_born++;
+    }
     *ret_family = family;
     return ERR_OK;
-}
-
-static struct key *key_find(const struct inventory *inv, const struct family *family,
-                            const struct word *group, uint32_t hash)
-{
-    TABLE_EACH(&inv->keys, hash, link)
-    {
-        struct key *key = CONTAINER_OF(link, struct key, link);
-        if (key->family == family && key->group == group) return key;
-    }
-    return NULL;
 }
 
 void key_tell(struct inventory *inv, const struct key *key)
@@ -326,101 +325,95 @@ void key_tell(struct inventory *inv, const struct key *key)
                         .cluster = key->family->cluster->slot};
 }
 
-/* Takes over one count of `family` and `group`, on success only. */
-static enum err key_make(struct inventory *inv, struct family *own_family, struct word *own_group,
-                         struct key **ret_key)
+/* In a family that has room for it. */
+static void key_born(struct inventory *inv, struct key *key)
 {
-    uint32_t hash = pair_hash(inv, own_family, own_group);
-    struct key *key;
-    enum err err = table_reserve(&inv->keys, &inv->bytes);
+    struct family *family = key->family;
 
-    if (!err) {
-        err = array_reserve(&own_family->keys, own_family->count, &own_family->cap,
-                            sizeof(struct key *), &inv->bytes);
-    }
-    if (err) return err;
-    key = memory_take(&inv->bytes, sizeof *key);
-    if (!key) return ERR_NOMEM;
-    memset(key, 0, sizeof *key);
-    err = rooms_take(&inv->key_slots, key, &key->slot, &inv->bytes);
-    if (err) {
-        memory_give(&inv->bytes, key, sizeof *key);
-        return err;
-    }
-    key->family = own_family;
-    key->group = own_group;
-    key->place = own_family->count;
     key->birth = ++inv->births;
-    own_family->keys[own_family->count++] = key;
-    own_family->version++;
+    key->place = family->count;
+    family->keys[family->count++] = key;
+    family->version++;
     key_tell(inv, key);
     inv->keys_born++;
-    table_add(&inv->keys, &key->link, hash);
-    *ret_key = key;
-    return ERR_OK;
 }
+
+static void key_gone(struct inventory *inv, void *thing)
+{
+    struct key *key = thing;
+    struct family *family = key->family;
+
+    family->version++;
+    key_tell(inv, key);
+    family->keys[key->place] = family->keys[--family->count];
+    family->keys[key->place]->place = key->place;
+    bag_free(inv, &key->cohorts);
+}
+
+static void key_release(struct inventory *inv, void *thing)
+{
+    const struct key *key = thing;
+
+    word_give(inv, key->group);
+    shared_give(inv, &family_kind, key->family);
+}
+
+static const struct shared_kind key_kind = {SHARED_KEY(key, family, group),
+                                            SHARED_SLOTS(key, keys, key_slots), .gone = key_gone,
+                                            .release = key_release};
 
 enum err key_take(struct inventory *inv, struct str cluster, struct str fingerprint,
                   struct str group, struct key **ret_key)
 {
-    struct family *family;
-    struct word *word = NULL;
-    struct key *key = NULL;
-    enum err err = family_take(inv, cluster, fingerprint, &family);
+    struct key like = {0};
+    void *key;
+    enum err err = family_take(inv, cluster, fingerprint, &like.family);
 
     if (err) return err;
-    err = word_take(inv, group, &word);
-    if (!err) key = key_find(inv, family, word, pair_hash(inv, family, word));
-    if (!err && !key) err = key_make(inv, family, word, &key);
-    if (err || key->link.refs) { /* not handed over */
-        word_give(inv, word);
-        family_give(inv, family);
+    err = word_take(inv, group, &like.group);
+    if (!err) {
+        err = array_reserve(&like.family->keys, like.family->count, &like.family->cap,
+                            sizeof(struct key *), &inv->bytes);
     }
+    if (err) {
+        key_release(inv, &like);
+        return err;
+    }
+    err = shared_take(inv, &key_kind, &like, &key);
     if (err) return err;
-    key->link.refs++;
     *ret_key = key;
+    if (!(*ret_key)->birth) key_born(inv, key);
     return ERR_OK;
 }
 
 void key_give(struct inventory *inv, struct key *key)
 {
-    struct family *family;
-
-    if (!key || --key->link.refs) return;
-    family = key->family;
-    family->version++;
-    key_tell(inv, key);
-    table_remove(&inv->keys, &key->link);
-    rooms_give(&inv->key_slots, key->slot);
-    family->keys[key->place] = family->keys[--family->count];
-    family->keys[key->place]->place = key->place;
-    bag_free(inv, &key->cohorts);
-    word_give(inv, key->group);
-    memory_give(&inv->bytes, key, sizeof *key);
-    family_give(inv, family);
+    shared_give(inv, &key_kind, key);
 }
 
 const struct family *inventory_family(const struct inventory *inventory, struct str cluster,
                                       struct str fingerprint)
 {
-    const struct cluster *c = inventory_cluster(inventory, cluster);
-    const struct word *f = c ? word_find(inventory, fingerprint) : NULL;
+    struct cluster *c = cluster_find(inventory, cluster, text_hash(inventory, cluster));
+    struct word *f = c ? word_find(inventory, fingerprint) : NULL;
 
-    return f ? family_find(inventory, c, f, pair_hash(inventory, c, f)) : NULL;
+    return f ? shared_find(inventory, &family_kind,
+                           &(struct family){.cluster = c, .fingerprint = f})
+             : NULL;
 }
 
 const struct key *inventory_key(const struct inventory *inventory, struct str cluster,
                                 struct str fingerprint, struct str group)
 {
-    const struct family *f = inventory_family(inventory, cluster, fingerprint);
-    const struct word *g = NULL;
+    struct key like = {.family =
+                           (struct family *)inventory_family(inventory, cluster, fingerprint)};
 
-    if (!f) return NULL;
+    if (!like.family) return NULL;
     if (group.len) {
-        g = word_find(inventory, group);
-        if (!g) return NULL;
+        like.group = word_find(inventory, group);
+        if (!like.group) return NULL;
     }
-    return key_find(inventory, f, g, pair_hash(inventory, f, g));
+    return shared_find(inventory, &key_kind, &like);
 }
 
 /* --- stamps --- */
@@ -430,21 +423,17 @@ static double no_minus_zero(double dollars)
     return dollars == 0 ? 0 : dollars;
 }
 
-static struct stamp *stamp_find(const struct inventory *inv, const struct stamp *like,
-                                uint32_t hash)
+static void stamp_release(struct inventory *inv, void *thing)
 {
-    TABLE_EACH(&inv->stamps, hash, link)
-    {
-        struct stamp *stamp = CONTAINER_OF(link, struct stamp, link);
-        if (stamp->fingerprint == like->fingerprint && stamp->group == like->group &&
-            stamp->priority == like->priority &&
-            stamp->interruption_dollars == like->interruption_dollars &&
-            stamp->reclamation_dollars == like->reclamation_dollars) {
-            return stamp;
-        }
-    }
-    return NULL;
+    const struct stamp *stamp = thing;
+
+    word_give(inv, stamp->fingerprint);
+    word_give(inv, stamp->group);
 }
+
+static const struct shared_kind stamp_kind = {SHARED_KEY(stamp, fingerprint, priority),
+                                              SHARED_TABLE(stamp, stamps),
+                                              .release = stamp_release};
 
 enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
                     struct stamp **ret_stamp)
@@ -452,8 +441,7 @@ enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
     struct stamp like = {.priority = given->priority,
                          .interruption_dollars = no_minus_zero(given->interruption_dollars),
                          .reclamation_dollars = no_minus_zero(given->reclamation_dollars)};
-    struct stamp *stamp;
-    uint32_t hash;
+    void *stamp = NULL;
     enum err err;
 
     *ret_stamp = NULL;
@@ -464,96 +452,50 @@ enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
     err = word_take(inv, given->fingerprint, &like.fingerprint);
     if (err) return err;
     err = word_take(inv, given->group, &like.group);
-    if (err) goto give_fingerprint;
-    hash = pair_hash(inv, like.fingerprint, like.group) * 31 + (uint32_t)like.priority;
-    stamp = stamp_find(inv, &like, hash);
-    if (stamp) {
-        word_give(inv, like.group);
-        word_give(inv, like.fingerprint);
-    } else {
-        err = table_reserve(&inv->stamps, &inv->bytes);
-        if (err) goto give_group;
-        stamp = memory_take(&inv->bytes, sizeof *stamp);
-        if (!stamp) {
-            err = ERR_NOMEM;
-            goto give_group;
-        }
-        *stamp = like;
-        table_add(&inv->stamps, &stamp->link, hash);
+    if (err) {
+        stamp_release(inv, &like);
+        return err;
     }
-    stamp->link.refs++;
+    err = shared_take(inv, &stamp_kind, &like, &stamp);
     *ret_stamp = stamp;
-    return ERR_OK;
-
-give_group:
-    word_give(inv, like.group);
-give_fingerprint:
-    word_give(inv, like.fingerprint);
     return err;
 }
 
 void stamp_give(struct inventory *inv, struct stamp *stamp)
 {
-    if (!stamp || --stamp->link.refs) return;
-    table_remove(&inv->stamps, &stamp->link);
-    word_give(inv, stamp->fingerprint);
-    word_give(inv, stamp->group);
-    memory_give(&inv->bytes, stamp, sizeof *stamp);
+    shared_give(inv, &stamp_kind, stamp);
 }
 
 /* --- promises --- */
 
+static void promise_release(struct inventory *inv, void *thing)
+{
+    key_give(inv, ((const struct promise *)thing)->key);
+}
+
+static const struct shared_kind promise_kind = {SHARED_KEY(promise, key, priority),
+                                                SHARED_TABLE(promise, promises),
+                                                .release = promise_release};
+
 enum err promise_take(struct inventory *inv, const struct machine_promise *given,
                       uint64_t idle_since_ms, struct promise **ret_promise)
 {
-    struct promise *promise = NULL;
-    struct key *key;
-    uint32_t hash;
+    struct promise like = {
+        .at = given->at, .idle_since_ms = idle_since_ms, .priority = given->priority};
+    void *promise = NULL;
     enum err err;
 
     *ret_promise = NULL;
     if (!given->cluster.len) return ERR_OK;
-    err = key_take(inv, given->cluster, given->fingerprint, given->group, &key);
-    if (err) return err;
-    hash = pair_hash(inv, key, NULL) * 31 + (uint32_t)given->at.ms * 31 + (uint32_t)idle_since_ms;
-    TABLE_EACH(&inv->promises, hash, link)
-    {
-        struct promise *other = CONTAINER_OF(link, struct promise, link);
-        if (other->key == key && other->priority == given->priority &&
-            other->at.ms == given->at.ms && other->idle_since_ms == idle_since_ms) {
-            promise = other;
-            break;
-        }
-    }
-    if (promise) {
-        key_give(inv, key);
-    } else {
-        err = table_reserve(&inv->promises, &inv->bytes);
-        if (!err) {
-            promise = memory_take(&inv->bytes, sizeof *promise);
-            if (!promise) err = ERR_NOMEM;
-        }
-        if (err) {
-            key_give(inv, key);
-            return err;
-        }
-        *promise = (struct promise){.key = key,
-                                    .priority = given->priority,
-                                    .at = given->at,
-                                    .idle_since_ms = idle_since_ms};
-        table_add(&inv->promises, &promise->link, hash);
-    }
-    promise->link.refs++;
+    err = key_take(inv, given->cluster, given->fingerprint, given->group, &like.key);
+    if (!err) err = shared_take(inv, &promise_kind, &like, &promise);
     *ret_promise = promise;
-    return ERR_OK;
+    return err;
 }
 
 void promise_give(struct inventory *inv, struct promise *promise)
 {
-    if (!promise || --promise->link.refs) return;
-    table_remove(&inv->promises, &promise->link);
-    key_give(inv, promise->key);
-    memory_give(&inv->bytes, promise, sizeof *promise);
+    shared_give(inv, &promise_kind, promise);
 }
 
 /* --- shapes --- */

@@ -374,7 +374,7 @@ TEST(parking_and_ledger_lose_nothing)
             fleet_open(&f, 2);
             engine = engine_of(&f.world, 0);
             CHECK_OK("decide", decide_now(engine, &decision));
-            CHECK_OK("parking", parking_open(1, &parking));
+            CHECK_OK("parking", parking_open(&parking));
             CHECK_OK("ledger", ledger_open(1, &ledger));
             for (int i = 0; i < PARK_AFTER; i++) CHECK_OK("age", parking_note(parking, decision));
             CHECK_OK("note", ledger_note(ledger, decision));

@@ -159,7 +159,7 @@ TEST(a_gang_that_gets_nothing_is_parked_and_probes)
     struct demand need = gang("c", "f", "g");
     struct parking *parking;
 
-    CHECK_OK("open", parking_open(1, &parking));
+    CHECK_OK("open", parking_open(&parking));
     for (uint32_t age = 1; age <= 96; age++) {
         cycle(parking, &need, 0, false);
         CHECK_U32("age", parking_age(parking, &need.key), age);
@@ -187,7 +187,7 @@ TEST(only_gangs_without_a_domain_that_could_hold_them_age)
     struct parking *parking;
 
     plain.gang = false;
-    CHECK_OK("open", parking_open(1, &parking));
+    CHECK_OK("open", parking_open(&parking));
     CHECK_OK("note", parking_note(parking, &decision));
     CHECK_U32("two rows of one gang age as one", parking_age(parking, &a.key), 1);
     CHECK_U32("plain rows never", parking_age(parking, &plain.key), 0);

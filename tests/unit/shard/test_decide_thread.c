@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The decide thread's border: order, and how much is handed over in one go. */
 #include "lib/test.h"
-#include "shard/thinker.h"
+#include "shard/decide_thread.h"
 #include "sim/sim.h"
 
 enum { THOUGHTS = 12, EFFECTS = 5000 };
 
 struct counting {
-    struct thought thought;
+    struct decide_job job;
     size_t number;
     bool done;
 };
 static struct {
-    struct counting thoughts[THOUGHTS];
+    struct counting jobs[THOUGHTS];
     size_t carried, batches, since, most; /* since: effects of the batch that is carried out */
     size_t thought_of;                    /* so many were */
 } seen;
 
-static void think(struct thought *thought, struct mind *mind, struct effects *out)
+static void think(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    const struct counting *t = CONTAINER_OF(thought, struct counting, thought);
+    const struct counting *t = CONTAINER_OF(job, struct counting, job);
 
-    (void)mind;
+    (void)context;
     CHECK_SIZE("in order", t->number, seen.thought_of++);
     for (size_t i = 0; i < EFFECTS; i++) {
         struct effect *effect = effects_add(out, EFFECT_CYCLE_SOON);
@@ -30,19 +30,19 @@ static void think(struct thought *thought, struct mind *mind, struct effects *ou
     }
 }
 
-static void done(struct thought *thought, enum err err)
+static void done(struct decide_job *job, enum err err)
 {
-    struct counting *t = CONTAINER_OF(thought, struct counting, thought);
+    struct counting *t = CONTAINER_OF(job, struct counting, job);
 
-    CHECK_OK("thought", err);
+    CHECK_OK("job", err);
     CHECK("all it caused is on its way", seen.carried >= (t->number + 1) * EFFECTS);
     t->done = true;
 }
 
-static const struct str *prepare(const struct effect *effect, struct mind *mind,
+static const struct str *prepare(const struct effect *effect, struct decide_context *context,
                                  struct arena *arena)
 {
-    (void)effect, (void)mind, (void)arena;
+    (void)effect, (void)context, (void)arena;
     return NULL;
 }
 
@@ -65,9 +65,9 @@ static void on_counts(void *owner, const struct core_counts *counts)
 /* All operators come back at once, and each is told of all its machines. */
 TEST(much_is_handed_over_in_pieces_and_in_order)
 {
-    struct thinker_options options = {
+    struct decide_thread_options options = {
         .prepare = prepare, .carry_out = carry_out, .on_counts = on_counts};
-    struct thinker *thinker;
+    struct decide_thread *decide_thread;
     struct sim_host *host;
     struct sim *sim;
     struct note note;
@@ -76,16 +76,15 @@ TEST(much_is_handed_over_in_pieces_and_in_order)
     CHECK_OK("host", sim_host_add(sim, &(struct sim_host_options){.name = "s"}, &host));
     options.io = sim_host_io(host);
     CHECK_OK("core", core_open(&(struct core_options){.seed = 1}, &options.core, &note));
-    CHECK_OK("thinker", thinker_open(&options, &thinker));
+    CHECK_OK("decide_thread", decide_thread_open(&options, &decide_thread));
     for (size_t i = 0; i < THOUGHTS; i++) {
-        seen.thoughts[i] =
-            (struct counting){.thought = {.think = think, .done = done}, .number = i};
-        thinker_submit(thinker, &seen.thoughts[i].thought);
+        seen.jobs[i] = (struct counting){.job = {.run = think, .done = done}, .number = i};
+        decide_thread_submit(decide_thread, &seen.jobs[i].job);
     }
     CHECK("time goes on", sim_run_for(sim, 1000) == SIM_REACHED);
-    for (size_t i = 0; i < THOUGHTS; i++) CHECK("done", seen.thoughts[i].done);
+    for (size_t i = 0; i < THOUGHTS; i++) CHECK("done", seen.jobs[i].done);
     CHECK_SIZE("all of it", seen.carried, (size_t)THOUGHTS * EFFECTS);
     CHECK("not all in one", seen.most < (size_t)16384 + EFFECTS);
-    thinker_close(thinker);
+    decide_thread_close(decide_thread);
     sim_close(sim);
 }

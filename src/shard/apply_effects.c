@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Effects carried out. A provider call becomes an errand: it goes out, its answer comes back as a
- * thought, read on the decide thread, where the resource names are.
+/* Effects carried out. A provider call becomes an call: it goes out, its answer comes back as a
+ * job, read on the decide thread, where the resource names are.
  *
  * A blob is kept here from the operator's answer until its Configure is sent, or until the audit
  * says that its action ended. From there it waits in the provider's client for its turn. All of
@@ -18,7 +18,7 @@ enum {
     TEXT_MAX = ERROR_TEXT_MAX / 2 /* of a provider, so that a line of the audit has room for it */
 };
 
-struct errands {
+struct provider_calls {
     struct map asks, blobs; /* by action */
     size_t blob_bytes, blob_bytes_max;
     uint64_t blobs_refused;
@@ -38,16 +38,16 @@ static struct str key_of(const uint64_t *action)
 
 static void drop_blob(struct shard *shard, uint64_t action)
 {
-    struct blob *blob = map_remove(&shard->errands->blobs, key_of(&action));
+    struct blob *blob = map_remove(&shard->calls->blobs, key_of(&action));
 
-    if (blob) shard->errands->blob_bytes -= blob->len;
+    if (blob) shard->calls->blob_bytes -= blob->len;
     free(blob);
 }
 
 /* -- provider calls -- */
 
-struct errand {
-    struct thought thought;
+struct provider_call {
+    struct decide_job job;
     struct shard *shard;
     uint64_t action;               /* 0: a Get */
     struct provider_answer answer; /* its texts are `held` */
@@ -68,14 +68,14 @@ static enum call_end end_of(enum provider_end end)
 }
 
 /* An answer that cannot be read says nothing about what was done. */
-static void read_record(const struct errand *errand, struct mind *mind,
+static void read_record(const struct provider_call *call, struct decide_context *context,
                         struct machine_record *record, struct call_answer *answer,
                         struct note *note)
 {
     struct str operation;
-    enum err err = errand->action ? machine_read_ack(mind->reader, errand->answer.bytes, &operation,
-                                                     record, note)
-                                  : machine_read(mind->reader, errand->answer.bytes, record, note);
+    enum err err = call->action ? machine_read_ack(context->reader, call->answer.bytes, &operation,
+                                                   record, note)
+                                : machine_read(context->reader, call->answer.bytes, record, note);
 
     if (err) {
         note_prefix(note, "the answer cannot be read");
@@ -88,58 +88,58 @@ static void read_record(const struct errand *errand, struct mind *mind,
     answer->metadata_count = record->metadata_count;
 }
 
-static void think_answer(struct thought *thought, struct mind *mind, struct effects *out)
+static void answer_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct errand *errand = CONTAINER_OF(thought, struct errand, thought);
-    struct call_answer answer = {.end = end_of(errand->answer.end), .text = errand->answer.text};
+    struct provider_call *call = CONTAINER_OF(job, struct provider_call, job);
+    struct call_answer answer = {.end = end_of(call->answer.end), .text = call->answer.text};
     struct machine_record record;
     struct note note = {""};
 
-    if (answer.end == CALL_DONE) read_record(errand, mind, &record, &answer, &note);
-    if (errand->action)
-        core_answered(mind->core, errand->action, &answer, mind->now, mind->wall, out);
+    if (answer.end == CALL_DONE) read_record(call, context, &record, &answer, &note);
+    if (call->action)
+        core_answered(context->core, call->action, &answer, context->now, context->wall, out);
     else
-        core_got(mind->core, str_of(errand->machine, errand->len), &answer, mind->now, out);
+        core_got(context->core, str_of(call->machine, call->len), &answer, context->now, out);
 }
 
-static void errand_done(struct thought *thought, enum err err)
+static void call_done(struct decide_job *job, enum err err)
 {
-    struct errand *errand = CONTAINER_OF(thought, struct errand, thought);
+    struct provider_call *call = CONTAINER_OF(job, struct provider_call, job);
 
     (void)err;
-    free(errand->held);
-    free(errand);
+    free(call->held);
+    free(call);
 }
 
 /* The answer's bytes are the call's; one that finds no memory to be kept is not known. */
-static void keep_answer(struct errand *errand, const struct provider_answer *answer)
+static void keep_answer(struct provider_call *call, const struct provider_answer *answer)
 {
     struct str text = utf8_clip(answer->text, TEXT_MAX);
     size_t len = text.len + answer->bytes.len;
 
-    errand->answer = *answer;
-    errand->answer.text = text;
-    errand->held = len ? malloc(len) : NULL;
-    if (len && !errand->held) {
-        errand->answer = (struct provider_answer){.end = PROVIDER_UNKNOWN,
-                                                  .text = STR("out of memory for the answer")};
+    call->answer = *answer;
+    call->answer.text = text;
+    call->held = len ? malloc(len) : NULL;
+    if (len && !call->held) {
+        call->answer = (struct provider_answer){.end = PROVIDER_UNKNOWN,
+                                                .text = STR("out of memory for the answer")};
         return;
     }
     if (len == 0) return;
-    put_text(errand->held, text);
-    put_text(errand->held + text.len, answer->bytes);
-    errand->answer.text = str_of(errand->held, text.len);
-    errand->answer.bytes = str_of(errand->held + text.len, answer->bytes.len);
+    put_text(call->held, text);
+    put_text(call->held + text.len, answer->bytes);
+    call->answer.text = str_of(call->held, text.len);
+    call->answer.bytes = str_of(call->held + text.len, answer->bytes.len);
 }
 
 static void on_answer(void *context, const struct provider_answer *answer)
 {
-    struct errand *errand = context;
+    struct provider_call *call = context;
 
-    errand->shard->errands->under_way--;
-    if (answer->end == PROVIDER_FENCED) hold_fenced(errand->shard, answer->text);
-    keep_answer(errand, answer);
-    thinker_submit(errand->shard->thinker, &errand->thought);
+    call->shard->calls->under_way--;
+    if (answer->end == PROVIDER_FENCED) hold_fenced(call->shard, answer->text);
+    keep_answer(call, answer);
+    decide_thread_submit(call->shard->decide_thread, &call->job);
 }
 
 static struct provider_request request_of(struct shard *shard, const struct effect *effect)
@@ -155,7 +155,7 @@ static struct provider_request request_of(struct shard *shard, const struct effe
 
     if (effect->kind == EFFECT_DRAIN) request.grace_seconds = effect->drain.grace_ms / 1000;
     if (effect->kind != EFFECT_CONFIGURE) return request;
-    blob = map_get(&shard->errands->blobs, key_of(&effect->action));
+    blob = map_get(&shard->calls->blobs, key_of(&effect->action));
     if (blob) request.blob = str_of(blob->bytes, blob->len);
     request.cluster = effect->cluster;
     request.metadata = effect->configure.metadata;
@@ -165,27 +165,27 @@ static struct provider_request request_of(struct shard *shard, const struct effe
 
 static bool call_provider(struct shard *shard, const struct effect *effect)
 {
-    struct errand *errand = calloc(1, sizeof *errand + effect->machine.len);
+    struct provider_call *call = calloc(1, sizeof *call + effect->machine.len);
     struct provider_request request;
     enum err err;
 
-    if (!errand) return false;
-    errand->thought = (struct thought){.think = think_answer, .done = errand_done};
-    errand->shard = shard;
-    errand->action = effect->kind == EFFECT_GET ? 0 : effect->action;
-    errand->len = effect->machine.len;
-    put_text(errand->machine, effect->machine);
+    if (!call) return false;
+    call->job = (struct decide_job){.run = answer_run, .done = call_done};
+    call->shard = shard;
+    call->action = effect->kind == EFFECT_GET ? 0 : effect->action;
+    call->len = effect->machine.len;
+    put_text(call->machine, effect->machine);
     request = request_of(shard, effect);
-    err = provider_call(shard->options.provider, &request, on_answer, errand);
+    err = provider_call(shard->options.provider, &request, on_answer, call);
     if (err == ERR_FULL || err == ERR_NOMEM) {
-        free(errand);
+        free(call);
         return false;
     }
     if (effect->kind == EFFECT_CONFIGURE) drop_blob(shard, effect->action);
-    shard->errands->under_way++;
+    shard->calls->under_way++;
     if (err)
-        on_answer(errand, &(struct provider_answer){.end = PROVIDER_REFUSED,
-                                                    .text = str_from(err_text(err))});
+        on_answer(call, &(struct provider_answer){.end = PROVIDER_REFUSED,
+                                                  .text = str_from(err_text(err))});
     return true;
 }
 
@@ -193,8 +193,8 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
 
 /* Made with the question, so that no answer finds no memory: its action would never end, and its
  * machine be lost to everybody. */
-struct blob_thought {
-    struct thought thought;
+struct blob_job {
+    struct decide_job job;
     struct shard *shard;
     uint64_t action;
     enum blob_end end;
@@ -203,17 +203,18 @@ struct blob_thought {
     char *text; /* of an error; NULL: none, or no memory for it */
 };
 
-static void think_blob(struct thought *thought, struct mind *mind, struct effects *out)
+static void blob_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
-    struct blob_thought *t = CONTAINER_OF(thought, struct blob_thought, thought);
+    struct blob_job *t = CONTAINER_OF(job, struct blob_job, job);
 
-    core_blob(mind->core, t->action, t->end, str_of(t->text, t->len), mind->now, mind->wall, out);
-    t->kept = core_blob_waits(mind->core, t->action);
+    core_blob(context->core, t->action, t->end, str_of(t->text, t->len), context->now,
+              context->wall, out);
+    t->kept = core_blob_waits(context->core, t->action);
 }
 
-static void blob_thought_done(struct thought *thought, enum err err)
+static void blob_job_done(struct decide_job *job, enum err err)
 {
-    struct blob_thought *t = CONTAINER_OF(thought, struct blob_thought, thought);
+    struct blob_job *t = CONTAINER_OF(job, struct blob_job, job);
 
     (void)err;
     if (!t->kept) drop_blob(t->shard, t->action);
@@ -223,17 +224,17 @@ static void blob_thought_done(struct thought *thought, enum err err)
 
 static bool ask_blob(struct shard *shard, const struct effect *effect)
 {
-    struct blob_thought *t = calloc(1, sizeof *t);
+    struct blob_job *t = calloc(1, sizeof *t);
 
     if (!t) return false;
-    t->thought = (struct thought){.think = think_blob, .done = blob_thought_done};
+    t->job = (struct decide_job){.run = blob_run, .done = blob_job_done};
     t->shard = shard;
     t->action = effect->action;
-    if (!map_put(&shard->errands->asks, key_of(&t->action), t)) {
+    if (!map_put(&shard->calls->asks, key_of(&t->action), t)) {
         if (!sessions_ask_blob(shard->sessions, effect->cluster, effect->action, effect->profile,
                                effect->timeout_ms))
             return true;
-        (void)map_remove(&shard->errands->asks, key_of(&t->action));
+        (void)map_remove(&shard->calls->asks, key_of(&t->action));
     }
     free(t);
     return false;
@@ -242,7 +243,7 @@ static bool ask_blob(struct shard *shard, const struct effect *effect)
 /* The client of a shard that stops may be gone. */
 static size_t blob_bytes(const struct shard *shard)
 {
-    size_t held = shard->errands->blob_bytes;
+    size_t held = shard->calls->blob_bytes;
 
     if (shard->stopping) return held;
     return held + provider_stats(shard->options.provider).waiting_bytes;
@@ -253,9 +254,9 @@ static enum err keep_blob(struct shard *shard, uint64_t action, struct str conte
     struct blob *blob;
     enum err err;
 
-    if (content.len > shard->errands->blob_bytes_max ||
-        blob_bytes(shard) > shard->errands->blob_bytes_max - content.len) {
-        shard->errands->blobs_refused++;
+    if (content.len > shard->calls->blob_bytes_max ||
+        blob_bytes(shard) > shard->calls->blob_bytes_max - content.len) {
+        shard->calls->blobs_refused++;
         return ERR_FULL;
     }
     blob = malloc(sizeof *blob + content.len);
@@ -263,17 +264,17 @@ static enum err keep_blob(struct shard *shard, uint64_t action, struct str conte
     blob->action = action;
     blob->len = content.len;
     put_text(blob->bytes, content);
-    err = map_put(&shard->errands->blobs, key_of(&blob->action), blob);
+    err = map_put(&shard->calls->blobs, key_of(&blob->action), blob);
     if (err)
         free(blob);
     else
-        shard->errands->blob_bytes += content.len;
+        shard->calls->blob_bytes += content.len;
     return err;
 }
 
-void errands_blob(struct shard *shard, uint64_t action, enum blob_end end, struct str content)
+void blob_answered(struct shard *shard, uint64_t action, enum blob_end end, struct str content)
 {
-    struct blob_thought *t = map_remove(&shard->errands->asks, key_of(&action));
+    struct blob_job *t = map_remove(&shard->calls->asks, key_of(&action));
 
     assert(t); /* asked once, answered once */
     t->end = end;
@@ -283,7 +284,7 @@ void errands_blob(struct shard *shard, uint64_t action, enum blob_end end, struc
         put_text(t->text, content);
         t->len = content.len;
     }
-    thinker_submit(shard->thinker, &t->thought);
+    decide_thread_submit(shard->decide_thread, &t->job);
 }
 
 static void send_node_state(struct shard *shard, const struct effect *effect,
@@ -330,26 +331,26 @@ static void write_audit(struct shard *shard, const struct effect *effect)
 
 /* -- all of them -- */
 
-const struct str *errands_prepare(const struct effect *effect, struct mind *mind,
-                                  struct arena *arena)
+const struct str *effect_prepare(const struct effect *effect, struct decide_context *context,
+                                 struct arena *arena)
 {
     struct str *frame;
     char *bytes;
 
     if (effect->kind != EFFECT_NODE_STATE) return NULL;
-    if (frame_write_node_state(&mind->frames, effect->cluster, effect->node,
-                               core_dimensions(mind->core)))
+    if (frame_write_node_state(&context->frames, effect->cluster, effect->node,
+                               core_dimensions(context->core)))
         return NULL;
     frame = ARENA_NEW(arena, struct str);
-    bytes = arena_dup(arena, buf_peek(&mind->frames.frame));
+    bytes = arena_dup(arena, buf_peek(&context->frames.frame));
     if (!frame || !bytes) return NULL;
-    *frame = str_of(bytes, mind->frames.frame.len);
+    *frame = str_of(bytes, context->frames.frame.len);
     return frame;
 }
 
 /* A shard that stops begins nothing: nobody would hear the answer, and the provider's client is
  * closed before the decide thread is. */
-bool errands_carry_out(void *owner, const struct effect *effect, const struct str *prepared)
+bool effect_apply(void *owner, const struct effect *effect, const struct str *prepared)
 {
     struct shard *shard = owner;
 
@@ -384,34 +385,34 @@ bool errands_carry_out(void *owner, const struct effect *effect, const struct st
     return true;
 }
 
-struct blob_stats errands_blobs(const struct shard *shard)
+struct blob_stats blobs_counted(const struct shard *shard)
 {
-    return (struct blob_stats){blob_bytes(shard), shard->errands->blobs_refused};
+    return (struct blob_stats){blob_bytes(shard), shard->calls->blobs_refused};
 }
 
-enum err errands_open(struct shard *shard)
+enum err provider_calls_open(struct shard *shard)
 {
-    shard->errands = calloc(1, sizeof *shard->errands);
-    if (!shard->errands) return ERR_NOMEM;
-    shard->errands->blob_bytes_max =
+    shard->calls = calloc(1, sizeof *shard->calls);
+    if (!shard->calls) return ERR_NOMEM;
+    shard->calls->blob_bytes_max =
         shard->options.blob_bytes_max ? shard->options.blob_bytes_max : BLOB_BYTES_MAX;
-    map_init(&shard->errands->asks, BLOBS_MAX, entropy_u64(shard->io->entropy));
-    map_init(&shard->errands->blobs, BLOBS_MAX, entropy_u64(shard->io->entropy));
+    map_init(&shard->calls->asks, BLOBS_MAX, entropy_u64(shard->io->entropy));
+    map_init(&shard->calls->blobs, BLOBS_MAX, entropy_u64(shard->io->entropy));
     return ERR_OK;
 }
 
-void errands_close(struct shard *shard)
+void provider_calls_close(struct shard *shard)
 {
     struct map_entry *entry;
     size_t cursor = 0;
 
-    if (!shard->errands) return;
-    assert(shard->errands->under_way == 0); /* the provider's client is closed first */
-    while ((entry = map_next(&shard->errands->blobs, &cursor))) free(entry->value);
-    map_deinit(&shard->errands->blobs);
+    if (!shard->calls) return;
+    assert(shard->calls->under_way == 0); /* the provider's client is closed first */
+    while ((entry = map_next(&shard->calls->blobs, &cursor))) free(entry->value);
+    map_deinit(&shard->calls->blobs);
     cursor = 0;
-    while ((entry = map_next(&shard->errands->asks, &cursor))) free(entry->value);
-    map_deinit(&shard->errands->asks);
-    free(shard->errands);
-    shard->errands = NULL;
+    while ((entry = map_next(&shard->calls->asks, &cursor))) free(entry->value);
+    map_deinit(&shard->calls->asks);
+    free(shard->calls);
+    shard->calls = NULL;
 }

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shard/decide_thread.h"
+
+#include <stdlib.h>
+
+#include "shard/slack.h"
+
+enum {
+    JOBS_PER_BATCH_MAX = 1024,
+    EFFECTS_PER_BATCH_MAX = 16384, /* a reconnecting operator is sent all of its machines at once */
+    BATCHES_IN_FLIGHT_MAX = 4,     /* past it the thread waits */
+    EFFECTS_PER_SLICE = 512,
+    EFFECT_RETRY_MS = 10,
+    SCRATCH_MAX = 1 << 30 /* of one job: the largest roll-up, decoded */
+};
+
+struct batch {
+    struct job work;
+    struct list link; /* of decide_thread->ready, in the order they ran */
+    struct decide_thread *decide_thread;
+    struct list jobs;
+    struct list *left; /* the first that has to wait for the next batch */
+    struct effects effects;
+    const struct str **prepared; /* one for each; NULL: there was no memory, or nothing */
+    size_t next;                 /* effect to carry out */
+    struct core_counts counts;
+};
+
+struct decide_thread {
+    struct decide_thread_options options;
+    struct worker *worker;
+    struct decide_context context;
+    struct list waiting; /* jobs */
+    struct list ready;   /* batches whose effects are not all carried out, oldest first */
+    size_t backlog, batches;
+    bool batch_running, closing;
+    bool out_of_memory; /* for a batch: tried again in a moment */
+    struct task carry;
+    struct timer later;
+};
+
+static void begin_batch(struct decide_thread *t);
+
+/* -- on the decide thread -- */
+
+/* Without memory for it operators hear late: the next change, or their next session, tells them. */
+static void prepare(struct batch *batch)
+{
+    struct effects *effects = &batch->effects;
+
+    batch->prepared = arena_calloc(&effects->arena, effects->count, sizeof(struct str *));
+    for (size_t i = 0; batch->prepared && i < effects->count; i++)
+        batch->prepared[i] = batch->decide_thread->options.prepare(
+            &effects->items[i], &batch->decide_thread->context, &effects->arena);
+}
+
+static void run(struct job *work)
+{
+    struct batch *batch = CONTAINER_OF(work, struct batch, work);
+    struct decide_context *context = &batch->decide_thread->context;
+
+    context->now = clock_mono(context->clock);
+    context->wall = clock_wall(context->clock);
+    while (batch->left != &batch->jobs && batch->effects.count < EFFECTS_PER_BATCH_MAX) {
+        struct decide_job *job = CONTAINER_OF(batch->left, struct decide_job, link);
+
+        batch->left = batch->left->next;
+        arena_reset(&context->scratch);
+        job->run(job, context, &batch->effects);
+    }
+    prepare(batch);
+    batch->counts = *core_counts(context->core);
+    slack_return(&context->slack, context->now);
+}
+
+/* -- on the loop -- */
+
+static void end_jobs(struct decide_thread *t, struct list *jobs, enum err err)
+{
+    while (!list_empty(jobs)) {
+        struct decide_job *job = CONTAINER_OF(jobs->next, struct decide_job, link);
+
+        list_remove(&job->link);
+        t->backlog--;
+        job->done(job, err);
+    }
+}
+
+static void free_batch(struct decide_thread *t, struct batch *batch)
+{
+    effects_deinit(&batch->effects);
+    free(batch);
+    t->batches--;
+}
+
+static void finish_batch(struct decide_thread *t, struct batch *batch)
+{
+    list_remove(&batch->link);
+    t->options.on_counts(t->options.owner, &batch->counts);
+    end_jobs(t, &batch->jobs, ERR_OK);
+    free_batch(t, batch);
+}
+
+/* False: an effect must wait. */
+static bool carry_out_slice(struct decide_thread *t)
+{
+    for (size_t left = EFFECTS_PER_SLICE; left && !list_empty(&t->ready);) {
+        struct batch *batch = CONTAINER_OF(t->ready.next, struct batch, link);
+
+        for (; left && batch->next < batch->effects.count; left--, batch->next++)
+            if (!t->options.carry_out(t->options.owner, &batch->effects.items[batch->next],
+                                      batch->prepared ? batch->prepared[batch->next] : NULL))
+                return false;
+        if (batch->next == batch->effects.count) finish_batch(t, batch);
+    }
+    return true;
+}
+
+static void go_on(struct decide_thread *t)
+{
+    bool waits = !carry_out_slice(t);
+
+    begin_batch(t);
+    if (waits || t->out_of_memory)
+        timer_start_in(&t->later, EFFECT_RETRY_MS);
+    else if (!list_empty(&t->ready))
+        loop_defer(t->options.io->loop, &t->carry);
+    t->out_of_memory = false;
+}
+
+static void on_carry(struct task *task)
+{
+    struct decide_thread *t = CONTAINER_OF(task, struct decide_thread, carry);
+
+    if (!timer_running(&t->later)) go_on(t);
+}
+
+static void on_later(struct timer *timer)
+{
+    go_on(CONTAINER_OF(timer, struct decide_thread, later));
+}
+
+/* Jobs that were not run come before those that were submitted since. */
+static void give_back(struct decide_thread *t, struct batch *batch)
+{
+    struct list left;
+
+    list_init(&left);
+    while (batch->left != &batch->jobs) {
+        struct list *link = batch->left;
+
+        batch->left = link->next;
+        list_remove(link);
+        list_append(&left, link);
+    }
+    list_splice(&left, &t->waiting);
+    list_splice(&t->waiting, &left);
+}
+
+static void on_job(struct job *work, enum err err)
+{
+    struct batch *batch = CONTAINER_OF(work, struct batch, work);
+    struct decide_thread *t = batch->decide_thread;
+
+    t->batch_running = false;
+    if (err || t->closing) {
+        end_jobs(t, &batch->jobs, ERR_CANCELLED);
+        free_batch(t, batch);
+        return;
+    }
+    give_back(t, batch);
+    list_append(&t->ready, &batch->link);
+    loop_defer(t->options.io->loop, &t->carry);
+    begin_batch(t);
+}
+
+static void begin_batch(struct decide_thread *t)
+{
+    struct batch *batch;
+    enum err err;
+
+    if (t->batch_running || t->closing || list_empty(&t->waiting) ||
+        t->batches == BATCHES_IN_FLIGHT_MAX)
+        return;
+    batch = calloc(1, sizeof *batch);
+    if (!batch) {
+        t->out_of_memory = true;
+        loop_defer(t->options.io->loop, &t->carry);
+        return;
+    }
+    batch->decide_thread = t;
+    list_init(&batch->link);
+    list_init(&batch->jobs);
+    effects_init(&batch->effects);
+    job_init(&batch->work, run, on_job);
+    for (size_t i = 0; i < JOBS_PER_BATCH_MAX && !list_empty(&t->waiting); i++) {
+        struct list *link = t->waiting.next;
+
+        list_remove(link);
+        list_append(&batch->jobs, link);
+    }
+    batch->left = batch->jobs.next;
+    t->batches++;
+    t->batch_running = true;
+    err = worker_submit(t->worker, &batch->work);
+    assert(!err); /* one work at a time, of a worker that takes one */
+}
+
+void decide_thread_submit(struct decide_thread *decide_thread, struct decide_job *job)
+{
+    decide_thread->backlog++;
+    list_init(&job->link);
+    list_append(&decide_thread->waiting, &job->link);
+    if (decide_thread->closing)
+        end_jobs(decide_thread, &decide_thread->waiting, ERR_CANCELLED);
+    else
+        begin_batch(decide_thread);
+}
+
+enum err decide_thread_open(const struct decide_thread_options *options,
+                            struct decide_thread **ret_decide_thread)
+{
+    struct decide_thread *t = calloc(1, sizeof *t);
+    enum err err;
+
+    if (!t) return ERR_NOMEM;
+    t->options = *options;
+    t->context.core = options->core;
+    t->context.clock = options->io->clock;
+    arena_init(&t->context.scratch, SCRATCH_MAX);
+    frame_writer_init(&t->context.frames);
+    list_init(&t->waiting);
+    list_init(&t->ready);
+    task_init(&t->carry, on_carry);
+    err = timer_init(&t->later, options->io->loop, on_later);
+    if (!err) err = machine_reader_open(core_dimensions(options->core), &t->context.reader);
+    if (!err)
+        err = worker_open(options->io->loop,
+                          &(struct worker_options){.name = "decide", .jobs_max = 1}, &t->worker);
+    if (err) {
+        machine_reader_close(t->context.reader);
+        frame_writer_deinit(&t->context.frames);
+        timer_deinit(&t->later);
+        free(t);
+        return err;
+    }
+    *ret_decide_thread = t;
+    return ERR_OK;
+}
+
+void decide_thread_close(struct decide_thread *decide_thread)
+{
+    if (!decide_thread) return;
+    decide_thread->closing = true;
+    worker_close(decide_thread->worker);
+    task_cancel(&decide_thread->carry);
+    timer_deinit(&decide_thread->later);
+    LIST_EACH_SAFE(&decide_thread->ready, link, following)
+    {
+        struct batch *batch = CONTAINER_OF(link, struct batch, link);
+
+        end_jobs(decide_thread, &batch->jobs, ERR_CANCELLED);
+        free_batch(decide_thread, batch);
+    }
+    end_jobs(decide_thread, &decide_thread->waiting, ERR_CANCELLED);
+    machine_reader_close(decide_thread->context.reader);
+    arena_deinit(&decide_thread->context.scratch);
+    frame_writer_deinit(&decide_thread->context.frames);
+    core_close(decide_thread->context.core);
+    free(decide_thread);
+}
