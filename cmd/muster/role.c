@@ -111,7 +111,7 @@ const char *role_listener_address(const struct role_listener *listener)
 
 void role_listener_drain(struct role_listener *listener, struct chassis *chassis)
 {
-    if (listener && listener->server)
+    if (listener->server)
         rpc_server_drain(listener->server, ROLE_DRAIN_WITHIN_MS, chassis_drained, chassis);
     else
         chassis_drained(chassis);
