@@ -165,11 +165,9 @@ static enum err lock_data_dir(struct chassis *c, struct note *note)
     enum err err = fs_make_dirs(fs, dir, 0700);
 
     if (!err && c->hooks->locks_data_dir) return ERR_OK;
-    if (err) {
-        note_set(note, "data-dir %s: %s", dir,
-                 err == ERR_EXISTS ? "a file is in the way" : err_text(err));
-        return err;
-    }
+    if (err)
+        return note_fail(note, err, "data-dir %s: %s", dir,
+                         err == ERR_EXISTS ? "a file is in the way" : err_text(err));
     err = fs_lock_dir(fs, dir, &c->lock, note);
     if (err == ERR_BUSY) {
         note_prefix(note, "data-dir %s is in use; give this process its own with --data-dir", dir);

@@ -57,10 +57,8 @@ static enum err check_input(struct fs *fs, const char *name, const char *path, s
     struct fs_info info;
     enum err err = fs_stat(fs, path, &info);
 
-    if (!err && info.kind == FS_DIRECTORY) {
-        note_set(note, "%s %s: it is a directory", name, path);
-        return ERR_INVALID;
-    }
+    if (!err && info.kind == FS_DIRECTORY)
+        return note_fail(note, ERR_INVALID, "%s %s: it is a directory", name, path);
     if (!err && info.kind == FS_REGULAR) err = fs_open(fs, path, FS_READ, 0, &file);
     fs_close(fs, file);
     if (err) note_set(note, "%s %s: %s", name, path, err_text(err));
@@ -75,8 +73,8 @@ static enum err join_path(const char *name, const char *base, const char *given,
     int len = snprintf(path, FS_PATH_CAP, "%s%s%s", below ? base : "", below ? "/" : "", given);
 
     if (len < FS_PATH_CAP) return ERR_OK;
-    note_set(note, "%s: the path is longer than %d bytes", name, FS_PATH_CAP - 1);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%s: the path is longer than %d bytes", name,
+                     FS_PATH_CAP - 1);
 }
 
 enum err files_below_data_dir(const struct conf *conf, const char *name, const char *given,
@@ -98,8 +96,7 @@ static enum err check_output(struct fs *fs, const char *name, const char *given,
     if (err) return err;
     if (!fs_stat(fs, path, &info)) {
         if (info.kind != FS_DIRECTORY) return ERR_OK;
-        note_set(note, "%s %s: it is a directory", name, given);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "%s %s: it is a directory", name, given);
     }
     slash = strrchr(path, '/');
     if (!slash || (below && !strchr(given, '/'))) return ERR_OK;

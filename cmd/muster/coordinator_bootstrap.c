@@ -166,10 +166,10 @@ enum err coordinator_directory(struct coordinator *c, struct note *note)
     if (err == ERR_NOT_FOUND) return ERR_OK;
     if (err || refused.replica_id != known.replica_id || refused.cluster_id != known.cluster_id)
         return err; /* a tool has given the directory another identity since */
-    note_set(note,
-             "%s: belongs to cluster %016" PRIx64 ", but another cluster lists this replica "
-             "(%s/" DATADIR_CONFLICT "). Move %s aside and start again to join the other cluster, "
-             "or delete that file to serve this one",
-             dir, known.cluster_id, dir, dir);
-    return ERR_PRECONDITION;
+    return note_fail(
+        note, ERR_PRECONDITION,
+        "%s: belongs to cluster %016" PRIx64 ", but another cluster lists this replica "
+        "(%s/" DATADIR_CONFLICT "). Move %s aside and start again to join the other cluster, "
+        "or delete that file to serve this one",
+        dir, known.cluster_id, dir, dir);
 }

@@ -61,10 +61,9 @@ static enum err read_token(struct coordinator *c, struct note *note)
     enum err err;
 
     if (snprintf(d->token_path, sizeof d->token_path, "%s%s%s", dir, file ? "" : "/",
-                 file ? file : "dashboard-token") >= PATH_MAX) {
-        note_set(note, "dashboard.token-file: the path is longer than %d bytes", PATH_MAX - 1);
-        return ERR_TOO_LARGE;
-    }
+                 file ? file : "dashboard-token") >= PATH_MAX)
+        return note_fail(note, ERR_TOO_LARGE,
+                         "dashboard.token-file: the path is longer than %d bytes", PATH_MAX - 1);
     err = dash_token_read(c->role.io->fs, d->token_path, d->token, note);
     if (err != ERR_NOT_FOUND) return err;
     err = dash_token_make(c->role.io, d->token_path, d->token, note);

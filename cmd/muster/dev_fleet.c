@@ -321,8 +321,7 @@ static enum err find_program(struct dev *dev, struct note *note)
         program[len] = '\0';
         return ERR_OK;
     }
-    note_set(note, "cannot find this very program");
-    return ERR_NOT_FOUND;
+    return note_fail(note, ERR_NOT_FOUND, "cannot find this very program");
 }
 
 static enum err start_all(struct dev *dev, struct note *note)

@@ -52,10 +52,8 @@ static enum err first_domains(struct shard_role_state *s, struct note *note)
     for (size_t i = 0; !err && i < list.item_count; i++) {
         struct str key = list.items[i];
         size_t equals = str_find(key, '=');
-        if (equals == key.len) {
-            note_set(note, "domains: %.*s: expected KEY=VALUE", STR_ARG(key));
-            return ERR_INVALID;
-        }
+        if (equals == key.len)
+            return note_fail(note, ERR_INVALID, "domains: %.*s: expected KEY=VALUE", STR_ARG(key));
         err = domains_set(s->domains, str_of(key.at, equals), str_tail(key, equals + 1), true,
                           entropy_u64(s->role.io->entropy), note);
     }

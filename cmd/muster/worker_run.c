@@ -318,8 +318,7 @@ static enum err check_plugin(const struct conf *conf, struct fs *fs, struct note
     (void)fs;
     if (conf_choice(conf, "process.kind") != PROCESS_PLUGIN || conf_list(conf, "plugin").item_count)
         return ERR_OK;
-    note_set(note, "process.kind is \"plugin\", and there is no --plugin");
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "process.kind is \"plugin\", and there is no --plugin");
 }
 
 static const struct chassis_hooks hooks = {

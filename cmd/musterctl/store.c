@@ -248,10 +248,9 @@ static enum err watch_on_message(void *owner, const ProtobufCMessage *message, s
     struct ctl *ctl = owner;
     enum err err;
 
-    if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED) {
-        note_set(note, "that revision is gone; the oldest there is: %" PRIu64, told->revision);
-        return ERR_NOT_FOUND;
-    }
+    if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED)
+        return note_fail(note, ERR_NOT_FOUND,
+                         "that revision is gone; the oldest there is: %" PRIu64, told->revision);
     for (size_t i = 0; i < told->n_events; i++) {
         const Muster__V1__WatchEvent *event = told->events[i];
         bool there = told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT;

@@ -122,9 +122,8 @@ static enum err group_without_command(struct command_call *call, struct note *no
         return ERR_OK;
     }
     command_path_text(call, path);
-    note_set(note, "%s: options come after the command, as in %s %s %s", call->rest[0], path,
-             command_of(call)->children[0]->name, call->rest[0]);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%s: options come after the command, as in %s %s %s",
+                     call->rest[0], path, command_of(call)->children[0]->name, call->rest[0]);
 }
 
 enum err command_resolve(const struct command *program, size_t count, const char *const *words,

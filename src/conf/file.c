@@ -95,9 +95,8 @@ static const char *wanted_form(enum option_kind kind)
 static enum err wrong_type(const struct option *option, const struct toml_value *value,
                            struct note *note)
 {
-    note_set(note, "must be %s, not %s", wanted_form(option->kind),
-             toml_type_article_name(toml_type(value)));
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "must be %s, not %s", wanted_form(option->kind),
+                     toml_type_article_name(toml_type(value)));
 }
 
 /* A double is as near to what was written as no digit in the sixth place can tell. */
@@ -106,10 +105,9 @@ static enum err read_millionths(const struct option *option, double number,
 {
     double millionths = number * 1e6 + 0.5;
 
-    if (!(millionths >= 0.5 && millionths < 1e18)) {
-        note_set(note, "must not be negative, or larger than any number of this kind");
-        return ERR_INVALID;
-    }
+    if (!(millionths >= 0.5 && millionths < 1e18))
+        return note_fail(note, ERR_INVALID,
+                         "must not be negative, or larger than any number of this kind");
     *ret_value = (struct option_value){.number = (uint64_t)millionths, .text = STR_EMPTY};
     return option_check_number(option, ret_value->number, note);
 }
@@ -131,10 +129,8 @@ static enum err read_integer(const struct option *option, const struct toml_valu
 
     if (option->kind != OPTION_U64 && option->kind != OPTION_SIZE && option->kind != OPTION_DECIMAL)
         return wrong_type(option, value, note);
-    if (toml_i64(value, &number, NULL) || number < 0) {
-        note_set(note, "must not be negative");
-        return ERR_INVALID;
-    }
+    if (toml_i64(value, &number, NULL) || number < 0)
+        return note_fail(note, ERR_INVALID, "must not be negative");
     if (option->kind == OPTION_DECIMAL)
         return read_millionths(option, (double)number, ret_value, note);
     *ret_value = (struct option_value){.number = (uint64_t)number, .text = STR_EMPTY};
@@ -151,11 +147,9 @@ static enum err read_array(struct reader *r, const struct option *option,
     if (option->kind != OPTION_LIST) return wrong_type(option, value, note);
     for (const struct toml_value *item = toml_first(value); item; item = toml_next(item)) {
         if (count == ARRAY_LEN(items)) break; /* one too many: refused just below */
-        if (toml_string(item, &items[count++], NULL)) {
-            note_set(note, "must be an array of strings; item %zu is %s", count,
-                     toml_type_article_name(toml_type(item)));
-            return ERR_PARSE;
-        }
+        if (toml_string(item, &items[count++], NULL))
+            return note_fail(note, ERR_PARSE, "must be an array of strings; item %zu is %s", count,
+                             toml_type_article_name(toml_type(item)));
     }
     return option_make_list(option, items, count, &r->conf->memory, ret_value, note);
 }

@@ -84,8 +84,7 @@ static enum err parse_bool(struct str text, uint64_t *ret_number, struct note *n
             return ERR_OK;
         }
     }
-    note_set(note, "needs true or false, got '%.*s'", STR_ARG(text));
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "needs true or false, got '%.*s'", STR_ARG(text));
 }
 
 static enum err parse_number(const struct option *option, struct str text, uint64_t *ret_number,
@@ -120,25 +119,21 @@ static enum err check_address(struct str text, struct note *note)
 
     if (str_starts(text, STR("unix:"))) {
         if (text.len > 5) return ERR_OK;
-        note_set(note, "needs a path after 'unix:'");
-        return ERR_PARSE;
+        return note_fail(note, ERR_PARSE, "needs a path after 'unix:'");
     }
     while (colon > 0 && text.at[colon - 1] != ':') colon--;
     struct str host = str_of(text.at, colon > 0 ? colon - 1 : 0);
     bool bracketed = host.len > 2 && host.at[0] == '[' && host.at[host.len - 1] == ']';
     bool bare = host.len > 0 && !str_has(host, ':') && !str_has(host, '[') && !str_has(host, ']');
     bool blank = str_has(text, ' ') || str_has(text, '\t') || str_has(text, '/');
-    if (blank || !(bracketed || bare) || str_to_u64(str_tail(text, colon), &port)) {
-        note_set(note,
-                 "needs an address such as 127.0.0.1:8790, [::1]:8790 or unix:/run/muster.sock, "
-                 "got '%.*s'",
-                 STR_ARG(text));
-        return ERR_PARSE;
-    }
-    if (port > UINT16_MAX) {
-        note_set(note, "port %llu is past 65535", (unsigned long long)port);
-        return ERR_INVALID;
-    }
+    if (blank || !(bracketed || bare) || str_to_u64(str_tail(text, colon), &port))
+        return note_fail(
+            note, ERR_PARSE,
+            "needs an address such as 127.0.0.1:8790, [::1]:8790 or unix:/run/muster.sock, "
+            "got '%.*s'",
+            STR_ARG(text));
+    if (port > UINT16_MAX)
+        return note_fail(note, ERR_INVALID, "port %llu is past 65535", (unsigned long long)port);
     return ERR_OK;
 }
 
@@ -157,20 +152,15 @@ static enum err parse_choice(const struct option *option, struct str text, uint6
                                  option->choices[i]);
         used = min_size(used, sizeof all - 1);
     }
-    note_set(note, "must be one of %s, got '%.*s'", all, STR_ARG(text));
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "must be one of %s, got '%.*s'", all, STR_ARG(text));
 }
 
 static enum err check_text(struct str text, struct note *note)
 {
-    if (text.len > OPTION_TEXT_MAX) {
-        note_set(note, "longer than %d bytes", OPTION_TEXT_MAX);
-        return ERR_TOO_LARGE;
-    }
-    if (str_has(text, '\0') || !str_is_utf8(text)) {
-        note_set(note, "must be valid UTF-8 without a NUL");
-        return ERR_PARSE;
-    }
+    if (text.len > OPTION_TEXT_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "longer than %d bytes", OPTION_TEXT_MAX);
+    if (str_has(text, '\0') || !str_is_utf8(text))
+        return note_fail(note, ERR_PARSE, "must be valid UTF-8 without a NUL");
     return ERR_OK;
 }
 
@@ -180,19 +170,14 @@ enum err option_make_list(const struct option *option, const struct str *items, 
     struct str *copies;
 
     assert(option->kind == OPTION_LIST);
-    if (count > OPTION_LIST_MAX) {
-        note_set(note, "has more than %d items", OPTION_LIST_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (count > OPTION_LIST_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "has more than %d items", OPTION_LIST_MAX);
     copies = arena_calloc(arena, max_size(count, 1), sizeof *copies);
     if (!copies) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++) {
         enum err err = check_text(items[i], note);
         if (err) return err;
-        if (items[i].len == 0) {
-            note_set(note, "item %zu is empty", i + 1);
-            return ERR_PARSE;
-        }
+        if (items[i].len == 0) return note_fail(note, ERR_PARSE, "item %zu is empty", i + 1);
         char *copy = arena_dup(arena, items[i]);
         if (!copy) return ERR_NOMEM;
         copies[i] = str_of(copy, items[i].len);

@@ -187,8 +187,7 @@ static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, str
         return ERR_OK;
     default: return ERR_OK; /* of a newer shard */
     }
-    note_set(note, "the shard's answer has no header, or more than one");
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "the shard's answer has no header, or more than one");
 }
 
 enum err needs_act(struct ctl *ctl)
