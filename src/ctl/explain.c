@@ -9,7 +9,7 @@
 
 #include "conf/nearest.h"
 #include "conf/printable.h"
-#include "conf/wrap.h"
+#include "conf/writer.h"
 #include "text/json.h"
 
 enum { SAYS_MAX = 16 * 1024, LABEL_WIDTH = 9, JSON_MAX = 64 * 1024 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conf/conf.h"
-#include "conf/wrap.h"
+#include "conf/writer.h"
 
 #include <string.h>
 
