@@ -154,8 +154,8 @@ static enum err open_fleet(struct coordinator *c, struct note *note)
     struct instruments *instruments = c->role.instruments;
     struct fleet_journal_options journal = {
         .clock = c->role.io->clock,
-        .events = instruments_events(instruments),
-        .audit = instruments_events(instruments),
+        .events = instruments->events,
+        .audit = instruments->events,
         .node = conf_text(c->role.conf, "id"),
     };
     struct fleet_service_options options = {
@@ -383,7 +383,7 @@ static enum err coordinator_begin(void *state, struct note *note)
     const char *told = conf_text(c->role.conf, "advertise");
 
     task_init(&c->foreign, judge_foreign);
-    c->log = instruments_log(c->role.instruments);
+    c->log = &c->role.instruments->log;
     for (size_t i = 0; i < join.item_count; i++) c->join_addresses[i] = join.items[i].at;
     /* good enough to know ourselves among the others */
     return reached_at(c, told ? told : conf_text(c->role.conf, "listen"), c->grpc_address, note);

@@ -174,10 +174,11 @@ static void publish_lists(struct coordinator *c)
 
     buf_clear(&w->page);
     if (!member_workers_write(w->service, &w->page))
-        (void)chassis_publish(chassis, "/workers", "application/x-ndjson", buf_peek(&w->page));
+        chassis_publish(chassis, "/workers", HTTP_FINE, "application/x-ndjson", buf_peek(&w->page));
     buf_clear(&w->page);
     if (!member_partitions_write(w->service, &w->page))
-        (void)chassis_publish(chassis, "/partitions", "application/x-ndjson", buf_peek(&w->page));
+        chassis_publish(chassis, "/partitions", HTTP_FINE, "application/x-ndjson",
+                        buf_peek(&w->page));
 }
 
 static void publish(struct coordinator *c)
@@ -190,12 +191,12 @@ static void publish(struct coordinator *c)
     buf_clear(&w->page);
     if (member_health_write(w->service, version_number(), &w->page, &health)) return;
     status = health == MEMBER_HEALTH_UNAVAILABLE ? HTTP_UNAVAILABLE : HTTP_FINE;
-    (void)chassis_publish_as(chassis, "/health", status, "application/json", buf_peek(&w->page));
-    (void)chassis_publish_as(chassis, "/ready", status, "text/plain",
-                             status == HTTP_FINE ? STR("ready\n") : STR("not ready\n"));
+    chassis_publish(chassis, "/health", status, "application/json", buf_peek(&w->page));
+    chassis_publish(chassis, "/ready", status, "text/plain",
+                    status == HTTP_FINE ? STR("ready\n") : STR("not ready\n"));
     buf_clear(&w->page);
     if (!member_status_write(w->service, &w->page))
-        (void)chassis_publish(chassis, "/status", "application/json", buf_peek(&w->page));
+        chassis_publish(chassis, "/status", HTTP_FINE, "application/json", buf_peek(&w->page));
 }
 
 static void look_at_certificates(struct coordinator *c)

@@ -370,9 +370,9 @@ enum err dev_fleet_open(void *state, struct note *note)
     enum err err;
 
     if (replicas == 0) return ERR_OK;
-    dev->log = instruments_log(dev->role.instruments);
+    dev->log = &dev->role.instruments->log;
     dev->leader = SIZE_MAX;
-    err = instruments_check(dev->role.instruments, "cluster", "starting", &dev->check);
+    err = health_check_add(dev->role.instruments->health, "cluster", "starting", &dev->check);
     if (!err) err = timer_init(&dev->look, loop, on_look);
     if (!err) err = timer_init(&dev->kill, loop, on_kill);
     if (!err) err = timer_init(&dev->tell_end, loop, on_tell_end);

@@ -25,6 +25,7 @@ enum {
     NUMBER_CAP = 24,
     REMEDY_CAP = 256,
     DRAIN_REPORTS_MAX = 64,
+    HTTP_FINE = 200,
 };
 
 struct shard_role_state {
@@ -208,7 +209,7 @@ static void on_rests(void *owner, struct str json)
 {
     struct shard_role_state *s = owner;
 
-    (void)chassis_publish(s->role.chassis, "/rests", "application/json", json);
+    chassis_publish(s->role.chassis, "/rests", HTTP_FINE, "application/json", json);
 }
 
 static struct core_options core_of(const struct conf *conf)

@@ -243,8 +243,7 @@ static enum err read_config(struct worker_role_state *s, struct note *note)
     err = worker_config_read(s->role.conf, &s->config, &problems, &warnings);
     if (err) note_set(note, "%.*s", STR_ARG(buf_peek(&problems)));
     for (rest = buf_peek(&warnings); !err && rest.len && str_split(&rest, '\n', &line);)
-        if (line.len)
-            LOG_WARN(instruments_log(s->role.instruments), "settings", log_str("warning", line));
+        if (line.len) LOG_WARN(&s->role.instruments->log, "settings", log_str("warning", line));
     buf_deinit(&problems);
     buf_deinit(&warnings);
     return err;
