@@ -64,18 +64,18 @@ static void put_choices(struct writer *w, const struct option *option)
 /* -- pieces that bash and zsh share; both have `case` -- */
 
 /* "'musterctl cert'|'musterctl cert issue'|..." */
-static enum err path_pattern(void *owner, const struct command *command, const char *path)
+static enum err path_pattern(void *owner, const struct command_call *call, const char *path)
 {
     struct writer *w = owner;
 
-    (void)command;
+    (void)call;
     if (!is_program(path)) writer_add(w, "%s'%s'", last_byte(w) == '\n' ? "" : "|", path);
     return w->err;
 }
 
-static enum err choices_arms(void *owner, const struct command *command, const char *path)
+static enum err choices_arms(void *owner, const struct command_call *call, const char *path)
 {
-    const struct option_table *table = command->options;
+    const struct option_table *table = command_of(call)->options;
     struct writer *w = owner;
     char flag[OPTION_NAME_CAP];
 
@@ -100,12 +100,12 @@ static void bash_word(struct writer *w, const char *word, const char *what)
     writer_add(w, "%s%s", last_byte(w) == '(' ? "" : " ", word);
 }
 
-static enum err bash_arm(void *owner, const struct command *command, const char *path)
+static enum err bash_arm(void *owner, const struct command_call *call, const char *path)
 {
     struct writer *w = owner;
 
     writer_add(w, "        '%s') words=(", path);
-    each_word(command, is_program(path), w, bash_word);
+    each_word(command_of(call), is_program(path), w, bash_word);
     writer_add(w, ") ;;\n");
     return w->err;
 }
@@ -162,12 +162,12 @@ static void zsh_word(struct writer *w, const char *word, const char *what)
     writer_add(w, "'");
 }
 
-static enum err zsh_arm(void *owner, const struct command *command, const char *path)
+static enum err zsh_arm(void *owner, const struct command_call *call, const char *path)
 {
     struct writer *w = owner;
 
     writer_add(w, "        '%s') told=(", path);
-    each_word(command, is_program(path), w, zsh_word);
+    each_word(command_of(call), is_program(path), w, zsh_word);
     writer_add(w, ") ;;\n");
     return w->err;
 }
@@ -251,12 +251,13 @@ static void fish_spelling(struct writer *w, const char *path, const struct optio
     fish_end(w, option->help);
 }
 
-static enum err fish_command(void *owner, const struct command *command, const char *path)
+static enum err fish_command(void *owner, const struct command_call *call, const char *path)
 {
     static const struct option help = {.kind = OPTION_BOOL,
                                        .help = "what it does, its options, examples"};
     static const struct option version = {.kind = OPTION_BOOL,
                                           .help = "version, commit and engines"};
+    const struct command *command = command_of(call);
     const struct option_table *table = command->options;
     struct writer *w = owner;
     char flag[OPTION_NAME_CAP];
@@ -277,11 +278,11 @@ static enum err fish_command(void *owner, const struct command *command, const c
     return w->err;
 }
 
-static enum err fish_path(void *owner, const struct command *command, const char *path)
+static enum err fish_path(void *owner, const struct command_call *call, const char *path)
 {
     struct writer *w = owner;
 
-    (void)command;
+    (void)call;
     if (!is_program(path)) writer_add(w, " '%s'", strchr(path, ' ') + 1);
     return w->err;
 }

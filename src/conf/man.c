@@ -152,8 +152,9 @@ struct listing {
 };
 
 /* Every command below the group, however deep: each has a page of its own. */
-static enum err list_command(void *owner, const struct command *command, const char *path)
+static enum err list_command(void *owner, const struct command_call *call, const char *path)
 {
+    const struct command *command = command_of(call);
     const struct listing *listing = owner;
     size_t len = strlen(listing->below);
     char name[PAGE_NAME_CAP];
