@@ -55,6 +55,20 @@ const char *explain_age(uint64_t ms, char text[EXPLAIN_AGE_CAP])
     return text;
 }
 
+enum err explain_with_shards(struct ctl *ctl, explain_look_fn *look)
+{
+    static struct ctl_survey survey; /* it is large */
+    enum err err = ctl_survey_open(&survey, ctl->conf, &ctl->note);
+
+    if (!err) {
+        ctl_survey_ask_shards(&survey);
+        ctl->note = survey.why[SURVEY_SHARDS];
+        err = survey.listed ? look(ctl, &survey, conf_argument(ctl->conf, 0)) : ERR_UNAVAILABLE;
+    }
+    ctl_survey_close(&survey);
+    return err;
+}
+
 /* -- names that are near -- */
 
 void nearest_names_offer(struct nearest_names *names, const char *name)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sections of the picture, each out of one part of a survey; a part that did not answer shows
  * why. One thread; on a terminal it runs in the process that makes the frames. */
-#include "ctl/top.h"
+#include "ctl/inspect.h"
 
 #include <inttypes.h>
 #include <stdio.h>
