@@ -32,6 +32,7 @@ enum err coord_ctl_act(struct ctl *ctl);
 /* The same by hand, but what is still held at the end is released. */
 enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act);
 
+enum err coord_ctl_code(int code); /* of enum coord_code */
 /* ERR_OK, or the error whose exit code fits, with a note such as "held by a@b (token 7)". */
 enum err coord_ctl_error(struct ctl *ctl, const coord_result *result);
 /* Prints `line` for people, the result's fields for programs (and "lease_file" if not NULL). */
