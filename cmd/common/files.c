@@ -26,24 +26,17 @@ static const struct {
     {"transport.cert_file", "transport.cert_file", "transport.key_file", "transport.ca_file"},
 };
 
-static const struct option *find(const struct option_table *table, const char *name)
-{
-    for (size_t i = 0; i < table->count; i++)
-        if (strcmp(table->options[i].name, name) == 0) return &table->options[i];
-    return NULL;
-}
-
 /* NULL: not set, or no option of this role. */
 static const char *text_of(const struct option_table *table, const struct conf *conf,
                            const char *name)
 {
-    return find(table, name) ? conf_text(conf, name) : NULL;
+    return option_find(table, name) ? conf_text(conf, name) : NULL;
 }
 
 static bool is_used(const struct option_table *table, const struct conf *conf, const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(used_by); i++) {
-        const struct option *by = find(table, used_by[i].by);
+        const struct option *by = option_find(table, used_by[i].by);
         if (strcmp(used_by[i].file, name) != 0 || !by) continue;
         if (strcmp(by->choices[conf_choice(conf, by->name)], used_by[i].value) != 0) return false;
     }

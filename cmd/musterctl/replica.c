@@ -22,7 +22,7 @@ static void silence_cell(struct text_table *table, const ProtobufCMessage *row)
     const Muster__V1__Replica *replica = (const void *)row;
 
     if (replica->leader || replica->silent_ms < 0)
-        table_text(table, replica->leader ? "\xe2\x80\x94" : "never heard");
+        table_text(table, replica->leader ? TABLE_DASH : "never heard");
     else
         table_format(table, "%" PRId64 "ms", replica->silent_ms);
 }

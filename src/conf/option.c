@@ -7,6 +7,13 @@
 #include "conf/printable.h"
 #include "conf/units.h"
 
+const struct option *option_find(const struct option_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(table->options[i].name, name) == 0) return &table->options[i];
+    return NULL;
+}
+
 /* -- spellings -- */
 
 void option_flag_name(const struct option *option, char name[OPTION_NAME_CAP])

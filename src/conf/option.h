@@ -86,6 +86,9 @@ struct option_table {
     size_t count;
 };
 
+/* NULL: the table has no option of this name. */
+const struct option *option_find(const struct option_table *table, const char *name);
+
 struct option_value {
     uint64_t number;         /* U64, DURATION, SIZE, DECIMAL, BOOL (0 or 1), ENUM (which) */
     struct str text;         /* STRING, ADDRESS, ENUM; with a closing NUL */

@@ -13,8 +13,6 @@
 #include "wire/json/message_json.h"
 
 enum { PAGES_MAX = 10000, LINE_MAX_BYTES = 64 * 1024, HEX_CAP = 2 * 32 + 1, NAME_CAP = 64 };
-static const char dash[] = "\xe2\x80\x94";
-
 /* -- a field of a message -- */
 
 struct rpc_value {
@@ -184,7 +182,7 @@ static void rpc_bytes_cell(struct text_table *table, const ProtobufCBinaryData *
     char text[HEX_CAP] = "";
 
     hex_write(bytes->data, min_size(bytes->len, (sizeof text - 1) / 2), text);
-    table_format(table, "%s", text[0] ? text : dash);
+    table_format(table, "%s", text[0] ? text : TABLE_DASH);
 }
 
 /* Of a name that ends in _unix_ns or _ms. */
@@ -223,7 +221,7 @@ static void rpc_cell(struct text_table *table, const struct ctl_column *column,
         rpc_time_cell(table, value);
     else if (text)
         table_text(table, text[0] || column->cell == CTL_AS_IS ? text
-                          : column->cell == CTL_OR_DASH        ? dash
+                          : column->cell == CTL_OR_DASH        ? TABLE_DASH
                                                                : "-");
     else if (column->cell == CTL_COUNT)
         table_number(table, (int64_t)value.count);

@@ -13,8 +13,6 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum { ROUNDS_MAX = 20 };
-static const char dash[] = "\xe2\x80\x94";
-
 struct witness {
     const char *address;
     struct remote *remote;
@@ -170,13 +168,13 @@ static void state_hash_print_witness(struct text_table *table, const struct witn
     const Muster__V1__StateHashResponse *said = witness->said;
 
     if (!said) {
-        table_text(table, dash);
+        table_text(table, TABLE_DASH);
         table_text(table, witness->address);
-        for (int i = 0; i < 5; i++) table_text(table, dash);
+        for (int i = 0; i < 5; i++) table_text(table, TABLE_DASH);
         return;
     }
     for (size_t i = 0; i < said->n_machines; i++) {
-        table_text(table, said->name[0] ? said->name : dash);
+        table_text(table, said->name[0] ? said->name : TABLE_DASH);
         table_text(table, witness->address);
         table_number(table, (int64_t)said->applied);
         table_number(table, (int64_t)said->term);
