@@ -27,7 +27,7 @@ struct dev {
     size_t leader;                  /* SIZE_MAX: none */
     struct timer look, kill, tell_end;
     struct dev_sight sight; /* of the look under way */
-    const struct dev_question *asked;
+    size_t asked;           /* the question under way */
     bool ready, stopping;
     bool told;       /* the table was printed */
     char last[64];   /* the last thing said of its progress, */

@@ -98,89 +98,15 @@ static void tell(struct dev *dev, bool ready, const char *reason)
     look_ended(dev, ready);
 }
 
-/* What is asked of the coordinators while the fleet is looked at, and what the answer says. */
+/* What is asked of the coordinators while the fleet is looked at, in this order. */
+enum { REPLICAS, REPORTS, MEMBERS, QUESTIONS };
+enum { REASON_CAP = 64 };
 struct dev_question {
     const char *path;
     const ProtobufCMessageDescriptor *type;
-    void (*judge)(struct dev *dev, const ProtobufCMessage *answer); /* NULL: none came */
+    /* Whether this part stands, by the answer (NULL: none came); `reason` says how far it is. */
+    bool (*judge)(struct dev *dev, const ProtobufCMessage *answer, char reason[REASON_CAP]);
 };
-
-static void on_answer(void *owner, const struct rpc_client_call *call,
-                      const struct rpc_outcome *outcome, struct str bytes)
-{
-    struct dev *dev = owner;
-    ProtobufCMessage *answer = NULL;
-    struct arena arena;
-
-    (void)call;
-    if (dev->stopping) return;
-    arena_init(&arena, ANSWER_ARENA_MAX);
-    if (outcome->err || message_read(dev->asked->type, bytes, NULL, &arena, &answer, NULL))
-        answer = NULL;
-    dev->asked->judge(dev, answer);
-    arena_deinit(&arena);
-}
-
-static void ask(struct dev *dev, const struct dev_question *question)
-{
-    struct rpc_call_options call = {.path = question->path, .timeout_ms = 2000, .idempotent = true};
-
-    dev->asked = question;
-    if (rpc_unary(dev->channel, &call, STR_EMPTY, on_answer, dev, NULL)) look_ended(dev, false);
-}
-
-static void judge_members(struct dev *dev, const ProtobufCMessage *answer)
-{
-    const Muster__V1__ClusterStatusResponse *status = (const void *)answer;
-    size_t count = status ? status->active : 0;
-    char reason[64];
-
-    snprintf(reason, sizeof reason, "%zu of %zu workers beat", count, dev->parts.workers);
-    tell(dev, count >= dev->parts.workers, reason);
-}
-
-/* All else stands. */
-static void ask_members(struct dev *dev)
-{
-    static const struct dev_question members = {"/muster.v1.Membership/ClusterStatus",
-                                                &muster__v1__cluster_status_response__descriptor,
-                                                judge_members};
-
-    if (dev->parts.workers)
-        ask(dev, &members);
-    else
-        tell(dev, true, "");
-}
-
-static void judge_reports(struct dev *dev, const ProtobufCMessage *answer)
-{
-    const Bigfleet__V1alpha1__ListShardReportsResponse *list = (const void *)answer;
-    size_t count = list ? list->n_reports : 0;
-    char reason[64];
-
-    snprintf(reason, sizeof reason, "%zu of %zu shards report", count, dev->parts.shards);
-    if (count >= dev->parts.shards)
-        ask_members(dev);
-    else
-        tell(dev, false, reason);
-}
-
-static void quorum_stands(struct dev *dev)
-{
-    static const struct dev_question reports = {
-        "/bigfleet.v1alpha1.Coordinator/ListShardReports",
-        &bigfleet__v1alpha1__list_shard_reports_response__descriptor, judge_reports};
-
-    if (!dev->parts.shards) {
-        ask_members(dev);
-        return;
-    }
-    dev_register_go(&dev->reg);
-    if (dev->reg.known)
-        ask(dev, &reports);
-    else
-        tell(dev, false, "the coordinators are told of the shards");
-}
 
 /* When it was alive for sure: counted back from before the question was asked. */
 static void take_heard(struct dev *dev, const Muster__V1__Replica *replica)
@@ -196,38 +122,103 @@ static void take_heard(struct dev *dev, const Muster__V1__Replica *replica)
         dev->sight.heard[number] = (mono_time){dev->sight.began.ms - silent};
 }
 
-static void judge_replicas(struct dev *dev, const ProtobufCMessage *answer)
+static bool judge_replicas(struct dev *dev, const ProtobufCMessage *answer, char reason[REASON_CAP])
 {
     const Muster__V1__ListReplicasResponse *list = (const void *)answer;
     size_t voters = 0;
-    char reason[64];
 
-    if (!list) {
-        tell(dev, false, "no leader answers yet");
-        return;
-    }
+    snprintf(reason, REASON_CAP, "no leader answers yet");
+    if (!list) return false;
     dev->leader = SIZE_MAX;
     for (size_t i = 0; i < list->n_replicas; i++) {
-        const Muster__V1__Replica *replica = list->replicas[i];
-        if (replica->voter) voters++;
-        take_heard(dev, replica);
+        if (list->replicas[i]->voter) voters++;
+        take_heard(dev, list->replicas[i]);
     }
-    snprintf(reason, sizeof reason, "%zu of %zu replicas are voters", voters, dev->parts.replicas);
-    if (dev->leader != SIZE_MAX && voters == dev->parts.replicas)
-        quorum_stands(dev);
+    snprintf(reason, REASON_CAP, "%zu of %zu replicas are voters", voters, dev->parts.replicas);
+    return dev->leader != SIZE_MAX && voters == dev->parts.replicas;
+}
+
+static bool judge_reports(struct dev *dev, const ProtobufCMessage *answer, char reason[REASON_CAP])
+{
+    const Bigfleet__V1alpha1__ListShardReportsResponse *list = (const void *)answer;
+    size_t count = list ? list->n_reports : 0;
+
+    snprintf(reason, REASON_CAP, "%zu of %zu shards report", count, dev->parts.shards);
+    return count >= dev->parts.shards;
+}
+
+static bool judge_members(struct dev *dev, const ProtobufCMessage *answer, char reason[REASON_CAP])
+{
+    const Muster__V1__ClusterStatusResponse *status = (const void *)answer;
+    size_t count = status ? status->active : 0;
+
+    snprintf(reason, REASON_CAP, "%zu of %zu workers beat", count, dev->parts.workers);
+    return count >= dev->parts.workers;
+}
+
+static const struct dev_question questions[] = {
+    [REPLICAS] = {"/muster.v1.Fleet/ListReplicas", &muster__v1__list_replicas_response__descriptor,
+                  judge_replicas},
+    [REPORTS] = {"/bigfleet.v1alpha1.Coordinator/ListShardReports",
+                 &bigfleet__v1alpha1__list_shard_reports_response__descriptor, judge_reports},
+    [MEMBERS] = {"/muster.v1.Membership/ClusterStatus",
+                 &muster__v1__cluster_status_response__descriptor, judge_members},
+};
+
+static void on_answer(void *owner, const struct rpc_client_call *call,
+                      const struct rpc_outcome *outcome, struct str bytes);
+
+/* The first question from `which` on that there is something to ask about; all stands when there is
+ * none. */
+static void ask(struct dev *dev, size_t which)
+{
+    struct rpc_call_options call = {.timeout_ms = 2000, .idempotent = true};
+
+    if (which == REPORTS && !dev->parts.shards) which++;
+    if (which == REPORTS) dev_register_go(&dev->reg);
+    if (which == REPORTS && !dev->reg.known) {
+        tell(dev, false, "the coordinators are told of the shards");
+        return;
+    }
+    if (which == MEMBERS && !dev->parts.workers) which++;
+    if (which == QUESTIONS) {
+        tell(dev, true, "");
+        return;
+    }
+    dev->asked = which;
+    call.path = questions[which].path;
+    if (rpc_unary(dev->channel, &call, STR_EMPTY, on_answer, dev, NULL)) look_ended(dev, false);
+}
+
+static void on_answer(void *owner, const struct rpc_client_call *call,
+                      const struct rpc_outcome *outcome, struct str bytes)
+{
+    struct dev *dev = owner;
+    const struct dev_question *question = &questions[dev->asked];
+    ProtobufCMessage *answer = NULL;
+    char reason[REASON_CAP];
+    struct arena arena;
+    bool stands;
+
+    (void)call;
+    if (dev->stopping) return;
+    arena_init(&arena, ANSWER_ARENA_MAX);
+    if (outcome->err || message_read(question->type, bytes, NULL, &arena, &answer, NULL))
+        answer = NULL;
+    stands = question->judge(dev, answer, reason);
+    arena_deinit(&arena);
+    if (stands)
+        ask(dev, dev->asked + 1);
     else
         tell(dev, false, reason);
 }
 
 static void on_look(struct timer *timer)
 {
-    static const struct dev_question replicas = {"/muster.v1.Fleet/ListReplicas",
-                                                 &muster__v1__list_replicas_response__descriptor,
-                                                 judge_replicas};
     struct dev *dev = CONTAINER_OF(timer, struct dev, look);
 
     dev->sight = (struct dev_sight){.began = loop_now(dev->role.io->loop), .leader = SIZE_MAX};
-    ask(dev, &replicas);
+    ask(dev, REPLICAS);
 }
 
 static enum err open_channel(struct dev *dev, struct note *note)
