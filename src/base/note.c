@@ -27,32 +27,16 @@ static void format_text(char text[NOTE_CAP], const char *format, va_list args)
 }
 
 /* Both format into a copy first, so that the note's own text may be one of the arguments. */
-static void note_vset(struct note *note, const char *format, va_list args)
-{
-    char text[NOTE_CAP];
-
-    if (!note) return;
-    format_text(text, format, args);
-    memcpy(note->text, text, strlen(text) + 1);
-}
-
 void note_set(struct note *note, const char *format, ...)
 {
+    char text[NOTE_CAP];
     va_list args;
 
+    if (!note) return;
     va_start(args, format);
-    note_vset(note, format, args);
+    format_text(text, format, args);
     va_end(args);
-}
-
-enum err note_fail(struct note *note, enum err err, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    note_vset(note, format, args);
-    va_end(args);
-    return err;
+    memcpy(note->text, text, strlen(text) + 1);
 }
 
 void note_prefix(struct note *note, const char *format, ...)
