@@ -166,18 +166,13 @@ static void drain_fleet(void *state)
         chassis_drained(dev->role.chassis);
 }
 
-static void close_dev(void *state)
-{
-    dev_fleet_close(state);
-}
-
 static const struct chassis_hooks hooks = {
     .role = &dev_role,
     CHASSIS_STATE(struct dev),
     .steps = CHASSIS_STEPS(dev_fleet_open),
     .drains = CHASSIS_DRAINS(drain_fleet),
     .say_first = say_first,
-    .close = close_dev,
+    .close = dev_fleet_close,
 };
 
 const struct command dev_command = {

@@ -39,8 +39,8 @@ struct dev {
 };
 
 chassis_step_fn dev_fleet_open;
-void dev_fleet_stop(struct dev *dev);  /* the process ends once the last of the fleet has ended */
-void dev_fleet_close(struct dev *dev); /* from any half-built state; turns the loop */
+void dev_fleet_stop(struct dev *dev); /* the process ends once the last of the fleet has ended */
+void dev_fleet_close(void *dev);      /* from any half-built state; turns the loop */
 
 /* The coordinators have a leader, every shard reports and every worker beats, or not any more;
  * `reason` says what is missing. */

@@ -397,8 +397,10 @@ void dev_fleet_stop(struct dev *dev)
         stopped_one(dev);
 }
 
-void dev_fleet_close(struct dev *dev)
+void dev_fleet_close(void *state)
 {
+    struct dev *dev = state;
+
     if (dev->parts.replicas) dev_fleet_stop(dev);
     while (is_running(dev)) chassis_turn(dev->role.chassis);
     for (size_t i = 0; i < dev->child_count; i++) dev_child_close(dev->children[i]);

@@ -98,14 +98,7 @@ static enum err quota_request(const struct dev_register *r, size_t n, struct buf
     return message_write(&request.base, out, NULL);
 }
 
-/* Asks whether all this was told before. */
-static enum err question(const struct dev_register *r, size_t n, struct buf *out)
-{
-    (void)r, (void)n, (void)out;
-    return ERR_OK;
-}
-
-/* NULL: there is no such step. */
+/* The first asks whether all this was told before. NULL: there is no such step. */
 static const char *step_request(const struct dev_register *r, struct buf *out)
 {
     const struct {
@@ -113,7 +106,7 @@ static const char *step_request(const struct dev_register *r, struct buf *out)
         size_t count;
         enum err (*make)(const struct dev_register *r, size_t n, struct buf *out);
     } steps[] = {
-        {"/bigfleet.v1alpha1.Coordinator/ListDomainAssignments", 1, question},
+        {"/bigfleet.v1alpha1.Coordinator/ListDomainAssignments", 1, NULL},
         {"/muster.v1.Fleet/AddShard", r->parts->shards, shard_request},
         {"/bigfleet.v1alpha1.Coordinator/AssignDomain", DEV_ZONES, domain_request},
         {"/muster.v1.Fleet/BindCluster", DEV_OPERATORS, cluster_request},
@@ -123,7 +116,8 @@ static const char *step_request(const struct dev_register *r, struct buf *out)
     size_t n = r->step;
 
     for (size_t i = 0; i < ARRAY_LEN(steps); n -= steps[i++].count)
-        if (n < steps[i].count) return steps[i].make(r, n, out) ? NULL : steps[i].path;
+        if (n < steps[i].count)
+            return steps[i].make && steps[i].make(r, n, out) ? NULL : steps[i].path;
     return NULL;
 }
 
