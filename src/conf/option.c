@@ -55,7 +55,7 @@ const char *option_placeholder(const struct option *option)
 
 /* -- values -- */
 
-static void number_text(const struct option *option, uint64_t number, char text[UNITS_TEXT_CAP])
+void option_number_text(const struct option *option, uint64_t number, char text[UNITS_TEXT_CAP])
 {
     if (option->kind == OPTION_DURATION)
         units_duration_text(number, text);
@@ -72,9 +72,9 @@ enum err option_check_number(const struct option *option, uint64_t number, struc
     char got[UNITS_TEXT_CAP], low[UNITS_TEXT_CAP], high[UNITS_TEXT_CAP];
 
     if (number >= option->min && (option->max == 0 || number <= option->max)) return ERR_OK;
-    number_text(option, number, got);
-    number_text(option, option->min, low);
-    number_text(option, option->max, high);
+    option_number_text(option, number, got);
+    option_number_text(option, option->min, low);
+    option_number_text(option, option->max, high);
     if (option->max == 0)
         note_set(note, "must be at least %s, got %s", low, got);
     else
@@ -304,10 +304,12 @@ enum err option_format(const struct option *option, const struct option_value *v
     case OPTION_ENUM: return format_quoted(value->text, into);
     case OPTION_BOOL: return buf_append_c(into, value->number ? "true" : "false");
     case OPTION_DECIMAL:
-    case OPTION_U64: number_text(option, value->number, text); return buf_append_c(into, text);
+    case OPTION_U64:
+        option_number_text(option, value->number, text);
+        return buf_append_c(into, text);
     case OPTION_DURATION:
     case OPTION_SIZE:
-        number_text(option, value->number, text);
+        option_number_text(option, value->number, text);
         return format_quoted(str_from(text), into);
     case OPTION_LIST: break;
     }
@@ -317,14 +319,4 @@ enum err option_format(const struct option *option, const struct option_value *v
         if (!err) err = format_quoted(value->items[i], into);
     }
     return err ? err : buf_append_byte(into, ']');
-}
-
-enum err option_format_plain(const struct option *option, const struct option_value *value,
-                             struct buf *into)
-{
-    char text[UNITS_TEXT_CAP];
-    assert(option->kind == OPTION_U64 || option->kind == OPTION_DURATION ||
-           option->kind == OPTION_SIZE || option->kind == OPTION_DECIMAL);
-    number_text(option, value->number, text);
-    return buf_append_c(into, text);
 }

@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "base/note.h"
 #include "base/str.h"
+#include "conf/units.h"
 
 #define OPTION_ENVIRONMENT_PREFIX "MUSTER_"
 enum { OPTION_NAME_CAP = 64 };   /* of every spelling, closing NUL included */
@@ -119,8 +120,6 @@ bool option_value_equal(const struct option *option, const struct option_value *
 /* As TOML writes it: "10s" with its quotes, 42, true, ["a", "b"]. ERR_FULL, ERR_NOMEM. */
 enum err option_format(const struct option *option, const struct option_value *value,
                        struct buf *into);
-/* A number as one would type it, without quotes: 10s, 64KiB, 42, 0.05. U64, DURATION, SIZE and
- * DECIMAL only. */
-enum err option_format_plain(const struct option *option, const struct option_value *value,
-                             struct buf *into);
+/* A number as one would type it, without quotes: 10s, 64KiB, 42, 0.05. */
+void option_number_text(const struct option *option, uint64_t number, char text[UNITS_TEXT_CAP]);
 #endif

@@ -24,23 +24,21 @@ void writer_value(struct writer *w, const struct option *option, const struct op
     if (!w->err) w->err = option_format(option, value, w->into);
 }
 
-static void writer_plain(struct writer *w, const struct option *option, uint64_t number)
-{
-    struct option_value value = {.number = number};
-
-    if (!w->err) w->err = option_format_plain(option, &value, w->into);
-}
-
 void writer_bounds(struct writer *w, const struct option *option, const char *before,
                    const char *colon, const char *after)
 {
+    char low[UNITS_TEXT_CAP], high[UNITS_TEXT_CAP];
+
     if (!option->choices && option->min == 0 && option->max == 0) return;
     writer_add(w, "%s%s", before, option->choices ? "One of" : "From ");
     for (size_t i = 0; option->choices && option->choices[i]; i++)
         writer_add(w, "%s %s", i > 0 ? "," : colon, option->choices[i]);
-    if (!option->choices) writer_plain(w, option, option->min);
-    if (!option->choices) writer_add(w, option->max > 0 ? " to " : " on");
-    if (option->max > 0) writer_plain(w, option, option->max);
+    option_number_text(option, option->min, low);
+    option_number_text(option, option->max, high);
+    if (!option->choices && option->max > 0)
+        writer_add(w, "%s to %s", low, high);
+    else if (!option->choices)
+        writer_add(w, "%s on", low);
     writer_add(w, "%s", after);
 }
 
@@ -82,12 +80,4 @@ void writer_wrap(struct writer *w, struct str text, const struct wrap_options *o
 void writer_indent(struct writer *w, struct str text, const char *indent)
 {
     writer_wrap(w, text, &(struct wrap_options){indent, indent, WRAP_WIDTH});
-}
-
-enum err wrap_text(struct str text, const struct wrap_options *options, struct buf *into)
-{
-    struct writer w = {.into = into};
-
-    writer_wrap(&w, text, options);
-    return w.err;
 }

@@ -29,5 +29,4 @@ struct wrap_options {
 void writer_wrap(struct writer *w, struct str text, const struct wrap_options *options);
 /* The same, with one indent and WRAP_WIDTH. */
 void writer_indent(struct writer *w, struct str text, const char *indent);
-enum err wrap_text(struct str text, const struct wrap_options *options, struct buf *into);
 #endif

@@ -20,6 +20,7 @@ void explain_says(struct ctl *ctl, const char *label, const char *format, ...)
 {
     struct wrap_options wrap = {.rest = "             ", .width = WRAP_WIDTH};
     char first[LABEL_WIDTH + 8];
+    struct writer w = {.into = &ctl->out};
     struct buf raw, shown;
     va_list args;
     enum err err;
@@ -32,8 +33,8 @@ void explain_says(struct ctl *ctl, const char *label, const char *format, ...)
     err = buf_vappendf(&raw, format, args);
     va_end(args);
     if (!err) err = printable_append(buf_peek(&raw), &shown);
-    if (!err) err = wrap_text(buf_peek(&shown), &wrap, &ctl->out);
-    if (!ctl->print_err) ctl->print_err = err;
+    if (!err) writer_wrap(&w, buf_peek(&shown), &wrap);
+    if (!ctl->print_err) ctl->print_err = err ? err : w.err;
     buf_deinit(&shown);
     buf_deinit(&raw);
 }
