@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/hex.h"
 #include "common/program.h"
 #include "io/fs.h"
 #include "musterctl/commands.h"
@@ -117,15 +116,6 @@ enum err coord_ctl_act(struct ctl *ctl)
 enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act)
 {
     return coord_with_store(ctl, act, false);
-}
-
-void coord_ctl_json_id(struct ndjson *json, struct str key, const uint8_t *bytes, size_t len)
-{
-    char hex[33];
-
-    assert(2 * len < sizeof hex);
-    hex_write(bytes, len, hex);
-    ndjson_string(json, key, str_of(hex, 2 * len));
 }
 
 enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, const char *what,

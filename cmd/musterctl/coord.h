@@ -39,7 +39,6 @@ enum err coord_ctl_error(struct ctl *ctl, const coord_result *result);
 enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, const char *what,
                        const char *lease_file, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-void coord_ctl_json_id(struct ndjson *json, struct str key, const uint8_t *bytes, size_t len);
 
 coord_str coord_ctl_argument(const struct ctl *ctl, size_t place);
 /* --owner, or user@host:pid. */
