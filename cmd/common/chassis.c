@@ -31,7 +31,7 @@ struct chassis {
     struct tls_context *tls;
     uint64_t tls_loads;      /* of the pair that is served */
     struct note tls_refused; /* what was said last about files that cannot be taken; "" */
-    struct serve *serve;
+    struct serve serve;
     struct signals *signals;
     struct timer live_timer, look_timer;
     mono_time started;
@@ -45,10 +45,15 @@ struct chassis {
     struct note failed_note;
 };
 
+static struct io *chassis_io(const struct chassis *chassis)
+{
+    return real_io_io(chassis->real);
+}
+
 enum err chassis_tls(const struct chassis *chassis, enum tls_side side, const char *alpn,
                      struct tls_context **ret_context, struct note *note)
 {
-    const struct conf *conf = chassis_conf(chassis);
+    const struct conf *conf = chassis->conf_at_start;
     struct tls_options options = {
         .side = side,
         .version_min = TLS_V1_3,
@@ -58,16 +63,6 @@ enum err chassis_tls(const struct chassis *chassis, enum tls_side side, const ch
         .alpn = {alpn},
     };
     return tls_context_open(chassis_io(chassis)->fs, &options, ret_context, note);
-}
-
-struct io *chassis_io(const struct chassis *chassis)
-{
-    return real_io_io(chassis->real);
-}
-
-const struct conf *chassis_conf(const struct chassis *chassis)
-{
-    return chassis->conf_at_start;
 }
 
 const struct conf *chassis_conf_now(const struct chassis *chassis)
@@ -80,26 +75,17 @@ const struct chassis_hooks *chassis_hooks(const struct chassis *chassis)
     return chassis->hooks;
 }
 
-struct instruments *chassis_instruments(const struct chassis *chassis)
-{
-    return chassis->instruments;
-}
-
 const char *chassis_http_address(const struct chassis *chassis)
 {
-    return serve_address(chassis->serve);
+    return chassis->serve.address;
 }
 
-enum err chassis_publish(struct chassis *chassis, const char *path, const char *content_type,
-                         struct str content)
+void chassis_publish(struct chassis *chassis, const char *path, int status,
+                     const char *content_type, struct str content)
 {
-    return chassis_publish_as(chassis, path, 200, content_type, content);
-}
+    struct http_server *http = chassis->serve.http;
 
-enum err chassis_publish_as(struct chassis *chassis, const char *path, int status,
-                            const char *content_type, struct str content)
-{
-    return serve_page(chassis->serve, path, status, content_type, content);
+    if (http) (void)http_publish_as(http, path, status, content_type, content);
 }
 
 void chassis_turn(struct chassis *chassis)
@@ -133,7 +119,7 @@ void chassis_give_up(struct chassis *chassis, int exit_code, enum err err, const
     chassis->failed = err;
     chassis->failed_code = exit_code;
     chassis->failed_note = *note;
-    LOG_ERROR(instruments_log(chassis->instruments), "cannot go on", log_err("err", err),
+    LOG_ERROR(&chassis->instruments->log, "cannot go on", log_err("err", err),
               log_text("why", note->text));
     real_io_stop(chassis->real);
 }
@@ -148,12 +134,12 @@ static const char *warning_of(const struct conf *conf)
 
 const char *chassis_warning(const struct chassis *chassis)
 {
-    return warning_of(chassis_conf(chassis));
+    return warning_of(chassis->conf_at_start);
 }
 
 struct http_server *chassis_http(const struct chassis *chassis)
 {
-    return serve_http(chassis->serve);
+    return chassis->serve.http;
 }
 
 /* -- opening, in this order -- */
@@ -165,11 +151,9 @@ static enum err lock_data_dir(struct chassis *c, struct note *note)
     enum err err = fs_make_dirs(fs, dir, 0700);
 
     if (!err && c->hooks->locks_data_dir) return ERR_OK;
-    if (err) {
-        note_set(note, "data-dir %s: %s", dir,
-                 err == ERR_EXISTS ? "a file is in the way" : err_text(err));
-        return err;
-    }
+    if (err)
+        return note_fail(note, err, "data-dir %s: %s", dir,
+                         err == ERR_EXISTS ? "a file is in the way" : err_text(err));
     err = fs_lock_dir(fs, dir, &c->lock, note);
     if (err == ERR_BUSY) {
         note_prefix(note, "data-dir %s is in use; give this process its own with --data-dir", dir);
@@ -201,7 +185,7 @@ static void publish_numbers(struct chassis *c)
         .uptime_ms = mono_elapsed_ms(c->started, loop_now(loop)),
         .loop = loop_stats(loop),
     };
-    serve_publish(c->serve, &numbers);
+    serve_publish(&c->serve, &numbers);
 }
 
 static void on_live_timer(struct timer *timer)
@@ -213,19 +197,18 @@ static void on_live_timer(struct timer *timer)
 
 static enum err open_serve(struct chassis *c, struct note *note)
 {
-    struct serve_options options = {
-        .facts = {.command = c->name,
-                  .version = version_number(),
-                  .commit = version_commit(),
-                  .data_dir = conf_text(c->conf, "data-dir"),
-                  .warning = warning_of(c->conf)},
+    const struct status_facts facts = {.command = c->name,
+                                       .version = version_number(),
+                                       .commit = version_commit(),
+                                       .data_dir = conf_text(c->conf, "data-dir"),
+                                       .warning = warning_of(c->conf)};
+    const struct http_options http = {
         .address = conf_text(c->conf, "http.listen"),
         .cert_file = conf_text(c->conf, "tls.cert-file"),
         .key_file = conf_text(c->conf, "tls.key-file"),
         .ca_file = c->hooks->knows_callers ? conf_text(c->conf, "tls.ca-file") : NULL,
-        .instruments = c->instruments,
     };
-    return serve_open(&options, &c->serve, note);
+    return serve_open(&c->serve, c->instruments, &facts, &http, note);
 }
 
 static void on_signal(void *owner, int signal);
@@ -242,7 +225,7 @@ static enum err open_role(struct chassis *c, struct note *note)
                                    .io = chassis_io(c),
                                    .conf = c->conf_at_start,
                                    .instruments = c->instruments,
-                                   .metrics = instruments_metrics(c->instruments)};
+                                   .metrics = c->instruments->metrics};
     while (!err && *step) err = (*step++)(c->state, note);
     return err;
 }
@@ -288,7 +271,7 @@ static void close_parts(struct chassis *c)
     free(c->state);
     timer_deinit(&c->look_timer);
     timer_deinit(&c->live_timer);
-    serve_close(c->serve);
+    serve_close(&c->serve);
     tls_context_unref(c->tls);
     instruments_close(c->instruments);
     if (c->lock) fs_unlock(chassis_io(c)->fs, c->lock);
@@ -302,7 +285,7 @@ static void close_parts(struct chassis *c)
 static void say_changes(struct chassis *c, const struct conf *next,
                         const struct conf_changes *changes)
 {
-    const struct log_source *log = instruments_log(c->instruments);
+    const struct log_source *log = &c->instruments->log;
     struct buf text;
 
     for (size_t i = 0; i < changes->count; i++) {
@@ -322,7 +305,7 @@ static void say_changes(struct chassis *c, const struct conf *next,
 /* Wrong in any way: say so, line by line, and change nothing. */
 static void say_refused(struct chassis *c, enum err err, struct str problems)
 {
-    const struct log_source *log = instruments_log(c->instruments);
+    const struct log_source *log = &c->instruments->log;
     struct str line;
 
     while (problems.len > 0 && str_split(&problems, '\n', &line)) {
@@ -352,7 +335,7 @@ static bool reload_conf(struct chassis *c)
         say_changes(c, next, &changes);
         if (c->conf != c->conf_at_start) conf_close(c->conf);
         c->conf = next;
-        instruments_apply(c->instruments, c->conf);
+        logger_set_level(c->instruments->logger, (enum log_level)conf_choice(c->conf, "log.level"));
     }
     buf_deinit(&problems);
     return !err;
@@ -362,7 +345,7 @@ static bool reload_conf(struct chassis *c)
  * count of loads is compared, because a new connection may have taken the change in before us. */
 static void look_at_tls(struct chassis *c, bool asked)
 {
-    const struct log_source *log = instruments_log(c->instruments);
+    const struct log_source *log = &c->instruments->log;
     struct note note = {""};
     bool changed;
     enum err err;
@@ -371,7 +354,7 @@ static void look_at_tls(struct chassis *c, bool asked)
     err = tls_context_reload(c->tls, &changed, &note);
     uint64_t loads = tls_context_info(c->tls).loads;
     if (!err && loads != c->tls_loads) {
-        err = serve_renew(c->serve, &note);
+        err = c->serve.http ? http_reload_tls(c->serve.http, &note) : ERR_OK;
         if (!err) {
             c->tls_loads = loads;
             instruments_set_tls(c->instruments, c->tls);
@@ -389,7 +372,7 @@ static void on_look_timer(struct timer *timer)
     struct chassis *c = CONTAINER_OF(timer, struct chassis, look_timer);
 
     look_at_tls(c, false);
-    instruments_flush(c->instruments);
+    (void)events_flush(c->instruments->events); /* a sink in trouble tells by itself */
     timer_start_in(timer, LOOK_EVERY_MS);
 }
 
@@ -416,7 +399,7 @@ static void begin_stop(struct chassis *c)
 static void on_signal(void *owner, int signal)
 {
     struct chassis *c = owner;
-    const struct log_source *log = instruments_log(c->instruments);
+    const struct log_source *log = &c->instruments->log;
 
     if (signal != SIGHUP && c->stopping) {
         if (c->hooks->second_signal_ends) _exit(SIGNAL_EXIT + signal);
@@ -461,7 +444,7 @@ static void say_started(const struct chassis *c)
 {
     bool events = conf_choice(c->conf, "events.sink") == EVENTS_STDOUT;
     const char *scheme = c->tls ? "https" : "http", *trust = c->tls ? "--insecure " : "";
-    const char *address = serve_address(c->serve);
+    const char *address = c->serve.address;
     bool taken = events || (c->hooks->owns_stdout && c->hooks->owns_stdout(c->state));
     FILE *out = taken ? stderr : stdout;
 
@@ -480,13 +463,13 @@ static void say_started(const struct chassis *c)
 
 static void run(struct chassis *c)
 {
-    const struct log_source *log = instruments_log(c->instruments);
+    const struct log_source *log = &c->instruments->log;
     const char *warning = warning_of(c->conf);
     bool banner_first = c->hooks->say_first != NULL;
 
     if (banner_first) say_started(c);
     LOG_INFO(log, "started", log_text("version", version_number()),
-             log_text("commit", version_commit()), log_text("http", serve_address(c->serve)),
+             log_text("commit", version_commit()), log_text("http", c->serve.address),
              log_text("data_dir", conf_text(c->conf, "data-dir")));
     if (warning) LOG_WARN(log, "listener is open to the network without TLS");
     instruments_event(c->instruments, "started");
@@ -542,13 +525,9 @@ int chassis_run(void *program, const struct command_call *call)
         return err_exit_code(err);
     }
     err = as_setting(check_files(&c, &note));
-    if (err) {
-        conf_close(c.conf_at_start);
-        return program_fail(call, err, &note);
-    }
-    err = as_setting(open_parts(&c, &note));
+    if (!err) err = as_setting(open_parts(&c, &note));
     if (err && c.stopping) {
-        LOG_INFO(instruments_log(c.instruments), "stopped before it had started");
+        LOG_INFO(&c.instruments->log, "stopped before it had started");
     } else if (err) {
         exit_code = program_fail(call, err, &note);
     } else {

@@ -85,19 +85,15 @@ int chassis_run(void *program, const struct command_call *call);
 
 /* -- for a role's hooks -- */
 const struct chassis_hooks *chassis_hooks(const struct chassis *chassis);
-struct io *chassis_io(const struct chassis *chassis);
-const struct conf *chassis_conf(const struct chassis *chassis);     /* as it was at the start */
 const struct conf *chassis_conf_now(const struct chassis *chassis); /* until the next reload */
-struct instruments *chassis_instruments(const struct chassis *chassis);
-const char *chassis_http_address(const struct chassis *chassis); /* with the real port */
-struct http_server *chassis_http(const struct chassis *chassis); /* NULL: it is off */
+const char *chassis_http_address(const struct chassis *chassis);    /* with the real port */
+struct http_server *chassis_http(const struct chassis *chassis);    /* NULL: it is off */
 /* What is said of a listener that is open to the network without TLS; NULL: it is not. */
 const char *chassis_warning(const struct chassis *chassis);
-/* A page of the role's own, as http_publish; nothing when there is no HTTP. */
-enum err chassis_publish(struct chassis *chassis, const char *path, const char *content_type,
-                         struct str content);
-enum err chassis_publish_as(struct chassis *chassis, const char *path, int status,
-                            const char *content_type, struct str content);
+/* A page of the role's own; nothing when there is no HTTP. One that cannot be published stays as it
+ * was. */
+void chassis_publish(struct chassis *chassis, const char *path, int status,
+                     const char *content_type, struct str content);
 /* Of the role's three files (tls.cert-file and its like), TLS 1.3; `alpn` may be NULL. What
  * tls_context_open answers. */
 enum err chassis_tls(const struct chassis *chassis, enum tls_side side, const char *alpn,

@@ -26,24 +26,17 @@ static const struct {
     {"transport.cert_file", "transport.cert_file", "transport.key_file", "transport.ca_file"},
 };
 
-static const struct option *find(const struct option_table *table, const char *name)
-{
-    for (size_t i = 0; i < table->count; i++)
-        if (strcmp(table->options[i].name, name) == 0) return &table->options[i];
-    return NULL;
-}
-
 /* NULL: not set, or no option of this role. */
 static const char *text_of(const struct option_table *table, const struct conf *conf,
                            const char *name)
 {
-    return find(table, name) ? conf_text(conf, name) : NULL;
+    return option_find(table, name) ? conf_text(conf, name) : NULL;
 }
 
 static bool is_used(const struct option_table *table, const struct conf *conf, const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(used_by); i++) {
-        const struct option *by = find(table, used_by[i].by);
+        const struct option *by = option_find(table, used_by[i].by);
         if (strcmp(used_by[i].file, name) != 0 || !by) continue;
         if (strcmp(by->choices[conf_choice(conf, by->name)], used_by[i].value) != 0) return false;
     }
@@ -57,10 +50,8 @@ static enum err check_input(struct fs *fs, const char *name, const char *path, s
     struct fs_info info;
     enum err err = fs_stat(fs, path, &info);
 
-    if (!err && info.kind == FS_DIRECTORY) {
-        note_set(note, "%s %s: it is a directory", name, path);
-        return ERR_INVALID;
-    }
+    if (!err && info.kind == FS_DIRECTORY)
+        return note_fail(note, ERR_INVALID, "%s %s: it is a directory", name, path);
     if (!err && info.kind == FS_REGULAR) err = fs_open(fs, path, FS_READ, 0, &file);
     fs_close(fs, file);
     if (err) note_set(note, "%s %s: %s", name, path, err_text(err));
@@ -75,8 +66,8 @@ static enum err join_path(const char *name, const char *base, const char *given,
     int len = snprintf(path, FS_PATH_CAP, "%s%s%s", below ? base : "", below ? "/" : "", given);
 
     if (len < FS_PATH_CAP) return ERR_OK;
-    note_set(note, "%s: the path is longer than %d bytes", name, FS_PATH_CAP - 1);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%s: the path is longer than %d bytes", name,
+                     FS_PATH_CAP - 1);
 }
 
 enum err files_below_data_dir(const struct conf *conf, const char *name, const char *given,
@@ -98,8 +89,7 @@ static enum err check_output(struct fs *fs, const char *name, const char *given,
     if (err) return err;
     if (!fs_stat(fs, path, &info)) {
         if (info.kind != FS_DIRECTORY) return ERR_OK;
-        note_set(note, "%s %s: it is a directory", name, given);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "%s %s: it is a directory", name, given);
     }
     slash = strrchr(path, '/');
     if (!slash || (below && !strchr(given, '/'))) return ERR_OK;

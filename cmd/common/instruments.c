@@ -22,22 +22,6 @@
 enum { EVENTS_JOBS_MAX = 64 };
 enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: a reload tells all it changed */
 
-struct instruments {
-    struct clock *clock;
-    char *log_file; /* NULL: stderr */
-    int log_fd;     /* ours when log_file is set */
-    struct logger *logger;
-    struct log_source log;
-    struct metrics *metrics;
-    struct counter *reloads[2]; /* refused, ok */
-    struct gauge *waiting, *tls_not_after;
-    struct events *events;
-    struct worker *events_worker; /* a rotated file is synced beside the loop; NULL: no file */
-    struct loop *loop;
-    struct health *health;
-    struct health_check *ready;
-};
-
 /* -- the log file: one descriptor for the logger, and another file behind it after a reopen -- */
 
 static enum err open_log_file(const char *path, int *ret_fd, struct note *note)
@@ -64,7 +48,7 @@ static enum err open_log_file(const char *path, int *ret_fd, struct note *note)
     return ERR_OK;
 }
 
-static void reopen_log(struct instruments *in)
+void instruments_reopen(struct instruments *in)
 {
     struct note note = {""};
     int fd = -1;
@@ -253,36 +237,6 @@ void instruments_close(struct instruments *instruments)
     free(instruments);
 }
 
-void instruments_reopen(struct instruments *instruments)
-{
-    reopen_log(instruments);
-}
-
-void instruments_apply(struct instruments *instruments, const struct conf *conf)
-{
-    logger_set_level(instruments->logger, (enum log_level)conf_choice(conf, "log.level"));
-}
-
-const struct log_source *instruments_log(const struct instruments *instruments)
-{
-    return &instruments->log;
-}
-
-struct metrics *instruments_metrics(struct instruments *instruments)
-{
-    return instruments->metrics;
-}
-
-struct events *instruments_events(struct instruments *instruments)
-{
-    return instruments->events;
-}
-
-void instruments_flush(struct instruments *instruments)
-{
-    (void)events_flush(instruments->events); /* a sink in trouble tells by itself */
-}
-
 /* -- the part that meets HTTP -- */
 
 /* The pages come last: who asks meanwhile must not hear that all is well of a process that has only
@@ -311,10 +265,4 @@ void instruments_unserve(struct instruments *instruments)
 void instruments_set_ready(struct instruments *instruments, bool ready)
 {
     health_check_set(instruments->ready, ready, "stopping");
-}
-
-enum err instruments_check(struct instruments *instruments, const char *name, const char *reason,
-                           struct health_check **ret_check)
-{
-    return health_check_add(instruments->health, name, reason, ret_check);
 }

@@ -55,14 +55,6 @@ void program_say_problems(const struct command_call *call, struct str problems)
 
 /* -- configuration -- */
 
-static bool table_has(const struct option_table *table, const char *name)
-{
-    for (size_t i = 0; i < table->count; i++) {
-        if (strcmp(table->options[i].name, name) == 0) return true;
-    }
-    return false;
-}
-
 /* A command that reads no variable has no opinion about any. */
 static bool reads_environment(const struct option_table *table)
 {
@@ -105,7 +97,7 @@ static enum err add_sources(const struct program *program, const struct command_
 
     if (err != ERR_NOMEM && reads_environment(table))
         err = conf_add_environment(conf, program->environment, all_tables);
-    if (err != ERR_NOMEM && table_has(table, "config") && conf_text(conf, "config"))
+    if (err != ERR_NOMEM && option_find(table, "config") && conf_text(conf, "config"))
         err = program_add_file(conf, conf_text(conf, "config"));
     return err == ERR_NOMEM ? err : conf_finish(conf);
 }

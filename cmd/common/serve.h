@@ -6,24 +6,19 @@
 #include "common/instruments.h"
 #include "common/status.h"
 
-struct serve;
-struct serve_options {
-    struct status_facts facts;                  /* its texts must outlive the listener */
-    const char *address, *cert_file, *key_file; /* the same */
-    const char *ca_file;                        /* the same; NULL: callers are not asked */
+enum { SERVE_ADDRESS_CAP = 320 };
+struct serve {
     struct instruments *instruments;
+    char address[SERVE_ADDRESS_CAP]; /* with the real port; "": it is off */
+    struct http_server *http;        /* NULL: it is off */
+    struct http_channel *live;
 };
-/* ERR_BUSY when the address is taken, with a note that says what to do; what http_open answers. */
-enum err serve_open(const struct serve_options *options, struct serve **ret_serve,
+/* The texts of both must outlive the listener. ERR_BUSY when the address is taken, with a note that
+ * says what to do; what http_open answers. */
+enum err serve_open(struct serve *serve, struct instruments *instruments,
+                    const struct status_facts *facts, const struct http_options *http,
                     struct note *note);
-void serve_close(struct serve *serve); /* NULL is fine */
-/* Shows and trusts what the certificate files hold now: as http_reload_tls. */
-enum err serve_renew(struct serve *serve, struct note *note);
-const char *serve_address(const struct serve *serve);      /* with the real port, or ""; borrowed */
-struct http_server *serve_http(const struct serve *serve); /* NULL: it is off; borrowed */
-/* As http_publish_as; nothing when there is no HTTP. */
-enum err serve_page(struct serve *serve, const char *path, int status, const char *content_type,
-                    struct str content);
+void serve_close(struct serve *serve); /* fine on a zeroed one */
 /* Gives the live page new numbers; `http` in them is filled in here. */
 void serve_publish(struct serve *serve, const struct status_numbers *numbers);
 #endif

@@ -21,8 +21,7 @@ static enum err check_paths(const struct option_table *table, const struct conf 
                        (option->file != OPTION_FILE_NONE || strcmp(option->name, "data-dir") == 0);
         const char *path = is_path ? conf_text(conf, option->name) : NULL;
         if (!path || path[0]) continue;
-        note_set(note, "%s must not be empty", option->name);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "%s must not be empty", option->name);
     }
     return ERR_OK;
 }
@@ -48,9 +47,9 @@ static enum err check_listener(const struct conf *conf, const char *name, const 
     if (conf_is_set(conf, "tls.cert-file") || address_is_loopback(listen) ||
         conf_bool(conf, "insecure"))
         return ERR_OK;
-    note_set(note, "%s %s is not loopback and there is no TLS: set %s, or say --insecure", name,
-             listen, wanted);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID,
+                     "%s %s is not loopback and there is no TLS: set %s, or say --insecure", name,
+                     listen, wanted);
 }
 
 static enum err check_http(const struct conf *conf, const char *wanted, struct note *note)
@@ -59,18 +58,16 @@ static enum err check_http(const struct conf *conf, const char *wanted, struct n
 
     if (option_address_off(listen)) return ERR_OK;
     if (strncmp(listen, "unix:", 5) != 0) return check_listener(conf, "http.listen", wanted, note);
-    note_set(note, "http.listen %s: HTTP needs host:port", listen);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "http.listen %s: HTTP needs host:port", listen);
 }
 
 static enum err check_dev(const struct conf *conf, struct note *note)
 {
     const char *cert = conf_text(conf, "tls.cert-file"), *key = conf_text(conf, "tls.key-file");
 
-    if (!cert != !key) {
-        note_set(note, "tls.cert-file and tls.key-file belong together; one of them is missing");
-        return ERR_INVALID;
-    }
+    if (!cert != !key)
+        return note_fail(note, ERR_INVALID,
+                         "tls.cert-file and tls.key-file belong together; one of them is missing");
     return check_http(conf, "tls.cert-file and tls.key-file", note);
 }
 
@@ -86,12 +83,11 @@ static enum err check_raft(const struct conf *conf, struct note *note)
 
     if (address_split(told ? told : bind, &parts, note)) return ERR_INVALID;
     if (parts.is_unix || parts.port == 0 || parts.host.len == 0 ||
-        str_equal(parts.host, STR("0.0.0.0")) || str_equal(parts.host, STR("::"))) {
-        note_set(note, "%s %s: nobody can reach it there; name a host and a port%s",
-                 told ? "raft-advertise" : "raft-bind", told ? told : bind,
-                 told ? "" : " in raft-advertise");
-        return ERR_INVALID;
-    }
+        str_equal(parts.host, STR("0.0.0.0")) || str_equal(parts.host, STR("::")))
+        return note_fail(note, ERR_INVALID,
+                         "%s %s: nobody can reach it there; name a host and a port%s",
+                         told ? "raft-advertise" : "raft-bind", told ? told : bind,
+                         told ? "" : " in raft-advertise");
     return ERR_OK;
 }
 
@@ -116,11 +112,10 @@ static enum err check_timing(const struct conf *conf, struct note *note)
     uint64_t heartbeat = max_u64(conf_number(conf, "heartbeat") * scale / 100, 1);
 
     if (heartbeat < election) return ERR_OK;
-    note_set(note,
-             "election (%" PRIu64 "ms) must be longer than heartbeat (%" PRIu64
-             "ms); five times as long is usual",
-             conf_number(conf, "election"), conf_number(conf, "heartbeat"));
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID,
+                     "election (%" PRIu64 "ms) must be longer than heartbeat (%" PRIu64
+                     "ms); five times as long is usual",
+                     conf_number(conf, "election"), conf_number(conf, "heartbeat"));
 }
 
 static enum err check_join(const struct conf *conf, struct note *note)
@@ -141,8 +136,7 @@ static enum err check_tls(const struct conf *conf, struct note *note)
                 conf_is_set(conf, "tls.ca-file");
 
     if (files == 0 || files == 3) return ERR_OK;
-    note_set(note, "%s belong together; one of them is missing", tls_files);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%s belong together; one of them is missing", tls_files);
 }
 
 /* What the dashboard shows to shards. */
@@ -152,9 +146,9 @@ static enum err check_dashboard(const struct conf *conf, struct note *note)
     bool key = conf_is_set(conf, "dashboard.key-file");
 
     if (cert == key && (!cert || conf_is_set(conf, "tls.ca-file"))) return ERR_OK;
-    note_set(note, "dashboard.cert-file and dashboard.key-file belong together, beside %s",
-             tls_files);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID,
+                     "dashboard.cert-file and dashboard.key-file belong together, beside %s",
+                     tls_files);
 }
 
 static bool is_version(struct str text)
@@ -180,15 +174,13 @@ static enum err check_etcd(const struct conf *conf, struct note *note)
         note_prefix(note, "etcd-access");
         return err;
     }
-    if (!is_version(str_from(conf_text(conf, "etcd-version")))) {
-        note_set(note, "etcd-version: three numbers are needed, as 3.6.5");
-        return ERR_INVALID;
-    }
+    if (!is_version(str_from(conf_text(conf, "etcd-version"))))
+        return note_fail(note, ERR_INVALID, "etcd-version: three numbers are needed, as 3.6.5");
     if (!conf_is_set(conf, "etcd-ca-file") ||
         (conf_is_set(conf, "tls.cert-file") && conf_text(conf, "etcd-listen")))
         return ERR_OK;
-    note_set(note, "etcd-ca-file is for etcd-listen under TLS: it needs both, and tls.cert-file");
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID,
+                     "etcd-ca-file is for etcd-listen under TLS: it needs both, and tls.cert-file");
 }
 
 static enum err check_coordinator(const struct conf *conf, struct note *note)
@@ -279,9 +271,9 @@ static enum err check_source(const struct conf *conf, struct note *note)
     bool kube = conf_bool(conf, "kubernetes") || conf_is_set(conf, "kubeconfig");
 
     if (kube != conf_is_set(conf, "demand")) return ERR_OK;
-    note_set(note, kube ? "--demand and --kubernetes: demand comes from one of them"
-                        : "where does demand come from? --demand FILE, or --kubernetes");
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID,
+                     kube ? "--demand and --kubernetes: demand comes from one of them"
+                          : "where does demand come from? --demand FILE, or --kubernetes");
 }
 
 static enum err check_operator(const struct conf *conf, struct note *note)

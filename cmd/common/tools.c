@@ -85,64 +85,31 @@ const struct command completion_command = {
 #define FILE_PAGE "muster.toml.5"
 
 struct page {
-    const struct command *program;
     struct str wanted; /* "musterctl-cert-issue.1" */
     struct buf *into;
     bool found;
 };
 
-static enum err list_page(void *owner, const struct command *command, const char *path)
+/* "musterctl-cert-issue.1" */
+static void page_name(const char *path, char name[COMMAND_PATH_CAP + 2])
+{
+    snprintf(name, COMMAND_PATH_CAP + 2, "%s.1", path);
+    for (char *c = name; *c; c++)
+        if (*c == ' ') *c = '-';
+}
+
+/* Prints the page that is wanted; lists the names of all when none is. */
+static enum err visit_page(void *owner, const struct command_call *call, const char *path)
 {
     struct page *page = owner;
-    size_t from = page->into->len;
-    enum err err = buf_appendf(page->into, "%s.1\n", path);
+    char release[64], name[COMMAND_PATH_CAP + 2];
 
-    (void)command;
-    for (size_t i = from; i < page->into->len && !err; i++)
-        if (page->into->data[i] == ' ') page->into->data[i] = '-';
-    return err;
-}
-
-/* The path is the page's name with spaces; both have the same length. */
-static bool is_named(const char *path, struct str wanted)
-{
-    if (wanted.len != strlen(path) + 2 || !str_ends(wanted, STR(".1"))) return false;
-    for (size_t i = 0; path[i]; i++)
-        if (wanted.at[i] != (path[i] == ' ' ? '-' : path[i])) return false;
-    return true;
-}
-
-static enum err resolve_path(const struct command *program, const char *path,
-                             struct command_call *ret_call)
-{
-    char words[COMMAND_PATH_CAP], *at = words;
-    const char *list[COMMAND_DEPTH_MAX] = {NULL};
-    size_t count = 0;
-
-    snprintf(words, sizeof words, "%s", path);
-    while ((at = strchr(at, ' '))) {
-        *at++ = '\0';
-        assert(count < COMMAND_DEPTH_MAX);
-        list[count++] = at;
-    }
-    return command_resolve(program, count, list, ret_call, NULL);
-}
-
-static enum err find_page(void *owner, const struct command *command, const char *path)
-{
-    struct page *page = owner;
-    struct command_call call = {0};
-    char release[64];
-
-    (void)command;
-    if (!is_named(path, page->wanted)) return ERR_OK;
+    page_name(path, name);
+    if (page->wanted.len == 0) return buf_appendf(page->into, "%s\n", name);
+    if (!str_equal(page->wanted, str_from(name))) return ERR_OK;
     page->found = true;
     snprintf(release, sizeof release, "muster %s", version_number());
-    call.path[0] = page->program;
-    call.depth = 1;
-    if (strchr(path, ' ') && resolve_path(page->program, path, &call)) return ERR_INTERNAL;
-    call.rest_count = 0;
-    return command_man(&call, release, page->into);
+    return command_man(call, release, page->into);
 }
 
 static enum err role_section(const struct role *role, struct buf *into)
@@ -181,19 +148,15 @@ static enum err file_page(struct buf *into)
 
 static enum err print_page(struct program_run *run)
 {
-    struct page page = {.program = run->call->path[0],
-                        .wanted = str_from(conf_argument(run->conf, 0)),
-                        .into = &run->out};
-    bool is_ctl = strcmp(page.program->name, "musterctl") == 0;
+    struct page page = {.wanted = str_from(conf_argument(run->conf, 0)), .into = &run->out};
+    bool is_ctl = strcmp(run->call->path[0]->name, "musterctl") == 0;
     enum err err;
 
-    if (page.wanted.len == 0) {
-        err = command_visit(page.program, list_page, &page);
-        return err || !is_ctl ? err : buf_append_c(page.into, FILE_PAGE "\n");
-    }
     if (is_ctl && str_equal(page.wanted, STR(FILE_PAGE))) return file_page(page.into);
-    err = command_visit(page.program, find_page, &page);
-    return err || page.found ? err : ERR_NOT_FOUND;
+    err = command_visit(run->call->path[0], visit_page, &page);
+    if (err || page.found) return err;
+    if (page.wanted.len > 0) return ERR_NOT_FOUND;
+    return is_ctl ? buf_append_c(page.into, FILE_PAGE "\n") : ERR_OK;
 }
 
 const struct command man_command = {

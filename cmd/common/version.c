@@ -60,11 +60,11 @@ enum err version_print(const char *program, struct buf *into)
 enum err version_check_raft(int loaded, struct note *note)
 {
     if (loaded == RAFT_VERSION_SIMULATED) return ERR_OK;
-    note_set(note,
-             "libraft %d.%d.%d is loaded, but only 0.22.1 has been simulated and is safe to run; "
-             "scripts/setup installs it",
-             loaded / 10000, loaded / 100 % 100, loaded % 100);
-    return ERR_VERSION;
+    return note_fail(
+        note, ERR_VERSION,
+        "libraft %d.%d.%d is loaded, but only 0.22.1 has been simulated and is safe to run; "
+        "scripts/setup installs it",
+        loaded / 10000, loaded / 100 % 100, loaded % 100);
 }
 
 enum err version_check_engines(struct note *note)

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs before the replica is opened, on the loop's thread. While ordinal 0 waits to bootstrap a
  * cluster, its gRPC port is served by fleet/bootstrap.h alone, and the directory is locked. */
-#include "muster/coordinator_bootstrap.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "fleet/bootstrap.h"
 #include "fleet/join.h"
 #include "log/datadir.h"
+#include "muster/coordinator.h"
 
 enum { ANSWER_WITHIN_MS = 1000 /* the administrator who ordered the bootstrap gets an answer */ };
 
 struct waiting {
-    const struct coordinator_bootstrap_options *options;
+    struct coordinator *c;
     struct bootstrap *bootstrap;
     struct rpc_server *server;
     enum bootstrap_verdict verdict; /* BOOTSTRAP_WAIT: none yet */
@@ -30,22 +29,22 @@ static void on_waits(void *owner, const char *for_what)
     char text[NOTE_CAP];
 
     snprintf(text, sizeof text, "waiting to bootstrap a cluster: %s", for_what);
-    health_check_set(w->options->ready, false, text);
+    health_check_set(w->c->role.ready, false, text);
 }
 
 static enum err open_waiting(struct waiting *w, const char *dir, struct note *note)
 {
-    struct chassis *chassis = w->options->chassis;
-    const struct conf *conf = chassis_conf(chassis);
+    struct coordinator *c = w->c;
+    const struct conf *conf = c->role.conf;
     struct bootstrap_options options = {
-        .io = chassis_io(chassis),
-        .log = instruments_log(chassis_instruments(chassis)),
+        .io = c->role.io,
+        .log = c->log,
         .dir = dir,
-        .addresses = w->options->join_addresses,
-        .self = w->options->grpc_address,
+        .addresses = c->join_addresses,
+        .self = c->grpc_address,
         .name = conf_text(conf, "id"),
         .expect = (uint32_t)conf_number(conf, "bootstrap-expect"),
-        .tls = w->options->grpc_client,
+        .tls = c->role.client_tls,
         .look_up = true,
         .done = on_done,
         .waits = on_waits,
@@ -57,14 +56,14 @@ static enum err open_waiting(struct waiting *w, const char *dir, struct note *no
     if (!err) err = rpc_server_open(&server, &w->server, note);
     if (!err) err = bootstrap_methods(w->bootstrap, w->server, note);
     if (err) return err;
-    err = rpc_server_listen(w->server, conf_text(conf, "listen"), w->options->grpc_server, note);
+    err = rpc_server_listen(w->server, conf_text(conf, "listen"), c->role.server_tls, note);
     if (err) note_prefix(note, "listen");
     return err;
 }
 
 static void close_waiting(struct waiting *w)
 {
-    struct chassis *chassis = w->options->chassis;
+    struct chassis *chassis = w->c->role.chassis;
     bool drained = false;
 
     CHASSIS_AWAIT(chassis, bootstrap_stop, w->bootstrap);
@@ -78,18 +77,19 @@ static void close_waiting(struct waiting *w)
 
 /* -- making the directory -- */
 
-static enum err format(const struct coordinator_bootstrap_options *options, const char *dir,
-                       enum bootstrap_start start, const struct waiting *w, struct note *note)
+static enum err format(const struct waiting *w, const char *dir, enum bootstrap_start start,
+                       struct note *note)
 {
-    struct io *io = chassis_io(options->chassis);
-    const struct log_source *log = instruments_log(chassis_instruments(options->chassis));
+    const struct log_source *log = w->c->log;
+    struct io *io = w->c->role.io;
     struct datadir_format_options made = {.fs = io->fs, .entropy = io->entropy, .dir = dir};
     struct members founders = {.count = 1, .at = {{.role = MEMBER_VOTER}}};
     struct datadir datadir;
     char replica[17], cluster[17];
     enum err err;
 
-    snprintf(founders.at[0].address, sizeof founders.at[0].address, "%s", options->raft_address);
+    snprintf(founders.at[0].address, sizeof founders.at[0].address, "%s",
+             coordinator_raft_address(w->c));
     if (start == BOOTSTRAP_ALONE || w->verdict == BOOTSTRAP_NOW) made.founders = &founders;
     if (w->verdict == BOOTSTRAP_NOW) { /* what the others promised to */
         datadir = bootstrap_identity(w->bootstrap);
@@ -112,8 +112,8 @@ static enum err format(const struct coordinator_bootstrap_options *options, cons
 /* Asks the others until there is a verdict; the directory is locked meanwhile. */
 static enum err ask_others(struct waiting *w, const char *dir, struct note *note)
 {
-    struct chassis *chassis = w->options->chassis;
-    struct fs *fs = chassis_io(chassis)->fs;
+    struct chassis *chassis = w->c->role.chassis;
+    struct fs *fs = w->c->role.io->fs;
     struct fs_lock *lock;
     enum err err = fs_lock_dir(fs, dir, &lock, note);
 
@@ -127,13 +127,12 @@ static enum err ask_others(struct waiting *w, const char *dir, struct note *note
     return err;
 }
 
-static enum err make(const struct coordinator_bootstrap_options *options, const char *dir,
-                     struct note *note)
+static enum err make(struct coordinator *c, const char *dir, struct note *note)
 {
-    const struct conf *conf = chassis_conf(options->chassis);
+    const struct conf *conf = c->role.conf;
     struct bootstrap_facts facts = {.allowed = conf_bool(conf, "bootstrap"),
-                                    .has_join_address = options->join_addresses[0] != NULL};
-    struct waiting w = {.options = options};
+                                    .has_join_address = c->join_addresses[0] != NULL};
+    struct waiting w = {.c = c};
     enum bootstrap_start start;
     enum err err = ERR_OK;
 
@@ -142,43 +141,35 @@ static enum err make(const struct coordinator_bootstrap_options *options, const 
     if (err) return err;
     start = bootstrap_start(&facts);
     if (start == BOOTSTRAP_ASK) err = ask_others(&w, dir, note);
-    if (w.verdict == BOOTSTRAP_JOIN) *options->ret_told_to_join = true;
-    if (!err) err = format(options, dir, start, &w, note);
-    *options->ret_alone = !err && start == BOOTSTRAP_ALONE;
+    c->told_to_join = w.verdict == BOOTSTRAP_JOIN;
+    if (!err) err = format(&w, dir, start, note);
+    c->bootstrapped_alone = !err && start == BOOTSTRAP_ALONE;
     close_waiting(&w);
     return err;
 }
 
-static void warn_of_expect(const struct coordinator_bootstrap_options *options)
+enum err coordinator_directory(struct coordinator *c, struct note *note)
 {
-    const struct conf *conf = chassis_conf(options->chassis);
-
-    if (!options->join_addresses[0] || conf_number(conf, "bootstrap-expect") != 1) return;
-    LOG_WARN(instruments_log(chassis_instruments(options->chassis)),
-             "bootstrap-expect is 1: over an empty data directory ordinal 0 bootstraps a cluster "
-             "although other replicas are silent; set it to the number of replicas once all are "
-             "started");
-}
-
-enum err coordinator_directory(const struct coordinator_bootstrap_options *options,
-                               struct note *note)
-{
-    const char *dir = conf_text(chassis_conf(options->chassis), "data-dir");
-    struct fs *fs = chassis_io(options->chassis)->fs;
+    const char *dir = conf_text(c->role.conf, "data-dir");
+    struct fs *fs = c->role.io->fs;
     struct datadir known, refused;
     enum err err = datadir_read(fs, dir, &known, note);
 
-    warn_of_expect(options);
-    if (err == ERR_NOT_FOUND) return make(options, dir, note);
+    if (c->join_addresses[0] && conf_number(c->role.conf, "bootstrap-expect") == 1)
+        LOG_WARN(c->log,
+                 "bootstrap-expect is 1: over an empty data directory ordinal 0 bootstraps a "
+                 "cluster although other replicas are silent; set it to the number of replicas "
+                 "once all are started");
+    if (err == ERR_NOT_FOUND) return make(c, dir, note);
     if (err) return err;
     err = datadir_mark_read(fs, dir, DATADIR_CONFLICT, &refused, note);
     if (err == ERR_NOT_FOUND) return ERR_OK;
     if (err || refused.replica_id != known.replica_id || refused.cluster_id != known.cluster_id)
         return err; /* a tool has given the directory another identity since */
-    note_set(note,
-             "%s: belongs to cluster %016" PRIx64 ", but another cluster lists this replica "
-             "(%s/" DATADIR_CONFLICT "). Move %s aside and start again to join the other cluster, "
-             "or delete that file to serve this one",
-             dir, known.cluster_id, dir, dir);
-    return ERR_PRECONDITION;
+    return note_fail(
+        note, ERR_PRECONDITION,
+        "%s: belongs to cluster %016" PRIx64 ", but another cluster lists this replica "
+        "(%s/" DATADIR_CONFLICT "). Move %s aside and start again to join the other cluster, "
+        "or delete that file to serve this one",
+        dir, known.cluster_id, dir, dir);
 }

@@ -1,28 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "muster/coordinator_dash.h"
-
-#include <limits.h>
-#include <stdlib.h>
-
 #include "common/version.h"
 #include "dash/token.h"
-
-enum { ADDRESSES_MAX = 64 };
-
-struct coordinator_dash {
-    struct chassis *chassis;
-    struct replica *replica;
-    struct dash *dash;
-    char token[DASH_TOKEN_MAX + 1];
-    char token_path[PATH_MAX];
-    bool closing, closed;
-};
+#include "muster/coordinator.h"
 
 static void self(void *owner, struct dash_self *ret_self)
 {
     static const char *const words[] = {"follower", "candidate", "leader"};
-    const struct coordinator_dash *d = owner;
-    struct replica_status s = replica_status(d->replica);
+    const struct coordinator *c = owner;
+    struct replica_status s = replica_status(c->replica);
 
     *ret_self = (struct dash_self){
         .id = s.id,
@@ -68,107 +53,64 @@ static enum err open_reader(const struct conf *conf, struct io *io, struct tls_c
 
 /* A replica whose disk is full must still start: without the token nobody may act on the
  * dashboard. */
-static enum err read_token(struct coordinator_dash *d, const struct conf *conf, struct io *io,
-                           struct note *note)
+static enum err read_token(struct coordinator *c, struct note *note)
 {
-    const char *file = conf_text(conf, "dashboard.token-file");
-    int len = file ? snprintf(d->token_path, sizeof d->token_path, "%s", file)
-                   : snprintf(d->token_path, sizeof d->token_path, "%s/dashboard-token",
-                              conf_text(conf, "data-dir"));
+    struct coordinator_dash *d = &c->dash;
+    const char *file = conf_text(c->role.conf, "dashboard.token-file");
+    const char *dir = file ? "" : conf_text(c->role.conf, "data-dir");
     enum err err;
 
-    if ((size_t)len >= sizeof d->token_path) {
-        note_set(note, "dashboard.token-file: the path is longer than %d bytes", PATH_MAX - 1);
-        return ERR_TOO_LARGE;
-    }
-    err = dash_token_read(io->fs, d->token_path, d->token, note);
+    if (snprintf(d->token_path, sizeof d->token_path, "%s%s%s", dir, file ? "" : "/",
+                 file ? file : "dashboard-token") >= PATH_MAX)
+        return note_fail(note, ERR_TOO_LARGE,
+                         "dashboard.token-file: the path is longer than %d bytes", PATH_MAX - 1);
+    err = dash_token_read(c->role.io->fs, d->token_path, d->token, note);
     if (err != ERR_NOT_FOUND) return err;
-    err = dash_token_make(io, d->token_path, d->token, note);
+    err = dash_token_make(c->role.io, d->token_path, d->token, note);
     if (!err) return ERR_OK;
     d->token[0] = '\0';
-    LOG_WARN(instruments_log(chassis_instruments(d->chassis)),
-             "the dashboard has no actions: its token file could not be written",
+    LOG_WARN(c->log, "the dashboard has no actions: its token file could not be written",
              log_text("file", d->token_path), log_err("err", err));
     return ERR_OK;
 }
 
-static enum err open_it(struct coordinator_dash *d, const struct coordinator_dash_options *options,
-                        struct note *note)
+enum err coordinator_dash_open(void *state, struct note *note)
 {
-    const struct conf *conf = chassis_conf(d->chassis);
-    const char *warning = chassis_warning(d->chassis);
-    const char *addresses[ADDRESSES_MAX + 1] = {options->address};
-    struct io *io = chassis_io(d->chassis);
-    struct dash_options dash = {
-        .io = io,
-        .log = instruments_log(chassis_instruments(d->chassis)),
-        .http = chassis_http(d->chassis),
+    struct coordinator *c = state;
+    const struct conf *conf = c->role.conf;
+    const char *warning = chassis_warning(c->role.chassis);
+    const char *addresses[JOIN_ADDRESSES_MAX + 2] = {c->grpc_address};
+    struct dash_options options = {
+        .io = c->role.io,
+        .log = c->log,
+        .http = chassis_http(c->role.chassis),
         .addresses = addresses,
-        .tls = options->tls,
+        .tls = c->role.client_tls,
         .node = conf_text(conf, "id"),
         .version = version_number(),
         .commit = version_commit(),
         .warning = warning,
         .notes_file = conf_text(conf, "dashboard.notes-file"),
-        .read_only = "this listener is open to the network without TLS",
+        .read_only = warning ? "this listener is open to the network without TLS"
+                             : "the file with the admin token could not be written",
         .self = self,
-        .owner = d,
+        .owner = c,
     };
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; options->join_addresses[i] && i + 1 < ADDRESSES_MAX; i++)
-        addresses[i + 1] = options->join_addresses[i];
-    if (!warning) err = read_token(d, conf, io, note);
-    if (err) return err;
-    if (d->token[0]) dash.token = d->token;
-    if (!warning) dash.read_only = "the file with the admin token could not be written";
-    err = open_reader(conf, io, &dash.shard_tls, note);
-    if (!err) err = dash_open(&dash, &d->dash, note);
-    tls_context_unref(dash.shard_tls); /* the dashboard holds its own reference */
-    return err;
-}
-
-enum err coordinator_dash_open(const struct coordinator_dash_options *options,
-                               struct coordinator_dash **ret_dash, struct note *note)
-{
-    struct coordinator_dash *d;
     enum err err;
 
-    *ret_dash = NULL;
-    if (!conf_bool(chassis_conf(options->chassis), "dashboard.enabled")) return ERR_OK;
-    if (!chassis_http(options->chassis)) return ERR_OK;
-    d = calloc(1, sizeof *d);
-    if (!d) return ERR_NOMEM;
-    d->chassis = options->chassis;
-    d->replica = options->replica;
-    err = open_it(d, options, note);
-    if (err)
-        free(d);
-    else
-        *ret_dash = d;
+    if (!conf_bool(conf, "dashboard.enabled") || !options.http) return ERR_OK;
+    memcpy(addresses + 1, c->join_addresses, sizeof c->join_addresses);
+    err = warning ? ERR_OK : read_token(c, note);
+    if (c->dash.token[0]) options.token = c->dash.token;
+    if (!err) err = open_reader(conf, c->role.io, &options.shard_tls, note);
+    if (!err) err = dash_open(&options, &c->dash.dash, note);
+    tls_context_unref(options.shard_tls); /* the dashboard holds its own reference */
     return err;
 }
 
-void coordinator_dash_say(const struct coordinator_dash *dash, FILE *out)
+void coordinator_dash_stop(struct coordinator *c)
 {
-    if (!dash) return;
-    if (!dash->token[0])
-        fprintf(out, "  dashboard    read-only\n");
-    else
-        fprintf(out, "  admin token  in %s\n", dash->token_path);
-}
-
-void coordinator_dash_stop(struct coordinator_dash *dash)
-{
-    if (!dash || dash->closing) return;
-    dash->closing = true;
-    dash_close(dash->dash, chassis_set_true, &dash->closed);
-}
-
-void coordinator_dash_close(struct coordinator_dash *dash)
-{
-    if (!dash) return;
-    coordinator_dash_stop(dash);
-    while (!dash->closed) chassis_turn(dash->chassis);
-    free(dash);
+    if (!c->dash.dash || c->dash.closing) return;
+    c->dash.closing = true;
+    dash_close(c->dash.dash, chassis_set_true, &c->dash.closed);
 }

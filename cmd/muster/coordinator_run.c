@@ -13,65 +13,23 @@
 #include "fleet/quorum.h"
 #include "fleet/rival.h"
 #include "fleet/roster.h"
-#include "fleet/seed.h"
-#include "fleet/service.h"
-#include "fleet/service_replica.h"
-#include "fleet/service_snapshot.h"
-#include "io/tls.h"
 #include "log/datadir.h"
 #include "member/machine.h"
+#include "member/service.h"
 #include "muster/commands.h"
-#include "muster/coordinator_bootstrap.h"
-#include "muster/coordinator_dash.h"
-#include "muster/coordinator_etcd.h"
-#include "muster/coordinator_workers.h"
-#include "muster/role.h"
-#include "store/service.h"
+#include "muster/coordinator.h"
 
 #define SERVICE_NAME "bigfleet.v1alpha1.Coordinator"
 enum {
     TABLES_SHARE = 4 << 20,
     WORKERS_SHARE = 16 << 20,
-    ADDRESS_CAP = REPLICA_ADDRESS_MAX + 1,
-    JOIN_ADDRESSES_MAX = 64,
     FOREIGN_KNOWN_MS = 60000, /* a cluster's replicas dial far more often */
 };
 static_assert((int)STORE_MACHINE_VERSION <= (int)CLUSTER_LEVEL,
               "or the store could never be written to");
 static_assert((int)MEMBER_MACHINE_VERSION <= (int)CLUSTER_LEVEL, "nor could workers register");
 
-struct coordinator {
-    struct role_base role; /* its TLS contexts are those of gRPC */
-    const struct log_source *log;
-    const char *join_addresses[JOIN_ADDRESSES_MAX + 1];
-    struct tls_context *raft_server, *raft_client;
-    struct roster *roster;
-    struct fleet_seed seed;
-    struct fleet_journal *journal;
-    struct fleet_service *fleet;
-    struct store_service *store;
-    struct machine machines[REPLICA_MACHINES_MAX];
-    size_t machine_count;
-    struct replica *replica;
-    struct replica_service *replicas;
-    bool told_to_join; /* the other replicas named a cluster when this one asked to bootstrap */
-    bool bootstrapped_alone; /* at this start, without join addresses */
-    struct task foreign;     /* judges the last hello of another cluster */
-    mono_time foreign_at;    /* 0: none came */
-    uint64_t foreign_cluster, foreign_to;
-    struct snapshot_service *snapshots;
-    struct export_loop *exports;
-    struct coordinator_etcd *etcd;
-    struct coordinator_workers *workers;
-    struct quorum *quorum;
-    struct rival *rival;
-    struct coordinator_dash *dash;
-    struct transfer transfer;
-    char grpc_address[ADDRESS_CAP], http_address[ADDRESS_CAP];
-    bool quorum_stopped;
-};
-
-static const char *raft_address(const struct coordinator *c)
+const char *coordinator_raft_address(const struct coordinator *c)
 {
     const char *told = conf_text(c->role.conf, "raft-advertise");
     return told ? told : conf_text(c->role.conf, "raft-bind");
@@ -85,7 +43,8 @@ static enum err reached_at(const struct coordinator *c, const char *listening,
     bool everywhere;
     int len;
 
-    if (address_split(listening, &own, note) || address_split(raft_address(c), &raft, note))
+    if (address_split(listening, &own, note) ||
+        address_split(coordinator_raft_address(c), &raft, note))
         return ERR_INVALID;
     everywhere =
         own.host.len == 0 || str_equal(own.host, STR("0.0.0.0")) || str_equal(own.host, STR("::"));
@@ -130,8 +89,8 @@ static void on_change(void *owner, const struct replica_status *status)
     replica_service_on_change(c->replicas, status);
     snapshot_service_on_change(c->snapshots, status);
     store_service_on_change(c->store, status);
-    coordinator_etcd_on_change(c->etcd, status);
-    coordinator_workers_on_change(c->workers, status);
+    if (c->etcd.api) etcd_on_change(c->etcd.api, status);
+    member_service_on_change(c->workers.service, status);
 }
 
 static void on_stopped(void *owner, enum err why, const struct note *note)
@@ -186,9 +145,9 @@ static void on_foreign(void *owner, uint64_t cluster_id, uint64_t to)
         loop_defer(c->role.io->loop, &c->foreign);
 }
 
-static const char *leader_address(void *owner)
+const char *coordinator_leader_address(void *coordinator)
 {
-    struct coordinator *c = owner;
+    struct coordinator *c = coordinator;
     return roster_grpc(c->roster, replica_status(c->replica).leader_id);
 }
 
@@ -197,15 +156,15 @@ static enum err open_fleet(struct coordinator *c, struct note *note)
     struct instruments *instruments = c->role.instruments;
     struct fleet_journal_options journal = {
         .clock = c->role.io->clock,
-        .events = instruments_events(instruments),
-        .audit = instruments_events(instruments),
+        .events = instruments->events,
+        .audit = instruments->events,
         .node = conf_text(c->role.conf, "id"),
     };
     struct fleet_service_options options = {
         .io = c->role.io,
         .log = c->log,
         .metrics = c->role.metrics,
-        .leader_address = leader_address,
+        .leader_address = coordinator_leader_address,
         .owner = c,
         .seed = &c->seed,
         .limits = {.silent_after_ms = conf_number(c->role.conf, "shard-silent-after")},
@@ -224,7 +183,7 @@ static enum err open_store(struct coordinator *c, struct note *note)
         .io = c->role.io,
         .log = c->log,
         .metrics = c->role.metrics,
-        .leader_address = leader_address,
+        .leader_address = coordinator_leader_address,
         .owner = c,
         .limits = {.history_ms = conf_number(c->role.conf, "store-history"),
                    .history_revisions = conf_number(c->role.conf, "store-history-revisions")},
@@ -233,27 +192,17 @@ static enum err open_store(struct coordinator *c, struct note *note)
     return store_service_open(&options, &c->store, note);
 }
 
-static enum err open_workers(struct coordinator *c, struct note *note)
-{
-    struct coordinator_workers_options options = {.chassis = c->role.chassis,
-                                                  .tls = c->role.client_tls,
-                                                  .leader_address = leader_address,
-                                                  .owner = c};
-    return coordinator_workers_open(&options, &c->workers, note);
-}
-
 static enum err open_replica(void *state, struct note *note)
 {
     struct coordinator *c = state;
     const struct conf *conf = c->role.conf;
-    const char *dir = conf_text(conf, "data-dir");
     struct replica_options options = {
         .io = c->role.io,
         .log = c->log,
         .metrics = c->role.metrics,
-        .dir = dir,
+        .dir = conf_text(conf, "data-dir"),
         .listen = conf_text(conf, "raft-bind"),
-        .address = raft_address(c),
+        .address = coordinator_raft_address(c),
         .name = conf_text(conf, "id"),
         .tls_server = c->raft_server,
         .tls_client = c->raft_client,
@@ -271,29 +220,19 @@ static enum err open_replica(void *state, struct note *note)
                    .on_foreign = on_foreign,
                    .owner = c},
     };
-    struct coordinator_bootstrap_options directory = {
-        .chassis = c->role.chassis,
-        .join_addresses = c->join_addresses,
-        .grpc_address = c->grpc_address,
-        .raft_address = raft_address(c),
-        .grpc_server = c->role.server_tls,
-        .grpc_client = c->role.client_tls,
-        .ready = c->role.ready,
-        .ret_told_to_join = &c->told_to_join,
-        .ret_alone = &c->bootstrapped_alone,
-    };
-    enum err err = coordinator_directory(&directory, note);
+    enum err err = coordinator_directory(c, note);
 
     if (!err) health_check_set(c->role.ready, false, "no leader is known");
     if (!err) err = roster_open(&c->roster);
     if (!err) err = open_fleet(c, note);
     if (!err) err = open_store(c, note);
-    if (!err) err = open_workers(c, note);
+    if (!err) err = coordinator_workers_open(c, note);
     if (err) return err;
     c->machines[c->machine_count++] = fleet_machine_registration(fleet_service_machine(c->fleet));
     c->machines[c->machine_count++] = roster_registration(c->roster);
     c->machines[c->machine_count++] = store_machine_registration(store_service_machine(c->store));
-    c->machines[c->machine_count++] = coordinator_workers_machine(c->workers);
+    c->machines[c->machine_count++] =
+        member_machine_registration(member_service_machine(c->workers.service));
     /* However much the store is asked for, tables and workers can still be written. */
     c->machines[0].in_flight_share = c->machines[1].in_flight_share = TABLES_SHARE;
     c->machines[3].in_flight_share = WORKERS_SHARE;
@@ -302,7 +241,7 @@ static enum err open_replica(void *state, struct note *note)
     if (err) return err;
     fleet_service_attach(c->fleet, c->replica);
     store_service_attach(c->store, c->replica);
-    coordinator_workers_attach(c->workers, c->replica);
+    member_service_attach(c->workers.service, c->replica);
     return ERR_OK;
 }
 
@@ -319,7 +258,7 @@ static enum err open_snapshots(struct coordinator *c, struct note *note)
         .roster = c->roster,
         .machines = c->machines,
         .machine_count = c->machine_count,
-        .leader_address = leader_address,
+        .leader_address = coordinator_leader_address,
         .owner = c,
     };
     struct export_loop_options exports = {
@@ -338,49 +277,6 @@ static enum err open_snapshots(struct coordinator *c, struct note *note)
     if (!err) err = snapshot_service_methods(c->snapshots, c->role.server, note);
     if (err || !exports.dir || !exports.dir[0]) return err;
     return export_loop_open(&exports, &c->exports, note);
-}
-
-static size_t etcd_members_of(void *owner, struct etcd_member members[REPLICA_MEMBERS_MAX])
-{
-    static const struct roster_entry nobody;
-    static struct replica_member known[REPLICA_MEMBERS_MAX]; /* valid as long as the call */
-    struct coordinator *c = owner;
-    size_t count = replica_members(c->replica, known);
-
-    for (size_t i = 0; i < count; i++) {
-        const struct roster_entry *entry = roster_find(c->roster, known[i].id);
-
-        if (!entry) entry = &nobody;
-        members[i] = (struct etcd_member){.id = known[i].id,
-                                          .name = entry->name,
-                                          .peer = known[i].address,
-                                          .client = entry->etcd[0] ? entry->etcd : entry->grpc,
-                                          .join = entry->grpc,
-                                          .learner = known[i].role != MEMBER_VOTER};
-    }
-    return count;
-}
-
-static enum err open_etcd(struct coordinator *c, struct note *note)
-{
-    struct coordinator_etcd_options options = {
-        .api = {.io = c->role.io,
-                .log = c->log,
-                .store = c->store,
-                .replica = c->replica,
-                .leader_address = leader_address,
-                .owner = c,
-                .members = etcd_members_of,
-                .version = conf_text(c->role.conf, "etcd-version"),
-                .tls = c->role.client_tls,
-                .election_ms = (uint32_t)conf_number(c->role.conf, "election"),
-                .progress_ms = conf_number(c->role.conf, "etcd-progress")},
-        .conf = c->role.conf,
-        .server = c->role.server,
-        .meter = c->role.meter,
-        .snapshots = c->snapshots,
-    };
-    return coordinator_etcd_open(&options, &c->etcd, note);
 }
 
 static enum err open_server(void *state, struct note *note)
@@ -406,9 +302,9 @@ static enum err open_server(void *state, struct note *note)
     if (!err) err = replica_service_methods(c->replicas, c->role.server, note);
     if (!err) err = fleet_service_methods(c->fleet, c->role.server, note);
     if (!err) err = store_service_methods(c->store, c->role.server, note);
-    if (!err) err = coordinator_workers_serve(c->workers, c->role.server, c->role.meter, note);
+    if (!err) err = coordinator_workers_serve(c, note);
     if (!err) err = open_snapshots(c, note);
-    if (!err) err = open_etcd(c, note);
+    if (!err) err = coordinator_etcd_open(c, note);
     if (!err) err = role_open_health(&c->role, SERVICE_NAME, RPC_NOT_SERVING, note);
     return err ? err : role_listen(&c->role, note);
 }
@@ -416,14 +312,14 @@ static enum err open_server(void *state, struct note *note)
 static enum err open_quorum(void *state, struct note *note)
 {
     struct coordinator *c = state;
-    const char *etcd = role_listener_address(coordinator_etcd_listener(c->etcd));
+    const char *etcd = role_listener_address(&c->etcd.listener);
     const char *told = conf_text(c->role.conf, "advertise");
     struct quorum_options options = {
         .io = c->role.io,
         .log = c->log,
         .replica = c->replica,
         .roster = c->roster,
-        .raft = raft_address(c),
+        .raft = coordinator_raft_address(c),
         .join_addresses = c->join_addresses,
         .tls = c->role.client_tls,
         .look_up = true,
@@ -480,19 +376,6 @@ static enum err open_rival(void *state, struct note *note)
     return c->join_addresses[0] ? rival_open(&options, &c->rival, note) : ERR_OK;
 }
 
-static enum err open_dash(void *state, struct note *note)
-{
-    struct coordinator *c = state;
-    struct coordinator_dash_options options = {
-        .chassis = c->role.chassis,
-        .replica = c->replica,
-        .tls = c->role.client_tls,
-        .address = c->grpc_address,
-        .join_addresses = c->join_addresses,
-    };
-    return coordinator_dash_open(&options, &c->dash, note);
-}
-
 /* -- the hooks -- */
 
 static enum err coordinator_begin(void *state, struct note *note)
@@ -502,8 +385,7 @@ static enum err coordinator_begin(void *state, struct note *note)
     const char *told = conf_text(c->role.conf, "advertise");
 
     task_init(&c->foreign, judge_foreign);
-    c->log = instruments_log(c->role.instruments);
-    static_assert((int)JOIN_ADDRESSES_MAX >= (int)OPTION_LIST_MAX, "every item of the list fits");
+    c->log = &c->role.instruments->log;
     for (size_t i = 0; i < join.item_count; i++) c->join_addresses[i] = join.items[i].at;
     /* good enough to know ourselves among the others */
     return reached_at(c, told ? told : conf_text(c->role.conf, "listen"), c->grpc_address, note);
@@ -527,11 +409,14 @@ static enum err warn_of_open_listeners(void *state, struct note *note)
 static void say_started(void *state, FILE *out)
 {
     const struct coordinator *c = state;
-    const char *etcd = role_listener_address(coordinator_etcd_listener(c->etcd));
-    const char *workers = role_listener_address(coordinator_workers_listener(c->workers));
+    const char *etcd = role_listener_address(&c->etcd.listener);
+    const char *workers = role_listener_address(&c->workers.listener);
     struct replica_status status = replica_status(c->replica);
 
-    coordinator_dash_say(c->dash, out);
+    if (c->dash.token[0])
+        fprintf(out, "  admin token  in %s\n", c->dash.token_path);
+    else if (c->dash.dash)
+        fprintf(out, "  dashboard    read-only\n");
     fprintf(out, "  gRPC         %s\n", rpc_server_address(c->role.server, 0));
     if (etcd[0]) fprintf(out, "  etcd         %s\n", etcd);
     if (workers[0]) fprintf(out, "  workers      %s\n", workers);
@@ -541,12 +426,14 @@ static void say_started(void *state, FILE *out)
 
 static void reload(void *state)
 {
-    coordinator_workers_reload(((const struct coordinator *)state)->workers);
+    coordinator_workers_reload(state);
 }
 
 static bool owns_stdout(const void *state)
 {
-    return coordinator_workers_own_stdout(((const struct coordinator *)state)->workers);
+    const struct member_config *config = &((const struct coordinator *)state)->workers.config;
+
+    return config->enabled && config->events.sink == CONFIG_SINK_STDOUT;
 }
 
 /* -- the end -- */
@@ -555,7 +442,7 @@ static void drain_dash(void *state)
 {
     struct coordinator *c = state;
 
-    coordinator_dash_stop(c->dash); /* a client less to drain */
+    coordinator_dash_stop(c); /* a client less to drain */
     chassis_drained(c->role.chassis);
 }
 
@@ -583,13 +470,13 @@ static void drain_leadership(void *state)
 static void drain_etcd(void *state)
 {
     struct coordinator *c = state;
-    role_listener_drain(coordinator_etcd_listener(c->etcd), c->role.chassis);
+    role_listener_drain(&c->etcd.listener, c->role.chassis);
 }
 
 static void drain_workers(void *state)
 {
     struct coordinator *c = state;
-    role_listener_drain(coordinator_workers_listener(c->workers), c->role.chassis);
+    role_listener_drain(&c->workers.listener, c->role.chassis);
 }
 
 static void on_quorum_stopped(void *owner)
@@ -613,22 +500,27 @@ static void close_coordinator(void *state)
     struct chassis *chassis = c->role.chassis;
     struct rival *rival = c->rival;
 
-    coordinator_dash_close(c->dash);
+    coordinator_dash_stop(c);
+    while (c->dash.closing && !c->dash.closed) chassis_turn(chassis);
     task_cancel(&c->foreign);
     c->rival = NULL;
     CHASSIS_AWAIT(chassis, rival_close, rival);
     role_close_server(&c->role);
-    CHASSIS_AWAIT(chassis, coordinator_etcd_stop, c->etcd);
-    coordinator_workers_stop(c->workers);
+    CHASSIS_AWAIT(chassis, rpc_server_close, c->etcd.listener.server);
+    CHASSIS_AWAIT(chassis, etcd_stop, c->etcd.api);
+    timer_stop(&c->workers.timer);
+    CHASSIS_AWAIT(chassis, rpc_server_close, c->workers.listener.server);
     if (!c->quorum_stopped) CHASSIS_AWAIT(chassis, quorum_stop, c->quorum);
     export_loop_close(c->exports);
     replica_close(c->replica);
     snapshot_service_close(c->snapshots);
-    coordinator_workers_close(c->workers);
+    coordinator_workers_close(c);
     quorum_close(c->quorum);
     replica_service_close(c->replicas);
     fleet_service_close(c->fleet);
-    coordinator_etcd_close(c->etcd);
+    rpc_health_close(c->etcd.listener.health);
+    etcd_close(c->etcd.api);
+    tls_context_unref(c->etcd.tls);
     store_service_close(c->store);
     fleet_journal_close(c->journal);
     fleet_seed_deinit(&c->seed);
@@ -657,8 +549,8 @@ static const struct chassis_hooks hooks = {
     .ready_reason = "no leader is known",
     .tls = ROLE_TLS_SERVER | ROLE_TLS_CLIENT,
     .steps = CHASSIS_STEPS(coordinator_begin, role_open_ready, role_open_tls, open_raft_tls,
-                           open_replica, open_server, open_quorum, open_rival, open_dash,
-                           warn_of_open_listeners),
+                           open_replica, open_server, open_quorum, open_rival,
+                           coordinator_dash_open, warn_of_open_listeners),
     .drains = CHASSIS_DRAINS(role_drain_ready, drain_dash, drain_leadership, role_drain_server,
                              drain_etcd, drain_workers, drain_quorum),
     .locks_data_dir = true,

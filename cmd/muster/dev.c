@@ -1,24 +1,102 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster dev: everything that exists, on one machine. */
+#include "muster/dev.h"
+
 #include <string.h>
 
-#include "common/chassis.h"
 #include "common/tables.h"
 #include "muster/commands.h"
-#include "muster/dev_fleet.h"
 #include "obs/events.h"
 #include "text/rfc3339.h"
 
 enum { SAY_AGAIN_MS = 3000 };
 
-struct dev {
-    struct role_base role;
-    struct dev_fleet *fleet; /* NULL: no replicas were asked for */
-    struct health_check *check;
-    bool told;       /* the table was printed */
-    char last[64];   /* the last thing said of its progress, */
-    mono_time again; /* and when it is said again */
-};
+/* -- what is shown -- */
+
+static void print_row(FILE *out, const struct dev_child *child, const char *role, uint16_t grpc,
+                      uint16_t http)
+{
+    char address[32] = "";
+
+    if (grpc) dev_address(address, grpc);
+    fprintf(out, "  %-10s  %-11s  %-15s  http://127.0.0.1:%-5u  %d\n", dev_child_name(child), role,
+            address, http, dev_child_pid(child));
+}
+
+static void print_dashboard(const struct dev *dev, FILE *out)
+{
+    fprintf(out, "  dashboard    http://127.0.0.1:%u/   admin token: %s\n",
+            dev->parts.ports.replicas[0].http, dev->token);
+}
+
+static void print_logs(const struct dev *dev, FILE *out)
+{
+    static const char *const titles[DEV_PARTS] = {"coordinators", "provider", "shards", "operators",
+                                                  "workers"};
+    const char *title = "logs";
+
+    for (size_t part = 0; part < DEV_PARTS; part++) {
+        size_t count = dev->count[part];
+        struct dev_child *const *child = &dev->children[dev->first[part]];
+
+        if (count == 0) continue;
+        fprintf(out, "  %-11s  %-12s  %s/%s.log", title, titles[part], dev->parts.dir,
+                dev_child_name(child[0]));
+        if (count > 1) fprintf(out, " to %s.log", dev_child_name(child[count - 1]));
+        fputc('\n', out);
+        title = "";
+    }
+}
+
+static void print_table(const struct dev *dev, FILE *out)
+{
+    const struct dev_ports *ports = &dev->parts.ports;
+    struct dev_child *const *child = dev->children;
+
+    fprintf(out, "  NAME        ROLE         GRPC             HTTP                    PID\n");
+    for (size_t i = 0; i < dev->parts.replicas; i++)
+        print_row(out, *child++, i == dev->leader ? "leader" : "follower", ports->replicas[i].grpc,
+                  ports->replicas[i].http);
+    if (dev->parts.workers)
+        fprintf(out, "  %zu workers  musterctl workers --coordinator 127.0.0.1:%u\n",
+                dev->parts.workers, ports->replicas[0].grpc);
+    if (!dev->parts.shards) return;
+    child += dev->parts.workers;
+    print_row(out, *child++, "provider", ports->provider_grpc, ports->provider_http);
+    for (size_t i = 0; i < dev->parts.shards; i++)
+        print_row(out, *child++, "shard", ports->shards[i].grpc, ports->shards[i].http);
+    for (size_t i = 0; i < DEV_OPERATORS; i++)
+        print_row(out, *child++, dev_cluster(i), 0, ports->operator_http[i]);
+}
+
+static void print_tour(const struct dev *dev, FILE *out)
+{
+    const struct dev_parts *parts = &dev->parts;
+    const struct dev_ports *ports = &parts->ports;
+    char grpc[32];
+
+    dev_address(grpc, ports->replicas[0].grpc);
+    fprintf(out, "\n  1  watch     open the dashboard; every view is an address: /fleet /needs "
+                 "/raft ...\n");
+    fprintf(out,
+            "  2  claim     musterctl coord exec --group jobs --slots 3 --store muster://%s "
+            "-- sleep 60   and look at /store\n",
+            grpc);
+    fprintf(out, "  3  write     musterctl store put hello world --coordinator %s\n", grpc);
+    fprintf(out, "  4  fail over kill -9 %d   and see /raft elect another leader\n",
+            dev->leader < parts->replicas ? dev_child_pid(dev->children[dev->leader]) : 0);
+    if (parts->workers)
+        fprintf(out,
+                "     workers   kill -9 any of them, and see musterctl partitions --watch; their "
+                "input is in %s/input\n",
+                parts->dir);
+    if (!parts->shards) return;
+    fprintf(out, "  5  demand    edit %s/cluster-a.toml   and see /fleet follow\n", parts->dir);
+    fprintf(out, "  6  why       musterctl needs --shard 127.0.0.1:%u   or /needs\n",
+            ports->shards[0].grpc);
+}
+
+/* -- how far it is -- */
 
 /* Where people look: stdout, unless that belongs to the events. */
 static FILE *out_of(const struct dev *dev)
@@ -38,17 +116,16 @@ static void say_forming(struct dev *dev, const char *reason)
     fprintf(out_of(dev), "  forming      %s\n", reason);
 }
 
-static void on_ready(void *owner, bool ready, const char *reason)
+void dev_on_ready(struct dev *dev, bool ready, const char *reason)
 {
-    struct dev *dev = owner;
     FILE *out = out_of(dev);
 
     health_check_set(dev->check, ready, reason);
     if (ready && !dev->told) {
         fputc('\n', out); /* again: the first lines may have left the screen */
-        dev_fleet_dashboard(dev->fleet, out);
-        dev_fleet_table(dev->fleet, out);
-        dev_fleet_tour(dev->fleet, out);
+        print_dashboard(dev, out);
+        print_table(dev, out);
+        print_tour(dev, out);
         fputs("ready\n", out);
         dev->told = true;
     } else if (!ready && !dev->told) {
@@ -57,15 +134,8 @@ static void on_ready(void *owner, bool ready, const char *reason)
     fflush(out);
 }
 
-static void on_failed(void *owner, enum err err, const struct note *note)
+void dev_say(struct dev *dev, const char *about, const char *text)
 {
-    struct dev *dev = owner;
-    chassis_fail(dev->role.chassis, err, note);
-}
-
-static void on_word(void *owner, const char *about, const char *text)
-{
-    struct dev *dev = owner;
     FILE *out = out_of(dev);
     char now[RFC3339_CAP];
 
@@ -74,80 +144,35 @@ static void on_word(void *owner, const char *about, const char *text)
     fflush(out);
 }
 
-static void on_stopped(void *owner)
-{
-    struct dev *dev = owner;
-    chassis_stop(dev->role.chassis);
-}
-
-static enum err open_dev(void *state, struct note *note)
-{
-    struct dev *dev = state;
-    const struct conf *conf = dev->role.conf;
-    struct dev_fleet_options options = {
-        .io = dev->role.io,
-        .log = instruments_log(dev->role.instruments),
-        .dir = conf_text(conf, "data-dir"),
-        .log_level = conf_text(conf, "log.level"),
-        .replicas = conf_number(conf, "replicas"),
-        .shards = conf_number(conf, "shards"),
-        .workers = conf_number(conf, "workers"),
-        .on_ready = on_ready,
-        .chaos = conf_bool(conf, "chaos"),
-        .chaos_every_ms = conf_number(conf, "chaos-every"),
-        .demand_every_ms = conf_number(conf, "demand-every"),
-        .on_failed = on_failed,
-        .on_word = on_word,
-        .on_stopped = on_stopped,
-        .owner = dev,
-    };
-    enum err err;
-
-    if (options.replicas == 0) return ERR_OK;
-    err = instruments_check(dev->role.instruments, "cluster", "starting", &dev->check);
-    dev_ports_usual(&options.ports);
-    if (!err && conf_bool(conf, "free-ports"))
-        err = dev_ports_free(options.io, options.dir, &options.ports, note);
-    return err ? err : dev_fleet_open(&options, &dev->fleet, note);
-}
+/* -- the hooks -- */
 
 static void say_first(void *state, FILE *out)
 {
     const struct dev *dev = state;
 
-    if (!dev->fleet) return;
-    dev_fleet_dashboard(dev->fleet, out);
-    dev_fleet_logs(dev->fleet, out);
+    if (!dev->parts.replicas) return;
+    print_dashboard(dev, out);
+    print_logs(dev, out);
 }
 
-/* Ends in on_stopped. */
+/* Ends when the last process has ended. */
 static void drain_fleet(void *state)
 {
     struct dev *dev = state;
 
-    if (dev->fleet)
-        dev_fleet_stop(dev->fleet);
+    if (dev->parts.replicas)
+        dev_fleet_stop(dev);
     else
         chassis_drained(dev->role.chassis);
-}
-
-static void close_dev(void *state)
-{
-    struct dev *dev = state;
-
-    if (!dev->fleet) return;
-    dev_fleet_stop(dev->fleet);
-    while (dev_fleet_running(dev->fleet)) chassis_turn(dev->role.chassis);
-    dev_fleet_close(dev->fleet);
 }
 
 static const struct chassis_hooks hooks = {
     .role = &dev_role,
     CHASSIS_STATE(struct dev),
-    .steps = CHASSIS_STEPS(open_dev),
+    .steps = CHASSIS_STEPS(dev_fleet_open),
     .drains = CHASSIS_DRAINS(drain_fleet),
     .say_first = say_first,
-    .close = close_dev,
+    .close = dev_fleet_close,
 };
 
 const struct command dev_command = {

@@ -86,8 +86,7 @@ static struct str text_of(size_t cluster, size_t step, char text[TEXT_CAP])
 
 static void path_of(const struct dev_demand *demand, size_t cluster, char path[DEV_PATH_CAP + 64])
 {
-    snprintf(path, DEV_PATH_CAP + 64, "%s/%s.toml", demand->options.parts->dir,
-             dev_cluster(cluster));
+    snprintf(path, DEV_PATH_CAP + 64, "%s/%s.toml", demand->options.dir, dev_cluster(cluster));
 }
 
 /* -- moving -- */

@@ -14,7 +14,7 @@
 struct dev_demand_options {
     struct io *io;
     const struct log_source *log;
-    const struct dev_parts *parts;
+    const char *dir;
     uint64_t every_ms; /* 0: it stands still */
     /* What was moved; `yours`: a file was edited, and moves no more. */
     void (*say)(void *owner, const char *text, bool yours);

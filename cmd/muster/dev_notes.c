@@ -53,7 +53,7 @@ void dev_notes_add(struct dev_notes *notes, const char *from, const char *text)
     struct buf line;
     enum err err;
 
-    snprintf(path, sizeof path, "%s/%s", notes->parts->dir, DEV_NOTES_FILE);
+    snprintf(path, sizeof path, "%s/%s", notes->dir, DEV_NOTES_FILE);
     buf_init(&line, LINE_MAX_BYTES);
     err = make_line(notes, from, text, &line);
     if (!err) err = write_line(notes, path, buf_peek(&line));

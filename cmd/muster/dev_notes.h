@@ -11,7 +11,7 @@
 struct dev_notes {
     struct io *io;
     const struct log_source *log;
-    const struct dev_parts *parts;
+    const char *dir;
 };
 /* `from` says who: "chaos". A file that cannot be written is logged, and nobody fails for it. */
 void dev_notes_add(struct dev_notes *notes, const char *from, const char *text);

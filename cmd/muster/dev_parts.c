@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "muster/dev_parts.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 /* -- who is whose -- */
@@ -41,102 +42,86 @@ static void word(struct dev_line *line, const char *text)
     line->argv[line->count] = NULL;
 }
 
-static char *room(struct dev_line *line)
+static void option(struct dev_line *line, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void option(struct dev_line *line, const char *name, const char *format, ...)
 {
-    assert(line->text_count < ARRAY_LEN(line->texts));
-    return line->texts[line->text_count++];
-}
+    char *text = line->texts[line->text_count++];
+    va_list args;
 
-static void option(struct dev_line *line, const char *name, const char *value)
-{
+    assert(line->text_count <= ARRAY_LEN(line->texts));
+    va_start(args, format);
+    vsnprintf(text, sizeof line->texts[0], format, args);
+    va_end(args);
     word(line, name);
-    word(line, value);
-}
-
-static void option_path(struct dev_line *line, const char *name, const char *dir, const char *file,
-                        const char *ending)
-{
-    char *text = room(line);
-
-    snprintf(text, sizeof line->texts[0], "%s/%s%s", dir, file, ending);
-    option(line, name, text);
+    word(line, text);
 }
 
 static void option_port(struct dev_line *line, const char *name, uint16_t port)
 {
-    char *text = room(line);
-
-    dev_address(text, port);
-    option(line, name, text);
+    option(line, name, "127.0.0.1:%u", port);
 }
 
 /* What coordinators and workers must agree on. */
 static void options_run(struct dev_line *line, const struct dev_parts *parts)
 {
-    option(line, "--run-id", DEV_RUN);
-    option_path(line, "--transport-tls-dir", parts->dir, "worker-tls", "");
+    option(line, "--run-id", "%s", DEV_RUN);
+    option(line, "--transport-tls-dir", "%s/worker-tls", parts->dir);
 }
 
 /* "127.0.0.1:7790,127.0.0.1:7800", each with the scheme in front. */
-static void option_replicas(struct dev_line *line, const char *name, const char *scheme,
-                            const uint16_t *ports, const struct dev_parts *parts)
+static void option_replicas(struct dev_line *line, const char *name, bool workers,
+                            const struct dev_parts *parts)
 {
-    char *text = room(line), one[32];
+    char text[DEV_REPLICAS_MAX * 32] = "";
     size_t len = 0;
 
-    text[0] = '\0';
-    for (size_t i = 0; i < parts->replicas; i++) {
-        dev_address(one, ports[i]);
-        len += (size_t)snprintf(text + len, sizeof line->texts[0] - len, "%s%s%s", i ? "," : "",
-                                scheme, one);
-    }
-    option(line, name, text);
+    for (size_t i = 0; i < parts->replicas; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s127.0.0.1:%u", i ? "," : "",
+                                workers ? "https://" : "",
+                                workers ? parts->ports.workers[i] : parts->ports.replicas[i].grpc);
+    option(line, name, "%s", text);
 }
 
 static void coordinator_line(const struct dev_parts *parts, size_t n, struct dev_line *line)
 {
     snprintf(line->name, sizeof line->name, "node-%zu", n);
-    option(line, "--id", line->name);
-    option_port(line, "--listen", parts->ports.grpc[n]);
-    option_port(line, "--raft-bind", parts->ports.raft[n]);
-    option_port(line, "--http-listen", parts->ports.http[n]);
+    option(line, "--id", "%s", line->name);
+    option_port(line, "--listen", parts->ports.replicas[n].grpc);
+    option_port(line, "--raft-bind", parts->ports.replicas[n].raft);
+    option_port(line, "--http-listen", parts->ports.replicas[n].http);
     if (parts->replicas > 1) { /* a single one has no peers */
-        char *expect = room(line);
-        snprintf(expect, sizeof line->texts[0], "%zu", parts->replicas);
-        option_replicas(line, "--join-addr", "", parts->ports.grpc, parts);
-        option(line, "--bootstrap-expect", expect);
+        option_replicas(line, "--join-addr", false, parts);
+        option(line, "--bootstrap-expect", "%zu", parts->replicas);
     }
-    option(line, "--segment-size", DEV_SEGMENT_SIZE);
-    option(line, "--events-file-max", DEV_EVENTS_MAX);
+    option(line, "--segment-size", "%s", DEV_SEGMENT_SIZE);
+    option(line, "--events-file-max", "%s", DEV_EVENTS_MAX);
     option(line, "--events-files-kept", "1");
-    option_path(line, "--dashboard-token-file", parts->dir, DEV_TOKEN_FILE, "");
-    option_path(line, "--dashboard-notes-file", parts->dir, DEV_NOTES_FILE, "");
+    option(line, "--dashboard-token-file", "%s/%s", parts->dir, DEV_TOKEN_FILE);
+    option(line, "--dashboard-notes-file", "%s/%s", parts->dir, DEV_NOTES_FILE);
     word(line, "--no-insecure");
     if (!parts->workers) return;
     options_run(line, parts);
     option_port(line, "--transport-listen-addr", parts->ports.workers[n]);
-    option_path(line, "--storage-path", parts->dir, line->name, "-workers.db");
+    option(line, "--storage-path", "%s/%s-workers.db", parts->dir, line->name);
     option(line, "--events-worker-sink", "file");
 }
 
 static_assert(sizeof DEV_RUN - 1 == 26, "a ULID");
 static void worker_line(const struct dev_parts *parts, size_t n, struct dev_line *line)
 {
-    char *id = room(line), *store = room(line);
-
     snprintf(line->name, sizeof line->name, "worker-%02zu", n);
-    snprintf(id, sizeof line->texts[0], "%.24s%02zu", DEV_RUN, n);
-    snprintf(store, sizeof line->texts[0], "file://%s/checkpoints", parts->whole_dir);
     options_run(line, parts);
-    option(line, "--worker-id", id);
-    option_replicas(line, "--coordinator-addr", "https://", parts->ports.workers, parts);
-    option(line, "--checkpoint-store", store);
-    option_path(line, "--process-input", parts->dir, "input", "");
-    option_path(line, "--storage-path", parts->dir, line->name, ".db");
+    option(line, "--worker-id", "%.24s%02zu", DEV_RUN, n);
+    option_replicas(line, "--coordinator-addr", true, parts);
+    option(line, "--checkpoint-store", "file://%s/checkpoints", parts->whole_dir);
+    option(line, "--process-input", "%s/input", parts->dir);
+    option(line, "--storage-path", "%s/%s.db", parts->dir, line->name);
 }
 
-static void provider_line(const struct dev_parts *parts, struct dev_line *line)
+static void provider_line(const struct dev_parts *parts, size_t n, struct dev_line *line)
 {
+    (void)n;
     snprintf(line->name, sizeof line->name, "provider");
     option_port(line, "--listen", parts->ports.provider_grpc);
     option_port(line, "--http-listen", parts->ports.provider_http);
@@ -144,15 +129,15 @@ static void provider_line(const struct dev_parts *parts, struct dev_line *line)
 
 static void shard_line(const struct dev_parts *parts, size_t n, struct dev_line *line)
 {
-    char *domains = room(line);
+    char domains[DEV_ZONES * 64];
     size_t len = 0;
 
     snprintf(line->name, sizeof line->name, "shard-%zu", n);
-    option(line, "--id", line->name);
-    option_port(line, "--listen", parts->ports.shard_grpc[n]);
-    option_port(line, "--http-listen", parts->ports.shard_http[n]);
+    option(line, "--id", "%s", line->name);
+    option_port(line, "--listen", parts->ports.shards[n].grpc);
+    option_port(line, "--http-listen", parts->ports.shards[n].http);
     option_port(line, "--provider-addr", parts->ports.provider_grpc);
-    if (parts->replicas) option_replicas(line, "--coordinator-addr", "", parts->ports.grpc, parts);
+    if (parts->replicas) option_replicas(line, "--coordinator-addr", false, parts);
     option(line, "--coordinator-heartbeat-interval", "2s");
     option(line, "--cycle-interval", "2s");
     /* For so long a shard that was killed and started again begins nothing. */
@@ -160,41 +145,45 @@ static void shard_line(const struct dev_parts *parts, size_t n, struct dev_line 
     option(line, "--audit-log", "audit.ndjson");
     for (size_t i = 0; i < DEV_ZONES; i++)
         if (dev_zone_shard(i, parts->shards) == n)
-            len += (size_t)snprintf(domains + len, sizeof line->texts[0] - len, "%s%s=%s",
-                                    len ? "," : "", DEV_ZONE_KEY, dev_zone(i));
-    option(line, "--domains", domains);
+            len += (size_t)snprintf(domains + len, sizeof domains - len, "%s%s=%s", len ? "," : "",
+                                    DEV_ZONE_KEY, dev_zone(i));
+    option(line, "--domains", "%.*s", (int)len, domains);
 }
 
 static void operator_line(const struct dev_parts *parts, size_t n, struct dev_line *line)
 {
+    size_t shard = dev_cluster_shard(n, parts->shards);
+
     snprintf(line->name, sizeof line->name, "operator-%c", (char)('a' + n));
-    option(line, "--cluster-id", dev_cluster(n));
-    option_port(line, "--shard-addr", parts->ports.shard_grpc[dev_cluster_shard(n, parts->shards)]);
+    option(line, "--cluster-id", "%s", dev_cluster(n));
+    option_port(line, "--shard-addr", parts->ports.shards[shard].grpc);
     option_port(line, "--http-listen", parts->ports.operator_http[n]);
-    option_path(line, "--demand", parts->dir, dev_cluster(n), ".toml");
+    option(line, "--demand", "%s/%s.toml", parts->dir, dev_cluster(n));
 }
 
 void dev_line_make(const struct dev_parts *parts, enum dev_part part, size_t number,
                    struct dev_line *ret_line)
 {
-    static const char *const roles[] = {"coordinator", "provider", "shard", "operator", "worker"};
+    static const struct {
+        const char *role;
+        void (*options)(const struct dev_parts *parts, size_t n, struct dev_line *line);
+    } roles[DEV_PARTS] = {
+        [DEV_COORDINATOR] = {"coordinator", coordinator_line},
+        [DEV_PROVIDER] = {"provider", provider_line},
+        [DEV_SHARD] = {"shard", shard_line},
+        [DEV_OPERATOR] = {"operator", operator_line},
+        [DEV_WORKER] = {"worker", worker_line},
+    };
     struct dev_line *line = ret_line;
 
     line->count = line->text_count = 0;
     word(line, parts->program);
-    word(line, roles[part]);
+    word(line, roles[part].role);
     word(line, "run");
-    switch (part) {
-    case DEV_COORDINATOR: coordinator_line(parts, number, line); break;
-    case DEV_PROVIDER: provider_line(parts, line); break;
-    case DEV_SHARD: shard_line(parts, number, line); break;
-    case DEV_OPERATOR: operator_line(parts, number, line); break;
-    case DEV_WORKER: worker_line(parts, number, line); break;
-    case DEV_PARTS: break; /* no part */
-    }
-    option_path(line, "--data-dir", parts->dir, line->name, "");
-    option_path(line, "--log-file", parts->dir, line->name, ".log");
-    option(line, "--log-level", parts->log_level);
+    roles[part].options(parts, number, line);
+    option(line, "--data-dir", "%s/%s", parts->dir, line->name);
+    option(line, "--log-file", "%s/%s.log", parts->dir, line->name);
+    option(line, "--log-level", "%s", parts->log_level);
 }
 
 /* -- input -- */

@@ -18,7 +18,8 @@ enum { DEV_PATH_CAP = 4096, DEV_ZONES = 3, DEV_INPUTS = 16 };
 #define DEV_ZONE_KEY     "topology.kubernetes.io/zone"
 
 struct dev_parts {
-    char program[DEV_PATH_CAP], dir[DEV_PATH_CAP], log_level[16];
+    const char *dir, *log_level;
+    char program[DEV_PATH_CAP];
     char whole_dir[DEV_PATH_CAP]; /* from the root */
     size_t replicas, shards, workers;
     struct dev_ports ports;
@@ -30,7 +31,7 @@ struct dev_line {
     const char *argv[DEV_ARGS_MAX + 1];
     size_t count;
     char name[32];
-    char texts[16][DEV_PATH_CAP + 64];
+    char texts[24][DEV_PATH_CAP + 64];
     size_t text_count;
 };
 void dev_line_make(const struct dev_parts *parts, enum dev_part part, size_t number,

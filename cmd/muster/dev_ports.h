@@ -5,13 +5,17 @@
 #include "io/io.h"
 
 enum { DEV_REPLICAS_MAX = 7, DEV_SHARDS_MAX = 2, DEV_OPERATORS = 3, DEV_WORKERS_MAX = 64 };
+/* Nothing but ports, in the order of the file; what is new stands at the end. */
 struct dev_ports {
-    /* coordinators: 7790, 7791, 8790, each + 10 for the next */
-    uint16_t grpc[DEV_REPLICAS_MAX], raft[DEV_REPLICAS_MAX], http[DEV_REPLICAS_MAX];
-    uint16_t provider_grpc, provider_http;                           /* 7770, 8771 */
-    uint16_t shard_grpc[DEV_SHARDS_MAX], shard_http[DEV_SHARDS_MAX]; /* 7780, 8780, each + 1 */
-    uint16_t operator_http[DEV_OPERATORS];                           /* 8770, 8772, 8773 */
-    uint16_t workers[DEV_REPLICAS_MAX]; /* coordinators', for workers: 50051, each + 10 */
+    struct {
+        uint16_t grpc, raft, http; /* 7790, 7791, 8790, each + 10 for the next */
+    } replicas[DEV_REPLICAS_MAX];
+    uint16_t provider_grpc, provider_http; /* 7770, 8771 */
+    struct {
+        uint16_t grpc, http; /* 7780, 8780, each + 1 */
+    } shards[DEV_SHARDS_MAX];
+    uint16_t operator_http[DEV_OPERATORS]; /* 8770, 8772, 8773 */
+    uint16_t workers[DEV_REPLICAS_MAX];    /* coordinators', for workers: 50051, each + 10 */
 };
 void dev_ports_usual(struct dev_ports *ports);
 /* Free ones, drawn once and kept in DIR/ports: processes that all came back at other addresses

@@ -12,50 +12,61 @@ enum { REQUEST_MAX = 4096, ANSWER_ARENA_MAX = 1 << 20, TIMEOUT_MS = 5000, ZONE_Q
 #define DEV_CLOUD  "cloud"
 #define DEV_REGION "eu-1"
 
+/* A request whose fields, in their order, are texts. */
+static enum err texts_request(const ProtobufCMessageDescriptor *type, const char *const *texts,
+                              struct buf *out)
+{
+    union {
+        ProtobufCMessage base;
+        Muster__V1__AddShardRequest shard;
+        Bigfleet__V1alpha1__AssignDomainRequest domain;
+        Muster__V1__BindClusterRequest cluster;
+    } request;
+
+    assert(type->sizeof_message <= sizeof request);
+    protobuf_c_message_init(type, &request.base);
+    for (unsigned i = 0; texts[i]; i++) {
+        assert(i < type->n_fields && type->fields[i].type == PROTOBUF_C_TYPE_STRING);
+        *(const char **)(void *)((char *)&request + type->fields[i].offset) = texts[i];
+    }
+    return message_write(&request.base, out, NULL);
+}
+
 static enum err shard_request(const struct dev_register *r, size_t n, struct buf *out)
 {
-    Muster__V1__AddShardRequest request = MUSTER__V1__ADD_SHARD_REQUEST__INIT;
     char id[32], address[32];
 
     snprintf(id, sizeof id, "shard-%zu", n);
-    dev_address(address, r->parts->ports.shard_grpc[n]);
-    request.shard_id = id;
-    request.address = address;
-    return message_write(&request.base, out, NULL);
+    dev_address(address, r->parts->ports.shards[n].grpc);
+    return texts_request(&muster__v1__add_shard_request__descriptor,
+                         (const char *const[]){id, address, NULL}, out);
 }
 
 static enum err domain_request(const struct dev_register *r, size_t n, struct buf *out)
 {
-    Bigfleet__V1alpha1__AssignDomainRequest request =
-        BIGFLEET__V1ALPHA1__ASSIGN_DOMAIN_REQUEST__INIT;
-    char id[32], key[] = DEV_ZONE_KEY, zone[32];
+    char id[32];
 
     snprintf(id, sizeof id, "shard-%zu", dev_zone_shard(n, r->parts->shards));
-    snprintf(zone, sizeof zone, "%s", dev_zone(n));
-    request.topology_key = key;
-    request.topology_value = zone;
-    request.shard_id = id;
-    return message_write(&request.base, out, NULL);
+    return texts_request(&bigfleet__v1alpha1__assign_domain_request__descriptor,
+                         (const char *const[]){DEV_ZONE_KEY, dev_zone(n), id, NULL}, out);
 }
 
 static enum err cluster_request(const struct dev_register *r, size_t n, struct buf *out)
 {
-    Muster__V1__BindClusterRequest request = MUSTER__V1__BIND_CLUSTER_REQUEST__INIT;
-    char id[32], cluster[32];
+    char id[32];
 
     snprintf(id, sizeof id, "shard-%zu", dev_cluster_shard(n, r->parts->shards));
-    snprintf(cluster, sizeof cluster, "%s", dev_cluster(n));
-    request.cluster_id = cluster;
-    request.shard_id = id;
-    return message_write(&request.base, out, NULL);
+    return texts_request(&muster__v1__bind_cluster_request__descriptor,
+                         (const char *const[]){dev_cluster(n), id, NULL}, out);
 }
 
-static enum err provider_request(const struct dev_register *r, struct buf *out)
+static enum err provider_request(const struct dev_register *r, size_t n, struct buf *out)
 {
     Bigfleet__V1alpha1__ProviderEntry provider = BIGFLEET__V1ALPHA1__PROVIDER_ENTRY__INIT;
     Muster__V1__UpsertProviderRequest request = MUSTER__V1__UPSERT_PROVIDER_REQUEST__INIT;
     char name[] = DEV_CLOUD, region[] = DEV_REGION, address[32];
 
+    (void)n;
     dev_address(address, r->parts->ports.provider_grpc);
     provider.name = name;
     provider.region = region;
@@ -65,12 +76,13 @@ static enum err provider_request(const struct dev_register *r, struct buf *out)
 }
 
 /* By the zones each has. Written down for people: what there is to be had, the provider says. */
-static enum err quota_request(const struct dev_register *r, struct buf *out)
+static enum err quota_request(const struct dev_register *r, size_t n, struct buf *out)
 {
     Muster__V1__SetQuotaRequest request = MUSTER__V1__SET_QUOTA_REQUEST__INIT;
     Muster__V1__SetQuotaRequest__PerShardEntry slices[DEV_SHARDS_MAX], *pointers[DEV_SHARDS_MAX];
     char name[] = DEV_CLOUD, region[] = DEV_REGION, ids[DEV_SHARDS_MAX][32];
 
+    (void)n;
     for (size_t i = 0; i < r->parts->shards; i++) {
         muster__v1__set_quota_request__per_shard_entry__init(&slices[i]);
         snprintf(ids[i], sizeof ids[i], "shard-%zu", i);
@@ -86,32 +98,27 @@ static enum err quota_request(const struct dev_register *r, struct buf *out)
     return message_write(&request.base, out, NULL);
 }
 
-/* Step 0 asks whether all this was told before; NULL: there is no such step. */
+/* The first asks whether all this was told before. NULL: there is no such step. */
 static const char *step_request(const struct dev_register *r, struct buf *out)
 {
+    const struct {
+        const char *path;
+        size_t count;
+        enum err (*make)(const struct dev_register *r, size_t n, struct buf *out);
+    } steps[] = {
+        {"/bigfleet.v1alpha1.Coordinator/ListDomainAssignments", 1, NULL},
+        {"/muster.v1.Fleet/AddShard", r->parts->shards, shard_request},
+        {"/bigfleet.v1alpha1.Coordinator/AssignDomain", DEV_ZONES, domain_request},
+        {"/muster.v1.Fleet/BindCluster", DEV_OPERATORS, cluster_request},
+        {"/muster.v1.Fleet/UpsertProvider", 1, provider_request},
+        {"/muster.v1.Fleet/SetQuota", 1, quota_request},
+    };
     size_t n = r->step;
-    enum err err = ERR_OK;
-    const char *path = NULL;
 
-    if (n == 0) return "/bigfleet.v1alpha1.Coordinator/ListDomainAssignments";
-    n--;
-    if (n < r->parts->shards) {
-        path = "/muster.v1.Fleet/AddShard";
-        err = shard_request(r, n, out);
-    } else if ((n -= r->parts->shards) < DEV_ZONES) {
-        path = "/bigfleet.v1alpha1.Coordinator/AssignDomain";
-        err = domain_request(r, n, out);
-    } else if ((n -= DEV_ZONES) < DEV_OPERATORS) {
-        path = "/muster.v1.Fleet/BindCluster";
-        err = cluster_request(r, n, out);
-    } else if ((n -= DEV_OPERATORS) == 0) {
-        path = "/muster.v1.Fleet/UpsertProvider";
-        err = provider_request(r, out);
-    } else if (n == 1) {
-        path = "/muster.v1.Fleet/SetQuota";
-        err = quota_request(r, out);
-    }
-    return err ? NULL : path;
+    for (size_t i = 0; i < ARRAY_LEN(steps); n -= steps[i++].count)
+        if (n < steps[i].count)
+            return steps[i].make && steps[i].make(r, n, out) ? NULL : steps[i].path;
+    return NULL;
 }
 
 static bool told_before(struct str bytes)

@@ -52,10 +52,10 @@ static enum err generate_options_of(const struct conf *conf, struct generate_opt
         .adversarial = conf_bool(conf, "adversarial"),
     };
 
-    if (needs && (str_to_u64(str_from(needs), &rows) || rows > PLAN_ROWS_MOST)) {
-        note_set(note, "--needs: with --generate it is a number of rows, up to %d", PLAN_ROWS_MOST);
-        return ERR_INVALID;
-    }
+    if (needs && (str_to_u64(str_from(needs), &rows) || rows > PLAN_ROWS_MOST))
+        return note_fail(note, ERR_INVALID,
+                         "--needs: with --generate it is a number of rows, up to %d",
+                         PLAN_ROWS_MOST);
     options.needs = needs ? (uint32_t)rows : options.machines / 10;
     *ret_options = options;
     return ERR_OK;
@@ -97,10 +97,8 @@ static enum err dump_file(const char *prefix, const char *name,
     char path[FS_PATH_CAP];
     enum err err;
 
-    if ((size_t)snprintf(path, sizeof path, "%s-%s.ndjson", prefix, name) >= sizeof path) {
-        note_set(note, "--dump: the name is too long");
-        return ERR_INVALID;
-    }
+    if ((size_t)snprintf(path, sizeof path, "%s-%s.ndjson", prefix, name) >= sizeof path)
+        return note_fail(note, ERR_INVALID, "--dump: the name is too long");
     buf_init(&dump.pending, INPUT_MAX);
     err = fs_open(fs_real(), path, FS_WRITE | FS_CREATE | FS_TRUNCATE, 0644, &dump.file);
     if (!err) {
@@ -130,17 +128,14 @@ static enum err load_fleet(struct planner *planner, const struct conf *conf, str
 
     if (conf_bool(conf, "generate")) {
         if (!conf_is_set(conf, "inventory")) return make_fleet(planner, conf, note);
-        note_set(note, "--generate makes a fleet, --inventory reads one: give one of the two");
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID,
+                         "--generate makes a fleet, --inventory reads one: give one of the two");
     }
-    if (!conf_is_set(conf, "inventory") || !conf_is_set(conf, "needs")) {
-        note_set(note, "give --inventory FILE and --needs FILE, or --generate");
-        return ERR_INVALID;
-    }
-    if (conf_is_set(conf, "dump")) {
-        note_set(note, "--dump writes what --generate makes");
-        return ERR_INVALID;
-    }
+    if (!conf_is_set(conf, "inventory") || !conf_is_set(conf, "needs"))
+        return note_fail(note, ERR_INVALID,
+                         "give --inventory FILE and --needs FILE, or --generate");
+    if (conf_is_set(conf, "dump"))
+        return note_fail(note, ERR_INVALID, "--dump writes what --generate makes");
     err = add_file(planner, conf_text(conf, "needs"), planner_add_needs, note);
     return err ? err : add_file(planner, conf_text(conf, "inventory"), planner_add_machines, note);
 }

@@ -42,10 +42,8 @@ static enum err read_resources(const struct conf *conf, struct label *pairs, siz
 {
     struct option_value list = conf_list(conf, "process.resources");
 
-    if (list.item_count > OFFER_RESOURCES_MAX) {
-        note_set(note, "process.resources: %d at most", OFFER_RESOURCES_MAX);
-        return ERR_INVALID;
-    }
+    if (list.item_count > OFFER_RESOURCES_MAX)
+        return note_fail(note, ERR_INVALID, "process.resources: %d at most", OFFER_RESOURCES_MAX);
     for (size_t i = 0; i < list.item_count; i++) {
         size_t at = str_find(list.items[i], '=');
         pairs[i] = (struct label){str_of(list.items[i].at, at), str_tail(list.items[i], at + 1)};

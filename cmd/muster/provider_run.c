@@ -45,18 +45,13 @@ static enum err find_state(void *state, struct note *note)
     char dir[FS_PATH_CAP];
     enum err err;
 
-    if (len >= (int)sizeof s->state) {
-        note_set(note, "state: too long a path");
-        return ERR_INVALID;
-    }
+    if (len >= (int)sizeof s->state) return note_fail(note, ERR_INVALID, "state: too long a path");
     role_log(&s->role, "provider", (const struct log_field[]){LOG_END});
     directory_of(s->state, dir);
     if (!given || strcmp(dir, data) == 0) return ERR_OK; /* locked already */
     err = fs_make_dirs(s->role.io->fs, dir, 0755);
-    if (err && err != ERR_UNKNOWN) {
-        note_set(note, "state %s: %s", s->state, err_text(err));
-        return err;
-    }
+    if (err && err != ERR_UNKNOWN)
+        return note_fail(note, err, "state %s: %s", s->state, err_text(err));
     err = fs_lock_dir(s->role.io->fs, dir, &s->lock, note);
     if (err) note_prefix(note, "state %s", s->state);
     return err;

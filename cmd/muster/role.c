@@ -13,8 +13,8 @@ enum err role_open_ready(void *state, struct note *note)
     const struct chassis_hooks *hooks = chassis_hooks(role->chassis);
 
     (void)note;
-    return instruments_check(role->instruments, hooks->ready_check, hooks->ready_reason,
-                             &role->ready);
+    return health_check_add(role->instruments->health, hooks->ready_check, hooks->ready_reason,
+                            &role->ready);
 }
 
 enum err role_open_tls(void *state, struct note *note)
@@ -39,7 +39,7 @@ enum err role_open_client_metrics(void *state, struct note *note)
 
 void role_log(struct role_base *role, const char *name, const struct log_field *fields)
 {
-    log_source_init(&role->log, instruments_log(role->instruments)->logger, name, fields);
+    log_source_init(&role->log, role->instruments->log.logger, name, fields);
 }
 
 /* -- the gRPC server -- */
@@ -111,7 +111,7 @@ const char *role_listener_address(const struct role_listener *listener)
 
 void role_listener_drain(struct role_listener *listener, struct chassis *chassis)
 {
-    if (listener && listener->server)
+    if (listener->server)
         rpc_server_drain(listener->server, ROLE_DRAIN_WITHIN_MS, chassis_drained, chassis);
     else
         chassis_drained(chassis);

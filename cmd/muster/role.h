@@ -43,6 +43,6 @@ enum err role_listener_open(struct role_listener *listener,
 enum err role_listener_listen(struct role_listener *listener, const char *option,
                               const char *address, struct tls_context *tls, struct note *note);
 const char *role_listener_address(const struct role_listener *listener); /* "": none */
-/* The listener's calls end, and with them this drain of the chassis. NULL is fine. */
+/* The listener's calls end, and with them this drain of the chassis. */
 void role_listener_drain(struct role_listener *listener, struct chassis *chassis);
 #endif

@@ -25,6 +25,7 @@ enum {
     NUMBER_CAP = 24,
     REMEDY_CAP = 256,
     DRAIN_REPORTS_MAX = 64,
+    HTTP_FINE = 200,
 };
 
 struct shard_role_state {
@@ -52,10 +53,8 @@ static enum err first_domains(struct shard_role_state *s, struct note *note)
     for (size_t i = 0; !err && i < list.item_count; i++) {
         struct str key = list.items[i];
         size_t equals = str_find(key, '=');
-        if (equals == key.len) {
-            note_set(note, "domains: %.*s: expected KEY=VALUE", STR_ARG(key));
-            return ERR_INVALID;
-        }
+        if (equals == key.len)
+            return note_fail(note, ERR_INVALID, "domains: %.*s: expected KEY=VALUE", STR_ARG(key));
         err = domains_set(s->domains, str_of(key.at, equals), str_tail(key, equals + 1), true,
                           entropy_u64(s->role.io->entropy), note);
     }
@@ -210,7 +209,7 @@ static void on_rests(void *owner, struct str json)
 {
     struct shard_role_state *s = owner;
 
-    (void)chassis_publish(s->role.chassis, "/rests", "application/json", json);
+    chassis_publish(s->role.chassis, "/rests", HTTP_FINE, "application/json", json);
 }
 
 static struct core_options core_of(const struct conf *conf)

@@ -242,8 +242,7 @@ static enum err read_config(struct worker_role_state *s, struct note *note)
     err = worker_config_read(s->role.conf, &s->config, &problems, &warnings);
     if (err) note_set(note, "%.*s", STR_ARG(buf_peek(&problems)));
     for (rest = buf_peek(&warnings); !err && rest.len && str_split(&rest, '\n', &line);)
-        if (line.len)
-            LOG_WARN(instruments_log(s->role.instruments), "settings", log_str("warning", line));
+        if (line.len) LOG_WARN(&s->role.instruments->log, "settings", log_str("warning", line));
     buf_deinit(&problems);
     buf_deinit(&warnings);
     return err;
@@ -316,8 +315,7 @@ static enum err check_plugin(const struct conf *conf, struct fs *fs, struct note
     (void)fs;
     if (conf_choice(conf, "process.kind") != PROCESS_PLUGIN || conf_list(conf, "plugin").item_count)
         return ERR_OK;
-    note_set(note, "process.kind is \"plugin\", and there is no --plugin");
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "process.kind is \"plugin\", and there is no --plugin");
 }
 
 static const struct chassis_hooks hooks = {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "musterctl/bigfleetctl.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,30 +59,14 @@ static bool takes_next_word(const char *word)
     return false;
 }
 
-/* How many words stand before the command. */
-static size_t count_leading(size_t count, char **words)
+/* -coordinator is --coordinator, as Go's flags are; `text` has room for it. */
+static char *two_dashes(char *word, char **text)
 {
-    size_t at = 0;
+    char *longer = *text;
 
-    while (at < count && words[at][0] == '-' && words[at][1] != '\0') {
-        bool with_value = takes_next_word(words[at]) && at + 1 < count;
-        at += with_value ? 2 : 1;
-    }
-    return at;
-}
-
-/* -coordinator is --coordinator, as Go's flags are. */
-static char *two_dashes(char *word)
-{
-    size_t len = strlen(word);
-    char *longer;
-
-    if (word[0] != '-' || word[1] == '-' || len <= 2) return word;
+    if (word[0] != '-' || word[1] == '-' || strlen(word) <= 2) return word;
     if (word[2] == '=') return word; /* -o=json */
-    longer = malloc(len + 2);
-    if (!longer) return NULL;
-    longer[0] = '-';
-    memcpy(longer + 1, word, len + 1);
+    *text += sprintf(longer, "-%s", word) + 1;
     return longer;
 }
 
@@ -92,51 +77,42 @@ static bool is_group(const char *word)
     return false;
 }
 
-static void copy_words(char **into, size_t *at, char **words, size_t count)
-{
-    for (size_t i = 0; i < count; i++) into[(*at)++] = words[i];
-}
-
 /* The command first, then what stood before it, then the rest: as our own programs have it. */
-static int run_reordered(int argc, char **argv)
+static void reorder(size_t count, char **given, char **text, char **words)
 {
-    size_t count = (size_t)argc - 1, leading = count_leading(count, argv + 1), used = 0;
-    size_t command = leading < count ? 1 : 0;
-    char **words = calloc((size_t)argc + 1, sizeof(char *));
-    int exit_code;
+    size_t command = count, after, used = 1;
+    bool value = false; /* of the option before it */
 
-    if (!words) return EXIT_FAILURE;
-    if (command && is_group(argv[1 + leading]) && leading + 1 < count) command = 2;
-    words[used++] = argv[0];
-    copy_words(words, &used, argv + 1 + leading, command);
-    copy_words(words, &used, argv + 1, leading);
-    copy_words(words, &used, argv + 1 + leading + command, count - leading - command);
-    exit_code = program_main(&program, argc, words);
-    free(words);
-    return exit_code;
-}
+    for (size_t i = 1; i < count; i++) {
+        bool option;
 
-static void free_words(char **words, char **argv, int argc)
-{
-    for (int i = 0; i < argc; i++)
-        if (words[i] != argv[i]) free(words[i]); /* one that was made longer */
-    free(words);
+        if (!value) given[i] = two_dashes(given[i], text);
+        option = !value && given[i][0] == '-' && given[i][1] != '\0';
+        if (!value && !option && command == count) command = i;
+        value = option && takes_next_word(given[i]);
+    }
+    after = min_size(command + 1, count);
+    if (after < count && is_group(given[command])) after++;
+    words[0] = given[0];
+    for (size_t i = command; i < after; i++) words[used++] = given[i];
+    for (size_t i = 1; i < command; i++) words[used++] = given[i];
+    for (size_t i = after; i < count; i++) words[used++] = given[i];
 }
 
 int bigfleetctl_main(int argc, char **argv)
 {
-    char **words = calloc((size_t)argc + 1, sizeof(char *));
-    bool good = true, value = false;
+    char **words = calloc((size_t)argc + 1, sizeof(char *)), *memory, *text;
+    size_t size = 1;
     int exit_code = EXIT_FAILURE;
 
     assert(argc > 0);
-    if (!words) return EXIT_FAILURE;
-    for (int i = 0; i < argc && good; i++) {
-        words[i] = i == 0 || value ? argv[i] : two_dashes(argv[i]);
-        good = words[i] != NULL;
-        value = good && !value && words[i][0] == '-' && takes_next_word(words[i]);
+    for (int i = 0; i < argc; i++) size += strlen(argv[i]) + 2;
+    memory = text = malloc(size);
+    if (words && memory) {
+        reorder((size_t)argc, argv, &text, words);
+        if (program_main(&program, argc, words) == 0) exit_code = EXIT_SUCCESS;
     }
-    if (good && run_reordered(argc, words) == 0) exit_code = EXIT_SUCCESS;
-    free_words(words, argv, argc);
+    free(memory);
+    free(words);
     return exit_code;
 }

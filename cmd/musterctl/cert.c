@@ -200,18 +200,16 @@ static enum err leaf_files_of(const struct conf *conf, enum cert_kind kind,
     int len;
 
     if (str_ends(stem, STR(".pem"))) stem.len -= 4; /* PATH.pem means the same */
-    if (out && (stem.len == 0 || str_ends(stem, STR("/")) || str_ends(stem, STR(".key")))) {
-        note_set(note, "--out %s: give PATH or PATH.pem for PATH.pem and PATH.key.pem", out);
-        return ERR_INVALID;
-    }
+    if (out && (stem.len == 0 || str_ends(stem, STR("/")) || str_ends(stem, STR(".key"))))
+        return note_fail(note, ERR_INVALID,
+                         "--out %s: give PATH or PATH.pem for PATH.pem and PATH.key.pem", out);
     if (!out) {
         len = snprintf(base, sizeof base, "%s/%s%s%s", conf_text(conf, "dir"), cert_kind_name(kind),
                        id ? "-" : "", id ? id : "");
         stem = str_of(base, (size_t)len);
     }
     if (leaf_files_from(stem, files)) return ERR_OK;
-    note_set(note, "the path is too long");
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "the path is too long");
 }
 
 static enum err issue_and_print(struct ctl *ctl, const struct leaf_files *files,
@@ -268,18 +266,12 @@ static enum err read_request(const struct conf *conf, struct cert_request *reque
     const char *kind = cert_kind_name(request->kind), *means = cert_kind_id_means(request->kind);
     request->id = str_from(conf_text(conf, "id"));
     request->days = (uint32_t)conf_number(conf, "days");
-    if (means && request->id.len == 0) {
-        note_set(note, "%s needs --id, the %s", kind, means);
-        return ERR_INVALID;
-    }
-    if (!means && request->id.len > 0) {
-        note_set(note, "%s takes no --id", kind);
-        return ERR_INVALID;
-    }
-    if (names.item_count > CERT_NAMES_MAX) {
-        note_set(note, "--names: more than %d", CERT_NAMES_MAX);
-        return ERR_INVALID;
-    }
+    if (means && request->id.len == 0)
+        return note_fail(note, ERR_INVALID, "%s needs --id, the %s", kind, means);
+    if (!means && request->id.len > 0)
+        return note_fail(note, ERR_INVALID, "%s takes no --id", kind);
+    if (names.item_count > CERT_NAMES_MAX)
+        return note_fail(note, ERR_INVALID, "--names: more than %d", CERT_NAMES_MAX);
     for (size_t i = 0; i < names.item_count; i++) request->names[i] = names.items[i];
     request->name_count = names.item_count;
     return cert_request_check(request, note);

@@ -9,27 +9,24 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/hex.h"
 #include "common/program.h"
 #include "io/fs.h"
 #include "musterctl/commands.h"
 
 enum { VALUE_FILE_MAX = 1048576 };
 
-static enum err err_of(const coord_result *result)
+enum err coord_ctl_code(int code)
 {
-    switch ((enum coord_code)result->code) {
-    case COORD_OK: return ERR_OK;
-    case COORD_EXISTS: return ERR_EXISTS;
-    case COORD_CONFLICT: return ERR_CONFLICT;
-    case COORD_NOT_FOUND: return ERR_NOT_FOUND;
-    case COORD_EXPIRED: return ERR_FENCED;
-    case COORD_INVALID: return ERR_INVALID;
-    case COORD_UNSUPPORTED: return ERR_UNSUPPORTED;
-    case COORD_UNAVAILABLE:
-        return result->flags & COORD_F_MAYBE_APPLIED ? ERR_UNKNOWN : ERR_UNAVAILABLE;
-    }
-    return ERR_INTERNAL;
+    static const enum err errs[] = {[COORD_OK] = ERR_OK,
+                                    [COORD_EXISTS] = ERR_EXISTS,
+                                    [COORD_CONFLICT] = ERR_CONFLICT,
+                                    [COORD_NOT_FOUND] = ERR_NOT_FOUND,
+                                    [COORD_EXPIRED] = ERR_FENCED,
+                                    [COORD_INVALID] = ERR_INVALID,
+                                    [COORD_UNSUPPORTED] = ERR_UNSUPPORTED,
+                                    [COORD_UNAVAILABLE] = ERR_UNAVAILABLE};
+
+    return code >= 0 && (size_t)code < ARRAY_LEN(errs) ? errs[code] : ERR_INTERNAL;
 }
 
 enum err coord_ctl_error(struct ctl *ctl, const coord_result *result)
@@ -45,7 +42,9 @@ enum err coord_ctl_error(struct ctl *ctl, const coord_result *result)
              coord_reason_name(result->reason), holder, retry, result->text[0] ? ": " : "",
              result->text,
              result->flags & COORD_F_MAYBE_APPLIED ? " (it may have been applied)" : "");
-    return err_of(result);
+    return result->flags & COORD_F_MAYBE_APPLIED && result->code == COORD_UNAVAILABLE
+               ? ERR_UNKNOWN
+               : coord_ctl_code(result->code);
 }
 
 /* Where claims live when nobody says: a directory that outlasts a reboot and belongs to the user,
@@ -117,15 +116,6 @@ enum err coord_ctl_act(struct ctl *ctl)
 enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act)
 {
     return coord_with_store(ctl, act, false);
-}
-
-void coord_ctl_json_id(struct ndjson *json, struct str key, const uint8_t *bytes, size_t len)
-{
-    char hex[33];
-
-    assert(2 * len < sizeof hex);
-    hex_write(bytes, len, hex);
-    ndjson_string(json, key, str_of(hex, 2 * len));
 }
 
 enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, const char *what,

@@ -32,13 +32,13 @@ enum err coord_ctl_act(struct ctl *ctl);
 /* The same by hand, but what is still held at the end is released. */
 enum err coord_ctl_while_open(struct ctl *ctl, coord_ctl_fn *act);
 
+enum err coord_ctl_code(int code); /* of enum coord_code */
 /* ERR_OK, or the error whose exit code fits, with a note such as "held by a@b (token 7)". */
 enum err coord_ctl_error(struct ctl *ctl, const coord_result *result);
 /* Prints `line` for people, the result's fields for programs (and "lease_file" if not NULL). */
 enum err coord_ctl_say(struct coord_ctl *coord, const coord_result *result, const char *what,
                        const char *lease_file, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-void coord_ctl_json_id(struct ndjson *json, struct str key, const uint8_t *bytes, size_t len);
 
 coord_str coord_ctl_argument(const struct ctl *ctl, size_t place);
 /* --owner, or user@host:pid. */

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/hex.h"
 #include "common/tables.h"
 #include "musterctl/coord.h"
 
@@ -45,13 +46,14 @@ static void print_holders_json(struct ctl *ctl, const coord_holders *holders)
     ndjson_open_array(&json, STR("holders"));
     for (size_t i = 0; i < holders->count; i++) {
         const coord_holder *row = &holders->rows[i];
+        char lease[2 * sizeof row->lease_id_prefix + 1];
         ndjson_open_object(&json, NDJSON_ITEM);
         ndjson_u64(&json, STR("slot"), row->slot);
         ndjson_c_string(&json, STR("owner"), row->owner);
         ndjson_u64(&json, STR("token"), row->token);
         ndjson_u64(&json, STR("revision"), row->revision);
-        coord_ctl_json_id(&json, STR("lease_id_prefix"), row->lease_id_prefix,
-                          sizeof row->lease_id_prefix);
+        hex_write(row->lease_id_prefix, sizeof row->lease_id_prefix, lease);
+        ndjson_c_string(&json, STR("lease_id_prefix"), lease);
         ndjson_i64(&json, STR("remaining_ms"), row->remaining_ms);
         ndjson_string(&json, STR("value"), str_of(row->value.at, row->value.len));
         ndjson_close_object(&json);

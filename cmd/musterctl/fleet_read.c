@@ -42,31 +42,6 @@ const struct command list_domain_assignments_command = {
                         CTL_COLUMN("SHARD", "shard_id"))),
 };
 
-static void leaving_row(struct text_table *table, const char *const cells[3], const char *owner,
-                        const char *reason)
-{
-    for (size_t i = 0; i < 3; i++) table_text(table, cells[i]);
-    table_text(table, owner[0] ? owner : "-");
-    table_text(table, reason[0] ? reason : "-");
-}
-
-/* Those that are leaving, then those that a shard acts on against the tables. */
-static void leaving_rows(struct text_table *table, const ProtobufCMessage *answer)
-{
-    const Muster__V1__ListOwnershipIssuesResponse *list = (const void *)answer;
-
-    for (size_t i = 0; i < list->n_leaving; i++) {
-        const Muster__V1__LeavingDomain *d = list->leaving[i];
-        leaving_row(table, (const char *const[]){d->topology_key, d->topology_value, d->shard_id},
-                    d->owner_id, d->reason);
-    }
-    for (size_t i = 0; i < list->n_contested; i++) {
-        const Muster__V1__ContestedDomain *d = list->contested[i];
-        leaving_row(table, (const char *const[]){d->topology_key, d->topology_value, d->shard_id},
-                    d->owner_id, d->reason);
-    }
-}
-
 const struct command list_leaving_domains_command = {
     .name = "list-leaving-domains",
     .summary = "domains that their last shard has not given up yet",
@@ -83,10 +58,12 @@ const struct command list_leaving_domains_command = {
          "shard ids under which two processes report"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(FLEET_PATH "ListOwnershipIssues", muster__v1__list_ownership_issues),
-            .rows = leaving_rows,
-            CTL_COLUMNS(CTL_COLUMN("TOPOLOGY_KEY", NULL), CTL_COLUMN("TOPOLOGY_VALUE", NULL),
-                        CTL_COLUMN("LEAVING", NULL), CTL_COLUMN("OWNER", NULL),
-                        CTL_COLUMN("REASON", NULL))),
+            .more_rows = "contested", /* that a shard acts on against the tables */
+            CTL_COLUMNS(CTL_COLUMN("TOPOLOGY_KEY", "topology_key"),
+                        CTL_COLUMN("TOPOLOGY_VALUE", "topology_value"),
+                        CTL_COLUMN("LEAVING", "shard_id"),
+                        CTL_COLUMN("OWNER", "owner_id", .cell = CTL_OR_MINUS),
+                        CTL_COLUMN("REASON", "reason", .cell = CTL_OR_MINUS))),
 };
 
 static int quota_by_shard(const void *a, const void *b)

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl top, doctor, explain, needs, state-hash and provider: their options and help. What they do is in src/ctl.
  * One thread. */
+#include "ctl/inspect.h"
 #include "common/tables.h"
 #include "ctl/doctor.h"
 #include "ctl/explain.h"
-#include "ctl/needs.h"
-#include "ctl/provider_verify.h"
-#include "ctl/state_hash.h"
-#include "ctl/top.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
 

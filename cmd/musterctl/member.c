@@ -8,15 +8,13 @@
 #include "musterctl/run.h"
 #include "wire/pb/muster_v1_member.pb-c.h"
 
-static const char dash[] = "\xe2\x80\x94";
-
 /* -- workers -- */
 
 static const char *const standings[] = {"?", "ACTIVE", "SUSPECTED", "DEAD", "REMOVED", NULL};
 
 static void worker_phase_cell(struct text_table *table, const ProtobufCMessage *row)
 {
-    static const char *const phases[] = {dash, "INIT", "READY", "RUNNING", "DRAINING"};
+    static const char *const phases[] = {TABLE_DASH, "INIT", "READY", "RUNNING", "DRAINING"};
     const Muster__V1__Worker *worker = (const void *)row;
 
     table_text(table, worker->draining                    ? "DRAINING"
@@ -31,7 +29,7 @@ static void worker_silent_cell(struct text_table *table, const ProtobufCMessage 
     if (worker->received_at_ms)
         table_format(table, "%" PRIu64 "ms", worker->silent_ms);
     else
-        table_text(table, dash);
+        table_text(table, TABLE_DASH);
 }
 
 static const struct ctl_action workers_action = {

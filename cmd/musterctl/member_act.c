@@ -5,14 +5,6 @@
 #include "musterctl/run.h"
 #include "wire/pb/muster_v1_member.pb-c.h"
 
-static const char *drain_done(const ProtobufCMessage *request, const ProtobufCMessage *answer)
-{
-    (void)request;
-    return ((const Muster__V1__DrainWorkerResponse *)(const void *)answer)->delivered
-               ? "{worker_id} has been told to drain"
-               : "{worker_id} will be told to drain with its next beat";
-}
-
 const struct command drain_command = {
     .name = "drain",
     .summary = "ask a worker to finish, give back and leave",
@@ -24,7 +16,9 @@ const struct command drain_command = {
                                   "it finishes, gives everything back and leaves"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker, "musterctl workers"),
-            CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}), .done_of = drain_done),
+            CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}), .done_if = "delivered",
+            .done = "{worker_id} has been told to drain",
+            .done_else = "{worker_id} will be told to drain with its next beat"),
 };
 
 const struct command evict_command = {
@@ -44,15 +38,6 @@ const struct command evict_command = {
             .done = "evicted {worker_id}, incarnation {incarnation}"),
 };
 
-static const char *release_hold_done(const ProtobufCMessage *request,
-                                     const ProtobufCMessage *answer)
-{
-    (void)request;
-    return ((const Muster__V1__ReleaseHoldResponse *)(const void *)answer)->held
-               ? "failures are declared again"
-               : "nothing was held back";
-}
-
 const struct command release_hold_command = {
     .name = "release-hold",
     .summary = "declare failures that are held back",
@@ -62,7 +47,8 @@ const struct command release_hold_command = {
     .examples = COMMAND_EXAMPLES({"musterctl release-hold", "they are really dead, all of them"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold, "musterctl status"),
-            .done_of = release_hold_done),
+            .done_if = "held", .done = "failures are declared again",
+            .done_else = "nothing was held back"),
 };
 
 static const struct command now_command = {

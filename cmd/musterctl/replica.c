@@ -22,7 +22,7 @@ static void silence_cell(struct text_table *table, const ProtobufCMessage *row)
     const Muster__V1__Replica *replica = (const void *)row;
 
     if (replica->leader || replica->silent_ms < 0)
-        table_text(table, replica->leader ? "\xe2\x80\x94" : "never heard");
+        table_text(table, replica->leader ? TABLE_DASH : "never heard");
     else
         table_format(table, "%" PRId64 "ms", replica->silent_ms);
 }
@@ -61,14 +61,6 @@ static enum err add_read_id(struct ctl *ctl, ProtobufCMessage *message)
                                           "`muster check DIR` shows that of a data directory");
 }
 
-static const char *add_done(const ProtobufCMessage *request, const ProtobufCMessage *answer)
-{
-    (void)request;
-    return ((const Muster__V1__JoinReplicaResponse *)(const void *)answer)->voter
-               ? "{name} is a voter"
-               : "{name} waits: {waiting}";
-}
-
 static const struct command add_command = {
     .name = "add",
     .summary = "make a replica known, or give it new addresses",
@@ -85,7 +77,8 @@ static const struct command add_command = {
     CTL_RPC(CTL_WRITE(FLEET_PATH "JoinReplica", muster__v1__join_replica, look),
             CTL_FILL({"name", "name"}, {"raft_address", "raft-address"},
                      {"grpc_address", "grpc-address"}, {"http_address", "http-address"}),
-            .prepare = add_read_id, .done_of = add_done),
+            .prepare = add_read_id, .done_if = "voter", .done = "{name} is a voter",
+            .done_else = "{name} waits: {waiting}"),
 };
 
 static const struct command remove_command = {
@@ -103,14 +96,6 @@ static const struct command remove_command = {
             CTL_FILL({"replica", NULL}), .done = "removed replica {replica}"),
 };
 
-static const char *transfer_done(const ProtobufCMessage *request, const ProtobufCMessage *answer)
-{
-    (void)answer;
-    return ((const Muster__V1__TransferLeadershipRequest *)(const void *)request)->replica[0]
-               ? "leadership handed to {replica}"
-               : "leadership handed to another replica";
-}
-
 static const struct command transfer_command = {
     .name = "transfer",
     .summary = "hand leadership to another replica",
@@ -123,7 +108,9 @@ static const struct command transfer_command = {
         {"musterctl replica transfer node-2", "to this one"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_ONCE(FLEET_PATH "TransferLeadership", muster__v1__transfer_leadership, look),
-            CTL_FILL({"replica", NULL}), .done_of = transfer_done),
+            CTL_FILL({"replica", NULL}), .done_if = "replica",
+            .done = "leadership handed to {replica}",
+            .done_else = "leadership handed to another replica"),
 };
 
 static enum err bootstrap_check(struct ctl *ctl, ProtobufCMessage *request)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl store: the plain keys of the coordinators' store, and how it is. One thread. */
 #include <inttypes.h>
-#include <muster/coord.h>
 #include <stdio.h>
 
 #include "base/bytes.h"
@@ -9,7 +8,7 @@
 #include "common/tables.h"
 #include "ctl/store_side.h"
 #include "musterctl/commands.h"
-#include "musterctl/run.h"
+#include "musterctl/coord.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
 enum { PAGE_KEYS = 1000 };
@@ -36,18 +35,8 @@ static enum err request_identify(struct ctl *ctl, Muster__V1__Request **ret_requ
 /* What was decided, as the command's end. */
 static enum err outcome_check(struct ctl *ctl, const ProtobufCMessage *answer)
 {
-    static const enum err errs[] = {[COORD_OK] = ERR_OK,
-                                    [COORD_EXISTS] = ERR_EXISTS,
-                                    [COORD_CONFLICT] = ERR_CONFLICT,
-                                    [COORD_NOT_FOUND] = ERR_NOT_FOUND,
-                                    [COORD_EXPIRED] = ERR_FENCED,
-                                    [COORD_INVALID] = ERR_INVALID,
-                                    [COORD_UNSUPPORTED] = ERR_UNSUPPORTED,
-                                    [COORD_UNAVAILABLE] = ERR_UNAVAILABLE};
     const Muster__V1__Outcome *outcome = (const void *)answer;
-    enum err err = outcome->code >= 0 && (size_t)outcome->code < ARRAY_LEN(errs)
-                       ? errs[outcome->code]
-                       : ERR_INTERNAL;
+    enum err err = coord_ctl_code(outcome->code);
 
     return err ? ctl_fail(ctl, err, "%s%s%s", coord_code_name(outcome->code),
                           outcome->text[0] ? ": " : "", outcome->text)
@@ -248,10 +237,9 @@ static enum err watch_on_message(void *owner, const ProtobufCMessage *message, s
     struct ctl *ctl = owner;
     enum err err;
 
-    if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED) {
-        note_set(note, "that revision is gone; the oldest there is: %" PRIu64, told->revision);
-        return ERR_NOT_FOUND;
-    }
+    if (told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED)
+        return note_fail(note, ERR_NOT_FOUND,
+                         "that revision is gone; the oldest there is: %" PRIu64, told->revision);
     for (size_t i = 0; i < told->n_events; i++) {
         const Muster__V1__WatchEvent *event = told->events[i];
         bool there = told->kind == MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT;

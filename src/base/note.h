@@ -15,6 +15,8 @@ struct note {
 
 /* Replaces the text. NULL note: nothing happens. */
 void note_set(struct note *note, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same as an expression that is `err`, to be returned. */
+#define note_fail(note, err, ...) (note_set((note), __VA_ARGS__), (err))
 /* Puts "<formatted>: " before the text, as an error travels up; just "<formatted>" when it is
  * empty. */
 void note_prefix(struct note *note, const char *format, ...) __attribute__((format(printf, 2, 3)));

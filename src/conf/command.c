@@ -38,23 +38,29 @@ const char *command_exit_meaning(size_t code)
     return code < ARRAY_LEN(meanings) ? meanings[code] : NULL;
 }
 
-/* Depth is COMMAND_DEPTH_MAX at most: the tree is ours and command_resolve asserts it. */
-static enum err visit(const struct command *command, const char *parent, command_visit_fn *each,
-                      void *owner)
+static enum err visit(struct command_call *call, command_visit_fn *each, void *owner)
 {
+    const struct command *const *children = command_of(call)->children;
     char path[COMMAND_PATH_CAP];
     enum err err;
 
-    snprintf(path, sizeof path, "%s%s%s", parent, parent[0] ? " " : "", command->name);
-    err = each(owner, command, path);
-    for (size_t i = 0; command->children && command->children[i] && !err; i++)
-        if (!command->children[i]->hidden) err = visit(command->children[i], path, each, owner);
+    command_path_text(call, path);
+    err = each(owner, call, path);
+    for (; children && *children && !err; children++) {
+        if ((*children)->hidden) continue;
+        assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is ours */
+        call->path[call->depth++] = *children;
+        err = visit(call, each, owner);
+        call->depth--;
+    }
     return err;
 }
 
 enum err command_visit(const struct command *program, command_visit_fn *each, void *owner)
 {
-    return visit(program, "", each, owner);
+    struct command_call call = {.path = {program}, .depth = 1};
+
+    return visit(&call, each, owner);
 }
 
 static const struct command *find_child(const struct command *parent, const char *name)
@@ -122,9 +128,8 @@ static enum err group_without_command(struct command_call *call, struct note *no
         return ERR_OK;
     }
     command_path_text(call, path);
-    note_set(note, "%s: options come after the command, as in %s %s %s", call->rest[0], path,
-             command_of(call)->children[0]->name, call->rest[0]);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%s: options come after the command, as in %s %s %s",
+                     call->rest[0], path, command_of(call)->children[0]->name, call->rest[0]);
 }
 
 enum err command_resolve(const struct command *program, size_t count, const char *const *words,

@@ -81,9 +81,9 @@ void command_path_text(const struct command_call *call, char text[COMMAND_PATH_C
 /* ERR_INVALID with a note when a command gets too few or too many arguments. */
 enum err command_check_arguments(const struct command_call *call, size_t count, struct note *note);
 
-/* The program and every command that is not hidden, parents first; `path` is "muster cert issue".
- * Stops at the first error and returns it. */
-typedef enum err command_visit_fn(void *owner, const struct command *command, const char *path);
+/* The program and every command that is not hidden, parents first; `path` is "muster cert issue", and
+ * `call` leads there, without words behind it. Stops at the first error and returns it. */
+typedef enum err command_visit_fn(void *owner, const struct command_call *call, const char *path);
 enum err command_visit(const struct command *program, command_visit_fn *each, void *owner);
 
 /* -- texts; ERR_FULL, ERR_NOMEM -- */

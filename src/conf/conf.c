@@ -70,13 +70,6 @@ struct str conf_problems(const struct conf *conf)
     return buf_peek(&conf->problems);
 }
 
-size_t conf_find(const struct option_table *table, struct str name)
-{
-    size_t i = 0;
-    while (i < table->count && !str_equal(str_from(table->options[i].name), name)) i++;
-    return i;
-}
-
 void conf_set(struct conf *conf, size_t index, const struct option_value *value,
               struct conf_place place)
 {
@@ -403,9 +396,9 @@ enum err conf_finish(struct conf *conf)
 
 static const struct conf_entry *entry_of(const struct conf *conf, const char *name)
 {
-    size_t index = conf_find(conf->table, str_from(name));
-    assert(index < conf->table->count); /* the program asks for its own options only */
-    return &conf->entries[index];
+    const struct option *option = option_find(conf->table, name);
+    assert(option); /* the program asks for its own options only */
+    return &conf->entries[option - conf->table->options];
 }
 
 static bool entry_is(const struct conf *conf, const struct conf_entry *entry, uint32_t kinds)

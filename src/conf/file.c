@@ -45,23 +45,23 @@ static bool is_section(const struct option_table *table, const char *path)
 }
 
 /* By the name it has in a file. */
-static size_t find_key(const struct option_table *table, struct str path)
+static const struct option *find_key(const struct option_table *table, const char *path)
 {
-    size_t i = 0;
-    while (i < table->count &&
-           !(table->options[i].also_key && str_equal(str_from(table->options[i].also_key), path)))
-        i++;
-    return i < table->count ? i : conf_find(table, path);
+    for (size_t i = 0; i < table->count; i++) {
+        const char *also = table->options[i].also_key;
+        if (also && strcmp(also, path) == 0) return &table->options[i];
+    }
+    return option_find(table, path);
 }
 
 static void unknown_key(struct reader *r, const struct toml_value *value, const char *path)
 {
     const struct option_table *table = r->conf->table;
     char what[NOTE_CAP], hint[CONF_HINT_CAP] = "", flag[OPTION_NAME_CAP];
-    size_t index = conf_find(table, str_from(path));
+    const struct option *option = option_find(table, path);
 
-    if (index < table->count) { /* it exists, but not for files */
-        option_flag_name(&table->options[index], flag);
+    if (option) { /* it exists, but not for files */
+        option_flag_name(option, flag);
         snprintf(what, sizeof what, "'%s' cannot stand in a file; use the flag %s", path, flag);
     } else {
         bool empty_or_table = toml_type(value) == TOML_TABLE;
@@ -95,9 +95,8 @@ static const char *wanted_form(enum option_kind kind)
 static enum err wrong_type(const struct option *option, const struct toml_value *value,
                            struct note *note)
 {
-    note_set(note, "must be %s, not %s", wanted_form(option->kind),
-             toml_type_article_name(toml_type(value)));
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "must be %s, not %s", wanted_form(option->kind),
+                     toml_type_article_name(toml_type(value)));
 }
 
 /* A double is as near to what was written as no digit in the sixth place can tell. */
@@ -106,10 +105,9 @@ static enum err read_millionths(const struct option *option, double number,
 {
     double millionths = number * 1e6 + 0.5;
 
-    if (!(millionths >= 0.5 && millionths < 1e18)) {
-        note_set(note, "must not be negative, or larger than any number of this kind");
-        return ERR_INVALID;
-    }
+    if (!(millionths >= 0.5 && millionths < 1e18))
+        return note_fail(note, ERR_INVALID,
+                         "must not be negative, or larger than any number of this kind");
     *ret_value = (struct option_value){.number = (uint64_t)millionths, .text = STR_EMPTY};
     return option_check_number(option, ret_value->number, note);
 }
@@ -131,10 +129,8 @@ static enum err read_integer(const struct option *option, const struct toml_valu
 
     if (option->kind != OPTION_U64 && option->kind != OPTION_SIZE && option->kind != OPTION_DECIMAL)
         return wrong_type(option, value, note);
-    if (toml_i64(value, &number, NULL) || number < 0) {
-        note_set(note, "must not be negative");
-        return ERR_INVALID;
-    }
+    if (toml_i64(value, &number, NULL) || number < 0)
+        return note_fail(note, ERR_INVALID, "must not be negative");
     if (option->kind == OPTION_DECIMAL)
         return read_millionths(option, (double)number, ret_value, note);
     *ret_value = (struct option_value){.number = (uint64_t)number, .text = STR_EMPTY};
@@ -151,11 +147,9 @@ static enum err read_array(struct reader *r, const struct option *option,
     if (option->kind != OPTION_LIST) return wrong_type(option, value, note);
     for (const struct toml_value *item = toml_first(value); item; item = toml_next(item)) {
         if (count == ARRAY_LEN(items)) break; /* one too many: refused just below */
-        if (toml_string(item, &items[count++], NULL)) {
-            note_set(note, "must be an array of strings; item %zu is %s", count,
-                     toml_type_article_name(toml_type(item)));
-            return ERR_PARSE;
-        }
+        if (toml_string(item, &items[count++], NULL))
+            return note_fail(note, ERR_PARSE, "must be an array of strings; item %zu is %s", count,
+                             toml_type_article_name(toml_type(item)));
     }
     return option_make_list(option, items, count, &r->conf->memory, ret_value, note);
 }
@@ -192,10 +186,10 @@ static enum err read_value(struct reader *r, const struct option *option,
 }
 
 /* An option with two names may stand under one of them. */
-static void take_entry(struct reader *r, size_t index, const struct option_value *value,
-                       struct conf_place place)
+static void take_entry(struct reader *r, const struct option *option,
+                       const struct option_value *value, struct conf_place place)
 {
-    const struct option *option = &r->conf->table->options[index];
+    size_t index = (size_t)(option - r->conf->table->options);
     const struct conf_place *before = &r->conf->entries[index].place;
     char what[NOTE_CAP];
 
@@ -209,9 +203,9 @@ static void take_entry(struct reader *r, size_t index, const struct option_value
     conf_set(r->conf, index, value, place);
 }
 
-static void take_value(struct reader *r, size_t index, const struct toml_value *value)
+static void take_value(struct reader *r, const struct option *option,
+                       const struct toml_value *value)
 {
-    const struct option *option = &r->conf->table->options[index];
     struct toml_position at = toml_position(value);
     struct option_value read = {.text = STR_EMPTY};
     struct note note = {""};
@@ -225,7 +219,7 @@ static void take_value(struct reader *r, size_t index, const struct toml_value *
         refuse(r, at, what, "");
     } else {
         struct conf_place place = {.source = CONF_FILE, .line = at.line, .column = at.column};
-        take_entry(r, index, &read, place);
+        take_entry(r, option, &read, place);
     }
 }
 
@@ -264,12 +258,11 @@ static void take_table(struct reader *r, const struct toml_value *table, const c
         char path[PATH_CAP];
         struct str key = toml_key(v);
         join_path(path, section, key);
-        size_t index = find_key(known, str_from(path));
-        bool in_file = index < known->count && !(known->options[index].flags & NOT_HERE);
+        const struct option *option = find_key(known, path);
         if (str_has(key, '.') || str_has(key, '\0'))
             quoted_key(r, v, path);
-        else if (in_file)
-            take_value(r, index, v);
+        else if (option && !(option->flags & NOT_HERE))
+            take_value(r, option, v);
         else if (toml_type(v) == TOML_TABLE && is_section(known, path))
             take_table(r, v, path);
         else

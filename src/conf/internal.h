@@ -43,6 +43,4 @@ enum { CONF_HINT_CAP = OPTION_NAME_CAP + 32 };
 typedef void conf_spell_fn(const struct option *option, char name[OPTION_NAME_CAP]);
 void conf_hint(const struct option_table *table, struct str wanted, uint32_t excluded_flags,
                conf_spell_fn *spell, char hint[CONF_HINT_CAP]);
-/* Index in the table, or table->count. */
-size_t conf_find(const struct option_table *table, struct str name);
 #endif

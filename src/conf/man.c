@@ -9,20 +9,21 @@
 
 #include "conf/command.h"
 #include "conf/printable.h"
+#include "conf/writer.h"
 
 enum { PAGE_NAME_CAP = COMMAND_PATH_CAP };
 
 /* -- text -- */
 
 struct troff {
-    struct buf *into;
+    struct writer *w;
     bool literal; /* every '-' is one that is typed */
     bool bold;    /* between backticks */
     bool line_start;
     char before;
 };
 
-static enum err put_char(struct troff *t, int32_t code)
+static void put_char(struct troff *t, int32_t code)
 {
     bool guarded = t->line_start && (code == '.' || code == '\'');
     /* of --option, and of a range of options; not the hyphen of a word */
@@ -30,81 +31,77 @@ static enum err put_char(struct troff *t, int32_t code)
 
     t->line_start = code == '\n';
     t->before = code < 128 ? (char)code : 'x';
-    if (code == '\\') return buf_append_c(t->into, "\\e");
-    if (code == '-' && typed) return buf_append_c(t->into, "\\-");
-    if (code >= 128) return buf_appendf(t->into, "\\[u%04X]", (unsigned)code);
-    if (guarded) return buf_appendf(t->into, "\\&%c", (char)code);
-    return buf_append_byte(t->into, (char)code);
+    if (code == '\\')
+        writer_add(t->w, "\\e");
+    else if (code >= 128)
+        writer_add(t->w, "\\[u%04X]", (unsigned)code);
+    else
+        writer_add(t->w, "%s%c", guarded ? "\\&" : code == '-' && typed ? "\\" : "", (char)code);
 }
 
-static enum err put_text(struct troff *t, struct str text)
+static void put_text(struct writer *w, struct str text, bool literal)
 {
-    enum err err = ERR_OK;
+    struct troff t = {.w = w, .literal = literal, .line_start = true};
 
-    while (text.len > 0 && !err) {
+    while (text.len > 0) {
         int32_t code;
         text = str_tail(text, printable_next(text, &code));
         if (code == PRINTABLE_NONE) code = '?';
-        if (code == '`' && !t->literal) {
-            t->bold = !t->bold;
-            err = buf_append_c(t->into, t->bold ? "\\fB" : "\\fP");
+        if (code == '`' && !literal) {
+            t.bold = !t.bold;
+            writer_add(w, t.bold ? "\\fB" : "\\fP");
         } else {
-            err = put_char(t, code);
+            put_char(&t, code);
         }
     }
-    return err;
-}
-
-static enum err text(struct buf *into, const char *words)
-{
-    return command_man_text(str_from(words), into);
 }
 
 enum err command_man_text(struct str words, struct buf *into)
 {
-    struct troff t = {.into = into, .line_start = true};
+    struct writer w = {.into = into};
 
-    return put_text(&t, words);
+    put_text(&w, words, false);
+    return w.err;
 }
 
 enum err command_man_literal(struct str words, struct buf *into)
 {
-    struct troff t = {.into = into, .literal = true, .line_start = true};
+    struct writer w = {.into = into};
 
-    return put_text(&t, words);
+    put_text(&w, words, true);
+    return w.err;
 }
 
-/* What is typed as it stands: names, flags, command lines. */
-static enum err literal(struct buf *into, const char *words)
+static void text(struct writer *w, const char *words)
 {
-    return command_man_literal(str_from(words), into);
+    put_text(w, str_from(words), false);
 }
 
-static enum err bold_line(struct buf *into, const char *words, const char *rest)
+/* What is typed as it stands (names, flags, command lines), in bold, with `after` behind it. */
+static void bold(struct writer *w, const char *words, const char *after)
 {
-    enum err err = buf_append_c(into, "\\fB");
+    writer_add(w, "\\fB");
+    put_text(w, str_from(words), true);
+    writer_add(w, "\\fP%s", after);
+}
 
-    if (!err) err = literal(into, words);
-    if (!err) err = buf_append_c(into, "\\fP");
-    if (!err && rest[0]) err = buf_append_byte(into, ' ');
-    if (!err && rest[0]) err = literal(into, rest);
-    return err ? err : buf_append_byte(into, '\n');
+static void bold_line(struct writer *w, const char *words, const char *rest)
+{
+    bold(w, words, rest[0] ? " " : "");
+    put_text(w, str_from(rest), true);
+    writer_add(w, "\n");
 }
 
 /* Each line of `words` is a paragraph. */
-static enum err paragraphs(struct buf *into, const char *words)
+static void paragraphs(struct writer *w, const char *words)
 {
     struct str rest = str_from(words), line;
-    enum err err = ERR_OK;
-    bool first = true;
 
-    while (rest.len > 0 && str_split(&rest, '\n', &line) && !err) {
-        if (!first) err = buf_append_c(into, ".PP\n");
-        if (!err) err = command_man_text(line, into);
-        if (!err) err = buf_append_byte(into, '\n');
-        first = false;
+    for (bool first = true; rest.len > 0 && str_split(&rest, '\n', &line); first = false) {
+        if (!first) writer_add(w, ".PP\n");
+        put_text(w, line, false);
+        writer_add(w, "\n");
     }
-    return err;
 }
 
 /* -- sections -- */
@@ -117,157 +114,139 @@ static void page_name(const char *path, char name[PAGE_NAME_CAP])
         if (*c == ' ') *c = '-';
 }
 
-static enum err head(const struct command *command, const char *path, const char *release,
-                     struct buf *into)
+static void head(const struct command *command, const char *path, const char *release,
+                 struct writer *w)
 {
     char name[PAGE_NAME_CAP], capital[PAGE_NAME_CAP];
-    enum err err;
 
     page_name(path, name);
     snprintf(capital, sizeof capital, "%s", name);
     for (char *c = capital; *c; c++)
         if (*c >= 'a' && *c <= 'z') *c = (char)(*c - 'a' + 'A');
     /* .nh, .ad l: what is typed is not parted by hyphens, nor spread over the line. */
-    err = buf_appendf(into, ".TH \"%s\" 1 \"\" \"%s\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\n",
-                      capital, release);
-    if (!err) err = literal(into, name);
-    if (!err) err = buf_append_c(into, " \\- ");
-    if (!err) err = text(into, command->summary);
-    return err ? err : buf_append_byte(into, '\n');
+    writer_add(w, ".TH \"%s\" 1 \"\" \"%s\" \"User Commands\"\n.nh\n.ad l\n.SH NAME\n", capital,
+               release);
+    put_text(w, str_from(name), true);
+    writer_add(w, " \\- ");
+    text(w, command->summary);
+    writer_add(w, "\n");
 }
 
-static enum err synopsis(const struct command *command, const char *path, struct buf *into)
+static void synopsis(const struct command *command, const char *path, struct writer *w)
 {
+    const char *options = command->children  ? "COMMAND [OPTION]..."
+                          : command->options ? "[OPTION]..."
+                                             : "";
+    const char *arguments = command->arguments && !command->children ? command->arguments : "";
     char rest[256];
-    enum err err = buf_append_c(into, ".SH SYNOPSIS\n");
 
-    if (command->children)
-        snprintf(rest, sizeof rest, "COMMAND [OPTION]...");
-    else
-        snprintf(rest, sizeof rest, "%s%s%s", command->options ? "[OPTION]..." : "",
-                 command->options && command->arguments ? " " : "",
-                 command->arguments ? command->arguments : "");
-    return err ? err : bold_line(into, path, rest);
+    snprintf(rest, sizeof rest, "%s%s%s", options, options[0] && arguments[0] ? " " : "",
+             arguments);
+    writer_add(w, ".SH SYNOPSIS\n");
+    bold_line(w, path, rest);
 }
 
 struct listing {
-    struct buf *into;
+    struct writer *w;
     const char *below; /* path of the group */
 };
 
 /* Every command below the group, however deep: each has a page of its own. */
-static enum err list_command(void *owner, const struct command *command, const char *path)
+static enum err list_command(void *owner, const struct command_call *call, const char *path)
 {
+    const struct command *command = command_of(call);
     const struct listing *listing = owner;
     size_t len = strlen(listing->below);
     char name[PAGE_NAME_CAP];
-    enum err err;
 
     if (strncmp(path, listing->below, len) != 0 || path[len] != ' ' || command->children)
         return ERR_OK;
     page_name(path, name);
-    err = buf_append_c(listing->into, ".TP\n\\fB");
-    if (!err) err = literal(listing->into, name);
-    if (!err) err = buf_append_c(listing->into, "\\fP(1)\n");
-    if (!err) err = text(listing->into, command->summary);
-    return err ? err : buf_append_byte(listing->into, '\n');
+    writer_add(listing->w, ".TP\n");
+    bold(listing->w, name, "(1)\n");
+    text(listing->w, command->summary);
+    writer_add(listing->w, "\n");
+    return listing->w->err;
 }
 
-static enum err commands(const struct command_call *call, const char *path, struct buf *into)
-{
-    struct listing listing = {into, path};
-    enum err err = buf_append_c(into, ".SH COMMANDS\n");
-
-    return err ? err : command_visit(call->path[0], list_command, &listing);
-}
-
-static enum err option_entry(const struct option *option, struct buf *into)
+static void option_entry(const struct option *option, struct writer *w)
 {
     char flag[OPTION_NAME_CAP];
     const char *value = command_option_usage(option, flag);
     struct buf facts;
-    enum err err = buf_append_c(into, ".TP\n");
 
-    if (!err) err = bold_line(into, flag, value);
-    if (!err) err = text(into, option->help);
-    if (!err) err = buf_append_c(into, ".\n");
+    writer_add(w, ".TP\n");
+    bold_line(w, flag, value);
+    text(w, option->help);
+    writer_add(w, ".\n");
     buf_init(&facts, OPTION_TEXT_MAX);
-    if (!err) err = command_option_facts(option, &facts);
-    if (!err) err = command_man_text(str_trim(buf_peek(&facts)), into);
-    if (!err && facts.len > 0) err = buf_append_byte(into, '\n');
+    if (!w->err) w->err = command_option_facts(option, &facts);
+    put_text(w, str_trim(buf_peek(&facts)), false);
+    if (facts.len > 0) writer_add(w, "\n");
     buf_deinit(&facts);
-    return err;
 }
 
-static enum err options(const struct option_table *table, struct buf *into)
+static void options(const struct option_table *table, struct writer *w)
 {
-    enum err err = buf_append_c(into, ".SH OPTIONS\n");
-
-    for (size_t i = 0; table && i < table->count && !err; i++)
-        err = option_entry(&table->options[i], into);
-    return err ? err
-               : buf_append_c(into, ".TP\n\\fB\\-\\-help\\fP\nshow a shorter form of this page.\n");
+    writer_add(w, ".SH OPTIONS\n");
+    for (size_t i = 0; table && i < table->count; i++) option_entry(&table->options[i], w);
+    writer_add(w, ".TP\n\\fB\\-\\-help\\fP\nshow a shorter form of this page.\n");
 }
 
-static enum err examples(const struct command *command, struct buf *into)
+static void examples(const struct command *command, struct writer *w)
 {
-    enum err err = buf_append_c(into, ".SH EXAMPLES\n");
-
-    for (const struct command_example *e = command->examples; e->line && !err; e++) {
-        err = buf_append_c(into, ".TP\n");
-        if (!err) err = bold_line(into, e->line, "");
-        if (!err) err = text(into, e->what);
-        if (!err) err = buf_append_byte(into, '\n');
+    writer_add(w, ".SH EXAMPLES\n");
+    for (const struct command_example *e = command->examples; e->line; e++) {
+        writer_add(w, ".TP\n");
+        bold_line(w, e->line, "");
+        text(w, e->what);
+        writer_add(w, "\n");
     }
-    return err;
 }
 
-static enum err exits(const struct command *command, struct buf *into)
+static void exits(const struct command *command, struct writer *w)
 {
-    enum err err = buf_append_c(into, ".SH EXIT STATUS\n");
-
-    for (size_t i = 0; command_exit_meaning(i) && !err; i++) {
-        if (i > 0 && !(command->exits & BIT(i))) continue;
-        err = buf_appendf(into, ".TP\n%zu\n%s\n", i, command_exit_meaning(i));
-    }
-    return err;
+    writer_add(w, ".SH EXIT STATUS\n");
+    for (size_t i = 0; command_exit_meaning(i); i++)
+        if (i == 0 || (command->exits & BIT(i)))
+            writer_add(w, ".TP\n%zu\n%s\n", i, command_exit_meaning(i));
 }
 
-static enum err see_also(const struct command_call *call, const char *path, struct buf *into)
+static void see_also(const struct command_call *call, const char *path, struct writer *w)
 {
     char name[PAGE_NAME_CAP], upper[COMMAND_PATH_CAP];
-    enum err err = buf_append_c(into, ".SH SEE ALSO\n");
 
-    for (size_t i = 0; i + 1 < call->depth && !err; i++) {
+    writer_add(w, ".SH SEE ALSO\n");
+    for (size_t i = 0; i + 1 < call->depth; i++) {
         struct command_call above = *call;
         above.depth = i + 1;
         command_path_text(&above, upper);
         page_name(upper, name);
-        err = buf_append_c(into, "\\fB");
-        if (!err) err = literal(into, name);
-        if (!err) err = buf_append_c(into, "\\fP(1),\n");
+        bold(w, name, "(1),\n");
     }
-    if (err) return err;
-    if (call->depth == 1)
-        err = buf_appendf(into, "\\fB%s\\fP(1),\n",
-                          strcmp(path, "muster") == 0 ? "musterctl" : "muster");
-    return err ? err : buf_append_c(into, "\\fBmuster.toml\\fP(5)\n");
+    if (call->depth == 1) bold(w, strcmp(path, "muster") == 0 ? "musterctl" : "muster", "(1),\n");
+    writer_add(w, "\\fBmuster.toml\\fP(5)\n");
 }
 
 enum err command_man(const struct command_call *call, const char *release, struct buf *into)
 {
     const struct command *command = command_of(call);
+    struct writer w = {.into = into};
     char path[COMMAND_PATH_CAP];
-    enum err err;
 
     command_path_text(call, path);
-    err = head(command, path, release, into);
-    if (!err) err = synopsis(command, path, into);
-    if (!err) err = buf_append_c(into, ".SH DESCRIPTION\n");
-    if (!err) err = paragraphs(into, command->about);
-    if (!err && command->children) err = commands(call, path, into);
-    if (!err && !command->children) err = options(command->options, into);
-    if (!err && command->examples) err = examples(command, into);
-    if (!err && !command->children) err = exits(command, into);
-    return err ? err : see_also(call, path, into);
+    head(command, path, release, &w);
+    synopsis(command, path, &w);
+    writer_add(&w, ".SH DESCRIPTION\n");
+    paragraphs(&w, command->about);
+    if (command->children) {
+        writer_add(&w, ".SH COMMANDS\n");
+        (void)command_visit(call->path[0], list_command, &(struct listing){&w, path});
+    } else {
+        options(command->options, &w);
+    }
+    if (command->examples) examples(command, &w);
+    if (!command->children) exits(command, &w);
+    see_also(call, path, &w);
+    return w.err;
 }

@@ -7,6 +7,13 @@
 #include "conf/printable.h"
 #include "conf/units.h"
 
+const struct option *option_find(const struct option_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (strcmp(table->options[i].name, name) == 0) return &table->options[i];
+    return NULL;
+}
+
 /* -- spellings -- */
 
 void option_flag_name(const struct option *option, char name[OPTION_NAME_CAP])
@@ -48,7 +55,7 @@ const char *option_placeholder(const struct option *option)
 
 /* -- values -- */
 
-static void number_text(const struct option *option, uint64_t number, char text[UNITS_TEXT_CAP])
+void option_number_text(const struct option *option, uint64_t number, char text[UNITS_TEXT_CAP])
 {
     if (option->kind == OPTION_DURATION)
         units_duration_text(number, text);
@@ -65,9 +72,9 @@ enum err option_check_number(const struct option *option, uint64_t number, struc
     char got[UNITS_TEXT_CAP], low[UNITS_TEXT_CAP], high[UNITS_TEXT_CAP];
 
     if (number >= option->min && (option->max == 0 || number <= option->max)) return ERR_OK;
-    number_text(option, number, got);
-    number_text(option, option->min, low);
-    number_text(option, option->max, high);
+    option_number_text(option, number, got);
+    option_number_text(option, option->min, low);
+    option_number_text(option, option->max, high);
     if (option->max == 0)
         note_set(note, "must be at least %s, got %s", low, got);
     else
@@ -84,8 +91,7 @@ static enum err parse_bool(struct str text, uint64_t *ret_number, struct note *n
             return ERR_OK;
         }
     }
-    note_set(note, "needs true or false, got '%.*s'", STR_ARG(text));
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "needs true or false, got '%.*s'", STR_ARG(text));
 }
 
 static enum err parse_number(const struct option *option, struct str text, uint64_t *ret_number,
@@ -120,25 +126,21 @@ static enum err check_address(struct str text, struct note *note)
 
     if (str_starts(text, STR("unix:"))) {
         if (text.len > 5) return ERR_OK;
-        note_set(note, "needs a path after 'unix:'");
-        return ERR_PARSE;
+        return note_fail(note, ERR_PARSE, "needs a path after 'unix:'");
     }
     while (colon > 0 && text.at[colon - 1] != ':') colon--;
     struct str host = str_of(text.at, colon > 0 ? colon - 1 : 0);
     bool bracketed = host.len > 2 && host.at[0] == '[' && host.at[host.len - 1] == ']';
     bool bare = host.len > 0 && !str_has(host, ':') && !str_has(host, '[') && !str_has(host, ']');
     bool blank = str_has(text, ' ') || str_has(text, '\t') || str_has(text, '/');
-    if (blank || !(bracketed || bare) || str_to_u64(str_tail(text, colon), &port)) {
-        note_set(note,
-                 "needs an address such as 127.0.0.1:8790, [::1]:8790 or unix:/run/muster.sock, "
-                 "got '%.*s'",
-                 STR_ARG(text));
-        return ERR_PARSE;
-    }
-    if (port > UINT16_MAX) {
-        note_set(note, "port %llu is past 65535", (unsigned long long)port);
-        return ERR_INVALID;
-    }
+    if (blank || !(bracketed || bare) || str_to_u64(str_tail(text, colon), &port))
+        return note_fail(
+            note, ERR_PARSE,
+            "needs an address such as 127.0.0.1:8790, [::1]:8790 or unix:/run/muster.sock, "
+            "got '%.*s'",
+            STR_ARG(text));
+    if (port > UINT16_MAX)
+        return note_fail(note, ERR_INVALID, "port %llu is past 65535", (unsigned long long)port);
     return ERR_OK;
 }
 
@@ -157,20 +159,15 @@ static enum err parse_choice(const struct option *option, struct str text, uint6
                                  option->choices[i]);
         used = min_size(used, sizeof all - 1);
     }
-    note_set(note, "must be one of %s, got '%.*s'", all, STR_ARG(text));
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "must be one of %s, got '%.*s'", all, STR_ARG(text));
 }
 
 static enum err check_text(struct str text, struct note *note)
 {
-    if (text.len > OPTION_TEXT_MAX) {
-        note_set(note, "longer than %d bytes", OPTION_TEXT_MAX);
-        return ERR_TOO_LARGE;
-    }
-    if (str_has(text, '\0') || !str_is_utf8(text)) {
-        note_set(note, "must be valid UTF-8 without a NUL");
-        return ERR_PARSE;
-    }
+    if (text.len > OPTION_TEXT_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "longer than %d bytes", OPTION_TEXT_MAX);
+    if (str_has(text, '\0') || !str_is_utf8(text))
+        return note_fail(note, ERR_PARSE, "must be valid UTF-8 without a NUL");
     return ERR_OK;
 }
 
@@ -180,19 +177,14 @@ enum err option_make_list(const struct option *option, const struct str *items, 
     struct str *copies;
 
     assert(option->kind == OPTION_LIST);
-    if (count > OPTION_LIST_MAX) {
-        note_set(note, "has more than %d items", OPTION_LIST_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (count > OPTION_LIST_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "has more than %d items", OPTION_LIST_MAX);
     copies = arena_calloc(arena, max_size(count, 1), sizeof *copies);
     if (!copies) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++) {
         enum err err = check_text(items[i], note);
         if (err) return err;
-        if (items[i].len == 0) {
-            note_set(note, "item %zu is empty", i + 1);
-            return ERR_PARSE;
-        }
+        if (items[i].len == 0) return note_fail(note, ERR_PARSE, "item %zu is empty", i + 1);
         char *copy = arena_dup(arena, items[i]);
         if (!copy) return ERR_NOMEM;
         copies[i] = str_of(copy, items[i].len);
@@ -312,10 +304,12 @@ enum err option_format(const struct option *option, const struct option_value *v
     case OPTION_ENUM: return format_quoted(value->text, into);
     case OPTION_BOOL: return buf_append_c(into, value->number ? "true" : "false");
     case OPTION_DECIMAL:
-    case OPTION_U64: number_text(option, value->number, text); return buf_append_c(into, text);
+    case OPTION_U64:
+        option_number_text(option, value->number, text);
+        return buf_append_c(into, text);
     case OPTION_DURATION:
     case OPTION_SIZE:
-        number_text(option, value->number, text);
+        option_number_text(option, value->number, text);
         return format_quoted(str_from(text), into);
     case OPTION_LIST: break;
     }
@@ -325,14 +319,4 @@ enum err option_format(const struct option *option, const struct option_value *v
         if (!err) err = format_quoted(value->items[i], into);
     }
     return err ? err : buf_append_byte(into, ']');
-}
-
-enum err option_format_plain(const struct option *option, const struct option_value *value,
-                             struct buf *into)
-{
-    char text[UNITS_TEXT_CAP];
-    assert(option->kind == OPTION_U64 || option->kind == OPTION_DURATION ||
-           option->kind == OPTION_SIZE || option->kind == OPTION_DECIMAL);
-    number_text(option, value->number, text);
-    return buf_append_c(into, text);
 }

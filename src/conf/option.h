@@ -19,6 +19,7 @@
 #include "base/buf.h"
 #include "base/note.h"
 #include "base/str.h"
+#include "conf/units.h"
 
 #define OPTION_ENVIRONMENT_PREFIX "MUSTER_"
 enum { OPTION_NAME_CAP = 64 };   /* of every spelling, closing NUL included */
@@ -86,6 +87,9 @@ struct option_table {
     size_t count;
 };
 
+/* NULL: the table has no option of this name. */
+const struct option *option_find(const struct option_table *table, const char *name);
+
 struct option_value {
     uint64_t number;         /* U64, DURATION, SIZE, DECIMAL, BOOL (0 or 1), ENUM (which) */
     struct str text;         /* STRING, ADDRESS, ENUM; with a closing NUL */
@@ -116,8 +120,6 @@ bool option_value_equal(const struct option *option, const struct option_value *
 /* As TOML writes it: "10s" with its quotes, 42, true, ["a", "b"]. ERR_FULL, ERR_NOMEM. */
 enum err option_format(const struct option *option, const struct option_value *value,
                        struct buf *into);
-/* A number as one would type it, without quotes: 10s, 64KiB, 42, 0.05. U64, DURATION, SIZE and
- * DECIMAL only. */
-enum err option_format_plain(const struct option *option, const struct option_value *value,
-                             struct buf *into);
+/* A number as one would type it, without quotes: 10s, 64KiB, 42, 0.05. */
+void option_number_text(const struct option *option, uint64_t number, char text[UNITS_TEXT_CAP]);
 #endif

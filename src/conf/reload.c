@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a reload changed, what it could not, and the configuration that is in force after it. */
 #include "conf/internal.h"
+#include "conf/writer.h"
 
 static bool entries_equal(const struct option *option, const struct conf_entry *a,
                           const struct conf_entry *b)
@@ -77,11 +78,13 @@ enum err conf_reload(const struct conf *current, struct conf *next,
     return ERR_OK;
 }
 
-static enum err value_text(const struct option *option, const struct option_value *value,
-                           struct conf_place place, struct buf *into)
+static void value_text(struct writer *w, const struct option *option,
+                       const struct option_value *value, struct conf_place place)
 {
-    if (place.source == CONF_UNSET) return buf_append_c(into, "none");
-    return option_format(option, value, into);
+    if (place.source == CONF_UNSET)
+        writer_add(w, "none");
+    else
+        writer_value(w, option, value);
 }
 
 enum err conf_change_text(const struct conf *current, const struct conf *next,
@@ -90,17 +93,19 @@ enum err conf_change_text(const struct conf *current, const struct conf *next,
     const struct option *option = change->option;
     size_t index = (size_t)(option - next->table->options);
     const struct conf_entry *was = &current->entries[index], *now = &next->entries[index];
-    enum err err = buf_appendf(into, "%s: ", option->name);
+    struct writer w = {.into = into};
 
-    if (err) return err;
+    writer_add(&w, "%s: ", option->name);
     if (option->flags & OPTION_SECRET) {
-        return buf_append_c(into, change->applied ? "changed (secret)"
-                                                  : "changed (secret), needs a restart");
+        writer_add(&w, "changed (secret)%s", change->applied ? "" : ", needs a restart");
+        return w.err;
     }
-    err = value_text(option, &was->value, was->place, into);
-    if (!err) err = buf_append_c(into, change->applied ? " -> " : " stays in force; ");
-    if (err || change->applied)
-        return err ? err : value_text(option, &now->value, now->place, into);
-    err = value_text(option, &now->next_value, now->next_place, into);
-    return err ? err : buf_append_c(into, " needs a restart");
+    value_text(&w, option, &was->value, was->place);
+    writer_add(&w, change->applied ? " -> " : " stays in force; ");
+    if (change->applied)
+        value_text(&w, option, &now->value, now->place);
+    else
+        value_text(&w, option, &now->next_value, now->next_place);
+    if (!change->applied) writer_add(&w, " needs a restart");
+    return w.err;
 }

@@ -54,8 +54,7 @@ static size_t find_unit(const struct unit *units, size_t count, struct str name)
 
 static enum err too_large(struct note *note)
 {
-    note_set(note, "does not fit in 64 bits");
-    return ERR_TOO_LARGE;
+    return note_fail(note, ERR_TOO_LARGE, "does not fit in 64 bits");
 }
 
 enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *note)
@@ -73,16 +72,13 @@ enum err units_parse_duration(struct str text, uint64_t *ret_ms, struct note *no
         if (err == ERR_TOO_LARGE) return too_large(note);
         if (rest.len > 0 && str_ends(name, STR(" "))) name.len--; /* 1m 30s */
         size_t unit = find_unit(durations, ARRAY_LEN(durations), name);
-        if (!err && name.len == 0) {
-            note_set(note, "needs a unit, such as %llums, %llus or %llum",
-                     (unsigned long long)number, (unsigned long long)number,
-                     (unsigned long long)number);
-            return ERR_PARSE;
-        }
-        if (err || unit == ARRAY_LEN(durations) || unit < allowed_from) {
-            note_set(note, "needs a duration, such as 250ms, 10s, 5m, 1h or 1m30s");
-            return ERR_PARSE;
-        }
+        if (!err && name.len == 0)
+            return note_fail(note, ERR_PARSE, "needs a unit, such as %llums, %llus or %llum",
+                             (unsigned long long)number, (unsigned long long)number,
+                             (unsigned long long)number);
+        if (err || unit == ARRAY_LEN(durations) || unit < allowed_from)
+            return note_fail(note, ERR_PARSE,
+                             "needs a duration, such as 250ms, 10s, 5m, 1h or 1m30s");
         if (__builtin_mul_overflow(number, durations[unit].factor, &part) ||
             __builtin_add_overflow(total, part, &total)) {
             return too_large(note);
@@ -158,12 +154,11 @@ enum err units_parse_decimal(struct str text, uint64_t *ret_millionths, struct n
     }
     if (!err && whole > (UINT64_MAX - part) / MILLION) err = ERR_TOO_LARGE;
     if (err == ERR_TOO_LARGE) return too_large(note);
-    if (err) {
-        note_set(note,
-                 "needs a number such as 0.05, at most six digits behind the point, got '%.*s'",
-                 STR_ARG(text));
-        return ERR_PARSE;
-    }
+    if (err)
+        return note_fail(
+            note, ERR_PARSE,
+            "needs a number such as 0.05, at most six digits behind the point, got '%.*s'",
+            STR_ARG(text));
     *ret_millionths = whole * MILLION + part;
     return ERR_OK;
 }

@@ -32,11 +32,7 @@ void ctl_deinit(struct ctl *ctl)
 
 bool ctl_has_option(const struct ctl *ctl, const char *name)
 {
-    const struct option_table *table = command_of(ctl->call)->options;
-
-    for (size_t i = 0; i < table->count; i++)
-        if (strcmp(table->options[i].name, name) == 0) return true;
-    return false;
+    return option_find(command_of(ctl->call)->options, name) != NULL;
 }
 
 enum err ctl_fail(struct ctl *ctl, enum err err, const char *format, ...)

@@ -71,10 +71,11 @@ struct ctl_fill {
     const char *field, *option;
 };
 enum ctl_cell {
-    CTL_AS_IS,   /* text, a number, a fixed64 as 16 digits, bytes as hexadecimal, "%.2f" */
-    CTL_OR_DASH, /* the same, and a dash for what is empty */
-    CTL_TIME,    /* of x_unix_ns, x_ms */
-    CTL_COUNT,   /* how many a repeated field has */
+    CTL_AS_IS,    /* text, a number, a fixed64 as 16 digits, bytes as hexadecimal, "%.2f" */
+    CTL_OR_DASH,  /* the same, and a dash for what is empty */
+    CTL_OR_MINUS, /* the same with "-" */
+    CTL_TIME,     /* of x_unix_ns, x_ms */
+    CTL_COUNT,    /* how many a repeated field has */
 };
 /* A column of a list. "a.b" is the field b of the message a; of one that is not set, b is empty. */
 struct ctl_column {
@@ -91,19 +92,21 @@ struct ctl_rpc {
     /* After `fill`: what no option is by itself. */
     enum err (*prepare)(struct ctl *ctl, ProtobufCMessage *request);
 
-    /* Of a list. The rows are the answer's first field, or what `rows` makes of the answer. */
+    /* Of a list. The rows are the answer's first field, then those of `more_rows`; or what `rows`
+     * makes of the answer. */
     const struct ctl_column *columns; /* ends with a NULL title */
+    const char *more_rows;
     void (*rows)(struct text_table *table, const ProtobufCMessage *answer);
     void (*head)(struct ctl *ctl, const ProtobufCMessage *answer); /* above the table */
     /* The answer has `more`: the next page is behind the last row's `page_row`, which goes into the
      * request's `page_request`; a number is one more. All pages are printed as one. */
     const char *page_request, *page_row;
 
-    /* Of a change: the line that says so, or which of several. "{field}" is that of the request, or
-     * else of the answer; of a repeated one it is how many. For programs it is
+    /* Of a change: the line that says so. "{field}" is that of the request, or else of the answer; of
+     * a repeated one it is how many. Where the field `done_if` is false or empty the line is
+     * `done_else`. For programs it is
      * {"result":"done","request_id":...,"request":{...},"response":{...}}. */
-    const char *done;
-    const char *(*done_of)(const ProtobufCMessage *request, const ProtobufCMessage *answer);
+    const char *done, *done_if, *done_else;
 
     bool answer_only; /* for programs it is the answer, as a list's */
     /* Whether the answer says that the change was done; sets the note. */

@@ -9,7 +9,7 @@
 
 #include "conf/nearest.h"
 #include "conf/printable.h"
-#include "conf/wrap.h"
+#include "conf/writer.h"
 #include "text/json.h"
 
 enum { SAYS_MAX = 16 * 1024, LABEL_WIDTH = 9, JSON_MAX = 64 * 1024 };
@@ -20,6 +20,7 @@ void explain_says(struct ctl *ctl, const char *label, const char *format, ...)
 {
     struct wrap_options wrap = {.rest = "             ", .width = WRAP_WIDTH};
     char first[LABEL_WIDTH + 8];
+    struct writer w = {.into = &ctl->out};
     struct buf raw, shown;
     va_list args;
     enum err err;
@@ -32,8 +33,8 @@ void explain_says(struct ctl *ctl, const char *label, const char *format, ...)
     err = buf_vappendf(&raw, format, args);
     va_end(args);
     if (!err) err = printable_append(buf_peek(&raw), &shown);
-    if (!err) err = wrap_text(buf_peek(&shown), &wrap, &ctl->out);
-    if (!ctl->print_err) ctl->print_err = err;
+    if (!err) writer_wrap(&w, buf_peek(&shown), &wrap);
+    if (!ctl->print_err) ctl->print_err = err ? err : w.err;
     buf_deinit(&shown);
     buf_deinit(&raw);
 }
@@ -53,6 +54,20 @@ const char *explain_age(uint64_t ms, char text[EXPLAIN_AGE_CAP])
     else
         snprintf(text, EXPLAIN_AGE_CAP, "%" PRIu64 " days", ms / day);
     return text;
+}
+
+enum err explain_with_shards(struct ctl *ctl, explain_look_fn *look)
+{
+    static struct ctl_survey survey; /* it is large */
+    enum err err = ctl_survey_open(&survey, ctl->conf, &ctl->note);
+
+    if (!err) {
+        ctl_survey_ask_shards(&survey);
+        ctl->note = survey.why[SURVEY_SHARDS];
+        err = survey.listed ? look(ctl, &survey, conf_argument(ctl->conf, 0)) : ERR_UNAVAILABLE;
+    }
+    ctl_survey_close(&survey);
+    return err;
 }
 
 /* -- names that are near -- */

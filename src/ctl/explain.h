@@ -41,6 +41,10 @@ void explain_says(struct ctl *ctl, const char *label, const char *format, ...)
 void explain_audit(struct ctl *ctl, size_t count, char *const *lines, const char *cluster,
                    size_t most);
 
+/* Asks every shard for its status, then lets `look` find the wanted one among them. */
+typedef enum err explain_look_fn(struct ctl *ctl, struct ctl_survey *survey, const char *wanted);
+enum err explain_with_shards(struct ctl *ctl, explain_look_fn *look);
+
 /* "1.5s", "12m", into `text`. */
 enum { EXPLAIN_AGE_CAP = 32 };
 const char *explain_age(uint64_t ms, char text[EXPLAIN_AGE_CAP]);

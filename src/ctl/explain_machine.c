@@ -188,15 +188,5 @@ static enum err machine_find(struct ctl *ctl, struct ctl_survey *survey, const c
 
 enum err explain_machine(struct ctl *ctl)
 {
-    static struct ctl_survey survey; /* it is large */
-    enum err err = ctl_survey_open(&survey, ctl->conf, &ctl->note);
-
-    if (!err) {
-        ctl_survey_ask_shards(&survey);
-        ctl->note = survey.why[SURVEY_SHARDS];
-        err = survey.listed ? machine_find(ctl, &survey, conf_argument(ctl->conf, 0))
-                            : ERR_UNAVAILABLE;
-    }
-    ctl_survey_close(&survey);
-    return err;
+    return explain_with_shards(ctl, machine_find);
 }

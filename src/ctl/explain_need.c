@@ -330,39 +330,29 @@ static void need_say_silent(struct ctl *ctl, const struct ctl_survey *survey)
                          survey->shards[i].id, survey->shards[i].why.text);
 }
 
-static enum err need_search(struct need_search *s, const struct ctl_survey *survey)
+static enum err need_find(struct ctl *ctl, struct ctl_survey *survey, const char *wanted)
 {
+    const char *slash = strchr(wanted, '/');
+    struct need_search s = {.ctl = ctl, .which = slash ? slash + 1 : NULL};
     char hint[EXPLAIN_HINT_CAP];
-    enum err err = need_ask_shards(s, survey, s->cluster);
+    enum err err;
 
-    if (!err && s->found) need_say_silent(s->ctl, survey);
-    if (err || s->found) return err;
-    if (s->known[0])
-        return ctl_fail(s->ctl, ERR_NOT_FOUND, "%s has no Need '%s'; it has those of priority %s",
-                        s->cluster, s->which, s->known);
-    err = need_ask_shards(s, survey, ""); /* for their names */
+    snprintf(s.cluster, sizeof s.cluster, "%.*s", (int)str_find(str_from(wanted), '/'), wanted);
+    s.clusters.wanted = s.cluster;
+    err = need_ask_shards(&s, survey, s.cluster);
+    if (!err && s.found) need_say_silent(ctl, survey);
+    if (err || s.found) return err;
+    if (s.known[0])
+        return ctl_fail(ctl, ERR_NOT_FOUND, "%s has no Need '%s'; it has those of priority %s",
+                        s.cluster, s.which, s.known);
+    err = need_ask_shards(&s, survey, ""); /* for their names */
     return err ? err
-               : ctl_fail(s->ctl, ERR_NOT_FOUND,
+               : ctl_fail(ctl, ERR_NOT_FOUND,
                           "no Need of a cluster %s is known%s; its operator may not be connected",
-                          s->cluster, nearest_names_hint(&s->clusters, hint));
+                          s.cluster, nearest_names_hint(&s.clusters, hint));
 }
 
 enum err explain_need(struct ctl *ctl)
 {
-    static struct ctl_survey survey; /* it is large */
-    const char *argument = conf_argument(ctl->conf, 0), *slash = strchr(argument, '/');
-    struct need_search s = {.ctl = ctl, .which = slash ? slash + 1 : NULL};
-    enum err err;
-
-    snprintf(s.cluster, sizeof s.cluster, "%.*s",
-             slash ? (int)(slash - argument) : (int)strlen(argument), argument);
-    s.clusters.wanted = s.cluster;
-    err = ctl_survey_open(&survey, ctl->conf, &ctl->note);
-    if (!err) {
-        ctl_survey_ask_shards(&survey);
-        ctl->note = survey.why[SURVEY_SHARDS];
-        err = survey.listed ? need_search(&s, &survey) : ERR_UNAVAILABLE;
-    }
-    ctl_survey_close(&survey);
-    return err;
+    return explain_with_shards(ctl, need_find);
 }

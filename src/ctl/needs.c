@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl needs: what each Need of a shard's last cycle got, and why it lacks the rest. Asks the
  * shard itself: what a coordinator knows is a summary. */
-#include "ctl/needs.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/time.h"
+#include "ctl/inspect.h"
 #include "text/rfc3339.h"
 #include "wire/json/message_json.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
@@ -30,14 +29,6 @@ static void needs_put_cell(struct needs_view *l, struct buf *text, enum err err)
     if (!copy && !l->table.err) l->table.err = err ? err : ERR_NOMEM;
     table_text(&l->table, copy ? copy : "");
     buf_deinit(text);
-}
-
-static void needs_text_cell(struct needs_view *l, const char *text)
-{
-    struct buf cell;
-
-    buf_init(&cell, CELL_BYTES_MAX);
-    needs_put_cell(l, &cell, buf_append_c(&cell, text[0] ? text : "-"));
 }
 
 static int needs_by_key(const void *a, const void *b)
@@ -105,27 +96,22 @@ static const char *needs_reason_text(const Bigfleet__V1alpha1__NeedView *v)
 
 static void needs_why_cell(struct needs_view *l, const Bigfleet__V1alpha1__NeedView *v)
 {
-    struct buf cell;
-    enum err err;
+    const char *reason = needs_reason_text(v);
 
-    buf_init(&cell, CELL_BYTES_MAX);
-    err = buf_append_c(&cell, needs_reason_text(v));
-    if (!err && v->acquisition_parked)
-        err = buf_appendf(&cell, ", parked for %" PRId32, v->parked_age_cycles);
-    needs_put_cell(l, &cell, err);
+    if (v->acquisition_parked)
+        table_format(&l->table, "%s, parked for %" PRId32, reason, v->parked_age_cycles);
+    else
+        table_text(&l->table, reason);
 }
 
 static void needs_supply_cell(struct needs_view *l,
                               const Bigfleet__V1alpha1__MatchingSupply *supply)
 {
-    struct buf cell;
-
-    buf_init(&cell, CELL_BYTES_MAX);
-    needs_put_cell(l, &cell,
-                   supply ? buf_appendf(&cell, "%" PRId32 "/%" PRId32 "/%" PRId32 "%s",
-                                        supply->idle, supply->speculative, supply->configured,
-                                        supply->capped ? "+" : "")
-                          : buf_append_c(&cell, "-"));
+    if (supply)
+        table_format(&l->table, "%" PRId32 "/%" PRId32 "/%" PRId32 "%s", supply->idle,
+                     supply->speculative, supply->configured, supply->capped ? "+" : "");
+    else
+        table_text(&l->table, "-");
 }
 
 static void needs_add_row(struct needs_view *l, const Bigfleet__V1alpha1__NeedView *v)
@@ -134,7 +120,7 @@ static void needs_add_row(struct needs_view *l, const Bigfleet__V1alpha1__NeedVi
     const Bigfleet__V1alpha1__CapacityNeed *need = v->need ? v->need : &none;
     const Bigfleet__V1alpha1__Resources *lacks = v->residual_deficit;
 
-    needs_text_cell(l, v->cluster_id);
+    table_format(&l->table, "%s", v->cluster_id[0] ? v->cluster_id : "-");
     table_number(&l->table, need->priority);
     needs_requirements_cell(l, need);
     needs_amounts_cell(l, (ProtobufCMessage **)need->aggregate_resources,
@@ -187,8 +173,7 @@ static enum err needs_on_frame(void *owner, const ProtobufCMessage *message, str
         return ERR_OK;
     default: return ERR_OK; /* of a newer shard */
     }
-    note_set(note, "the shard's answer has no header, or more than one");
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "the shard's answer has no header, or more than one");
 }
 
 enum err needs_act(struct ctl *ctl)

@@ -308,8 +308,7 @@ static enum err facts_read_all(struct facts *f, struct note *note)
                 facts_list_said(f, listing), listing->faults ? "; " : "", listing->fault.text);
     if (!facts_listed(listing)) facts_stop(f, "List cannot be read");
     if (listing->end.end != PROVIDER_UNSENT) return ERR_OK;
-    note_set(note, "%s", listing->end.text.text);
-    return ERR_UNAVAILABLE;
+    return note_fail(note, ERR_UNAVAILABLE, "%s", listing->end.text.text);
 }
 
 static void facts_read_filtered(struct facts *f)

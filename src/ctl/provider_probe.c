@@ -309,7 +309,6 @@ static enum err probe_take_end(struct walk *walk)
 
     if (err) return err;
     listing->pages++;
-    listing->removed = end.removed;
     listing->tombstones = end.tombstones;
     listing->more = end.more;
     listing->revision = probe_keep(listing, end.revision);

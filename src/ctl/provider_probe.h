@@ -68,8 +68,7 @@ struct probe_listing {
     uint64_t faults, repeated;
     struct note fault; /* the first */
     uint32_t pages;
-    uint64_t removed; /* of the last page, as are the rest */
-    bool tombstones, more;
+    bool tombstones, more;          /* of the last page, as are the rest */
     struct str revision, next_page; /* in `memory` */
 };
 void probe_listing_init(struct probe_listing *listing);

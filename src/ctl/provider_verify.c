@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The run of a verification: which machines it works on, the facts as a table or JSON, and the
  * verdict. One thread. */
-#include "ctl/provider_verify.h"
+#include "ctl/inspect.h"
 
 #include <inttypes.h>
 #include <stdio.h>

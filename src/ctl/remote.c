@@ -98,11 +98,10 @@ enum err remote_tls_open(const struct conf *conf, struct tls_context **ret_tls, 
         *ret_tls = NULL;
         return ERR_OK;
     }
-    if (given < ARRAY_LEN(names)) {
-        note_set(note, "--tls-cert, --tls-key and --tls-ca belong together; %s is missing",
-                 names[missing]);
-        return ERR_INVALID;
-    }
+    if (given < ARRAY_LEN(names))
+        return note_fail(note, ERR_INVALID,
+                         "--tls-cert, --tls-key and --tls-ca belong together; %s is missing",
+                         names[missing]);
     const struct tls_options options = {
         .side = TLS_CLIENT,
         .version_min = TLS_V1_3,
@@ -129,9 +128,8 @@ static enum err remote_settle_request_id(struct remote *remote, const char *give
     }
     for (const char *c = given; *c; c++) {
         if (*c > ' ' && *c <= '~' && c - given < REMOTE_REQUEST_ID_CAP - 1) continue;
-        note_set(note, "--request-id: up to %d visible ASCII characters",
-                 REMOTE_REQUEST_ID_CAP - 1);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "--request-id: up to %d visible ASCII characters",
+                         REMOTE_REQUEST_ID_CAP - 1);
     }
     snprintf(remote->request_id, sizeof remote->request_id, "%s", given);
     return ERR_OK;

@@ -13,8 +13,6 @@
 #include "wire/json/message_json.h"
 
 enum { PAGES_MAX = 10000, LINE_MAX_BYTES = 64 * 1024, HEX_CAP = 2 * 32 + 1, NAME_CAP = 64 };
-static const char dash[] = "\xe2\x80\x94";
-
 /* -- a field of a message -- */
 
 struct rpc_value {
@@ -184,7 +182,7 @@ static void rpc_bytes_cell(struct text_table *table, const ProtobufCBinaryData *
     char text[HEX_CAP] = "";
 
     hex_write(bytes->data, min_size(bytes->len, (sizeof text - 1) / 2), text);
-    table_format(table, "%s", text[0] ? text : dash);
+    table_format(table, "%s", text[0] ? text : TABLE_DASH);
 }
 
 /* Of a name that ends in _unix_ns or _ms. */
@@ -222,7 +220,9 @@ static void rpc_cell(struct text_table *table, const struct ctl_column *column,
     else if (column->cell == CTL_TIME)
         rpc_time_cell(table, value);
     else if (text)
-        table_text(table, text[0] || column->cell != CTL_OR_DASH ? text : dash);
+        table_text(table, text[0] || column->cell == CTL_AS_IS ? text
+                          : column->cell == CTL_OR_DASH        ? TABLE_DASH
+                                                               : "-");
     else if (column->cell == CTL_COUNT)
         table_number(table, (int64_t)value.count);
     else if (value.field->type == PROTOBUF_C_TYPE_BYTES)
@@ -243,6 +243,14 @@ static struct rpc_value rpc_rows(const ProtobufCMessage *answer)
     return rpc_value_in(answer, name);
 }
 
+static void rpc_put_rows(struct text_table *table, const struct ctl_column *columns,
+                         struct rpc_value rows)
+{
+    for (size_t i = 0; i < rows.count; i++)
+        for (const struct ctl_column *column = columns; column->title; column++)
+            rpc_cell(table, column, (*(ProtobufCMessage ***)(void *)rows.at)[i]);
+}
+
 void ctl_rpc_print(struct ctl *ctl, const struct ctl_rpc *rpc, const ProtobufCMessage *answer)
 {
     const char *titles[TABLE_COLUMNS_MAX + 1] = {NULL};
@@ -255,14 +263,11 @@ void ctl_rpc_print(struct ctl *ctl, const struct ctl_rpc *rpc, const ProtobufCMe
     if (rpc->head) rpc->head(ctl, answer);
     for (size_t i = 0; rpc->columns[i].title; i++) titles[i] = rpc->columns[i].title;
     table_init(&table, titles, &ctl->memory);
-    if (rpc->rows) {
+    if (rpc->rows)
         rpc->rows(&table, answer);
-    } else {
-        struct rpc_value rows = rpc_rows(answer);
-        for (size_t i = 0; i < rows.count; i++)
-            for (const struct ctl_column *column = rpc->columns; column->title; column++)
-                rpc_cell(&table, column, (*(ProtobufCMessage ***)(void *)rows.at)[i]);
-    }
+    else
+        rpc_put_rows(&table, rpc->columns, rpc_rows(answer));
+    if (rpc->more_rows) rpc_put_rows(&table, rpc->columns, rpc_value_in(answer, rpc->more_rows));
     ctl_print_table(ctl, &table);
 }
 
@@ -335,6 +340,23 @@ static enum err rpc_append_value(struct rpc_value value, struct buf *into)
     return buf_appendf(into, "%" PRIu64, (uint64_t)rpc_number(value));
 }
 
+/* A field of the request, or else of the answer. */
+static struct rpc_value rpc_value_of_either(const ProtobufCMessage *request,
+                                            const ProtobufCMessage *answer, const char *path)
+{
+    char name[NAME_CAP];
+
+    snprintf(name, sizeof name, "%.*s", (int)str_find(str_from(path), '.'), path);
+    return rpc_value_of(rpc_field(request->descriptor, name) ? request : answer, path);
+}
+
+static bool rpc_is_set(struct rpc_value value)
+{
+    const char *text = rpc_text(value);
+
+    return text ? text[0] != '\0' : rpc_number(value) != 0;
+}
+
 /* "assigned {topology_key} ..." with the fields of request and answer in it. */
 static enum err rpc_render(const char *line, const ProtobufCMessage *request,
                            const ProtobufCMessage *answer, struct buf *into)
@@ -344,14 +366,12 @@ static enum err rpc_render(const char *line, const ProtobufCMessage *request,
 
     while (rest.len > 0 && !err) {
         size_t open = str_find(rest, '{'), close = str_find(rest, '}');
-        char path[NAME_CAP], name[NAME_CAP];
+        char path[NAME_CAP];
 
         err = buf_append(into, str_of(rest.at, open));
         if (err || open == rest.len) return err;
         snprintf(path, sizeof path, "%.*s", (int)(close - open - 1), rest.at + open + 1);
-        snprintf(name, sizeof name, "%.*s", (int)str_find(str_from(path), '.'), path);
-        err = rpc_append_value(
-            rpc_value_of(rpc_field(request->descriptor, name) ? request : answer, path), into);
+        err = rpc_append_value(rpc_value_of_either(request, answer, path), into);
         rest = str_tail(rest, close + 1);
     }
     return err;
@@ -374,7 +394,7 @@ static void rpc_done_json(struct ctl *ctl, const struct ctl_rpc *rpc,
 static enum err rpc_done(struct ctl *ctl, const struct ctl_rpc *rpc,
                          const ProtobufCMessage *request, const ProtobufCMessage *answer)
 {
-    const char *done = rpc->done_of ? rpc->done_of(request, answer) : rpc->done;
+    const char *done = rpc->done;
     struct buf line;
     enum err err;
 
@@ -387,6 +407,8 @@ static enum err rpc_done(struct ctl *ctl, const struct ctl_rpc *rpc,
             rpc_done_json(ctl, rpc, request, answer);
         return ERR_OK;
     }
+    if (rpc->done_if && !rpc_is_set(rpc_value_of_either(request, answer, rpc->done_if)))
+        done = rpc->done_else;
     buf_init(&line, LINE_MAX_BYTES);
     err = rpc_render(done, request, answer, &line);
     if (!err) ctl_line(ctl, "%.*s", STR_ARG(buf_peek(&line)));

@@ -358,10 +358,8 @@ static enum err screen_show(struct screen *s, const struct maker *maker, struct 
         if (poll(polls, ARRAY_LEN(polls), -1) < 0 && errno != EINTR) return ERR_IO;
         if (polls[2].revents && screen_take_signal(s)) return ERR_OK;
         if (polls[0].fd >= 0 && polls[0].revents && screen_take_keys(s, &polls[0])) return ERR_OK;
-        if (polls[1].revents && !screen_take_frames(s, maker->frames)) {
-            note_set(note, "the process that asks the fleet has ended");
-            return ERR_INTERNAL;
-        }
+        if (polls[1].revents && !screen_take_frames(s, maker->frames))
+            return note_fail(note, ERR_INTERNAL, "the process that asks the fleet has ended");
         if (s->gone) { /* where it is not the session's terminal no SIGHUP tells */
             note_set(note, "the terminal is gone: %s", strerror(s->gone));
             return ERR_INTERNAL; /* 1: not as if no coordinator answered */

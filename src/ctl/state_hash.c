@@ -4,7 +4,7 @@
  * Hashes can be compared at one index only. So everybody is asked, then again to be at least as far
  * as the furthest was, until all answers are of the same index; while writes go on that may not
  * happen, and then it is said that nothing was compared. */
-#include "ctl/state_hash.h"
+#include "ctl/inspect.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -13,8 +13,6 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 enum { ROUNDS_MAX = 20 };
-static const char dash[] = "\xe2\x80\x94";
-
 struct witness {
     const char *address;
     struct remote *remote;
@@ -32,43 +30,28 @@ struct inquiry {
 
 /* -- who is asked -- */
 
-static enum err state_hash_add_witnesses(struct inquiry *inquiry, size_t count)
-{
-    inquiry->list = arena_calloc(&inquiry->ctl->memory, count + 1, sizeof *inquiry->list);
-    return inquiry->list ? ERR_OK : ERR_NOMEM;
-}
-
-static enum err state_hash_find_replicas(struct inquiry *inquiry)
+/* One address stands for its cluster, several for themselves. */
+static enum err state_hash_find_witnesses(struct inquiry *inquiry)
 {
     static const struct remote_method method =
         REMOTE_READS("/muster.v1.Fleet/ListReplicas", muster__v1__list_replicas);
     Muster__V1__ListReplicasRequest request = MUSTER__V1__LIST_REPLICAS_REQUEST__INIT;
-    enum err err;
-    const Muster__V1__ListReplicasResponse *list =
-        ctl_ask(inquiry->ctl, &method, &request.base, &err);
+    struct option_value given = conf_list(inquiry->ctl->conf, "coordinator");
+    const Muster__V1__ListReplicasResponse *list = NULL;
+    enum err err = ERR_OK;
 
-    if (!list) return err;
-    err = state_hash_add_witnesses(inquiry, list->n_replicas);
-    for (size_t i = 0; i < list->n_replicas && !err; i++) {
+    if (given.item_count <= 1) list = ctl_ask(inquiry->ctl, &method, &request.base, &err);
+    if (err) return err;
+    size_t count = list ? list->n_replicas : given.item_count;
+    inquiry->list = arena_calloc(&inquiry->ctl->memory, count + 1, sizeof *inquiry->list);
+    if (!inquiry->list) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
         struct witness *witness = &inquiry->list[inquiry->count++];
-        witness->address = list->replicas[i]->grpc_address;
-        if (!witness->address[0])
+        witness->address = list ? list->replicas[i]->grpc_address : given.items[i].at;
+        if (list && !witness->address[0])
             note_set(&witness->why, "%s: its gRPC address is not known", list->replicas[i]->name);
     }
-    return err;
-}
-
-/* One address stands for its cluster, several for themselves. */
-static enum err state_hash_find_witnesses(struct inquiry *inquiry)
-{
-    struct option_value given = conf_list(inquiry->ctl->conf, "coordinator");
-    enum err err;
-
-    if (given.item_count <= 1) return state_hash_find_replicas(inquiry);
-    err = state_hash_add_witnesses(inquiry, given.item_count);
-    for (size_t i = 0; i < given.item_count && !err; i++)
-        inquiry->list[inquiry->count++].address = given.items[i].at;
-    return err;
+    return ERR_OK;
 }
 
 /* -- asking -- */
@@ -185,13 +168,13 @@ static void state_hash_print_witness(struct text_table *table, const struct witn
     const Muster__V1__StateHashResponse *said = witness->said;
 
     if (!said) {
-        table_text(table, dash);
+        table_text(table, TABLE_DASH);
         table_text(table, witness->address);
-        for (int i = 0; i < 5; i++) table_text(table, dash);
+        for (int i = 0; i < 5; i++) table_text(table, TABLE_DASH);
         return;
     }
     for (size_t i = 0; i < said->n_machines; i++) {
-        table_text(table, said->name[0] ? said->name : dash);
+        table_text(table, said->name[0] ? said->name : TABLE_DASH);
         table_text(table, witness->address);
         table_number(table, (int64_t)said->applied);
         table_number(table, (int64_t)said->term);

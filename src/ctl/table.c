@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cells are kept in chunks of the arena until the widths are known. */
+/* Cells are kept in the arena until the widths are known. */
 #include "ctl/table.h"
 
 #include <inttypes.h>
@@ -9,16 +9,12 @@
 #include "conf/printable.h"
 #include "text/rfc3339.h"
 
-enum { CHUNK_CELLS = 1024, CELL_MAX = 64 * 1024, FORMAT_CAP = 1024, GAP = 2 };
+enum { CELL_MAX = 64 * 1024, FORMAT_CAP = 1024, GAP = 2 };
 
-struct cell {
+struct table_cell {
+    struct table_cell *next;
     struct str text;
     size_t width; /* in characters */
-};
-struct table_chunk {
-    struct table_chunk *next;
-    size_t count;
-    struct cell cells[CHUNK_CELLS];
 };
 
 void table_init(struct text_table *t, const char *const *columns, struct arena *memory)
@@ -50,27 +46,20 @@ static size_t table_width_of(struct str text)
     return width;
 }
 
-static void table_add(struct text_table *t, struct cell cell)
+static void table_add(struct text_table *t, struct str text, size_t width)
 {
     size_t column = t->cells % t->column_count;
+    struct table_cell *cell = arena_alloc(t->memory, sizeof *cell);
 
-    if (!t->last || t->last->count == CHUNK_CELLS) {
-        struct table_chunk *chunk = arena_alloc(t->memory, sizeof *chunk);
-        if (!chunk) {
-            table_fail(t, ERR_NOMEM);
-            return;
-        }
-        chunk->next = NULL;
-        chunk->count = 0;
-        if (t->last)
-            t->last->next = chunk;
-        else
-            t->first = chunk;
-        t->last = chunk;
+    if (!cell) {
+        table_fail(t, ERR_NOMEM);
+        return;
     }
-    t->last->cells[t->last->count++] = cell;
+    *cell = (struct table_cell){NULL, text, width};
+    *(t->last ? &t->last->next : &t->first) = cell;
+    t->last = cell;
     t->cells++;
-    t->width[column] = max_size(t->width[column], cell.width);
+    t->width[column] = max_size(t->width[column], width);
 }
 
 static void table_add_escaped(struct text_table *t, struct str text)
@@ -83,7 +72,7 @@ static void table_add_escaped(struct text_table *t, struct str text)
     err = printable_append(text, &shown);
     copy = err ? NULL : arena_dup(t->memory, buf_peek(&shown));
     if (copy)
-        table_add(t, (struct cell){str_of(copy, shown.len), table_width_of(buf_peek(&shown))});
+        table_add(t, str_of(copy, shown.len), table_width_of(buf_peek(&shown)));
     else
         table_fail(t, err ? err : ERR_NOMEM);
     buf_deinit(&shown);
@@ -91,50 +80,39 @@ static void table_add_escaped(struct text_table *t, struct str text)
 
 void table_text(struct text_table *t, const char *text)
 {
-    struct cell cell = {str_from(text), table_width_of(str_from(text))};
+    size_t width = table_width_of(str_from(text));
 
     if (t->err) return;
-    if (cell.width == SIZE_MAX)
-        table_add_escaped(t, cell.text);
+    if (width == SIZE_MAX)
+        table_add_escaped(t, str_from(text));
     else
-        table_add(t, cell);
+        table_add(t, str_from(text), width);
 }
 
-static void table_add_copy(struct text_table *t, const char *text)
+void table_format(struct text_table *t, const char *format, ...)
 {
-    const char *copy = t->err ? NULL : arena_dup(t->memory, str_from(text));
+    char text[FORMAT_CAP];
+    const char *copy;
+    va_list args;
 
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    copy = t->err ? NULL : arena_dup(t->memory, str_from(text));
     if (copy)
         table_text(t, copy);
     else
         table_fail(t, ERR_NOMEM);
 }
 
-void table_format(struct text_table *t, const char *format, ...)
-{
-    char text[FORMAT_CAP];
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    table_add_copy(t, text);
-}
-
 void table_number(struct text_table *t, int64_t number)
 {
-    char text[24];
-
-    snprintf(text, sizeof text, "%" PRId64, number);
-    table_add_copy(t, text);
+    table_format(t, "%" PRId64, number);
 }
 
 void table_hex(struct text_table *t, uint64_t number)
 {
-    char text[24];
-
-    snprintf(text, sizeof text, "%016" PRIx64, number);
-    table_add_copy(t, text);
+    table_format(t, "%016" PRIx64, number);
 }
 
 void table_time(struct text_table *t, int64_t unix_ns)
@@ -142,11 +120,11 @@ void table_time(struct text_table *t, int64_t unix_ns)
     char text[RFC3339_CAP];
 
     if (unix_ns <= 0) {
-        table_text(t, "\xe2\x80\x94");
+        table_text(t, TABLE_DASH);
         return;
     }
     rfc3339_text(unix_ns / 1000000000, 0, 0, text);
-    table_add_copy(t, text);
+    table_format(t, "%s", text);
 }
 
 static enum err table_put(const struct text_table *t, size_t column, struct str text, size_t width,
@@ -168,11 +146,9 @@ enum err table_print(const struct text_table *t, struct buf *into)
     for (size_t i = 0; i < t->column_count && !err; i++)
         err = table_put(t, i, str_from(t->columns[i]), strlen(t->columns[i]), into);
     assert(t->column_count > 0 && (t->err || t->cells % t->column_count == 0));
-    for (const struct table_chunk *chunk = t->first; chunk && !err; chunk = chunk->next) {
-        for (size_t i = 0; i < chunk->count && !err; i++) {
-            err = table_put(t, column, chunk->cells[i].text, chunk->cells[i].width, into);
-            column = (column + 1) % t->column_count;
-        }
+    for (const struct table_cell *cell = t->first; cell && !err; cell = cell->next) {
+        err = table_put(t, column, cell->text, cell->width, into);
+        column = (column + 1) % t->column_count;
     }
     return err;
 }

@@ -7,12 +7,13 @@
 #include "base/buf.h"
 
 enum { TABLE_COLUMNS_MAX = 12 };
-struct table_chunk;
+#define TABLE_DASH "\xe2\x80\x94" /* of what never was, or is not known */
+struct table_cell;
 struct text_table {
     struct arena *memory; /* of the cells; borrowed */
     const char *const *columns;
     size_t column_count, width[TABLE_COLUMNS_MAX];
-    struct table_chunk *first, *last;
+    struct table_cell *first, *last;
     size_t cells;
     enum err err; /* the first failure; table_print says it */
 };

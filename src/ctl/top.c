@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sections of the picture, each out of one part of a survey; a part that did not answer shows
  * why. One thread; on a terminal it runs in the process that makes the frames. */
-#include "ctl/top.h"
+#include "ctl/inspect.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,6 @@
 #include "io/clock.h"
 #include "text/rfc3339.h"
 
-static const char dash[] = "\xe2\x80\x94";
 enum {
     LINE_CAP = 1024,
     TIME_OF_DAY = 11,
@@ -107,10 +106,10 @@ static enum err top_replicas(struct ctl_survey *survey, struct buf *into)
         if (replica->leader && list->term)
             table_number(&table, (int64_t)list->term);
         else
-            table_text(&table, dash);
+            table_text(&table, TABLE_DASH);
         table_number(&table, (int64_t)ctl_survey_lag(list, replica));
         if (replica->leader)
-            table_text(&table, dash);
+            table_text(&table, TABLE_DASH);
         else if (replica->silent_ms < 0)
             table_text(&table, "never heard");
         else
@@ -142,7 +141,7 @@ static void top_shard_row(struct text_table *table, const struct survey_shard *s
 
     table_text(table, shard->id);
     if (!s) {
-        for (size_t i = 2; i < table->column_count; i++) table_text(table, dash);
+        for (size_t i = 2; i < table->column_count; i++) table_text(table, TABLE_DASH);
         table_format(table, "no answer: %s", shard->why.text);
         return;
     }
@@ -199,7 +198,7 @@ static int top_by_trouble(const void *a, const void *b)
 static void top_worker_row(struct text_table *table, const Muster__V1__Worker *worker)
 {
     static const char *const standings[] = {"?", "active", "suspected", "dead", "removed"};
-    static const char *const phases[] = {dash, "init", "ready", "running", "draining"};
+    static const char *const phases[] = {TABLE_DASH, "init", "ready", "running", "draining"};
     uint32_t standing = (uint32_t)worker->standing;
 
     table_text(table, worker->worker_id);
@@ -212,7 +211,7 @@ static void top_worker_row(struct text_table *table, const Muster__V1__Worker *w
     if (worker->received_at_ms)
         top_age_cell(table, worker->silent_ms);
     else
-        table_text(table, dash);
+        table_text(table, TABLE_DASH);
     table_text(table, worker->reason);
 }
 
@@ -243,12 +242,12 @@ static enum err top_claims(struct ctl_survey *survey, struct buf *into)
         const Muster__V1__Entry *e = range->entries[i];
         struct str key = str_tail(str_of(e->key.data, e->key.len), sizeof SURVEY_CLAIMS_PREFIX - 1);
         table_format(&table, "%.*s", (int)min_size(key.len, 256), key.at);
-        table_text(&table, e->owner[0] ? e->owner : dash);
+        table_text(&table, e->owner[0] ? e->owner : TABLE_DASH);
         table_number(&table, (int64_t)e->token);
         if (e->ttl_ms > 0)
             top_age_cell(&table, e->remaining_ms > 0 ? (uint64_t)e->remaining_ms : 0);
         else
-            table_text(&table, dash);
+            table_text(&table, TABLE_DASH);
     }
     return top_section(into, "CLAIMS", &table, NULL);
 }

@@ -72,10 +72,9 @@ enum err json_open(struct str text, size_t bytes_max, struct json **ret_json, st
     json_error_t error = {.line = 1};
     json_t *root;
 
-    if (text.len > bytes_max) {
-        note_set(note, "%zu bytes of JSON are more than the limit of %zu", text.len, bytes_max);
-        return ERR_TOO_LARGE;
-    }
+    if (text.len > bytes_max)
+        return note_fail(note, ERR_TOO_LARGE, "%zu bytes of JSON are more than the limit of %zu",
+                         text.len, bytes_max);
     if (too_deep(text, note)) return ERR_TOO_LARGE;
     pthread_once(&memory_once, set_memory);
     out_of_memory = false;
@@ -83,13 +82,11 @@ enum err json_open(struct str text, size_t bytes_max, struct json **ret_json, st
                       JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
     if (out_of_memory) {
         json_decref(root);
-        note_set(note, "out of memory");
-        return ERR_NOMEM;
+        return note_fail(note, ERR_NOMEM, "out of memory");
     }
-    if (!root) {
-        note_set(note, "line %d, column %d: %s", error.line, error.column, error.text);
-        return ERR_PARSE;
-    }
+    if (!root)
+        return note_fail(note, ERR_PARSE, "line %d, column %d: %s", error.line, error.column,
+                         error.text);
     *ret_json = (struct json *)(void *)root;
     return ERR_OK;
 }
@@ -184,15 +181,10 @@ static enum err get(const struct json *json, const char *path, uint32_t kinds, c
 {
     const struct json *value = json_find(json, path);
 
-    if (!value) {
-        note_set(note, "field '%s': missing", path);
-        return ERR_NOT_FOUND;
-    }
-    if (!(kinds & BIT(json_kind(value)))) {
-        note_set(note, "field '%s': expected %s, got %s", path, wanted,
-                 json_kind_name(json_kind(value)));
-        return ERR_INVALID;
-    }
+    if (!value) return note_fail(note, ERR_NOT_FOUND, "field '%s': missing", path);
+    if (!(kinds & BIT(json_kind(value))))
+        return note_fail(note, ERR_INVALID, "field '%s': expected %s, got %s", path, wanted,
+                         json_kind_name(json_kind(value)));
     *ret_value = value;
     return ERR_OK;
 }
@@ -224,10 +216,9 @@ enum err json_get_u64(const struct json *json, const char *path, uint64_t *ret_n
     enum err err = json_get_i64(json, path, &number, note);
 
     if (err) return err;
-    if (number < 0) {
-        note_set(note, "field '%s': expected 0 or more, got %lld", path, (long long)number);
-        return ERR_INVALID;
-    }
+    if (number < 0)
+        return note_fail(note, ERR_INVALID, "field '%s': expected 0 or more, got %lld", path,
+                         (long long)number);
     *ret_number = (uint64_t)number;
     return ERR_OK;
 }

@@ -42,8 +42,7 @@ bool json_scan_whole(const struct json_scan *scan)
 static enum err wrong(const struct json_scan *scan, enum err err, const char *what,
                       struct note *note)
 {
-    note_set(note, "offset %llu: %s", (unsigned long long)scan->offset, what);
-    return err;
+    return note_fail(note, err, "offset %llu: %s", (unsigned long long)scan->offset, what);
 }
 
 /* -- texts -- */

@@ -169,9 +169,9 @@ static enum err wrong_type(const struct toml_value *value, const char *wanted, s
     char path[TOML_PATH_CAP];
 
     toml_path(value, path);
-    note_set(note, "line %u, column %u: '%s' must be %s, not %s", value->at.line, value->at.column,
-             path, wanted, toml_type_article_name(toml_type(value)));
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "line %u, column %u: '%s' must be %s, not %s",
+                     value->at.line, value->at.column, path, wanted,
+                     toml_type_article_name(toml_type(value)));
 }
 
 enum err toml_string(const struct toml_value *value, struct str *ret_text, struct note *note)

@@ -10,7 +10,7 @@
 
 enum { MOVE_EVERY_MS = 3600 * 1000, NOTICED_WITHIN_MS = 2000, LONG_MS = 60 * 1000 };
 
-static struct dev_parts parts = {.dir = "/demo"};
+static const char dir[] = "/demo";
 static struct dev_demand demand;
 static struct sim *sim;
 static struct sim_host *host;
@@ -29,8 +29,8 @@ static enum err demand_start(struct io *io, void *context, void **ret_state)
 {
     struct note note = {""};
     const struct dev_demand_options options = {
-        .io = io, .parts = &parts, .every_ms = every_ms, .say = on_say};
-    enum err err = fs_make_dirs(io->fs, parts.dir, 0755);
+        .io = io, .dir = dir, .every_ms = every_ms, .say = on_say};
+    enum err err = fs_make_dirs(io->fs, dir, 0755);
 
     (void)context;
     *ret_state = &demand;

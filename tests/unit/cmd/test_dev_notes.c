@@ -18,14 +18,14 @@ static void read_notes(const char *path, struct buf *into)
 TEST(a_file_that_begins_anew_says_so)
 {
     struct io io = {.clock = clock_real(), .fs = fs_real()};
-    struct dev_parts parts = {0};
-    struct dev_notes notes = {.io = &io, .parts = &parts};
+    char dir[DEV_PATH_CAP];
+    struct dev_notes notes = {.io = &io, .dir = dir};
     char path[DEV_PATH_CAP + 64];
     struct buf text;
     size_t before = 0, lines = 0;
 
-    snprintf(parts.dir, sizeof parts.dir, "%s", test_dir());
-    snprintf(path, sizeof path, "%s/%s", parts.dir, DEV_NOTES_FILE);
+    snprintf(dir, sizeof dir, "%s", test_dir());
+    snprintf(path, sizeof path, "%s/%s", dir, DEV_NOTES_FILE);
     buf_init(&text, LONG_ENOUGH * 2 + 1);
     for (;; lines++) { /* until it is shorter than it was */
         CHECK("it is bounded", lines < LINES_MAX);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "conf/conf.h"
-#include "conf/wrap.h"
+#include "conf/writer.h"
 
 #include <string.h>
 
@@ -105,8 +105,10 @@ TEST(text_is_broken_between_words)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct wrap_options options = {.first = "> ", .rest = ". ", .width = 10};
         struct buf out;
+        struct writer w = {.into = &out};
         buf_init(&out, 1000);
-        CHECK_OK("wraps", wrap_text(str_from(cases[i].text), &options, &out));
+        writer_wrap(&w, str_from(cases[i].text), &options);
+        CHECK_OK("wraps", w.err);
         CHECK_STR(cases[i].why, buf_peek(&out), str_from(cases[i].want));
         buf_deinit(&out);
     }

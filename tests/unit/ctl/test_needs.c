@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/needs.h: a stream of Needs as a table and as one document. */
+/* ctl/inspect.h: a stream of Needs as a table and as one document. */
 #include "canned.h"
-#include "ctl/needs.h"
+#include "ctl/inspect.h"
 #include "wire/pb/bigfleet_v1alpha1_shardread.pb-c.h"
 
 static const char path[] = "/bigfleet.v1alpha1.ShardRead/InspectNeeds";

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/state_hash.h: what is compared, and when it is not. */
+/* ctl/inspect.h: what is compared, and when it is not. */
 #include <stdio.h>
 
 #include "canned.h"
-#include "ctl/state_hash.h"
+#include "ctl/inspect.h"
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 static const char hash_path[] = "/muster.v1.Fleet/StateHash";

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/top.h: the picture, section by section, from canned answers. */
+/* ctl/inspect.h: the picture, section by section, from canned answers. */
 #include <stdio.h>
 
 #include "canned.h"
 #include "ctl/screen.h"
-#include "ctl/top.h"
+#include "ctl/inspect.h"
 
 static struct ctl_survey survey;
 static struct buf frame, shown;

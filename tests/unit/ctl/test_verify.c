@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ctl/provider_verify.h: a provider that keeps the contract passes, and each fact fails for one that
+/* ctl/inspect.h: a provider that keeps the contract passes, and each fact fails for one that
  * breaks it in one place. The provider is a model behind the calls of ctl/provider_probe.h, for
  * which this file stands in. */
 #include <stdio.h>
 
 #include "canned.h"
-#include "ctl/provider_verify.h"
+#include "ctl/inspect.h"
 
 enum { MACHINES = 3, POLLS_ON_THE_WAY = 2 };
 static const char *const ids[MACHINES] = {"m-0", "m-1", "m-2"};

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The state of `muster coordinator run`, and the parts of its process: a file for each part, a step
+ * of the start for each `open`. Every step may fail half-way; coordinator_run.c closes the rest. */
+#ifndef MUSTER_COORDINATOR_H
+#define MUSTER_COORDINATOR_H
+#include <limits.h>
+
+#include "dash/dash.h"
+#include "fleet/seed.h"
+#include "fleet/service.h"
+#include "fleet/service_replica.h"
+#include "fleet/service_snapshot.h"
+#include "log/log.h"
+#include "member/config/config.h"
+#include "muster/role.h"
+#include "rpc/meter.h"
+#include "store/etcd/etcd.h"
+#include "store/service.h"
+
+enum { ADDRESS_CAP = REPLICA_ADDRESS_MAX + 1, JOIN_ADDRESSES_MAX = OPTION_LIST_MAX };
+
+/* etcd's API on the gRPC port, and on a listener of its own. */
+struct coordinator_etcd {
+    struct etcd_api *api;
+    struct role_listener listener; /* none: the gRPC port alone */
+    struct tls_context *tls;       /* the listener's; NULL: plaintext */
+    struct etcd_rule rules[ETCD_RULES_MAX];
+};
+/* The third state machine on the log, rollout's services and ours on the gRPC port, and with a
+ * [transport] section a listener of their own, mTLS always. */
+struct coordinator_workers {
+    struct member_config config;
+    struct cert_workers *ca;
+    struct events *sink;
+    struct worker *sink_worker;
+    struct member_events *events;
+    struct member_ledger *ledger;
+    struct member_service *service;
+    struct role_listener listener;
+    struct timer timer;
+    uint64_t ticks;
+    uint64_t last_index; /* of the log, a tick ago: is it on disk by now? */
+    bool log_is_slow, led;
+    mono_time give_up_at;
+    struct buf page;
+};
+/* On a listener that is open to the network without TLS there is no token that lets the dashboard
+ * act: the token would travel in the clear. */
+struct coordinator_dash {
+    struct dash *dash; /* NULL: the settings want none */
+    char token[DASH_TOKEN_MAX + 1];
+    char token_path[PATH_MAX];
+    bool closing, closed;
+};
+
+struct coordinator {
+    struct role_base role; /* its TLS contexts are those of gRPC */
+    const struct log_source *log;
+    const char *join_addresses[JOIN_ADDRESSES_MAX + 1];
+    struct tls_context *raft_server, *raft_client;
+    struct roster *roster;
+    struct fleet_seed seed;
+    struct fleet_journal *journal;
+    struct fleet_service *fleet;
+    struct store_service *store;
+    struct machine machines[REPLICA_MACHINES_MAX];
+    size_t machine_count;
+    struct replica *replica;
+    struct replica_service *replicas;
+    bool told_to_join; /* the other replicas named a cluster when this one asked to bootstrap */
+    bool bootstrapped_alone; /* at this start, without join addresses */
+    struct task foreign;     /* judges the last hello of another cluster */
+    mono_time foreign_at;    /* 0: none came */
+    uint64_t foreign_cluster, foreign_to;
+    struct snapshot_service *snapshots;
+    struct export_loop *exports;
+    struct coordinator_etcd etcd;
+    struct coordinator_workers workers;
+    struct quorum *quorum;
+    struct rival *rival;
+    struct coordinator_dash dash;
+    struct transfer transfer;
+    char grpc_address[ADDRESS_CAP], http_address[ADDRESS_CAP];
+    bool quorum_stopped;
+};
+const char *coordinator_raft_address(const struct coordinator *c);
+const char *coordinator_leader_address(void *coordinator);
+
+/* Finds the replica's data directory, or makes one that joins or bootstraps a cluster (the rules:
+ * fleet/bootstrap_rules.h). The loop turns while the others are asked. ERR_CANCELLED: stopped
+ * meanwhile. ERR_PRECONDITION: another cluster lists this replica. */
+enum err coordinator_directory(struct coordinator *c, struct note *note);
+
+/* After the gRPC port's server, which does not listen yet; listens itself when the options say. */
+enum err coordinator_etcd_open(struct coordinator *c, struct note *note);
+
+/* The state machine and what it stands on, before the replica. */
+enum err coordinator_workers_open(struct coordinator *c, struct note *note);
+/* Methods on the gRPC port's server, which does not listen yet; then the workers' own listener. */
+enum err coordinator_workers_serve(struct coordinator *c, struct note *note);
+void coordinator_workers_reload(
+    struct coordinator *c); /* takes what may change, new certificates */
+/* After the replica; turns the loop. */
+void coordinator_workers_close(struct coordinator *c);
+
+chassis_step_fn coordinator_dash_open;
+void coordinator_dash_stop(struct coordinator *c); /* asks nothing any more */
+#endif
