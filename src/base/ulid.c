@@ -28,16 +28,10 @@ enum err ulid_parse(struct str text, struct ulid *ret_ulid, struct note *note)
     unsigned pending = 0, bits = 0; /* read, but not yet a whole byte */
     size_t out = 0;
 
-    if (text.len != ULID_LEN) {
-        note_set(note, "not a valid ulid: invalid length");
-        return ERR_PARSE;
-    }
+    if (text.len != ULID_LEN) return note_fail(note, ERR_PARSE, "not a valid ulid: invalid length");
     for (size_t i = 0; i < ULID_LEN; i++) {
         int value = digit(text.at[i]);
-        if (value < 0) {
-            note_set(note, "not a valid ulid: invalid character");
-            return ERR_PARSE;
-        }
+        if (value < 0) return note_fail(note, ERR_PARSE, "not a valid ulid: invalid character");
         if (i == 0) { /* 26 * 5 is 130: the first one carries three bits */
             pending = (unsigned)value;
             bits = 3;
@@ -51,10 +45,7 @@ enum err ulid_parse(struct str text, struct ulid *ret_ulid, struct note *note)
         pending &= (1u << bits) - 1;
     }
     assert(out == sizeof ulid.bytes && bits == 0);
-    if (digit(text.at[0]) > 7) {
-        note_set(note, "not a valid ulid: out of range");
-        return ERR_PARSE;
-    }
+    if (digit(text.at[0]) > 7) return note_fail(note, ERR_PARSE, "not a valid ulid: out of range");
     *ret_ulid = ulid;
     return ERR_OK;
 }

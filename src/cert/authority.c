@@ -33,19 +33,15 @@ static enum err authority_look(struct fs *fs, const char *cert_file, const char 
                    : key_err && key_err != ERR_NOT_FOUND ? key_err
                                                          : ERR_OK;
 
-    if (err) {
-        note_set(note, "look at %s: %s", cert_err ? cert_file : key_file, err_text(err));
-        return err;
-    }
-    if (cert_err && key_err) {
-        note_set(note, "%s: no certificate authority here", cert_file);
-        return ERR_NOT_FOUND;
-    }
-    if (cert_err || key_err) {
-        note_set(note, "%s is there but %s is missing: restore it, or remove both to start anew",
-                 cert_err ? key_file : cert_file, cert_err ? cert_file : key_file);
-        return ERR_CONFLICT;
-    }
+    if (err)
+        return note_fail(note, err, "look at %s: %s", cert_err ? cert_file : key_file,
+                         err_text(err));
+    if (cert_err && key_err)
+        return note_fail(note, ERR_NOT_FOUND, "%s: no certificate authority here", cert_file);
+    if (cert_err || key_err)
+        return note_fail(note, ERR_CONFLICT,
+                         "%s is there but %s is missing: restore it, or remove both to start anew",
+                         cert_err ? key_file : cert_file, cert_err ? cert_file : key_file);
     *ret_mode = key.mode;
     return ERR_OK;
 }
@@ -60,8 +56,7 @@ static enum err find_signer(struct cert_authority *authority, const char *key_fi
         authority->signer = i;
         return ERR_OK;
     }
-    note_set(note, "%s belongs to none of the roots beside it", key_file);
-    return ERR_CONFLICT;
+    return note_fail(note, ERR_CONFLICT, "%s belongs to none of the roots beside it", key_file);
 }
 
 static enum err check_roots(const struct cert_authority *authority, const char *cert_file,
@@ -69,8 +64,8 @@ static enum err check_roots(const struct cert_authority *authority, const char *
 {
     for (size_t i = 0; i < authority->root_count; i++) {
         if (cert_is_authority(authority->roots[i]) == 1) continue;
-        note_set(note, "%s holds a certificate that is no authority's: restore it", cert_file);
-        return ERR_CONFLICT;
+        return note_fail(note, ERR_CONFLICT,
+                         "%s holds a certificate that is no authority's: restore it", cert_file);
     }
     return ERR_OK;
 }
@@ -203,9 +198,9 @@ static enum err check_same(const struct cert_authority *authority,
             same && cert_not_after(signer).ms / MS_PER_SECOND == (uint64_t)rollout_validity.until_s;
     if (!wanted || same) return ERR_OK;
     X509_NAME_oneline(subject, shown, sizeof shown); /* "/CN=..." with odd bytes as \xNN */
-    note_set(note, "%s holds another authority: asked for CN=%s%s, has %s; it is not touched",
-             options->dir, wanted, options->rollout ? " until 4096" : "", shown + 1);
-    return ERR_CONFLICT;
+    return note_fail(note, ERR_CONFLICT,
+                     "%s holds another authority: asked for CN=%s%s, has %s; it is not touched",
+                     options->dir, wanted, options->rollout ? " until 4096" : "", shown + 1);
 }
 
 static enum err fill_report(const struct cert_authority *authority, enum cert_result result,
@@ -222,10 +217,9 @@ static enum err fill_report(const struct cert_authority *authority, enum cert_re
         .key_exposed = authority->key_exposed,
     };
 
-    if (authority->key_exposed && options->strict_permissions) {
-        note_set(note, "%s/ca.key.pem may be read by others: chmod 600", options->dir);
-        return ERR_DENIED;
-    }
+    if (authority->key_exposed && options->strict_permissions)
+        return note_fail(note, ERR_DENIED, "%s/ca.key.pem may be read by others: chmod 600",
+                         options->dir);
     if (until.ms <= now.ms)
         note_set(&report.renew_soon, "the root has expired: rotate it");
     else if ((until.ms - now.ms) / 2 < (until.ms - from.ms) / 6)

@@ -23,8 +23,7 @@ enum err cert_path(char path[CERT_PATH_CAP], const char *dir, const char *name, 
     int len = snprintf(path, CERT_PATH_CAP, "%s/%s", dir, name);
 
     if (len > 0 && len < CERT_PATH_CAP) return ERR_OK;
-    note_set(note, "%.100s...: path too long", dir);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%.100s...: path too long", dir);
 }
 
 enum err cert_read(struct fs *fs, const char *path, struct buf *into, struct note *note)

@@ -46,25 +46,21 @@ static enum err check_id(const struct cert_request *request, struct note *note)
 
     if (!means) {
         if (request->id.len == 0) return ERR_OK;
-        note_set(note, "%s takes no id", kind);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "%s takes no id", kind);
     }
-    if (request->id.len > CERT_ID_MAX || !all_of(request->id, "-._~")) {
-        note_set(note, "%s needs a %s: 1 to %d of A-Z a-z 0-9 - . _ ~", kind, means, CERT_ID_MAX);
-        return ERR_INVALID;
-    }
+    if (request->id.len > CERT_ID_MAX || !all_of(request->id, "-._~"))
+        return note_fail(note, ERR_INVALID, "%s needs a %s: 1 to %d of A-Z a-z 0-9 - . _ ~", kind,
+                         means, CERT_ID_MAX);
     if (request->kind == CERT_WORKER) {
         enum err err = ulid_parse(request->id, &ulid, note);
         if (err) return ERR_INVALID;
         ulid_text(&ulid, canonical);
         if (str_equal(request->id, str_from(canonical))) return ERR_OK;
-        note_set(note, "a worker id is compared letter by letter: write it %s", canonical);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "a worker id is compared letter by letter: write it %s",
+                         canonical);
     }
-    if (request->kind == CERT_STORE && passes_for_worker(request->id)) {
-        note_set(note, "%.*s would pass for a worker", STR_ARG(request->id));
-        return ERR_INVALID;
-    }
+    if (request->kind == CERT_STORE && passes_for_worker(request->id))
+        return note_fail(note, ERR_INVALID, "%.*s would pass for a worker", STR_ARG(request->id));
     return ERR_OK;
 }
 
@@ -86,14 +82,11 @@ static enum err check_name(struct str name, struct note *note)
 
     if (address_ip(name, bytes) > 0) return ERR_OK;
     if (name.len > HOST_NAME_MAX_LEN || !all_of(rest, "-._") || rest.at[0] == '.' ||
-        rest.at[0] == '-' || ends_in_number(rest)) {
-        note_set(note, "'%.*s' is neither a DNS name nor an address",
-                 (int)min_size(name.len, HOST_NAME_MAX_LEN), name.at);
-        return ERR_INVALID;
-    }
+        rest.at[0] == '-' || ends_in_number(rest))
+        return note_fail(note, ERR_INVALID, "'%.*s' is neither a DNS name nor an address",
+                         (int)min_size(name.len, HOST_NAME_MAX_LEN), name.at);
     if (!passes_for_worker(name)) return ERR_OK;
-    note_set(note, "%.*s would pass for a worker", STR_ARG(name));
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%.*s would pass for a worker", STR_ARG(name));
 }
 
 enum err cert_request_check(const struct cert_request *request, struct note *note)
@@ -101,10 +94,9 @@ enum err cert_request_check(const struct cert_request *request, struct note *not
     enum err err;
 
     assert(request->kind < CERT_KIND_COUNT);
-    if (request->name_count > CERT_NAMES_MAX || request->days > CERT_DAYS_MAX) {
-        note_set(note, "at most %d names and %d days", CERT_NAMES_MAX, CERT_DAYS_MAX);
-        return ERR_INVALID;
-    }
+    if (request->name_count > CERT_NAMES_MAX || request->days > CERT_DAYS_MAX)
+        return note_fail(note, ERR_INVALID, "at most %d names and %d days", CERT_NAMES_MAX,
+                         CERT_DAYS_MAX);
     err = check_id(request, note);
     for (size_t i = 0; !err && i < request->name_count; i++)
         err = check_name(request->names[i], note);
@@ -124,10 +116,8 @@ static enum err sign_leaf(const struct cert_authority *authority, const X509 *te
     struct cert_validity validity = {now_s - CERT_BACKDATE_S, now_s + life_s};
     enum err err;
 
-    if (root_until_s <= now_s) {
-        note_set(note, "the root has expired: rotate it first");
-        return ERR_PRECONDITION;
-    }
+    if (root_until_s <= now_s)
+        return note_fail(note, ERR_PRECONDITION, "the root has expired: rotate it first");
     if (validity.from_s < root_from_s) validity.from_s = root_from_s;
     if (validity.until_s > root_until_s) validity.until_s = root_until_s;
     err = cert_sign(template, key, root, authority->key, validity, ret_leaf);
@@ -206,25 +196,20 @@ static enum err load_leaf(struct fs *fs, const char *path, struct leaf_state *st
     }
     err = cert_list_from_pem(buf_peek(&pem), list, ARRAY_LEN(list), &count);
     buf_deinit(&pem);
-    if (err == ERR_PARSE || err == ERR_TOO_LARGE) {
-        note_set(note, "%s is there and holds no certificate of ours; it is not touched", path);
-        return ERR_CONFLICT;
-    }
-    if (err) {
-        note_set(note, "%s: %s", path, err_text(err));
-        return err;
-    }
+    if (err == ERR_PARSE || err == ERR_TOO_LARGE)
+        return note_fail(note, ERR_CONFLICT,
+                         "%s is there and holds no certificate of ours; it is not touched", path);
+    if (err) return note_fail(note, err, "%s: %s", path, err_text(err));
     for (size_t i = 0; i < count; i++) holds_authority |= cert_is_authority(list[i]) > 0;
     state->leaf = list[0];
     cert_list_free(list + 1, count - 1);
-    if (holds_authority) {
-        note_set(note, "%s holds the certificate of an authority; it is not touched", path);
-        return ERR_CONFLICT;
-    }
+    if (holds_authority)
+        return note_fail(note, ERR_CONFLICT,
+                         "%s holds the certificate of an authority; it is not touched", path);
     state->signer = cert_signed_by(state->leaf, &state->authority);
     if (state->signer < CERT_ROOTS_MAX) return ERR_OK;
-    note_set(note, "%s was not issued by this authority; it is not touched", path);
-    return ERR_CONFLICT;
+    return note_fail(note, ERR_CONFLICT, "%s was not issued by this authority; it is not touched",
+                     path);
 }
 
 /* Is this the key of a root, the one that signs or an older one? */
@@ -246,14 +231,12 @@ static enum err load_key(struct fs *fs, const char *path, struct leaf_state *sta
 
     if (err) return err == ERR_NOT_FOUND ? ERR_OK : err;
     err = cert_key_from_pem(buf_peek(&state->key_pem), &state->key);
-    if (err == ERR_PARSE) {
-        note_set(note, "%s is there and holds no key; it is not touched", path);
-        return ERR_CONFLICT;
-    }
-    if (!err && is_root_key(state->key, &state->authority)) {
-        note_set(note, "%s holds the key of an authority; it is not touched", path);
-        return ERR_CONFLICT;
-    }
+    if (err == ERR_PARSE)
+        return note_fail(note, ERR_CONFLICT, "%s is there and holds no key; it is not touched",
+                         path);
+    if (!err && is_root_key(state->key, &state->authority))
+        return note_fail(note, ERR_CONFLICT, "%s holds the key of an authority; it is not touched",
+                         path);
     if (!err) err = fs_stat(fs, path, &info);
     if (!err)
         state->key_exposed = (info.mode & 077) != 0;
@@ -275,15 +258,14 @@ static enum err check_paths(const struct cert_leaf_options *options, struct note
 {
     bool cert_is = is_authority_path(options->cert_file);
 
-    if (cert_is || is_authority_path(options->key_file)) {
-        note_set(note, "%s belongs to an authority and is no leaf; a root is replaced by rotating",
-                 cert_is ? options->cert_file : options->key_file);
-        return ERR_CONFLICT;
-    }
-    if (strcmp(options->cert_file, options->key_file) == 0) {
-        note_set(note, "%s: a certificate and its key are two files", options->cert_file);
-        return ERR_INVALID;
-    }
+    if (cert_is || is_authority_path(options->key_file))
+        return note_fail(
+            note, ERR_CONFLICT,
+            "%s belongs to an authority and is no leaf; a root is replaced by rotating",
+            cert_is ? options->cert_file : options->key_file);
+    if (strcmp(options->cert_file, options->key_file) == 0)
+        return note_fail(note, ERR_INVALID, "%s: a certificate and its key are two files",
+                         options->cert_file);
     return ERR_OK;
 }
 
@@ -332,10 +314,8 @@ static enum err make_parents(struct fs *fs, const char *path, struct note *note)
     enum err err;
 
     if (!slash || slash == path) return ERR_OK;
-    if ((size_t)(slash - path) >= sizeof dir) {
-        note_set(note, "%.100s...: path too long", path);
-        return ERR_INVALID;
-    }
+    if ((size_t)(slash - path) >= sizeof dir)
+        return note_fail(note, ERR_INVALID, "%.100s...: path too long", path);
     memcpy(dir, path, (size_t)(slash - path));
     dir[slash - path] = '\0';
     err = fs_make_dirs(fs, dir, CERT_MODE_DIR);

@@ -107,14 +107,11 @@ enum err cert_workers_open(struct fs *fs, const struct cert_workers_options *opt
     struct cert_workers *certs;
     enum err err;
 
-    if (files != 0 && files != 3) {
-        note_set(note, "ca_file, cert_file and key_file belong together; %d of 3 are set", files);
-        return ERR_INVALID;
-    }
-    if (files == 0 && strlen(options->tls_dir) >= FS_PATH_CAP - sizeof CERT_CA_FILE) {
-        note_set(note, "tls_dir: longer than %d bytes", FS_PATH_CAP);
-        return ERR_INVALID;
-    }
+    if (files != 0 && files != 3)
+        return note_fail(note, ERR_INVALID,
+                         "ca_file, cert_file and key_file belong together; %d of 3 are set", files);
+    if (files == 0 && strlen(options->tls_dir) >= FS_PATH_CAP - sizeof CERT_CA_FILE)
+        return note_fail(note, ERR_INVALID, "tls_dir: longer than %d bytes", FS_PATH_CAP);
     certs = calloc(1, sizeof *certs);
     if (!certs) return ERR_NOMEM;
     certs->fs = fs;

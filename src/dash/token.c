@@ -72,10 +72,9 @@ enum err dash_token_check(struct fs *fs, const char *path, struct note *note)
     }
     if (!err && info.kind != FS_DIRECTORY) err = ERR_INVALID;
     if (!err) return ERR_OK;
-    note_set(
-        note,
+    return note_fail(
+        note, ERR_INVALID,
         "dashboard.token-file %s: %s; it must be one line of %d to %d letters and digits, or not "
         "be there and its directory must",
         path, err_text(err), DASH_TOKEN_MIN, DASH_TOKEN_MAX);
-    return ERR_INVALID;
 }

@@ -217,10 +217,9 @@ enum err fleet_answers_take(void *answers, struct str bytes, size_t *ret_taken, 
         struct str id, reply;
         enum err err;
 
-        if (id_len == 0 || id_len > FLEET_ANSWER_ID_MAX || reply_len > FLEET_ANSWER_REPLY_MAX) {
-            note_set(note, "answers: id of %zu bytes, reply of %zu", id_len, reply_len);
-            return ERR_CORRUPT;
-        }
+        if (id_len == 0 || id_len > FLEET_ANSWER_ID_MAX || reply_len > FLEET_ANSWER_REPLY_MAX)
+            return note_fail(note, ERR_CORRUPT, "answers: id of %zu bytes, reply of %zu", id_len,
+                             reply_len);
         if (bytes.len - taken < HEAD + id_len + reply_len) break;
         id = str_of(head + HEAD, id_len);
         reply = str_of(head + HEAD + id_len, reply_len);

@@ -53,16 +53,13 @@ static bool is_left_out(const struct machine *machine)
 /* What no coordinator ever wrote, and no replica could begin from. */
 static enum err check_facts(const struct archive_facts *facts, struct note *note)
 {
-    if (facts->index == 0 || facts->term == 0) {
-        note_set(note, "index %" PRIu64 ", term %" PRIu64 ": not a valid coordinator snapshot",
-                 facts->index, facts->term);
-        return ERR_INVALID;
-    }
-    if (facts->level == 0 || facts->level > CLUSTER_LEVEL) {
-        note_set(note, "cluster level %" PRIu32 ": this program speaks %d", facts->level,
-                 CLUSTER_LEVEL);
-        return ERR_VERSION;
-    }
+    if (facts->index == 0 || facts->term == 0)
+        return note_fail(note, ERR_INVALID,
+                         "index %" PRIu64 ", term %" PRIu64 ": not a valid coordinator snapshot",
+                         facts->index, facts->term);
+    if (facts->level == 0 || facts->level > CLUSTER_LEVEL)
+        return note_fail(note, ERR_VERSION, "cluster level %" PRIu32 ": this program speaks %d",
+                         facts->level, CLUSTER_LEVEL);
     return ERR_OK;
 }
 
@@ -110,10 +107,9 @@ static enum err take_chunk(struct archive *archive, uint32_t section, struct str
         return ERR_OK;
     }
     while (place < archive->machine_count && archive->machines[place].id != section) place++;
-    if (place == archive->machine_count) {
-        note_set(note, "section %" PRIu32 ": not known to this program", section);
-        return ERR_VERSION;
-    }
+    if (place == archive->machine_count)
+        return note_fail(note, ERR_VERSION, "section %" PRIu32 ": not known to this program",
+                         section);
     machine = &archive->machines[place];
     if (!archive->begun[place]) {
         err = machine->ops->restore_begin(machine->state, archive->facts.index, note);
@@ -205,10 +201,7 @@ static enum err read_any(struct archive *archive, const char *path, struct note 
     bool backup = false;
     enum err err = fs_stat(archive->fs, path, &info);
 
-    if (err) {
-        note_set(note, "open %s: %s", path, err_text(err));
-        return err;
-    }
+    if (err) return note_fail(note, err, "open %s: %s", path, err_text(err));
     if (info.kind != FS_DIRECTORY) err = is_backup(archive->fs, path, &backup, note);
     if (err) return err;
     return backup ? read_backup(archive, path, note)
@@ -305,11 +298,9 @@ static enum err next(void *owner, uint32_t *ret_section, struct buf *into, struc
     slice = buf_peek(&archive->slice);
     len = min_size(slice.len, DATADIR_SECTION_BYTES_MAX);
     if (!err) err = buf_append(into, str_of(slice.at, len));
-    if (err) {
-        note_set(note, "section %s: %s", archive->machines[archive->slice_machine].name,
-                 err_text(err));
-        return err;
-    }
+    if (err)
+        return note_fail(note, err, "section %s: %s",
+                         archive->machines[archive->slice_machine].name, err_text(err));
     buf_consume(&archive->slice, len);
     *ret_section = len ? archive->machines[archive->slice_machine].id : DATADIR_SECTIONS_END;
     return ERR_OK;

@@ -153,11 +153,11 @@ static enum err may_replace(const struct restore_wish *wish, struct note *note)
 
     /* Half restored, or nothing: a restore is what it waits for. Anything else is somebody's. */
     if (wish->replaces || err == ERR_NOT_FOUND || err == ERR_NOT_READY) return ERR_OK;
-    note_set(note,
-             "%s holds the data of a replica, which a restore removes; say --yes if that is what "
-             "you want",
-             wish->to.dir);
-    return ERR_EXISTS;
+    return note_fail(
+        note, ERR_EXISTS,
+        "%s holds the data of a replica, which a restore removes; say --yes if that is what "
+        "you want",
+        wish->to.dir);
 }
 
 enum err archive_tool_restore(const struct restore_wish *wish, const struct machine *more,

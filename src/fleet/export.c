@@ -265,10 +265,8 @@ enum err export_loop_open(const struct export_loop_options *options, struct expo
     struct export_loop *loop;
     enum err err = ERR_OK;
 
-    if (!options->dir[0] || strlen(options->dir) >= FS_PATH_CAP - EXPORT_NAME_CAP - 16) {
-        note_set(note, "export directory: no path, or too long a one");
-        return ERR_INVALID;
-    }
+    if (!options->dir[0] || strlen(options->dir) >= FS_PATH_CAP - EXPORT_NAME_CAP - 16)
+        return note_fail(note, ERR_INVALID, "export directory: no path, or too long a one");
     loop = calloc(1, sizeof *loop);
     if (!loop) return ERR_NOMEM;
     loop->options = *options;

@@ -29,8 +29,7 @@ static enum err path_of(const char *dir, const char *name, char path[FS_PATH_CAP
     int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
 
     if (len > 0 && len < FS_PATH_CAP) return ERR_OK;
-    note_set(note, "%.64s...: path is too long", dir);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%.64s...: path is too long", dir);
 }
 
 static enum err say(struct note *note, enum err err, const char *what, const char *path)

@@ -8,11 +8,11 @@ enum err join_ordinal(struct str id, uint64_t *ret_ordinal, struct note *note)
     while (cut > 0 && id.at[cut - 1] != '-') cut--;
     if (cut > 0 && cut < id.len && str_to_u64(str_tail(id, cut), ret_ordinal) == ERR_OK)
         return ERR_OK;
-    note_set(note,
-             "id '%.*s' has no ordinal: with a join address it must end in '-' and a number, as "
-             "node-0",
-             STR_ARG(id));
-    return ERR_INVALID;
+    return note_fail(
+        note, ERR_INVALID,
+        "id '%.*s' has no ordinal: with a join address it must end in '-' and a number, as "
+        "node-0",
+        STR_ARG(id));
 }
 
 enum err join_name(struct str id, struct note *note)
@@ -21,9 +21,9 @@ enum err join_name(struct str id, struct note *note)
 
     for (size_t i = 0; plain && i < id.len; i++) plain = id.at[i] > ' ' && id.at[i] <= '~';
     if (plain) return ERR_OK;
-    note_set(note, "id '%.*s': a name needs 1 to %d visible ASCII characters, as node-0",
-             STR_ARG(str_of(id.at, min_u64(id.len, JOIN_NAME_MAX))), JOIN_NAME_MAX);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID,
+                     "id '%.*s': a name needs 1 to %d visible ASCII characters, as node-0",
+                     STR_ARG(str_of(id.at, min_u64(id.len, JOIN_NAME_MAX))), JOIN_NAME_MAX);
 }
 
 /* -- joining -- */

@@ -163,10 +163,9 @@ static enum err apply(void *state, const struct machine_entry *entry, struct buf
     err = fleet_command_decode(entry->command, &machine->arena, &command, &result, NULL);
     if (err == ERR_NOMEM) abort();
     /* The kind may be a later release's: refused here and done there, the two would differ. */
-    if (err && result.status == FLEET_UNKNOWN_KIND) {
-        note_set(note, "a command of unknown kind %llu", (unsigned long long)result.number);
-        return ERR_VERSION;
-    }
+    if (err && result.status == FLEET_UNKNOWN_KIND)
+        return note_fail(note, ERR_VERSION, "a command of unknown kind %llu",
+                         (unsigned long long)result.number);
     if (!err && entry->request_id.len) key = answer_id(entry, &command, id);
     /* Asked before: the answer it got then; nothing happens, and the service does not see it. */
     if (key.len && fleet_answers_find(machine->answers, (uint8_t)command.kind, key, &answer)) {

@@ -310,8 +310,8 @@ static enum err restore_next(void *state, struct str bytes, struct note *note)
 static enum err corrupt(const struct roster *roster, struct str rest, struct note *note,
                         const char *what)
 {
-    note_set(note, "roster: byte %zu: %s", roster->pending.len - rest.len, what);
-    return ERR_CORRUPT;
+    return note_fail(note, ERR_CORRUPT, "roster: byte %zu: %s", roster->pending.len - rest.len,
+                     what);
 }
 
 static enum err restore_bytes(struct roster *roster, struct note *note)
@@ -327,10 +327,8 @@ static enum err restore_bytes(struct roster *roster, struct note *note)
     format = decode_u32(&in);
     count = decode_u32(&in);
     tails = format == SNAPSHOT_FORMAT_TAILS;
-    if (format != SNAPSHOT_FORMAT && !tails) {
-        note_set(note, "roster: format %u is not known here", format);
-        return ERR_VERSION;
-    }
+    if (format != SNAPSHOT_FORMAT && !tails)
+        return note_fail(note, ERR_VERSION, "roster: format %u is not known here", format);
     if (count > ROSTER_ENTRIES_MAX) return corrupt(roster, in.left, note, "too many entries");
     for (uint32_t i = 0; i < count; i++) {
         struct str at = in.left;

@@ -35,10 +35,7 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
     struct fs_info info;
     enum err err;
 
-    if (!file) {
-        note_set(note, "save %.200s: %s", path, err_text(ERR_NOMEM));
-        return ERR_NOMEM;
-    }
+    if (!file) return note_fail(note, ERR_NOMEM, "save %.200s: %s", path, err_text(ERR_NOMEM));
     file->fs = fs;
     file->kind = kind;
     buf_init(&file->meta_json, FLEET_META_BYTES_MAX);
@@ -66,10 +63,7 @@ enum err save_open(struct fs *fs, const char *path, enum save_kind kind, uint64_
 
 enum err save_meta(struct save_file *file, struct str meta_json, struct note *note)
 {
-    if (file->has_meta) {
-        note_set(note, "the stream has two beginnings");
-        return ERR_PARSE;
-    }
+    if (file->has_meta) return note_fail(note, ERR_PARSE, "the stream has two beginnings");
     file->has_meta = true;
     if (file->kind == SAVE_BACKUP) return ERR_OK; /* its head is in the bytes */
     file->begin = file->at = 2 * TAR_BLOCK + meta_json.len + tar_padding(meta_json.len);
@@ -85,10 +79,8 @@ enum err save_data(struct save_file *file, struct str bytes, struct note *note)
 {
     enum err err;
 
-    if (!file->has_meta) {
-        note_set(note, "the stream does not begin with its meta");
-        return ERR_PARSE;
-    }
+    if (!file->has_meta)
+        return note_fail(note, ERR_PARSE, "the stream does not begin with its meta");
     err = save_put(file, file->at, bytes, note);
     if (!err) file->at += bytes.len;
     return err;

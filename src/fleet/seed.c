@@ -17,8 +17,7 @@ static const struct seed_table {
 
 static enum err not_known(struct str key, struct note *note)
 {
-    note_set(note, "field '%.*s': not known here", STR_ARG(key));
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "field '%.*s': not known here", STR_ARG(key));
 }
 
 /* -- rows -- */
@@ -37,19 +36,17 @@ static enum err read_slices(const struct json *map, struct arena *arena, struct 
         note_prefix(note, "per_shard");
         return ERR_INVALID;
     }
-    if (count > FLEET_SLICES_MAX) {
-        note_set(note, "per_shard: %zu shards, at most %d", count, FLEET_SLICES_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (count > FLEET_SLICES_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "per_shard: %zu shards, at most %d", count,
+                         FLEET_SLICES_MAX);
     slices = arena_calloc(arena, count, sizeof *slices);
     if (!slices) return ERR_NOMEM;
     for (size_t i = 0; json_next(map, &cursor, &key, &value); i++) {
         int64_t number;
 
-        if (json_get_i64(value, "", &number, note) || number < INT32_MIN || number > INT32_MAX) {
-            note_set(note, "per_shard.%.*s: not a whole number of 32 bits", STR_ARG(key));
-            return ERR_INVALID;
-        }
+        if (json_get_i64(value, "", &number, note) || number < INT32_MIN || number > INT32_MAX)
+            return note_fail(note, ERR_INVALID, "per_shard.%.*s: not a whole number of 32 bits",
+                             STR_ARG(key));
         slices[i] = (struct fleet_slice){key, (int32_t)number};
     }
     quota->slices = slices;
@@ -117,10 +114,9 @@ static enum err read_table(const struct json *rows, const struct seed_table *tab
         note_prefix(note, "%s", table->name);
         return ERR_INVALID;
     }
-    if (count > FLEET_SEED_ROWS_MAX - seed->count) {
-        note_set(note, "%zu rows, at most %d", seed->count + count, FLEET_SEED_ROWS_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (count > FLEET_SEED_ROWS_MAX - seed->count)
+        return note_fail(note, ERR_TOO_LARGE, "%zu rows, at most %d", seed->count + count,
+                         FLEET_SEED_ROWS_MAX);
     commands = realloc(seed->commands, (seed->count + count + 1) * sizeof *commands);
     if (!commands) return ERR_NOMEM;
     seed->commands = commands;

@@ -189,21 +189,19 @@ static enum err find_replica(const struct replica_service *service, struct str t
     for (size_t i = 0; i < count; i++) {
         bool member = is_member(service, entries[i].id);
         if (!str_equal(str_from(entries[i].name), text)) continue;
-        if (found_member && member) {
-            note_set(note,
-                     "two replicas are called %s, %016" PRIx64 " and %016" PRIx64
-                     ": say which by its identity",
-                     entries[i].name, *ret_id, entries[i].id);
-            return ERR_PRECONDITION;
-        }
+        if (found_member && member)
+            return note_fail(note, ERR_PRECONDITION,
+                             "two replicas are called %s, %016" PRIx64 " and %016" PRIx64
+                             ": say which by its identity",
+                             entries[i].name, *ret_id, entries[i].id);
         if (!found || member) *ret_id = entries[i].id;
         found = true;
         found_member |= member;
     }
     if (found || parse_id(text, ret_id)) return ERR_OK;
-    note_set(note, "no replica %.63s; a name or an identity of 16 hexadecimal digits is needed",
-             text.at);
-    return ERR_NOT_FOUND;
+    return note_fail(note, ERR_NOT_FOUND,
+                     "no replica %.63s; a name or an identity of 16 hexadecimal digits is needed",
+                     text.at);
 }
 
 /* -- JoinReplica, JoinRaftCluster -- */
@@ -280,17 +278,15 @@ static enum err old_identity(struct replica_service *service, struct rpc_call *c
 
     if (rpc_call_metadata(call, STR(REPLICA_ID_HEADER), &header)) {
         if (parse_id(header, ret_id)) return ERR_OK;
-        note_set(note, REPLICA_ID_HEADER ": 16 hexadecimal digits are needed");
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, REPLICA_ID_HEADER ": 16 hexadecimal digits are needed");
     }
     err = find_replica(service, str_from(name), ret_id, note);
     if (err == ERR_PRECONDITION) return err;
     if (!err && roster_find(service->roster, *ret_id)) return ERR_OK;
-    note_set(note,
-             "no replica is known by the name %.63s; a new one says its identity in the "
-             "header " REPLICA_ID_HEADER " (or calls muster.v1.Fleet/JoinReplica)",
-             name);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID,
+                     "no replica is known by the name %.63s; a new one says its identity in the "
+                     "header " REPLICA_ID_HEADER " (or calls muster.v1.Fleet/JoinReplica)",
+                     name);
 }
 
 static void join_raft_cluster(struct request *request)

@@ -26,8 +26,7 @@ struct snapshot_reader {
 
 static enum err wrong(const char *what, struct note *note)
 {
-    note_set(note, "archive: %s", what);
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "archive: %s", what);
 }
 
 /* -- bytes of the open file -- */
@@ -154,10 +153,8 @@ static enum err tar_entries(struct snapshot_reader *reader, struct note *note)
         }
         zeros = 0;
         why = tar_entry_read(reader->part, &entry);
-        if (why) {
-            note_set(note, "tar: header at offset %" PRIu64 ": %s", offset, why);
-            return ERR_PARSE;
-        }
+        if (why)
+            return note_fail(note, ERR_PARSE, "tar: header at offset %" PRIu64 ": %s", offset, why);
         offset += TAR_BLOCK;
         if (entry.regular && !renamed) err = entry_take(reader, &entry, offset, note);
         offset += entry.size + tar_padding(entry.size);
@@ -205,16 +202,13 @@ static enum err add_up(const struct snapshot_reader *reader, struct note *note)
 
     if (!reader->has_meta) return wrong("it holds no meta.json", note);
     if (!reader->has_state) return wrong("it holds no state", note);
-    if (meta->size != 0 && meta->size != reader->state_bytes) {
-        note_set(note, "state has %" PRIu64 " bytes, meta.json says %" PRIu64, reader->state_bytes,
-                 meta->size);
-        return ERR_CORRUPT;
-    }
+    if (meta->size != 0 && meta->size != reader->state_bytes)
+        return note_fail(note, ERR_CORRUPT, "state has %" PRIu64 " bytes, meta.json says %" PRIu64,
+                         reader->state_bytes, meta->size);
     if (state->sealed && (state->index != meta->index ||
-                          (reader->fleet && state->hash != fleet_hash(reader->fleet)))) {
-        note_set(note, "state is sealed with another hash or index than it has");
-        return ERR_CORRUPT;
-    }
+                          (reader->fleet && state->hash != fleet_hash(reader->fleet))))
+        return note_fail(note, ERR_CORRUPT,
+                         "state is sealed with another hash or index than it has");
     return ERR_OK;
 }
 

@@ -175,11 +175,9 @@ static enum err take_addresses(struct survey *s, const struct survey_options *op
     for (size_t i = 0; i < given; i++) {
         const char *address = options->addresses[i];
         if (given > 1 && options->self && strcmp(address, options->self) == 0) continue;
-        if (s->address_count == SURVEY_ADDRESSES_MAX || strlen(address) >= SURVEY_ADDRESS_CAP) {
-            note_set(note, "at most %d join addresses of %d bytes", SURVEY_ADDRESSES_MAX,
-                     SURVEY_ADDRESS_CAP - 1);
-            return ERR_TOO_LARGE;
-        }
+        if (s->address_count == SURVEY_ADDRESSES_MAX || strlen(address) >= SURVEY_ADDRESS_CAP)
+            return note_fail(note, ERR_TOO_LARGE, "at most %d join addresses of %d bytes",
+                             SURVEY_ADDRESSES_MAX, SURVEY_ADDRESS_CAP - 1);
         snprintf(s->addresses[s->address_count++], SURVEY_ADDRESS_CAP, "%s", address);
     }
     return ERR_OK;

@@ -14,8 +14,7 @@ enum {
 
 static enum err refuse(struct note *note, const char *address, const char *why)
 {
-    note_set(note, "address \"%s\": %s", address, why);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "address \"%s\": %s", address, why);
 }
 
 /* The text of an IPv6 address, perhaps with a scope ("fe80::1%eth0"). */

@@ -271,10 +271,9 @@ static enum err dial_plain(struct net *net, const struct dial_options *options,
     enum err err = address_split(options->address, &parts, note);
 
     if (err) return err;
-    if (parts.host.len == 0 || (!parts.is_unix && parts.port == 0)) {
-        note_set(note, "address \"%s\": needs a host and a port to dial", options->address);
-        return ERR_INVALID;
-    }
+    if (parts.host.len == 0 || (!parts.is_unix && parts.port == 0))
+        return note_fail(note, ERR_INVALID, "address \"%s\": needs a host and a port to dial",
+                         options->address);
     s = stream_new(real, options->output_max);
     if (!s) return ERR_NOMEM;
     err = dial_new(s, options, &parts);

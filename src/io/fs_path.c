@@ -11,10 +11,8 @@ enum err fs_make_parent(struct fs *fs, const char *path, uint32_t mode, struct n
     enum err err;
 
     if (!slash || slash == path) return ERR_OK;
-    if (snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path) >= (int)sizeof dir) {
-        note_set(note, "%.100s...: path too long", path);
-        return ERR_INVALID;
-    }
+    if (snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path) >= (int)sizeof dir)
+        return note_fail(note, ERR_INVALID, "%.100s...: path too long", path);
     err = fs_make_dirs(fs, dir, mode);
     if (err == ERR_UNKNOWN) err = ERR_OK;
     if (err) note_set(note, "make %s: %s", dir, err_text(err));

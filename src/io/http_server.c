@@ -72,14 +72,10 @@ static enum err server_open_tls(struct http_server *server, struct tls_context *
 {
     const struct tls_options *options = &server->tls_options;
 
-    if (!options->cert_file && !options->key_file) {
-        note_set(note, "the server was opened without TLS");
-        return ERR_INVALID;
-    }
-    if (!options->cert_file || !options->key_file) {
-        note_set(note, "TLS needs both a certificate and a key");
-        return ERR_INVALID;
-    }
+    if (!options->cert_file && !options->key_file)
+        return note_fail(note, ERR_INVALID, "the server was opened without TLS");
+    if (!options->cert_file || !options->key_file)
+        return note_fail(note, ERR_INVALID, "TLS needs both a certificate and a key");
     return tls_context_open(fs_real(), options, ret_context, note);
 }
 
@@ -259,11 +255,10 @@ enum err http_open(const struct http_options *options, struct http_server **ret_
     struct http_server *server;
     enum err err;
 
-    if (!options->address || options->connections_max > HTTP_CONNECTIONS_LIMIT) {
-        note_set(note, options->address ? "too many connections: %u" : "no address to listen on",
-                 options->connections_max);
-        return ERR_INVALID;
-    }
+    if (!options->address || options->connections_max > HTTP_CONNECTIONS_LIMIT)
+        return note_fail(note, ERR_INVALID,
+                         options->address ? "too many connections: %u" : "no address to listen on",
+                         options->connections_max);
     server = calloc(1, sizeof *server);
     if (!server) return ERR_NOMEM;
     pthread_cond_init(&server->handler_ended, NULL);

@@ -29,10 +29,8 @@ enum err address_resolve(const char *address, struct resolved *ret_resolved, str
     int failed;
 
     if (err) return err;
-    if (parts.is_unix || parts.host.len == 0 || parts.host.len >= sizeof host) {
-        note_set(note, "%s: no host to look up", address);
-        return ERR_INVALID;
-    }
+    if (parts.is_unix || parts.host.len == 0 || parts.host.len >= sizeof host)
+        return note_fail(note, ERR_INVALID, "%s: no host to look up", address);
     snprintf(host, sizeof host, "%.*s", STR_ARG(parts.host));
     failed = getaddrinfo(host, NULL, &hints, &found);
     if (failed) {

@@ -209,12 +209,8 @@ static const char *source_name(const struct tls_context *context, size_t which)
 
 static enum err engine_failure(struct note *note, const char *what)
 {
-    if (tls_reason_is_nomem()) {
-        note_set(note, "%s: out of memory", what);
-        return ERR_NOMEM;
-    }
-    note_set(note, "%s: %s", what, tls_reason());
-    return ERR_PARSE;
+    if (tls_reason_is_nomem()) return note_fail(note, ERR_NOMEM, "%s: out of memory", what);
+    return note_fail(note, ERR_PARSE, "%s: %s", what, tls_reason());
 }
 
 static int no_password(char *into, int size, int writing, void *owner)
@@ -233,10 +229,7 @@ static enum err each_certificate(struct str pem, size_t max, size_t *count, cons
     enum err err = ERR_OK;
     size_t before = *count;
 
-    if (!bio) {
-        note_set(note, "%s: out of memory", name);
-        return ERR_NOMEM;
-    }
+    if (!bio) return note_fail(note, ERR_NOMEM, "%s: out of memory", name);
     while (!err) {
         X509 *certificate = PEM_read_bio_X509(bio, NULL, no_password, NULL);
         if (!certificate) break;
@@ -346,10 +339,7 @@ static enum err read_stamps(const struct tls_context *context, struct stamp *sta
         stamps[i] = (struct stamp){0};
         if (!context->sources[i].path) continue;
         err = fs_stat(context->fs, context->sources[i].path, &info);
-        if (err) {
-            note_set(note, "%s: %s", context->sources[i].path, err_text(err));
-            return err;
-        }
+        if (err) return note_fail(note, err, "%s: %s", context->sources[i].path, err_text(err));
         stamps[i] = (struct stamp){info.size, info.inode, info.modified_ns};
     }
     return ERR_OK;
@@ -372,10 +362,7 @@ static enum err read_sources(struct tls_context *context, struct note *note)
         enum err err;
         if (!source->path) continue;
         err = fs_read_whole(context->fs, source->path, FILE_BYTES_MAX, &source->pem);
-        if (err) {
-            note_set(note, "%s: %s", source->path, err_text(err));
-            return err;
-        }
+        if (err) return note_fail(note, err, "%s: %s", source->path, err_text(err));
     }
     return ERR_OK;
 }
@@ -421,8 +408,7 @@ static enum err load_failed(struct tls_context *context, enum err err, const str
 {
     context->info.failed_loads++;
     context->info.last_failure = *why;
-    note_set(note, "%s", why->text);
-    return err;
+    return note_fail(note, err, "%s", why->text);
 }
 
 static enum err reload(struct tls_context *context, bool skip_refused, bool *ret_changed,
@@ -476,10 +462,8 @@ static enum err set_alpn(struct tls_context *context, const struct tls_options *
 {
     for (size_t i = 0; i < ARRAY_LEN(options->alpn) && options->alpn[i]; i++) {
         size_t len = strlen(options->alpn[i]);
-        if (len == 0 || len > 255) {
-            note_set(note, "tls: a protocol name has 1 to 255 bytes");
-            return ERR_INVALID;
-        }
+        if (len == 0 || len > 255)
+            return note_fail(note, ERR_INVALID, "tls: a protocol name has 1 to 255 bytes");
         context->alpn[context->alpn_len] = (unsigned char)len;
         memcpy(context->alpn + context->alpn_len + 1, options->alpn[i], len);
         context->alpn_len += (unsigned)len + 1;
@@ -507,8 +491,7 @@ static enum err check_options(const struct tls_options *options, struct note *no
     else if (!ca && !options->peer_optional)
         why = "a server that requires client certificates needs a CA";
     if (!why) return ERR_OK;
-    note_set(note, "tls: %s", why);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "tls: %s", why);
 }
 
 static enum err copy_path(struct tls_context *context, size_t which, const char *path)
@@ -542,10 +525,7 @@ static enum err load_first(struct tls_context *context, const struct tls_options
     if (!err) err = copy_path(context, SOURCE_KEY, options->key_file);
     for (size_t i = 0; !err && i < ARRAY_LEN(options->ca_files) && options->ca_files[i]; i++)
         err = copy_path(context, SOURCE_CA + i, options->ca_files[i]);
-    if (err) {
-        note_set(note, "tls: %s", err_text(err));
-        return err;
-    }
+    if (err) return note_fail(note, err, "tls: %s", err_text(err));
     err = read_stamps(context, stamps, note);
     return err ? err : load(context, stamps, note);
 }
@@ -558,10 +538,7 @@ enum err tls_context_open(struct fs *fs, const struct tls_options *options,
 
     if (err) return err;
     context = calloc(1, sizeof *context);
-    if (!context) {
-        note_set(note, "tls: out of memory");
-        return ERR_NOMEM;
-    }
+    if (!context) return note_fail(note, ERR_NOMEM, "tls: out of memory");
     *context = (struct tls_context){
         .refs = 1,
         .fs = fs,

@@ -27,8 +27,7 @@ struct findings {
 
 static enum err refuse(struct note *note, const char *why)
 {
-    note_set(note, "certificate names cannot be used: %s", why);
-    return ERR_UNAUTHENTICATED;
+    return note_fail(note, ERR_UNAUTHENTICATED, "certificate names cannot be used: %s", why);
 }
 
 static bool out_of_memory(void)
@@ -39,15 +38,14 @@ static bool out_of_memory(void)
 /* A URI or DNS name is an IA5String: visible ASCII, no blank. */
 static enum err judge_ascii(struct str name, const char *kind, struct note *note)
 {
-    if (name.len == 0) {
-        note_set(note, "certificate names cannot be used: an empty %s", kind);
-        return ERR_UNAUTHENTICATED;
-    }
+    if (name.len == 0)
+        return note_fail(note, ERR_UNAUTHENTICATED, "certificate names cannot be used: an empty %s",
+                         kind);
     for (size_t i = 0; i < name.len; i++) {
         unsigned char byte = (unsigned char)name.at[i];
         if (byte > 0x20 && byte < 0x7f) continue;
-        note_set(note, "certificate names cannot be used: byte 0x%02x in a %s", byte, kind);
-        return ERR_UNAUTHENTICATED;
+        return note_fail(note, ERR_UNAUTHENTICATED,
+                         "certificate names cannot be used: byte 0x%02x in a %s", byte, kind);
     }
     return ERR_OK;
 }
@@ -60,9 +58,9 @@ static enum err judge_common_name(struct str name, struct note *note)
         unsigned char byte = (unsigned char)name.at[i];
         bool c1 = byte == 0xc2 && i + 1 < name.len && (unsigned char)name.at[i + 1] < 0xa0;
         if (byte >= 0x20 && byte != 0x7f && !c1) continue;
-        note_set(note, "certificate names cannot be used: control byte 0x%02x in a common name",
-                 byte);
-        return ERR_UNAUTHENTICATED;
+        return note_fail(note, ERR_UNAUTHENTICATED,
+                         "certificate names cannot be used: control byte 0x%02x in a common name",
+                         byte);
     }
     return ERR_OK;
 }

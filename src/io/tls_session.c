@@ -104,10 +104,9 @@ static enum err expect_peer(SSL *ssl, const char *name, struct note *note)
     uint8_t address[16];
     bool good;
 
-    if (len == 0 || len > HOST_NAME_MAX_LEN) {
-        note_set(note, "tls: a client needs the host name or address it expects");
-        return ERR_INVALID;
-    }
+    if (len == 0 || len > HOST_NAME_MAX_LEN)
+        return note_fail(note, ERR_INVALID,
+                         "tls: a client needs the host name or address it expects");
     X509_VERIFY_PARAM_set_hostflags(expected, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
                                                   X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     if (address_ip(str_from(name), address) > 0)
@@ -116,8 +115,7 @@ static enum err expect_peer(SSL *ssl, const char *name, struct note *note)
         good =
             X509_VERIFY_PARAM_set1_host(expected, name, len) && SSL_set_tlsext_host_name(ssl, name);
     if (good) return ERR_OK;
-    note_set(note, "tls: out of memory");
-    return ERR_NOMEM;
+    return note_fail(note, ERR_NOMEM, "tls: out of memory");
 }
 
 enum err tls_session_open(struct tls_context *context, const char *peer_name,
@@ -129,10 +127,7 @@ enum err tls_session_open(struct tls_context *context, const char *peer_name,
     enum err err = ERR_NOMEM;
 
     ERR_clear_error();
-    if (!session) {
-        note_set(note, "tls: out of memory");
-        return ERR_NOMEM;
-    }
+    if (!session) return note_fail(note, ERR_NOMEM, "tls: out of memory");
     if (!method) goto fail;
     buf_init(&session->held, TLS_HELD_MAX);
     buf_init(&session->output, TLS_OUTPUT_MAX);
@@ -230,10 +225,8 @@ static enum err refused_peer(struct tls_session *session)
 {
     long result = SSL_get_verify_result(session->ssl);
 
-    if (result == X509_V_ERR_OUT_OF_MEM) {
-        note_set(&session->failure, "out of memory");
-        return ERR_NOMEM;
-    }
+    if (result == X509_V_ERR_OUT_OF_MEM)
+        return note_fail(&session->failure, ERR_NOMEM, "out of memory");
     if (result != X509_V_ERR_APPLICATION_VERIFICATION) /* then tls_session_judge has said why */
         note_set(&session->failure, "%s", X509_verify_cert_error_string(result));
     note_prefix(&session->failure, "peer's certificate refused");

@@ -529,10 +529,7 @@ static enum err create(struct loop *loop, struct tls_context *context, const cha
     struct tls_stream *t = calloc(1, sizeof *t);
     enum err err;
 
-    if (!t) {
-        note_set(note, "tls: out of memory");
-        return ERR_NOMEM;
-    }
+    if (!t) return note_fail(note, ERR_NOMEM, "tls: out of memory");
     t->stream.ops = &tls_stream_ops;
     t->loop = loop;
     t->output_max = min_size(output_max ? output_max : DEFAULT_OUTPUT_MAX, SIZE_MAX / 4);
@@ -565,17 +562,14 @@ static enum err name_to_verify(const struct dial_options *options, char name[NAM
     if (!options->tls_name) {
         err = address_split(options->address, &parts, note);
         if (err) return err;
-        if (parts.is_unix) {
-            note_set(note, "dial %s: TLS over a unix socket needs a name to verify",
-                     options->address);
-            return ERR_INVALID;
-        }
+        if (parts.is_unix)
+            return note_fail(note, ERR_INVALID,
+                             "dial %s: TLS over a unix socket needs a name to verify",
+                             options->address);
         host = parts.host;
     }
-    if (host.len >= NAME_CAP) {
-        note_set(note, "tls: a host name has at most %d bytes", NAME_CAP - 1);
-        return ERR_INVALID;
-    }
+    if (host.len >= NAME_CAP)
+        return note_fail(note, ERR_INVALID, "tls: a host name has at most %d bytes", NAME_CAP - 1);
     memcpy(name, host.at, host.len);
     name[host.len] = '\0';
     return ERR_OK;
@@ -617,10 +611,8 @@ enum err tls_accept(const struct tls_accept_options *options, struct stream *own
     struct tls_stream *t;
     enum err err;
 
-    if (tls_context_side(options->context) != TLS_SERVER) {
-        note_set(note, "tls: a listener needs a server's context");
-        return ERR_INVALID;
-    }
+    if (tls_context_side(options->context) != TLS_SERVER)
+        return note_fail(note, ERR_INVALID, "tls: a listener needs a server's context");
     err = create(options->loop, options->context, NULL, options->output_max, &t, note);
     if (err) return err;
     t->on_ready = options->on_ready;

@@ -52,15 +52,11 @@ enum err kube_open(const struct kube_config *config, struct kube **ret_kube, str
     enum err err;
 
     assert(!config->ca_file && !config->client_cert_file && !config->client_key_file);
-    if (!config->server) {
-        note_set(note, "server: missing");
-        return ERR_INVALID;
-    }
+    if (!config->server) return note_fail(note, ERR_INVALID, "server: missing");
     kube = calloc(1, sizeof *kube);
     if (!kube || pthread_mutex_init(&kube->lock, NULL)) {
         free(kube);
-        note_set(note, "out of memory");
-        return ERR_NOMEM;
+        return note_fail(note, ERR_NOMEM, "out of memory");
     }
     err = copy_config(config, &kube->config);
     if (err) note_set(note, "out of memory");

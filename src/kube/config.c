@@ -24,21 +24,14 @@ enum err kube_token_clean(struct str text, char **ret_token, struct note *note)
 {
     struct str token = str_trim(text);
 
-    if (token.len == 0 || token.len > KUBE_TOKEN_MAX) {
-        note_set(note, "a token of %zu bytes", token.len);
-        return ERR_INVALID;
-    }
+    if (token.len == 0 || token.len > KUBE_TOKEN_MAX)
+        return note_fail(note, ERR_INVALID, "a token of %zu bytes", token.len);
     /* What is no printable byte could end the header and begin another. */
     for (size_t i = 0; i < token.len; i++)
-        if (token.at[i] <= ' ' || token.at[i] > '~') {
-            note_set(note, "a token with a byte that no header may hold");
-            return ERR_INVALID;
-        }
+        if (token.at[i] <= ' ' || token.at[i] > '~')
+            return note_fail(note, ERR_INVALID, "a token with a byte that no header may hold");
     char *copy = str_dup(token);
-    if (!copy) {
-        note_set(note, "out of memory");
-        return ERR_NOMEM;
-    }
+    if (!copy) return note_fail(note, ERR_NOMEM, "out of memory");
     *ret_token = copy;
     return ERR_OK;
 }
@@ -56,10 +49,7 @@ static enum err read_text(struct fs *fs, const char *path, size_t max, char **re
     if (!err && str_has(buf_peek(&bytes), '\0')) err = ERR_PARSE;
     if (!err) err = buf_detach(&bytes, &text);
     buf_deinit(&bytes);
-    if (err) {
-        note_set(note, "%s: %s", path, err_text(err));
-        return err;
-    }
+    if (err) return note_fail(note, err, "%s: %s", path, err_text(err));
     *ret_text = text;
     return ERR_OK;
 }
@@ -99,10 +89,8 @@ static enum err config_in_cluster(struct fs *fs, const char *host, const char *p
     uint64_t number;
 
     if (!host[0] || strpbrk(host, "/@?# []") || str_to_u64(str_from(port), &number) ||
-        number == 0 || number > UINT16_MAX) {
-        note_set(note, "service '%s' port '%s' is no address", host, port);
-        return ERR_INVALID;
-    }
+        number == 0 || number > UINT16_MAX)
+        return note_fail(note, ERR_INVALID, "service '%s' port '%s' is no address", host, port);
     if (asprintf(&c.server, strchr(host, ':') ? "https://[%s]:%s" : "https://%s:%s", host, port) <
         0) {
         c.server = NULL;
@@ -172,18 +160,15 @@ enum err kube_config_find(const struct kube_config_options *options, struct kube
     if (options->kubeconfig)
         return read_kubeconfig(fs, options->kubeconfig, options->context, ret_config, note);
     if (listed && listed[0]) {
-        if (strchr(listed, ':')) {
-            note_set(note, "KUBECONFIG names several files; merging is not supported, name one");
-            return ERR_UNSUPPORTED;
-        }
+        if (strchr(listed, ':'))
+            return note_fail(note, ERR_UNSUPPORTED,
+                             "KUBECONFIG names several files; merging is not supported, name one");
         return read_kubeconfig(fs, listed, options->context, ret_config, note);
     }
     if (host && host[0] && port && port[0])
         return config_in_cluster(fs, host, port, account, ret_config, note);
-    if (!home || snprintf(path, sizeof path, "%s/.kube/config", home) >= (int)sizeof path) {
-        note_set(note, "no kubeconfig: no home directory");
-        return ERR_NOT_FOUND;
-    }
+    if (!home || snprintf(path, sizeof path, "%s/.kube/config", home) >= (int)sizeof path)
+        return note_fail(note, ERR_NOT_FOUND, "no kubeconfig: no home directory");
     err = read_kubeconfig(fs, path, options->context, ret_config, note);
     if (err == ERR_NOT_FOUND) note_prefix(note, "no KUBECONFIG, no service account");
     return err;

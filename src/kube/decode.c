@@ -59,10 +59,8 @@ static enum err version_at(const struct json *object, const char *path,
     struct str text;
 
     if (json_get_string(object, path, &text, note)) return ERR_PARSE;
-    if (text.len == 0 || text.len >= KUBE_VERSION_CAP) {
-        note_set(note, "%s: %zu bytes", path, text.len);
-        return ERR_PARSE;
-    }
+    if (text.len == 0 || text.len >= KUBE_VERSION_CAP)
+        return note_fail(note, ERR_PARSE, "%s: %zu bytes", path, text.len);
     memcpy(ret_version, text.at, text.len);
     ret_version[text.len] = '\0';
     return ERR_OK;
@@ -86,10 +84,8 @@ enum err kube_list_decode(const struct json *object, struct kube_list_head *ret_
         return ERR_PARSE;
     if (json_get_array(object, "items", &head.items, note)) return ERR_PARSE;
     for (size_t i = 0; i < json_count(head.items); i++)
-        if (json_kind(json_item(head.items, i)) != JSON_KIND_OBJECT) {
-            note_set(note, "items.%zu: not an object", i);
-            return ERR_PARSE;
-        }
+        if (json_kind(json_item(head.items, i)) != JSON_KIND_OBJECT)
+            return note_fail(note, ERR_PARSE, "items.%zu: not an object", i);
     *ret_head = head;
     return ERR_OK;
 }

@@ -21,8 +21,7 @@ struct decoding {
 
 static enum err no_memory(struct note *note)
 {
-    note_set(note, "out of memory");
-    return ERR_NOMEM;
+    return note_fail(note, ERR_NOMEM, "out of memory");
 }
 
 /* NULL: it is not there, or null. */
@@ -41,10 +40,8 @@ static enum err field(struct decoding *d, const struct json *node, const char *k
     struct str text;
 
     if (!value) return ERR_OK;
-    if (json_get_string(value, "", &text, NULL)) {
-        note_set(d->note, "%s: not a word", key);
-        return ERR_PARSE;
-    }
+    if (json_get_string(value, "", &text, NULL))
+        return note_fail(d->note, ERR_PARSE, "%s: not a word", key);
     if (text.len == 0) return ERR_OK;
     *ret_text = str_dup(text);
     return *ret_text ? ERR_OK : no_memory(d->note);
@@ -90,10 +87,9 @@ static enum err refuse_any(struct decoding *d, const struct json *node, const ch
                            size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (member(node, names[i])) {
-            note_set(d->note, "'%s' is not supported here; use a token or a certificate", names[i]);
-            return ERR_UNSUPPORTED;
-        }
+        if (member(node, names[i]))
+            return note_fail(d->note, ERR_UNSUPPORTED,
+                             "'%s' is not supported here; use a token or a certificate", names[i]);
     return ERR_OK;
 }
 
@@ -112,8 +108,7 @@ static enum err named(struct decoding *d, const struct json *root, const char *l
         *ret_node = member(json_item(list, i), what);
         return ERR_OK; /* without a body it asks for nothing, as an empty one */
     }
-    note_set(d->note, "%s: no %s is called '%s'", lists, what, name);
-    return ERR_NOT_FOUND;
+    return note_fail(d->note, ERR_NOT_FOUND, "%s: no %s is called '%s'", lists, what, name);
 }
 
 static enum err boolean(struct decoding *d, const struct json *node, const char *key,
@@ -146,10 +141,7 @@ static enum err decode_cluster(struct decoding *d, const struct json *cluster)
     if (!err) err = data_field(d, cluster, "certificate-authority-data", &c->ca_pem);
     if (!err && !c->ca_pem) err = path_field(d, cluster, "certificate-authority", &c->ca_file);
     if (err) return err;
-    if (!c->server) {
-        note_set(d->note, "the cluster has no server");
-        return ERR_PARSE;
-    }
+    if (!c->server) return note_fail(d->note, ERR_PARSE, "the cluster has no server");
     for (size_t len = strlen(c->server); len && c->server[len - 1] == '/';) c->server[--len] = '\0';
     if (c->insecure_skip_verify && (c->ca_pem || c->ca_file)) {
         note_set(d->note, "insecure-skip-tls-verify beside a certificate authority");
@@ -176,10 +168,9 @@ static enum err decode_user(struct decoding *d, const struct json *user)
     if (err) return err;
     bool cert = c->client_cert_pem || c->client_cert_file;
     bool key = c->client_key_pem || c->client_key_file;
-    if (cert != key) {
-        note_set(d->note, "a client certificate and its key must stand together");
-        return ERR_INVALID;
-    }
+    if (cert != key)
+        return note_fail(d->note, ERR_INVALID,
+                         "a client certificate and its key must stand together");
     return ERR_OK;
 }
 

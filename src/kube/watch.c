@@ -43,15 +43,10 @@ enum err kube_watch_open(struct kube *kube, const struct kube_path *path,
     struct buf url;
     enum err err;
 
-    if (version_len == 0 || version_len >= KUBE_VERSION_CAP) {
-        note_set(note, "a resource version of %zu bytes", version_len);
-        return ERR_INVALID;
-    }
+    if (version_len == 0 || version_len >= KUBE_VERSION_CAP)
+        return note_fail(note, ERR_INVALID, "a resource version of %zu bytes", version_len);
     w = calloc(1, sizeof *w);
-    if (!w) {
-        note_set(note, "out of memory");
-        return ERR_NOMEM;
-    }
+    if (!w) return note_fail(note, ERR_NOMEM, "out of memory");
     w->kube = kube;
     memcpy(w->version, options->resource_version, version_len);
     w->idle_ms = options->idle_timeout_ms ? options->idle_timeout_ms : IDLE_DEFAULT_MS;
@@ -260,16 +255,14 @@ enum err kube_watch_next(struct kube_watch *watch, uint64_t wait_ms, struct kube
             if (err || had_line) continue;
         }
         mono_time due = now();
-        if (mono_due(wake_at, due)) {
-            note_set(note, "%s", w->over_why.text[0] ? w->over_why.text : "nothing happened");
-            return ERR_TIMEOUT;
-        }
+        if (mono_due(wake_at, due))
+            return note_fail(note, ERR_TIMEOUT, "%s",
+                             w->over_why.text[0] ? w->over_why.text : "nothing happened");
         if (!w->streaming && !mono_due(w->connect_at, due)) {
             channel_rest(w->channel, mono_min(wake_at, w->connect_at));
             continue;
         }
         err = turn(w, wake_at);
     }
-    note_set(note, "%s", w->over_why.text);
-    return err;
+    return note_fail(note, err, "%s", w->over_why.text);
 }

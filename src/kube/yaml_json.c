@@ -31,8 +31,7 @@ struct reader {
 
 static enum err refuse(struct reader *r, enum err err, yaml_mark_t at, const char *what)
 {
-    note_set(r->note, "line %zu, column %zu: %s", at.line + 1, at.column + 1, what);
-    return err;
+    return note_fail(r->note, err, "line %zu, column %zu: %s", at.line + 1, at.column + 1, what);
 }
 
 static bool is_null(const yaml_event_t *event, struct str text)
@@ -158,14 +157,9 @@ enum err kube_yaml_open(struct str text, struct json **ret_json, struct note *no
     struct buf json;
     enum err err, written;
 
-    if (text.len > KUBE_YAML_BYTES_MAX) {
-        note_set(note, "larger than %d bytes", KUBE_YAML_BYTES_MAX);
-        return ERR_TOO_LARGE;
-    }
-    if (!yaml_parser_initialize(&parser)) {
-        note_set(note, "out of memory");
-        return ERR_NOMEM;
-    }
+    if (text.len > KUBE_YAML_BYTES_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "larger than %d bytes", KUBE_YAML_BYTES_MAX);
+    if (!yaml_parser_initialize(&parser)) return note_fail(note, ERR_NOMEM, "out of memory");
     arena_init(&reader.arena, ARENA_MAX);
     buf_init(&json, JSON_BYTES_MAX);
     ndjson_begin_value(&reader.out, &json, NDJSON_LINE);

@@ -63,8 +63,7 @@ enum err datadir_path(const char *dir, const char *name, char path[FS_PATH_CAP],
 {
     int len = snprintf(path, FS_PATH_CAP, "%s/%s", dir, name);
     if (len > 0 && len < FS_PATH_CAP) return ERR_OK;
-    note_set(note, "%.64s...: path is too long", dir);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%.64s...: path is too long", dir);
 }
 
 static enum err noted(enum err err, const char *what, const char *path, struct note *note)
@@ -286,11 +285,10 @@ enum err datadir_adopt(struct fs *fs, const char *dir, uint64_t cluster_id, uint
     enum err err = datadir_read_file(fs, dir, DATADIR_FORMAT, &datadir, note);
     if (err) return err;
     if (datadir.cluster_id == cluster_id) return ERR_OK;
-    if (datadir.cluster_id != 0) {
-        note_set(note, "%s: of cluster %016" PRIx64 ", cannot join %016" PRIx64, dir,
-                 datadir.cluster_id, cluster_id);
-        return ERR_CONFLICT;
-    }
+    if (datadir.cluster_id != 0)
+        return note_fail(note, ERR_CONFLICT,
+                         "%s: of cluster %016" PRIx64 ", cannot join %016" PRIx64, dir,
+                         datadir.cluster_id, cluster_id);
     datadir.cluster_id = cluster_id;
     return datadir_write_file(fs, dir, DATADIR_FORMAT, &datadir, unique, note);
 }

@@ -187,8 +187,8 @@ static enum err check_locked(struct check *check, struct note *note)
         say(check, "all of it is well");
         return check->err;
     }
-    note_set(note, "check %s: %" PRIu64 " findings", check->dir, check->findings);
-    return ERR_CORRUPT;
+    return note_fail(note, ERR_CORRUPT, "check %s: %" PRIu64 " findings", check->dir,
+                     check->findings);
 }
 
 enum err datadir_check(struct fs *fs, const char *dir, struct buf *report, struct note *note)

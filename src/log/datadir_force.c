@@ -53,11 +53,9 @@ static enum err alone(struct work *work, uint64_t self)
     const char *address = work->force->address;
     struct members members = {.count = 1};
     if (!address) address = datadir_scan_address(&work->scan);
-    if (!address || !address[0] || strlen(address) > REPLICA_ADDRESS_MAX) {
-        note_set(work->note, "%s: no address is known for this replica: give one",
-                 work->force->dir);
-        return ERR_INVALID;
-    }
+    if (!address || !address[0] || strlen(address) > REPLICA_ADDRESS_MAX)
+        return note_fail(work->note, ERR_INVALID,
+                         "%s: no address is known for this replica: give one", work->force->dir);
     if (work->force->address && members_check_address(str_from(address), work->note))
         return ERR_INVALID;
     members.at[0].id = self;
@@ -79,11 +77,9 @@ static enum err look(struct work *work, uint64_t self)
         err = wal_open(&options, true, datadir_scan_found, &work->scan, &wal, NULL, work->note);
     if (err) return err;
     wal_close(wal);
-    if (datadir_scan_join(&work->scan) == DATADIR_GAP) {
-        note_set(work->note, "%s: entries between the snapshot and the log are missing",
-                 force->dir);
-        return ERR_CORRUPT;
-    }
+    if (datadir_scan_join(&work->scan) == DATADIR_GAP)
+        return note_fail(work->note, ERR_CORRUPT,
+                         "%s: entries between the snapshot and the log are missing", force->dir);
     return alone(work, self);
 }
 

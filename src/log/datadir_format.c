@@ -127,20 +127,18 @@ static enum err founders_check(const struct datadir_format_options *options,
         struct member *member = &founders.at[i];
         if (member->id == 0 && founders.count == 1) member->id = datadir->replica_id;
         if (member->id == datadir->replica_id) self++;
-        if (member->id == 0 || member->role != MEMBER_VOTER) {
-            note_set(note, "founder %zu: needs an id, and to be a voter", i + 1);
-            return ERR_INVALID;
-        }
+        if (member->id == 0 || member->role != MEMBER_VOTER)
+            return note_fail(note, ERR_INVALID, "founder %zu: needs an id, and to be a voter",
+                             i + 1);
         if (members_check_address(str_from(member->address), note)) {
             note_prefix(note, "founder %zu", i + 1);
             return ERR_INVALID;
         }
     }
-    if (self != 1 || founders.count > REPLICA_VOTERS_MAX) {
-        note_set(note, "%zu founders: this replica must be among them once, and at most %d",
-                 founders.count, REPLICA_VOTERS_MAX);
-        return ERR_INVALID;
-    }
+    if (self != 1 || founders.count > REPLICA_VOTERS_MAX)
+        return note_fail(note, ERR_INVALID,
+                         "%zu founders: this replica must be among them once, and at most %d",
+                         founders.count, REPLICA_VOTERS_MAX);
     *ret_founders = founders;
     return ERR_OK;
 }

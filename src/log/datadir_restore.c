@@ -28,8 +28,8 @@ enum err datadir_not_restoring(struct fs *fs, const char *dir, struct note *note
     bool begun = false;
     enum err err = datadir_has(fs, dir, DATADIR_RESTORE, &begun, note);
     if (err || !begun) return err;
-    note_set(note, "%s/" DATADIR_RESTORE ": a restore was interrupted: run it again", dir);
-    return ERR_NOT_READY;
+    return note_fail(note, ERR_NOT_READY,
+                     "%s/" DATADIR_RESTORE ": a restore was interrupted: run it again", dir);
 }
 
 /* A file, or an empty directory; fine when there is none. */
@@ -58,10 +58,7 @@ static enum err clear_stage(struct work *work)
     enum err err = fs_stat(fs, work->stage, &info);
     if (err == ERR_NOT_FOUND) return ERR_OK;
     if (!err) err = fs_sweep_temps(fs, work->stage);
-    if (err) {
-        note_set(work->note, "clear %s: %s", work->stage, err_text(err));
-        return err;
-    }
+    if (err) return note_fail(work->note, err, "clear %s: %s", work->stage, err_text(err));
     err = remove_room(work, work->stage, "log");
     if (!err) err = remove_room(work, work->stage, "snap");
     if (!err) err = remove_one(work, work->stage, DATADIR_FORMAT);
@@ -172,10 +169,7 @@ static enum err take_place(struct work *work)
     if (err) return err;
     err = fs_publish(restore->fs, path, STR("muster-restore 1\n"), FILE_MODE,
                      entropy_u64(restore->entropy));
-    if (err) {
-        note_set(work->note, "write %s: %s", path, err_text(err));
-        return err;
-    }
+    if (err) return note_fail(work->note, err, "write %s: %s", path, err_text(err));
     err = remove_one(work, dir, DATADIR_FORMAT);
     if (!err) err = remove_one(work, dir, DATADIR_NEXT);
     if (!err) err = remove_room(work, dir, "log");
@@ -202,19 +196,14 @@ static enum err restore_locked(struct work *work)
 static enum err check_options(const struct datadir_restore *restore, struct note *note)
 {
     size_t len = restore->address ? strlen(restore->address) : 0;
-    if (restore->index == 0) {
-        note_set(note, "index 0: not a valid coordinator snapshot");
-        return ERR_INVALID;
-    }
-    if (restore->index > INDEX_MAX || restore->term > INDEX_MAX || restore->term == 0) {
-        note_set(note, "index %" PRIu64 ", term %" PRIu64 ": out of range", restore->index,
-                 restore->term);
-        return ERR_INVALID;
-    }
-    if (len == 0 || len > REPLICA_ADDRESS_MAX) {
-        note_set(note, "the replica needs an address of at most %d bytes", REPLICA_ADDRESS_MAX);
-        return ERR_INVALID;
-    }
+    if (restore->index == 0)
+        return note_fail(note, ERR_INVALID, "index 0: not a valid coordinator snapshot");
+    if (restore->index > INDEX_MAX || restore->term > INDEX_MAX || restore->term == 0)
+        return note_fail(note, ERR_INVALID, "index %" PRIu64 ", term %" PRIu64 ": out of range",
+                         restore->index, restore->term);
+    if (len == 0 || len > REPLICA_ADDRESS_MAX)
+        return note_fail(note, ERR_INVALID, "the replica needs an address of at most %d bytes",
+                         REPLICA_ADDRESS_MAX);
     return ERR_OK;
 }
 

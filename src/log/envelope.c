@@ -63,41 +63,32 @@ enum err envelope_parse(struct str bytes, struct envelope *ret_envelope, struct 
     struct envelope got;
     size_t actor, request_id, command;
 
-    if (bytes.len < ENVELOPE_HEAD) {
-        note_set(note, "envelope of %zu bytes: shorter than its head", bytes.len);
-        return ERR_PARSE;
-    }
-    if (bytes.at[0] != ENVELOPE_FORMAT) {
-        note_set(note, "envelope format %u: this program speaks %u", (unsigned)(uint8_t)bytes.at[0],
-                 (unsigned)ENVELOPE_FORMAT);
-        return ERR_VERSION;
-    }
+    if (bytes.len < ENVELOPE_HEAD)
+        return note_fail(note, ERR_PARSE, "envelope of %zu bytes: shorter than its head",
+                         bytes.len);
+    if (bytes.at[0] != ENVELOPE_FORMAT)
+        return note_fail(note, ERR_VERSION, "envelope format %u: this program speaks %u",
+                         (unsigned)(uint8_t)bytes.at[0], (unsigned)ENVELOPE_FORMAT);
     for (size_t i = ZEROS_AT; i < ENVELOPE_HEAD; i++) {
         if (bytes.at[i] == 0) continue;
-        note_set(note, "envelope byte %zu: this program knows only zero there", i);
-        return ERR_VERSION;
+        return note_fail(note, ERR_VERSION, "envelope byte %zu: this program knows only zero there",
+                         i);
     }
     actor = (uint8_t)bytes.at[1];
     request_id = load_le16(bytes.at + 2);
     command = load_le32(bytes.at + 24);
     if (actor > REPLICA_ACTOR_MAX || request_id > REPLICA_REQUEST_ID_MAX ||
-        command > REPLICA_COMMAND_MAX) {
-        note_set(note, "envelope: a part is longer than its limit");
-        return ERR_PARSE;
-    }
-    if (ENVELOPE_HEAD + actor + request_id + command != bytes.len) {
-        note_set(note, "envelope of %zu bytes: its parts make %zu", bytes.len,
-                 ENVELOPE_HEAD + actor + request_id + command);
-        return ERR_PARSE;
-    }
+        command > REPLICA_COMMAND_MAX)
+        return note_fail(note, ERR_PARSE, "envelope: a part is longer than its limit");
+    if (ENVELOPE_HEAD + actor + request_id + command != bytes.len)
+        return note_fail(note, ERR_PARSE, "envelope of %zu bytes: its parts make %zu", bytes.len,
+                         ENVELOPE_HEAD + actor + request_id + command);
     got.machine = load_le32(bytes.at + 4);
     got.version = load_le32(bytes.at + 8);
     got.level = load_le32(bytes.at + 12);
     got.advance_ns = load_le64(bytes.at + 16);
-    if (got.version == 0 || got.level == 0) {
-        note_set(note, "envelope: version and level begin at 1");
-        return ERR_PARSE;
-    }
+    if (got.version == 0 || got.level == 0)
+        return note_fail(note, ERR_PARSE, "envelope: version and level begin at 1");
     got.actor = str_of(bytes.at + ENVELOPE_HEAD, actor);
     got.request_id = str_of(bytes.at + ENVELOPE_HEAD + actor, request_id);
     got.command = str_of(bytes.at + ENVELOPE_HEAD + actor + request_id, command);

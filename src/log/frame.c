@@ -339,8 +339,8 @@ static enum err read_hello(struct reader *r, struct frame_hello *hello, struct n
     size_t name_len = hello->name.len, address_len = hello->address.len;
 
     if (hello->protocol != FRAME_PROTOCOL) { /* what follows may look different there */
-        note_set(note, "the peer speaks protocol %u, we speak %u", hello->protocol, FRAME_PROTOCOL);
-        return ERR_VERSION;
+        return note_fail(note, ERR_VERSION, "the peer speaks protocol %u, we speak %u",
+                         hello->protocol, FRAME_PROTOCOL);
     }
     if (hello->lane != LANE_CONTROL && hello->lane != LANE_BULK) r->bad = true;
     if (hello->cluster_id == 0 || hello->from == 0 || hello->to == 0) r->bad = true;
@@ -421,32 +421,21 @@ static enum err check_head(const struct frame_link *link, const char *head, stru
     uint32_t length = load_le32(head + AT_LENGTH), kind = load_le32(head + AT_KIND);
     uint64_t number = load_le64(head + AT_NUMBER);
 
-    if (load_le32(head + AT_HEAD_SUM) != head_sum(link->session, head)) {
-        note_set(note, "not a frame of this connection: the head's checksum is wrong");
-        return ERR_CORRUPT;
-    }
-    if (number != link->number + 1) {
-        note_set(note, "frame number %llu where %llu was due", (unsigned long long)number,
-                 (unsigned long long)link->number + 1);
-        return ERR_CORRUPT;
-    }
-    if (kind == 0 || kind >= FRAME_KIND_COUNT) {
-        note_set(note, "kind %u is not known", kind);
-        return ERR_PARSE;
-    }
-    if ((kind == FRAME_HELLO) != (link->session == 0)) {
-        note_set(note, "%s %s", kinds[kind].name,
-                 link->session ? "a second time" : "where a hello was due");
-        return ERR_PARSE;
-    }
-    if (length > kinds[kind].length_max) {
-        note_set(note, "%s of %u bytes", kinds[kind].name, length);
-        return ERR_TOO_LARGE;
-    }
-    if (length < kinds[kind].length_min) {
-        note_set(note, "%s of only %u bytes", kinds[kind].name, length);
-        return ERR_PARSE;
-    }
+    if (load_le32(head + AT_HEAD_SUM) != head_sum(link->session, head))
+        return note_fail(note, ERR_CORRUPT,
+                         "not a frame of this connection: the head's checksum is wrong");
+    if (number != link->number + 1)
+        return note_fail(note, ERR_CORRUPT, "frame number %llu where %llu was due",
+                         (unsigned long long)number, (unsigned long long)link->number + 1);
+    if (kind == 0 || kind >= FRAME_KIND_COUNT)
+        return note_fail(note, ERR_PARSE, "kind %u is not known", kind);
+    if ((kind == FRAME_HELLO) != (link->session == 0))
+        return note_fail(note, ERR_PARSE, "%s %s", kinds[kind].name,
+                         link->session ? "a second time" : "where a hello was due");
+    if (length > kinds[kind].length_max)
+        return note_fail(note, ERR_TOO_LARGE, "%s of %u bytes", kinds[kind].name, length);
+    if (length < kinds[kind].length_min)
+        return note_fail(note, ERR_PARSE, "%s of only %u bytes", kinds[kind].name, length);
     return ERR_OK;
 }
 
@@ -461,19 +450,14 @@ enum err frame_take(struct frame_link *link, struct str bytes, struct frame *ret
 
     if (bytes.len < 4) return ERR_NOT_READY;
     length = load_le32(head + AT_LENGTH);
-    if (length > FRAME_MAX) {
-        note_set(note, "a frame of %u bytes", length);
-        return ERR_TOO_LARGE;
-    }
+    if (length > FRAME_MAX) return note_fail(note, ERR_TOO_LARGE, "a frame of %u bytes", length);
     if (bytes.len < FRAME_HEAD) return ERR_NOT_READY;
     err = check_head(link, head, note);
     if (err) return err;
     if (bytes.len - FRAME_HEAD < length) return ERR_NOT_READY;
     if (load_le32(head + AT_SUM) !=
-        crc32c(load_le32(head + AT_HEAD_SUM), head + FRAME_HEAD, length)) {
-        note_set(note, "the payload's checksum is wrong");
-        return ERR_CORRUPT;
-    }
+        crc32c(load_le32(head + AT_HEAD_SUM), head + FRAME_HEAD, length))
+        return note_fail(note, ERR_CORRUPT, "the payload's checksum is wrong");
     frame.kind = (enum frame_kind)load_le32(head + AT_KIND);
     r = (struct reader){.at = head + FRAME_HEAD, .left = length};
     err = read_payload(&r, &frame, note);

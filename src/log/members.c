@@ -52,19 +52,14 @@ static bool is_majority(size_t count, size_t of)
  * entry of its own term, or two leaders' changes could both stand. */
 static enum err may_change_now(const struct members_view *view, struct note *note)
 {
-    if (view->handing_over) {
-        note_set(note, "leadership is being handed over");
-        return ERR_NOT_READY;
-    }
-    if (!view->own_term_committed) {
-        note_set(note, "this leader has not committed an entry of its own term yet");
-        return ERR_NOT_READY;
-    }
-    if (view->uncommitted) {
-        note_set(note, "the change at index %llu is not committed yet",
-                 (unsigned long long)view->uncommitted);
-        return ERR_NOT_READY;
-    }
+    if (view->handing_over)
+        return note_fail(note, ERR_NOT_READY, "leadership is being handed over");
+    if (!view->own_term_committed)
+        return note_fail(note, ERR_NOT_READY,
+                         "this leader has not committed an entry of its own term yet");
+    if (view->uncommitted)
+        return note_fail(note, ERR_NOT_READY, "the change at index %llu is not committed yet",
+                         (unsigned long long)view->uncommitted);
     return ERR_OK;
 }
 
@@ -76,11 +71,11 @@ static enum err may_do_without(const struct members_view *view, size_t leaving, 
     if (leaving < view->members->count && view->members->at[leaving].role == MEMBER_VOTER)
         staying--;
     if (is_majority(sound, staying)) return ERR_OK;
-    note_set(note,
-             "of the %zu voters that stay, %zu are reachable and hold all that is committed: "
-             "no majority",
-             staying, sound);
-    return ERR_NOT_READY;
+    return note_fail(
+        note, ERR_NOT_READY,
+        "of the %zu voters that stay, %zu are reachable and hold all that is committed: "
+        "no majority",
+        staying, sound);
 }
 
 enum err members_check_address(struct str address, struct note *note)
@@ -88,17 +83,14 @@ enum err members_check_address(struct str address, struct note *note)
     struct address_parts parts;
     char text[REPLICA_ADDRESS_MAX + 1];
 
-    if (address.len == 0 || address.len > REPLICA_ADDRESS_MAX || str_has(address, '\0')) {
-        note_set(note, "an address of 1 to %u bytes is needed", (unsigned)REPLICA_ADDRESS_MAX);
-        return ERR_INVALID;
-    }
+    if (address.len == 0 || address.len > REPLICA_ADDRESS_MAX || str_has(address, '\0'))
+        return note_fail(note, ERR_INVALID, "an address of 1 to %u bytes is needed",
+                         (unsigned)REPLICA_ADDRESS_MAX);
     memcpy(text, address.at, address.len);
     text[address.len] = '\0';
     if (address_split(text, &parts, note)) return ERR_INVALID;
-    if (!parts.is_unix && (parts.host.len == 0 || parts.port == 0)) {
-        note_set(note, "%s: nobody can be reached there", text);
-        return ERR_INVALID;
-    }
+    if (!parts.is_unix && (parts.host.len == 0 || parts.port == 0))
+        return note_fail(note, ERR_INVALID, "%s: nobody can be reached there", text);
     return ERR_OK;
 }
 
@@ -120,9 +112,8 @@ static enum err check_free(const struct members *members, const struct member *w
     for (size_t i = 0; i < members->count; i++) {
         const struct member *other = &members->at[i];
         if (other->id == wishing->id || strcmp(other->address, wishing->address) != 0) continue;
-        note_set(note, "replica %016llx is a member at %s: remove it first",
-                 (unsigned long long)other->id, other->address);
-        return ERR_EXISTS;
+        return note_fail(note, ERR_EXISTS, "replica %016llx is a member at %s: remove it first",
+                         (unsigned long long)other->id, other->address);
     }
     return ERR_OK;
 }
@@ -133,14 +124,11 @@ static enum err add(const struct members_view *view, uint64_t id, struct str add
     struct member *member;
     enum err err;
 
-    if (find(next, id) < next->count) {
-        note_set(note, "replica %016llx is a member", (unsigned long long)id);
-        return ERR_EXISTS;
-    }
-    if (next->count == REPLICA_MEMBERS_MAX) {
-        note_set(note, "there are %u members already", (unsigned)REPLICA_MEMBERS_MAX);
-        return ERR_FULL;
-    }
+    if (find(next, id) < next->count)
+        return note_fail(note, ERR_EXISTS, "replica %016llx is a member", (unsigned long long)id);
+    if (next->count == REPLICA_MEMBERS_MAX)
+        return note_fail(note, ERR_FULL, "there are %u members already",
+                         (unsigned)REPLICA_MEMBERS_MAX);
     member = &next->at[next->count];
     *member = (struct member){.id = id, .role = MEMBER_LEARNER};
     err = take_address(address, member->address, note);
@@ -157,36 +145,30 @@ static enum err promote(const struct members_view *view, size_t at, struct membe
     size_t after = voters(next) + 1, sound = sound_voters(view, SIZE_MAX);
     enum err err;
 
-    if (next->at[at].role == MEMBER_VOTER) {
-        note_set(note, "replica %016llx is a voter", (unsigned long long)next->at[at].id);
-        return ERR_EXISTS;
-    }
-    if (after > REPLICA_VOTERS_MAX) {
-        note_set(note, "there are %u voters already", (unsigned)REPLICA_VOTERS_MAX);
-        return ERR_FULL;
-    }
+    if (next->at[at].role == MEMBER_VOTER)
+        return note_fail(note, ERR_EXISTS, "replica %016llx is a voter",
+                         (unsigned long long)next->at[at].id);
+    if (after > REPLICA_VOTERS_MAX)
+        return note_fail(note, ERR_FULL, "there are %u voters already",
+                         (unsigned)REPLICA_VOTERS_MAX);
     err = may_do_without(view, SIZE_MAX, note);
     if (err) return err;
-    if (!view->responsive[at]) {
-        note_set(note, "replica %016llx does not answer", (unsigned long long)next->at[at].id);
-        return ERR_NOT_READY;
-    }
-    if (add_sat_u64(view->match[at], CATCH_UP_ENTRIES) < view->commit) {
-        note_set(note, "replica %016llx has not caught up: %llu of %llu",
-                 (unsigned long long)next->at[at].id, (unsigned long long)view->match[at],
-                 (unsigned long long)view->commit);
-        return ERR_NOT_READY;
-    }
+    if (!view->responsive[at])
+        return note_fail(note, ERR_NOT_READY, "replica %016llx does not answer",
+                         (unsigned long long)next->at[at].id);
+    if (add_sat_u64(view->match[at], CATCH_UP_ENTRIES) < view->commit)
+        return note_fail(note, ERR_NOT_READY, "replica %016llx has not caught up: %llu of %llu",
+                         (unsigned long long)next->at[at].id, (unsigned long long)view->match[at],
+                         (unsigned long long)view->commit);
     /* R2b: if the newcomer were lost at this very moment, the others could still decide. In a
      * cluster of three with one dead this asks to remove the dead one first. From one voter to two
      * there is no such way, and a cluster that began with one must be able to grow. */
-    if (after > 2 && !is_majority(sound, after)) {
-        note_set(note,
-                 "%zu voters are reachable and hold all that is committed, no majority of the %zu "
-                 "there would be: remove a dead one first",
-                 sound, after);
-        return ERR_NOT_READY;
-    }
+    if (after > 2 && !is_majority(sound, after))
+        return note_fail(
+            note, ERR_NOT_READY,
+            "%zu voters are reachable and hold all that is committed, no majority of the %zu "
+            "there would be: remove a dead one first",
+            sound, after);
     next->at[at].role = MEMBER_VOTER;
     return ERR_OK;
 }
@@ -197,12 +179,10 @@ static enum err leave(const struct members_view *view, size_t at, struct members
     enum err err;
 
     if (next->at[at].id == view->self) {
-        if (voters(next) == 1) {
-            note_set(note, "the last voter cannot be removed");
-            return ERR_INVALID;
-        }
-        note_set(note, "a leader is removed by the next one: leadership is handed over first");
-        return ERR_NOT_LEADER;
+        if (voters(next) == 1)
+            return note_fail(note, ERR_INVALID, "the last voter cannot be removed");
+        return note_fail(note, ERR_NOT_LEADER,
+                         "a leader is removed by the next one: leadership is handed over first");
     }
     err = may_do_without(view, at, note);
     if (err) return err;
@@ -227,10 +207,8 @@ static enum err move_to(const struct members_view *view, size_t at, struct str a
     enum err err = take_address(address, next->at[at].address, note);
 
     if (err) return err;
-    if (strcmp(next->at[at].address, view->members->at[at].address) == 0) {
-        note_set(note, "that is its address");
-        return ERR_EXISTS;
-    }
+    if (strcmp(next->at[at].address, view->members->at[at].address) == 0)
+        return note_fail(note, ERR_EXISTS, "that is its address");
     if (take) make_way(view, at, next);
     err = check_free(next, &next->at[at], note);
     if (err) return err;
@@ -245,18 +223,14 @@ enum err members_change(const struct members_view *view, enum change_kind kind, 
     enum err err;
 
     assert(next.count <= REPLICA_MEMBERS_MAX);
-    if (id == 0) {
-        note_set(note, "0 is no replica's identity");
-        return ERR_INVALID;
-    }
+    if (id == 0) return note_fail(note, ERR_INVALID, "0 is no replica's identity");
     /* First of all, because until then "exists" and "not found" would be about a configuration
      * that may yet be taken back. */
     err = may_change_now(view, note);
     if (err) return err;
-    if (kind != CHANGE_ADD && at == next.count) {
-        note_set(note, "replica %016llx is not a member", (unsigned long long)id);
-        return ERR_NOT_FOUND;
-    }
+    if (kind != CHANGE_ADD && at == next.count)
+        return note_fail(note, ERR_NOT_FOUND, "replica %016llx is not a member",
+                         (unsigned long long)id);
     switch (kind) {
     case CHANGE_ADD: err = add(view, id, address, &next, note); break;
     case CHANGE_PROMOTE: err = promote(view, at, &next, note); break;

@@ -60,19 +60,12 @@ enum err meta_apply(struct meta *meta, struct str command, struct note *note)
     uint32_t level, kind = command.len >= COMMAND_SIZE ? load_le32(command.at) : META_LEVEL;
     size_t size = size_of_kind(kind);
 
-    if (size == 0) {
-        note_set(note, "command of the log itself: kind %u", (unsigned)kind);
-        return ERR_PARSE;
-    }
-    if (command.len != size) {
-        note_set(note, "command of the log itself: %zu bytes", command.len);
-        return ERR_PARSE;
-    }
+    if (size == 0)
+        return note_fail(note, ERR_PARSE, "command of the log itself: kind %u", (unsigned)kind);
+    if (command.len != size)
+        return note_fail(note, ERR_PARSE, "command of the log itself: %zu bytes", command.len);
     level = load_le32(command.at + 4);
-    if (level == 0) {
-        note_set(note, "command of the log itself: level 0");
-        return ERR_PARSE;
-    }
+    if (level == 0) return note_fail(note, ERR_PARSE, "command of the log itself: level 0");
     /* Two leaders may propose in turn; the older entry must not undo the newer. */
     if (level > meta->level) meta->level = level;
     return ERR_OK;

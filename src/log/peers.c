@@ -332,18 +332,15 @@ static enum err check_options(const struct peers_options *options, struct note *
     const char *name = options->name ? options->name : "";
 
     assert(options->events.on_frame && options->events.on_snap);
-    if (options->id == 0 || !options->listen || strlen(name) > REPLICA_NAME_MAX) {
-        note_set(note, "a replica needs an id, a place to listen and a name that is not too long");
-        return ERR_INVALID;
-    }
-    if (options->address && strlen(options->address) > REPLICA_ADDRESS_MAX) {
-        note_set(note, "the address %s is too long", options->address);
-        return ERR_INVALID;
-    }
-    if (!options->tls_server != !options->tls_client) {
-        note_set(note, "TLS needs the server's and the client's side, or neither");
-        return ERR_INVALID;
-    }
+    if (options->id == 0 || !options->listen || strlen(name) > REPLICA_NAME_MAX)
+        return note_fail(
+            note, ERR_INVALID,
+            "a replica needs an id, a place to listen and a name that is not too long");
+    if (options->address && strlen(options->address) > REPLICA_ADDRESS_MAX)
+        return note_fail(note, ERR_INVALID, "the address %s is too long", options->address);
+    if (!options->tls_server != !options->tls_client)
+        return note_fail(note, ERR_INVALID,
+                         "TLS needs the server's and the client's side, or neither");
     return ERR_OK;
 }
 
@@ -367,8 +364,7 @@ static enum err listen_now(struct peers *peers, const struct peers_options *opti
         memcpy(peers->address, address, strlen(address) + 1);
         return ERR_OK;
     }
-    note_set(note, "the address %s is too long", address);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "the address %s is too long", address);
 }
 
 static void settle(struct peers *peers, const struct peers_options *options)

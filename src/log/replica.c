@@ -315,9 +315,9 @@ static enum err take_limits(struct replica *replica, const struct replica_option
         .peer_queue_bytes = or_default(given->peer_queue_bytes, 32 << 20),
     };
     if (replica->heartbeat_ms < replica->election_ms) return ERR_OK;
-    note_set(note, "a heartbeat every %u ms is too rare for an election time-out of %u ms",
-             replica->heartbeat_ms, replica->election_ms);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID,
+                     "a heartbeat every %u ms is too rare for an election time-out of %u ms",
+                     replica->heartbeat_ms, replica->election_ms);
 }
 
 static enum err take_machines(struct replica *replica, const struct replica_options *options,
@@ -329,21 +329,15 @@ static enum err take_machines(struct replica *replica, const struct replica_opti
         const struct machine *machine = &options->machines[i];
 
         if (machine->id < 1 || machine->id > REPLICA_MACHINES_MAX || !machine->ops ||
-            machine->version < 1 || !machine->name) {
-            note_set(note, "machine %u is not well described", machine->id);
-            return ERR_INVALID;
-        }
-        if (replica->machines[machine->id].ops) {
-            note_set(note, "two machines have the id %u", machine->id);
-            return ERR_INVALID;
-        }
+            machine->version < 1 || !machine->name)
+            return note_fail(note, ERR_INVALID, "machine %u is not well described", machine->id);
+        if (replica->machines[machine->id].ops)
+            return note_fail(note, ERR_INVALID, "two machines have the id %u", machine->id);
         replica->machines[machine->id] = *machine;
         reserved += machine->in_flight_share;
     }
-    if (reserved > replica->limits.in_flight_bytes) {
-        note_set(note, "machines reserve more than all bytes in flight");
-        return ERR_INVALID;
-    }
+    if (reserved > replica->limits.in_flight_bytes)
+        return note_fail(note, ERR_INVALID, "machines reserve more than all bytes in flight");
     replica->propose.shared_bytes = replica->limits.in_flight_bytes - reserved;
     return ERR_OK;
 }

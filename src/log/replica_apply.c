@@ -93,22 +93,20 @@ static void compare_state(struct replica *replica, uint64_t index, uint64_t term
 static enum err check_command(const struct replica *replica, const struct envelope *envelope,
                               struct note *note)
 {
-    if (envelope->level > replica->speaks) {
-        note_set(note, "it was written at cluster level %u, this program speaks %u",
-                 envelope->level, replica->speaks);
-        return ERR_VERSION;
-    }
+    if (envelope->level > replica->speaks)
+        return note_fail(note, ERR_VERSION,
+                         "it was written at cluster level %u, this program speaks %u",
+                         envelope->level, replica->speaks);
     if (envelope->machine == ENVELOPE_MACHINE_META) return ERR_OK;
-    if (envelope->machine > REPLICA_MACHINES_MAX || !replica->machines[envelope->machine].ops) {
-        note_set(note, "it is for machine %u, which this program does not have", envelope->machine);
-        return ERR_VERSION;
-    }
-    if (envelope->version > replica->machines[envelope->machine].version) {
-        note_set(note, "it is a command of version %u for machine %s, which knows %u",
-                 envelope->version, replica->machines[envelope->machine].name,
-                 replica->machines[envelope->machine].version);
-        return ERR_VERSION;
-    }
+    if (envelope->machine > REPLICA_MACHINES_MAX || !replica->machines[envelope->machine].ops)
+        return note_fail(note, ERR_VERSION,
+                         "it is for machine %u, which this program does not have",
+                         envelope->machine);
+    if (envelope->version > replica->machines[envelope->machine].version)
+        return note_fail(note, ERR_VERSION,
+                         "it is a command of version %u for machine %s, which knows %u",
+                         envelope->version, replica->machines[envelope->machine].name,
+                         replica->machines[envelope->machine].version);
     return ERR_OK;
 }
 
@@ -140,9 +138,8 @@ static enum err apply_meta(struct replica *replica, uint64_t index, const struct
     if (!err && replica->meta.level != before) replica_changed(replica);
     if (!err && replica->meta.level <= replica->speaks) recover(replica, index, envelope->command);
     if (err || replica->meta.level <= replica->speaks) return err;
-    note_set(note, "it raises the cluster to level %u, this program speaks %u", replica->meta.level,
-             replica->speaks);
-    return ERR_VERSION;
+    return note_fail(note, ERR_VERSION, "it raises the cluster to level %u, this program speaks %u",
+                     replica->meta.level, replica->speaks);
 }
 
 static enum err apply_command(struct replica *replica, const struct entry *entry, struct note *note)

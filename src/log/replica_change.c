@@ -151,21 +151,15 @@ static enum err start_transfer(struct replica *replica, uint64_t to, struct note
     enum err err;
 
     if (engine_role(replica->engine) != REPLICA_LEADER) return ERR_NOT_LEADER;
-    if (change->transferring) {
-        note_set(note, "leadership is being handed over already");
-        return ERR_BUSY;
-    }
+    if (change->transferring)
+        return note_fail(note, ERR_BUSY, "leadership is being handed over already");
     make_view(replica, &room, &view);
     if (to == 0) to = members_heir(&view);
-    if (to == 0) {
-        note_set(note, "no other voter answers");
-        return ERR_NOT_READY;
-    }
+    if (to == 0) return note_fail(note, ERR_NOT_READY, "no other voter answers");
     err = engine_transfer(replica->engine, replica_now(replica), to, &effects);
-    if (err == ERR_NOT_FOUND || err == ERR_INVALID || err == ERR_BUSY || err == ERR_NOT_LEADER) {
-        note_set(note, "hand over to %016llx: %s", (unsigned long long)to, err_text(err));
-        return err;
-    }
+    if (err == ERR_NOT_FOUND || err == ERR_INVALID || err == ERR_BUSY || err == ERR_NOT_LEADER)
+        return note_fail(note, err, "hand over to %016llx: %s", (unsigned long long)to,
+                         err_text(err));
     change->transferring = true;
     change->transfer_until = mono_after(replica_now(replica), 2 * (uint64_t)replica->election_ms);
     LOG_INFO(&replica->log, "handing leadership over", log_u64("to", to));
@@ -305,10 +299,8 @@ static enum err judge(struct replica *replica, const struct change *asked, struc
     enum err err;
 
     if (engine_role(replica->engine) != REPLICA_LEADER) return ERR_NOT_LEADER;
-    if (change->running || change->leaving) {
-        note_set(note, "another change is under way");
-        return ERR_BUSY;
-    }
+    if (change->running || change->leaving)
+        return note_fail(note, ERR_BUSY, "another change is under way");
     err = judge_level(replica, asked, note);
     if (err) return err;
     make_view(replica, &room, &view);

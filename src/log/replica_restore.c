@@ -11,11 +11,10 @@
 enum err replica_restore_begin(struct replica *replica, const struct snap_head *head,
                                struct note *note)
 {
-    if (head->level > replica->speaks) {
-        note_set(note, "the snapshot at %llu is of cluster level %u, this program speaks %u",
-                 (unsigned long long)head->mark.index, head->level, replica->speaks);
-        return ERR_VERSION;
-    }
+    if (head->level > replica->speaks)
+        return note_fail(note, ERR_VERSION,
+                         "the snapshot at %llu is of cluster level %u, this program speaks %u",
+                         (unsigned long long)head->mark.index, head->level, replica->speaks);
     for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
         const struct machine *machine = &replica->machines[id];
         enum err err;
@@ -33,10 +32,10 @@ enum err replica_restore_chunk(struct replica *replica, uint32_t section, struct
     const struct machine *machine;
     enum err err;
 
-    if (section == 0 || section > REPLICA_MACHINES_MAX || !replica->machines[section].ops) {
-        note_set(note, "the snapshot has a section %u, which this program does not know", section);
-        return ERR_VERSION;
-    }
+    if (section == 0 || section > REPLICA_MACHINES_MAX || !replica->machines[section].ops)
+        return note_fail(note, ERR_VERSION,
+                         "the snapshot has a section %u, which this program does not know",
+                         section);
     machine = &replica->machines[section];
     err = machine->ops->restore_next(machine->state, bytes, note);
     if (err) note_prefix(note, "restore %s", machine->name);
@@ -71,8 +70,7 @@ enum err replica_snapshot_path(const struct replica *replica, const struct snaps
     snap_name(mark, name);
     len = snprintf(path, FS_PATH_CAP, "%s/snap/%s", replica->dir, name);
     if (len > 0 && len < FS_PATH_CAP) return ERR_OK;
-    note_set(note, "%.64s...: path is too long", replica->dir);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%.64s...: path is too long", replica->dir);
 }
 
 static enum err load_file(struct replica *replica, const char *path, struct note *note)

@@ -24,8 +24,7 @@ enum err snap_dir_path(const char *dir, const char *name, char path[FS_PATH_CAP]
 {
     int len = snprintf(path, FS_PATH_CAP, "%s/snap%s%s", dir, name[0] ? "/" : "", name);
     if (len > 0 && len < FS_PATH_CAP) return ERR_OK;
-    note_set(note, "%.64s...: path is too long", dir);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%.64s...: path is too long", dir);
 }
 
 enum err snap_sync_names(struct fs *fs, const char *dir, struct note *note)
@@ -81,8 +80,7 @@ static enum err list_snapshots(struct fs *fs, const char *dir, struct listing *r
     if (!err) err = listing.err;
     if (err) {
         free(listing.at);
-        note_set(note, "list %s/snap: %s", dir, err_text(err));
-        return err;
+        return note_fail(note, err, "list %s/snap: %s", dir, err_text(err));
     }
     qsort(listing.at, listing.count, sizeof *listing.at, newest_first);
     *ret_listing = listing;
@@ -111,11 +109,10 @@ enum err snap_newest(struct fs *fs, const char *dir, char name[SNAP_NAME_CAP],
     if (!err) err = snap_open(fs, path, &reader, &head, note);
     if (err) return err;
     snap_close(reader);
-    if (head.mark.index != mark.index || head.mark.term != mark.term) {
-        note_set(note, "%s: offset 0: is of index %" PRIu64 " and term %" PRIu64, path,
-                 head.mark.index, head.mark.term);
-        return ERR_CORRUPT;
-    }
+    if (head.mark.index != mark.index || head.mark.term != mark.term)
+        return note_fail(note, ERR_CORRUPT,
+                         "%s: offset 0: is of index %" PRIu64 " and term %" PRIu64, path,
+                         head.mark.index, head.mark.term);
     *ret_head = head;
     return ERR_OK;
 }
@@ -131,10 +128,7 @@ static enum err remove_rest(struct fs *fs, const char *dir, const struct listing
         enum err err = snap_dir_path(dir, name, path, note);
         if (err) return err;
         err = fs_remove(fs, path);
-        if (err) {
-            note_set(note, "remove %s: %s", path, err_text(err));
-            return err;
-        }
+        if (err) return note_fail(note, err, "remove %s: %s", path, err_text(err));
     }
     return ERR_OK;
 }

@@ -25,8 +25,7 @@ enum err snap_inbox_open(struct fs *fs, const char *dir, uint64_t unique,
     if (inbox) inbox->dir = str_dup(str_from(dir));
     if (!inbox || !inbox->dir) {
         free(inbox);
-        note_set(note, "receive a snapshot in %s: %s", dir, err_text(ERR_NOMEM));
-        return ERR_NOMEM;
+        return note_fail(note, ERR_NOMEM, "receive a snapshot in %s: %s", dir, err_text(ERR_NOMEM));
     }
     inbox->fs = fs;
     snprintf(name, sizeof name, ".incoming.%08" PRIx32 ".tmp", (uint32_t)unique);
@@ -48,16 +47,13 @@ enum err snap_inbox_write(struct snap_inbox *inbox, uint64_t offset, struct str 
                           struct note *note)
 {
     assert(!inbox->checked);
-    if (offset != inbox->size) {
-        note_set(note, "%s: bytes for offset %" PRIu64 ", %" PRIu64 " is due", inbox->temp, offset,
-                 inbox->size);
-        return ERR_INVALID;
-    }
+    if (offset != inbox->size)
+        return note_fail(note, ERR_INVALID, "%s: bytes for offset %" PRIu64 ", %" PRIu64 " is due",
+                         inbox->temp, offset, inbox->size);
     enum err err = fs_write_at(inbox->fs, inbox->file, offset, bytes);
-    if (err) {
-        note_set(note, "write %s at %" PRIu64 ": %s", inbox->temp, offset, err_text(err));
-        return err;
-    }
+    if (err)
+        return note_fail(note, err, "write %s at %" PRIu64 ": %s", inbox->temp, offset,
+                         err_text(err));
     inbox->size += bytes.len;
     if (inbox->size - inbox->synced < SNAP_SYNC_BYTES) return ERR_OK;
     err = fs_sync(inbox->fs, inbox->file); /* in pieces, as a writer does */

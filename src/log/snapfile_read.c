@@ -21,8 +21,8 @@ struct snap_reader {
 static enum err bad(const struct snap_reader *reader, enum err err, const char *what,
                     struct note *note)
 {
-    note_set(note, "%s: offset %" PRIu64 ": %s: %s", reader->path, reader->at, what, err_text(err));
-    return err;
+    return note_fail(note, err, "%s: offset %" PRIu64 ": %s: %s", reader->path, reader->at, what,
+                     err_text(err));
 }
 
 /* Bytes from `at` on into the room: `want`, or less at the end of the file. */
@@ -62,10 +62,7 @@ enum err snap_open(struct fs *fs, const char *path, struct snap_reader **ret_rea
 {
     struct snap_reader *reader = calloc(1, sizeof *reader);
     struct snap_head head;
-    if (!reader) {
-        note_set(note, "open %s: %s", path, err_text(ERR_NOMEM));
-        return ERR_NOMEM;
-    }
+    if (!reader) return note_fail(note, ERR_NOMEM, "open %s: %s", path, err_text(ERR_NOMEM));
     reader->fs = fs;
     buf_init(&reader->room, SNAP_CHUNK_MAX + SNAP_CHUNK_HEAD + SNAP_ALIGN);
     size_t len = strnlen(path, FS_PATH_CAP);

@@ -56,8 +56,7 @@ enum err snap_create(struct fs *fs, const char *dir, const struct snap_head *hea
     if (writer) writer->dir = str_dup(str_from(dir));
     if (!writer || !writer->dir) {
         free(writer);
-        note_set(note, "make a snapshot in %s: %s", dir, err_text(ERR_NOMEM));
-        return ERR_NOMEM;
+        return note_fail(note, ERR_NOMEM, "make a snapshot in %s: %s", dir, err_text(ERR_NOMEM));
     }
     writer->fs = fs;
     buf_init(&writer->room, SNAP_CHUNK_MAX + SNAP_CHUNK_HEAD + SNAP_ALIGN);

@@ -143,10 +143,7 @@ enum err vote_open(struct fs *fs, const char *dir, bool read_only, struct vote_f
     struct fs_info info;
     int slot = 0;
     struct vote_file *file = calloc(1, sizeof *file);
-    if (!file) {
-        note_set(note, "open %s/log/VOTE: %s", dir, err_text(ERR_NOMEM));
-        return ERR_NOMEM;
-    }
+    if (!file) return note_fail(note, ERR_NOMEM, "open %s/log/VOTE: %s", dir, err_text(ERR_NOMEM));
     file->fs = fs;
     int len = snprintf(file->path, sizeof file->path, "%s/log/VOTE", dir);
     enum err err = len > 0 && len < FS_PATH_CAP ? ERR_OK : ERR_INVALID;

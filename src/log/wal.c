@@ -223,14 +223,12 @@ static enum err options_check(const struct wal_options *options, struct note *no
 {
     uint64_t bytes = options->segment_bytes;
     assert(options->fs && options->dir);
-    if (bytes != 0 && (bytes < WAL_SEGMENT_MIN || bytes > WAL_SEGMENT_MAX)) {
-        note_set(note, "segments of %" PRIu64 " bytes: 64 KiB to 1 GiB", bytes);
-        return ERR_INVALID;
-    }
-    if (options->spares > WAL_SPARES_MAX) {
-        note_set(note, "%" PRIu32 " spare segments: at most %d", options->spares, WAL_SPARES_MAX);
-        return ERR_INVALID;
-    }
+    if (bytes != 0 && (bytes < WAL_SEGMENT_MIN || bytes > WAL_SEGMENT_MAX))
+        return note_fail(note, ERR_INVALID, "segments of %" PRIu64 " bytes: 64 KiB to 1 GiB",
+                         bytes);
+    if (options->spares > WAL_SPARES_MAX)
+        return note_fail(note, ERR_INVALID, "%" PRIu32 " spare segments: at most %d",
+                         options->spares, WAL_SPARES_MAX);
     return ERR_OK;
 }
 
@@ -261,8 +259,7 @@ enum err wal_open(const struct wal_options *options, bool read_only, wal_found_f
     if (wal) wal->dir = malloc(dir_len);
     if (!wal || !wal->dir) {
         free(wal);
-        note_set(note, "%s/log: %s", options->dir, err_text(ERR_NOMEM));
-        return ERR_NOMEM;
+        return note_fail(note, ERR_NOMEM, "%s/log: %s", options->dir, err_text(ERR_NOMEM));
     }
     snprintf(wal->dir, dir_len, "%s/log", options->dir);
     wal->fs = options->fs;

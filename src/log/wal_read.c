@@ -34,9 +34,8 @@ static enum err judge(struct reader *reader, uint64_t sequence, uint64_t offset,
     if (err == ERR_CORRUPT && !path_of(reader, sequence, path) &&
         fs_stat(reader->fs, path, &info) == ERR_NOT_FOUND)
         err = ERR_NOT_FOUND;
-    note_set(reader->note, "%s/%016" PRIx64 ".seg: offset %" PRIu64 ": %s", reader->dir, sequence,
-             offset, err_text(err));
-    return err;
+    return note_fail(reader->note, err, "%s/%016" PRIx64 ".seg: offset %" PRIu64 ": %s",
+                     reader->dir, sequence, offset, err_text(err));
 }
 
 static enum err enter(struct reader *reader, uint64_t sequence)
@@ -59,10 +58,8 @@ static enum err room_for(struct reader *reader, size_t len)
 {
     if (len <= reader->room_cap) return ERR_OK;
     char *room = malloc(len);
-    if (!room) {
-        note_set(reader->note, "read %s: %s", reader->dir, err_text(ERR_NOMEM));
-        return ERR_NOMEM;
-    }
+    if (!room)
+        return note_fail(reader->note, ERR_NOMEM, "read %s: %s", reader->dir, err_text(ERR_NOMEM));
     free(reader->room);
     reader->room = room;
     reader->room_cap = len;
@@ -121,10 +118,7 @@ static enum err read_run(struct reader *reader, const struct wal_place *places, 
         if (err == ERR_CORRUPT && !again) /* a read may be led astray once */
             return read_run(reader, places + i, count - i, len - from, true, into, entries + i);
         if (err == ERR_CORRUPT) return judge(reader, places[i].sequence, places[i].offset, err);
-        if (err) {
-            note_set(reader->note, "read %s: %s", reader->dir, err_text(err));
-            return err;
-        }
+        if (err) return note_fail(reader->note, err, "read %s: %s", reader->dir, err_text(err));
     }
     return ERR_OK;
 }

@@ -79,10 +79,7 @@ static enum err list_segments(struct recovery *r)
 {
     enum err err = fs_list(r->wal->fs, r->wal->dir, gather_name, r);
     if (!err) err = r->list_err;
-    if (err) {
-        note_set(r->note, "list %s: %s", r->wal->dir, err_text(err));
-        return err;
-    }
+    if (err) return note_fail(r->note, err, "list %s: %s", r->wal->dir, err_text(err));
     if (r->count > 0) qsort(r->sequences, r->count, sizeof *r->sequences, compare_sequences);
     return ERR_OK;
 }
@@ -105,16 +102,13 @@ static enum err segment_enter(struct recovery *r, uint64_t sequence)
     enum err err = wal_open_segment(wal, &r->segment, FS_READ, &r->file, r->note);
     if (err) return err;
     err = wal_read_head(wal->fs, r->file, sequence, &head);
-    if (err) {
-        note_set(r->note, "%s/%s: offset 0: head of a segment: %s", wal->dir, r->name,
-                 err_text(err));
-        return err;
-    }
-    if (head.replica_id != wal->replica_id) {
-        note_set(r->note, "%s/%s: offset 0: of replica %016" PRIx64 ", not of %016" PRIx64,
-                 wal->dir, r->name, head.replica_id, wal->replica_id);
-        return ERR_CORRUPT;
-    }
+    if (err)
+        return note_fail(r->note, err, "%s/%s: offset 0: head of a segment: %s", wal->dir, r->name,
+                         err_text(err));
+    if (head.replica_id != wal->replica_id)
+        return note_fail(r->note, ERR_CORRUPT,
+                         "%s/%s: offset 0: of replica %016" PRIx64 ", not of %016" PRIx64, wal->dir,
+                         r->name, head.replica_id, wal->replica_id);
     r->segment.salt = head.salt;
     r->window_len = 0;
     err = fs_file_size(wal->fs, r->file, &r->segment.size);
@@ -126,10 +120,8 @@ static enum err window_make(struct recovery *r, size_t want)
 {
     if (want <= r->window_cap) return ERR_OK;
     char *window = malloc(want);
-    if (!window) {
-        note_set(r->note, "read %s: %s", r->wal->dir, err_text(ERR_NOMEM));
-        return ERR_NOMEM;
-    }
+    if (!window)
+        return note_fail(r->note, ERR_NOMEM, "read %s: %s", r->wal->dir, err_text(ERR_NOMEM));
     free(r->window);
     r->window = window;
     r->window_cap = want;
@@ -204,10 +196,10 @@ static enum err record_at(struct recovery *r, uint64_t offset, struct record *re
 
 static enum err damaged(struct recovery *r, uint64_t offset, uint64_t serial)
 {
-    note_set(r->note,
-             "%s/%s: offset %" PRIu64 ": damaged: record %" PRIu64 " says that it was durable",
-             r->wal->dir, r->name, offset, serial);
-    return ERR_CORRUPT;
+    return note_fail(r->note, ERR_CORRUPT,
+                     "%s/%s: offset %" PRIu64 ": damaged: record %" PRIu64
+                     " says that it was durable",
+                     r->wal->dir, r->name, offset, serial);
 }
 
 /* True when `record`, found at `at` behind the unreadable one at `offset`, shows that that one was
@@ -261,12 +253,11 @@ static enum err report_record(struct recovery *r, const struct record *record, u
         .reset = record->kind == RECORD_RESET,
     };
     if (!found.reset) {
-        if (record->index == 0 || (wal->next_index > 0 && record->index > wal->next_index)) {
-            note_set(r->note,
-                     "%s/%s: offset %" PRIu64 ": index %" PRIu64 " where %" PRIu64 " is due",
-                     wal->dir, r->name, offset, record->index, wal->next_index);
-            return ERR_CORRUPT;
-        }
+        if (record->index == 0 || (wal->next_index > 0 && record->index > wal->next_index))
+            return note_fail(r->note, ERR_CORRUPT,
+                             "%s/%s: offset %" PRIu64 ": index %" PRIu64 " where %" PRIu64
+                             " is due",
+                             wal->dir, r->name, offset, record->index, wal->next_index);
         found.entry.kind = (enum entry_kind)record->kind;
     }
     wal->next_index = record->index + 1;
@@ -327,17 +318,14 @@ static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offse
             if (err && err != ERR_CORRUPT) return err;
             in_use = err || end > SEGMENT_HEAD;
         }
-        if (in_use) {
-            note_set(r->note,
-                     "%s/%016" PRIx64 ".seg: offset %" PRIu64 ": damaged: the log goes on in %s",
-                     wal->dir, wal_in_use(wal)->sequence, stop_offset, r->name);
-            return ERR_CORRUPT;
-        }
-        if (wal->spare_count == WAL_SPARES_MAX) {
-            note_set(r->note, "%s/%s: more than %d unused segments", wal->dir, r->name,
-                     WAL_SPARES_MAX);
-            return ERR_CORRUPT;
-        }
+        if (in_use)
+            return note_fail(r->note, ERR_CORRUPT,
+                             "%s/%016" PRIx64 ".seg: offset %" PRIu64
+                             ": damaged: the log goes on in %s",
+                             wal->dir, wal_in_use(wal)->sequence, stop_offset, r->name);
+        if (wal->spare_count == WAL_SPARES_MAX)
+            return note_fail(r->note, ERR_CORRUPT, "%s/%s: more than %d unused segments", wal->dir,
+                             r->name, WAL_SPARES_MAX);
         wal->spares[wal->spare_count++] = r->segment;
     }
     return ERR_OK;
@@ -385,11 +373,9 @@ static enum err settle(struct recovery *r, uint64_t end, uint64_t torn_end)
     if (err) return err;
     if (torn_end > end) {
         err = fs_allocate_zeroed(wal->fs, wal->file, end, torn_end - end);
-        if (err) {
-            note_set(r->note, "cut %s/%016" PRIx64 ".seg at %" PRIu64 ": %s", wal->dir,
-                     wal_in_use(wal)->sequence, end, err_text(err));
-            return err;
-        }
+        if (err)
+            return note_fail(r->note, err, "cut %s/%016" PRIx64 ".seg at %" PRIu64 ": %s", wal->dir,
+                             wal_in_use(wal)->sequence, end, err_text(err));
     }
     for (size_t i = r->uncovered.used; i + 1 < wal->used_count && !err; i++) {
         struct fs_file *file;
@@ -407,10 +393,7 @@ static enum err settle(struct recovery *r, uint64_t end, uint64_t torn_end)
 static enum err begin_empty(struct recovery *r, bool create)
 {
     struct wal *wal = r->wal;
-    if (!create) {
-        note_set(r->note, "%s: holds no segment", wal->dir);
-        return ERR_CORRUPT;
-    }
+    if (!create) return note_fail(r->note, ERR_CORRUPT, "%s: holds no segment", wal->dir);
     if (wal->read_only) return ERR_OK;
     enum err err = wal_ensure_spare(wal, r->note);
     if (!err && (err = wal_use(wal, &wal->spares[0])))
@@ -427,17 +410,14 @@ static enum err read_all(struct recovery *r)
     uint64_t end = 0, next = 0, torn_end = 0;
     size_t i = 0;
     do {
-        if (i > 0 && (i == r->count || r->sequences[i] != next)) {
-            note_set(r->note, "%s/%016" PRIx64 ".seg: is missing; %s goes on there", wal->dir, next,
-                     r->name);
-            return ERR_CORRUPT;
-        }
+        if (i > 0 && (i == r->count || r->sequences[i] != next))
+            return note_fail(r->note, ERR_CORRUPT,
+                             "%s/%016" PRIx64 ".seg: is missing; %s goes on there", wal->dir, next,
+                             r->name);
         enum err err = segment_enter(r, r->sequences[i]);
         if (err) return err;
-        if ((err = wal_use(wal, &r->segment))) {
-            note_set(r->note, "read %s: %s", wal->dir, err_text(err));
-            return err;
-        }
+        if ((err = wal_use(wal, &r->segment)))
+            return note_fail(r->note, err, "read %s: %s", wal->dir, err_text(err));
         err = read_segment(r, &end, &next);
         if (err) return err;
         i++;

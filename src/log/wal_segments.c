@@ -102,8 +102,7 @@ static enum err spare_finish(struct wal *wal, struct fs_file *own_file, const ch
     if (!err) err = fs_rename(wal->fs, from, to);
     if (err) {
         fs_remove(wal->fs, from); /* best effort: swept at the next start */
-        note_set(note, "make %s/%s: %s", wal->dir, name, err_text(err));
-        return err;
+        return note_fail(note, err, "make %s/%s: %s", wal->dir, name, err_text(err));
     }
     err = fs_sync_dir(wal->fs, wal->dir);
     if (err) {

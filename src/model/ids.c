@@ -32,31 +32,23 @@ static bool is_plain(struct str text)
 
 enum err text_check(const char *field, struct str text, size_t max, struct note *note)
 {
-    if (text.len > max) {
-        note_set(note, "%s: %zu bytes, at most %zu are allowed", field, text.len, max);
-        return ERR_TOO_LARGE;
-    }
+    if (text.len > max)
+        return note_fail(note, ERR_TOO_LARGE, "%s: %zu bytes, at most %zu are allowed", field,
+                         text.len, max);
     if (is_plain(text)) return ERR_OK;
     for (size_t i = 0; i < text.len; i++) {
         unsigned char byte = (unsigned char)text.at[i];
-        if (byte < 0x20 || byte == 0x7F) {
-            note_set(note, "%s: control character 0x%02x at byte %zu", field, byte, i);
-            return ERR_INVALID;
-        }
+        if (byte < 0x20 || byte == 0x7F)
+            return note_fail(note, ERR_INVALID, "%s: control character 0x%02x at byte %zu", field,
+                             byte, i);
     }
-    if (!str_is_utf8(text)) {
-        note_set(note, "%s: not UTF-8", field);
-        return ERR_INVALID;
-    }
+    if (!str_is_utf8(text)) return note_fail(note, ERR_INVALID, "%s: not UTF-8", field);
     return ERR_OK;
 }
 
 enum err id_check(const char *field, struct str id, size_t max, struct note *note)
 {
-    if (id.len == 0) {
-        note_set(note, "%s: empty", field);
-        return ERR_INVALID;
-    }
+    if (id.len == 0) return note_fail(note, ERR_INVALID, "%s: empty", field);
     return text_check(field, id, max, note);
 }
 
@@ -68,10 +60,9 @@ static int label_compare(const void *a, const void *b)
 static enum err contents_check(const char *field, const struct label *labels, size_t count,
                                struct note *note)
 {
-    if (count > LABELS_MAX) {
-        note_set(note, "%s: %zu entries, at most %d are allowed", field, count, LABELS_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (count > LABELS_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "%s: %zu entries, at most %d are allowed", field,
+                         count, LABELS_MAX);
     for (size_t i = 0; i < count; i++) {
         enum err err = id_check("key", labels[i].key, LABEL_KEY_MAX, note);
         if (!err) err = text_check("value", labels[i].value, LABEL_VALUE_MAX, note);
@@ -88,9 +79,8 @@ static enum err order_check(const char *field, const struct label *labels, size_
     for (size_t i = 1; i < count; i++) {
         int order = str_compare(labels[i - 1].key, labels[i].key);
         if (order < 0) continue;
-        note_set(note, "%s: \"%.*s\" is %s", field, STR_ARG(labels[i].key),
-                 order == 0 ? "given twice" : "out of order");
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "%s: \"%.*s\" is %s", field, STR_ARG(labels[i].key),
+                         order == 0 ? "given twice" : "out of order");
     }
     return ERR_OK;
 }

@@ -171,15 +171,14 @@ enum machine_fault machine_invariant(const struct machine *m, struct note *note)
 static enum err length_check(const char *field, struct str text, size_t max, struct note *note)
 {
     if (text.len <= max) return ERR_OK;
-    note_set(note, "%s: %zu bytes, at most %zu are allowed", field, text.len, max);
-    return ERR_TOO_LARGE;
+    return note_fail(note, ERR_TOO_LARGE, "%s: %zu bytes, at most %zu are allowed", field, text.len,
+                     max);
 }
 
 static enum err dollars_check(const char *field, double dollars, struct note *note)
 {
     if (dollars >= 0) return ERR_OK; /* +Inf is the pinned bucket */
-    note_set(note, "%s: %g is no penalty", field, dollars);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%s: %g is no penalty", field, dollars);
 }
 
 static enum err texts_check(const struct machine *m, struct note *note)

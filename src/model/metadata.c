@@ -261,11 +261,9 @@ enum err metadata_decode(const struct label *pairs, size_t count, struct metadat
 {
     enum err err = ERR_OK;
 
-    if (count > METADATA_READ_MAX) {
-        note_set(note, "shard_metadata: %zu entries, at most %d are allowed", count,
-                 METADATA_READ_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (count > METADATA_READ_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "shard_metadata: %zu entries, at most %d are allowed",
+                         count, METADATA_READ_MAX);
     note_set(note, "%s", "");
     for (size_t i = 0; i < METADATA_MAX; i++) {
         bool seen = false;

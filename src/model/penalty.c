@@ -38,6 +38,5 @@ const char *penalty_label(uint8_t bucket)
 enum err penalty_check(const char *field, uint32_t bucket, struct note *note)
 {
     if (bucket < PENALTY_BUCKET_COUNT) return ERR_OK;
-    note_set(note, "%s: unknown bucket %u", field, (unsigned)bucket);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%s: unknown bucket %u", field, (unsigned)bucket);
 }

@@ -104,11 +104,9 @@ static enum err write_fingerprint(struct arena *arena, struct profile *p)
 
 static enum err requirements_check(const struct profile *p, struct note *note)
 {
-    if (p->requirement_count > REQUIREMENTS_MAX) {
-        note_set(note, "requirements: %zu entries, at most %d are allowed", p->requirement_count,
-                 REQUIREMENTS_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (p->requirement_count > REQUIREMENTS_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "requirements: %zu entries, at most %d are allowed",
+                         p->requirement_count, REQUIREMENTS_MAX);
     for (size_t i = 0; i < p->requirement_count; i++) {
         enum err err = requirement_check(&p->requirements[i], note);
         if (!err) continue;
@@ -120,10 +118,9 @@ static enum err requirements_check(const struct profile *p, struct note *note)
 
 static enum err spreads_check(const struct profile *p, struct note *note)
 {
-    if (p->spread_count > SPREADS_MAX) {
-        note_set(note, "spread: %zu entries, at most %d are allowed", p->spread_count, SPREADS_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (p->spread_count > SPREADS_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "spread: %zu entries, at most %d are allowed",
+                         p->spread_count, SPREADS_MAX);
     for (size_t i = 0; i < p->spread_count; i++) {
         enum err err = requirement_key_check("topology_key", p->spreads[i].key, note);
         if (!err && p->spreads[i].when >= SPREAD_WHEN_COUNT) {
@@ -147,11 +144,10 @@ static enum err profile_check(const struct profile *p, struct note *note)
     if (!err) err = spreads_check(p, note);
     if (err) return err;
     write_profile(&count, p); /* its length does not depend on the order */
-    if (count.len > FINGERPRINT_MAX) {
-        note_set(note, "requirements: a fingerprint of %zu bytes, at most %d are allowed",
-                 count.len, FINGERPRINT_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (count.len > FINGERPRINT_MAX)
+        return note_fail(note, ERR_TOO_LARGE,
+                         "requirements: a fingerprint of %zu bytes, at most %d are allowed",
+                         count.len, FINGERPRINT_MAX);
     return ERR_OK;
 }
 

@@ -65,10 +65,8 @@ static enum err take_apart(struct str text, struct parts *parts, struct note *no
     struct str rest = text;
 
     *parts = (struct parts){.whole = STR_EMPTY, .fraction = STR_EMPTY};
-    if (text.len > QUANTITY_TEXT_MAX) {
-        note_set(note, "quantity of %zu bytes", text.len);
-        return ERR_PARSE;
-    }
+    if (text.len > QUANTITY_TEXT_MAX)
+        return note_fail(note, ERR_PARSE, "quantity of %zu bytes", text.len);
     if (rest.len > 0 && (rest.at[0] == '-' || rest.at[0] == '+')) {
         parts->negative = rest.at[0] == '-';
         rest = str_tail(rest, 1);
@@ -78,14 +76,10 @@ static enum err take_apart(struct str text, struct parts *parts, struct note *no
         rest = str_tail(rest, 1);
         parts->fraction = take_digits(&rest);
     }
-    if (parts->whole.len + parts->fraction.len == 0) {
-        note_set(note, "quantity without a digit");
-        return ERR_PARSE;
-    }
-    if (!read_suffix(rest, parts)) {
-        note_set(note, "quantity with an unknown suffix");
-        return ERR_PARSE;
-    }
+    if (parts->whole.len + parts->fraction.len == 0)
+        return note_fail(note, ERR_PARSE, "quantity without a digit");
+    if (!read_suffix(rest, parts))
+        return note_fail(note, ERR_PARSE, "quantity with an unknown suffix");
     return ERR_OK;
 }
 
@@ -147,10 +141,8 @@ enum err quantity_parse(struct str text, struct quantity *ret_quantity, struct n
 
     if (err) return err;
     if (parts.format == QUANTITY_BINARY_SI ? !binary_nano(&parts, &nano)
-                                           : !decimal_nano(&parts, &nano)) {
-        note_set(note, "quantity of 2^63 or more");
-        return ERR_TOO_LARGE;
-    }
+                                           : !decimal_nano(&parts, &nano))
+        return note_fail(note, ERR_TOO_LARGE, "quantity of 2^63 or more");
     if (parts.format == QUANTITY_BINARY_SI && nano > 0 && nano < (uint128)NANO_PER_UNIT)
         parts.format = QUANTITY_DECIMAL_SI;
     ret_quantity->nano = parts.negative ? -(int128)nano : (int128)nano;

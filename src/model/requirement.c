@@ -63,8 +63,7 @@ static enum err separators_check(const char *field, struct str text, const char 
 {
     for (const char *c = separators; *c; c++) {
         if (!str_has(text, *c)) continue;
-        note_set(note, "%s: '%c' would blur the fingerprint", field, *c);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "%s: '%c' would blur the fingerprint", field, *c);
     }
     return ERR_OK;
 }
@@ -87,16 +86,12 @@ static const struct {
 
 static enum err values_check(const struct requirement *r, struct note *note)
 {
-    if (r->value_count > REQUIREMENT_VALUES_MAX) {
-        note_set(note, "values: %zu entries, at most %d are allowed", r->value_count,
-                 REQUIREMENT_VALUES_MAX);
-        return ERR_TOO_LARGE;
-    }
-    if (r->value_count ? !values_allowed[r->op].some : !values_allowed[r->op].none) {
-        note_set(note, "values: %s takes %s", operator_name(r->op),
-                 r->value_count ? "none" : "at least one");
-        return ERR_INVALID;
-    }
+    if (r->value_count > REQUIREMENT_VALUES_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "values: %zu entries, at most %d are allowed",
+                         r->value_count, REQUIREMENT_VALUES_MAX);
+    if (r->value_count ? !values_allowed[r->op].some : !values_allowed[r->op].none)
+        return note_fail(note, ERR_INVALID, "values: %s takes %s", operator_name(r->op),
+                         r->value_count ? "none" : "at least one");
     for (size_t i = 0; i < r->value_count; i++) {
         enum err err = text_check("value", r->values[i], LABEL_VALUE_MAX, note);
         if (!err) err = separators_check("value", r->values[i], ",;|", note);

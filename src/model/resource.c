@@ -64,13 +64,11 @@ enum err dimensions_index(struct dimensions *d, struct str name, uint32_t *ret_i
     err = id_check("name", name, RESOURCE_NAME_MAX, note);
     if (err) return err;
     if (str_has(name, ',') || str_has(name, '=')) { /* they separate in resource_sum_key */
-        note_set(note, "name: ',' or '='");
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "name: ',' or '='");
     }
-    if (d->count == DIMENSIONS_MAX) {
-        note_set(note, "name: this shard knows %d others already", DIMENSIONS_MAX);
-        return ERR_FULL;
-    }
+    if (d->count == DIMENSIONS_MAX)
+        return note_fail(note, ERR_FULL, "name: this shard knows %d others already",
+                         DIMENSIONS_MAX);
     copy = arena_dup(&d->arena, name);
     if (!copy) return ERR_NOMEM;
     memmove(&d->by_name[place + 1], &d->by_name[place], d->count - place);
@@ -261,10 +259,7 @@ static enum err parse_pair(struct dimensions *d, const struct label *pair, struc
     if (!err) err = dimensions_index(d, pair->key, &dimension, note);
     if (err) return err;
     bit = (uint64_t)1 << dimension;
-    if (sum->mask & bit) {
-        note_set(note, "given twice");
-        return ERR_INVALID;
-    }
+    if (sum->mask & bit) return note_fail(note, ERR_INVALID, "given twice");
     sum->mask |= bit;
     sum->milli[dimension] = quantity_milli(&quantity);
     take_formats(&sum->formats, format_bits(quantity.format, bit), bit);
@@ -275,10 +270,9 @@ static enum err parse_pairs(struct dimensions *d, const char *field, const struc
                             size_t count, int128 most, struct resource_sum *sum, struct note *note)
 {
     resource_sum_clear(sum);
-    if (count > RESOURCES_MAX) {
-        note_set(note, "%s: %zu entries, at most %d are allowed", field, count, RESOURCES_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (count > RESOURCES_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "%s: %zu entries, at most %d are allowed", field,
+                         count, RESOURCES_MAX);
     for (size_t i = 0; i < count; i++) {
         enum err err = parse_pair(d, &pairs[i], sum, most, note);
         if (!err) continue;

@@ -124,10 +124,9 @@ enum err events_file_open(const struct events_options *options, struct events_fi
     enum err err;
 
     if (!options->fs || !options->clock || !options->path || !options->path[0] ||
-        options->keep > EVENTS_KEEP_MAX) {
-        note_set(note, "an event file needs a path, and keeps at most %d", EVENTS_KEEP_MAX);
-        return ERR_INVALID;
-    }
+        options->keep > EVENTS_KEEP_MAX)
+        return note_fail(note, ERR_INVALID, "an event file needs a path, and keeps at most %d",
+                         EVENTS_KEEP_MAX);
     f = calloc(1, sizeof *f);
     if (!f) return ERR_NOMEM;
     f->fs = options->fs;

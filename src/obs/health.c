@@ -104,10 +104,7 @@ static enum err pages_add(struct health *h, struct note *note)
     for (; h->page_count < ARRAY_LEN(pages); h->page_count++) {
         const char *path = pages[h->page_count].path;
         enum err err = http_route(h->server, path, HTTP_GET, pages[h->page_count].handler, h);
-        if (err) {
-            note_set(note, "page %s: %s", path, err_text(err));
-            return err;
-        }
+        if (err) return note_fail(note, err, "page %s: %s", path, err_text(err));
     }
     return ERR_OK;
 }

@@ -438,10 +438,9 @@ enum err metrics_add(struct metrics *metrics, const struct metric_options *optio
     struct metric_family *family;
     enum err err;
 
-    if (wrong) {
-        note_set(note, "metric %s: %s", options->name ? options->name : "", wrong);
-        return ERR_INVALID;
-    }
+    if (wrong)
+        return note_fail(note, ERR_INVALID, "metric %s: %s", options->name ? options->name : "",
+                         wrong);
     family = family_make(metrics, options);
     if (!family) return ERR_NOMEM;
     pthread_mutex_lock(&metrics->lock);

@@ -23,8 +23,7 @@ struct reading {
 
 static enum err wrong(struct reading *r, const char *key, const char *what)
 {
-    note_set(r->note, "%s: %s", key, what);
-    return ERR_INVALID;
+    return note_fail(r->note, ERR_INVALID, "%s: %s", key, what);
 }
 
 /* -- one row -- */
@@ -274,17 +273,16 @@ static enum err find_list(struct reading *r, const struct json *root, const stru
 
     *ret_list = json_kind(root) == JSON_KIND_ARRAY ? root : NULL;
     while (json_next(root, &cursor, &key, &value)) {
-        if (!str_equal(key, STR("requests"))) {
-            note_set(r->note, "unknown key '%.*s'", (int)min_size(key.len, SHOWN), key.at);
-            return ERR_INVALID;
-        }
+        if (!str_equal(key, STR("requests")))
+            return note_fail(r->note, ERR_INVALID, "unknown key '%.*s'",
+                             (int)min_size(key.len, SHOWN), key.at);
         *ret_list = value;
     }
     if (!*ret_list) {
         /* Not the same as an empty list: a file that was cut to nothing must not cost a cluster its
          * machines. */
-        note_set(r->note, "no 'requests'; no demand at all is written requests = []");
-        return ERR_INVALID;
+        return note_fail(r->note, ERR_INVALID,
+                         "no 'requests'; no demand at all is written requests = []");
     }
     return json_kind(*ret_list) == JSON_KIND_ARRAY ? ERR_OK
                                                    : wrong(r, "requests", "must be a list");
@@ -346,10 +344,9 @@ enum err demand_file_read(struct str text, struct arena *arena, struct demand_fi
     struct buf json;
     enum err err = ERR_OK;
 
-    if (text.len > DEMAND_FILE_BYTES_MAX) {
-        note_set(note, "%zu bytes, at most %d are allowed", text.len, DEMAND_FILE_BYTES_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (text.len > DEMAND_FILE_BYTES_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "%zu bytes, at most %d are allowed", text.len,
+                         DEMAND_FILE_BYTES_MAX);
     buf_init(&json, JSON_BYTES_MAX);
     if (!demand_file_is_json(text)) {
         err = open_toml(text, &toml, &json, r.note);

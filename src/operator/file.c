@@ -17,8 +17,7 @@ enum err file_state_path(const struct file_source *f, const char *name, char *pa
     int len = snprintf(path, cap, "%s/%s", f->around->state_dir, name);
 
     if (len < (int)cap) return ERR_OK;
-    note_set(note, "state directory: too long a path");
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "state directory: too long a path");
 }
 
 /* -- an edit -- */

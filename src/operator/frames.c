@@ -155,10 +155,9 @@ static enum err read_taints(const Bigfleet__V1alpha1__NodeStateUpdate *given, st
     enum err err = ERR_OK;
 
     if (!taints) return ERR_NOMEM;
-    if (given->n_taints > NODE_TAINTS_MAX) {
-        note_set(note, "taints: %zu, at most %d are allowed", given->n_taints, NODE_TAINTS_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (given->n_taints > NODE_TAINTS_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "taints: %zu, at most %d are allowed",
+                         given->n_taints, NODE_TAINTS_MAX);
     for (size_t i = 0; i < given->n_taints && !err; i++) {
         taints[i] =
             (struct taint){str_from(given->taints[i]->key), str_from(given->taints[i]->value),

@@ -73,10 +73,8 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
 
     if (err) return err;
     reclaims_reporting(host->reclaims, true); /* until a shard says that it takes no reports */
-    if (snprintf(path, sizeof path, "%s/%s", host->state_dir, RECLAIMS_NAME) >= (int)sizeof path) {
-        note_set(note, "state directory: too long a path");
-        return ERR_INVALID;
-    }
+    if (snprintf(path, sizeof path, "%s/%s", host->state_dir, RECLAIMS_NAME) >= (int)sizeof path)
+        return note_fail(note, ERR_INVALID, "state directory: too long a path");
     err = load(host, path, note);
     return err ? err : file_keeper_open(&options, &host->keeper, note);
 }

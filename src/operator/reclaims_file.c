@@ -62,8 +62,7 @@ static enum err read_first(const struct json *line, struct note *note)
 
     if (err) return ERR_PARSE;
     if (str_equal(format, STR(FORMAT))) return ERR_OK;
-    note_set(note, "not a file of this version");
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "not a file of this version");
 }
 
 enum err reclaims_read(struct reclaims *reclaims, struct str text, struct note *note)

@@ -80,20 +80,19 @@ static enum err add_placeholder(struct template *t, struct str text, size_t line
         struct part part = words[i].part;
         if (!str_equal(word, words[i].word)) continue;
         if (context != CONTEXT_PLAIN && part.kind == PART_TEXT) break;
-        if (context == CONTEXT_JSON && part.kind == PART_REQUIREMENTS) {
-            note_set(note,
-                     "{{requirements}} is JSON already, and YAML; write it without a context");
-            return ERR_PARSE;
-        }
+        if (context == CONTEXT_JSON && part.kind == PART_REQUIREMENTS)
+            return note_fail(
+                note, ERR_PARSE,
+                "{{requirements}} is JSON already, and YAML; write it without a context");
         part.context = context;
         part.line = line;
         return add(t, part);
     }
     if (str_starts(word, STR("requirement ")))
         return add_requirement(t, context, line, str_tail(word, sizeof "requirement"), note);
-    note_set(note, "{{%.*s}} is not a placeholder; a plain {{ is written {{open}}",
-             (int)min_size(text.len, 60), text.at);
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE,
+                     "{{%.*s}} is not a placeholder; a plain {{ is written {{open}}",
+                     (int)min_size(text.len, 60), text.at);
 }
 
 /* Where `two` stands, or the end. */
@@ -143,9 +142,9 @@ static enum err check_quotes(struct str before, struct str word, struct str afte
     if (read_context(&rest) != CONTEXT_JSON) return ERR_OK;
     if (end) line = str_tail(before, (size_t)(end - before.at) + 1);
     if (!is_quote(after, 0) && !is_quoted(line)) return ERR_OK;
-    note_set(note, "{{%.*s}} quotes its value itself; remove the quotes around it",
-             (int)min_size(word.len, 60), word.at);
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE,
+                     "{{%.*s}} quotes its value itself; remove the quotes around it",
+                     (int)min_size(word.len, 60), word.at);
 }
 
 static enum err read_parts(struct template *t, struct str text, struct note *note)
@@ -163,10 +162,7 @@ static enum err read_parts(struct template *t, struct str text, struct note *not
         line += lines_in(before);
         rest = str_tail(rest, open + 2);
         close = find_two(rest, "}}");
-        if (close == rest.len) {
-            note_set(note, "line %zu: {{ without }}", line);
-            return ERR_PARSE;
-        }
+        if (close == rest.len) return note_fail(note, ERR_PARSE, "line %zu: {{ without }}", line);
         word = str_of(rest.at, close);
         rest = str_tail(rest, close + 2);
         err = check_quotes(str_of(text.at, (size_t)(word.at - 2 - text.at)), word, rest, note);
@@ -184,10 +180,9 @@ enum err template_open(struct str text, struct template **ret_template, struct n
     char *copy;
     enum err err;
 
-    if (text.len > TEMPLATE_BYTES_MAX) {
-        note_set(note, "%zu bytes, at most %d are allowed", text.len, TEMPLATE_BYTES_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (text.len > TEMPLATE_BYTES_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "%zu bytes, at most %d are allowed", text.len,
+                         TEMPLATE_BYTES_MAX);
     t = calloc(1, sizeof *t);
     if (!t) return ERR_NOMEM;
     arena_init(&t->arena, (size_t)2 * TEMPLATE_BYTES_MAX);
@@ -277,14 +272,13 @@ static enum err write_json_string(struct str value, struct buf *out)
 static enum err write_value(enum context context, const char *name, struct str value,
                             struct buf *out, struct note *note)
 {
-    if (has_control(value)) {
-        note_set(note, "the value of %s has a control character, which no context can carry", name);
-        return ERR_INVALID;
-    }
-    if (!str_is_utf8(value)) {
-        note_set(note, "the value of %s is not UTF-8, which no context can carry", name);
-        return ERR_INVALID;
-    }
+    if (has_control(value))
+        return note_fail(note, ERR_INVALID,
+                         "the value of %s has a control character, which no context can carry",
+                         name);
+    if (!str_is_utf8(value))
+        return note_fail(note, ERR_INVALID,
+                         "the value of %s is not UTF-8, which no context can carry", name);
     if (context == CONTEXT_SHELL) return write_shell_word(value, out);
     if (context == CONTEXT_JSON) return write_json_string(value, out);
     return buf_append(out, value);
@@ -295,12 +289,11 @@ static enum err plain_check(enum context context, const char *name, struct str v
                             struct note *note)
 {
     if (context != CONTEXT_PLAIN || is_plain(value)) return ERR_OK;
-    note_set(
-        note,
+    return note_fail(
+        note, ERR_INVALID,
         "the value '%.*s' of %s is not plain (letters and digits, inside also . _ - /); in the "
         "template write {{shell %s}}, {{json %s}} or {{yaml %s}}",
         (int)min_size(value.len, 80), value.at, name, name, name, name);
-    return ERR_INVALID;
 }
 
 static enum err list_requirements(const struct blob_request *request, struct buf *list)
@@ -350,8 +343,8 @@ static enum err render_requirement(const struct part *part, const struct blob_re
         return err ? err : write_value(part->context, name, buf_peek(scratch), out, note);
     }
     if (part->has_otherwise) return write_value(part->context, name, part->otherwise, out, note);
-    note_set(note, "the template needs a %s, and the request has none", name);
-    return ERR_NOT_FOUND;
+    return note_fail(note, ERR_NOT_FOUND, "the template needs a %s, and the request has none",
+                     name);
 }
 
 static enum err render_part(const struct part *part, struct str cluster,

@@ -279,12 +279,11 @@ static enum err check_plain(const struct heres *heres, const struct part *parts,
     if (!line_before(parts, at, &line)) return ERR_OK;
     here = ended_here(heres, line);
     if (!here) return ERR_OK;
-    note_set(
-        note,
+    return note_fail(
+        note, ERR_PARSE,
         "line %zu: {{%s}} could end the here-document that line %zu begins; write {{json %s}}, "
         "or other text before it on its line",
         parts[at].line, name, here->line, name);
-    return ERR_PARSE;
 }
 
 enum err template_shell_check(const struct part *parts, size_t count, struct note *note)

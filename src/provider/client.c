@@ -499,8 +499,7 @@ static enum err check_options(const struct provider_options *o, struct note *not
     if (!wrong && o->epoch <= 0) wrong = "epoch: missing";
     if (!wrong && o->connections_max > LANES_MAX) wrong = "too many connections to the provider";
     if (!wrong) return ERR_OK;
-    note_set(note, "%s", wrong);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%s", wrong);
 }
 
 static void settle_options(struct provider *p, const struct provider_options *given)

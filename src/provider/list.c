@@ -111,10 +111,8 @@ enum err provider_list_finish(struct provider_list *list, struct provider_list_e
 
     if (err) return err;
     message = (const Bigfleet__V1alpha1__MachineList *)rest;
-    if (message->more && message->next_page.len == 0) {
-        note_set(note, "more: without a next_page");
-        return ERR_PARSE;
-    }
+    if (message->more && message->next_page.len == 0)
+        return note_fail(note, ERR_PARSE, "more: without a next_page");
     tell_removed(list, message);
     *ret_end = (struct provider_list_end){
         .machines = list->machines,

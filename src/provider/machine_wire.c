@@ -69,8 +69,7 @@ void machine_reader_close(struct machine_reader *reader)
 
 static enum err refuse(const char *name, const char *why, struct note *note)
 {
-    note_set(note, "%s: %s", name, why);
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "%s: %s", name, why);
 }
 
 static enum err take_bytes(const struct field *field, const char *name, struct str *into,
@@ -96,10 +95,9 @@ static enum err take_enum(const struct field *field, const char *name, uint32_t 
                           uint32_t *into, struct note *note)
 {
     if (field->wire != WIRE_VARINT) return refuse(name, "wrong wire type", note);
-    if (field->value >= count) {
-        note_set(note, "%s: unknown number %lld", name, (long long)field->value);
-        return ERR_INVALID;
-    }
+    if (field->value >= count)
+        return note_fail(note, ERR_INVALID, "%s: unknown number %lld", name,
+                         (long long)field->value);
     *into = (uint32_t)field->value;
     return ERR_OK;
 }
@@ -140,10 +138,8 @@ static enum err add_entry(const struct field *field, const char *name, struct la
     enum err err = take_bytes(field, name, &entry, note);
 
     if (err) return err;
-    if (*count == most) {
-        note_set(note, "%s: more than %zu entries", name, most);
-        return ERR_TOO_LARGE;
-    }
+    if (*count == most)
+        return note_fail(note, ERR_TOO_LARGE, "%s: more than %zu entries", name, most);
     err = take_entry(entry, name, &entries[*count], note);
     if (!err) ++*count;
     return err;

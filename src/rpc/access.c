@@ -76,9 +76,8 @@ static enum err deny(const struct tls_identity *identity, const char *needed, st
 {
     struct str name = shown(identity);
 
-    note_set(note, "%.*s may not do this: %s is needed", (int)min_size(name.len, 128), name.at,
-             needed);
-    return ERR_DENIED;
+    return note_fail(note, ERR_DENIED, "%.*s may not do this: %s is needed",
+                     (int)min_size(name.len, 128), name.at, needed);
 }
 
 /* -- the check -- */
@@ -123,8 +122,7 @@ enum err rpc_access_is(const struct tls_identity *identity, struct str prefix, s
     if (!identity) return ERR_OK;
     uri = uri_of(identity, scheme);
     if (has_id(uri, prefix) && str_equal(str_tail(uri, prefix.len), id)) return ERR_OK;
-    note_set(note, "%.*s may not do this: %.*s%.*s is needed",
-             (int)min_size(shown(identity).len, 96), shown(identity).at,
-             (int)min_size(prefix.len, 64), prefix.at, (int)min_size(id.len, 96), id.at);
-    return ERR_DENIED;
+    return note_fail(note, ERR_DENIED, "%.*s may not do this: %.*s%.*s is needed",
+                     (int)min_size(shown(identity).len, 96), shown(identity).at,
+                     (int)min_size(prefix.len, 64), prefix.at, (int)min_size(id.len, 96), id.at);
 }

@@ -167,10 +167,8 @@ static enum err take_timeout(struct rpc_call *call, struct str timeout, struct n
     uint64_t us, due_us;
 
     if (timeout.len == 0) return ERR_OK;
-    if (grpc_timeout_parse(timeout, &us)) {
-        note_set(note, "grpc-timeout: not a time");
-        return ERR_INVALID;
-    }
+    if (grpc_timeout_parse(timeout, &us))
+        return note_fail(note, ERR_INVALID, "grpc-timeout: not a time");
     /* What is told is never more than was given; what is kept counts from the nanosecond the call
      * came and is rounded up, so that it never ends before its time. */
     call->deadline = mono_after(loop_now(call->server->io->loop), us / 1000);
@@ -184,9 +182,9 @@ static enum err take_encoding(struct rpc_call *call, struct str encoding, struct
     call->gzip = str_equal(encoding, STR("gzip"));
     if (call->gzip || encoding.len == 0 || str_equal(encoding, STR("identity"))) return ERR_OK;
     call->connection->encodings_told = false; /* this answer has to name them */
-    note_set(note, "grpc-encoding %.*s: only gzip and identity are understood",
-             (int)min_size(encoding.len, 64), encoding.at);
-    return ERR_UNSUPPORTED;
+    return note_fail(note, ERR_UNSUPPORTED,
+                     "grpc-encoding %.*s: only gzip and identity are understood",
+                     (int)min_size(encoding.len, 64), encoding.at);
 }
 
 /* Access is judged by the original caller, which only a replica may name (rpc/forward.h). */
@@ -203,9 +201,8 @@ static enum err take_caller(struct rpc_call *call, struct note *note)
 static enum err check_name(struct str name, struct note *note)
 {
     if (!str_starts(name, STR("bigfleet://")) && !str_starts(name, STR("muster://"))) return ERR_OK;
-    note_set(note, "%.*s is not for this listener's authority to name",
-             (int)min_size(name.len, 128), name.at);
-    return ERR_DENIED;
+    return note_fail(note, ERR_DENIED, "%.*s is not for this listener's authority to name",
+                     (int)min_size(name.len, 128), name.at);
 }
 
 /* Names of the fleet's own schemes prove nothing where the authority is not the fleet's. */
@@ -238,8 +235,8 @@ static enum err find_method(struct rpc_call *call, struct str path, struct note 
         return err;
     }
     call->path = in_head(call, path);
-    note_set(note, "unknown method %.*s", (int)min_size(path.len, 200), path.at);
-    return ERR_UNSUPPORTED;
+    return note_fail(note, ERR_UNSUPPORTED, "unknown method %.*s", (int)min_size(path.len, 200),
+                     path.at);
 }
 
 /* Everything before the handler hears of it. */

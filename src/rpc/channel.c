@@ -166,17 +166,15 @@ static enum err copy_addresses(struct rpc_channel *c, const char *const *address
     for (size_t i = 0; addresses && addresses[i]; i++) {
         enum err err = address_split(addresses[i], &parts, note);
         if (err) return err;
-        if (c->address_count == RPC_ADDRESSES_MAX || strlen(addresses[i]) >= RPC_ADDRESS_CAP) {
-            note_set(note, "%s: too many addresses, or too long", addresses[i]);
-            return ERR_INVALID;
-        }
+        if (c->address_count == RPC_ADDRESSES_MAX || strlen(addresses[i]) >= RPC_ADDRESS_CAP)
+            return note_fail(note, ERR_INVALID, "%s: too many addresses, or too long",
+                             addresses[i]);
         c->addresses[c->address_count] = str_dup(str_from(addresses[i]));
         if (!c->addresses[c->address_count]) return ERR_NOMEM;
         c->address_count++;
     }
     if (c->address_count > 0) return ERR_OK;
-    note_set(note, "no address to dial");
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "no address to dial");
 }
 
 static void settle_options(struct rpc_channel *c, const struct rpc_channel_options *given)

@@ -101,10 +101,8 @@ enum err rpc_forward_identity(const struct tls_identity *peer, bool has_caller, 
         *ret_identity = peer;
         return ERR_OK;
     }
-    if (!rpc_forward_from_replica(peer)) {
-        note_set(note, "%s is for replicas only", RPC_CALLER_HEADER);
-        return ERR_DENIED;
-    }
+    if (!rpc_forward_from_replica(peer))
+        return note_fail(note, ERR_DENIED, "%s is for replicas only", RPC_CALLER_HEADER);
     if (caller.len > CALLER_BYTES_MAX)
         err = ERR_PARSE;
     else

@@ -166,14 +166,9 @@ static enum err settle_access(const struct rpc_method *method, struct rpc_access
     struct rpc_access listed = rpc_access_for(str_from(method->path));
 
     *ret_access = method->access.kind ? method->access : listed;
-    if (!ret_access->kind) {
-        note_set(note, "%s: no access rule", method->path);
-        return ERR_INVALID;
-    }
-    if (listed.kind && listed.kind != ret_access->kind) {
-        note_set(note, "%s: not the access rule of the table", method->path);
-        return ERR_INVALID;
-    }
+    if (!ret_access->kind) return note_fail(note, ERR_INVALID, "%s: no access rule", method->path);
+    if (listed.kind && listed.kind != ret_access->kind)
+        return note_fail(note, ERR_INVALID, "%s: not the access rule of the table", method->path);
     return ERR_OK;
 }
 
@@ -189,15 +184,12 @@ static bool is_path(struct str path)
 
 static enum err check_method(const struct rpc_method *method, struct note *note)
 {
-    if (!method->path || !is_path(str_from(method->path))) {
-        note_set(note, "%s: not a method's path", method->path ? method->path : "(none)");
-        return ERR_INVALID;
-    }
+    if (!method->path || !is_path(str_from(method->path)))
+        return note_fail(note, ERR_INVALID, "%s: not a method's path",
+                         method->path ? method->path : "(none)");
     if (!method->handler || !method->handler->on_message ||
-        method->request_max > REQUEST_LIMIT_MOST || method->response_max > REQUEST_LIMIT_MOST) {
-        note_set(note, "%s: no handler, or a limit past 2 GiB", method->path);
-        return ERR_INVALID;
-    }
+        method->request_max > REQUEST_LIMIT_MOST || method->response_max > REQUEST_LIMIT_MOST)
+        return note_fail(note, ERR_INVALID, "%s: no handler, or a limit past 2 GiB", method->path);
     return ERR_OK;
 }
 

@@ -120,10 +120,8 @@ static enum err read_line(struct domains *d, struct str line, struct note *note)
     bool there;
     size_t at;
 
-    if (!str_split(&value, '\t', &key) || !value.at) {
-        note_set(note, "no tab in it");
-        return ERR_PARSE;
-    }
+    if (!str_split(&value, '\t', &key) || !value.at)
+        return note_fail(note, ERR_PARSE, "no tab in it");
     if (check(key, value, note)) return ERR_PARSE;
     at = place_of(d, key, value, &there);
     return there ? ERR_OK : insert(d, at, key, value);
@@ -135,10 +133,8 @@ static enum err read_text(struct domains *d, struct str text, struct note *note)
     struct str line = STR_EMPTY;
     enum err err = ERR_OK;
 
-    if (!str_starts(text, STR(FIRST_LINE))) {
-        note_set(note, "%s: its first line is not ours", d->path);
-        return ERR_PARSE;
-    }
+    if (!str_starts(text, STR(FIRST_LINE)))
+        return note_fail(note, ERR_PARSE, "%s: its first line is not ours", d->path);
     text = str_of(text.at + strlen(FIRST_LINE), text.len - strlen(FIRST_LINE));
     while (!err && str_split(&text, '\n', &line) && text.at) {
         number++;
@@ -213,10 +209,9 @@ enum err domains_set(struct domains *domains, struct str key, struct str value, 
     size_t at;
 
     if (err) return err;
-    if (!there && !domains->given) {
-        note_set(note, "no domain was ever given to this shard: everything is its own");
-        return ERR_PRECONDITION;
-    }
+    if (!there && !domains->given)
+        return note_fail(note, ERR_PRECONDITION,
+                         "no domain was ever given to this shard: everything is its own");
     at = place_of(domains, key, value, &was);
     if (was == there) {
         if (domains->unsynced) err = write_file(domains, unique, note);

@@ -18,8 +18,7 @@ static enum err read_text(struct str text, uint64_t *ret_epoch)
 static enum err epoch_path(const char *dir, char path[FS_PATH_CAP], struct note *note)
 {
     if (snprintf(path, FS_PATH_CAP, "%s/epoch", dir) < FS_PATH_CAP) return ERR_OK;
-    note_set(note, "data-dir: too long a path");
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "data-dir: too long a path");
 }
 
 /* 0: no start was counted yet. */
@@ -74,17 +73,15 @@ enum err epoch_set(struct fs *fs, const char *dir, uint64_t at_least, uint64_t u
 
     if (!err) err = epoch_read(fs, path, &epoch, note);
     if (err) return err;
-    if (at_least > EPOCH_SET_MOST) {
-        note_set(note,
-                 "epoch %" PRIu64 ": must be at most %" PRIu64
-                 ", so that starts can go on counting",
-                 at_least, EPOCH_SET_MOST);
-        return ERR_INVALID;
-    }
-    if (epoch > at_least) {
-        note_set(note, "%s holds %" PRIu64 ", which is above %" PRIu64 "; an epoch never goes back",
-                 path, epoch, at_least);
-        return ERR_PRECONDITION;
-    }
+    if (at_least > EPOCH_SET_MOST)
+        return note_fail(note, ERR_INVALID,
+                         "epoch %" PRIu64 ": must be at most %" PRIu64
+                         ", so that starts can go on counting",
+                         at_least, EPOCH_SET_MOST);
+    if (epoch > at_least)
+        return note_fail(note, ERR_PRECONDITION,
+                         "%s holds %" PRIu64 ", which is above %" PRIu64
+                         "; an epoch never goes back",
+                         path, epoch, at_least);
     return epoch_write(fs, path, at_least, unique, note);
 }

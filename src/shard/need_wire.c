@@ -23,8 +23,7 @@ struct top { /* what stands beside the rows */
 
 static enum err refuse(struct note *note, enum err err, const char *problem)
 {
-    note_set(note, "%s", problem);
-    return err;
+    return note_fail(note, err, "%s", problem);
 }
 
 /* As protobuf has it: of a field that comes twice the last one counts. */
@@ -36,16 +35,12 @@ static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top,
 
     while (fields_next(&fields, &field)) {
         bool is_known = field.number >= 1 && field.number <= 3;
-        if (is_known && field.wire != (field.number == 2 ? WIRE_VARINT : WIRE_LEN)) {
-            note_set(note, "field %u: wrong wire type", field.number);
-            return ERR_PARSE;
-        }
+        if (is_known && field.wire != (field.number == 2 ? WIRE_VARINT : WIRE_LEN))
+            return note_fail(note, ERR_PARSE, "field %u: wrong wire type", field.number);
         if (field.number == 1) top.cluster = field.bytes;
         if (field.number == 2) top.at_unix_ns = (int64_t)field.value;
-        if (field.number == 3 && top.rows++ == rows_max) {
-            note_set(note, "needs: more than %zu rows", rows_max);
-            return ERR_TOO_LARGE;
-        }
+        if (field.number == 3 && top.rows++ == rows_max)
+            return note_fail(note, ERR_TOO_LARGE, "needs: more than %zu rows", rows_max);
     }
     if (fields.problem) return refuse(note, ERR_PARSE, fields.problem);
     *ret_top = top;
@@ -61,10 +56,9 @@ static enum err take_pairs(struct arena *scratch, const char *field,
     size_t kept = 0;
 
     if (!pairs) return ERR_NOMEM;
-    if (count > ENTRIES_MAX) {
-        note_set(note, "%s: %zu names, at most %d are allowed", field, count, RESOURCES_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (count > ENTRIES_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "%s: %zu names, at most %d are allowed", field, count,
+                         RESOURCES_MAX);
     for (size_t i = 0; i < count; i++) {
         /* The entries of all maps from text to text have the same shape. */
         const Bigfleet__V1alpha1__CapacityNeed__MinUnitEntry *entry = (const void *)entries[i];
@@ -87,11 +81,9 @@ static enum err take_spreads(struct arena *scratch, const Bigfleet__V1alpha1__Ca
     if (!spreads) return ERR_NOMEM;
     for (size_t i = 0; i < row->n_spread; i++) {
         const Bigfleet__V1alpha1__TopologySpread *given = row->spread[i];
-        if ((uint32_t)given->when_unsatisfiable >= SPREAD_WHEN_COUNT) {
-            note_set(note, "spread[%zu].when_unsatisfiable: unknown number %d", i,
-                     (int)given->when_unsatisfiable);
-            return ERR_INVALID;
-        }
+        if ((uint32_t)given->when_unsatisfiable >= SPREAD_WHEN_COUNT)
+            return note_fail(note, ERR_INVALID, "spread[%zu].when_unsatisfiable: unknown number %d",
+                             i, (int)given->when_unsatisfiable);
         spreads[i] = (struct spread){.key = str_from(given->topology_key),
                                      .max_skew = given->max_skew,
                                      .when = (enum spread_when)given->when_unsatisfiable};
@@ -137,10 +129,9 @@ static enum err read_row(struct reading *r, struct str bytes, struct need *ret_n
     struct label *pairs = NULL;
     enum err err;
 
-    if (bytes.len > ROLLUP_ROW_BYTES_MAX) {
-        note_set(note, "%zu bytes, at most %d are allowed", bytes.len, ROLLUP_ROW_BYTES_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (bytes.len > ROLLUP_ROW_BYTES_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "%zu bytes, at most %d are allowed", bytes.len,
+                         ROLLUP_ROW_BYTES_MAX);
     err = message_read(&bigfleet__v1alpha1__capacity_need__descriptor, bytes, NULL, &r->scratch,
                        &message, note);
     if (err) return err;
@@ -194,11 +185,10 @@ static enum err keep_names(struct dimensions *into, const struct dimensions *fro
     uint32_t index, before = into->count;
     enum err err = ERR_OK;
 
-    if (from->count > before && from->count > DIMENSIONS_MAX - ROLLUP_DIMENSIONS_SPARED) {
-        note_set(note, "resource %.*s: the shard knows %u names, demand may add no more",
-                 STR_ARG(from->names[before]), before);
-        return ERR_FULL;
-    }
+    if (from->count > before && from->count > DIMENSIONS_MAX - ROLLUP_DIMENSIONS_SPARED)
+        return note_fail(note, ERR_FULL,
+                         "resource %.*s: the shard knows %u names, demand may add no more",
+                         STR_ARG(from->names[before]), before);
     for (uint32_t i = before; i < from->count && !err; i++) {
         err = dimensions_index(into, from->names[i], &index, note);
         assert(err || index == i);
@@ -216,11 +206,9 @@ enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, stru
     enum err err = read_top(bytes, rows_max ? rows_max : ROLLUP_ROWS_MAX, &top, note);
 
     if (err) return err;
-    if (!str_equal(top.cluster, cluster)) {
-        note_set(note, "cluster_id: \"%.*s\" in a session of \"%.*s\"",
-                 (int)min_size(top.cluster.len, SHOWN), top.cluster.at, STR_ARG(cluster));
-        return ERR_INVALID;
-    }
+    if (!str_equal(top.cluster, cluster))
+        return note_fail(note, ERR_INVALID, "cluster_id: \"%.*s\" in a session of \"%.*s\"",
+                         (int)min_size(top.cluster.len, SHOWN), top.cluster.at, STR_ARG(cluster));
     room = arena_alloc(arena, top.rows * sizeof *room);
     if (!room) return refuse(note, ERR_NOMEM, "needs: no memory for the rows");
     r.top = &top;

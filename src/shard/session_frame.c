@@ -10,8 +10,7 @@ enum { FIELD_DRAIN_REPORT = 100 };
 
 static enum err refuse(struct note *note, enum err err, const char *problem)
 {
-    note_set(note, "%s", problem);
-    return err;
+    return note_fail(note, err, "%s", problem);
 }
 
 /* A level of a message that is looked through, at most FRAME_FIELDS_MAX fields of it. */

@@ -124,11 +124,9 @@ static enum err settle(const struct sessions_options *given, struct sessions_opt
     DEFAULT(blob_max, (size_t)1 << 20);
     DEFAULT(hello_timeout_ms, 30 * MS_PER_SECOND);
     DEFAULT(rollup_timeout_ms, 60 * MS_PER_SECOND);
-    if (l.rollup_budget < l.rollup_max) {
-        note_set(note, "roll-up budget: %zu bytes, one message may have %zu", l.rollup_budget,
-                 l.rollup_max);
-        return ERR_INVALID;
-    }
+    if (l.rollup_budget < l.rollup_max)
+        return note_fail(note, ERR_INVALID, "roll-up budget: %zu bytes, one message may have %zu",
+                         l.rollup_budget, l.rollup_max);
     *ret_limits = l;
     return ERR_OK;
 }

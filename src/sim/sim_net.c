@@ -59,10 +59,8 @@ static enum err dial(struct net *net, const struct dial_options *options,
     enum place place;
 
     if (err) return err;
-    if (!parts.is_unix && !parts.port) {
-        note_set(note, "dial %s: no port", options->address);
-        return ERR_INVALID;
-    }
+    if (!parts.is_unix && !parts.port)
+        return note_fail(note, ERR_INVALID, "dial %s: no port", options->address);
     if (host->dead) return ERR_UNAVAILABLE;
     place = parts.is_unix ? PLACE_LOOPBACK : resolve(host, parts.host, &peer);
     if (parts.is_unix) {
@@ -256,14 +254,12 @@ static enum err choose_key(struct sim_listener *listener, const struct address_p
         snprintf(listener->key, sizeof listener->key, "unix:%.*s", STR_ARG(parts->host));
         snprintf(listener->address, sizeof listener->address, "%s", listener->key);
         if (!sim_listener_find(host, str_from(listener->key))) return ERR_OK;
-        note_set(note, "listen %s: address in use", listener->address);
-        return ERR_BUSY;
+        return note_fail(note, ERR_BUSY, "listen %s: address in use", listener->address);
     }
     place = resolve(host, parts->host, &named);
-    if (place == PLACE_NOWHERE || named != host) {
-        note_set(note, "listen %.*s: not an address of this host", STR_ARG(parts->host));
-        return ERR_UNAVAILABLE;
-    }
+    if (place == PLACE_NOWHERE || named != host)
+        return note_fail(note, ERR_UNAVAILABLE, "listen %.*s: not an address of this host",
+                         STR_ARG(parts->host));
     for (int tries = 0; !port && tries < EPHEMERAL_PORTS; tries++) {
         host->next_port =
             host->next_port == UINT16_MAX ? EPHEMERAL_PORT_FIRST : (uint16_t)(host->next_port + 1);
@@ -274,8 +270,7 @@ static enum err choose_key(struct sim_listener *listener, const struct address_p
     snprintf(listener->address, sizeof listener->address, v6 ? "[%.*s]:%u" : "%.*s:%u",
              STR_ARG(parts->host), port);
     if (port && !port_taken(host, (uint16_t)port)) return ERR_OK;
-    note_set(note, "listen %s: address in use", listener->address);
-    return ERR_BUSY;
+    return note_fail(note, ERR_BUSY, "listen %s: address in use", listener->address);
 }
 
 static enum err listen_on(struct net *net, const struct listen_options *options,

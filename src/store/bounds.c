@@ -196,6 +196,5 @@ enum err store_check_command(const struct store_command *command, struct note *n
 
     if (refusal == TXN_NO_MEMORY) return ERR_NOMEM; /* says nothing about the command */
     if (!fault) return ERR_OK;
-    note_set(note, "%s", fault);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%s", fault);
 }

@@ -137,10 +137,8 @@ enum err store_command_read(struct str bytes, struct arena *arena,
 
     if (err) return err == ERR_TOO_LARGE ? ERR_PARSE : err;
     m = (Muster__V1__StoreCommand *)message;
-    if (m->kind < STORE_TICK || m->kind > STORE_TXN) {
-        note_set(note, "a command of unknown kind %u", (unsigned)m->kind);
-        return ERR_VERSION;
-    }
+    if (m->kind < STORE_TICK || m->kind > STORE_TXN)
+        return note_fail(note, ERR_VERSION, "a command of unknown kind %u", (unsigned)m->kind);
     *ret_command = (struct store_command){
         .kind = (enum store_kind)m->kind,
         .sequence = m->sequence,
@@ -160,30 +158,22 @@ enum err store_command_read(struct str bytes, struct arena *arena,
         .renew_count = m->n_renew,
     };
     if (!take_id(m->client_id, &ret_command->client) || !take_id(m->lease, &ret_command->lease) ||
-        !take_id(m->held, &ret_command->held)) {
-        note_set(note, "an id that is not of 16 bytes");
-        return ERR_INVALID;
-    }
-    if (m->n_renew > STORE_RENEW_MAX) {
-        note_set(note, "renews %zu leases; at most %d", m->n_renew, STORE_RENEW_MAX);
-        return ERR_INVALID;
-    }
-    if (m->n_renew_tokens && m->n_renew_tokens != m->n_renew) {
-        note_set(note, "renews %zu leases with %zu tokens", m->n_renew, m->n_renew_tokens);
-        return ERR_INVALID;
-    }
+        !take_id(m->held, &ret_command->held))
+        return note_fail(note, ERR_INVALID, "an id that is not of 16 bytes");
+    if (m->n_renew > STORE_RENEW_MAX)
+        return note_fail(note, ERR_INVALID, "renews %zu leases; at most %d", m->n_renew,
+                         STORE_RENEW_MAX);
+    if (m->n_renew_tokens && m->n_renew_tokens != m->n_renew)
+        return note_fail(note, ERR_INVALID, "renews %zu leases with %zu tokens", m->n_renew,
+                         m->n_renew_tokens);
     if (m->n_renew_tokens) ret_command->renew_tokens = m->renew_tokens;
     if (m->n_renew && !(renew = arena_calloc(arena, m->n_renew, sizeof *renew))) return ERR_NOMEM;
     for (size_t i = 0; i < m->n_renew; i++)
-        if (!take_id(m->renew[i], &renew[i])) {
-            note_set(note, "an id that is not of 16 bytes");
-            return ERR_INVALID;
-        }
+        if (!take_id(m->renew[i], &renew[i]))
+            return note_fail(note, ERR_INVALID, "an id that is not of 16 bytes");
     ret_command->renew = renew;
-    if (ret_command->kind == STORE_TXN && !m->txn) {
-        note_set(note, "a transaction that is not there");
-        return ERR_INVALID;
-    }
+    if (ret_command->kind == STORE_TXN && !m->txn)
+        return note_fail(note, ERR_INVALID, "a transaction that is not there");
     err = ret_command->kind == STORE_TXN ? txn_from_message(m->txn, arena, &ret_command->txn)
                                          : ERR_OK;
     if (err) return err;
@@ -504,8 +494,7 @@ static enum err restore_begin(void *state, uint64_t index, struct note *note)
     store_restore_close(machine->restore);
     machine->restore = store_restore_open(&machine->options.store);
     if (machine->restore) return ERR_OK;
-    note_set(note, "store: %s", err_text(ERR_NOMEM));
-    return ERR_NOMEM;
+    return note_fail(note, ERR_NOMEM, "store: %s", err_text(ERR_NOMEM));
 }
 
 static enum err restore_next(void *state, struct str bytes, struct note *note)

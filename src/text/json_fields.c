@@ -9,8 +9,7 @@ enum { SHOWN = 60 }; /* bytes of a strange key in a note */
 
 enum err json_wrong(struct note *note, const char *what)
 {
-    note_set(note, "%s", what);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "%s", what);
 }
 
 static enum err keep(struct str text, struct str *into, struct arena *arena)
@@ -37,11 +36,10 @@ static enum err read_number(const struct json *value, const struct json_field *f
     int32_t half;
 
     if (json_get_i64(value, "", &number, NULL)) return json_wrong(note, "must be a whole number");
-    if (number < field->least || number > field->most) {
-        note_set(note, "%" PRId64 ", between %" PRId64 " and %" PRId64 " is allowed", number,
-                 field->least, field->most);
-        return ERR_INVALID;
-    }
+    if (number < field->least || number > field->most)
+        return note_fail(note, ERR_INVALID,
+                         "%" PRId64 ", between %" PRId64 " and %" PRId64 " is allowed", number,
+                         field->least, field->most);
     half = (int32_t)number;
     if (field->size == sizeof number)
         memcpy(into, &number, sizeof number);
@@ -97,11 +95,9 @@ static enum err open_list(const struct json *value, const struct json_field *fie
         return json_wrong(note, field->as == JSON_AS_PAIRS   ? "must be a table of texts"
                                 : field->as == JSON_AS_TEXTS ? "must be a list of texts"
                                                              : "must be a list of tables");
-    if (count < (size_t)field->least || count > (size_t)field->most) {
-        note_set(note, "%zu entries, %" PRId64 " to %" PRId64 " are allowed", count, field->least,
-                 field->most);
-        return ERR_INVALID;
-    }
+    if (count < (size_t)field->least || count > (size_t)field->most)
+        return note_fail(note, ERR_INVALID, "%zu entries, %" PRId64 " to %" PRId64 " are allowed",
+                         count, field->least, field->most);
     elements = arena_calloc(arena, count, element);
     if (!elements) return ERR_NOMEM;
     memcpy((char *)record + field->offset, &elements, sizeof elements);

@@ -42,13 +42,10 @@ enum err message_read(const ProtobufCMessageDescriptor *type, struct str bytes,
         *ret_message = message;
         return ERR_OK;
     }
-    if (pool.refused) {
-        note_set(note, "%s: needs more memory than there is for it", type->name);
-        return ERR_NOMEM;
-    }
+    if (pool.refused)
+        return note_fail(note, ERR_NOMEM, "%s: needs more memory than there is for it", type->name);
     /* Only a missing required field is left to refuse, and proto3 has none. */
-    note_set(note, "%s: a required field is missing", type->name);
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "%s: a required field is missing", type->name);
 }
 
 enum err message_write(const ProtobufCMessage *message, struct buf *into, struct note *note)

@@ -292,10 +292,8 @@ enum err message_guard(const ProtobufCMessageDescriptor *type, struct str bytes,
     enum err err;
 
     assert(type->magic == PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC);
-    if (bytes.len > INT32_MAX) {
-        note_set(note, "%s: larger than 2 GiB", type->name);
-        return ERR_TOO_LARGE;
-    }
+    if (bytes.len > INT32_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "%s: larger than 2 GiB", type->name);
     if (depth == 0) depth = MESSAGE_DEPTH_USUAL;
     if (depth > MESSAGE_DEPTH_MOST) depth = MESSAGE_DEPTH_MOST;
     if (!bytes.at) bytes = STR_EMPTY;

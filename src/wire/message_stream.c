@@ -65,14 +65,13 @@ static enum err hand_out(struct message_stream *s, struct str bytes, struct note
         s->count++;
         return ERR_OK;
     }
-    note_set(note, "%s[%llu]: %s", s->field->name, (unsigned long long)s->count, err_text(err));
-    return err;
+    return note_fail(note, err, "%s[%llu]: %s", s->field->name, (unsigned long long)s->count,
+                     err_text(err));
 }
 
 static enum err no_memory(const struct message_stream *s, struct note *note)
 {
-    note_set(note, "%s: out of memory", s->type->name);
-    return ERR_NOMEM;
+    return note_fail(note, ERR_NOMEM, "%s: out of memory", s->type->name);
 }
 
 static enum err keep(struct message_stream *s, const uint8_t *at, size_t len, struct note *note)
@@ -91,14 +90,12 @@ static enum err begin_field(struct message_stream *s, const uint8_t *bytes, cons
     if (!s->in_element) {
         if (head->len + (size_t)head->payload <= s->rest.max - s->rest.len)
             return keep(s, bytes, head->len, note);
-        note_set(note, "%s: fields beside %s are more than %zu bytes", s->type->name,
-                 s->field->name, s->rest.max);
-        return ERR_TOO_LARGE;
+        return note_fail(note, ERR_TOO_LARGE, "%s: fields beside %s are more than %zu bytes",
+                         s->type->name, s->field->name, s->rest.max);
     }
-    if (head->wire != WIRE_LEN) {
-        note_set(note, "%s[%llu]: wrong wire type", s->field->name, (unsigned long long)s->count);
-        return ERR_PARSE;
-    }
+    if (head->wire != WIRE_LEN)
+        return note_fail(note, ERR_PARSE, "%s[%llu]: wrong wire type", s->field->name,
+                         (unsigned long long)s->count);
     if (head->payload > s->element_max) s->skipped = head->payload - (uint32_t)s->element_max;
     return ERR_OK;
 }
@@ -120,10 +117,7 @@ static enum err take_head(struct message_stream *s, struct str *bytes, bool *ret
     } else {
         state = head_read(at, at + bytes->len, &head, &problem);
     }
-    if (state == HEAD_BAD) {
-        note_set(note, "%s: %s", s->type->name, problem);
-        return ERR_PARSE;
-    }
+    if (state == HEAD_BAD) return note_fail(note, ERR_PARSE, "%s: %s", s->type->name, problem);
     *ret_begun = state == HEAD_WHOLE;
     if (state == HEAD_MORE) { /* so `take` was all there is: a head is never longer than s->head */
         if (held == 0) memcpy(s->head, at, take);

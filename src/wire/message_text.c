@@ -43,8 +43,7 @@ static enum err look_into(struct search *s, const ProtobufCMessageDescriptor *ty
         return walk(s, field->descriptor, payload, payload + len);
     if (field->type != PROTOBUF_C_TYPE_STRING && !is_text_as_bytes(type, number)) return ERR_OK;
     if (str_is_utf8(str_of(payload, len))) return ERR_OK;
-    note_set(s->note, "%s.%s: not UTF-8", type->name, field->name);
-    return ERR_INTERNAL;
+    return note_fail(s->note, ERR_INTERNAL, "%s.%s: not UTF-8", type->name, field->name);
 }
 
 /* As deep as protobuf-c went when it wrote this. */

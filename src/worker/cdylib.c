@@ -13,29 +13,18 @@ enum err cdylib_load(const char *path, const char *symbol, const struct muster_p
 
     if (!library) {
         const char *why = dlerror();
-        note_set(note, "%s", why ? why : "cannot be loaded");
-        return ERR_NOT_FOUND;
+        return note_fail(note, ERR_NOT_FOUND, "%s", why ? why : "cannot be loaded");
     }
     found = dlsym(library, symbol);
-    if (!found) {
-        note_set(note, "%s has no symbol '%s'", path, symbol);
-        return ERR_NOT_FOUND;
-    }
+    if (!found) return note_fail(note, ERR_NOT_FOUND, "%s has no symbol '%s'", path, symbol);
     memcpy(&factory, &found, sizeof factory); /* ISO C has no cast between the two */
     plugin = factory();
-    if (!plugin) {
-        note_set(note, "%s: '%s' returned no plugin", path, symbol);
-        return ERR_INVALID;
-    }
-    if (plugin->abi_version != MUSTER_PLUGIN_ABI) {
-        note_set(note, "%s: the plugin has ABI version %u, this worker has %u", path,
-                 (unsigned)plugin->abi_version, MUSTER_PLUGIN_ABI);
-        return ERR_VERSION;
-    }
-    if (!plugin->call || !plugin->free_buf) {
-        note_set(note, "%s: the plugin lacks call or free_buf", path);
-        return ERR_INVALID;
-    }
+    if (!plugin) return note_fail(note, ERR_INVALID, "%s: '%s' returned no plugin", path, symbol);
+    if (plugin->abi_version != MUSTER_PLUGIN_ABI)
+        return note_fail(note, ERR_VERSION, "%s: the plugin has ABI version %u, this worker has %u",
+                         path, (unsigned)plugin->abi_version, MUSTER_PLUGIN_ABI);
+    if (!plugin->call || !plugin->free_buf)
+        return note_fail(note, ERR_INVALID, "%s: the plugin lacks call or free_buf", path);
     *ret_plugin = plugin;
     return ERR_OK;
 }
@@ -48,11 +37,9 @@ enum err cdylib_call(const struct muster_plugin *plugin, struct str method, stru
                                 payload.len, &out);
     enum err err;
 
-    if (code) {
-        note_set(note, "plugin %s: method '%.*s' failed with rc %d",
-                 plugin->name ? plugin->name : "", STR_ARG(method), code);
-        return ERR_INVALID;
-    }
+    if (code)
+        return note_fail(note, ERR_INVALID, "plugin %s: method '%.*s' failed with rc %d",
+                         plugin->name ? plugin->name : "", STR_ARG(method), code);
     err = out.len ? buf_append(answer, str_of(out.ptr, out.len)) : ERR_OK;
     if (out.ptr) plugin->free_buf(out);
     return err;

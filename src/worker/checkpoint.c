@@ -26,8 +26,8 @@ enum err checkpoint_store_open(struct fs *fs, const char *url, struct checkpoint
     else if (str_starts(text, STR("s3://")))
         err = checkpoint_s3_open(str_tail(text, sizeof "s3://" - 1), ret_store, note);
     else {
-        note_set(note, "checkpoint store '%s' is none: file:///dir or s3://bucket/prefix", url);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID,
+                         "checkpoint store '%s' is none: file:///dir or s3://bucket/prefix", url);
     }
     if (err) {
         note_prefix(note, "checkpoint store %s", url);
@@ -36,8 +36,7 @@ enum err checkpoint_store_open(struct fs *fs, const char *url, struct checkpoint
     if (snprintf((*ret_store)->url, CHECKPOINT_REFERENCE_CAP, "%s", url) >=
         CHECKPOINT_REFERENCE_CAP / 2) {
         checkpoint_store_close(*ret_store);
-        note_set(note, "checkpoint store: the address is too long");
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "checkpoint store: the address is too long");
     }
     return ERR_OK;
 }
@@ -109,10 +108,8 @@ static enum err read_record(struct str content, struct checkpoint *checkpoint, s
     struct json *json = NULL;
     enum err err;
 
-    if (!checkpoint_complete(content)) {
-        note_set(note, "its checksum does not match");
-        return ERR_CORRUPT;
-    }
+    if (!checkpoint_complete(content))
+        return note_fail(note, ERR_CORRUPT, "its checksum does not match");
     err = json_open(str_of(content.at, content.len - CHECKSUM_LINE), CHECKPOINT_BYTES_MAX, &json,
                     note);
     if (!err) err = read_facts(json, checkpoint, note);
@@ -141,9 +138,9 @@ static enum err look(struct checkpoint_store *store, uint32_t partition, struct 
 
 static enum err fenced(const struct checkpoint *now, uint64_t token, struct note *note)
 {
-    note_set(note, "partition %" PRIu32 " was claimed under epoch %" PRIu64 ", ours is %" PRIu64,
-             now->partition, now->token, token);
-    return ERR_FENCED;
+    return note_fail(note, ERR_FENCED,
+                     "partition %" PRIu32 " was claimed under epoch %" PRIu64 ", ours is %" PRIu64,
+                     now->partition, now->token, token);
 }
 
 static enum err claim_once(struct checkpoint_store *store, uint32_t partition, uint64_t token,

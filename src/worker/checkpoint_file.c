@@ -87,10 +87,7 @@ static enum err file_read(struct checkpoint_store *store, uint32_t partition, st
     struct versions v;
     enum err err = list_versions(s, partition, &v);
 
-    if (err) {
-        note_set(note, "%s: %s", s->dir, err_text(err));
-        return err;
-    }
+    if (err) return note_fail(note, err, "%s: %s", s->dir, err_text(err));
     set_version(ret_version, v.count ? v.newest[0] : 0);
     for (size_t i = 0; i < v.count; i++) {
         buf_clear(into);

@@ -258,9 +258,9 @@ static enum err probe(struct s3_store *s, struct note *note)
         return ERR_OK;
     }
     if (err) return err == ERR_UNKNOWN ? ERR_UNAVAILABLE : err;
-    note_set(note, "%s does not refuse If-None-Match: two owners could overwrite each other",
-             s->host);
-    return ERR_UNSUPPORTED;
+    return note_fail(note, ERR_UNSUPPORTED,
+                     "%s does not refuse If-None-Match: two owners could overwrite each other",
+                     s->host);
 }
 
 static enum err s3_read(struct checkpoint_store *store, uint32_t partition, struct buf *into,
@@ -342,25 +342,20 @@ static enum err set_endpoint(struct s3_store *s, const char *endpoint, struct no
     char authority[HOST_CAP + 4];
     size_t slash;
 
-    if (!plain && !str_starts(rest, STR("https://"))) {
-        note_set(note, "endpoint '%s' must begin with https://", endpoint);
-        return ERR_INVALID;
-    }
+    if (!plain && !str_starts(rest, STR("https://")))
+        return note_fail(note, ERR_INVALID, "endpoint '%s' must begin with https://", endpoint);
     snprintf(s->scheme, sizeof s->scheme, "%s", plain ? "http" : "https");
     rest = str_tail(rest, plain ? sizeof "http://" - 1 : sizeof "https://" - 1);
     while (str_ends(rest, STR("/"))) rest.len--;
     slash = str_find(rest, '/');
     if (slash == 0 || !keep(s->host, sizeof s->host, str_of(rest.at, slash)) ||
-        !keep(s->path, sizeof s->path, str_tail(rest, slash))) {
-        note_set(note, "endpoint '%s' is none", endpoint);
-        return ERR_INVALID;
-    }
+        !keep(s->path, sizeof s->path, str_tail(rest, slash)))
+        return note_fail(note, ERR_INVALID, "endpoint '%s' is none", endpoint);
     snprintf(authority, sizeof authority, "%s%s", s->host,
              str_has(str_from(s->host), ':') ? "" : ":80");
-    if (plain && !address_is_loopback(authority)) {
-        note_set(note, "endpoint '%s': plain http is for this machine only", endpoint);
-        return ERR_INVALID;
-    }
+    if (plain && !address_is_loopback(authority))
+        return note_fail(note, ERR_INVALID, "endpoint '%s': plain http is for this machine only",
+                         endpoint);
     return ERR_OK;
 }
 
@@ -377,20 +372,15 @@ static enum err set_up(struct s3_store *s, struct str bucket_and_prefix, struct 
 
     while (str_ends(prefix, STR("/"))) prefix.len--;
     if (slash == 0 || !keep(s->bucket, sizeof s->bucket, str_of(bucket_and_prefix.at, slash)) ||
-        !keep(s->prefix, sizeof s->prefix, prefix)) {
-        note_set(note, "a bucket is needed: s3://bucket/prefix");
-        return ERR_INVALID;
-    }
+        !keep(s->prefix, sizeof s->prefix, prefix))
+        return note_fail(note, ERR_INVALID, "a bucket is needed: s3://bucket/prefix");
     if (!key || !secret || !keep(s->access_key, sizeof s->access_key, str_from(key)) ||
         !keep(s->secret_key, sizeof s->secret_key, str_from(secret)) ||
-        !keep(s->token, sizeof s->token, str_from(token))) {
-        note_set(note, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set");
-        return ERR_INVALID;
-    }
-    if (!keep(s->region, sizeof s->region, str_from(region ? region : "us-east-1"))) {
-        note_set(note, "AWS_REGION is too long");
-        return ERR_INVALID;
-    }
+        !keep(s->token, sizeof s->token, str_from(token)))
+        return note_fail(note, ERR_INVALID,
+                         "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set");
+    if (!keep(s->region, sizeof s->region, str_from(region ? region : "us-east-1")))
+        return note_fail(note, ERR_INVALID, "AWS_REGION is too long");
     snprintf(usual, sizeof usual, "https://s3.%s.amazonaws.com", s->region);
     return set_endpoint(s, endpoint ? endpoint : usual, note);
 }

@@ -151,10 +151,7 @@ static enum err read_file(struct batch *b, const char *name, uint64_t *offset, s
     if (snprintf(path, sizeof path, "%s/%s", b->options->dir, name) >= FS_PATH_CAP)
         return ERR_INVALID;
     err = fs_open(fs, path, FS_READ, 0, &file);
-    if (err) {
-        note_set(note, "%s: %s", path, err_text(err));
-        return err;
-    }
+    if (err) return note_fail(note, err, "%s: %s", path, err_text(err));
     err = fs_file_size(fs, file, &size);
     if (!err && size < *offset) {
         note_set(note, "%s has %" PRIu64 " bytes, and %" PRIu64 " were read of it", path, size,

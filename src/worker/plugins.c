@@ -104,11 +104,10 @@ static enum err read_manifest(struct plugin *p, struct note *note)
     struct buf text;
     enum err err = fs_stat(fs, p->path, &info);
 
-    if (!err && info.kind != FS_REGULAR) {
-        note_set(note, "%s, not a manifest",
-                 info.kind == FS_DIRECTORY ? "this is a directory" : "this is no regular file");
-        return ERR_INVALID;
-    }
+    if (!err && info.kind != FS_REGULAR)
+        return note_fail(note, ERR_INVALID, "%s, not a manifest",
+                         info.kind == FS_DIRECTORY ? "this is a directory"
+                                                   : "this is no regular file");
     buf_init(&text, MANIFEST_FILE_MAX + 1);
     if (!err) err = fs_read_whole(fs, p->path, MANIFEST_FILE_MAX, &text);
     if (err)
@@ -166,10 +165,9 @@ static enum err start_sidecar(struct plugin *p, struct note *note)
     char *path = NULL;
     enum err err;
 
-    if (p->facts->protocol != MANIFEST_FRAMED_JSON_UDS) {
-        note_set(note, "protocol grpc-uds is not spoken by this worker; use framed-json-uds");
-        return ERR_UNSUPPORTED;
-    }
+    if (p->facts->protocol != MANIFEST_FRAMED_JSON_UDS)
+        return note_fail(note, ERR_UNSUPPORTED,
+                         "protocol grpc-uds is not spoken by this worker; use framed-json-uds");
     err = socket_path(p, &path);
     if (!err) err = fs_make_parent(set->io->fs, path, 0755, note);
     options.socket_path = path;
@@ -190,9 +188,9 @@ static enum err start(struct plugin *p, struct note *note)
         return cdylib_load(path, p->facts->symbol.at, &p->library, note);
     case MANIFEST_PYO3: break;
     }
-    note_set(note, "mode pyo3 needs Python inside the worker, and this worker has none: run the "
-                   "plugin as a process, mode = \"sidecar\"");
-    return ERR_UNSUPPORTED;
+    return note_fail(note, ERR_UNSUPPORTED,
+                     "mode pyo3 needs Python inside the worker, and this worker has none: run the "
+                     "plugin as a process, mode = \"sidecar\"");
 }
 
 /* -- watching -- */
@@ -286,10 +284,8 @@ static enum err load(struct plugins *set, const char *path, struct note *note)
     struct plugin *p = &set->each[set->count];
     enum err err;
 
-    if (set->count == PLUGINS_MAX) {
-        note_set(note, "more than %d plugins", PLUGINS_MAX);
-        return ERR_INVALID;
-    }
+    if (set->count == PLUGINS_MAX)
+        return note_fail(note, ERR_INVALID, "more than %d plugins", PLUGINS_MAX);
     *p = (struct plugin){.set = set, .changed = MONO_NEVER, .line = {.fd = -1}};
     p->path = str_dup(str_from(path));
     if (!p->path) return ERR_NOMEM;

@@ -214,9 +214,9 @@ enum err sidecar_open(const struct sidecar_options *options, struct sidecar **re
     snprintf(s->name, sizeof s->name, "%s", options->name);
     if (snprintf(s->path, sizeof s->path, "%s", options->socket_path) >= (int)sizeof s->path) {
         free(s);
-        note_set(note, "plugin %s: the path of its socket is longer than %zu bytes", options->name,
-                 sizeof s->path - 1);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID,
+                         "plugin %s: the path of its socket is longer than %zu bytes",
+                         options->name, sizeof s->path - 1);
     }
     snprintf(s->address, sizeof s->address, "unix:%s", s->path);
     err = timer_init(&s->timer, options->io->loop, on_timer);

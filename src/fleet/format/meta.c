@@ -71,15 +71,12 @@ static enum err meta_read(struct str bytes, struct record *record, struct note *
 {
     enum err err = ERR_TOO_LARGE;
 
-    if (bytes.len > FLEET_META_BYTES_MAX) {
-        note_set(note, "%zu bytes: %s", bytes.len, err_text(err));
-        return err;
-    }
+    if (bytes.len > FLEET_META_BYTES_MAX)
+        return note_fail(note, err, "%zu bytes: %s", bytes.len, err_text(err));
     record_begin(record, &meta_shape);
     err = record_parse(record, bytes, FLEET_META_BYTES_MAX, note);
     if (err || record->numbers[NUMBER_INDEX] > 0) return err;
-    note_set(note, "index 0: not a valid coordinator snapshot");
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "index 0: not a valid coordinator snapshot");
 }
 
 enum err fleet_meta_read(struct str bytes, struct fleet_meta *ret_meta, struct note *note)

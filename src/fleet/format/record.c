@@ -36,8 +36,7 @@ enum err record_keep(const struct record *record, struct str text, struct str *r
 
 static enum err unexpected(struct str name, const char *expected, struct note *note)
 {
-    note_set(note, "field '%.*s': expected %s", STR_ARG(name), expected);
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "field '%.*s': expected %s", STR_ARG(name), expected);
 }
 
 static const struct shape_field *field_of(const struct shape *shape, struct str name)
@@ -159,8 +158,7 @@ enum err record_token(struct record *record, enum json_token token, struct str t
         *ret_done = token == JSON_NULL;
         if (*ret_done) return ERR_OK;
         if (token == JSON_OBJECT) return enter(record, record->levels[0].shape, 0);
-        note_set(note, "expected an object");
-        return ERR_PARSE;
+        return note_fail(note, ERR_PARSE, "expected an object");
     }
     if (record->skipped > 0) {
         if (token == JSON_OBJECT || token == JSON_ARRAY) record->skipped++;

@@ -81,10 +81,8 @@ static enum err time_of(struct str text, const char *field, struct fleet_time *r
 
     *ret_time = (struct fleet_time){0};
     if (text.len == 0) return ERR_OK; /* was not there */
-    if (rfc3339_parse(text, &unix_s, &nanos)) {
-        note_set(note, "field '%s': not a time", field);
-        return ERR_PARSE;
-    }
+    if (rfc3339_parse(text, &unix_s, &nanos))
+        return note_fail(note, ERR_PARSE, "field '%s': not a time", field);
     *ret_time = (struct fleet_time){FLEET_TIME_UNIX + unix_s, nanos};
     return ERR_OK;
 }

@@ -87,9 +87,9 @@ static enum err row_dropped(struct fleet_state_reader *reader, const struct flee
         buf_clear(&text); /* too long for a note anyway */
     snprintf(room, sizeof room, "%.*s", STR_ARG(buf_peek(&text)));
     buf_deinit(&text);
-    note_set(note, "a row of %.*s is refused: %s", STR_ARG(fleet_members[row->table].name),
-             room[0] ? room : fleet_status_text(why->status));
-    return ERR_CORRUPT;
+    return note_fail(note, ERR_CORRUPT, "a row of %.*s is refused: %s",
+                     STR_ARG(fleet_members[row->table].name),
+                     room[0] ? room : fleet_status_text(why->status));
 }
 
 static enum err row_write(struct fleet_state_reader *reader, const struct fleet_row *row,
@@ -129,14 +129,11 @@ static enum err seal_end(struct fleet_state_reader *reader, struct note *note)
     struct str text = reader->record.texts[0][0];
     uint64_t hash;
 
-    if (reader->record.numbers[0] < 1 || reader->record.numbers[0] > SEAL_FORMAT_MAX) {
-        note_set(note, "sealed in format %llu", (unsigned long long)reader->record.numbers[0]);
-        return ERR_VERSION;
-    }
-    if (text.len != 16 || !hex_read(text, &hash)) {
-        note_set(note, "the seal's hash is no hash");
-        return ERR_PARSE;
-    }
+    if (reader->record.numbers[0] < 1 || reader->record.numbers[0] > SEAL_FORMAT_MAX)
+        return note_fail(note, ERR_VERSION, "sealed in format %llu",
+                         (unsigned long long)reader->record.numbers[0]);
+    if (text.len != 16 || !hex_read(text, &hash))
+        return note_fail(note, ERR_PARSE, "the seal's hash is no hash");
     reader->summary.sealed = true;
     reader->summary.index = reader->record.numbers[1];
     reader->summary.hash = hash;
@@ -176,8 +173,7 @@ static enum err record_start(struct fleet_state_reader *reader, const struct sha
 /* -- places -- */
 static enum err unexpected(struct str member, const char *expected, struct note *note)
 {
-    note_set(note, "member '%.*s': expected %s", STR_ARG(member), expected);
-    return ERR_PARSE;
+    return note_fail(note, ERR_PARSE, "member '%.*s': expected %s", STR_ARG(member), expected);
 }
 
 static enum err member_key(struct fleet_state_reader *reader, struct str key, struct note *note)

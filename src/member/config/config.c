@@ -65,16 +65,14 @@ static enum err address_of_url(struct str url, char address[CONFIG_ADDRESS_CAP],
 
     if (str_starts(url, STR("https://"))) rest = str_tail(url, 8);
     if (str_ends(rest, STR("/"))) rest.len--;
-    if (rest.at == url.at || rest.len == 0 || rest.len >= CONFIG_ADDRESS_CAP) {
-        note_set(note, "'%.*s' is no URL of a coordinator, such as https://127.0.0.1:50051",
-                 (int)min_size(url.len, 64), url.at);
-        return ERR_INVALID;
-    }
+    if (rest.at == url.at || rest.len == 0 || rest.len >= CONFIG_ADDRESS_CAP)
+        return note_fail(note, ERR_INVALID,
+                         "'%.*s' is no URL of a coordinator, such as https://127.0.0.1:50051",
+                         (int)min_size(url.len, 64), url.at);
     snprintf(address, CONFIG_ADDRESS_CAP, "%.*s", STR_ARG(rest));
     if (address_split(address, &parts, note)) return ERR_INVALID;
     if (!parts.is_unix && parts.host.len > 0 && parts.port != 0) return ERR_OK;
-    note_set(note, "'%s' names no host and port to dial", address);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "'%s' names no host and port to dial", address);
 }
 
 struct duration {

@@ -29,10 +29,7 @@ static const char *const protocols[] = {"framed-json-uds", "grpc-uds", NULL};
 static enum err keep(struct manifest *m, const char *path, struct str text, const char **ret_copy,
                      struct note *note)
 {
-    if (str_has(text, '\0')) {
-        note_set(note, "'%s' holds a NUL", path);
-        return ERR_INVALID;
-    }
+    if (str_has(text, '\0')) return note_fail(note, ERR_INVALID, "'%s' holds a NUL", path);
     *ret_copy = arena_dup(&m->memory, text);
     return *ret_copy ? ERR_OK : ERR_NOMEM;
 }
@@ -51,10 +48,7 @@ static enum err need(struct manifest *m, const char *path, struct str *ret_text,
     enum err err = toml_find_string(toml_root(m->document), path, &text, note);
 
     if (err) return ERR_PARSE;
-    if (is_blank(text)) {
-        note_set(note, "'%s' must not be blank", path);
-        return ERR_INVALID;
-    }
+    if (is_blank(text)) return note_fail(note, ERR_INVALID, "'%s' must not be blank", path);
     err = keep(m, path, text, &copy, note);
     if (!err) *ret_text = str_of(copy, text.len);
     return err;
@@ -78,9 +72,8 @@ static enum err one_of(const char *path, struct str text, const char *const *cho
             (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", choices[i]);
     *ret_choice = i;
     if (choices[i]) return ERR_OK;
-    note_set(note, "'%s' is '%.*s', and not one of %s", path, (int)min_size(text.len, 40), text.at,
-             list);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID, "'%s' is '%.*s', and not one of %s", path,
+                     (int)min_size(text.len, 40), text.at, list);
 }
 
 /* A list of strings; *ret_list ends with a NULL. */
@@ -92,14 +85,12 @@ static enum err need_list(struct manifest *m, const char *path, size_t max,
     const char **texts;
     enum err err = ERR_OK;
 
-    if (!list || toml_type(list) != TOML_ARRAY) {
-        note_set(note, list ? "'%s' must be an array of strings" : "'%s' is missing", path);
-        return ERR_PARSE;
-    }
-    if (count > max) {
-        note_set(note, "'%s' has %zu items, and at most %zu are taken", path, count, max);
-        return ERR_INVALID;
-    }
+    if (!list || toml_type(list) != TOML_ARRAY)
+        return note_fail(note, ERR_PARSE,
+                         list ? "'%s' must be an array of strings" : "'%s' is missing", path);
+    if (count > max)
+        return note_fail(note, ERR_INVALID, "'%s' has %zu items, and at most %zu are taken", path,
+                         count, max);
     texts = arena_calloc(&m->memory, count + 1, sizeof *texts);
     if (!texts) return ERR_NOMEM;
     for (const struct toml_value *v = toml_first(list); v && !err; v = toml_next(v)) {
@@ -137,9 +128,9 @@ static enum err check_python(struct str version, struct note *note)
             (major > PYTHON_MAJOR || (major == PYTHON_MAJOR && minor >= PYTHON_MINOR)))
             return ERR_OK;
     }
-    note_set(note, "'runtime.python_min' is '%.20s', and must be %d.%d at least", version.at,
-             PYTHON_MAJOR, PYTHON_MINOR);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID,
+                     "'runtime.python_min' is '%.20s', and must be %d.%d at least", version.at,
+                     PYTHON_MAJOR, PYTHON_MINOR);
 }
 
 static enum err check_runtime(struct manifest *m, struct note *note)
@@ -153,10 +144,10 @@ static enum err check_runtime(struct manifest *m, struct note *note)
     if (toml_find_bool(root, "runtime.gpu", &gpu, note) ||
         toml_find_i64(root, "runtime.memory_mib", &memory, note))
         return ERR_PARSE;
-    if (memory < 0) {
-        note_set(note, "'runtime.memory_mib' is %lld, and must not be negative", (long long)memory);
-        return ERR_INVALID;
-    }
+    if (memory < 0)
+        return note_fail(note, ERR_INVALID,
+                         "'runtime.memory_mib' is %lld, and must not be negative",
+                         (long long)memory);
     if (m->facts.mode != MANIFEST_PYO3) return ERR_OK;
     err = need(m, "runtime.python_min", &python, note);
     return err ? err : check_python(python, note);
@@ -170,10 +161,8 @@ static enum err read_sidecar(struct manifest *m, struct note *note)
     enum err err = need_list(m, "entry.sidecar.command", MANIFEST_COMMAND_MAX, &f->command,
                              &f->command_count, note);
 
-    if (!err && (!f->command_count || !f->command[0][0])) {
-        note_set(note, "'entry.sidecar.command' names no program");
-        return ERR_INVALID;
-    }
+    if (!err && (!f->command_count || !f->command[0][0]))
+        return note_fail(note, ERR_INVALID, "'entry.sidecar.command' names no program");
     if (!err) err = need(m, "entry.sidecar.protocol", &protocol, note);
     if (!err) err = one_of("entry.sidecar.protocol", protocol, protocols, &choice, note);
     if (err) return err;
@@ -190,13 +179,11 @@ static enum err read_entry(struct manifest *m, struct note *note)
 
     if (!toml_find(root, entries[f->mode])) {
         for (size_t i = 0; i < ARRAY_LEN(entries); i++)
-            if (toml_find(root, entries[i])) {
-                note_set(note, "mode '%s' needs [%s], and there is [%s]", modes[f->mode],
-                         entries[f->mode], entries[i]);
-                return ERR_INVALID;
-            }
-        note_set(note, "mode '%s' needs [%s]", modes[f->mode], entries[f->mode]);
-        return ERR_INVALID;
+            if (toml_find(root, entries[i]))
+                return note_fail(note, ERR_INVALID, "mode '%s' needs [%s], and there is [%s]",
+                                 modes[f->mode], entries[f->mode], entries[i]);
+        return note_fail(note, ERR_INVALID, "mode '%s' needs [%s]", modes[f->mode],
+                         entries[f->mode]);
     }
     switch (f->mode) {
     case MANIFEST_SIDECAR: return read_sidecar(m, note);
@@ -237,10 +224,8 @@ enum err manifest_open(struct str toml, struct manifest **ret_manifest, struct n
     struct manifest *m;
     enum err err;
 
-    if (toml.len > MANIFEST_FILE_MAX) {
-        note_set(note, "larger than %d bytes", MANIFEST_FILE_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (toml.len > MANIFEST_FILE_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "larger than %d bytes", MANIFEST_FILE_MAX);
     m = calloc(1, sizeof *m);
     if (!m) return ERR_NOMEM;
     arena_init(&m->memory, MEMORY_MAX);

@@ -274,40 +274,29 @@ enum err member_command_read(struct str bytes, struct arena *arena,
     struct member_op *ops;
     unsigned kind;
 
-    if (bytes.len < HEAD) {
-        note_set(note, "a command of %zu bytes", bytes.len);
-        return ERR_PARSE;
-    }
-    if (bytes.at[0] != VERSION) {
-        note_set(note, "a command of version %u", (unsigned)(unsigned char)bytes.at[0]);
-        return ERR_VERSION;
-    }
-    if (count > MEMBER_OPS_MAX) {
-        note_set(note, "%zu operations; at most %d", count, MEMBER_OPS_MAX);
-        return ERR_INVALID;
-    }
+    if (bytes.len < HEAD) return note_fail(note, ERR_PARSE, "a command of %zu bytes", bytes.len);
+    if (bytes.at[0] != VERSION)
+        return note_fail(note, ERR_VERSION, "a command of version %u",
+                         (unsigned)(unsigned char)bytes.at[0]);
+    if (count > MEMBER_OPS_MAX)
+        return note_fail(note, ERR_INVALID, "%zu operations; at most %d", count, MEMBER_OPS_MAX);
     ops = arena_calloc(arena, count ? count : 1, sizeof *ops);
     if (!ops) return ERR_NOMEM;
     for (size_t i = 0; next_op(&left, &kind, &content); i++) {
         struct decoder in = {content, true};
         struct member_rules *rules = NULL;
 
-        if (kind < MEMBER_OP_TICK || kind > MEMBER_OP_LAST) {
-            note_set(note, "an operation of unknown kind %u", kind);
-            return ERR_VERSION;
-        }
+        if (kind < MEMBER_OP_TICK || kind > MEMBER_OP_LAST)
+            return note_fail(note, ERR_VERSION, "an operation of unknown kind %u", kind);
         ops[i].kind = (enum member_kind)kind;
         if (kind == MEMBER_OP_CONFIGURE && !(rules = ARENA_NEW(arena, struct member_rules)))
             return ERR_NOMEM;
-        if (!read_op(&in, &ops[i], rules) || !op_fits(&ops[i])) {
-            note_set(note, "operation %zu of kind %u is not whole, or past a limit", i, kind);
-            return ERR_INVALID;
-        }
+        if (!read_op(&in, &ops[i], rules) || !op_fits(&ops[i]))
+            return note_fail(note, ERR_INVALID,
+                             "operation %zu of kind %u is not whole, or past a limit", i, kind);
     }
-    if (left.len) {
-        note_set(note, "%zu bytes behind the last operation", left.len);
-        return ERR_PARSE;
-    }
+    if (left.len)
+        return note_fail(note, ERR_PARSE, "%zu bytes behind the last operation", left.len);
     *ret_command = (struct member_command){
         .wall_ms = (int64_t)load_le64(bytes.at + 1), .ops = ops, .op_count = count};
     return ERR_OK;

@@ -11,19 +11,15 @@ static enum err check(const char *path, struct str content, struct note *note)
 {
     struct str records = str_tail(content, FILE_HEAD), key, value;
 
-    if (!str_starts(content, str_of(magic, MAGIC_LEN))) {
-        note_set(note, "%s is there and is no file of rows of muster's; it is not touched", path);
-        return ERR_CONFLICT;
-    }
+    if (!str_starts(content, str_of(magic, MAGIC_LEN)))
+        return note_fail(note, ERR_CONFLICT,
+                         "%s is there and is no file of rows of muster's; it is not touched", path);
     if (content.len < FILE_HEAD ||
-        load_le32(content.at + MAGIC_LEN) != crc32c(0, records.at, records.len)) {
-        note_set(note, "%s: its checksum does not match", path);
-        return ERR_CORRUPT;
-    }
+        load_le32(content.at + MAGIC_LEN) != crc32c(0, records.at, records.len))
+        return note_fail(note, ERR_CORRUPT, "%s: its checksum does not match", path);
     while (ledger_record_next(&records, &key, &value)) continue;
     if (!records.len) return ERR_OK;
-    note_set(note, "%s: its last record is cut", path);
-    return ERR_CORRUPT;
+    return note_fail(note, ERR_CORRUPT, "%s: its last record is cut", path);
 }
 
 enum err ledger_file_read(struct fs *fs, const char *path, struct buf *into,
@@ -34,10 +30,7 @@ enum err ledger_file_read(struct fs *fs, const char *path, struct buf *into,
     buf_clear(into);
     err = fs_read_whole(fs, path, LEDGER_FILE_MAX, into);
     if (!err && !into->len) err = ERR_NOT_FOUND;
-    if (err) {
-        note_set(note, "%s: %s", path, err_text(err));
-        return err;
-    }
+    if (err) return note_fail(note, err, "%s: %s", path, err_text(err));
     err = check(path, buf_peek(into), note);
     if (!err) *ret_records = str_tail(buf_peek(into), FILE_HEAD);
     return err;

@@ -12,11 +12,9 @@ enum err read_requirements(struct arena *arena,
         struct str *values = arena_calloc(arena, given[i]->n_values, sizeof *values);
         if (!values) return ERR_NOMEM;
         for (size_t v = 0; v < given[i]->n_values; v++) values[v] = str_from(given[i]->values[v]);
-        if ((uint32_t)given[i]->operator_ >= OPERATOR_COUNT) {
-            note_set(note, "requirements[%zu].operator: unknown number %d", i,
-                     (int)given[i]->operator_);
-            return ERR_INVALID;
-        }
+        if ((uint32_t)given[i]->operator_ >= OPERATOR_COUNT)
+            return note_fail(note, ERR_INVALID, "requirements[%zu].operator: unknown number %d", i,
+                             (int)given[i]->operator_);
         requirements[i] = (struct requirement){.key = str_from(given[i]->key),
                                                .op = (enum requirement_operator)given[i]->operator_,
                                                .values = values,

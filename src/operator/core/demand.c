@@ -99,10 +99,9 @@ static enum err take_requirements(struct demand *d, const struct request *r,
 
     if (!all) return ERR_NOMEM;
     for (size_t i = 0; i < r->requirement_count; i++) {
-        if (r->requirements[i].op == OPERATOR_SAME) {
-            note_set(note, "requirements[%zu]: Same is asked for by a co-location", i);
-            return ERR_INVALID;
-        }
+        if (r->requirements[i].op == OPERATOR_SAME)
+            return note_fail(note, ERR_INVALID,
+                             "requirements[%zu]: Same is asked for by a co-location", i);
         all[i] = r->requirements[i];
     }
     if (r->same_key.len > 0)
@@ -127,18 +126,12 @@ static enum err take_spreads(struct demand *d, const struct request *r, struct p
 
 static enum err check_plain(const struct request *r, struct note *note)
 {
-    if (r->count == 0 || r->count > REQUEST_COUNT_MAX) {
-        note_set(note, "count: %u, between 1 and %d is allowed", r->count, REQUEST_COUNT_MAX);
-        return ERR_INVALID;
-    }
-    if (r->group.len > 0 && r->same_key.len == 0) {
-        note_set(note, "group: only with a co-location");
-        return ERR_INVALID;
-    }
-    if (r->resource_count == 0) {
-        note_set(note, "resources: none is named");
-        return ERR_INVALID;
-    }
+    if (r->count == 0 || r->count > REQUEST_COUNT_MAX)
+        return note_fail(note, ERR_INVALID, "count: %u, between 1 and %d is allowed", r->count,
+                         REQUEST_COUNT_MAX);
+    if (r->group.len > 0 && r->same_key.len == 0)
+        return note_fail(note, ERR_INVALID, "group: only with a co-location");
+    if (r->resource_count == 0) return note_fail(note, ERR_INVALID, "resources: none is named");
     return ERR_OK;
 }
 
@@ -278,11 +271,10 @@ static enum err row_for(struct demand *d, const struct need *need, struct row **
         err = row_make(d, need, &row);
         if (err == ERR_FULL) note_set(note, "more than %d different rows", DEMAND_ROWS_MAX);
     }
-    if (!err && !row_takes(row, &need->min_unit)) {
-        note_set(note, "resources: with the others of its profile more than %d names",
-                 RESOURCES_MAX);
-        return ERR_FULL;
-    }
+    if (!err && !row_takes(row, &need->min_unit))
+        return note_fail(note, ERR_FULL,
+                         "resources: with the others of its profile more than %d names",
+                         RESOURCES_MAX);
     if (!err) *ret_row = row;
     return err;
 }

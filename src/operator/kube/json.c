@@ -32,10 +32,8 @@ enum err kube_names(const struct json *object, struct str *ret_namespace, struct
     if (!err) err = json_get_string(object, "metadata.uid", ret_uid, note);
     if (err) return ERR_PARSE;
     if (ret_uid->len == 0 || ret_uid->len > ID_MAX || ret_name->len >= KUBE_NAME_CAP ||
-        ret_namespace->len >= KUBE_NAME_CAP) {
-        note_set(note, "metadata: a name or uid of an impossible length");
-        return ERR_PARSE;
-    }
+        ret_namespace->len >= KUBE_NAME_CAP)
+        return note_fail(note, ERR_PARSE, "metadata: a name or uid of an impossible length");
     return ERR_OK;
 }
 

@@ -52,10 +52,9 @@ static enum err need_row(struct needs *needs, struct str name, struct need **ret
             *ret_row = &needs->rows[i];
             return ERR_OK;
         }
-    if (needs->count == ARRAY_LEN(needs->rows)) {
-        note_set(note, "more than %d names of resources", KUBE_RESOURCES_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (needs->count == ARRAY_LEN(needs->rows))
+        return note_fail(note, ERR_TOO_LARGE, "more than %d names of resources",
+                         KUBE_RESOURCES_MAX);
     *ret_row = &needs->rows[needs->count++];
     **ret_row = (struct need){.name = name};
     return ERR_OK;

@@ -31,8 +31,8 @@ static enum err read_operator(const struct json *value, void *into, struct arena
     if (err) return err;
     for (*op = OPERATOR_IN; *op <= OPERATOR_DOES_NOT_EXIST; ++*op)
         if (str_equal(word, str_from(operator_name(*op)))) return ERR_OK;
-    note_set(note, "%.*s: a machine has no numbers to compare", STR_ARG(word));
-    return ERR_UNSUPPORTED;
+    return note_fail(note, ERR_UNSUPPORTED, "%.*s: a machine has no numbers to compare",
+                     STR_ARG(word));
 }
 
 static enum err read_skew(const struct json *value, void *into, struct arena *arena,
@@ -168,10 +168,7 @@ enum err capacity_read(const struct json *object, struct arena *arena, struct re
     struct request *r = &c.request;
     enum err err;
 
-    if (!spec) {
-        note_set(note, "spec: missing");
-        return ERR_PARSE;
-    }
+    if (!spec) return note_fail(note, ERR_PARSE, "spec: missing");
     err = json_fields_read(spec, &spec_table, &c, arena, note);
     if (err && err != ERR_NOMEM) note_prefix(note, "spec");
     if (!err && json_find(spec, "coLocation")) err = make_group(&c, arena);

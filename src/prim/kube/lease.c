@@ -163,12 +163,8 @@ enum err kube_lease_decode(const struct json *object, const char *prefix,
         what = "leased without a duration";
     if (what) {
         kube_lease_view_deinit(&view);
-        if (err == ERR_NOMEM) {
-            note_set(note, "out of memory");
-            return err;
-        }
-        note_set(note, "not an entry of ours: %s", what);
-        return ERR_CORRUPT;
+        if (err == ERR_NOMEM) return note_fail(note, err, "out of memory");
+        return note_fail(note, ERR_CORRUPT, "not an entry of ours: %s", what);
     }
     read_moment(object, prefix, &view);
     *ret_view = view;

@@ -56,8 +56,7 @@ static enum err open_answer(struct str text, struct json **ret_json, struct jet_
     if (err) return err == ERR_NOMEM ? err : ERR_PARSE;
     if (json_kind(json) != JSON_KIND_OBJECT) {
         json_close(json);
-        note_set(note, "an answer that is no object");
-        return ERR_PARSE;
+        return note_fail(note, ERR_PARSE, "an answer that is no object");
     }
     if (is_set(json, "error")) {
         int64_t code = number_at(json, "error.code"), number = number_at(json, "error.err_code");
@@ -171,10 +170,8 @@ enum err jet_decode_ack(struct str text, struct jet_ack *ret, struct note *note)
     if (err) return err;
     int64_t sequence = number_at(json, "seq");
     json_close(json);
-    if (ack.error.code == 0 && sequence <= 0) {
-        note_set(note, "an acknowledgement without a sequence");
-        return ERR_PARSE;
-    }
+    if (ack.error.code == 0 && sequence <= 0)
+        return note_fail(note, ERR_PARSE, "an acknowledgement without a sequence");
     ack.sequence = ack.error.code == 0 ? (uint64_t)sequence : 0;
     *ret = ack;
     return ERR_OK;

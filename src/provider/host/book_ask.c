@@ -53,15 +53,14 @@ static enum err check_metadata(const struct book_request *request, struct note *
 {
     size_t bytes = 0;
 
-    if (request->metadata_count > BOOK_METADATA_MAX) {
-        note_set(note, "shard_metadata: more than %d entries", BOOK_METADATA_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (request->metadata_count > BOOK_METADATA_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "shard_metadata: more than %d entries",
+                         BOOK_METADATA_MAX);
     for (size_t i = 0; i < request->metadata_count; i++) {
         bytes += request->metadata[i].key.len + request->metadata[i].value.len;
         if (bytes <= BOOK_METADATA_BYTES_MAX) continue;
-        note_set(note, "shard_metadata: more than %d bytes", BOOK_METADATA_BYTES_MAX);
-        return ERR_TOO_LARGE;
+        return note_fail(note, ERR_TOO_LARGE, "shard_metadata: more than %d bytes",
+                         BOOK_METADATA_BYTES_MAX);
     }
     return ERR_OK;
 }
@@ -70,10 +69,7 @@ static enum err check_arguments(const struct book_request *request, struct note 
 {
     enum err err;
 
-    if (request->machine_id.len == 0) {
-        note_set(note, "machine_id required");
-        return ERR_INVALID;
-    }
+    if (request->machine_id.len == 0) return note_fail(note, ERR_INVALID, "machine_id required");
     err = id_check("machine_id", request->machine_id, ID_MAX, note);
     if (!err) err = text_check("shard_id", request->shard, ID_MAX, note);
     if (err || request->kind != OPERATION_CONFIGURE) return err;
@@ -167,10 +163,8 @@ static enum err check_backend(struct book *book, const struct book_request *requ
     enum err err;
 
     if (request->kind == OPERATION_CONFIGURE && book->options.keeps_blobs &&
-        book->blob_bytes + request->blob.len > BOOK_BLOBS_MAX) {
-        note_set(note, "too many bootstrap blobs are under way");
-        return ERR_FULL;
-    }
+        book->blob_bytes + request->blob.len > BOOK_BLOBS_MAX)
+        return note_fail(note, ERR_FULL, "too many bootstrap blobs are under way");
     if (!check) return ERR_OK;
     arena_init(&arena, OFFER_ARENA_MAX);
     err = offer_read(pool_text(e->offer), &arena, &offer);

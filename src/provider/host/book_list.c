@@ -262,11 +262,10 @@ static enum err plan(struct book_walk *walk, const struct book_filter *filter, s
 
     if (filter->page_token.len > 0) {
         if (!read_token(filter->page_token, book->options.boot, &walk->cursor, &slot) ||
-            slot > book->slots || walk->cursor > book->revision) {
-            note_set(note, "page_token: not of this provider, or of before its restart; begin "
-                           "again without one");
-            return ERR_INVALID;
-        }
+            slot > book->slots || walk->cursor > book->revision)
+            return note_fail(note, ERR_INVALID,
+                             "page_token: not of this provider, or of before its restart; begin "
+                             "again without one");
         walk->position = (uint32_t)slot;
     } else if (delta) {
         err = encode_delta(walk, filter->results_max, &done);

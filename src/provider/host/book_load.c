@@ -26,10 +26,9 @@ static enum err load_item(struct book *book, const struct change *change, struct
     enum err err;
 
     if (l && str_equal(pool_text(l->item), change->bytes)) return load_epoch(book, change, l);
-    if (l) {
-        note_set(note, "text %llu is given twice", (unsigned long long)change->number);
-        return ERR_CORRUPT;
-    }
+    if (l)
+        return note_fail(note, ERR_CORRUPT, "text %llu is given twice",
+                         (unsigned long long)change->number);
     l = calloc(1, sizeof *l);
     if (!l) return ERR_NOMEM;
     l->number = change->number;
@@ -62,10 +61,9 @@ static enum err load_change(struct book *book, const struct change *change, stru
     if (change->kind == CHANGE_ITEM) return load_item(book, change, note);
     if (!resolve(book, change->offer, &items.offer) ||
         !resolve(book, change->binding, &items.binding) ||
-        !resolve(book, change->shard, &items.shard)) {
-        note_set(note, "%.*s: refers to a text that is not there", STR_ARG(change->id));
-        return ERR_CORRUPT;
-    }
+        !resolve(book, change->shard, &items.shard))
+        return note_fail(note, ERR_CORRUPT, "%.*s: refers to a text that is not there",
+                         STR_ARG(change->id));
     return book_apply(book, change, &items);
 }
 
@@ -77,10 +75,7 @@ enum err book_replay(struct book *book, struct str changes, struct note *note)
         size_t size;
         enum err err = change_read(changes, &change, &size);
 
-        if (err) {
-            note_set(note, "a change cannot be read");
-            return ERR_CORRUPT;
-        }
+        if (err) return note_fail(note, ERR_CORRUPT, "a change cannot be read");
         note->text[0] = '\0';
         err = load_change(book, &change, note);
         if (err && !note->text[0])

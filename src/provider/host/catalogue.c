@@ -236,10 +236,9 @@ static enum err read_pools(struct reading *r, const struct toml_value *list)
     struct catalogue_pool *pools = arena_calloc(&c->memory, count, sizeof *pools);
     enum err err = pools ? ERR_OK : ERR_NOMEM;
 
-    if (count == 0 || count > CATALOGUE_POOLS_MAX) {
-        note_set(r->note, "a catalogue has 1 to %d tables [[pool]]", CATALOGUE_POOLS_MAX);
-        return ERR_INVALID;
-    }
+    if (count == 0 || count > CATALOGUE_POOLS_MAX)
+        return note_fail(r->note, ERR_INVALID, "a catalogue has 1 to %d tables [[pool]]",
+                         CATALOGUE_POOLS_MAX);
     c->pools = pools;
     for (size_t i = 0; !err && i < count; i++, where = toml_next(where)) {
         err = read_pool(r, json_item(r->root.pools, i), &pools[i]);

@@ -450,17 +450,14 @@ static enum err cloud_check(struct backend *backend, enum operation_kind kind,
     if (!read_id(machine->id, &key, &unit)) return ERR_OK;
     shelf = map_get(&cloud->shelves, key);
     if (!shelf || !shelf->pool) return ERR_OK;
-    if (kind == OPERATION_DELETE && !shelf->pool->deletes) {
-        note_set(note, "machines of pool %.*s stay", STR_ARG(shelf->pool->name));
-        return ERR_UNSUPPORTED;
-    }
+    if (kind == OPERATION_DELETE && !shelf->pool->deletes)
+        return note_fail(note, ERR_UNSUPPORTED, "machines of pool %.*s stay",
+                         STR_ARG(shelf->pool->name));
     if (kind == OPERATION_CREATE && shelf->pool->quota < MILLION &&
         (uint64_t)(shelf->host_count + shelf->creating + 1) * MILLION >
-            (uint64_t)shelf->wanted * shelf->pool->quota) {
-        note_set(note, "quota of pool %.*s in %.*s is used up", STR_ARG(shelf->pool->name),
-                 STR_ARG(shelf->zone));
-        return ERR_FULL;
-    }
+            (uint64_t)shelf->wanted * shelf->pool->quota)
+        return note_fail(note, ERR_FULL, "quota of pool %.*s in %.*s is used up",
+                         STR_ARG(shelf->pool->name), STR_ARG(shelf->zone));
     return ERR_OK;
 }
 

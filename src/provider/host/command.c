@@ -294,8 +294,7 @@ static enum err check(struct backend *backend, enum operation_kind kind,
     (void)backend;
     if (kind != OPERATION_DELETE || machine->offer->capacity_type != CAPACITY_BARE_METAL)
         return ERR_OK;
-    note_set(note, "bare metal stays");
-    return ERR_UNSUPPORTED;
+    return note_fail(note, ERR_UNSUPPORTED, "bare metal stays");
 }
 
 /* --- list --- */
@@ -482,10 +481,8 @@ enum err command_backend_open(const struct command_options *options, struct back
     struct command *c;
     enum err err;
 
-    if (!options->script || !options->script[0]) {
-        note_set(note, "the command backend needs a script");
-        return ERR_INVALID;
-    }
+    if (!options->script || !options->script[0])
+        return note_fail(note, ERR_INVALID, "the command backend needs a script");
     c = calloc(1, sizeof *c);
     if (!c) return ERR_NOMEM;
     c->backend.ops = &ops;

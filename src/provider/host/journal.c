@@ -168,15 +168,12 @@ static enum err read_all(const struct source *source, journal_batch_fn *each, vo
     bool found = false;
     enum err err;
 
-    if (source->size < JOURNAL_HEAD || read_at(source, 0, head, sizeof head)) {
-        note_set(note, "not the state of a provider: shorter than its head");
-        return ERR_CORRUPT;
-    }
+    if (source->size < JOURNAL_HEAD || read_at(source, 0, head, sizeof head))
+        return note_fail(note, ERR_CORRUPT, "not the state of a provider: shorter than its head");
     err = read_head(head, &part->salt);
-    if (err) {
-        note_set(note, "not the state of a provider%s", err == ERR_VERSION ? " we know" : "");
-        return err;
-    }
+    if (err)
+        return note_fail(note, err, "not the state of a provider%s",
+                         err == ERR_VERSION ? " we know" : "");
     buf_init(&payload, PAYLOAD_MAX);
     part->at = JOURNAL_HEAD;
     while (part->at < source->size) {
@@ -313,8 +310,7 @@ bool journal_failed(const struct journal *j)
 static enum err fail(struct journal *j, enum err err, const char *path, struct note *note)
 {
     j->failed = err;
-    note_set(note, "%s: %s", path, err_text(err));
-    return err;
+    return note_fail(note, err, "%s: %s", path, err_text(err));
 }
 
 static enum err write_part(struct journal *j, struct part *part, struct str payload)
@@ -399,10 +395,7 @@ enum err journal_next_publish(struct journal *j, struct note *note)
     if (!err) err = write_part(j, &j->next, STR_EMPTY);
     if (!err) err = fs_sync(j->fs, j->next.file);
     j->next.sealed = true;
-    if (err) {
-        note_set(note, "%s: %s", j->next_path, err_text(err));
-        return err;
-    }
+    if (err) return note_fail(note, err, "%s: %s", j->next_path, err_text(err));
     err = fs_rename(j->fs, j->next_path, j->path);
     if (!err) {
         fs_close(j->fs, j->now.file);

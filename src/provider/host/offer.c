@@ -29,10 +29,8 @@ static enum err check_amounts(const char *field, const struct label *pairs, size
     struct resources parsed;
     enum err err;
 
-    if (count > OFFER_RESOURCES_MAX) {
-        note_set(note, "%s: more than %d", field, OFFER_RESOURCES_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (count > OFFER_RESOURCES_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "%s: more than %d", field, OFFER_RESOURCES_MAX);
     dimensions_init(&dimensions);
     err = resources_parse(&dimensions, field, pairs, count, &parsed, note);
     dimensions_deinit(&dimensions);
@@ -43,10 +41,8 @@ static enum err check_labels(const struct label *labels, size_t count, struct no
 {
     struct label sorted[OFFER_LABELS_MAX];
 
-    if (count > OFFER_LABELS_MAX) {
-        note_set(note, "labels: more than %d", OFFER_LABELS_MAX);
-        return ERR_TOO_LARGE;
-    }
+    if (count > OFFER_LABELS_MAX)
+        return note_fail(note, ERR_TOO_LARGE, "labels: more than %d", OFFER_LABELS_MAX);
     for (size_t i = 0; i < count; i++) sorted[i] = labels[i];
     return labels_canonicalise("labels", sorted, count, note);
 }
@@ -61,19 +57,12 @@ enum err offer_check(const struct offer *offer, struct note *note)
         err = check_amounts("allocatable", offer->allocatable, offer->allocatable_count, note);
     if (!err) err = check_labels(offer->labels, offer->label_count, note);
     if (err) return err;
-    if (offer->capacity_type <= CAPACITY_UNSPECIFIED ||
-        offer->capacity_type >= CAPACITY_TYPE_COUNT) {
-        note_set(note, "capacity_type: none");
-        return ERR_INVALID;
-    }
-    if (!(offer->interruption_probability >= 0 && offer->interruption_probability <= 1)) {
-        note_set(note, "interruption_probability: not between 0 and 1");
-        return ERR_INVALID;
-    }
-    if (!(offer->price_per_hour >= 0 && offer->price_per_hour < 1e12)) {
-        note_set(note, "price_per_hour: not between 0 and 1e12");
-        return ERR_INVALID;
-    }
+    if (offer->capacity_type <= CAPACITY_UNSPECIFIED || offer->capacity_type >= CAPACITY_TYPE_COUNT)
+        return note_fail(note, ERR_INVALID, "capacity_type: none");
+    if (!(offer->interruption_probability >= 0 && offer->interruption_probability <= 1))
+        return note_fail(note, ERR_INVALID, "interruption_probability: not between 0 and 1");
+    if (!(offer->price_per_hour >= 0 && offer->price_per_hour < 1e12))
+        return note_fail(note, ERR_INVALID, "price_per_hour: not between 0 and 1e12");
     return ERR_OK;
 }
 

@@ -523,15 +523,10 @@ static enum err settle_directory(struct local *l, const char *directory, struct 
 {
     enum err err = fs_make_dirs(l->options.io->fs, directory, 0700);
 
-    if (err && err != ERR_UNKNOWN) {
-        note_set(note, "%s: %s", directory, err_text(err));
-        return err;
-    }
+    if (err && err != ERR_UNKNOWN) return note_fail(note, err, "%s: %s", directory, err_text(err));
     l->directory = realpath(directory, NULL);
-    if (!l->directory || strlen(l->directory) > FS_PATH_CAP - 3 * UNIT_ID_MAX) {
-        note_set(note, "%s: too long a path", directory);
-        return ERR_INVALID;
-    }
+    if (!l->directory || strlen(l->directory) > FS_PATH_CAP - 3 * UNIT_ID_MAX)
+        return note_fail(note, ERR_INVALID, "%s: too long a path", directory);
     l->salt = str_hash(str_from(l->directory), 0);
     return ERR_OK;
 }
@@ -543,15 +538,10 @@ enum err process_backend_open(const struct process_backend_options *options,
     struct local *l;
     enum err err;
 
-    if (!options->directory || !options->directory[0]) {
-        note_set(note, "the process backend needs a directory");
-        return ERR_INVALID;
-    }
+    if (!options->directory || !options->directory[0])
+        return note_fail(note, ERR_INVALID, "the process backend needs a directory");
     err = process_name_of((int)getpid(), &self);
-    if (err) {
-        note_set(note, "the process backend needs /proc");
-        return ERR_UNSUPPORTED;
-    }
+    if (err) return note_fail(note, ERR_UNSUPPORTED, "the process backend needs /proc");
     l = calloc(1, sizeof *l);
     if (!l) return ERR_NOMEM;
     l->backend.ops = &ops;

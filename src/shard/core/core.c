@@ -54,23 +54,17 @@ static enum err options_check(const struct core_options *o, struct note *note)
     const double weights[] = {o->weights.priority, o->weights.drain, o->weights.interruption,
                               o->weights.reclamation};
 
-    if (!(o->removal_fraction > 0 && o->removal_fraction <= 1)) {
-        note_set(note, "removal_fraction: not in (0,1]");
-        return ERR_INVALID;
-    }
-    if (!(o->rails.reclaim_fraction >= 0 && o->rails.reclaim_fraction <= 1)) {
-        note_set(note, "reclaim_fraction: not in [0,1]");
-        return ERR_INVALID;
-    }
+    if (!(o->removal_fraction > 0 && o->removal_fraction <= 1))
+        return note_fail(note, ERR_INVALID, "removal_fraction: not in (0,1]");
+    if (!(o->rails.reclaim_fraction >= 0 && o->rails.reclaim_fraction <= 1))
+        return note_fail(note, ERR_INVALID, "reclaim_fraction: not in [0,1]");
     for (size_t i = 0; i < ARRAY_LEN(weights); i++) {
         if (isfinite(weights[i]) && weights[i] >= 0) continue;
-        note_set(note, "victim weights: %g is not finite and at least 0", weights[i]);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "victim weights: %g is not finite and at least 0",
+                         weights[i]);
     }
-    if (o->rest_first_ms > o->rest_most_ms) {
-        note_set(note, "rest_first_ms: more than rest_most_ms");
-        return ERR_INVALID;
-    }
+    if (o->rest_first_ms > o->rest_most_ms)
+        return note_fail(note, ERR_INVALID, "rest_first_ms: more than rest_most_ms");
     return ERR_OK;
 }
 

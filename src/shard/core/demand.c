@@ -77,13 +77,10 @@ static enum err rows_check(struct str cluster, const struct need *rows, size_t c
 {
     for (size_t i = 0; i < count; i++) {
         if (str_equal(rows[i].cluster, cluster)) continue;
-        note_set(note, "row %zu: of cluster %.*s", i, STR_ARG(rows[i].cluster));
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "row %zu: of cluster %.*s", i,
+                         STR_ARG(rows[i].cluster));
     }
-    if (count > NEEDS_ROWS_MOST) {
-        note_set(note, "%zu rows", count);
-        return ERR_FULL;
-    }
+    if (count > NEEDS_ROWS_MOST) return note_fail(note, ERR_FULL, "%zu rows", count);
     return ERR_OK;
 }
 

@@ -25,8 +25,8 @@ static enum err refuse_unknown(const struct reader *r, const char *const *known)
 
         while (*name && !str_equal(key, str_from(*name))) name++;
         if (*name) continue;
-        note_set(r->note, "unknown field '%.*s'", (int)min_size(key.len, 64), key.at);
-        return ERR_INVALID;
+        return note_fail(r->note, ERR_INVALID, "unknown field '%.*s'", (int)min_size(key.len, 64),
+                         key.at);
     }
     return ERR_OK;
 }
@@ -53,10 +53,7 @@ static enum err get_time(const struct reader *r, const char *name, int64_t *unix
     enum err err = has(r, name) ? json_get_i64(r->object, name, &given, r->note) : ERR_OK;
 
     if (err || !has(r, name)) return err;
-    if (given < 0) {
-        note_set(r->note, "field '%s': negative", name);
-        return ERR_INVALID;
-    }
+    if (given < 0) return note_fail(r->note, ERR_INVALID, "field '%s': negative", name);
     *unix_ns = given;
     return ERR_OK;
 }
@@ -64,8 +61,8 @@ static enum err get_time(const struct reader *r, const char *name, int64_t *unix
 static enum err require_object(const struct reader *r)
 {
     if (json_kind(r->object) == JSON_KIND_OBJECT) return ERR_OK;
-    note_set(r->note, "expected an object, got %s", json_kind_name(json_kind(r->object)));
-    return ERR_INVALID;
+    return note_fail(r->note, ERR_INVALID, "expected an object, got %s",
+                     json_kind_name(json_kind(r->object)));
 }
 
 /* {"a": "b"} as pairs, in the order of the text. */
@@ -81,21 +78,17 @@ static enum err get_pairs(const struct reader *r, const struct json *object, con
     *ret_pairs = NULL;
     *ret_count = 0;
     if (!object) return ERR_OK;
-    if (json_kind(object) != JSON_KIND_OBJECT) {
-        note_set(r->note, "field '%s': expected object, got %s", field,
-                 json_kind_name(json_kind(object)));
-        return ERR_INVALID;
-    }
+    if (json_kind(object) != JSON_KIND_OBJECT)
+        return note_fail(r->note, ERR_INVALID, "field '%s': expected object, got %s", field,
+                         json_kind_name(json_kind(object)));
     pairs = arena_calloc(r->arena, most, sizeof *pairs);
     if (!pairs) return ERR_NOMEM;
     while (json_next(object, &cursor, &key, &value)) {
         enum err err = json_get_string(value, "", &pairs[count].value, NULL);
 
-        if (err) {
-            note_set(r->note, "field '%s.%.*s': expected string, got %s", field,
-                     (int)min_size(key.len, 64), key.at, json_kind_name(json_kind(value)));
-            return err;
-        }
+        if (err)
+            return note_fail(r->note, err, "field '%s.%.*s': expected string, got %s", field,
+                             (int)min_size(key.len, 64), key.at, json_kind_name(json_kind(value)));
         pairs[count++].key = key;
     }
     *ret_pairs = pairs;
@@ -118,9 +111,8 @@ static enum err get_resources(const struct reader *r, const char *name, struct r
 static enum err bad_word(const struct reader *r, const char *field, struct str word,
                          const char *known)
 {
-    note_set(r->note, "field '%s': '%.*s' is none of %s", field, (int)min_size(word.len, 64),
-             word.at, known);
-    return ERR_INVALID;
+    return note_fail(r->note, ERR_INVALID, "field '%s': '%.*s' is none of %s", field,
+                     (int)min_size(word.len, 64), word.at, known);
 }
 
 static enum err read_words(const struct reader *r, struct machine *m)
@@ -222,10 +214,8 @@ enum err document_read_machine(const struct json *object, struct arena *arena,
     m->attributes.labels = labels;
     if (!err) err = read_metadata(&r, m);
     if (err) return err;
-    if (!(idle_seconds >= 0 && idle_seconds < 1e12)) {
-        note_set(note, "field 'idle_seconds': out of range");
-        return ERR_INVALID;
-    }
+    if (!(idle_seconds >= 0 && idle_seconds < 1e12))
+        return note_fail(note, ERR_INVALID, "field 'idle_seconds': out of range");
     out.idle_ms = (uint64_t)(idle_seconds * 1000);
     fill_in_host(m);
     err = machine_check(m, NULL, note);
@@ -273,8 +263,7 @@ static enum err get_items(const struct reader *r, const char *name, const struct
     if (err) return err;
     *ret_count = json_count(*ret_array);
     if (*ret_count <= LIST_MOST) return ERR_OK;
-    note_set(r->note, "field '%s': more than %d items", name, LIST_MOST);
-    return ERR_TOO_LARGE;
+    return note_fail(r->note, ERR_TOO_LARGE, "field '%s': more than %d items", name, LIST_MOST);
 }
 
 static enum err read_requirement(const struct reader *r, struct requirement *ret_requirement)
@@ -299,9 +288,8 @@ static enum err read_requirement(const struct reader *r, struct requirement *ret
     for (size_t i = 0; i < out.value_count; i++) {
         err = json_get_string(json_item(array, i), "", &values[i], NULL);
         if (!err) continue;
-        note_set(r->note, "field 'values[%zu]': expected string, got %s", i,
-                 json_kind_name(json_kind(json_item(array, i))));
-        return err;
+        return note_fail(r->note, err, "field 'values[%zu]': expected string, got %s", i,
+                         json_kind_name(json_kind(json_item(array, i))));
     }
     out.values = values;
     *ret_requirement = out;
@@ -350,10 +338,8 @@ static enum err read_spread(const struct reader *r, struct spread *ret_spread)
         if (str_equal(word, str_from(words[i].word))) out.when = words[i].when;
     if (out.when == SPREAD_UNSPECIFIED)
         return bad_word(r, "when_unsatisfiable", word, "DoNotSchedule, ScheduleAnyway");
-    if (skew < INT32_MIN || skew > INT32_MAX) {
-        note_set(r->note, "field 'max_skew': out of range");
-        return ERR_INVALID;
-    }
+    if (skew < INT32_MIN || skew > INT32_MAX)
+        return note_fail(r->note, ERR_INVALID, "field 'max_skew': out of range");
     out.max_skew = (int32_t)skew;
     *ret_spread = out;
     return ERR_OK;

@@ -80,11 +80,9 @@ static enum err take_cluster(struct planner *planner, const struct json *object,
     enum err err = document_read_cluster(object, arena, &planner->dimensions, &read, note);
 
     if (err) return err;
-    if (needs_reported(planner->needs, read.cluster)) {
-        note_set(note, "cluster '%.*s' stands here twice", (int)min_size(read.cluster.len, 64),
-                 read.cluster.at);
-        return ERR_INVALID;
-    }
+    if (needs_reported(planner->needs, read.cluster))
+        return note_fail(note, ERR_INVALID, "cluster '%.*s' stands here twice",
+                         (int)min_size(read.cluster.len, 64), read.cluster.at);
     return needs_replace(planner->needs, read.cluster, read.needs, read.need_count, note);
 }
 
@@ -97,8 +95,8 @@ static enum err refuse_others(const struct json *document, const char *name, str
 
     while (json_next(document, &cursor, &key, &value)) {
         if (str_equal(key, str_from(name))) continue;
-        note_set(note, "unknown field '%.*s'", (int)min_size(key.len, 64), key.at);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "unknown field '%.*s'", (int)min_size(key.len, 64),
+                         key.at);
     }
     return ERR_OK;
 }

@@ -200,14 +200,10 @@ static void rest_put(struct inventory *inv, struct machine_row *row, const struc
 static enum err record_check(const struct machine *m, struct note *note)
 {
     if (machine_invariant(m, note) != MACHINE_SOUND) return ERR_INVALID;
-    if (!m->id.len || m->id.len > ID_MAX || m->host_ref.len > ID_MAX) {
-        note_set(note, "id or host_ref: empty or too long");
-        return ERR_INVALID;
-    }
-    if ((unsigned)m->capacity_type >= CAPACITY_TYPE_COUNT) {
-        note_set(note, "capacity_type: unknown");
-        return ERR_INVALID;
-    }
+    if (!m->id.len || m->id.len > ID_MAX || m->host_ref.len > ID_MAX)
+        return note_fail(note, ERR_INVALID, "id or host_ref: empty or too long");
+    if ((unsigned)m->capacity_type >= CAPACITY_TYPE_COUNT)
+        return note_fail(note, ERR_INVALID, "capacity_type: unknown");
     return ERR_OK;
 }
 
@@ -221,14 +217,10 @@ enum err inventory_insert(struct inventory *inventory, const struct machine *mac
     enum err err = record_check(machine, note);
 
     if (err) return err;
-    if (inventory_row(inventory, machine->id)) {
-        note_set(note, "machine %.*s: exists already", STR_ARG(machine->id));
-        return ERR_EXISTS;
-    }
-    if (inventory->rows.count >= inventory->options.machines_max) {
-        note_set(note, "more than %u machines", inventory->options.machines_max);
-        return ERR_FULL;
-    }
+    if (inventory_row(inventory, machine->id))
+        return note_fail(note, ERR_EXISTS, "machine %.*s: exists already", STR_ARG(machine->id));
+    if (inventory->rows.count >= inventory->options.machines_max)
+        return note_fail(note, ERR_FULL, "more than %u machines", inventory->options.machines_max);
     err = table_reserve(&inventory->rows, &inventory->bytes);
     if (err) return err;
     err = origin_take(inventory, machine->host_provider, machine->last_error, &origin);
@@ -288,11 +280,9 @@ static enum err move_check(enum machine_state from, enum machine_state to,
     enum machine_edge edge = machine_edge(from, to);
     char from_text[MACHINE_NAME_CAP], to_text[MACHINE_NAME_CAP];
 
-    if (edge == EDGE_REFUSED || (source == INVENTORY_DRIVEN && edge != EDGE_DRIVEN)) {
-        note_set(note, "no move from %s to %s", machine_state_name(from, from_text),
-                 machine_state_name(to, to_text));
-        return ERR_PRECONDITION;
-    }
+    if (edge == EDGE_REFUSED || (source == INVENTORY_DRIVEN && edge != EDGE_DRIVEN))
+        return note_fail(note, ERR_PRECONDITION, "no move from %s to %s",
+                         machine_state_name(from, from_text), machine_state_name(to, to_text));
     *ret_edge = edge;
     return ERR_OK;
 }
@@ -458,18 +448,12 @@ static enum err plan_check(const struct inventory *inv, const struct machine_row
     char text[MACHINE_NAME_CAP];
 
     if (plan->action <= PLANNED_NOTHING || plan->action > PLANNED_DELETE) return ERR_INVALID;
-    if (buys && !plan->cluster.len) {
-        note_set(note, "plan: no destination cluster");
-        return ERR_INVALID;
-    }
-    if (row->planned) {
-        note_set(note, "plan: an action is queued already");
-        return ERR_PRECONDITION;
-    }
-    if (state != plan_rules[plan->action].from) {
-        note_set(note, "plan: the machine is %s", machine_state_name(state, text));
-        return ERR_PRECONDITION;
-    }
+    if (buys && !plan->cluster.len)
+        return note_fail(note, ERR_INVALID, "plan: no destination cluster");
+    if (row->planned) return note_fail(note, ERR_PRECONDITION, "plan: an action is queued already");
+    if (state != plan_rules[plan->action].from)
+        return note_fail(note, ERR_PRECONDITION, "plan: the machine is %s",
+                         machine_state_name(state, text));
     return ERR_OK;
 }
 

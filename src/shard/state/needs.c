@@ -310,14 +310,11 @@ enum err needs_replace(struct needs *needs, struct str cluster, const struct nee
     struct retired *retired;
     enum err err;
 
-    if (count > needs->options.rows_max - others) {
-        note_set(note, "more than %u rows", needs->options.rows_max);
-        return ERR_FULL;
-    }
+    if (count > needs->options.rows_max - others)
+        return note_fail(note, ERR_FULL, "more than %u rows", needs->options.rows_max);
     for (size_t i = 0; i < count; i++) {
         if (str_equal(rows[i].cluster, cluster)) continue;
-        note_set(note, "rows[%zu].cluster: another cluster's", i);
-        return ERR_INVALID;
+        return note_fail(note, ERR_INVALID, "rows[%zu].cluster: another cluster's", i);
     }
     err = needs_greet(needs, cluster);
     if (err) return err;

@@ -10,16 +10,13 @@ enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct not
     struct str word;
 
     while (colon > name_len && text.at[colon - 1] != ':') colon--;
-    if (name_len == 0 || name_len == text.len || colon == name_len) {
-        note_set(note, "%.*s: NAME=PREFIX:read or NAME=PREFIX:write", (int)min_size(text.len, 128),
-                 text.at);
-        return ERR_INVALID;
-    }
+    if (name_len == 0 || name_len == text.len || colon == name_len)
+        return note_fail(note, ERR_INVALID, "%.*s: NAME=PREFIX:read or NAME=PREFIX:write",
+                         (int)min_size(text.len, 128), text.at);
     if (str_equal(str_of(text.at, name_len), ADMIN) ||
-        str_equal(str_of(text.at, name_len), READONLY)) {
-        note_set(note, "%.*s: its rights are fixed and need no rule", (int)name_len, text.at);
-        return ERR_INVALID;
-    }
+        str_equal(str_of(text.at, name_len), READONLY))
+        return note_fail(note, ERR_INVALID, "%.*s: its rights are fixed and need no rule",
+                         (int)name_len, text.at);
     word = str_tail(text, colon);
     *ret_rule = (struct etcd_rule){
         .name = str_of(text.at, name_len),
@@ -27,10 +24,10 @@ enum err etcd_rule_parse(struct str text, struct etcd_rule *ret_rule, struct not
         .write = str_equal(word, STR("write")),
     };
     if (ret_rule->write || str_equal(word, STR("read"))) return ERR_OK;
-    note_set(note, "%.*s: a prefix is given to read or to write, not to \"%.*s\"",
-             (int)min_size(ret_rule->name.len, 128), ret_rule->name.at, (int)min_size(word.len, 32),
-             word.at);
-    return ERR_INVALID;
+    return note_fail(note, ERR_INVALID,
+                     "%.*s: a prefix is given to read or to write, not to \"%.*s\"",
+                     (int)min_size(ret_rule->name.len, 128), ret_rule->name.at,
+                     (int)min_size(word.len, 32), word.at);
 }
 
 /* The fleet's authority gives such a name as the identity's one URI of the scheme. A common name
