@@ -44,10 +44,10 @@ static double list(struct world *w, uint32_t every, double price)
         arena_reset(&w->arena);
         for (uint32_t i = 0; i < count; i++) {
             struct machine *m = &machines[i];
-            struct metadata ours;
+            struct machine_metadata ours;
             MUST(!generate_machine(&w->options, first + i, &w->arena, core_dimensions(w->core), m));
             if (every && (first + i) % every == 0) m->price_per_hour += price;
-            ours = (struct metadata){m->stamp, m->destination, m->promised};
+            ours = (struct machine_metadata){m->stamp, m->destination, m->promised};
             MUST(!metadata_encode(&w->arena, &ours, metadata[i], &counts[i]));
         }
         start = cpu_ms();

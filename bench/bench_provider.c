@@ -98,12 +98,12 @@ static void make_list(struct buf *list)
     for (uint32_t i = 0; i < fleet.machines; i++) {
         struct label metadata[METADATA_MAX];
         struct machine_record record = {.metadata = metadata};
-        struct metadata m;
+        struct machine_metadata m;
         arena_reset(&arena);
         buf_clear(&one);
         MUST(!generate_machine(&fleet, i, &arena, &dimensions, &record.machine));
-        m = (struct metadata){record.machine.stamp, record.machine.destination,
-                              record.machine.promised};
+        m = (struct machine_metadata){record.machine.stamp, record.machine.destination,
+                                      record.machine.promised};
         if (record.machine.cluster.len > 0)
             MUST(!metadata_encode(&arena, &m, metadata, &record.metadata_count));
         MUST(!machine_write(&dimensions, &record, &one));
@@ -227,7 +227,7 @@ static struct {
     struct real_io *real;
     struct io *io;
     struct provider *provider;
-    struct worker *decider;
+    struct loop_worker *decider;
     struct machine_reader *reader;
     struct dimensions dimensions;
     struct provider_list *list;

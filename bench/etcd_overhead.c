@@ -50,7 +50,8 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
 static void bare_cas(struct bare *b)
 {
     const struct h2_header leader = {STR("hasleader"), STR("true")};
-    const struct envelope envelope = {.request_id = {{1}}, .value = str_of(value, sizeof value)};
+    const struct claim_envelope envelope = {.request_id = {{1}},
+                                            .value = str_of(value, sizeof value)};
     struct str key = STR("muster/bench/bare");
     struct buf stored, request;
     Etcdserverpb__TxnRequest message;

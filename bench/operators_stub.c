@@ -64,7 +64,7 @@ static void put_frame(uint32_t field, struct pack *inner)
 
 static void answer_blob(struct peer *peer, struct str request)
 {
-    struct head head;
+    struct field_head head;
     const char *problem;
     struct pack inner = pack_begin(&stub.part);
 
@@ -80,7 +80,7 @@ static void answer_blob(struct peer *peer, struct str request)
 static void on_message(void *owner, struct rpc_client_call *call, struct str bytes)
 {
     struct peer *peer = owner;
-    struct head head;
+    struct field_head head;
     const char *problem;
 
     (void)call;

@@ -109,12 +109,12 @@ static void generate(void)
     stub.rows = calloc(stub.fleet.machines, sizeof *stub.rows);
     MUST(stub.rows);
     for (uint32_t i = 0; i < stub.fleet.machines; i++) {
-        struct metadata m;
+        struct machine_metadata m;
         arena_reset(&arena);
         record = (struct machine_record){.metadata = metadata};
         MUST(generate_machine(&stub.fleet, i, &arena, &stub.dimensions, &record.machine) == ERR_OK);
-        m = (struct metadata){record.machine.stamp, record.machine.destination,
-                              record.machine.promised};
+        m = (struct machine_metadata){record.machine.stamp, record.machine.destination,
+                                      record.machine.promised};
         if (record.machine.cluster.len > 0)
             MUST(metadata_encode(&arena, &m, metadata, &record.metadata_count) == ERR_OK);
         put_row(&stub.rows[i], &record);

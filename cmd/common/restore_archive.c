@@ -8,7 +8,7 @@
 struct machines {
     struct store_machine *store;
     struct member_machine *member;
-    struct machine all[3]; /* ends with id 0 */
+    struct state_machine all[3]; /* ends with id 0 */
 };
 
 static void machines_close(struct machines *m)

@@ -32,7 +32,7 @@ struct coordinator_workers {
     struct member_config config;
     struct cert_workers *ca;
     struct events *sink;
-    struct worker *sink_worker;
+    struct loop_worker *sink_worker;
     struct member_events *events;
     struct member_ledger *ledger;
     struct member_service *service;
@@ -63,7 +63,7 @@ struct coordinator {
     struct fleet_journal *journal;
     struct fleet_service *fleet;
     struct store_service *store;
-    struct machine machines[REPLICA_MACHINES_MAX];
+    struct state_machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
     struct replica *replica;
     struct replica_service *replicas;

@@ -17,8 +17,8 @@
 enum { LOOK_EVERY_MS = 200 };
 
 struct operator_role_state {
-    struct role_base role; /* the log has the cluster's id on every line */
-    struct source *source; /* until the operator has it */
+    struct role_base role;        /* the log has the cluster's id on every line */
+    struct demand_source *source; /* until the operator has it */
     struct operator_host *host;
     struct timer look;
 };

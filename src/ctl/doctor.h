@@ -9,7 +9,7 @@
 
 enum finding { FINDING_OK, FINDING_WARN, FINDING_FAIL };
 struct doctor_page { /* one page of a replica; to be ended with buf_deinit(&page.text) */
-    struct http_page page;
+    struct fetched_page page;
     enum err err;
     struct note why;
 };

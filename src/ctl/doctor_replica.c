@@ -55,7 +55,7 @@ static bool metric_number(struct str text, const char *name, double *ret_number)
 
 /* Its second began at or before it wrote the header, which was between our two looks at our clock:
  * so the truth lies in a span, and only what is outside of it is a difference. */
-static void replica_clock(struct doctor *d, const char *name, const struct http_page *page)
+static void replica_clock(struct doctor *d, const char *name, const struct fetched_page *page)
 {
     int64_t least = (int64_t)page->date.ms - (int64_t)page->answered.ms;
     int64_t most = (int64_t)page->date.ms + 1000 - (int64_t)page->asked.ms;

@@ -12,7 +12,7 @@
 enum { URL_CAP = 1024 };
 
 struct transfer {
-    struct http_page *page;
+    struct fetched_page *page;
     enum err err; /* of our own buffer */
 };
 
@@ -72,7 +72,7 @@ static enum err http_perform(CURL *curl, struct transfer *t, struct note *note)
     return code == CURLE_OPERATION_TIMEDOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE;
 }
 
-enum err http_get(const struct http_where *where, const char *path, struct http_page *ret_page,
+enum err http_get(const struct http_where *where, const char *path, struct fetched_page *ret_page,
                   struct note *note)
 {
     struct transfer t = {.page = ret_page};
@@ -80,7 +80,7 @@ enum err http_get(const struct http_where *where, const char *path, struct http_
     char url[URL_CAP];
     enum err err = ERR_NOMEM;
 
-    *ret_page = (struct http_page){0};
+    *ret_page = (struct fetched_page){0};
     buf_init(&ret_page->text, HTTP_GET_MAX);
     snprintf(url, sizeof url, "%s://%s%s", where->ca_file ? "https" : "http", where->address, path);
     if (curl && http_set_options(curl, where, url, &t)) err = http_perform(curl, &t, note);

@@ -9,7 +9,7 @@
 #include "base/time.h"
 
 enum { HTTP_GET_MAX = 16 * 1024 * 1024 };
-struct http_page {
+struct fetched_page {
     long status;
     wall_time asked, answered; /* by this machine's clock: before the request, after the answer */
     wall_time date;            /* by the server's, in whole seconds; ms 0: it did not say */
@@ -21,6 +21,6 @@ struct http_where {
     uint64_t timeout_ms;
 };
 /* ERR_UNAVAILABLE (nobody there, or not trusted), ERR_TIMEOUT, ERR_FULL, ERR_NOMEM, with a note. */
-enum err http_get(const struct http_where *where, const char *path, struct http_page *ret_page,
+enum err http_get(const struct http_where *where, const char *path, struct fetched_page *ret_page,
                   struct note *note);
 #endif

@@ -17,6 +17,6 @@ enum err top_frame(struct ctl_survey *survey, wall_time now, struct buf *into);
 ctl_fn provider_verify; /* does a provider keep the contract? */
 /* Its middle, over a probe that is open and facts that are initialised: tries them, prints them and
  * judges. ERR_UNSUPPORTED: a fact does not hold. ERR_PRECONDITION: not all was tried. */
-enum err provider_verify_facts(struct ctl *ctl, struct facts *facts, const char *address,
+enum err provider_verify_facts(struct ctl *ctl, struct provider_facts *facts, const char *address,
                                bool dry_run);
 #endif

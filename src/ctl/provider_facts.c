@@ -61,7 +61,7 @@ static const struct move {
 
 /* -- findings -- */
 
-void facts_init(struct facts *f, int64_t epoch)
+void facts_init(struct provider_facts *f, int64_t epoch)
 {
     static const struct fact_entry entries[] = {
 #define X(name, id, rule) [FACT_##name] = {id, rule, FACT_SKIPPED, NULL},
@@ -80,10 +80,10 @@ const char *fact_result_name(enum fact_result result)
     return names[result];
 }
 
-static const char *facts_text(struct facts *f, const char *format, ...)
+static const char *facts_text(struct provider_facts *f, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-static const char *facts_text_of(struct facts *f, const char *format, va_list args)
+static const char *facts_text_of(struct provider_facts *f, const char *format, va_list args)
 {
     char line[2 * NOTE_CAP + 2 * SEEN_TEXT_CAP];
     const char *kept;
@@ -93,7 +93,7 @@ static const char *facts_text_of(struct facts *f, const char *format, va_list ar
     return kept ? kept : "(out of memory)";
 }
 
-static const char *facts_text(struct facts *f, const char *format, ...)
+static const char *facts_text(struct provider_facts *f, const char *format, ...)
 {
     va_list args;
     const char *kept;
@@ -105,9 +105,10 @@ static const char *facts_text(struct facts *f, const char *format, ...)
 }
 
 /* A fact may be looked at often; once it failed, it has. Says whether it held this time. */
-static bool facts_holds(struct facts *f, enum fact fact, bool held, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-static bool facts_holds(struct facts *f, enum fact fact, bool held, const char *format, ...)
+static bool facts_holds(struct provider_facts *f, enum fact fact, bool held, const char *format,
+                        ...) __attribute__((format(printf, 4, 5)));
+static bool facts_holds(struct provider_facts *f, enum fact fact, bool held, const char *format,
+                        ...)
 {
     struct fact_entry *entry = &f->entries[fact];
     va_list args;
@@ -120,30 +121,30 @@ static bool facts_holds(struct facts *f, enum fact fact, bool held, const char *
     return held;
 }
 
-static void facts_skip(struct facts *f, enum fact fact, const char *why)
+static void facts_skip(struct provider_facts *f, enum fact fact, const char *why)
 {
     if (f->entries[fact].result == FACT_SKIPPED) f->entries[fact].seen = why;
 }
 
-static void facts_stop(struct facts *f, const char *why)
+static void facts_stop(struct provider_facts *f, const char *why)
 {
     if (!f->stopped) f->stopped = why;
 }
 
-static bool facts_goes_on(struct facts *f)
+static bool facts_goes_on(struct provider_facts *f)
 {
     if (probe_interrupted(f->probe)) facts_stop(f, "interrupted");
     return !f->stopped;
 }
 
-static const char *facts_state_text(struct facts *f, enum machine_state state)
+static const char *facts_state_text(struct provider_facts *f, enum machine_state state)
 {
     char name[MACHINE_NAME_CAP];
     return facts_text(f, "%s", machine_state_name(state, name));
 }
 
 /* An answer in one line. */
-static const char *facts_said(struct facts *f, const struct probe_answer *answer)
+static const char *facts_said(struct provider_facts *f, const struct probe_answer *answer)
 {
     if (answer->end == PROVIDER_DONE)
         return facts_text(f, "OK, %s%s%s", facts_state_text(f, answer->machine.state),
@@ -155,7 +156,7 @@ static const char *facts_said(struct facts *f, const struct probe_answer *answer
 
 /* -- asking -- */
 
-static void facts_get(struct facts *f, const char *id, struct probe_answer *ret_answer)
+static void facts_get(struct provider_facts *f, const char *id, struct probe_answer *ret_answer)
 {
     const struct provider_token none = {.shard = STR_EMPTY}; /* an empty id is a question, too */
     const struct provider_request request = {
@@ -170,7 +171,7 @@ struct change {
     uint64_t grace_seconds;
 };
 
-static void facts_change_as(struct facts *f, const char *id, struct change change,
+static void facts_change_as(struct provider_facts *f, const char *id, struct change change,
                             const struct provider_token *token, struct probe_answer *ret_answer)
 {
     const struct binding *binding = change.binding ? change.binding : &first_binding;
@@ -189,7 +190,7 @@ static void facts_change_as(struct facts *f, const char *id, struct change chang
 }
 
 /* The same of a machine of ours. */
-static void facts_touch_as(struct facts *f, struct spare *spare, struct change change,
+static void facts_touch_as(struct provider_facts *f, struct spare *spare, struct change change,
                            const struct provider_token *token, struct probe_answer *ret_answer)
 {
     facts_change_as(f, spare->id, change, token, ret_answer);
@@ -197,17 +198,18 @@ static void facts_touch_as(struct facts *f, struct spare *spare, struct change c
         spare->taken = true;
 }
 
-static struct provider_token facts_token_of(const struct facts *f, int64_t epoch, int64_t sequence)
+static struct provider_token facts_token_of(const struct provider_facts *f, int64_t epoch,
+                                            int64_t sequence)
 {
     return (struct provider_token){str_from(f->shard), epoch, sequence};
 }
 
-static struct provider_token facts_next_token(struct facts *f)
+static struct provider_token facts_next_token(struct provider_facts *f)
 {
     return facts_token_of(f, f->epoch, ++f->sequence);
 }
 
-static void facts_touch(struct facts *f, struct spare *spare, struct change change,
+static void facts_touch(struct provider_facts *f, struct spare *spare, struct change change,
                         struct probe_answer *ret_answer)
 {
     struct provider_token token = facts_next_token(f);
@@ -222,8 +224,8 @@ static bool facts_is_refusal(const struct probe_answer *answer)
            answer->status != GRPC_DEADLINE_EXCEEDED;
 }
 
-static bool facts_fenced(struct facts *f, enum fact fact, struct spare *spare, struct change change,
-                         struct provider_token token)
+static bool facts_fenced(struct provider_facts *f, enum fact fact, struct spare *spare,
+                         struct change change, struct provider_token token)
 {
     struct probe_answer answer;
 
@@ -247,7 +249,7 @@ static bool facts_better(const struct machine_seen *a, const struct spare *b)
     return strcmp(a->id, b->id) < 0;
 }
 
-static bool facts_wanted(const struct facts *f, const struct machine_seen *machine)
+static bool facts_wanted(const struct provider_facts *f, const struct machine_seen *machine)
 {
     if (machine->state != MACHINE_SPECULATIVE && machine->state != MACHINE_IDLE) return false;
     if (machine->cluster[0] || machine->fault.text[0]) return false;
@@ -259,7 +261,7 @@ static bool facts_wanted(const struct facts *f, const struct machine_seen *machi
 
 static void facts_consider(void *context, const struct machine_seen *machine)
 {
-    struct facts *f = context;
+    struct provider_facts *f = context;
     size_t at = f->spare_count;
 
     if (!facts_wanted(f, machine)) return;
@@ -274,7 +276,7 @@ static void facts_consider(void *context, const struct machine_seen *machine)
 
 #define FETCH(...) (&(const struct provider_fetch_request){__VA_ARGS__})
 /* One List; what it answered is there until the next one. `watched` may be NULL. */
-static struct probe_listing *facts_list(struct facts *f, const char *watched,
+static struct probe_listing *facts_list(struct provider_facts *f, const char *watched,
                                         const struct provider_fetch_request *request)
 {
     probe_listing_deinit(&f->listing);
@@ -289,13 +291,13 @@ static bool facts_listed(const struct probe_listing *listing)
     return listing->end.end == PROVIDER_DONE;
 }
 
-static const char *facts_list_said(struct facts *f, const struct probe_listing *listing)
+static const char *facts_list_said(struct provider_facts *f, const struct probe_listing *listing)
 {
     if (!facts_listed(listing)) return facts_said(f, &listing->end);
     return facts_text(f, "%" PRIu64 " machines", listing->machines);
 }
 
-static enum err facts_read_all(struct facts *f, struct note *note)
+static enum err facts_read_all(struct provider_facts *f, struct note *note)
 {
     struct probe_listing *listing = &f->listing;
 
@@ -311,7 +313,7 @@ static enum err facts_read_all(struct facts *f, struct note *note)
     return note_fail(note, ERR_UNAVAILABLE, "%s", listing->end.text.text);
 }
 
-static void facts_read_filtered(struct facts *f)
+static void facts_read_filtered(struct provider_facts *f)
 {
     const struct probe_listing *listing = facts_list(f, NULL, FETCH(.max_results = 1));
 
@@ -327,7 +329,7 @@ static void facts_read_filtered(struct facts *f)
     }
 }
 
-static void facts_read_odd(struct facts *f)
+static void facts_read_odd(struct provider_facts *f)
 {
     const uint32_t none = MACHINE_UNSPECIFIED, odd = UNKNOWN_STATE;
     const struct probe_listing *listing =
@@ -344,7 +346,7 @@ static void facts_read_odd(struct facts *f)
                 "%s of %" PRIu64, facts_list_said(f, listing), f->machines);
 }
 
-static void facts_read_pages(struct facts *f)
+static void facts_read_pages(struct provider_facts *f)
 {
     uint32_t size = (uint32_t)min_u64(PAGE_SIZE_MAX, f->machines / 3 + 1);
     struct probe_listing *listing = facts_list(f, NULL, FETCH(.page_size = size));
@@ -363,7 +365,7 @@ static void facts_read_pages(struct facts *f)
 
 /* -- reading: the rest -- */
 
-static void facts_read_unknown(struct facts *f)
+static void facts_read_unknown(struct provider_facts *f)
 {
     struct probe_answer answer;
 
@@ -395,7 +397,7 @@ static bool facts_same(const struct machine_seen *a, const struct machine_seen *
            strcmp(a->type, b->type) == 0 && strcmp(a->cluster, b->cluster) == 0;
 }
 
-static void facts_read_one(struct facts *f)
+static void facts_read_one(struct provider_facts *f)
 {
     const char *id = f->spares[0].id;
     const struct machine_seen *seen = &facts_list(f, id, FETCH(0))->seen;
@@ -409,7 +411,7 @@ static void facts_read_one(struct facts *f)
 }
 
 /* Ids that were asked for and are not spare. */
-static enum err facts_explain_missing(struct facts *f, struct note *note)
+static enum err facts_explain_missing(struct provider_facts *f, struct note *note)
 {
     for (size_t i = 0; i < f->id_count; i++) {
         struct probe_answer answer;
@@ -425,7 +427,7 @@ static enum err facts_explain_missing(struct facts *f, struct note *note)
     return ERR_OK;
 }
 
-enum err facts_read(struct facts *f, struct note *note)
+enum err facts_read(struct provider_facts *f, struct note *note)
 {
     enum err err = facts_read_all(f, note);
 
@@ -445,21 +447,21 @@ enum err facts_read(struct facts *f, struct note *note)
 
 /* -- waiting for a machine -- */
 
-static bool facts_is_bound(const struct facts *f, const struct machine_seen *machine,
+static bool facts_is_bound(const struct provider_facts *f, const struct machine_seen *machine,
                            const struct binding *binding)
 {
     return strcmp(machine->cluster, f->cluster) == 0 &&
            machine->metadata == metadata_hash(binding->metadata, binding->count);
 }
 
-static const char *facts_bound_text(struct facts *f, const struct machine_seen *machine)
+static const char *facts_bound_text(struct provider_facts *f, const struct machine_seen *machine)
 {
     return facts_text(f, "%s, cluster '%s', %zu of metadata", facts_state_text(f, machine->state),
                       machine->cluster, machine->metadata_count);
 }
 
 /* Somebody else's cluster: hands off. */
-static bool facts_still_ours(struct facts *f, struct spare *spare,
+static bool facts_still_ours(struct provider_facts *f, struct spare *spare,
                              const struct machine_seen *machine)
 {
     if (!machine->cluster[0] || strcmp(machine->cluster, f->cluster) == 0) return true;
@@ -471,8 +473,8 @@ static bool facts_still_ours(struct facts *f, struct spare *spare,
 
 /* A repeat is taken, unless the machine broke or somebody else got it meanwhile: then nothing is
  * said about the rule. */
-static bool facts_is_taken(struct facts *f, struct spare *spare, const struct probe_answer *answer,
-                           bool *ret_judged)
+static bool facts_is_taken(struct provider_facts *f, struct spare *spare,
+                           const struct probe_answer *answer, bool *ret_judged)
 {
     struct probe_answer now;
 
@@ -486,7 +488,7 @@ static bool facts_is_taken(struct facts *f, struct spare *spare, const struct pr
 }
 
 /* What one look at a machine on its way shows beside its state. */
-static void facts_judge_on_the_way(struct facts *f, const struct change *change,
+static void facts_judge_on_the_way(struct provider_facts *f, const struct change *change,
                                    const struct machine_seen *machine)
 {
     const struct binding *binding = change->binding ? change->binding : &first_binding;
@@ -509,8 +511,8 @@ static int facts_place_of(const struct move *move, enum machine_state state)
 }
 
 /* Follows a machine to where a change takes it. `ends` is the fact that it gets there. */
-static bool facts_reach(struct facts *f, struct spare *spare, struct change change, enum fact ends,
-                        struct machine_seen *ret_machine)
+static bool facts_reach(struct provider_facts *f, struct spare *spare, struct change change,
+                        enum fact ends, struct machine_seen *ret_machine)
 {
     const struct move *move = &moves[change.verb];
     mono_time deadline = mono_after(clock_mono(clock_real()), f->wait_ms);
@@ -556,7 +558,7 @@ static bool facts_reach(struct facts *f, struct spare *spare, struct change chan
 /* -- changes -- */
 
 /* Refused in this state, and not by the fence's code; whoever takes it has changed the machine. */
-static void facts_wrong_state(struct facts *f, enum fact fact, struct spare *spare,
+static void facts_wrong_state(struct provider_facts *f, enum fact fact, struct spare *spare,
                               enum provider_verb verb)
 {
     struct probe_answer answer;
@@ -579,7 +581,7 @@ static void facts_wrong_state(struct facts *f, enum fact fact, struct spare *spa
 }
 
 /* The first change of a machine, or a repeat that must be the same. False: it was not taken. */
-static bool facts_accepted(struct facts *f, struct spare *spare, struct change change,
+static bool facts_accepted(struct provider_facts *f, struct spare *spare, struct change change,
                            struct probe_answer *ret_answer)
 {
     const struct move *move = &moves[change.verb];
@@ -599,7 +601,7 @@ static bool facts_accepted(struct facts *f, struct spare *spare, struct change c
     return true;
 }
 
-static void facts_repeated(struct facts *f, struct spare *spare, struct change change,
+static void facts_repeated(struct provider_facts *f, struct spare *spare, struct change change,
                            const char *operation)
 {
     struct probe_answer answer;
@@ -614,7 +616,7 @@ static void facts_repeated(struct facts *f, struct spare *spare, struct change c
 }
 
 /* A change to its end, asked for again under way and when it is done. */
-static bool facts_carry_out(struct facts *f, struct spare *spare, struct change change,
+static bool facts_carry_out(struct provider_facts *f, struct spare *spare, struct change change,
                             enum fact ends, struct probe_answer *ret_answer,
                             struct machine_seen *ret_machine)
 {
@@ -631,7 +633,7 @@ static struct change facts_first_change(const struct spare *spare)
                                                                         : PROVIDER_CONFIGURE};
 }
 
-static void facts_begin_round(struct facts *f)
+static void facts_begin_round(struct provider_facts *f)
 {
     f->epoch += EPOCHS_PER_ROUND;
     f->sequence = 0;
@@ -639,7 +641,7 @@ static void facts_begin_round(struct facts *f)
 
 /* -- the life of a machine -- */
 
-static void facts_before_it_is_created(struct facts *f, struct spare *spare)
+static void facts_before_it_is_created(struct provider_facts *f, struct spare *spare)
 {
     if (spare->before != MACHINE_SPECULATIVE) {
         facts_skip(f, FACT_SPECULATIVE, "no machine was Speculative");
@@ -656,7 +658,7 @@ static void facts_before_it_is_created(struct facts *f, struct spare *spare)
                  facts_token_of(f, f->epoch, f->sequence));
 }
 
-static void facts_fence_the_other(struct facts *f, int64_t epoch)
+static void facts_fence_the_other(struct provider_facts *f, int64_t epoch)
 {
     struct spare *other = &f->spares[1];
     struct provider_token token = facts_token_of(f, epoch, 3);
@@ -677,7 +679,7 @@ static void facts_fence_the_other(struct facts *f, int64_t epoch)
 }
 
 /* Tokens of three epochs around the first change; the machine's mark ends in the newest. */
-static void facts_try_tokens(struct facts *f, struct spare *spare, const char *operation)
+static void facts_try_tokens(struct provider_facts *f, struct spare *spare, const char *operation)
 {
     const struct change change = facts_first_change(spare);
     const int64_t epoch = f->epoch;
@@ -712,8 +714,8 @@ static void facts_try_tokens(struct facts *f, struct spare *spare, const char *o
 }
 
 /* `before`, `was`: the revision of the List before the change, and the machine's state in it. */
-static void facts_judge_revision(struct facts *f, const struct spare *spare, struct str before,
-                                 enum machine_state was)
+static void facts_judge_revision(struct provider_facts *f, const struct spare *spare,
+                                 struct str before, enum machine_state was)
 {
     const struct probe_listing *listing;
     bool same;
@@ -737,7 +739,8 @@ static void facts_judge_revision(struct facts *f, const struct spare *spare, str
 }
 
 /* The one before, in our place. */
-static void facts_try_deposed(struct facts *f, struct spare *spare, const struct machine_seen *was)
+static void facts_try_deposed(struct provider_facts *f, struct spare *spare,
+                              const struct machine_seen *was)
 {
     const struct change change = {.verb = was->state == MACHINE_IDLE ? PROVIDER_CONFIGURE
                                                                      : PROVIDER_DRAIN};
@@ -753,7 +756,7 @@ static void facts_try_deposed(struct facts *f, struct spare *spare, const struct
                 "fenced; %s", facts_bound_text(f, &answer.machine));
 }
 
-static bool facts_first_step(struct facts *f, struct spare *spare)
+static bool facts_first_step(struct provider_facts *f, struct spare *spare)
 {
     const struct change change = facts_first_change(spare);
     struct probe_answer answer;
@@ -779,7 +782,7 @@ static bool facts_first_step(struct facts *f, struct spare *spare)
 }
 
 /* In the answer, by Get (which `reach` looks at) and by List. */
-static void facts_judge_bound(struct facts *f, const struct spare *spare, enum fact fact,
+static void facts_judge_bound(struct provider_facts *f, const struct spare *spare, enum fact fact,
                               const struct binding *binding)
 {
     const uint32_t configured = MACHINE_CONFIGURED;
@@ -794,7 +797,8 @@ static void facts_judge_bound(struct facts *f, const struct spare *spare, enum f
                 seen->id[0] ? facts_bound_text(f, seen) : "it is not there");
 }
 
-static bool facts_drain(struct facts *f, struct spare *spare, struct change change, enum fact ends)
+static bool facts_drain(struct provider_facts *f, struct spare *spare, struct change change,
+                        enum fact ends)
 {
     struct probe_answer answer;
     struct machine_seen machine;
@@ -807,7 +811,7 @@ static bool facts_drain(struct facts *f, struct spare *spare, struct change chan
 }
 
 /* A failed drain is an end the contract knows. */
-static bool facts_drain_at_once(struct facts *f, struct spare *spare)
+static bool facts_drain_at_once(struct provider_facts *f, struct spare *spare)
 {
     const struct change change = {.verb = PROVIDER_DRAIN, .binding = &second_binding};
     struct fact_entry *entry = &f->entries[FACT_NO_GRACE];
@@ -821,7 +825,8 @@ static bool facts_drain_at_once(struct facts *f, struct spare *spare)
     return false;
 }
 
-static bool facts_second_binding_holds(struct facts *f, struct spare *spare, const char *before)
+static bool facts_second_binding_holds(struct provider_facts *f, struct spare *spare,
+                                       const char *before)
 {
     const struct change change = {.verb = PROVIDER_CONFIGURE, .binding = &second_binding};
     struct probe_answer answer;
@@ -834,7 +839,7 @@ static bool facts_second_binding_holds(struct facts *f, struct spare *spare, con
     return facts_goes_on(f);
 }
 
-static void facts_delete_it(struct facts *f, struct spare *spare)
+static void facts_delete_it(struct provider_facts *f, struct spare *spare)
 {
     const struct change change = {.verb = PROVIDER_DELETE};
     struct probe_answer answer;
@@ -856,7 +861,7 @@ static void facts_delete_it(struct facts *f, struct spare *spare)
     facts_repeated(f, spare, change, answer.operation);
 }
 
-void facts_change(struct facts *f)
+void facts_change(struct provider_facts *f)
 {
     const struct change drain_first = {.verb = PROVIDER_DRAIN,
                                        .grace_seconds = DRAIN_GRACE_SECONDS};
@@ -885,7 +890,7 @@ void facts_change(struct facts *f)
 
 /* One step nearer to where it was; false: there is none. An answer that cannot be read may be a
  * step all the same, a few times. */
-static bool facts_step_back(struct facts *f, struct spare *spare,
+static bool facts_step_back(struct provider_facts *f, struct spare *spare,
                             const struct machine_seen *machine, struct probe_answer *ret_answer,
                             uint32_t *doubts)
 {
@@ -900,7 +905,7 @@ static bool facts_step_back(struct facts *f, struct spare *spare,
            (ret_answer->end == PROVIDER_UNKNOWN && ++*doubts <= DOUBTS_MAX);
 }
 
-static bool facts_put_back_one(struct facts *f, struct spare *spare)
+static bool facts_put_back_one(struct provider_facts *f, struct spare *spare)
 {
     mono_time deadline = mono_after(clock_mono(clock_real()), 2 * f->wait_ms);
     uint64_t pause_ms = POLL_FIRST_MS;
@@ -937,7 +942,7 @@ static bool facts_put_back_one(struct facts *f, struct spare *spare)
     return false;
 }
 
-void facts_put_back(struct facts *f)
+void facts_put_back(struct provider_facts *f)
 {
     bool all = true;
     size_t taken = 0;
@@ -957,7 +962,7 @@ void facts_put_back(struct facts *f)
         if (!f->entries[fact].seen) f->entries[fact].seen = f->stopped ? f->stopped : "not reached";
 }
 
-void facts_deinit(struct facts *f)
+void facts_deinit(struct provider_facts *f)
 {
     probe_listing_deinit(&f->listing);
 }

@@ -76,7 +76,7 @@ struct spare { /* a machine to work on */
     bool lost;  /* somebody else works on it: not touched again */
     char after[MACHINE_NAME_CAP];
 };
-struct facts {
+struct provider_facts {
     struct probe *probe; /* borrowed, as all texts are */
     struct arena *memory;
     const char *shard;
@@ -100,12 +100,12 @@ struct facts {
 };
 
 /* The caller has set what stands above `spares`. */
-void facts_init(struct facts *facts, int64_t epoch);
-void facts_deinit(struct facts *facts); /* fine on a zeroed one */
+void facts_init(struct provider_facts *facts, int64_t epoch);
+void facts_deinit(struct provider_facts *facts); /* fine on a zeroed one */
 /* All that only reads, and which machines are spare. ERR_UNAVAILABLE with a note: nobody answers.
  * Else what was asked for cannot be had: ERR_NOT_FOUND, ERR_PRECONDITION. */
-enum err facts_read(struct facts *facts, struct note *note);
-void facts_change(struct facts *facts);
-void facts_put_back(struct facts *facts);
+enum err facts_read(struct provider_facts *facts, struct note *note);
+void facts_change(struct provider_facts *facts);
+void facts_put_back(struct provider_facts *facts);
 const char *fact_result_name(enum fact_result result); /* "PASS" */
 #endif

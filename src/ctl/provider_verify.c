@@ -12,7 +12,7 @@
 enum { BLOB_MAX = 16 << 20, SHARD_CAP = 40, ANNOUNCEMENT_MAX = 64 * 1024 };
 
 /* Before anything is done, and where a pipe does not swallow it. */
-static void verify_announce(struct ctl *ctl, const struct facts *facts, bool dry_run)
+static void verify_announce(struct ctl *ctl, const struct provider_facts *facts, bool dry_run)
 {
     struct buf text;
 
@@ -30,7 +30,7 @@ static void verify_announce(struct ctl *ctl, const struct facts *facts, bool dry
     buf_deinit(&text);
 }
 
-static void verify_json(struct ctl *ctl, const struct facts *facts, const char *address,
+static void verify_json(struct ctl *ctl, const struct provider_facts *facts, const char *address,
                         const size_t counts[FACT_RESULTS])
 {
     struct ndjson json;
@@ -67,7 +67,7 @@ static void verify_json(struct ctl *ctl, const struct facts *facts, const char *
     ctl_json_end(ctl, &json);
 }
 
-static void verify_table(struct ctl *ctl, const struct facts *facts,
+static void verify_table(struct ctl *ctl, const struct provider_facts *facts,
                          const size_t counts[FACT_RESULTS])
 {
     static const char *const columns[] = {"FACT", "RESULT", "RULE", "SEEN", NULL};
@@ -86,7 +86,7 @@ static void verify_table(struct ctl *ctl, const struct facts *facts,
              counts[FACT_SKIPPED]);
 }
 
-enum err provider_verify_facts(struct ctl *ctl, struct facts *facts, const char *address,
+enum err provider_verify_facts(struct ctl *ctl, struct provider_facts *facts, const char *address,
                                bool dry_run)
 {
     size_t counts[FACT_RESULTS] = {0};
@@ -113,7 +113,7 @@ enum err provider_verify_facts(struct ctl *ctl, struct facts *facts, const char 
 
 /* -- the command -- */
 
-static enum err verify_settle(struct ctl *ctl, struct facts *facts, struct buf *blob)
+static enum err verify_settle(struct ctl *ctl, struct provider_facts *facts, struct buf *blob)
 {
     const struct conf *conf = ctl->conf;
     struct option_value ids = conf_list(conf, "id");
@@ -125,7 +125,7 @@ static enum err verify_settle(struct ctl *ctl, struct facts *facts, struct buf *
         return ctl_fail(ctl, ERR_INVALID, "--id: two machines at most");
     if (!drawn) return ERR_NOMEM;
     snprintf(drawn, SHARD_CAP, "verify-%016" PRIx64, entropy_u64(entropy_real()));
-    *facts = (struct facts){
+    *facts = (struct provider_facts){
         .memory = &ctl->memory,
         .shard = shard ? shard : drawn,
         .shard_given = shard != NULL,
@@ -147,7 +147,7 @@ enum err provider_verify(struct ctl *ctl)
 {
     struct probe_options options = {.address = conf_argument(ctl->conf, 0),
                                     .timeout_ms = conf_number(ctl->conf, "timeout")};
-    struct facts facts = {.probe = NULL};
+    struct provider_facts facts = {.probe = NULL};
     struct buf blob;
     enum err err;
 

@@ -53,7 +53,7 @@ enum topic {
     TOPICS
 };
 
-struct part_kind { /* parts.c */
+struct dash_part_kind { /* parts.c */
     enum topic topic;
     uint32_t series; /* BIT() of those it fills: not known while it is not answered */
     const char *name;
@@ -63,8 +63,8 @@ struct part_kind { /* parts.c */
     /* What the rest of the dashboard takes of it; may be NULL. */
     void (*took)(struct dash *dash, const ProtobufCMessage *answer);
 };
-struct part {
-    const struct part_kind *kind;
+struct dash_part {
+    const struct dash_part_kind *kind;
     struct question question;
     struct buf json; /* of the last answer; empty: there was none */
 };
@@ -91,7 +91,7 @@ struct dash {
     struct http_channel *events;
     struct rpc_channel *channel;
     size_t channels_open;
-    struct part *parts;
+    struct dash_part *parts;
     bool dirty[TOPICS];
     mono_time young_until, calm_from;
     bool watched;

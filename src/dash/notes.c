@@ -22,7 +22,7 @@ enum {
 struct notes {
     struct dash *dash;
     char path[FS_PATH_CAP];
-    struct worker *worker;
+    struct loop_worker *worker;
     /* the job's, while it runs */
     struct job job;
     struct fs_info seen;

@@ -165,7 +165,7 @@ static void took(void *owner, const ProtobufCMessage *answer);
                      .took = took},                                                                \
         __VA_ARGS__                                                                                \
     }
-static const struct part_kind kinds[] = {
+static const struct dash_part_kind kinds[] = {
     PART(RAFT, "replicas", FLEET "ListReplicas", 1000, muster__v1, list_replicas_response,
          .took = took_replicas, .series = BIT(SERIES_LAG)),
     PART(TOPOLOGY, "shards", COORDINATOR "ListShards", 2000, bigfleet__v1alpha1,
@@ -198,7 +198,7 @@ static const struct part_kind kinds[] = {
 
 /* -- asking -- */
 
-static void show(struct part *part, const ProtobufCMessage *answer)
+static void show(struct dash_part *part, const ProtobufCMessage *answer)
 {
     struct ndjson json;
 
@@ -215,7 +215,7 @@ static void show(struct part *part, const ProtobufCMessage *answer)
 
 static void took(void *owner, const ProtobufCMessage *answer)
 {
-    struct part *part = owner;
+    struct dash_part *part = owner;
     struct dash *dash = part->question.dash;
 
     dash->dirty[part->kind->topic] = true;
@@ -235,7 +235,7 @@ void parts_ask(struct dash *dash)
 void parts_write(struct dash *dash, enum topic topic, struct ndjson *json)
 {
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        const struct part *part = &dash->parts[i];
+        const struct dash_part *part = &dash->parts[i];
         if (kinds[i].topic == topic && part->json.len > 0)
             ndjson_raw(json, str_from(kinds[i].name), json_line(&part->json));
     }

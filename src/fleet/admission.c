@@ -19,7 +19,7 @@ struct admission {
     void *owner;
     struct timer timer;
     struct proposal proposal;
-    struct change change;
+    struct member_change change;
     struct buf command;
     bool busy;           /* the log has it */
     struct note waiting; /* what it waits for */
@@ -84,7 +84,7 @@ static void proposed(struct proposal *proposal, enum err err, struct str reply)
     answered(a, err, &note);
 }
 
-static void changed(struct change *change, enum err err, const struct note *note)
+static void changed(struct member_change *change, enum err err, const struct note *note)
 {
     struct admission *a = CONTAINER_OF(change, struct admission, change);
     answered(a, err, note);
@@ -117,7 +117,7 @@ static void propose(struct admission *a, const struct roster_command *command)
 
 static void change(struct admission *a, const struct admit_step *step)
 {
-    a->change = (struct change){
+    a->change = (struct member_change){
         .kind = step->change, .id = step->id, .address = a->request.raft, .done = changed};
     a->busy = true;
     replica_change(a->quorum->replica, &a->change);

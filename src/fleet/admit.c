@@ -50,7 +50,7 @@ static const struct roster_entry *next_older(const struct admit_view *view,
     return NULL;
 }
 
-static struct admit_step step_change(enum change_kind change, uint64_t id)
+static struct admit_step step_change(enum member_change_kind change, uint64_t id)
 {
     return (struct admit_step){.kind = ADMIT_CHANGE, .change = change, .id = id};
 }

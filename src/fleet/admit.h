@@ -47,7 +47,7 @@ enum admit_kind {
 };
 struct admit_step {
     enum admit_kind kind;
-    enum change_kind change;
+    enum member_change_kind change;
     uint64_t id;
     enum err err;
     struct note note;

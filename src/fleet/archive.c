@@ -26,7 +26,7 @@ struct archive {
     struct archive_facts facts;
     struct fleet_machine *fleet;
     struct roster *roster;
-    struct machine machines[MACHINES_MAX];
+    struct state_machine machines[MACHINES_MAX];
     size_t machine_count;
     /* while it is read */
     bool begun[MACHINES_MAX]; /* a section of it came */
@@ -45,7 +45,7 @@ const char *archive_kind_word(enum archive_kind kind)
 }
 
 /* Who was where in the old cluster; its replicas are told apart by identities that are gone. */
-static bool is_left_out(const struct machine *machine)
+static bool is_left_out(const struct state_machine *machine)
 {
     return machine->id == ROSTER_MACHINE_ID;
 }
@@ -65,7 +65,7 @@ static enum err check_facts(const struct archive_facts *facts, struct note *note
 
 static void add_section(struct archive *archive, size_t place)
 {
-    const struct machine *machine = &archive->machines[place];
+    const struct state_machine *machine = &archive->machines[place];
 
     archive->facts.sections[archive->facts.section_count++] = (struct archive_section){
         machine->name, archive->bytes[place], machine->ops->hash(machine->state)};
@@ -99,7 +99,7 @@ static enum err take_chunk(struct archive *archive, uint32_t section, struct str
                            struct note *note)
 {
     size_t place = 0;
-    const struct machine *machine;
+    const struct state_machine *machine;
     enum err err = ERR_OK;
 
     if (section == BACKUP_SECTION_MADE) {
@@ -124,7 +124,7 @@ static enum err take_chunk(struct archive *archive, uint32_t section, struct str
 static enum err end_machines(struct archive *archive, struct note *note)
 {
     for (size_t i = 0; i < archive->machine_count; i++) {
-        const struct machine *machine = &archive->machines[i];
+        const struct state_machine *machine = &archive->machines[i];
         enum err err;
 
         if (!archive->begun[i]) continue;
@@ -220,7 +220,7 @@ static void find_lacks(struct archive *archive)
     }
 }
 
-static enum err open_machines(struct archive *archive, const struct machine *more)
+static enum err open_machines(struct archive *archive, const struct state_machine *more)
 {
     struct fleet_machine_options options = {0};
     enum err err = fleet_machine_open(&options, &archive->fleet);
@@ -239,7 +239,7 @@ static enum err open_machines(struct archive *archive, const struct machine *mor
     return ERR_OK;
 }
 
-enum err archive_open(struct fs *fs, const char *path, const struct machine *more,
+enum err archive_open(struct fs *fs, const char *path, const struct state_machine *more,
                       struct archive **ret_archive, struct note *note)
 {
     struct archive *archive = calloc(1, sizeof *archive);
@@ -315,7 +315,7 @@ static void recover(struct archive *archive, const struct archive_restore_option
 
     entropy_fill(options->entropy, recovery.identity, sizeof recovery.identity);
     for (size_t i = 0; i < archive->machine_count; i++) {
-        const struct machine *machine = &archive->machines[i];
+        const struct state_machine *machine = &archive->machines[i];
         if (machine->ops->recover) machine->ops->recover(machine->state, &recovery);
     }
 }

@@ -44,7 +44,7 @@ struct archive;
  * one of id 0; borrowed until archive_close, and each then holds its section, or nothing. May be
  * NULL. ERR_NOT_FOUND, ERR_PARSE and ERR_CORRUPT (file and offset in the note), ERR_INVALID (index
  * 0), ERR_VERSION (a section or a cluster level this program does not know), ERR_NOMEM. */
-enum err archive_open(struct fs *fs, const char *path, const struct machine *more,
+enum err archive_open(struct fs *fs, const char *path, const struct state_machine *more,
                       struct archive **ret_archive, struct note *note);
 void archive_close(struct archive *archive); /* NULL is fine */
 const struct archive_facts *archive_facts(const struct archive *archive);

@@ -137,7 +137,7 @@ static enum err say_verified(const char *path, const struct archive_facts *facts
 /* -- the two -- */
 
 /* An archive that is no good is not a wrong command line. */
-static enum err open_archive(struct fs *fs, const char *path, const struct machine *more,
+static enum err open_archive(struct fs *fs, const char *path, const struct state_machine *more,
                              struct archive **ret_archive, struct note *note)
 {
     enum err err = archive_open(fs, path, more, ret_archive, note);
@@ -160,7 +160,7 @@ static enum err may_replace(const struct restore_wish *wish, struct note *note)
         wish->to.dir);
 }
 
-enum err archive_tool_restore(const struct restore_wish *wish, const struct machine *more,
+enum err archive_tool_restore(const struct restore_wish *wish, const struct state_machine *more,
                               struct buf *out, struct note *note)
 {
     const struct archive_facts *facts;
@@ -179,7 +179,7 @@ enum err archive_tool_restore(const struct restore_wish *wish, const struct mach
 }
 
 enum err archive_tool_verify(struct fs *fs, const char *path, bool as_json,
-                             const struct machine *more, struct buf *out, struct note *note)
+                             const struct state_machine *more, struct buf *out, struct note *note)
 {
     struct archive *archive;
     struct ndjson json;

@@ -22,7 +22,7 @@ struct export_loop {
     struct log_source log;
     char dir[FS_PATH_CAP];
     struct timer timer;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct read_ticket ticket;
     struct fleet_copy copy;
     struct metric_family *total;

@@ -312,11 +312,11 @@ static const struct machine_ops ops = {
     .size = size,
 };
 
-struct machine fleet_machine_registration(struct fleet_machine *machine)
+struct state_machine fleet_machine_registration(struct fleet_machine *machine)
 {
-    return (struct machine){.id = FLEET_MACHINE_ID,
-                            .name = "fleet",
-                            .version = FLEET_MACHINE_VERSION,
-                            .ops = &ops,
-                            .state = machine};
+    return (struct state_machine){.id = FLEET_MACHINE_ID,
+                                  .name = "fleet",
+                                  .version = FLEET_MACHINE_VERSION,
+                                  .ops = &ops,
+                                  .state = machine};
 }

@@ -37,7 +37,7 @@ enum err fleet_machine_open(const struct fleet_machine_options *options,
                             struct fleet_machine **ret_machine); /* ERR_NOMEM */
 void fleet_machine_close(struct fleet_machine *machine);         /* NULL is fine */
 /* What replica_options takes: id, name "fleet", version, ops and state filled in, the rest 0. */
-struct machine fleet_machine_registration(struct fleet_machine *machine);
+struct state_machine fleet_machine_registration(struct fleet_machine *machine);
 /* The same for its whole life. For readers and heartbeats; commands come by the log only. */
 struct fleet *fleet_machine_fleet(struct fleet_machine *machine);
 

@@ -397,11 +397,11 @@ void roster_close(struct roster *roster)
     free(roster);
 }
 
-struct machine roster_registration(struct roster *roster)
+struct state_machine roster_registration(struct roster *roster)
 {
-    return (struct machine){.id = ROSTER_MACHINE_ID,
-                            .name = "roster",
-                            .version = ROSTER_MACHINE_VERSION,
-                            .ops = &roster_ops,
-                            .state = roster};
+    return (struct state_machine){.id = ROSTER_MACHINE_ID,
+                                  .name = "roster",
+                                  .version = ROSTER_MACHINE_VERSION,
+                                  .ops = &roster_ops,
+                                  .state = roster};
 }

@@ -39,7 +39,7 @@ struct roster;
 enum err roster_open(struct roster **ret_roster); /* ERR_NOMEM */
 void roster_close(struct roster *roster);         /* NULL is fine */
 /* What replica_options takes. */
-struct machine roster_registration(struct roster *roster);
+struct state_machine roster_registration(struct roster *roster);
 
 /* By ascending id; valid until the next entry is applied. */
 size_t roster_entries(const struct roster *roster, const struct roster_entry **ret_entries);

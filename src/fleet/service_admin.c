@@ -20,7 +20,7 @@ static bool has_leaving(const struct fleet_service *service)
 /* -- arguments -- */
 
 /* The message that has the texts; NULL: it is missing. */
-static const ProtobufCMessage *texts_of(const struct request *request)
+static const ProtobufCMessage *texts_of(const struct leader_request *request)
 {
     const upsert_provider_message *m = MESSAGE(request, upsert_provider_message);
 
@@ -37,7 +37,7 @@ static const char *text_at(const ProtobufCMessage *message, size_t n)
 }
 
 /* The first text that is needed and empty is the answer. */
-static bool admit_texts(struct request *request)
+static bool admit_texts(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
     const ProtobufCMessage *m = texts_of(request);
@@ -53,7 +53,7 @@ static bool admit_texts(struct request *request)
     return false;
 }
 
-static bool admit_quota(struct request *request)
+static bool admit_quota(struct leader_request *request)
 {
     const set_quota_message *m = MESSAGE(request, set_quota_message);
 
@@ -64,7 +64,7 @@ static bool admit_quota(struct request *request)
     return false;
 }
 
-static enum err read_slices(struct request *request, struct fleet_quota *quota)
+static enum err read_slices(struct leader_request *request, struct fleet_quota *quota)
 {
     const set_quota_message *m = MESSAGE(request, set_quota_message);
     struct fleet_slice *slices =
@@ -78,7 +78,7 @@ static enum err read_slices(struct request *request, struct fleet_quota *quota)
     return ERR_OK;
 }
 
-static enum err command_of(struct request *request, struct fleet_command *ret_command)
+static enum err command_of(struct leader_request *request, struct fleet_command *ret_command)
 {
     struct fleet_service *service = service_of(request);
     struct fleet_command command = {.kind = service_method_of(request)->kind};
@@ -99,7 +99,7 @@ static enum err command_of(struct request *request, struct fleet_command *ret_co
 
 /* A shard that lives acts on its machines after it was removed. A leader that has not heard of it
  * yet cannot know whether it lives, until its silence time has passed. */
-static bool is_removable(struct request *request)
+static bool is_removable(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
     const remove_shard_message *m = MESSAGE(request, remove_shard_message);

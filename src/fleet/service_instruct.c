@@ -140,7 +140,7 @@ void service_tell_domains(struct fleet_service *service, const struct reported_s
 
 /* -- QueueInstruction -- */
 
-static bool admit_queue(struct request *request)
+static bool admit_queue(struct leader_request *request)
 {
     const queue_message *m = (const queue_message *)request->message;
     const char *wrong = NULL;
@@ -163,7 +163,7 @@ static bool admit_queue(struct request *request)
 }
 
 /* All or none: whether there is room for every one of them is known before the first is queued. */
-static bool may_queue(struct request *request, const instruction_message *it)
+static bool may_queue(struct leader_request *request, const instruction_message *it)
 {
     struct fleet_service *service = service_of(request);
     const queue_message *m = (const queue_message *)request->message;
@@ -193,7 +193,8 @@ static bool may_queue(struct request *request, const instruction_message *it)
     return false;
 }
 
-static void audit_queued(struct request *request, const instruction_message *it, struct str shard)
+static void audit_queued(struct leader_request *request, const instruction_message *it,
+                         struct str shard)
 {
     static const char *const kinds[] = {"AssignDomain", "UnassignDomain", "ReassignSpeculative",
                                         "CrossShardDrain", "TransferOwnership"};
@@ -210,7 +211,7 @@ static void audit_queued(struct request *request, const instruction_message *it,
                                                    log_str("shard", shard), LOG_END});
 }
 
-static void queue(struct request *request)
+static void queue(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
     const queue_message *m = (const queue_message *)request->message;

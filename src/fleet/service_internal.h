@@ -23,26 +23,26 @@
 struct service_method {
     struct leader_method base;
     /* Arguments, and identity where it depends on them. Answers and returns false. May be NULL. */
-    bool (*admit)(struct request *request);
+    bool (*admit)(struct leader_request *request);
     /* Reads and soft state: runs once leadership is proved, and answers. */
-    void (*read)(struct request *request);
+    void (*read)(struct leader_request *request);
     /* Writes: what the leader's soft state says against it. Answers and returns false. May be
      * NULL. */
-    bool (*judge)(struct request *request);
+    bool (*judge)(struct leader_request *request);
     enum fleet_table table; /* reads of a table */
     enum fleet_kind kind;   /* writes of service_admin.c */
     size_t needed;          /* how many of its texts may not be empty */
     /* Writes: from the message; its memory is the call's arena. ERR_NOMEM. */
-    enum err (*command)(struct request *request, struct fleet_command *ret_command);
+    enum err (*command)(struct leader_request *request, struct fleet_command *ret_command);
     /* Writes: what the tables said. Answers. NULL: in the words of the tables. */
-    void (*done)(struct request *request, const struct fleet_result *result);
+    void (*done)(struct leader_request *request, const struct fleet_result *result);
 };
 extern const struct service_method service_admin_methods[], service_read_methods[],
     service_report_methods[], service_instruct_methods[],
     service_ownership_methods[]; /* each ends with a NULL path */
 
 struct fleet_request {
-    struct request base;
+    struct leader_request base;
     bool answering; /* of a long list: it has got a part of its answer */
 };
 
@@ -112,12 +112,12 @@ struct fleet_service {
     } seed_proposals[SEED_BATCH];
 };
 
-static inline struct fleet_service *service_of(const struct request *request)
+static inline struct fleet_service *service_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->leader, struct fleet_service, leader);
 }
 
-static inline const struct service_method *service_method_of(const struct request *request)
+static inline const struct service_method *service_method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct service_method, base);
 }
@@ -135,7 +135,7 @@ extern const struct leader_rules service_rules;
 /* Of a proposal that is over: counts it, and reads the reply. */
 enum err service_proposed(struct fleet_service *service, enum err err, struct str reply,
                           struct fleet_result *ret_result);
-void service_write(struct request *request); /* proposes the method's command */
+void service_write(struct leader_request *request); /* proposes the method's command */
 
 /* -- service_follow.c -- */
 void service_applied(void *owner, const struct machine_entry *entry,
@@ -194,7 +194,7 @@ enum { SERVICE_ANSWER_MAX = 256 << 20 };
 enum err service_lister_init(struct service_lister *lister, struct fleet_service *service,
                              enum fleet_table table);      /* ERR_FULL (timers), ERR_NOMEM */
 void service_lister_deinit(struct service_lister *lister); /* fine on a zeroed one */
-void service_list_later(struct request *request, struct service_lister *lister);
+void service_list_later(struct leader_request *request, struct service_lister *lister);
 
 /* -- service_read.c -- */
 /* The next reported shard in the order of the tables, so that an answer is sorted; NULL at the

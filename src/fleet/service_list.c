@@ -99,7 +99,8 @@ static void end(struct service_lister *lister)
 static void refuse_all(struct service_lister *lister, enum err err)
 {
     while (!list_empty(&lister->running)) {
-        struct request *request = CONTAINER_OF(lister->running.next, struct request, link);
+        struct leader_request *request =
+            CONTAINER_OF(lister->running.next, struct leader_request, link);
 
         request_refuse(request, err_grpc_status(err), "%s: %s", request->method->name,
                        err_text(err));
@@ -108,7 +109,8 @@ static void refuse_all(struct service_lister *lister, enum err err)
 }
 
 /* Some bytes of the answer to one caller; true: it has all of it. */
-static enum err answer_some(struct service_lister *lister, struct request *request, bool *ret_done)
+static enum err answer_some(struct service_lister *lister, struct leader_request *request,
+                            bool *ret_done)
 {
     struct fleet_request *mine = CONTAINER_OF(request, struct fleet_request, base);
     size_t given = 0;
@@ -139,7 +141,7 @@ static enum err answer_some(struct service_lister *lister, struct request *reque
 /* One caller after the other; one that went away meanwhile is no longer the first. */
 static void answer_next(struct service_lister *lister)
 {
-    struct request *request;
+    struct leader_request *request;
     bool done = false;
     enum err err;
 
@@ -147,7 +149,7 @@ static void answer_next(struct service_lister *lister)
         end(lister);
         return;
     }
-    request = CONTAINER_OF(lister->running.next, struct request, link);
+    request = CONTAINER_OF(lister->running.next, struct leader_request, link);
     if (lister->total == 0) {
         request_reply(request, STR_EMPTY);
     } else {
@@ -224,7 +226,7 @@ void service_lister_deinit(struct service_lister *lister)
     drop(lister);
 }
 
-void service_list_later(struct request *request, struct service_lister *lister)
+void service_list_later(struct leader_request *request, struct service_lister *lister)
 {
     request_keep(request, &lister->waiting);
     if (!lister->busy) begin(lister);

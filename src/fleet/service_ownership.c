@@ -428,7 +428,7 @@ static void pack_contested(struct fleet_service *service, struct pack *answer)
     pack_u64(answer, 6, count);
 }
 
-static void list_issues(struct request *request)
+static void list_issues(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
     struct pack answer = pack_begin(&service->answer);

@@ -41,7 +41,7 @@ static bool next_row(const struct fleet *fleet, enum fleet_table table, struct f
     return fleet_next(fleet, table, walk, ret_row);
 }
 
-static void list_table(struct request *request)
+static void list_table(struct leader_request *request)
 {
     enum fleet_table table = service_method_of(request)->table;
     struct fleet_service *service = service_of(request);
@@ -83,7 +83,7 @@ static bool wanted(struct str filter, struct str shard)
     return !filter.len || str_equal(filter, shard);
 }
 
-static void list_shard_reports(struct request *request)
+static void list_shard_reports(struct leader_request *request)
 {
     const Bigfleet__V1alpha1__ListShardReportsRequest *m =
         (const Bigfleet__V1alpha1__ListShardReportsRequest *)request->message;
@@ -107,7 +107,7 @@ static void list_shard_reports(struct request *request)
     request_reply_packed(request, &answer);
 }
 
-static void list_instructions(struct request *request)
+static void list_instructions(struct leader_request *request)
 {
     const Muster__V1__ListInstructionsRequest *m =
         (const Muster__V1__ListInstructionsRequest *)request->message;

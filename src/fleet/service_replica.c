@@ -26,8 +26,8 @@ enum {
 
 struct replica_method {
     struct leader_method base;
-    bool (*admit)(struct request *request); /* by any replica; answers or keeps it: false */
-    void (*begin)(struct request *request); /* on the leader; NULL: by any replica */
+    bool (*admit)(struct leader_request *request); /* by any replica; answers or keeps it: false */
+    void (*begin)(struct leader_request *request); /* on the leader; NULL: by any replica */
 };
 struct replica_service {
     struct io *io;
@@ -39,7 +39,7 @@ struct replica_service {
     const struct roster *roster;
     char name[REPLICA_NAME_MAX + 1];
     char dir[FS_PATH_CAP];
-    struct machine machines[REPLICA_MACHINES_MAX];
+    struct state_machine machines[REPLICA_MACHINES_MAX];
     size_t machine_count;
     bool (*cluster_known)(void *owner);
     void *owner;
@@ -48,27 +48,27 @@ struct replica_service {
 
 /* The log may hold parts of it longer than the caller waits. */
 struct replica_request {
-    struct request base;
+    struct leader_request base;
     struct admission *admission;
     char actor[FLEET_ACTOR_CAP];
     uint64_t id; /* of the replica that is meant */
     bool busy;   /* the log has `change` or `transfer` */
     struct timer again;
-    struct change change;
+    struct member_change change;
     struct transfer transfer;
 };
 
-static struct replica_service *service_of(const struct request *request)
+static struct replica_service *service_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->leader, struct replica_service, leader);
 }
 
-static struct replica_request *own(struct request *request)
+static struct replica_request *own(struct leader_request *request)
 {
     return CONTAINER_OF(request, struct replica_request, base);
 }
 
-static const struct replica_method *method_of(const struct request *request)
+static const struct replica_method *method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct replica_method, base);
 }
@@ -83,7 +83,7 @@ static const char *leader_address(void *owner)
 /* -- the life of a request -- */
 
 /* Nothing was done, whatever the status: trying again is safe. */
-static void refuse(struct request *request, enum err err, const struct note *note)
+static void refuse(struct leader_request *request, enum err err, const struct note *note)
 {
     const char *why = note && note->text[0] ? note->text : err_text(err);
 
@@ -95,13 +95,13 @@ static void refuse(struct request *request, enum err err, const struct note *not
         request_refuse(request, err_grpc_status(err), "%s", why);
 }
 
-static void reply(struct request *request, const ProtobufCMessage *message)
+static void reply(struct leader_request *request, const ProtobufCMessage *message)
 {
     if (request->call) rpc_reply(request->call, message);
     request_free(request);
 }
 
-static bool is_late(const struct request *request)
+static bool is_late(const struct leader_request *request)
 {
     mono_time now = loop_now(request->leader->loop);
 
@@ -110,7 +110,7 @@ static bool is_late(const struct request *request)
 }
 
 /* Kept, with a timer for another look. False: it is answered. */
-static bool keep(struct request *request, timer_fn *again)
+static bool keep(struct leader_request *request, timer_fn *again)
 {
     enum err err = timer_init(&own(request)->again, request->leader->loop, again);
 
@@ -122,7 +122,7 @@ static bool keep(struct request *request, timer_fn *again)
 }
 
 /* Its caller went away; the log, or the admission, may still have it. */
-static void request_gone(struct request *request)
+static void request_gone(struct leader_request *request)
 {
     struct replica_request *r = own(request);
 
@@ -132,12 +132,12 @@ static void request_gone(struct request *request)
     if (!r->busy) request_free(request);
 }
 
-static void request_freed(struct request *request)
+static void request_freed(struct leader_request *request)
 {
     timer_deinit(&own(request)->again);
 }
 
-static void audit(struct request *request, const char *what)
+static void audit(struct leader_request *request, const char *what)
 {
     const struct replica_service *service = service_of(request);
     const struct replica_request *r = own(request);
@@ -206,11 +206,11 @@ static enum err find_replica(const struct replica_service *service, struct str t
 
 /* -- JoinReplica, JoinRaftCluster -- */
 
-static bool is_old_contract(const struct request *request);
+static bool is_old_contract(const struct leader_request *request);
 
 static void admitted(void *owner, enum err err, const struct note *note)
 {
-    struct request *request = owner;
+    struct leader_request *request = owner;
     Muster__V1__JoinReplicaResponse response = MUSTER__V1__JOIN_REPLICA_RESPONSE__INIT;
     Bigfleet__V1alpha1__JoinRaftClusterResponse old =
         BIGFLEET__V1ALPHA1__JOIN_RAFT_CLUSTER_RESPONSE__INIT;
@@ -230,7 +230,7 @@ static void admitted(void *owner, enum err err, const struct note *note)
     }
 }
 
-static void admit(struct request *request, const struct admit_request *wish)
+static void admit(struct leader_request *request, const struct admit_request *wish)
 {
     struct replica_service *service = service_of(request);
     struct replica_request *r = own(request);
@@ -252,7 +252,7 @@ static bool copy(char *to, size_t cap, const char *from)
     return snprintf(to, cap, "%s", from) < (int)cap;
 }
 
-static void join_replica(struct request *request)
+static void join_replica(struct leader_request *request)
 {
     const Muster__V1__JoinReplicaRequest *from =
         (const Muster__V1__JoinReplicaRequest *)request->message;
@@ -289,7 +289,7 @@ static enum err old_identity(struct replica_service *service, struct rpc_call *c
                      name);
 }
 
-static void join_raft_cluster(struct request *request)
+static void join_raft_cluster(struct leader_request *request)
 {
     struct replica_service *service = service_of(request);
     const Bigfleet__V1alpha1__JoinRaftClusterRequest *from =
@@ -354,7 +354,7 @@ static void describe(const struct replica_service *service, const struct replica
     out->level = member->level;
 }
 
-static void list_replicas(struct request *request)
+static void list_replicas(struct leader_request *request)
 {
     const struct replica_service *service = service_of(request);
     Muster__V1__ListReplicasResponse response = MUSTER__V1__LIST_REPLICAS_RESPONSE__INIT;
@@ -377,7 +377,7 @@ static void list_replicas(struct request *request)
 
 /* It is no member any more, which is what was asked for; an entry that stays in the roster is
  * forgotten when room is needed. */
-static void forgotten(struct request *request, enum err err, struct str answer)
+static void forgotten(struct leader_request *request, enum err err, struct str answer)
 {
     Muster__V1__RemoveReplicaResponse response = MUSTER__V1__REMOVE_REPLICA_RESPONSE__INIT;
 
@@ -386,7 +386,7 @@ static void forgotten(struct request *request, enum err err, struct str answer)
     reply(request, &response.base);
 }
 
-static void forget(struct request *request)
+static void forget(struct leader_request *request)
 {
     struct replica_request *r = own(request);
     struct roster_command command = {.op = ROSTER_FORGET, .entry = {.id = r->id}};
@@ -403,7 +403,7 @@ static void forget(struct request *request)
                                                     .command = buf_peek(&bytes)});
 }
 
-static void removed(struct change *change, enum err err, const struct note *note)
+static void removed(struct member_change *change, enum err err, const struct note *note)
 {
     struct replica_request *r = CONTAINER_OF(change, struct replica_request, change);
     bool not_yet = err == ERR_NOT_READY || err == ERR_BUSY;
@@ -425,12 +425,13 @@ static void remove_again(struct timer *timer)
 {
     struct replica_request *r = CONTAINER_OF(timer, struct replica_request, again);
 
-    r->change = (struct change){.kind = CHANGE_REMOVE, .id = r->id, .address = "", .done = removed};
+    r->change =
+        (struct member_change){.kind = CHANGE_REMOVE, .id = r->id, .address = "", .done = removed};
     r->busy = true;
     replica_change(service_of(&r->base)->replica, &r->change);
 }
 
-static bool find_or_refuse(struct request *request, const char *text)
+static bool find_or_refuse(struct leader_request *request, const char *text)
 {
     struct replica_service *service = service_of(request);
     struct replica_request *r = own(request);
@@ -444,7 +445,7 @@ static bool find_or_refuse(struct request *request, const char *text)
     return false;
 }
 
-static void remove_replica(struct request *request)
+static void remove_replica(struct leader_request *request)
 {
     const Muster__V1__RemoveReplicaRequest *from =
         (const Muster__V1__RemoveReplicaRequest *)request->message;
@@ -470,7 +471,7 @@ static void transferred(struct transfer *transfer, enum err err, const struct no
     reply(&r->base, &response.base);
 }
 
-static void transfer_leadership(struct request *request)
+static void transfer_leadership(struct leader_request *request)
 {
     struct replica_service *service = service_of(request);
     const Muster__V1__TransferLeadershipRequest *from =
@@ -492,7 +493,7 @@ static void transfer_leadership(struct request *request)
 
 /* -- StateHash -- */
 
-static void reply_hash(struct request *request)
+static void reply_hash(struct leader_request *request)
 {
     struct replica_service *service = service_of(request);
     Muster__V1__StateHashResponse response = MUSTER__V1__STATE_HASH_RESPONSE__INIT;
@@ -500,7 +501,7 @@ static void reply_hash(struct request *request)
     struct replica_status status = replica_status(service->replica);
 
     for (size_t i = 0; i < service->machine_count; i++) {
-        const struct machine *machine = &service->machines[i];
+        const struct state_machine *machine = &service->machines[i];
         muster__v1__machine_hash__init(&hashes[i]);
         hashes[i].id = machine->id;
         hashes[i].name = (char *)machine->name;
@@ -537,7 +538,7 @@ static void hash_look(struct timer *timer)
                        "applied is %" PRIu64 ", not yet %" PRIu64, applied, from->at_least);
 }
 
-static bool state_hash(struct request *request)
+static bool state_hash(struct leader_request *request)
 {
     if (keep(request, hash_look)) hash_look(&own(request)->again);
     return false;
@@ -578,7 +579,7 @@ static enum err store_promise(const struct replica_service *service,
 }
 
 /* A small file, written on the loop's thread: this replica serves nobody yet. */
-static bool promise_bootstrap(struct request *request)
+static bool promise_bootstrap(struct leader_request *request)
 {
     struct replica_service *service = service_of(request);
     const Muster__V1__PromiseBootstrapRequest *from =
@@ -628,7 +629,7 @@ static bool promise_bootstrap(struct request *request)
     return false;
 }
 
-static bool bootstrap_replica(struct request *request)
+static bool bootstrap_replica(struct leader_request *request)
 {
     struct replica_service *service = service_of(request);
     struct replica_status status = replica_status(service->replica);
@@ -671,12 +672,12 @@ static const struct replica_method methods[] = {
            .admit = bootstrap_replica),
 };
 
-static bool is_old_contract(const struct request *request)
+static bool is_old_contract(const struct leader_request *request)
 {
     return method_of(request) == &methods[0];
 }
 
-static bool request_admit(struct request *request)
+static bool request_admit(struct leader_request *request)
 {
     const struct replica_method *method = method_of(request);
 
@@ -687,7 +688,7 @@ static bool request_admit(struct request *request)
     return false;
 }
 
-static void request_begin(struct request *request)
+static void request_begin(struct leader_request *request)
 {
     method_of(request)->begin(request);
 }

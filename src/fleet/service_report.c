@@ -19,18 +19,18 @@ enum {
     FIELD_ANSWERED_INSTRUCTIONS = 3,
 };
 
-static const report_message *report_of(const struct request *request)
+static const report_message *report_of(const struct leader_request *request)
 {
     return (const report_message *)request->message;
 }
 
-static struct str shard_of(const struct request *request)
+static struct str shard_of(const struct leader_request *request)
 {
     return str_from(report_of(request)->shard_id);
 }
 
 /* What the tables would refuse is not put into the log first, at every report anew. */
-static bool is_registrable(struct request *request)
+static bool is_registrable(struct leader_request *request)
 {
     bool long_id = shard_of(request).len > FLEET_ID_MAX;
 
@@ -42,7 +42,7 @@ static bool is_registrable(struct request *request)
     return false;
 }
 
-static bool admit(struct request *request)
+static bool admit(struct leader_request *request)
 {
     const struct tls_identity *identity = rpc_call_identity(request->call);
     struct note note = {""};
@@ -65,7 +65,7 @@ static bool admit(struct request *request)
 
 /* -- registering -- */
 
-static enum err add_shard(struct request *request, struct fleet_command *ret_command)
+static enum err add_shard(struct leader_request *request, struct fleet_command *ret_command)
 {
     const report_message *report = report_of(request);
 
@@ -175,7 +175,7 @@ static enum err keep(struct fleet_service *service, const report_message *report
 
 /* -- answering -- */
 
-static void answer(struct request *request, const struct reported_shard *shard)
+static void answer(struct leader_request *request, const struct reported_shard *shard)
 {
     struct fleet_service *service = service_of(request);
     struct pack pack = {&service->answer, ERR_OK};
@@ -202,7 +202,7 @@ static void tell_back(struct fleet_service *service, struct str shard)
     SERVICE_TELL(service, INFO, "shard reports again", "shard-back", log_str("shard", shard));
 }
 
-static void take(struct request *request)
+static void take(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
     const report_message *report = report_of(request);
@@ -230,7 +230,7 @@ static void take(struct request *request)
     answer(request, shard);
 }
 
-static void after_registration(struct request *request, const struct fleet_result *result)
+static void after_registration(struct leader_request *request, const struct fleet_result *result)
 {
     struct fleet_service *service = service_of(request);
     struct fleet_row there;
@@ -258,7 +258,7 @@ static void after_registration(struct request *request, const struct fleet_resul
 }
 
 /* The tables would refuse it, and the refusal would stand in the log, at every report anew. */
-static bool is_full(struct request *request)
+static bool is_full(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
 
@@ -270,7 +270,7 @@ static bool is_full(struct request *request)
     return true;
 }
 
-static void after_proof(struct request *request)
+static void after_proof(struct leader_request *request)
 {
     struct fleet_row there;
 

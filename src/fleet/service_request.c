@@ -6,7 +6,7 @@
 
 enum { TEXT_MAX = 1024 };
 
-static bool admit(struct request *request)
+static bool admit(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
     struct str id;
@@ -24,7 +24,7 @@ static bool admit(struct request *request)
     return !method->admit || method->admit(request);
 }
 
-static void begin(struct request *request)
+static void begin(struct leader_request *request)
 {
     const struct service_method *method = service_method_of(request);
 
@@ -35,7 +35,7 @@ static void begin(struct request *request)
 }
 
 /* The reports are of one term. */
-static void read(struct request *request)
+static void read(struct leader_request *request)
 {
     if (leader_leads(request->leader))
         service_method_of(request)->read(request);
@@ -46,7 +46,7 @@ static void read(struct request *request)
 
 /* -- writing -- */
 
-static void answer_write(struct request *request, const struct fleet_result *result)
+static void answer_write(struct leader_request *request, const struct fleet_result *result)
 {
     struct fleet_command command;
     struct buf text;
@@ -79,7 +79,7 @@ enum err service_proposed(struct fleet_service *service, enum err err, struct st
     return err;
 }
 
-static void written(struct request *request, enum err err, struct str reply)
+static void written(struct leader_request *request, enum err err, struct str reply)
 {
     const struct service_method *method = service_method_of(request);
     struct fleet_result result = {.status = FLEET_UNREADABLE};
@@ -98,7 +98,7 @@ static void written(struct request *request, enum err err, struct str reply)
         answer_write(request, &result);
 }
 
-void service_write(struct request *request)
+void service_write(struct leader_request *request)
 {
     struct fleet_service *service = service_of(request);
     struct fleet_command command;

@@ -39,7 +39,7 @@ struct stream_method {
     const char *label; /* of the metric */
 };
 struct outflow {
-    struct request *request; /* NULL: none is running */
+    struct leader_request *request; /* NULL: none is running */
     enum stage stage;
     bool is_blocked, has_waited;
     bool is_made; /* all of it is in `out`, or sent */
@@ -57,7 +57,7 @@ struct snapshot_service {
     struct snapshot_service_options options;
     struct log_source log;
     struct leader leader;
-    struct machine machines[REPLICA_MACHINES_MAX]; /* ascending id */
+    struct state_machine machines[REPLICA_MACHINES_MAX]; /* ascending id */
     struct timer timer; /* the next slice or try; while blocked, the end of patience */
     struct list kept;   /* the request of the stream */
     struct outflow stream;
@@ -65,12 +65,12 @@ struct snapshot_service {
     struct counter *bytes;
 };
 
-static struct snapshot_service *service_of(const struct request *request)
+static struct snapshot_service *service_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->leader, struct snapshot_service, leader);
 }
 
-static const struct stream_method *method_of(const struct request *request)
+static const struct stream_method *method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct stream_method, base);
 }
@@ -82,7 +82,7 @@ static enum kind kind_of(const struct snapshot_service *service)
 
 /* -- ends -- */
 
-static void stream_count(struct snapshot_service *service, const struct request *request,
+static void stream_count(struct snapshot_service *service, const struct leader_request *request,
                          const char *outcome)
 {
     struct str values[] = {str_from(method_of(request)->label), str_from(outcome)};
@@ -112,7 +112,7 @@ static void stream_clear(struct snapshot_service *service)
     buf_init(&stream->slice, OUT_MAX);
 }
 
-static void stream_freed(struct request *request)
+static void stream_freed(struct leader_request *request)
 {
     struct snapshot_service *service = service_of(request);
 
@@ -127,7 +127,7 @@ static void stream_freed(struct request *request)
 /* wire.md 4.1: whatever fails half-way is UNAVAILABLE, and asking again is safe. */
 static void stream_fail(struct snapshot_service *service, enum grpc_status status, const char *what)
 {
-    struct request *request = service->stream.request;
+    struct leader_request *request = service->stream.request;
 
     request_refuse(request, status, "%s: %s", request->method->name, what);
 }
@@ -135,7 +135,7 @@ static void stream_fail(struct snapshot_service *service, enum grpc_status statu
 static void stream_finish(struct snapshot_service *service)
 {
     struct outflow *stream = &service->stream;
-    struct request *request = stream->request;
+    struct leader_request *request = stream->request;
 
     rpc_finish(request->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
     LOG_INFO(&service->log, "state streamed", log_text("as", request->method->name),
@@ -403,7 +403,7 @@ static void on_timer(struct timer *timer)
         stream_step(service);
 }
 
-static void stream_writable(struct request *request)
+static void stream_writable(struct leader_request *request)
 {
     struct snapshot_service *service = service_of(request);
 
@@ -412,7 +412,7 @@ static void stream_writable(struct request *request)
     timer_start_in(&service->timer, 0);
 }
 
-static void stream_begin(struct request *request)
+static void stream_begin(struct leader_request *request)
 {
     struct snapshot_service *service = service_of(request);
 
@@ -421,7 +421,7 @@ static void stream_begin(struct request *request)
     stream_step(service);
 }
 
-static bool stream_admit(struct request *request)
+static bool stream_admit(struct leader_request *request)
 {
     struct snapshot_service *service = service_of(request);
     bool etcd = method_of(request)->kind == ETCD;
@@ -447,7 +447,7 @@ static bool stream_admit(struct request *request)
 }
 
 static const struct leader_rules stream_rules = {
-    .request_size = sizeof(struct request),
+    .request_size = sizeof(struct leader_request),
     .full = GRPC_UNAVAILABLE,
     .doubt = GRPC_UNAVAILABLE,
     .admit = stream_admit,
@@ -479,7 +479,7 @@ static enum err add_metrics(struct snapshot_service *service, struct metrics *me
 
 static int by_id(const void *a, const void *b)
 {
-    const struct machine *x = a, *y = b;
+    const struct state_machine *x = a, *y = b;
 
     return x->id < y->id ? -1 : x->id > y->id;
 }

@@ -23,8 +23,8 @@ struct snapshot_service_options {
     struct metrics *metrics;      /* may be NULL; one service per registry */
     struct replica *replica;
     struct fleet_machine *fleet;
-    const struct roster *roster;    /* may be NULL */
-    const struct machine *machines; /* as given to the replica; copied */
+    const struct roster *roster;          /* may be NULL */
+    const struct state_machine *machines; /* as given to the replica; copied */
     size_t machine_count;
     /* The leader's gRPC address, "" when nobody knows; may be NULL. Valid during the call. */
     const char *(*leader_address)(void *owner);

@@ -23,7 +23,7 @@ struct survey {
     char addresses[SURVEY_ADDRESSES_MAX][SURVEY_ADDRESS_CAP]; /* as given */
     size_t address_count;
     char host[SURVEY_ADDRESS_CAP]; /* of the one name that is looked up */
-    struct worker *worker;         /* looks it up; NULL: nothing is looked up */
+    struct loop_worker *worker;    /* looks it up; NULL: nothing is looked up */
     struct job job;
     struct resolved resolved; /* the job's while it runs */
     struct task task;         /* begins a round without a look-up */

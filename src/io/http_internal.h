@@ -65,7 +65,7 @@ struct route {
 
 /*   SHAKING -> HEAD -> BODY -> ANSWER -> HEAD ...        the last answer: -> ENDING
  *                  \________/      \---> EVENTS          a reader of a channel, until it leaves */
-enum connection_state {
+enum http_connection_state {
     CONNECTION_SHAKING,
     CONNECTION_HEAD,
     CONNECTION_BODY,
@@ -80,7 +80,7 @@ struct http_connection {
     struct list link;
     struct http_server *server;
     struct stream *stream;
-    enum connection_state state;
+    enum http_connection_state state;
     bool last;                /* no further request is read */
     bool expired;             /* what let it in counts no more: nobody is known by it */
     bool paused;              /* the stream is */

@@ -19,7 +19,7 @@
 #include "io/clock.h"
 
 struct loop;
-struct worker;
+struct loop_worker;
 struct worker_options;
 struct job;
 
@@ -108,7 +108,7 @@ struct loop_ops {
     void (*wake_now)(struct loop *loop);                /* tasks wait, outside a turn */
     void (*post)(struct loop *loop, struct post *post); /* any thread */
     enum err (*worker_open)(struct loop *loop, const struct worker_options *options,
-                            struct worker **ret_worker);
+                            struct loop_worker **ret_worker);
 };
 struct loop {
     const struct loop_ops *ops;

@@ -263,18 +263,18 @@ void job_init(struct job *job, void (*run)(struct job *), void (*done)(struct jo
 }
 
 enum err worker_open(struct loop *loop, const struct worker_options *options,
-                     struct worker **ret_worker)
+                     struct loop_worker **ret_worker)
 {
     if (!options->name || options->jobs_max == 0) return ERR_INVALID;
     return loop->ops->worker_open(loop, options, ret_worker);
 }
 
-enum err worker_submit(struct worker *worker, struct job *job)
+enum err worker_submit(struct loop_worker *worker, struct job *job)
 {
     return worker->ops->submit(worker, job);
 }
 
-void worker_close(struct worker *worker)
+void worker_close(struct loop_worker *worker)
 {
     if (worker) worker->ops->close(worker);
 }

@@ -56,7 +56,7 @@ void real_flush_streams(struct real_io *real);
 /* As pthread_create, for a thread that leaves signals to the loop's thread. */
 int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argument);
 enum err real_worker_open(struct loop *loop, const struct worker_options *options,
-                          struct worker **ret_worker);
+                          struct loop_worker **ret_worker);
 enum err real_dial(struct net *net, const struct dial_options *options,
                    const struct stream_events *events, void *owner, struct stream **ret_stream,
                    struct note *note);

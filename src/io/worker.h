@@ -20,25 +20,25 @@ struct worker_options {
     const char *name; /* shown in the process list; 15 characters */
     size_t jobs_max;  /* waiting, running and not yet handed back */
 };
-struct worker;
+struct loop_worker;
 
 void job_init(struct job *job, void (*run)(struct job *), void (*done)(struct job *, enum err));
 /* ERR_INVALID, ERR_NOMEM, ERR_UNAVAILABLE (no thread to be had). */
 enum err worker_open(struct loop *loop, const struct worker_options *options,
-                     struct worker **ret_worker);
+                     struct loop_worker **ret_worker);
 /* Loop thread only. ERR_FULL, ERR_CLOSED (from a done() that worker_close calls): the job is
  * still the caller's. */
-enum err worker_submit(struct worker *worker, struct job *job);
+enum err worker_submit(struct loop_worker *worker, struct job *job);
 /* Waits for the job that runs, then calls done() for all that are left, then frees. NULL is
  * fine, and so is calling it from a done(). */
-void worker_close(struct worker *worker);
+void worker_close(struct loop_worker *worker);
 
 /* -- for the two implementations only -- */
 struct worker_ops {
-    enum err (*submit)(struct worker *worker, struct job *job);
-    void (*close)(struct worker *worker);
+    enum err (*submit)(struct loop_worker *worker, struct job *job);
+    void (*close)(struct loop_worker *worker);
 };
-struct worker {
+struct loop_worker {
     const struct worker_ops *ops;
 };
 #endif

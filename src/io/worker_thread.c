@@ -9,7 +9,7 @@
 enum { THREAD_NAME_CAP = 16 }; /* the kernel's, with the closing NUL */
 
 struct worker_thread {
-    struct worker worker;
+    struct loop_worker worker;
     struct real_io *real;
     pthread_t thread;
     size_t jobs_max, jobs;     /* loop thread only */
@@ -99,7 +99,7 @@ static void on_post(struct post *post)
     pthread_mutex_unlock(&w->lock);
 }
 
-static enum err thread_submit(struct worker *worker, struct job *job)
+static enum err thread_submit(struct loop_worker *worker, struct job *job)
 {
     struct worker_thread *w = CONTAINER_OF(worker, struct worker_thread, worker);
     enum err err = ERR_CLOSED; /* from a done() that worker_close calls */
@@ -117,7 +117,7 @@ static enum err thread_submit(struct worker *worker, struct job *job)
     return err;
 }
 
-static void thread_close(struct worker *worker)
+static void thread_close(struct loop_worker *worker)
 {
     struct worker_thread *w = CONTAINER_OF(worker, struct worker_thread, worker);
 
@@ -154,7 +154,7 @@ int real_thread_start(pthread_t *ret_thread, void *(*run)(void *), void *argumen
 }
 
 enum err real_worker_open(struct loop *loop, const struct worker_options *options,
-                          struct worker **ret_worker)
+                          struct loop_worker **ret_worker)
 {
     struct worker_thread *w = calloc(1, sizeof *w);
 

@@ -29,7 +29,7 @@ void leader_redirect(const struct leader *leader, struct rpc_call *call)
 
 /* -- ends -- */
 
-void request_free(struct request *request)
+void request_free(struct leader_request *request)
 {
     struct leader *leader = request->leader;
 
@@ -42,7 +42,7 @@ void request_free(struct request *request)
     free(request);
 }
 
-__attribute__((format(printf, 4, 0))) static void finish(struct request *request,
+__attribute__((format(printf, 4, 0))) static void finish(struct leader_request *request,
                                                          enum grpc_status status, bool applied_no,
                                                          const char *format, va_list args)
 {
@@ -60,7 +60,7 @@ __attribute__((format(printf, 4, 0))) static void finish(struct request *request
     request_free(request);
 }
 
-void request_fail(struct request *request, enum grpc_status status, const char *format, ...)
+void request_fail(struct leader_request *request, enum grpc_status status, const char *format, ...)
 {
     va_list args;
 
@@ -69,7 +69,8 @@ void request_fail(struct request *request, enum grpc_status status, const char *
     va_end(args);
 }
 
-void request_refuse(struct request *request, enum grpc_status status, const char *format, ...)
+void request_refuse(struct leader_request *request, enum grpc_status status, const char *format,
+                    ...)
 {
     va_list args;
 
@@ -78,7 +79,7 @@ void request_refuse(struct request *request, enum grpc_status status, const char
     va_end(args);
 }
 
-void request_refuse_as(struct request *request, enum leader_refusal why)
+void request_refuse_as(struct leader_request *request, enum leader_refusal why)
 {
     const struct leader_word *word = &request->leader->rules->words[why];
 
@@ -89,20 +90,20 @@ void request_refuse_as(struct request *request, enum leader_refusal why)
 }
 
 /* Says it in the service's words, if it has any. */
-static bool said(struct request *request, enum leader_refusal why)
+static bool said(struct leader_request *request, enum leader_refusal why)
 {
     if (!request->leader->rules->words) return false;
     request_refuse_as(request, why);
     return true;
 }
 
-void request_reply(struct request *request, struct str message)
+void request_reply(struct leader_request *request, struct str message)
 {
     if (request->call) rpc_reply_bytes(request->call, message);
     request_free(request);
 }
 
-void request_reply_packed(struct request *request, const struct pack *pack)
+void request_reply_packed(struct leader_request *request, const struct pack *pack)
 {
     if (pack->err)
         request_refuse(request, err_grpc_status(pack->err), "%s: the answer: %s",
@@ -111,14 +112,14 @@ void request_reply_packed(struct request *request, const struct pack *pack)
         request_reply(request, buf_peek(pack->into));
 }
 
-void request_redirect(struct request *request)
+void request_redirect(struct leader_request *request)
 {
     if (said(request, LEADER_ELSEWHERE)) return;
     if (request->call) leader_redirect(request->leader, request->call);
     request_free(request);
 }
 
-void request_log_failed(struct request *request, enum err err)
+void request_log_failed(struct leader_request *request, enum err err)
 {
     const struct leader_rules *rules = request->leader->rules;
     const char *name = request->method->name;
@@ -155,7 +156,7 @@ void request_log_failed(struct request *request, enum err err)
 
 static void on_read(struct read_ticket *ticket, enum err err)
 {
-    struct request *request = CONTAINER_OF(ticket, struct request, ticket);
+    struct leader_request *request = CONTAINER_OF(ticket, struct leader_request, ticket);
 
     if (err) {
         request_log_failed(request, err);
@@ -165,7 +166,7 @@ static void on_read(struct read_ticket *ticket, enum err err)
     request->leader->rules->read(request);
 }
 
-void request_read(struct request *request)
+void request_read(struct leader_request *request)
 {
     request->step = REQUEST_READS;
     request->ticket.done = on_read;
@@ -174,13 +175,13 @@ void request_read(struct request *request)
 
 static void on_written(struct proposal *proposal, enum err err, struct str reply)
 {
-    struct request *request = CONTAINER_OF(proposal, struct request, proposal);
+    struct leader_request *request = CONTAINER_OF(proposal, struct leader_request, proposal);
 
     if (request->call) rpc_call_mark(request->call, "applied");
     request->leader->rules->written(request, err, reply);
 }
 
-void request_propose(struct request *request, const struct proposal *proposal)
+void request_propose(struct leader_request *request, const struct proposal *proposal)
 {
     request->step = REQUEST_WRITES;
     request->proposal = *proposal;
@@ -189,7 +190,7 @@ void request_propose(struct request *request, const struct proposal *proposal)
     replica_propose(request->leader->replica, (struct proposal *const[]){&request->proposal}, 1);
 }
 
-void request_keep(struct request *request, struct list *list)
+void request_keep(struct leader_request *request, struct list *list)
 {
     struct leader *leader = request->leader;
 
@@ -230,7 +231,7 @@ void leader_resume(struct leader *leader)
 {
     LIST_EACH_SAFE(&leader->requests, node, next)
     {
-        struct request *request = CONTAINER_OF(node, struct request, link);
+        struct leader_request *request = CONTAINER_OF(node, struct leader_request, link);
 
         if (request->step != REQUEST_WAITS) continue;
         if (leader->ready)
@@ -254,11 +255,11 @@ static void start_overdue_timer(struct leader *leader)
 {
     if (list_empty(&leader->requests)) return;
     timer_start(&leader->overdue,
-                mono_after(CONTAINER_OF(leader->requests.next, struct request, link)->since,
+                mono_after(CONTAINER_OF(leader->requests.next, struct leader_request, link)->since,
                            leader->wait_ms));
 }
 
-static void give_up(struct request *request)
+static void give_up(struct leader_request *request)
 {
     struct leader *leader = request->leader;
 
@@ -289,7 +290,7 @@ static void on_overdue(struct timer *timer)
 
     LIST_EACH_SAFE(&leader->requests, node, next)
     {
-        struct request *request = CONTAINER_OF(node, struct request, link);
+        struct leader_request *request = CONTAINER_OF(node, struct leader_request, link);
 
         if (!mono_due(mono_after(request->since, leader->wait_ms), now)) break;
         give_up(request);
@@ -299,7 +300,7 @@ static void on_overdue(struct timer *timer)
 
 /* -- the server's side -- */
 
-static bool admit(struct request *request)
+static bool admit(struct leader_request *request)
 {
     struct leader *leader = request->leader;
 
@@ -315,7 +316,7 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
 {
     const struct leader_binding *binding = owner;
     struct leader *leader = binding->leader;
-    struct request *request = calloc(1, leader->rules->request_size);
+    struct leader_request *request = calloc(1, leader->rules->request_size);
 
     (void)bytes;
     if (!request) {
@@ -341,7 +342,7 @@ static void on_done(void *owner, struct rpc_call *call)
 {
     const struct leader_binding *binding = owner;
     const struct leader_rules *rules = binding->leader->rules;
-    struct request *request = rpc_call_data(call);
+    struct leader_request *request = rpc_call_data(call);
 
     if (!request) return; /* answered */
     request->call = NULL;
@@ -360,7 +361,7 @@ static void on_drain(void *owner, struct rpc_call *call)
 {
     const struct leader_binding *binding = owner;
     const struct leader_rules *rules = binding->leader->rules;
-    struct request *request = rpc_call_data(call);
+    struct leader_request *request = rpc_call_data(call);
 
     if (request && request->step == REQUEST_KEPT && rules->drain) rules->drain(request);
 }
@@ -369,7 +370,7 @@ static void on_writable(void *owner, struct rpc_call *call)
 {
     const struct leader_binding *binding = owner;
     const struct leader_rules *rules = binding->leader->rules;
-    struct request *request = rpc_call_data(call);
+    struct leader_request *request = rpc_call_data(call);
 
     if (request && request->step == REQUEST_KEPT && rules->writable) rules->writable(request);
 }

@@ -32,8 +32,8 @@ enum request_step {
     REQUEST_WRITES,
     REQUEST_KEPT, /* by the service */
 };
-struct request {      /* first in the service's own */
-    struct list link; /* leader.requests by age; detached once abandoned; or the service's */
+struct leader_request { /* first in the service's own */
+    struct list link;   /* leader.requests by age; detached once abandoned; or the service's */
     struct leader *leader;
     const struct leader_method *method;
     struct rpc_call *call; /* NULL: nobody waits any more */
@@ -68,16 +68,17 @@ struct leader_rules {
     /* By refusal, for a service whose callers know them by heart; NULL: in our own words. */
     const struct leader_word *words;
     enum grpc_status full, doubt; /* the log is full; it may or may not have been applied */
-    bool (*admit)(struct request *request); /* answers and returns false */
-    void (*begin)(struct request *request); /* on a leader that may be asked */
-    void (*read)(struct request *request);  /* leadership is proved; answers */
+    bool (*admit)(struct leader_request *request); /* answers and returns false */
+    void (*begin)(struct leader_request *request); /* on a leader that may be asked */
+    void (*read)(struct leader_request *request);  /* leadership is proved; answers */
     /* What the state machine replied, or why the log did not take it. Answers, or frees one without
      * a call. */
-    void (*written)(struct request *request, enum err err, struct str reply);
-    void (*gone)(struct request *request);  /* kept, and its caller went away; NULL: it is freed */
-    void (*drain)(struct request *request); /* kept, and the server stops; or NULL */
-    void (*writable)(struct request *request); /* kept, and its peer reads again; or NULL */
-    void (*freed)(struct request *request);    /* or NULL */
+    void (*written)(struct leader_request *request, enum err err, struct str reply);
+    void (*gone)(
+        struct leader_request *request); /* kept, and its caller went away; NULL: it is freed */
+    void (*drain)(struct leader_request *request);    /* kept, and the server stops; or NULL */
+    void (*writable)(struct leader_request *request); /* kept, and its peer reads again; or NULL */
+    void (*freed)(struct leader_request *request);    /* or NULL */
 };
 
 enum { LEADER_METHODS_MAX = 64 };
@@ -137,24 +138,25 @@ bool leader_leads(const struct leader *leader);
 void leader_redirect(const struct leader *leader, struct rpc_call *call); /* ends the call */
 
 /* -- from `begin` on -- */
-void request_read(struct request *request);
+void request_read(struct leader_request *request);
 /* All but `done`; texts and command are read before it returns. */
-void request_propose(struct request *request, const struct proposal *proposal);
+void request_propose(struct leader_request *request, const struct proposal *proposal);
 /* From now on it ends by the service's doing, at whatever age. */
-void request_keep(struct request *request, struct list *list);
+void request_keep(struct leader_request *request, struct list *list);
 
 /* -- each answers, once, and the request is gone -- */
-void request_reply(struct request *request, struct str message);
-void request_reply_packed(struct request *request, const struct pack *pack);
-void request_fail(struct request *request, enum grpc_status status, const char *format, ...)
+void request_reply(struct leader_request *request, struct str message);
+void request_reply_packed(struct leader_request *request, const struct pack *pack);
+void request_fail(struct leader_request *request, enum grpc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Nothing was done, and the caller may try again: x-muster-applied says so. Of a request that has
  * acted the answer is UNAVAILABLE without it: it may or may not have been applied. */
-void request_refuse(struct request *request, enum grpc_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void request_redirect(struct request *request);                           /* to the leader */
-void request_refuse_as(struct request *request, enum leader_refusal why); /* in the rules' words */
+void request_refuse(struct leader_request *request, enum grpc_status status, const char *format,
+                    ...) __attribute__((format(printf, 3, 4)));
+void request_redirect(struct leader_request *request); /* to the leader */
+void request_refuse_as(struct leader_request *request,
+                       enum leader_refusal why); /* in the rules' words */
 /* What the log said instead of doing it. Only ERR_UNKNOWN leaves open whether it was done. */
-void request_log_failed(struct request *request, enum err err);
-void request_free(struct request *request); /* its call is answered already, or gone */
+void request_log_failed(struct leader_request *request, enum err err);
+void request_free(struct leader_request *request); /* its call is answered already, or gone */
 #endif

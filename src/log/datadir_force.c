@@ -29,11 +29,11 @@ struct work {
 static enum err recovery_entry(struct work *work)
 {
     struct machine_recovery recovery = {.floor = recovery_floor(work->force->wall_ms)};
-    struct envelope envelope = {.machine = ENVELOPE_MACHINE_META,
-                                .version = 1,
-                                .level = CLUSTER_LEVEL,
-                                .actor = STR_EMPTY,
-                                .request_id = STR_EMPTY};
+    struct log_envelope envelope = {.machine = ENVELOPE_MACHINE_META,
+                                    .version = 1,
+                                    .level = CLUSTER_LEVEL,
+                                    .actor = STR_EMPTY,
+                                    .request_id = STR_EMPTY};
     struct buf command;
     enum err err;
 

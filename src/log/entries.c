@@ -21,18 +21,18 @@ struct entries {
     bool fresh; /* nothing was ever in it: the first that is found says where it begins */
 };
 
-static struct slot *slot_at(const struct entries *e, uint64_t index)
+static struct entry_slot *slot_at(const struct entries *e, uint64_t index)
 {
     assert(index >= e->first && index <= e->last);
     return slots_at(&e->slots, index);
 }
 
-static size_t slot_length(const struct slot *slot)
+static size_t slot_length(const struct entry_slot *slot)
 {
     return slot->length_and_kind & ((1u << KIND_SHIFT) - 1);
 }
 
-static bool slot_placed(const struct slot *slot)
+static bool slot_placed(const struct entry_slot *slot)
 {
     return slot->offset != 0;
 }
@@ -57,7 +57,7 @@ enum err entries_open(size_t cache_bytes, uint64_t first, struct entries **ret_e
     return ERR_OK;
 }
 
-static void uncache(struct entries *e, struct slot *slot)
+static void uncache(struct entries *e, struct entry_slot *slot)
 {
     if (slot->bytes) e->cached_bytes -= slot_length(slot);
     free(slot->bytes);
@@ -118,7 +118,7 @@ uint64_t entries_generation(const struct entries *entries)
 static enum err push(struct entries *e, const struct entry *entry, const struct wal_place *place)
 {
     char *bytes = NULL;
-    struct slot *slot;
+    struct entry_slot *slot;
     enum err err;
 
     assert(entry->index == e->last + 1);
@@ -136,11 +136,11 @@ static enum err push(struct entries *e, const struct entry *entry, const struct 
     uint64_t end = end_of(e, e->last) + record_size(entry->bytes.len);
     e->last++;
     slot = slot_at(e, e->last);
-    *slot = (struct slot){.bytes = bytes,
-                          .term = entry->term,
-                          .end = end,
-                          .length_and_kind = (uint32_t)entry->bytes.len | (uint32_t)entry->kind
-                                                                              << KIND_SHIFT};
+    *slot = (struct entry_slot){.bytes = bytes,
+                                .term = entry->term,
+                                .end = end,
+                                .length_and_kind = (uint32_t)entry->bytes.len |
+                                                   (uint32_t)entry->kind << KIND_SHIFT};
     e->cached_bytes += entry->bytes.len;
     e->fresh = false;
     if (place) entries_placed(e, e->last, place);
@@ -189,7 +189,7 @@ enum err entries_found(struct entries *entries, const struct wal_found *found)
 
 void entries_placed(struct entries *entries, uint64_t index, const struct wal_place *place)
 {
-    struct slot *slot;
+    struct entry_slot *slot;
 
     assert(index <= entries->last);
     assert(place->offset != 0);
@@ -204,7 +204,7 @@ void entries_placed(struct entries *entries, uint64_t index, const struct wal_pl
 bool entries_get(const struct entries *entries, uint64_t index, struct entry *ret_entry,
                  struct wal_place *ret_place)
 {
-    const struct slot *slot;
+    const struct entry_slot *slot;
     size_t length;
 
     if (index < entries->first || index > entries->last) return false;
@@ -255,7 +255,7 @@ void entries_trim(struct entries *entries, uint64_t durable_applied)
 {
     while (entries->cached_bytes > entries->cache_bytes &&
            entries->cached_first <= min_u64(durable_applied, entries->last)) {
-        struct slot *slot = slot_at(entries, entries->cached_first);
+        struct entry_slot *slot = slot_at(entries, entries->cached_first);
         if (!slot_placed(slot)) return; /* nowhere else to read it */
         uncache(entries, slot);
         entries->cached_first++;

@@ -23,12 +23,12 @@ static_assert(REPLICA_REQUEST_ID_MAX <= UINT16_MAX, "its length stands in two");
 
 enum { ZEROS_AT = 28 };
 
-size_t envelope_size(const struct envelope *envelope)
+size_t envelope_size(const struct log_envelope *envelope)
 {
     return ENVELOPE_HEAD + envelope->actor.len + envelope->request_id.len + envelope->command.len;
 }
 
-enum err envelope_append(const struct envelope *envelope, struct buf *into)
+enum err envelope_append(const struct log_envelope *envelope, struct buf *into)
 {
     char head[ENVELOPE_HEAD] = {ENVELOPE_FORMAT}, *room;
     enum err err;
@@ -58,9 +58,9 @@ enum err envelope_append(const struct envelope *envelope, struct buf *into)
     return ERR_OK;
 }
 
-enum err envelope_parse(struct str bytes, struct envelope *ret_envelope, struct note *note)
+enum err envelope_parse(struct str bytes, struct log_envelope *ret_envelope, struct note *note)
 {
-    struct envelope got;
+    struct log_envelope got;
     size_t actor, request_id, command;
 
     if (bytes.len < ENVELOPE_HEAD)

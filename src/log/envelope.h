@@ -14,14 +14,14 @@ enum {
     ENVELOPE_FORMAT = 1,
     ENVELOPE_HEAD = 40,
 };
-struct envelope {
+struct log_envelope {
     uint32_t machine, version, level;
     uint64_t advance_ns; /* the leader's elapsed time since its previous entry of this term */
     struct str actor, request_id, command;
 };
-enum err envelope_append(const struct envelope *envelope,
+enum err envelope_append(const struct log_envelope *envelope,
                          struct buf *into); /* ERR_FULL, ERR_NOMEM */
-size_t envelope_size(const struct envelope *envelope);
+size_t envelope_size(const struct log_envelope *envelope);
 /* ERR_PARSE, ERR_VERSION, with a note. Views into `bytes`. */
-enum err envelope_parse(struct str bytes, struct envelope *ret_envelope, struct note *note);
+enum err envelope_parse(struct str bytes, struct log_envelope *ret_envelope, struct note *note);
 #endif

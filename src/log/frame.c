@@ -29,7 +29,7 @@ enum {
 static_assert(HELLO_FIXED + REPLICA_NAME_MAX + REPLICA_ADDRESS_MAX <= HELLO_MAX, "hello fits");
 static_assert(APPEND_FIXED + ENTRY_HEAD + ENTRY_BYTES_MAX <= FRAME_MAX, "an entry fits");
 
-/* A whole number: where it stands in struct frame, and how many bytes it has there and on the wire,
+/* A whole number: where it stands in struct peer_frame, and how many bytes it has there and on the wire,
  * where they stand one after the other. */
 struct frame_field {
     uint16_t at;
@@ -37,8 +37,8 @@ struct frame_field {
     uint8_t wire; /* 0: no more fields */
     bool is_flag; /* 0 or 1 */
 };
-#define FRAME_OF  ((const struct frame *)NULL)
-#define WHERE(of) .at = offsetof(struct frame, u.of), .size = sizeof FRAME_OF->u.of
+#define FRAME_OF  ((const struct peer_frame *)NULL)
+#define WHERE(of) .at = offsetof(struct peer_frame, u.of), .size = sizeof FRAME_OF->u.of
 #define FIELD(of, bytes)                                                                           \
     {                                                                                              \
         WHERE(of), .wire = (bytes)                                                                 \
@@ -119,7 +119,7 @@ static const struct {
     [FRAME_BEAT] = {"beat", 0, 0, {{0}}},
 };
 
-const char *frame_kind_name(enum frame_kind kind)
+const char *frame_kind_name(enum peer_frame_kind kind)
 {
     return kind > 0 && kind < FRAME_KIND_COUNT ? kinds[kind].name : "unknown";
 }
@@ -165,7 +165,7 @@ static char *put_bytes(char *at, struct str bytes)
     return at + bytes.len;
 }
 
-static size_t payload_length(const struct frame *frame)
+static size_t payload_length(const struct peer_frame *frame)
 {
     switch (frame->kind) {
     case FRAME_HELLO: return HELLO_FIXED + frame->u.hello.name.len + frame->u.hello.address.len;
@@ -181,7 +181,7 @@ static char *low_end(uint64_t *value, size_t size)
     return (char *)value + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof *value - size : 0);
 }
 
-static char *put_fields(char *at, const struct frame *frame)
+static char *put_fields(char *at, const struct peer_frame *frame)
 {
     for (const struct frame_field *f = kinds[frame->kind].fields; f->wire > 0; at += f++->wire) {
         uint64_t value = 0;
@@ -195,7 +195,7 @@ static char *put_fields(char *at, const struct frame *frame)
     return at;
 }
 
-static char *put_payload(char *at, const struct frame *frame)
+static char *put_payload(char *at, const struct peer_frame *frame)
 {
     at = put_fields(at, frame);
     switch (frame->kind) {
@@ -210,7 +210,7 @@ static char *put_payload(char *at, const struct frame *frame)
 }
 
 /* The payload stands behind the head already. */
-static void seal(struct frame_link *link, char *head, enum frame_kind kind, size_t length)
+static void seal(struct frame_link *link, char *head, enum peer_frame_kind kind, size_t length)
 {
     uint32_t sum;
 
@@ -224,7 +224,7 @@ static void seal(struct frame_link *link, char *head, enum frame_kind kind, size
     store_le32(head + AT_SUM, crc32c(sum, head + FRAME_HEAD, length));
 }
 
-enum err frame_append(struct frame_link *link, const struct frame *frame, struct buf *into)
+enum err frame_append(struct frame_link *link, const struct peer_frame *frame, struct buf *into)
 {
     size_t length;
     char *head, *end;
@@ -242,7 +242,7 @@ enum err frame_append(struct frame_link *link, const struct frame *frame, struct
     return ERR_OK;
 }
 
-enum err frame_begin_append(const struct frame *frame, struct buf *into, size_t *ret_start)
+enum err frame_begin_append(const struct peer_frame *frame, struct buf *into, size_t *ret_start)
 {
     size_t start = into->len;
     char *head;
@@ -310,7 +310,7 @@ static uint64_t take64(struct reader *r)
     return load_le64(take(r, 8));
 }
 
-static void take_fields(struct reader *r, struct frame *frame)
+static void take_fields(struct reader *r, struct peer_frame *frame)
 {
     for (const struct frame_field *f = kinds[frame->kind].fields; f->wire > 0; f++) {
         char bytes[8] = {0};
@@ -371,7 +371,7 @@ static void read_entry(struct reader *r, struct entry *entry)
 }
 
 /* Terms never fall along a log and never pass the leader's. */
-static void check_entries(struct reader *r, const struct frame *frame)
+static void check_entries(struct reader *r, const struct peer_frame *frame)
 {
     uint64_t term_before = frame->u.append.prev_term;
     struct entry entry = {0};
@@ -387,7 +387,7 @@ static void check_entries(struct reader *r, const struct frame *frame)
     }
 }
 
-static void read_append(struct reader *r, struct frame *frame)
+static void read_append(struct reader *r, struct peer_frame *frame)
 {
     frame->u.append.entries = str_of(r->at, r->left);
     if (frame->u.append.entry_count > FRAME_ENTRIES_MAX ||
@@ -400,7 +400,7 @@ static void read_append(struct reader *r, struct frame *frame)
     check_entries(r, frame);
 }
 
-static enum err read_payload(struct reader *r, struct frame *frame, struct note *note)
+static enum err read_payload(struct reader *r, struct peer_frame *frame, struct note *note)
 {
     take_fields(r, frame);
     switch (frame->kind) {
@@ -439,11 +439,11 @@ static enum err check_head(const struct frame_link *link, const char *head, stru
     return ERR_OK;
 }
 
-enum err frame_take(struct frame_link *link, struct str bytes, struct frame *ret_frame,
+enum err frame_take(struct frame_link *link, struct str bytes, struct peer_frame *ret_frame,
                     size_t *ret_size, struct note *note)
 {
     const char *head = bytes.at;
-    struct frame frame = {0};
+    struct peer_frame frame = {0};
     struct reader r;
     uint32_t length;
     enum err err;
@@ -458,7 +458,7 @@ enum err frame_take(struct frame_link *link, struct str bytes, struct frame *ret
     if (load_le32(head + AT_SUM) !=
         crc32c(load_le32(head + AT_HEAD_SUM), head + FRAME_HEAD, length))
         return note_fail(note, ERR_CORRUPT, "the payload's checksum is wrong");
-    frame.kind = (enum frame_kind)load_le32(head + AT_KIND);
+    frame.kind = (enum peer_frame_kind)load_le32(head + AT_KIND);
     r = (struct reader){.at = head + FRAME_HEAD, .left = length};
     err = read_payload(&r, &frame, note);
     if (!err && (r.bad || r.left > 0)) {
@@ -477,7 +477,7 @@ size_t frame_wanted(struct str bytes)
     return bytes.len < FRAME_HEAD ? FRAME_HEAD : FRAME_HEAD + load_le32(bytes.at + AT_LENGTH);
 }
 
-bool frame_next_entry(struct frame *frame, struct entry *ret_entry)
+bool frame_next_entry(struct peer_frame *frame, struct entry *ret_entry)
 {
     struct reader r = {.at = frame->u.append.entries.at, .left = frame->u.append.entries.len};
     struct entry entry = {.index = frame->u.append.next_index};

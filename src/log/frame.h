@@ -23,7 +23,7 @@ enum {
     FRAME_ENTRIES_MAX = 8192,     /* in one append */
     FRAME_APPEND_BYTES = 1 << 20, /* what the sender aims at; one larger entry goes alone */
 };
-enum frame_kind {
+enum peer_frame_kind {
     FRAME_HELLO = 1, /* first on each side of a connection, unsalted */
     FRAME_APPEND,
     FRAME_APPEND_RESULT,
@@ -62,8 +62,8 @@ struct frame_snap_chunk {
     uint64_t id, offset;
     struct str bytes;
 };
-struct frame {
-    enum frame_kind kind;
+struct peer_frame {
+    enum peer_frame_kind kind;
     union {
         struct frame_hello hello;
         struct { /* APPEND: entries are decoded one by one with frame_next_entry */
@@ -92,24 +92,24 @@ struct frame_link {
 };
 /* Appends a whole frame; after an error `into` and the link are as before. ERR_TOO_LARGE, ERR_FULL,
  * ERR_NOMEM. An APPEND is written with the bytes its `entries` has, as frame_take left them. */
-enum err frame_append(struct frame_link *link, const struct frame *frame, struct buf *into);
+enum err frame_append(struct frame_link *link, const struct peer_frame *frame, struct buf *into);
 /* For an APPEND whose entries stand anywhere: begin writes the head and the fixed part, each
  * frame_add_entry adds one and counts it, and frame_seal puts in length, number and checksums.
  * `start` is where the frame began in `into`; cut `into` back to it to give up before the seal.
  * frame_add_entry: ERR_TOO_LARGE past FRAME_MAX or FRAME_ENTRIES_MAX, ERR_FULL, ERR_NOMEM, and the
  * frame is as before. */
-enum err frame_begin_append(const struct frame *frame, struct buf *into, size_t *ret_start);
+enum err frame_begin_append(const struct peer_frame *frame, struct buf *into, size_t *ret_start);
 enum err frame_add_entry(const struct entry *entry, struct buf *into, size_t start);
 void frame_seal(struct frame_link *link, struct buf *into, size_t start);
 /* Takes the frame at the start of `bytes`. ERR_OK with *ret_size; ERR_NOT_READY: more bytes are
  * needed; ERR_TOO_LARGE, ERR_CORRUPT (checksum, number, session), ERR_PARSE (payload), ERR_VERSION:
  * close the connection. Views into `bytes`. The link moves on only with ERR_OK. */
-enum err frame_take(struct frame_link *link, struct str bytes, struct frame *ret_frame,
+enum err frame_take(struct frame_link *link, struct str bytes, struct peer_frame *ret_frame,
                     size_t *ret_size, struct note *note);
 /* After ERR_NOT_READY: how many bytes the next look is worth, the head or the whole frame. */
 size_t frame_wanted(struct str bytes);
 /* Walks the entries of an APPEND that frame_take has checked. False at the end. */
-bool frame_next_entry(struct frame *frame, struct entry *ret_entry);
+bool frame_next_entry(struct peer_frame *frame, struct entry *ret_entry);
 uint64_t frame_session(uint64_t dialer_nonce, uint64_t listener_nonce); /* never 0 */
-const char *frame_kind_name(enum frame_kind kind);                      /* "append" */
+const char *frame_kind_name(enum peer_frame_kind kind);                 /* "append" */
 #endif

@@ -91,7 +91,7 @@ struct machine_ops {
      * slices, and a slice ends when this has grown by REPLICA_APPLY_WORK, too. */
     uint64_t (*work)(const void *state);
 };
-struct machine {
+struct state_machine {
     uint32_t id;      /* 1..REPLICA_MACHINES_MAX; part of the format, never reused */
     const char *name; /* static text; names its snapshot section */
     uint32_t version; /* highest command version it can apply; at least 1 */
@@ -157,7 +157,7 @@ struct replica_options {
     const char *address;          /* as others reach it; NULL: the listener's own */
     const char *name;             /* node name, a label; NULL: "" */
     struct tls_context *tls_server, *tls_client; /* both or neither */
-    const struct machine *machines;
+    const struct state_machine *machines;
     size_t machine_count;
     uint32_t level; /* highest cluster level this program speaks; 0: 1 */
     struct replica_timing timing;
@@ -240,17 +240,17 @@ struct replica_member {
 /* On the leader the committed configuration, elsewhere the newest one here. Returns how many. */
 size_t replica_members(const struct replica *replica,
                        struct replica_member members[REPLICA_MEMBERS_MAX]);
-enum change_kind {
+enum member_change_kind {
     CHANGE_ADD,     /* as a learner; id and address */
     CHANGE_PROMOTE, /* a learner that has caught up to voter */
     CHANGE_REMOVE,
     CHANGE_ADDRESS, /* of a member, in place */
     CHANGE_TAKE,    /* as CHANGE_ADDRESS; a member listed there gets the address it leaves */
 };
-struct change;
-typedef void change_fn(struct change *change, enum err err, const struct note *note);
-struct change { /* the caller's memory until done() has begun */
-    enum change_kind kind;
+struct member_change;
+typedef void change_fn(struct member_change *change, enum err err, const struct note *note);
+struct member_change { /* the caller's memory until done() has begun */
+    enum member_change_kind kind;
     uint64_t id;
     const char *address; /* the caller's as long as this is */
     change_fn *done;
@@ -262,7 +262,7 @@ struct change { /* the caller's memory until done() has begun */
  * ERR_BUSY another change is under way; ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID, ERR_FULL;
  * ERR_VERSION a newcomer that speaks less than the cluster's level; ERR_UNKNOWN. Removing the
  * leader hands leadership over first and answers ERR_NOT_LEADER: ask the new one. */
-void replica_change(struct replica *replica, struct change *change);
+void replica_change(struct replica *replica, struct member_change *change);
 struct transfer {
     uint64_t to; /* 0: whoever is furthest */
     void (*done)(struct transfer *transfer, enum err err, const struct note *note);

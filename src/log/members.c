@@ -215,7 +215,7 @@ static enum err move_to(const struct members_view *view, size_t at, struct str a
     return may_do_without(view, SIZE_MAX, note);
 }
 
-enum err members_change(const struct members_view *view, enum change_kind kind, uint64_t id,
+enum err members_change(const struct members_view *view, enum member_change_kind kind, uint64_t id,
                         struct str address, struct members *ret_next, struct note *note)
 {
     struct members next = *view->members;

@@ -24,7 +24,7 @@ struct members_view { /* the leader's, at this moment */
  *
  * ERR_OK and the configuration to write; ERR_NOT_READY, ERR_EXISTS, ERR_NOT_FOUND, ERR_INVALID,
  * ERR_FULL with a note; ERR_NOT_LEADER: hand over first (removing the leader itself). */
-enum err members_change(const struct members_view *view, enum change_kind kind, uint64_t id,
+enum err members_change(const struct members_view *view, enum member_change_kind kind, uint64_t id,
                         struct str address, struct members *ret_next, struct note *note);
 /* Whom to hand leadership to: a responsive voter, the furthest. 0: nobody. */
 uint64_t members_heir(const struct members_view *view);

@@ -13,7 +13,7 @@ void meta_init(struct meta *meta)
     *meta = (struct meta){.clock_ns = 0, .level = 1};
 }
 
-void meta_advance(struct meta *meta, const struct envelope *envelope)
+void meta_advance(struct meta *meta, const struct log_envelope *envelope)
 {
     meta->clock_ns = add_sat_u64(meta->clock_ns, envelope->advance_ns); /* never runs back */
 }

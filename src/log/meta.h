@@ -22,7 +22,7 @@ enum { /* kinds of its commands */
 };
 void meta_init(struct meta *meta);
 /* Every command entry, of whatever machine, before its own apply. */
-void meta_advance(struct meta *meta, const struct envelope *envelope);
+void meta_advance(struct meta *meta, const struct log_envelope *envelope);
 enum err meta_apply(struct meta *meta, struct str command, struct note *note); /* ERR_PARSE */
 enum err meta_level_command(uint32_t level, struct buf *into);
 /* Raises the level, too: from then on no replica that does not know this command may join. */

@@ -50,19 +50,19 @@ struct peer *peers_find(const struct peers *peers, uint64_t id)
     return NULL;
 }
 
-struct frame peers_hello(const struct peers *peers, enum frame_lane lane, uint64_t to,
-                         uint64_t nonce)
+struct peer_frame peers_hello(const struct peers *peers, enum frame_lane lane, uint64_t to,
+                              uint64_t nonce)
 {
-    return (struct frame){.kind = FRAME_HELLO,
-                          .u.hello = {.protocol = FRAME_PROTOCOL,
-                                      .lane = lane,
-                                      .cluster_id = peers->cluster_id,
-                                      .from = peers->id,
-                                      .to = to,
-                                      .nonce = nonce,
-                                      .level = peers->level,
-                                      .name = str_from(peers->name),
-                                      .address = str_from(peers->address)}};
+    return (struct peer_frame){.kind = FRAME_HELLO,
+                               .u.hello = {.protocol = FRAME_PROTOCOL,
+                                           .lane = lane,
+                                           .cluster_id = peers->cluster_id,
+                                           .from = peers->id,
+                                           .to = to,
+                                           .nonce = nonce,
+                                           .level = peers->level,
+                                           .name = str_from(peers->name),
+                                           .address = str_from(peers->address)}};
 }
 
 bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
@@ -173,7 +173,7 @@ static void on_turn(struct turn_hook *hook)
     struct peers *peers = CONTAINER_OF(hook, struct peers, hook);
 
     for (struct list *node; (node = list_pop(&peers->dirty));)
-        peer_line_flush(CONTAINER_OF(node, struct line, dirty));
+        peer_line_flush(CONTAINER_OF(node, struct peer_line, dirty));
 }
 
 static void on_wake(struct task *task)

@@ -34,11 +34,11 @@ struct peers_events { /* on the loop's thread; views are valid during the call *
     /* A frame on the control lane; a vote's candidate is its sender. False: stop reading this
      * connection until peers_resume: the replica takes no step just now; the frame will be given
      * again. */
-    bool (*on_frame)(void *owner, uint64_t from, struct frame *frame);
+    bool (*on_frame)(void *owner, uint64_t from, struct peer_frame *frame);
     /* The bulk lane. `from` began, went on with, or ended a snapshot; the same false. The chunks
      * come in order and without gap, and are as many bytes as was said when the end comes. A
      * connection that breaks in between is on_snap_lost. */
-    bool (*on_snap)(void *owner, uint64_t from, struct frame *frame);
+    bool (*on_snap)(void *owner, uint64_t from, struct peer_frame *frame);
     void (*on_snap_lost)(void *owner, uint64_t from);
     /* A joiner was told its cluster: write it down; nothing is heard of it before. False
      * refuses. */
@@ -81,12 +81,12 @@ struct peer_where {
 enum err peers_set(struct peers *peers, const struct peer_where *where, size_t count);
 /* ERR_FULL, ERR_UNAVAILABLE (no connection), ERR_NOMEM: dropped, which Raft may see as loss. What
  * is sent leaves at the end of the turn. */
-enum err peers_send(struct peers *peers, uint64_t to, const struct frame *frame);
+enum err peers_send(struct peers *peers, uint64_t to, const struct peer_frame *frame);
 /* An append with `count` entries after frame->u.append.prev_index, cut into several frames of about
  * FRAME_APPEND_BYTES: the entries come from `next`, in order; false, there is none, ends it with
  * ERR_NOT_FOUND. *ret_sent: how many went, which may be some also after an error. */
 typedef bool peers_entry_fn(void *context, uint64_t index, struct entry *ret_entry);
-enum err peers_send_append(struct peers *peers, uint64_t to, const struct frame *frame,
+enum err peers_send_append(struct peers *peers, uint64_t to, const struct peer_frame *frame,
                            uint32_t count, peers_entry_fn *next, void *context, uint32_t *ret_sent);
 size_t peers_queued(const struct peers *peers, uint64_t to); /* bytes */
 bool peers_connected(const struct peers *peers, uint64_t to);
@@ -96,7 +96,7 @@ const char *peers_met_at(const struct peers *peers, uint64_t to); /* "": not con
  * and the worker is not closed before peers_close or on_snap_sent. ERR_NOT_FOUND (no such peer),
  * ERR_NOMEM. */
 enum err peers_send_file(struct peers *peers, uint64_t to, const struct frame_snap_begin *begin,
-                         const char *path, struct worker *worker);
+                         const char *path, struct loop_worker *worker);
 void peers_stop_file(struct peers *peers, uint64_t to); /* on_snap_sent with ERR_CANCELLED */
 /* From on_snap: what `from` is sending is not wanted, so it is hung up on; its on_snap_sent says
  * that the sending broke. on_snap_lost follows if the begin had been taken. */

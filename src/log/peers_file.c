@@ -15,7 +15,7 @@
 struct sending {
     struct peers *peers;
     struct peer *peer; /* NULL: peers_close has run */
-    struct worker *worker;
+    struct loop_worker *worker;
     struct frame_snap_begin begin;
     uint64_t sent; /* bytes of the file handed to the stream */
     bool begun, ended;
@@ -91,9 +91,9 @@ static void read_next(struct sending *s)
 
 /* -- sending -- */
 
-static enum err put(struct sending *s, const struct frame *frame)
+static enum err put(struct sending *s, const struct peer_frame *frame)
 {
-    struct line *line = &s->peer->bulk;
+    struct peer_line *line = &s->peer->bulk;
     enum err err = frame_append(&line->out, frame, &line->output);
 
     if (err) return err;
@@ -104,7 +104,7 @@ static enum err put(struct sending *s, const struct frame *frame)
 
 static enum err put_chunk(struct sending *s)
 {
-    const struct frame chunk = {
+    const struct peer_frame chunk = {
         .kind = FRAME_SNAP_CHUNK,
         .u.snap_chunk = {.id = s->begin.id, .offset = s->at, .bytes = str_of(s->room, s->got)}};
     enum err err = put(s, &chunk);
@@ -116,7 +116,7 @@ static enum err put_chunk(struct sending *s)
 
 static enum err put_end(struct sending *s)
 {
-    const struct frame end = {.kind = FRAME_SNAP_END, .u.snap_end = {.id = s->begin.id}};
+    const struct peer_frame end = {.kind = FRAME_SNAP_END, .u.snap_end = {.id = s->begin.id}};
 
     s->ended = true;
     return put(s, &end);
@@ -124,12 +124,12 @@ static enum err put_end(struct sending *s)
 
 void peer_file_pump(struct sending *s)
 {
-    struct line *line = &s->peer->bulk;
+    struct peer_line *line = &s->peer->bulk;
     enum err err = ERR_OK;
 
     if (s->over || s->ended || line->state != LINE_OPEN) return;
     if (!s->begun) {
-        const struct frame begin = {.kind = FRAME_SNAP_BEGIN, .u.snap_begin = s->begin};
+        const struct peer_frame begin = {.kind = FRAME_SNAP_BEGIN, .u.snap_begin = s->begin};
         s->begun = true;
         err = put(s, &begin);
     }
@@ -198,7 +198,7 @@ void peer_file_shut(struct sending *s)
 }
 
 enum err peers_send_file(struct peers *peers, uint64_t to, const struct frame_snap_begin *begin,
-                         const char *path, struct worker *worker)
+                         const char *path, struct loop_worker *worker)
 {
     struct peer *peer = peers_find(peers, to);
     size_t path_len = strlen(path);

@@ -86,7 +86,7 @@ static void keep_hello(struct incoming *c, const struct frame_hello *hello)
 enum err peer_greet(struct incoming *c, const struct frame_hello *hello)
 {
     uint64_t nonce = entropy_u64(c->peers->io->entropy);
-    struct frame frame;
+    struct peer_frame frame;
     enum err err;
 
     if (!judge(c, hello)) return ERR_DENIED;
@@ -135,7 +135,7 @@ static void introduce(struct incoming *c)
     if (peer) peer_line_hurry(&peer->control);
 }
 
-enum err peer_welcome(struct incoming *c, const struct frame *first)
+enum err peer_welcome(struct incoming *c, const struct peer_frame *first)
 {
     struct peers *peers = c->peers;
 

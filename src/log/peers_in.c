@@ -79,7 +79,7 @@ static void on_closed(void *owner, enum err why, const struct note *note)
 
 /* -- frames -- */
 
-enum err peer_in_answer(struct incoming *c, const struct frame *frame)
+enum err peer_in_answer(struct incoming *c, const struct peer_frame *frame)
 {
     struct buf bytes;
     struct str view;
@@ -95,7 +95,7 @@ enum err peer_in_answer(struct incoming *c, const struct frame *frame)
 }
 
 /* What a lane may carry, and in which order. */
-static const char *misplaced(const struct incoming *c, const struct frame *frame)
+static const char *misplaced(const struct incoming *c, const struct peer_frame *frame)
 {
     if ((frame->kind >= FRAME_SNAP_BEGIN) != (c->lane == LANE_BULK)) return "on the wrong lane";
     switch (frame->kind) {
@@ -113,7 +113,7 @@ static const char *misplaced(const struct incoming *c, const struct frame *frame
     }
 }
 
-static void note_snap(struct incoming *c, const struct frame *frame)
+static void note_snap(struct incoming *c, const struct peer_frame *frame)
 {
     if (frame->kind == FRAME_SNAP_BEGIN) {
         c->snap = true;
@@ -130,11 +130,11 @@ static void note_snap(struct incoming *c, const struct frame *frame)
 }
 
 /* ERR_BUSY: not now. */
-static enum err give(struct incoming *c, struct frame *frame)
+static enum err give(struct incoming *c, struct peer_frame *frame)
 {
     struct peers *peers = c->peers;
     const char *wrong;
-    struct frame given = *frame; /* the owner may walk its entries */
+    struct peer_frame given = *frame; /* the owner may walk its entries */
     bool taken;
 
     if (frame->kind == FRAME_BEAT) return ERR_OK;
@@ -169,7 +169,7 @@ static enum err take_frame(struct incoming *c, struct str bytes, size_t *ret_siz
 {
     struct frame_link link = c->in;
     struct note note = {""};
-    struct frame frame;
+    struct peer_frame frame;
     enum err err = frame_take(&link, bytes, &frame, ret_size, &note);
 
     if (err == ERR_NOT_READY) return err;
@@ -291,7 +291,7 @@ static const struct stream_events incoming_events = {
 
 static void beat(struct incoming *c)
 {
-    const struct frame frame = {.kind = FRAME_BEAT};
+    const struct peer_frame frame = {.kind = FRAME_BEAT};
     enum err err = peer_in_answer(c, &frame);
 
     if (err == ERR_FULL)

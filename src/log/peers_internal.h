@@ -69,7 +69,7 @@ struct peers_meter { /* NULLs without metrics */
 
 /* -- out -- */
 enum line_state { LINE_OFF, LINE_WAITING, LINE_DIALING, LINE_OPEN, LINE_CLOSING };
-struct line {
+struct peer_line {
     struct peer *peer;
     enum frame_lane lane;
     enum line_state state;
@@ -95,7 +95,7 @@ struct peer {
     struct peers *peers;
     uint64_t id;
     char id_text[ID_TEXT_CAP];
-    struct line control, bulk;
+    struct peer_line control, bulk;
     struct sending *sending; /* a file, until on_snap_sent */
     bool gone, named;        /* named: by the peers_set that runs */
     char address[REPLICA_ADDRESS_MAX + 1];
@@ -163,8 +163,8 @@ void peers_id_text(uint64_t id, char text[ID_TEXT_CAP]);
 const char *peers_lane_name(enum frame_lane lane);
 const char *peers_refusal_name(enum refusal refusal);
 /* Our side's hello. */
-struct frame peers_hello(const struct peers *peers, enum frame_lane lane, uint64_t to,
-                         uint64_t nonce);
+struct peer_frame peers_hello(const struct peers *peers, enum frame_lane lane, uint64_t to,
+                              uint64_t nonce);
 /* Whether the certificate of the stream's peer names the sender of the hello. True without TLS. */
 bool peers_identity_ok(const struct peers *peers, const struct stream *stream,
                        const struct frame_hello *hello, struct note *note);
@@ -178,25 +178,27 @@ void peer_in_shut_all(struct peers *peers); /* for good, without a word */
 
 void peer_in_hang_up(struct incoming *incoming);
 void peer_in_refuse(struct incoming *incoming, enum refusal refusal, const char *note);
-enum err peer_in_answer(struct incoming *incoming, const struct frame *frame); /* on the way back */
+enum err peer_in_answer(struct incoming *incoming,
+                        const struct peer_frame *frame); /* on the way back */
 void peer_in_leave_list(struct incoming *incoming);
 
 /* -- peers_greet.c -- */
 /* Both: ERR_OK, or it is refused. The hello is judged and answered; the first frame after it, a
  * beat, shows that the answer was read, and only then is the sender known. */
 enum err peer_greet(struct incoming *incoming, const struct frame_hello *hello);
-enum err peer_welcome(struct incoming *incoming, const struct frame *first);
+enum err peer_welcome(struct incoming *incoming, const struct peer_frame *first);
 
 /* -- peers_out.c -- */
-enum err peer_line_init(struct line *line, struct peer *peer, enum frame_lane lane);
-void peer_line_deinit(struct line *line); /* without a stream */
-void peer_line_look(struct line *line);   /* dials if it is wanted and off */
-void peer_line_hurry(struct line *line);  /* the other side is there: no long back-off */
-void peer_line_drop(struct line *line, const char *why); /* hangs up; wanted, it is dialed anew */
-void peer_line_shut(struct line *line);                  /* for good, without a word */
-void peer_line_mark_dirty(struct line *line);
-void peer_line_flush(struct line *line);
-size_t peer_line_queued(const struct line *line);
+enum err peer_line_init(struct peer_line *line, struct peer *peer, enum frame_lane lane);
+void peer_line_deinit(struct peer_line *line); /* without a stream */
+void peer_line_look(struct peer_line *line);   /* dials if it is wanted and off */
+void peer_line_hurry(struct peer_line *line);  /* the other side is there: no long back-off */
+void peer_line_drop(struct peer_line *line,
+                    const char *why);        /* hangs up; wanted, it is dialed anew */
+void peer_line_shut(struct peer_line *line); /* for good, without a word */
+void peer_line_mark_dirty(struct peer_line *line);
+void peer_line_flush(struct peer_line *line);
+size_t peer_line_queued(const struct peer_line *line);
 
 /* -- peers_file.c -- */
 void peer_file_pump(struct sending *sending);               /* the line is open or has room */

@@ -8,17 +8,17 @@
 
 #include "log/peers_internal.h"
 
-static void dial(struct line *line);
+static void dial(struct peer_line *line);
 
 /* -- states -- */
 
-static struct peers *peers_of(const struct line *line)
+static struct peers *peers_of(const struct peer_line *line)
 {
     return line->peer->peers;
 }
 
 /* A file that is over still waits to be told; it needs no line. */
-static bool is_wanted(const struct line *line)
+static bool is_wanted(const struct peer_line *line)
 {
     const struct peers *peers = peers_of(line);
 
@@ -34,7 +34,7 @@ static void count_dial(struct peers *peers, bool connected)
     if (counter) counter_inc(counter);
 }
 
-static void set_open(struct line *line, bool open)
+static void set_open(struct peer_line *line, bool open)
 {
     struct gauge *connected = peers_of(line)->meter.connected;
 
@@ -44,7 +44,7 @@ static void set_open(struct line *line, bool open)
 
 static void on_timer(struct timer *timer);
 
-enum err peer_line_init(struct line *line, struct peer *peer, enum frame_lane lane)
+enum err peer_line_init(struct peer_line *line, struct peer *peer, enum frame_lane lane)
 {
     size_t queue_bytes = lane == LANE_BULK ? BULK_OUTPUT_MAX : peer->peers->queue_bytes;
 
@@ -57,7 +57,7 @@ enum err peer_line_init(struct line *line, struct peer *peer, enum frame_lane la
     return timer_init(&line->timer, peer->peers->io->loop, on_timer);
 }
 
-void peer_line_deinit(struct line *line)
+void peer_line_deinit(struct peer_line *line)
 {
     assert(!line->stream);
     if (line->dirty.next) list_remove(&line->dirty); /* NULL: never initialised */
@@ -66,7 +66,7 @@ void peer_line_deinit(struct line *line)
     buf_deinit(&line->output);
 }
 
-static void hang_up(struct line *line)
+static void hang_up(struct peer_line *line)
 {
     if (line->state == LINE_OPEN)
         set_open(line, false);
@@ -79,7 +79,7 @@ static void hang_up(struct line *line)
     stream_close(line->stream);
 }
 
-void peer_line_drop(struct line *line, const char *why)
+void peer_line_drop(struct peer_line *line, const char *why)
 {
     if (line->state == LINE_WAITING) {
         timer_stop(&line->timer);
@@ -90,7 +90,7 @@ void peer_line_drop(struct line *line, const char *why)
     }
 }
 
-void peer_line_shut(struct line *line)
+void peer_line_shut(struct peer_line *line)
 {
     timer_deinit(&line->timer);
     list_remove(&line->dirty);
@@ -100,7 +100,7 @@ void peer_line_shut(struct line *line)
 
 /* -- when to dial -- */
 
-static void back_off(struct line *line)
+static void back_off(struct peer_line *line)
 {
     struct peers *peers = peers_of(line);
     uint64_t pause = prng_between(&peers->prng, line->backoff_ms / 2, line->backoff_ms);
@@ -109,7 +109,7 @@ static void back_off(struct line *line)
     line->backoff_ms = min_u64(line->backoff_ms * 2, BACKOFF_MAX_MS);
 }
 
-void peer_line_look(struct line *line)
+void peer_line_look(struct peer_line *line)
 {
     if (line->state != LINE_OFF || !is_wanted(line)) return;
     if (mono_due(line->dial_at, loop_now(peers_of(line)->io->loop))) {
@@ -122,7 +122,7 @@ void peer_line_look(struct line *line)
 
 /* At most one dial in BACKOFF_MIN_MS, however often somebody says hello. A dial that found nobody
  * for long would be tried again by TCP only a second after its first packet. */
-void peer_line_hurry(struct line *line)
+void peer_line_hurry(struct peer_line *line)
 {
     line->backoff_ms = BACKOFF_MIN_MS;
     if (line->state == LINE_DIALING && !line->connected &&
@@ -138,7 +138,7 @@ void peer_line_hurry(struct line *line)
 
 /* -- the end of a connection -- */
 
-static void tell_down(struct line *line, enum err why, const char *note)
+static void tell_down(struct peer_line *line, enum err why, const char *note)
 {
     struct peers *peers = peers_of(line);
 
@@ -152,7 +152,7 @@ static void tell_down(struct line *line, enum err why, const char *note)
 
 static void on_closed(void *owner, enum err why, const struct note *note)
 {
-    struct line *line = owner;
+    struct peer_line *line = owner;
     struct peer *peer = line->peer;
     struct peers *peers = peer->peers;
     bool was_open = line->state == LINE_OPEN, we_did = line->state == LINE_CLOSING;
@@ -183,10 +183,10 @@ static void on_closed(void *owner, enum err why, const struct note *note)
 
 static void on_open(void *owner)
 {
-    ((struct line *)owner)->connected = true;
+    ((struct peer_line *)owner)->connected = true;
 }
 
-static bool check_hello(struct line *line, const struct frame_hello *hello, struct note *note)
+static bool check_hello(struct peer_line *line, const struct frame_hello *hello, struct note *note)
 {
     const struct peers *peers = peers_of(line);
 
@@ -201,14 +201,14 @@ static bool check_hello(struct line *line, const struct frame_hello *hello, stru
     return peers_identity_ok(peers, line->stream, hello, note);
 }
 
-static void beat(struct line *line)
+static void beat(struct peer_line *line)
 {
-    const struct frame frame = {.kind = FRAME_BEAT};
+    const struct peer_frame frame = {.kind = FRAME_BEAT};
 
     if (!frame_append(&line->out, &frame, &line->output)) peer_line_mark_dirty(line);
 }
 
-static void open_line(struct line *line, const struct frame_hello *hello)
+static void open_line(struct peer_line *line, const struct frame_hello *hello)
 {
     struct peers *peers = peers_of(line);
 
@@ -232,7 +232,7 @@ static void open_line(struct line *line, const struct frame_hello *hello)
 }
 
 /* What may come back. The end of a snapshot does when the other side has taken all of it. */
-static bool is_answer(const struct line *line, const struct frame *frame)
+static bool is_answer(const struct peer_line *line, const struct peer_frame *frame)
 {
     const struct sending *sending = line->peer->sending;
 
@@ -243,10 +243,10 @@ static bool is_answer(const struct line *line, const struct frame *frame)
 }
 
 /* One frame at the start of the input; false when it is not whole, or the line is dropped. */
-static bool take_answer(struct line *line)
+static bool take_answer(struct peer_line *line)
 {
     struct note note = {""};
-    struct frame frame;
+    struct peer_frame frame;
     size_t size = 0;
     enum err err = frame_take(&line->in, buf_peek(&line->input), &frame, &size, &note);
 
@@ -270,7 +270,7 @@ static bool take_answer(struct line *line)
 
 static void on_bytes(void *owner, struct str bytes)
 {
-    struct line *line = owner;
+    struct peer_line *line = owner;
 
     if (line->state != LINE_DIALING && line->state != LINE_OPEN) return;
     line->heard = loop_now(peers_of(line)->io->loop);
@@ -284,7 +284,7 @@ static void on_bytes(void *owner, struct str bytes)
 
 static void on_drained(void *owner)
 {
-    struct line *line = owner;
+    struct peer_line *line = owner;
 
     if (line->lane == LANE_BULK && line->state == LINE_OPEN && line->peer->sending)
         peer_file_pump(line->peer->sending);
@@ -292,7 +292,7 @@ static void on_drained(void *owner)
 
 static void on_end(void *owner)
 {
-    struct line *line = owner;
+    struct peer_line *line = owner;
 
     if (line->state == LINE_DIALING || line->state == LINE_OPEN)
         peer_line_drop(line,
@@ -307,10 +307,10 @@ static const struct stream_events line_events = {.on_open = on_open,
 
 /* -- dialing -- */
 
-static enum err say_hello(struct line *line)
+static enum err say_hello(struct peer_line *line)
 {
     struct peers *peers = peers_of(line);
-    struct frame hello;
+    struct peer_frame hello;
     struct str bytes;
     enum err err;
 
@@ -324,7 +324,7 @@ static enum err say_hello(struct line *line)
     return err;
 }
 
-static void dial(struct line *line)
+static void dial(struct peer_line *line)
 {
     struct peers *peers = peers_of(line);
     const struct dial_options options = {
@@ -363,7 +363,7 @@ static void trim(struct buf *b)
     if (b->len == 0 && b->cap > KEPT_BYTES) buf_deinit(b);
 }
 
-static void on_beat_timer(struct line *line)
+static void on_beat_timer(struct peer_line *line)
 {
     struct peers *peers = peers_of(line);
     mono_time now = loop_now(peers->io->loop);
@@ -384,7 +384,7 @@ static void on_beat_timer(struct line *line)
 
 static void on_timer(struct timer *timer)
 {
-    struct line *line = CONTAINER_OF(timer, struct line, timer);
+    struct peer_line *line = CONTAINER_OF(timer, struct peer_line, timer);
 
     if (line->state == LINE_WAITING) {
         line->state = LINE_OFF;
@@ -398,12 +398,12 @@ static void on_timer(struct timer *timer)
 
 /* -- queues -- */
 
-size_t peer_line_queued(const struct line *line)
+size_t peer_line_queued(const struct peer_line *line)
 {
     return line->state == LINE_OPEN ? line->output.len + stream_pending(line->stream) : 0;
 }
 
-void peer_line_mark_dirty(struct line *line)
+void peer_line_mark_dirty(struct peer_line *line)
 {
     struct peers *peers = peers_of(line);
 
@@ -412,7 +412,7 @@ void peer_line_mark_dirty(struct line *line)
     peers_wake(peers);
 }
 
-void peer_line_flush(struct line *line)
+void peer_line_flush(struct peer_line *line)
 {
     struct str bytes = buf_peek(&line->output);
     enum err err;
@@ -426,7 +426,7 @@ void peer_line_flush(struct line *line)
     buf_clear(&line->output);
 }
 
-static struct line *open_line_to(struct peers *peers, uint64_t to)
+static struct peer_line *open_line_to(struct peers *peers, uint64_t to)
 {
     struct peer *peer = peers_find(peers, to);
 
@@ -442,9 +442,9 @@ static enum err dropped(struct peers *peers, enum err err)
     return err;
 }
 
-enum err peers_send(struct peers *peers, uint64_t to, const struct frame *frame)
+enum err peers_send(struct peers *peers, uint64_t to, const struct peer_frame *frame)
 {
-    struct line *line = open_line_to(peers, to);
+    struct peer_line *line = open_line_to(peers, to);
     enum err err;
 
     assert(frame->kind > FRAME_HELLO && frame->kind < FRAME_SNAP_BEGIN);
@@ -457,8 +457,8 @@ enum err peers_send(struct peers *peers, uint64_t to, const struct frame *frame)
 }
 
 struct append_run { /* one call of peers_send_append */
-    struct line *line;
-    struct frame head; /* of the next frame */
+    struct peer_line *line;
+    struct peer_frame head; /* of the next frame */
     peers_entry_fn *next;
     void *context;
     uint32_t left;
@@ -467,7 +467,7 @@ struct append_run { /* one call of peers_send_append */
 /* One frame with as many entries as fit. */
 static enum err send_part(struct append_run *run, uint32_t *ret_added)
 {
-    struct line *line = run->line;
+    struct peer_line *line = run->line;
     size_t queued = peer_line_queued(line), start;
     uint64_t term = run->head.u.append.prev_term;
     uint32_t added = 0;
@@ -508,7 +508,7 @@ static enum err send_part(struct append_run *run, uint32_t *ret_added)
     return err;
 }
 
-enum err peers_send_append(struct peers *peers, uint64_t to, const struct frame *frame,
+enum err peers_send_append(struct peers *peers, uint64_t to, const struct peer_frame *frame,
                            uint32_t count, peers_entry_fn *next, void *context, uint32_t *ret_sent)
 {
     struct append_run run = {.head = *frame, .next = next, .context = context, .left = count};

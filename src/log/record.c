@@ -63,7 +63,7 @@ size_t record_size(size_t bytes)
     return (RECORD_HEAD + bytes + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
 }
 
-void record_write(const struct record *record, uint64_t salt, void *room)
+void record_write(const struct log_record *record, uint64_t salt, void *room)
 {
     char *at = room;
     size_t size = record_size(record->bytes.len);
@@ -81,7 +81,7 @@ void record_write(const struct record *record, uint64_t salt, void *room)
     store_le32(at + AT_CRC, whole_crc(salt, at, size));
 }
 
-enum err record_read_head(struct str bytes, uint64_t salt, struct record *ret_record,
+enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *ret_record,
                           size_t *ret_size)
 {
     const char *at = bytes.at;
@@ -95,7 +95,7 @@ enum err record_read_head(struct str bytes, uint64_t salt, struct record *ret_re
      */
     if (length > ENTRY_BYTES_MAX || !kind_known(kind) || synced >= serial) return ERR_CORRUPT;
     if (load_le32(at + AT_HEAD_CRC) != head_crc(salt, at)) return ERR_CORRUPT;
-    *ret_record = (struct record){
+    *ret_record = (struct log_record){
         .kind = (enum record_kind)kind,
         .serial = serial,
         .synced = synced,
@@ -107,9 +107,10 @@ enum err record_read_head(struct str bytes, uint64_t salt, struct record *ret_re
     return ERR_OK;
 }
 
-enum err record_read(struct str bytes, uint64_t salt, struct record *ret_record, size_t *ret_size)
+enum err record_read(struct str bytes, uint64_t salt, struct log_record *ret_record,
+                     size_t *ret_size)
 {
-    struct record record;
+    struct log_record record;
     size_t size = 0;
     enum err err = record_read_head(bytes, salt, &record, &size);
     if (err == ERR_CORRUPT) return err;

@@ -26,21 +26,22 @@ enum record_kind {
     RECORD_SEAL = 17,  /* index: sequence of the next segment, 0: the log goes on in this one */
 };
 enum { RECORD_HEAD = 48, SEGMENT_HEAD = 4096, RECORD_ALIGN = 8 };
-struct record {
+struct log_record {
     enum record_kind kind;
     uint64_t serial, synced, index, term;
     struct str bytes;
 };
 size_t record_size(size_t bytes); /* on disk, padding included */
 /* `room` holds record_size(record->bytes.len). */
-void record_write(const struct record *record, uint64_t salt, void *room);
+void record_write(const struct log_record *record, uint64_t salt, void *room);
 /* Looks at the start of `bytes`. ERR_OK and the record with *ret_size; ERR_CORRUPT: no valid record
  * of this segment starts here; ERR_TOO_LARGE: its head is valid and more bytes than given are
  * needed (*ret_size says how many). */
-enum err record_read(struct str bytes, uint64_t salt, struct record *ret_record, size_t *ret_size);
+enum err record_read(struct str bytes, uint64_t salt, struct log_record *ret_record,
+                     size_t *ret_size);
 /* Only the head, which has a checksum of its own: what it claims is true even if its bytes are torn
  * or damaged. `bytes` is empty in *ret_record. ERR_CORRUPT, ERR_TOO_LARGE as above. */
-enum err record_read_head(struct str bytes, uint64_t salt, struct record *ret_record,
+enum err record_read_head(struct str bytes, uint64_t salt, struct log_record *ret_record,
                           size_t *ret_size);
 
 struct segment_head {

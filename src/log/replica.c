@@ -201,12 +201,12 @@ const char *replica_address(const struct replica *replica)
 
 /* -- what the peers tell -- */
 
-static bool on_frame(void *owner, uint64_t from, struct frame *frame)
+static bool on_frame(void *owner, uint64_t from, struct peer_frame *frame)
 {
     return replica_on_frame(owner, from, frame);
 }
 
-static bool on_snap(void *owner, uint64_t from, struct frame *frame)
+static bool on_snap(void *owner, uint64_t from, struct peer_frame *frame)
 {
     struct replica *replica = owner;
 
@@ -326,7 +326,7 @@ static enum err take_machines(struct replica *replica, const struct replica_opti
     uint64_t reserved = 0;
 
     for (size_t i = 0; i < options->machine_count; i++) {
-        const struct machine *machine = &options->machines[i];
+        const struct state_machine *machine = &options->machines[i];
 
         if (machine->id < 1 || machine->id > REPLICA_MACHINES_MAX || !machine->ops ||
             machine->version < 1 || !machine->name)

@@ -21,7 +21,7 @@ static uint64_t state_hash(const struct replica *replica)
     uint64_t parts[REPLICA_MACHINES_MAX + 1] = {meta_hash(&replica->meta)};
 
     for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
-        const struct machine *machine = &replica->machines[id];
+        const struct state_machine *machine = &replica->machines[id];
         if (machine->ops) parts[id] = machine->ops->hash(machine->state) ^ replica->empty_hash[id];
     }
     return str_hash(str_of(parts, sizeof parts), 0);
@@ -78,7 +78,7 @@ void replica_apply_hash(struct replica *replica, uint64_t from, const struct fra
 static void compare_state(struct replica *replica, uint64_t index, uint64_t term)
 {
     struct replica_hash *slot = hash_slot(replica, index);
-    struct frame frame = {.kind = FRAME_HASH};
+    struct peer_frame frame = {.kind = FRAME_HASH};
 
     if (!slot) return;
     slot->own = state_hash(replica);
@@ -90,7 +90,7 @@ static void compare_state(struct replica *replica, uint64_t index, uint64_t term
 
 /* -- applying -- */
 
-static enum err check_command(const struct replica *replica, const struct envelope *envelope,
+static enum err check_command(const struct replica *replica, const struct log_envelope *envelope,
                               struct note *note)
 {
     if (envelope->level > replica->speaks)
@@ -119,7 +119,7 @@ static void recover(struct replica *replica, uint64_t index, struct str command)
     recovery.index = index;
     recovery.clock_ns = replica->meta.clock_ns;
     for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
-        const struct machine *machine = &replica->machines[id];
+        const struct state_machine *machine = &replica->machines[id];
         if (machine->ops && machine->ops->recover) machine->ops->recover(machine->state, &recovery);
     }
     LOG_INFO(&replica->log,
@@ -129,8 +129,8 @@ static void recover(struct replica *replica, uint64_t index, struct str command)
 
 /* A level we do not speak is met here, not with the first entry that uses it: until then we could
  * lead, and write such entries ourselves. */
-static enum err apply_meta(struct replica *replica, uint64_t index, const struct envelope *envelope,
-                           struct note *note)
+static enum err apply_meta(struct replica *replica, uint64_t index,
+                           const struct log_envelope *envelope, struct note *note)
 {
     uint32_t before = replica->meta.level;
     enum err err = meta_apply(&replica->meta, envelope->command, note);
@@ -144,8 +144,8 @@ static enum err apply_meta(struct replica *replica, uint64_t index, const struct
 
 static enum err apply_command(struct replica *replica, const struct entry *entry, struct note *note)
 {
-    struct envelope envelope;
-    const struct machine *machine;
+    struct log_envelope envelope;
+    const struct state_machine *machine;
     enum err err = envelope_parse(entry->bytes, &envelope, note);
 
     if (!err) err = check_command(replica, &envelope, note);
@@ -286,7 +286,7 @@ static uint64_t work_of(const struct replica *replica)
     uint64_t work = 0;
 
     for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
-        const struct machine *machine = &replica->machines[id];
+        const struct state_machine *machine = &replica->machines[id];
         if (machine->ops && machine->ops->work) work += machine->ops->work(machine->state);
     }
     return work;

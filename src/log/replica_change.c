@@ -12,9 +12,9 @@
 
 enum { RELIEF_MS = 1000, RELIEF_MAX_MS = 60000 }; /* between hand-overs of a leader without room */
 
-static struct change *change_at(struct list *node)
+static struct member_change *change_at(struct list *node)
 {
-    return CONTAINER_OF(node, struct change, link);
+    return CONTAINER_OF(node, struct member_change, link);
 }
 
 static struct transfer *transfer_at(struct list *node)
@@ -125,7 +125,7 @@ static void make_view(const struct replica *replica, struct members *room,
 static void end_transfers(struct replica *replica, enum err err, const struct note *note)
 {
     struct replica_change_state *change = &replica->change;
-    struct change *leaving = change->leaving;
+    struct member_change *leaving = change->leaving;
     struct list ended;
 
     list_init(&ended);
@@ -262,7 +262,7 @@ static void seek_relief(struct replica *replica)
 
 /* -- changes -- */
 
-void replica_change(struct replica *replica, struct change *change)
+void replica_change(struct replica *replica, struct member_change *change)
 {
     list_init(&change->link);
     change->index = 0;
@@ -272,7 +272,7 @@ void replica_change(struct replica *replica, struct change *change)
 
 /* One that speaks less than the cluster would stop at the first entry it gets. What a newcomer
  * speaks is known only if it has said hello; a member has, or is not heard of yet. */
-static enum err judge_level(const struct replica *replica, const struct change *asked,
+static enum err judge_level(const struct replica *replica, const struct member_change *asked,
                             struct note *note)
 {
     const struct replica_change_state *change = &replica->change;
@@ -290,8 +290,8 @@ static enum err judge_level(const struct replica *replica, const struct change *
     return asked->kind == CHANGE_ADD ? ERR_VERSION : ERR_NOT_READY;
 }
 
-static enum err judge(struct replica *replica, const struct change *asked, struct members *ret_next,
-                      struct note *note)
+static enum err judge(struct replica *replica, const struct member_change *asked,
+                      struct members *ret_next, struct note *note)
 {
     struct replica_change_state *change = &replica->change;
     struct members_view view;
@@ -307,7 +307,7 @@ static enum err judge(struct replica *replica, const struct change *asked, struc
     return members_change(&view, asked->kind, asked->id, str_from(asked->address), ret_next, note);
 }
 
-static enum err write_change(struct replica *replica, struct change *asked,
+static enum err write_change(struct replica *replica, struct member_change *asked,
                              const struct members *next, struct note *note)
 {
     struct engine_effects effects = {0};
@@ -335,7 +335,7 @@ out:
     return err;
 }
 
-static void begin_change(struct replica *replica, struct change *asked)
+static void begin_change(struct replica *replica, struct member_change *asked)
 {
     struct members next;
     struct note note = {""};
@@ -357,7 +357,7 @@ static void begin_change(struct replica *replica, struct change *asked)
 
 static void end_running(struct replica *replica, enum err err, const char *why)
 {
-    struct change *running = replica->change.running;
+    struct member_change *running = replica->change.running;
     struct note note = {""};
 
     replica->change.running = NULL;
@@ -426,7 +426,7 @@ static uint32_t common_level(const struct replica *replica)
 static void raise_level(struct replica *replica)
 {
     struct replica_change_state *change = &replica->change;
-    struct envelope envelope = {.machine = ENVELOPE_MACHINE_META, .version = 1};
+    struct log_envelope envelope = {.machine = ENVELOPE_MACHINE_META, .version = 1};
     struct entry entry = {.kind = ENTRY_COMMAND};
     struct engine_effects effects = {0};
     struct buf command, bytes;

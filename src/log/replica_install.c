@@ -404,7 +404,7 @@ static void on_end(struct replica *replica, uint64_t from, uint64_t id)
     replica_wake(replica);
 }
 
-bool replica_install_on_snap(struct replica *replica, uint64_t from, struct frame *frame)
+bool replica_install_on_snap(struct replica *replica, uint64_t from, struct peer_frame *frame)
 {
     if (replica->stopped || replica->closing) return true;
     switch (frame->kind) {

@@ -189,9 +189,9 @@ struct replica_lag { /* replica_send.c: what one follower is still to be sent */
     uint64_t next, end, term, prev_term;
     struct replica_old old;
 };
-struct replica_change_state { /* replica_change.c */
-    struct list asked;        /* changes, not yet judged */
-    struct change *running;   /* written, not yet applied */
+struct replica_change_state {      /* replica_change.c */
+    struct list asked;             /* changes, not yet judged */
+    struct member_change *running; /* written, not yet applied */
     uint64_t running_term;
     mono_time until;                        /* when a change that lost its leader is UNKNOWN */
     struct list transfers_asked, transfers; /* transfers: the one that is under way */
@@ -199,9 +199,9 @@ struct replica_change_state { /* replica_change.c */
     bool transferring;
     mono_time relief_at; /* not before: a hand-over because our disk is full */
     uint64_t relief_pause_ms;
-    struct change *leaving; /* removal of ourselves that waits for the hand-over */
-    struct members newest;  /* as last told to peers */
-    uint64_t uncommitted;   /* index of its entry if not committed, else 0; as last told */
+    struct member_change *leaving; /* removal of ourselves that waits for the hand-over */
+    struct members newest;         /* as last told to peers */
+    uint64_t uncommitted;          /* index of its entry if not committed, else 0; as last told */
     bool members_dirty, level_dirty;
     uint64_t level_index; /* of a META_LEVEL entry in flight, or 0 */
     uint32_t level_asked; /* by it */
@@ -215,9 +215,9 @@ struct replica_hash { /* of one index */
         uint64_t id, hash;
     } said[REPLICA_MEMBERS_MAX];
 };
-struct replica_apply_state {    /* replica_apply.c */
-    bool sliced;                /* until the next turn */
-    const struct machine *part; /* has more to do for the entry behind the last applied one */
+struct replica_apply_state {          /* replica_apply.c */
+    bool sliced;                      /* until the next turn */
+    const struct state_machine *part; /* has more to do for the entry behind the last applied one */
     uint64_t part_term;
     struct buf reply;
     struct replica_hash hashes[REPLICA_HASHES_KEPT];
@@ -233,14 +233,14 @@ struct replica {
     uint64_t id;
     uint32_t speaks; /* highest cluster level */
     uint32_t election_ms, heartbeat_ms;
-    struct replica_limits limits;                      /* no zeros left */
-    struct machine machines[REPLICA_MACHINES_MAX + 1]; /* by id; ops NULL: none */
-    uint64_t empty_hash[REPLICA_MACHINES_MAX + 1];     /* of each, holding nothing */
+    struct replica_limits limits;                            /* no zeros left */
+    struct state_machine machines[REPLICA_MACHINES_MAX + 1]; /* by id; ops NULL: none */
+    uint64_t empty_hash[REPLICA_MACHINES_MAX + 1];           /* of each, holding nothing */
     struct replica_events events;
     struct fs_lock *lock;
-    struct worker *disk_worker; /* wal and vote file, one job after the other */
-    struct worker *bulk_worker; /* snapshots, old entries */
-    struct wal *wal;            /* the disk worker's after open */
+    struct loop_worker *disk_worker; /* wal and vote file, one job after the other */
+    struct loop_worker *bulk_worker; /* snapshots, old entries */
+    struct wal *wal;                 /* the disk worker's after open */
     struct vote_file *vote_file;
     struct engine *engine;
     struct entries *entries;
@@ -305,7 +305,7 @@ bool replica_ready(const struct replica *replica);
 
 /* -- replica_step.c -- */
 void replica_effects(struct replica *replica, enum err err, const struct engine_effects *effects);
-bool replica_on_frame(struct replica *replica, uint64_t from, struct frame *frame);
+bool replica_on_frame(struct replica *replica, uint64_t from, struct peer_frame *frame);
 void replica_gate_opened(struct replica *replica); /* the vote is durable */
 void replica_resume(struct replica *replica);      /* frames that were refused are given again */
 void replica_step_pump(struct replica *replica);   /* persisted, timeout */
@@ -313,7 +313,7 @@ void replica_step_close(struct replica *replica);
 
 /* -- replica_send.c -- */
 void replica_send(struct replica *replica, const struct raft_message *message);
-void replica_send_all(struct replica *replica, const struct frame *frame, bool voters_only);
+void replica_send_all(struct replica *replica, const struct peer_frame *frame, bool voters_only);
 void replica_send_pump(struct replica *replica);
 void replica_send_close(struct replica *replica);
 
@@ -430,7 +430,7 @@ void replica_install_pump(struct replica *replica);  /* engine_offer, restore, e
 void replica_install_send(struct replica *replica, const struct raft_message *message);
 /* ENGINE_INSTALL: what was offered is wanted. From inside replica_effects: note it, no step. */
 void replica_install_begin(struct replica *replica, const struct snapshot_mark *mark);
-bool replica_install_on_snap(struct replica *replica, uint64_t from, struct frame *frame);
+bool replica_install_on_snap(struct replica *replica, uint64_t from, struct peer_frame *frame);
 void replica_install_on_lost(struct replica *replica, uint64_t from);
 void replica_install_on_sent(struct replica *replica, uint64_t to, uint64_t id, enum err err);
 bool replica_install_busy(const struct replica *replica); /* receiving or restoring */

@@ -113,7 +113,7 @@ static bool has_room(const struct replica *replica, const struct proposal *propo
 
 static enum err judge(const struct replica *replica, const struct proposal *proposal)
 {
-    const struct machine *machine;
+    const struct state_machine *machine;
 
     if (replica->stopped || replica->closing) return ERR_CLOSED;
     if (proposal->machine < 1 || proposal->machine > REPLICA_MACHINES_MAX) return ERR_INVALID;
@@ -153,7 +153,7 @@ uint64_t replica_propose_advance(struct replica *replica)
 static enum err gather(struct replica *replica, struct proposal *proposal)
 {
     struct replica_propose *propose = &replica->propose;
-    struct envelope envelope = {
+    struct log_envelope envelope = {
         .machine = proposal->machine,
         .version = proposal->version,
         .level = replica->meta.level,

@@ -75,7 +75,7 @@ static bool has_majority(const struct replica *replica)
 static void ask(struct replica *replica)
 {
     struct replica_reads *reads = &replica->reads;
-    struct frame frame = {.kind = FRAME_READ_ROUND};
+    struct peer_frame frame = {.kind = FRAME_READ_ROUND};
 
     frame.u.read.term = reads->term;
     frame.u.read.round = reads->number;
@@ -113,7 +113,7 @@ static void begin(struct replica *replica)
 /* Every replica, of whatever role: do I still follow this term? */
 void replica_read_asked(struct replica *replica, uint64_t from, const struct frame_read *read)
 {
-    struct frame frame = {.kind = FRAME_READ_ANSWER, .u.read = *read};
+    struct peer_frame frame = {.kind = FRAME_READ_ANSWER, .u.read = *read};
 
     frame.u.read.yes = engine_term(replica->engine) == read->term;
     if (peers_send(replica->peers, from, &frame)) replica_count(replica, COUNT_MESSAGES_DROPPED);

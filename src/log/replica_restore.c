@@ -16,7 +16,7 @@ enum err replica_restore_begin(struct replica *replica, const struct snap_head *
                          "the snapshot at %llu is of cluster level %u, this program speaks %u",
                          (unsigned long long)head->mark.index, head->level, replica->speaks);
     for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
-        const struct machine *machine = &replica->machines[id];
+        const struct state_machine *machine = &replica->machines[id];
         enum err err;
 
         if (!machine->ops) continue;
@@ -29,7 +29,7 @@ enum err replica_restore_begin(struct replica *replica, const struct snap_head *
 enum err replica_restore_chunk(struct replica *replica, uint32_t section, struct str bytes,
                                struct note *note)
 {
-    const struct machine *machine;
+    const struct state_machine *machine;
     enum err err;
 
     if (section == 0 || section > REPLICA_MACHINES_MAX || !replica->machines[section].ops)
@@ -46,7 +46,7 @@ enum err replica_restore_end(struct replica *replica, const struct snap_head *he
                              struct note *note)
 {
     for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
-        const struct machine *machine = &replica->machines[id];
+        const struct state_machine *machine = &replica->machines[id];
         enum err err;
 
         if (!machine->ops) continue;
@@ -103,7 +103,7 @@ static enum err empty_machines(struct replica *replica, struct note *note)
     if (!err) err = replica_restore_end(replica, &nothing, note);
     if (err) return err;
     for (uint32_t id = 1; id <= REPLICA_MACHINES_MAX; id++) {
-        const struct machine *machine = &replica->machines[id];
+        const struct state_machine *machine = &replica->machines[id];
         if (machine->ops) replica->empty_hash[id] = machine->ops->hash(machine->state);
     }
     return ERR_OK;

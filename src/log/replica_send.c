@@ -8,12 +8,12 @@
  * the next repetition begins anew. */
 #include "log/replica_internal.h"
 
-static void send_frame(struct replica *replica, uint64_t to, const struct frame *frame)
+static void send_frame(struct replica *replica, uint64_t to, const struct peer_frame *frame)
 {
     if (peers_send(replica->peers, to, frame)) replica_count(replica, COUNT_MESSAGES_DROPPED);
 }
 
-void replica_send_all(struct replica *replica, const struct frame *frame, bool voters_only)
+void replica_send_all(struct replica *replica, const struct peer_frame *frame, bool voters_only)
 {
     const struct members *members = &replica->change.newest;
 
@@ -69,7 +69,7 @@ static bool next_read(void *context, uint64_t index, struct entry *ret_entry)
 static bool send_some(struct replica_lag *lag, peers_entry_fn *next, uint64_t count)
 {
     struct replica *replica = lag->replica;
-    struct frame frame = {.kind = FRAME_APPEND};
+    struct peer_frame frame = {.kind = FRAME_APPEND};
     uint32_t sent = 0;
     enum err err;
 
@@ -155,7 +155,7 @@ static void send_append(struct replica *replica, uint64_t to,
     struct replica_lag *lag;
 
     if (count == 0) {
-        struct frame frame = {.kind = FRAME_APPEND};
+        struct peer_frame frame = {.kind = FRAME_APPEND};
         frame.u.append.term = append->term;
         frame.u.append.prev_index = prev;
         frame.u.append.prev_term = append->prev_log_term;
@@ -198,7 +198,7 @@ void replica_send_pump(struct replica *replica)
 
 void replica_send(struct replica *replica, const struct raft_message *message)
 {
-    struct frame frame = {0};
+    struct peer_frame frame = {0};
 
     switch (message->type) {
     case RAFT_APPEND_ENTRIES:

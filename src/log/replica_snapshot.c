@@ -198,7 +198,7 @@ static bool find_members(const struct replica *replica, struct snapshot_mark *ma
  * would stop at its section. */
 static bool has_section(const struct replica *replica, uint32_t id)
 {
-    const struct machine *machine = &replica->machines[id];
+    const struct state_machine *machine = &replica->machines[id];
 
     return machine->ops && (machine->version <= replica->meta.level ||
                             machine->ops->hash(machine->state) != replica->empty_hash[id]);

@@ -125,11 +125,11 @@ void replica_resume(struct replica *replica)
 
 /* -- frames -- */
 
-static enum err receive_append(struct replica *replica, uint64_t from, const struct frame *frame,
-                               struct engine_effects *effects)
+static enum err receive_append(struct replica *replica, uint64_t from,
+                               const struct peer_frame *frame, struct engine_effects *effects)
 {
     struct replica_gate *gate = &replica->gate;
-    struct frame walk = *frame; /* refused, it is given again from its start */
+    struct peer_frame walk = *frame; /* refused, it is given again from its start */
     size_t count = 0;
 
     if (frame->u.append.entry_count > gate->received_cap) {
@@ -153,8 +153,8 @@ static enum err receive_append(struct replica *replica, uint64_t from, const str
                                  effects);
 }
 
-static enum err receive_message(struct replica *replica, uint64_t from, const struct frame *frame,
-                                struct engine_effects *effects)
+static enum err receive_message(struct replica *replica, uint64_t from,
+                                const struct peer_frame *frame, struct engine_effects *effects)
 {
     struct raft_message message = {.server_id = from, .server_address = ""};
 
@@ -180,7 +180,7 @@ static enum err receive_message(struct replica *replica, uint64_t from, const st
     return engine_receive(replica->engine, replica_now(replica), &message, effects);
 }
 
-static void step_frame(struct replica *replica, uint64_t from, const struct frame *frame)
+static void step_frame(struct replica *replica, uint64_t from, const struct peer_frame *frame)
 {
     struct engine_effects effects = {0};
     enum err err = frame->kind == FRAME_APPEND ? receive_append(replica, from, frame, &effects)
@@ -196,7 +196,7 @@ static void step_frame(struct replica *replica, uint64_t from, const struct fram
 
 /* A leader may send faster than this disk writes. What waits for it is bounded; the sender's
  * connection then stands still until some of it is written. */
-static bool is_swamped(const struct replica *replica, const struct frame *frame)
+static bool is_swamped(const struct replica *replica, const struct peer_frame *frame)
 {
     return frame->kind == FRAME_APPEND && frame->u.append.entry_count > 0 &&
            replica->disk.append_busy &&
@@ -204,7 +204,7 @@ static bool is_swamped(const struct replica *replica, const struct frame *frame)
                replica->limits.in_flight_bytes;
 }
 
-bool replica_on_frame(struct replica *replica, uint64_t from, struct frame *frame)
+bool replica_on_frame(struct replica *replica, uint64_t from, struct peer_frame *frame)
 {
     if (replica->stopped || replica->closing) return true;
     if (!replica_may_step(replica) || is_swamped(replica, frame)) {

@@ -3,7 +3,7 @@
 
 enum err sections_add(struct sections *sections, size_t place, uint64_t index)
 {
-    const struct machine *machine = &sections->machines[place];
+    const struct state_machine *machine = &sections->machines[place];
 
     assert(place < sections->count && place <= REPLICA_MACHINES_MAX && !sections->views[place]);
     return machine->ops->snapshot_begin(machine->state, index, &sections->views[place]);

@@ -6,7 +6,7 @@
 #include "log/log.h"
 
 struct sections {
-    const struct machine *machines;        /* the caller's */
+    const struct state_machine *machines;  /* the caller's */
     size_t count, at;                      /* at: place of the machine that is being read */
     void *views[REPLICA_MACHINES_MAX + 1]; /* NULL: not added, or read to its end */
 };

@@ -18,7 +18,7 @@ void slots_deinit(struct slots *slots)
     *slots = (struct slots){0};
 }
 
-struct slot *slots_at(const struct slots *slots, uint64_t index)
+struct entry_slot *slots_at(const struct slots *slots, uint64_t index)
 {
     uint64_t number = index - slots->base;
 
@@ -29,7 +29,7 @@ struct slot *slots_at(const struct slots *slots, uint64_t index)
 enum err slots_reserve(struct slots *slots, uint64_t index)
 {
     uint64_t block = (index - slots->base) / BLOCK_SLOTS;
-    struct slot *more;
+    struct entry_slot *more;
 
     assert(index >= slots->base && block <= slots->block_count);
     if (block < slots->block_count) return ERR_OK;

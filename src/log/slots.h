@@ -11,7 +11,7 @@
 #define LOG_SLOTS_H
 #include "base/err.h"
 
-struct slot {
+struct entry_slot {
     char *bytes; /* NULL: not in memory, or there are none */
     uint64_t term;
     uint64_t end;             /* bytes on disk of all entries up to and with this one */
@@ -20,7 +20,7 @@ struct slot {
     uint32_t length_and_kind; /* see entries.c */
 };
 struct slots_block {
-    struct slot *slots;
+    struct entry_slot *slots;
 };
 struct slots {
     struct slots_block *blocks;
@@ -31,7 +31,7 @@ void slots_init(struct slots *slots, uint64_t base); /* takes no memory yet */
 void slots_deinit(struct slots *slots);              /* frees no bytes */
 /* Room for `index`, which is there already or the next one. The slot is not cleared. ERR_NOMEM. */
 enum err slots_reserve(struct slots *slots, uint64_t index);
-struct slot *slots_at(const struct slots *slots, uint64_t index);
+struct entry_slot *slots_at(const struct slots *slots, uint64_t index);
 void slots_cut(struct slots *slots, uint64_t end);      /* from `end` on nothing is needed */
 void slots_forget(struct slots *slots, uint64_t first); /* before `first` nothing is */
 #endif

@@ -78,7 +78,7 @@ enum err wal_sync(struct wal *wal, struct note *note)
     return ERR_OK;
 }
 
-static enum err gather(struct wal *wal, struct record record, struct note *note)
+static enum err gather(struct wal *wal, struct log_record record, struct note *note)
 {
     size_t size = record_size(record.bytes.len);
     if (wal->batch_len > 0 && wal->batch_len + size > WAL_BATCH_MAX) {
@@ -110,7 +110,7 @@ static enum err roll(struct wal *wal, struct note *note)
     enum err err = wal_ensure_spare(wal, note);
     if (err) return err;
     struct wal_segment next = wal->spares[0];
-    err = gather(wal, (struct record){.kind = RECORD_SEAL, .index = next.sequence}, note);
+    err = gather(wal, (struct log_record){.kind = RECORD_SEAL, .index = next.sequence}, note);
     if (!err) err = wal_sync(wal, note);
     if (err) return err;
     err = wal_open_segment(wal, &next, FS_READ | FS_WRITE, &file, note);
@@ -134,8 +134,8 @@ static void batch_trim(struct wal *wal)
     wal->batch_cap = 0;
 }
 
-static enum err append_record(struct wal *wal, struct record record, struct wal_place *ret_place,
-                              struct note *note)
+static enum err append_record(struct wal *wal, struct log_record record,
+                              struct wal_place *ret_place, struct note *note)
 {
     size_t size = record_size(record.bytes.len);
     enum err err = fits(wal, size) ? ERR_OK : roll(wal, note);
@@ -162,7 +162,7 @@ enum err wal_append(struct wal *wal, const struct entry *entries, size_t count,
         assert(entry->index > 0 && entry->bytes.len <= ENTRY_BYTES_MAX);
         assert(wal->next_index == 0 || entry->index <= wal->next_index); /* no gap, ever */
         err = append_record(wal,
-                            (struct record){
+                            (struct log_record){
                                 .kind = (enum record_kind)entry->kind,
                                 .index = entry->index,
                                 .term = entry->term,
@@ -182,7 +182,7 @@ enum err wal_reset(struct wal *wal, uint64_t index, uint64_t term, struct note *
 {
     enum err err = wal_check(wal, note);
     if (err) return err;
-    struct record record = {.kind = RECORD_RESET, .index = index, .term = term};
+    struct log_record record = {.kind = RECORD_RESET, .index = index, .term = term};
     err = append_record(wal, record, NULL, note);
     if (!err) err = wal_sync(wal, note);
     if (!err) wal->next_index = index + 1;
@@ -196,7 +196,7 @@ enum err wal_seal(struct wal *wal, struct note *note)
     assert(wal->synced == wal->serial && wal->batch_len == 0);
     /* A segment without room is ended: that is a seal, too. */
     if (!fits(wal, RECORD_HEAD)) return roll(wal, note);
-    err = gather(wal, (struct record){.kind = RECORD_SEAL}, note);
+    err = gather(wal, (struct log_record){.kind = RECORD_SEAL}, note);
     return err ? err : wal_sync(wal, note);
 }
 

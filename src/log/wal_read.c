@@ -84,7 +84,7 @@ static size_t run_of(const struct wal_place *places, size_t count, size_t *ret_l
 static enum err take(struct reader *reader, struct str bytes, struct buf *into,
                      struct entry *ret_entry)
 {
-    struct record record;
+    struct log_record record;
     size_t size;
     enum err err = record_read(bytes, reader->salt, &record, &size);
     if (err || size != bytes.len || record.kind > RECORD_CHANGE) return ERR_CORRUPT;

@@ -166,7 +166,7 @@ static enum err look(struct recovery *r, uint64_t offset, size_t want, bool agai
 
 /* The record at `offset`, with a second look at the disk before it is called unreadable. *ret_size
  * 0: there is none. */
-static enum err record_at(struct recovery *r, uint64_t offset, struct record *ret_record,
+static enum err record_at(struct recovery *r, uint64_t offset, struct log_record *ret_record,
                           size_t *ret_size)
 {
     size_t want = RECORD_HEAD, size = 0;
@@ -205,7 +205,7 @@ static enum err damaged(struct recovery *r, uint64_t offset, uint64_t serial)
 /* True when `record`, found at `at` behind the unreadable one at `offset`, shows that that one was
  * durable. If even its serial is not known, because the log begins with it, then a record shows it
  * that was the first of a later append: everything before that was durable by then. */
-static bool covers(const struct recovery *r, const struct record *record, uint64_t at,
+static bool covers(const struct recovery *r, const struct log_record *record, uint64_t at,
                    uint64_t offset)
 {
     if (r->expected > 0) return record->synced >= r->expected;
@@ -224,7 +224,7 @@ static enum err judge_tail(struct recovery *r, uint64_t offset, uint64_t *ret_en
         if (err) return err;
         size_t i = 0;
         for (; i + RECORD_HEAD <= bytes.len; i += RECORD_ALIGN) {
-            struct record record;
+            struct log_record record;
             size_t length;
             if (record_read_head(str_of(bytes.at + i, bytes.len - i), r->segment.salt, &record,
                                  &length))
@@ -241,7 +241,7 @@ static enum err judge_tail(struct recovery *r, uint64_t offset, uint64_t *ret_en
 
 /* -- the whole log -- */
 
-static enum err report_record(struct recovery *r, const struct record *record, uint64_t offset,
+static enum err report_record(struct recovery *r, const struct log_record *record, uint64_t offset,
                               size_t size)
 {
     struct wal *wal = r->wal;
@@ -267,7 +267,7 @@ static enum err report_record(struct recovery *r, const struct record *record, u
 /* Reads one segment to its end. *ret_next: the segment that its last record names, or 0. */
 static enum err read_segment(struct recovery *r, uint64_t *ret_end, uint64_t *ret_next)
 {
-    struct record record = {0};
+    struct log_record record = {0};
     uint64_t offset = SEGMENT_HEAD, next = 0;
     while (next == 0) {
         size_t size;
@@ -303,7 +303,7 @@ static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offse
 {
     struct wal *wal = r->wal;
     for (size_t i = from; i < r->count; i++) {
-        struct record record;
+        struct log_record record;
         size_t size;
         struct str bytes;
         enum err err = segment_enter(r, r->sequences[i]);
@@ -345,7 +345,7 @@ static enum err rewrite(struct recovery *r, const struct wal_segment *segment, s
     if (err) return err;
     buf_init(&run, READ_STEP + WINDOW_MAX);
     while (!err && !ended && (to == 0 || offset < to)) {
-        struct record record;
+        struct log_record record;
         size_t size;
         err = record_at(r, offset, &record, &size);
         if (!err && size == 0) err = ERR_IO; /* it was there a moment ago */

@@ -36,7 +36,7 @@ static void tell_waits(struct batch *batch, enum err err, const struct member_re
     struct list *node;
 
     while ((node = list_pop(&batch->waits))) {
-        struct wait *wait = CONTAINER_OF(node, struct wait, link);
+        struct operation_wait *wait = CONTAINER_OF(node, struct operation_wait, link);
 
         wait->done(wait, err, reply);
     }
@@ -151,7 +151,8 @@ void batch_op(struct member_service *service, const struct member_op *op)
     batch->ops++;
 }
 
-void batch_wait(struct member_service *service, struct wait *wait, wait_fn *done, uint32_t count)
+void batch_wait(struct member_service *service, struct operation_wait *wait, wait_fn *done,
+                uint32_t count)
 {
     struct batch *batch = service->batch;
 
@@ -162,8 +163,8 @@ void batch_wait(struct member_service *service, struct wait *wait, wait_fn *done
     list_append(&batch->waits, &wait->link);
 }
 
-bool batch_one(struct member_service *service, const struct member_op *op, struct wait *wait,
-               wait_fn *done)
+bool batch_one(struct member_service *service, const struct member_op *op,
+               struct operation_wait *wait, wait_fn *done)
 {
     if (!batch_room(service, 1, op->worker.len + op->labels.len + op->text.len + op->bytes.len))
         return false;

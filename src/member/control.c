@@ -22,7 +22,7 @@ struct control {
 
 /* -- orders as bytes: a ControlPush -- */
 
-static enum err order_write(const struct order *order, struct buf *into)
+static enum err order_write(const struct directive *order, struct buf *into)
 {
     char bytes[ORDER_BYTES_MAX], more[4 * PACK_VARINT_MAX];
     struct buf inner_room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes};
@@ -130,7 +130,7 @@ static void send_waiting(struct line *line)
     }
 }
 
-bool control_push(struct control *control, struct str worker, const struct order *order)
+bool control_push(struct control *control, struct str worker, const struct directive *order)
 {
     char bytes[ORDER_BYTES_MAX];
     struct buf room = {.data = bytes, .cap = sizeof bytes, .max = sizeof bytes}, *waits;

@@ -10,10 +10,10 @@
 #include "base/str.h"
 #include "rpc/call.h"
 
-enum order_kind { ORDER_DRAIN, ORDER_SNAPSHOT, ORDER_KINDS };
+enum directive_kind { ORDER_DRAIN, ORDER_SNAPSHOT, ORDER_KINDS };
 enum { ORDER_BYTES_MAX = 512 }; /* of an encoded ControlPush */
-struct order {
-    enum order_kind kind;
+struct directive {
+    enum directive_kind kind;
     uint64_t deadline_ms; /* DRAIN */
     struct str text;      /* kind of the snapshot; cut at 256 bytes */
 };
@@ -27,7 +27,7 @@ void control_close(struct control *control); /* no stream is left; NULL is fine 
 enum err control_subscribe(struct control *control, struct str worker, struct rpc_call *call);
 void control_gone(struct control *control, struct rpc_call *call); /* on_done; fine if not ours */
 /* True: it went down the stream. False: it waits for a beat (or was lost for want of memory). */
-bool control_push(struct control *control, struct str worker, const struct order *order);
+bool control_push(struct control *control, struct str worker, const struct directive *order);
 /* An encoded ControlPush that waited, appended; false: none. */
 bool control_take(struct control *control, struct str worker, struct buf *into);
 /* The service lets the worker go: its stream ends, what waits is forgotten. */

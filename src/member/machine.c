@@ -233,11 +233,11 @@ static const struct machine_ops ops = {
     .work = work,
 };
 
-struct machine member_machine_registration(struct member_machine *machine)
+struct state_machine member_machine_registration(struct member_machine *machine)
 {
-    return (struct machine){.id = MEMBER_MACHINE_ID,
-                            .name = "member",
-                            .version = MEMBER_MACHINE_VERSION,
-                            .ops = &ops,
-                            .state = machine};
+    return (struct state_machine){.id = MEMBER_MACHINE_ID,
+                                  .name = "member",
+                                  .version = MEMBER_MACHINE_VERSION,
+                                  .ops = &ops,
+                                  .state = machine};
 }

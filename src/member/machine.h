@@ -27,7 +27,7 @@ struct member_machine_options {
 enum err member_machine_open(const struct member_machine_options *options,
                              struct member_machine **ret_machine); /* ERR_NOMEM */
 void member_machine_close(struct member_machine *machine);         /* NULL is fine */
-struct machine member_machine_registration(struct member_machine *machine);
+struct state_machine member_machine_registration(struct member_machine *machine);
 /* Another one after a restore. */
 struct membership *member_machine_membership(const struct member_machine *machine);
 bool member_machine_restoring(const struct member_machine *machine); /* no reads yet */

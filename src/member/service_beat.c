@@ -11,7 +11,7 @@
 enum { LEASE_INTERVALS = 2 };
 
 struct beat_wait { /* a beat that something is proposed for */
-    struct wait wait;
+    struct operation_wait wait;
     struct member_service *service;
     struct beat_call *beat;
 };
@@ -113,7 +113,7 @@ static void note_beat(struct member_service *service, const struct beat_call *be
 
 /* -- something is proposed for it -- */
 
-static void on_decided(struct wait *wait, enum err err, const struct member_reply *reply)
+static void on_decided(struct operation_wait *wait, enum err err, const struct member_reply *reply)
 {
     struct beat_wait *mine = CONTAINER_OF(wait, struct beat_wait, wait);
     struct member_service *service = mine->service;

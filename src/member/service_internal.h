@@ -28,10 +28,10 @@ enum {
 
 /* -- operations on their way into the log: batch.c -- */
 struct batch;
-struct wait;
+struct operation_wait;
 /* `reply` is NULL with an error: it is not in the log, but for ERR_UNKNOWN. */
-typedef void wait_fn(struct wait *wait, enum err err, const struct member_reply *reply);
-struct wait { /* for the operations [first, first + count) of a batch */
+typedef void wait_fn(struct operation_wait *wait, enum err err, const struct member_reply *reply);
+struct operation_wait { /* for the operations [first, first + count) of a batch */
     struct list link;
     wait_fn *done;
     uint32_t first, count;
@@ -41,10 +41,11 @@ struct wait { /* for the operations [first, first + count) of a batch */
  * entry, no memory, or nobody leads here. */
 bool batch_room(struct member_service *service, size_t ops, size_t bytes);
 void batch_op(struct member_service *service, const struct member_op *op);
-void batch_wait(struct member_service *service, struct wait *wait, wait_fn *done, uint32_t count);
+void batch_wait(struct member_service *service, struct operation_wait *wait, wait_fn *done,
+                uint32_t count);
 /* One operation that nobody waits for, or `wait` does. */
-bool batch_one(struct member_service *service, const struct member_op *op, struct wait *wait,
-               wait_fn *done);
+bool batch_one(struct member_service *service, const struct member_op *op,
+               struct operation_wait *wait, wait_fn *done);
 struct buf *batch_bytes(struct member_service *service); /* for the core's own; NULL: no memory */
 void batch_added(struct member_service *service, size_t ops); /* that were written there */
 void batch_flush(struct member_service *service);
@@ -55,11 +56,11 @@ void batch_drop(struct member_service *service); /* what was not proposed yet */
 /* -- requests -- */
 struct member_method {
     struct leader_method base;
-    void (*read)(struct request *request);  /* behind a leadership round; or */
-    void (*begin)(struct request *request); /* on the leader, at once */
+    void (*read)(struct leader_request *request);  /* behind a leadership round; or */
+    void (*begin)(struct leader_request *request); /* on the leader, at once */
     /* How its operations went, once they are in the log: answers. Of those in `reply` they are
      * `count` from `first` on. */
-    void (*answer)(struct request *request, const struct member_reply *reply, uint32_t first,
+    void (*answer)(struct leader_request *request, const struct member_reply *reply, uint32_t first,
                    uint32_t count);
     /* A worker's call: field 1 is its id, and its certificate must have that name. */
     bool of_worker;
@@ -78,8 +79,8 @@ struct member_method {
 extern const struct member_method member_worker_methods[], member_work_methods[],
     member_read_methods[];
 struct member_request {
-    struct request base;
-    struct wait wait;
+    struct leader_request base;
+    struct operation_wait wait;
     /* Pull */
     struct timer timer;
     mono_time until;
@@ -143,11 +144,11 @@ struct member_service {
     void *done_owner;
 };
 
-static inline struct member_service *member_of(const struct request *request)
+static inline struct member_service *member_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->leader, struct member_service, leader);
 }
-static inline struct member_request *member_request_of(struct request *request)
+static inline struct member_request *member_request_of(struct leader_request *request)
 {
     return CONTAINER_OF(request, struct member_request, base);
 }
@@ -172,22 +173,23 @@ static inline struct str bytes_str(ProtobufCBinaryData bytes)
 extern const struct leader_rules member_rules_of_calls;
 enum grpc_status member_grpc(enum member_status status);
 /* Answers with what the core refused. */
-void member_refuse(struct request *request, enum member_status status);
+void member_refuse(struct leader_request *request, enum member_status status);
 /* What the core said to the request's one operation; false: it is answered, the core refused. */
-bool request_result(struct request *request, const struct member_reply *reply, uint32_t first,
-                    struct member_result *ret_result);
+bool request_result(struct leader_request *request, const struct member_reply *reply,
+                    uint32_t first, struct member_result *ret_result);
 /* One operation, and who asked for it waits for the method's `answer`. */
-void request_put(struct request *request, const struct member_op *op);
+void request_put(struct leader_request *request, const struct member_op *op);
 /* Operations of one call, `count` of them of `bytes` in all: true when there is room, and then
  * batch_op() adds them and request_put_many() waits for them. False: more than MEMBER_REQUEST_OPS_MAX,
  * too large, or too much is under way. */
-bool request_room_for(struct request *request, size_t count, size_t bytes);
-void request_put_many(struct request *request, size_t count);
+bool request_room_for(struct leader_request *request, size_t count, size_t bytes);
+void request_put_many(struct leader_request *request, size_t count);
 /* Canonical: a ULID in upper case, or what may stand for a worker on our own interface. Empty: it
  * may not. `room` keeps the text. */
 struct str worker_name(const char *text, char room[MEMBER_ID_MAX]);
-struct str request_worker(const struct request *request);   /* of a worker's call: who it is */
-bool epoch_is_fine(struct request *request, uint64_t seen); /* a coordinator epoch; or answered */
+struct str request_worker(const struct leader_request *request); /* of a worker's call: who it is */
+bool epoch_is_fine(struct leader_request *request,
+                   uint64_t seen); /* a coordinator epoch; or answered */
 
 /* -- service_beat.c -- */
 /* Before anything else, on whoever was called: run and certificate. False: it was answered by rpc_*.

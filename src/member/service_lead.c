@@ -197,7 +197,7 @@ static void follow(struct member_service *service, const struct member_event *ev
 /* -- rather never than twice: noted first, written then -- */
 
 struct noted {
-    struct wait wait;
+    struct operation_wait wait;
     struct member_service *service;
     struct list events; /* copies: the log forgets what it has noted */
     uint64_t last;
@@ -208,7 +208,7 @@ struct noted_event {
     char texts[];
 };
 
-static void on_noted(struct wait *wait, enum err err, const struct member_reply *reply)
+static void on_noted(struct operation_wait *wait, enum err err, const struct member_reply *reply)
 {
     struct noted *noted = CONTAINER_OF(wait, struct noted, wait);
     struct member_service *service = noted->service;
@@ -375,7 +375,7 @@ static void ask_for_checkpoints(struct member_service *service)
         len = snprintf(text, sizeof text, "partition-checkpoint/%" PRIu64, round);
         (void)control_push(
             service->control, worker,
-            &(struct order){.kind = ORDER_SNAPSHOT, .text = str_of(text, (size_t)len)});
+            &(struct directive){.kind = ORDER_SNAPSHOT, .text = str_of(text, (size_t)len)});
     }
 }
 
@@ -406,14 +406,14 @@ void lead_applied(struct member_service *service)
 /* -- leading begins and ends -- */
 
 struct lead {
-    struct wait wait;
+    struct operation_wait wait;
     struct member_service *service;
     uint64_t term;
     uint64_t before; /* the last event of its predecessors */
     bool configures;
 };
 
-static void on_led(struct wait *wait, enum err err, const struct member_reply *reply)
+static void on_led(struct operation_wait *wait, enum err err, const struct member_reply *reply)
 {
     struct lead *lead = CONTAINER_OF(wait, struct lead, wait);
     struct member_service *service = lead->service;

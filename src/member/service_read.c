@@ -40,7 +40,7 @@ struct cluster_numbers cluster_numbers(const struct member_service *service)
 
 /* -- ClusterStatus -- */
 
-static void read_status(struct request *request)
+static void read_status(struct leader_request *request)
 {
     struct member_service *service = member_of(request);
     struct cluster_numbers n = cluster_numbers(service);
@@ -143,7 +143,7 @@ static bool is_asked_for(const struct member_service *service, Muster__V1__Stand
                : (int)asked == (int)shown + MUSTER__V1__STANDING__STANDING_ACTIVE;
 }
 
-static void read_workers(struct request *request)
+static void read_workers(struct leader_request *request)
 {
     const Muster__V1__ListWorkersRequest *m =
         (const Muster__V1__ListWorkersRequest *)request->message;
@@ -240,7 +240,7 @@ static void pack_pages(struct member_service *service, struct pack *answer,
     }
 }
 
-static void read_partitions(struct request *request)
+static void read_partitions(struct leader_request *request)
 {
     const Muster__V1__ListPartitionsRequest *m =
         (const Muster__V1__ListPartitionsRequest *)request->message;
@@ -256,7 +256,7 @@ static void read_partitions(struct request *request)
     request_reply_packed(request, &answer);
 }
 
-static void read_checkpoints(struct request *request)
+static void read_checkpoints(struct leader_request *request)
 {
     const Muster__V1__ListCheckpointsRequest *m =
         (const Muster__V1__ListCheckpointsRequest *)request->message;
@@ -284,7 +284,7 @@ static void pack_item(struct pack *row, const struct member_item *item)
     pack_text(row, item->state == MEMBER_ITEM_FAILED ? 8 : 7, item->result);
 }
 
-static void read_work(struct request *request)
+static void read_work(struct leader_request *request)
 {
     const Muster__V1__ListWorkRequest *m = (const Muster__V1__ListWorkRequest *)request->message;
     struct member_service *service = member_of(request);

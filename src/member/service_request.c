@@ -4,7 +4,7 @@
 
 enum { ID_FIRST = 0x21, ID_LAST = 0x7e };
 
-static const struct member_method *method_of(const struct request *request)
+static const struct member_method *method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct member_method, base);
 }
@@ -24,7 +24,7 @@ enum grpc_status member_grpc(enum member_status status)
     return others[status];
 }
 
-void member_refuse(struct request *request, enum member_status status)
+void member_refuse(struct leader_request *request, enum member_status status)
 {
     request_refuse(request, member_grpc(status), "%s: %s", request->method->name,
                    member_status_text(status));
@@ -49,7 +49,7 @@ struct str worker_name(const char *text, char room[MEMBER_ID_MAX])
     return str_of(room, name.len);
 }
 
-struct str request_worker(const struct request *request)
+struct str request_worker(const struct leader_request *request)
 {
     const struct member_request *mine = CONTAINER_OF(request, const struct member_request, base);
 
@@ -57,7 +57,7 @@ struct str request_worker(const struct request *request)
 }
 
 /* Whose call it is, and whether it may be; false: answered. */
-static bool take_worker(struct request *request)
+static bool take_worker(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
     const ProtobufCFieldDescriptor *field = &request->message->descriptor->fields[0];
@@ -77,7 +77,7 @@ static bool take_worker(struct request *request)
     return false;
 }
 
-bool epoch_is_fine(struct request *request, uint64_t seen)
+bool epoch_is_fine(struct leader_request *request, uint64_t seen)
 {
     uint64_t ours = member_counts(membership_of(member_of(request))).coord_epoch;
 
@@ -90,8 +90,8 @@ bool epoch_is_fine(struct request *request, uint64_t seen)
 
 /* -- operations -- */
 
-bool request_result(struct request *request, const struct member_reply *reply, uint32_t first,
-                    struct member_result *ret_result)
+bool request_result(struct leader_request *request, const struct member_reply *reply,
+                    uint32_t first, struct member_result *ret_result)
 {
     *ret_result = member_reply_result(reply, first);
     if (member_grpc(ret_result->status) == GRPC_OK) return true;
@@ -99,10 +99,11 @@ bool request_result(struct request *request, const struct member_reply *reply, u
     return false;
 }
 
-static void request_over(struct wait *wait, enum err err, const struct member_reply *reply)
+static void request_over(struct operation_wait *wait, enum err err,
+                         const struct member_reply *reply)
 {
     struct member_request *mine = CONTAINER_OF(wait, struct member_request, wait);
-    struct request *request = &mine->base;
+    struct leader_request *request = &mine->base;
 
     if (!request->call)
         request_free(request);
@@ -115,13 +116,13 @@ static void request_over(struct wait *wait, enum err err, const struct member_re
         method_of(request)->answer(request, reply, wait->first, wait->count);
 }
 
-static void refuse_full(struct request *request)
+static void refuse_full(struct leader_request *request)
 {
     request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: too much is under way; try again",
                    request->method->name);
 }
 
-void request_put(struct request *request, const struct member_op *op)
+void request_put(struct leader_request *request, const struct member_op *op)
 {
     struct member_service *service = member_of(request);
 
@@ -131,13 +132,13 @@ void request_put(struct request *request, const struct member_op *op)
         refuse_full(request);
 }
 
-bool request_room_for(struct request *request, size_t count, size_t bytes)
+bool request_room_for(struct leader_request *request, size_t count, size_t bytes)
 {
     return count > 0 && count <= MEMBER_REQUEST_OPS_MAX &&
            batch_room(member_of(request), count, bytes);
 }
 
-void request_put_many(struct request *request, size_t count)
+void request_put_many(struct leader_request *request, size_t count)
 {
     struct member_service *service = member_of(request);
 
@@ -147,7 +148,7 @@ void request_put_many(struct request *request, size_t count)
 
 /* -- the way of a call -- */
 
-static bool admit(struct request *request)
+static bool admit(struct leader_request *request)
 {
     if (method_of(request)->of_worker && !take_worker(request)) return false;
     if (leader_here(request->leader)) return true;
@@ -155,7 +156,7 @@ static bool admit(struct request *request)
     return false;
 }
 
-static void begin(struct request *request)
+static void begin(struct leader_request *request)
 {
     const struct member_method *method = method_of(request);
 
@@ -168,7 +169,7 @@ static void begin(struct request *request)
         request_read(request);
 }
 
-static void read(struct request *request)
+static void read(struct leader_request *request)
 {
     if (!member_of(request)->serving)
         request_refuse(request, GRPC_UNAVAILABLE, "%s: leadership is changing",
@@ -177,28 +178,28 @@ static void read(struct request *request)
         method_of(request)->read(request);
 }
 
-static void written(struct request *request, enum err err, struct str reply)
+static void written(struct leader_request *request, enum err err, struct str reply)
 {
     (void)err, (void)reply; /* what is written goes by batches */
     assert(false);
     request_free(request);
 }
 
-static void gone(struct request *request)
+static void gone(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
 
     if (mine->pulls) pull_gone(mine); /* else it ends with its batch */
 }
 
-static void drain(struct request *request)
+static void drain(struct leader_request *request)
 {
     if (member_request_of(request)->pulls)
         request_refuse(request, GRPC_UNAVAILABLE, "%s: this replica stops; ask again",
                        request->method->name);
 }
 
-static void freed(struct request *request)
+static void freed(struct leader_request *request)
 {
     timer_deinit(&member_request_of(request)->timer);
 }

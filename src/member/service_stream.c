@@ -112,7 +112,7 @@ const struct rpc_handler member_control_handler = {
 
 struct working {
     struct call_stream stream;
-    struct wait wait;
+    struct operation_wait wait;
     bool waits, ended; /* an operation is under way; the peer sends no more */
     size_t len;
     char worker[MEMBER_ID_MAX]; /* who it is, once it is known */
@@ -162,7 +162,7 @@ static struct str name_of(struct working *working, struct str said)
     return str_of(working->worker, working->len);
 }
 
-static void answer_item(struct working *working, const struct wait *wait,
+static void answer_item(struct working *working, const struct operation_wait *wait,
                         const struct member_reply *reply)
 {
     struct member_digest id;
@@ -175,7 +175,7 @@ static void answer_item(struct working *working, const struct wait *wait,
         answer_ack(working);
 }
 
-static void on_item(struct wait *wait, enum err err, const struct member_reply *reply)
+static void on_item(struct operation_wait *wait, enum err err, const struct member_reply *reply)
 {
     struct working *working = CONTAINER_OF(wait, struct working, wait);
     struct call_stream *stream = &working->stream;

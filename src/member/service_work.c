@@ -36,9 +36,9 @@ static uint32_t pack_items(struct member_service *service, struct pack *answer,
 }
 
 /* What the core did not take of many: `pack` adds the one at that place. Answers. */
-static void reply_refused(struct request *request, const struct member_reply *reply, uint32_t first,
-                          uint32_t count,
-                          void (*pack)(struct request *request, struct pack *answer,
+static void reply_refused(struct leader_request *request, const struct member_reply *reply,
+                          uint32_t first, uint32_t count,
+                          void (*pack)(struct leader_request *request, struct pack *answer,
                                        uint32_t place))
 {
     struct pack answer = pack_begin(&member_of(request)->answer);
@@ -55,7 +55,7 @@ static void reply_refused(struct request *request, const struct member_reply *re
     request_reply_packed(request, &answer);
 }
 
-static void refuse_many(struct request *request)
+static void refuse_many(struct leader_request *request)
 {
     request_refuse(request, GRPC_INVALID_ARGUMENT,
                    "%s: 1 to %d items, known by 32 bytes each, of %d bytes in all at most",
@@ -64,7 +64,7 @@ static void refuse_many(struct request *request)
 
 /* -- Enqueue -- */
 
-static void reply_enqueued(struct request *request, const struct member_reply *reply,
+static void reply_enqueued(struct leader_request *request, const struct member_reply *reply,
                            uint32_t first, uint32_t count)
 {
     static const uint32_t states[] = {[MEMBER_ITEM_PENDING] = MUSTER__V1__WORK_STATE__WORK_PENDING,
@@ -94,7 +94,7 @@ static void reply_enqueued(struct request *request, const struct member_reply *r
     request_reply_packed(request, &answer);
 }
 
-static void enqueue_begin(struct request *request)
+static void enqueue_begin(struct leader_request *request)
 {
     const Muster__V1__EnqueueRequest *m = (const Muster__V1__EnqueueRequest *)request->message;
     struct member_service *service = member_of(request);
@@ -119,7 +119,7 @@ static void enqueue_begin(struct request *request)
 
 /* -- Pull -- */
 
-static void pull(struct request *request);
+static void pull(struct leader_request *request);
 
 static void on_pull_time_up(struct timer *timer)
 {
@@ -130,7 +130,7 @@ static void on_pull_time_up(struct timer *timer)
 }
 
 /* Nothing to do yet; whoever waits is asked again when something comes. */
-static void keep_pulling(struct request *request)
+static void keep_pulling(struct leader_request *request)
 {
     struct member_request *mine = member_request_of(request);
     struct member_service *service = member_of(request);
@@ -146,8 +146,8 @@ static void keep_pulling(struct request *request)
     request_keep(request, &service->pullers);
 }
 
-static void reply_pulled(struct request *request, const struct member_reply *reply, uint32_t first,
-                         uint32_t count)
+static void reply_pulled(struct leader_request *request, const struct member_reply *reply,
+                         uint32_t first, uint32_t count)
 {
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
@@ -161,7 +161,7 @@ static void reply_pulled(struct request *request, const struct member_reply *rep
         keep_pulling(request);
 }
 
-static void pull(struct request *request)
+static void pull(struct leader_request *request)
 {
     const Muster__V1__PullRequest *m = (const Muster__V1__PullRequest *)request->message;
 
@@ -176,7 +176,7 @@ static void pull(struct request *request)
                          });
 }
 
-static void pull_begin(struct request *request)
+static void pull_begin(struct leader_request *request)
 {
     const Muster__V1__PullRequest *m = (const Muster__V1__PullRequest *)request->message;
     struct member_service *service = member_of(request);
@@ -229,18 +229,18 @@ static_assert(offsetof(Muster__V1__StartRequest, ids) ==
                       offsetof(Muster__V1__GiveBackRequest, incarnation),
               "Start and GiveBack ask alike");
 
-static void pack_id(struct request *request, struct pack *answer, uint32_t place)
+static void pack_id(struct leader_request *request, struct pack *answer, uint32_t place)
 {
     pack_bytes(answer, 1, bytes_str(((const items_message *)request->message)->ids[place]));
 }
 
-static void reply_items(struct request *request, const struct member_reply *reply, uint32_t first,
-                        uint32_t count)
+static void reply_items(struct leader_request *request, const struct member_reply *reply,
+                        uint32_t first, uint32_t count)
 {
     reply_refused(request, reply, first, count, pack_id);
 }
 
-static void items_begin(struct request *request, enum member_kind kind)
+static void items_begin(struct leader_request *request, enum member_kind kind)
 {
     const items_message *m = (const items_message *)request->message;
     struct member_service *service = member_of(request);
@@ -260,30 +260,30 @@ static void items_begin(struct request *request, enum member_kind kind)
     request_put_many(request, m->n_ids);
 }
 
-static void start_begin(struct request *request)
+static void start_begin(struct leader_request *request)
 {
     items_begin(request, MEMBER_OP_WORK_START);
 }
 
-static void give_begin(struct request *request)
+static void give_begin(struct leader_request *request)
 {
     items_begin(request, MEMBER_OP_RELEASE);
 }
 
-static void pack_result_id(struct request *request, struct pack *answer, uint32_t place)
+static void pack_result_id(struct leader_request *request, struct pack *answer, uint32_t place)
 {
     const Muster__V1__SubmitRequest *m = (const Muster__V1__SubmitRequest *)request->message;
 
     pack_bytes(answer, 1, bytes_str(m->results[place]->id));
 }
 
-static void reply_submitted(struct request *request, const struct member_reply *reply,
+static void reply_submitted(struct leader_request *request, const struct member_reply *reply,
                             uint32_t first, uint32_t count)
 {
     reply_refused(request, reply, first, count, pack_result_id);
 }
 
-static void submit_begin(struct request *request)
+static void submit_begin(struct leader_request *request)
 {
     const Muster__V1__SubmitRequest *m = (const Muster__V1__SubmitRequest *)request->message;
     struct member_service *service = member_of(request);
@@ -314,8 +314,8 @@ static void submit_begin(struct request *request)
 
 /* -- Steal -- */
 
-static void reply_stolen(struct request *request, const struct member_reply *reply, uint32_t first,
-                         uint32_t count)
+static void reply_stolen(struct leader_request *request, const struct member_reply *reply,
+                         uint32_t first, uint32_t count)
 {
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
@@ -327,7 +327,7 @@ static void reply_stolen(struct request *request, const struct member_reply *rep
     request_reply_packed(request, &answer);
 }
 
-static void steal_begin(struct request *request)
+static void steal_begin(struct leader_request *request)
 {
     const Muster__V1__StealRequest *m = (const Muster__V1__StealRequest *)request->message;
 

@@ -30,7 +30,7 @@ static enum member_phase phase_now(const struct member_service *service, struct 
     return heartbeat.phase;
 }
 
-static void reply_registered(struct request *request, const struct member_reply *reply,
+static void reply_registered(struct leader_request *request, const struct member_reply *reply,
                              uint32_t first, uint32_t count)
 {
     struct member_service *service = member_of(request);
@@ -64,7 +64,7 @@ static void reply_registered(struct request *request, const struct member_reply 
     request_reply_packed(request, &answer);
 }
 
-static bool registration_is_fine(struct request *request, struct member_op *op)
+static bool registration_is_fine(struct leader_request *request, struct member_op *op)
 {
     const Muster__V1__RegisterRequest *m = (const Muster__V1__RegisterRequest *)request->message;
     struct member_service *service = member_of(request);
@@ -94,7 +94,7 @@ static bool registration_is_fine(struct request *request, struct member_op *op)
     return false;
 }
 
-static void register_begin(struct request *request)
+static void register_begin(struct leader_request *request)
 {
     struct member_service *service = member_of(request);
     struct member_op op = {.kind = MEMBER_OP_REGISTER};
@@ -113,8 +113,8 @@ static void register_begin(struct request *request)
 
 /* -- Leave -- */
 
-static void reply_plain(struct request *request, const struct member_reply *reply, uint32_t first,
-                        uint32_t count)
+static void reply_plain(struct leader_request *request, const struct member_reply *reply,
+                        uint32_t first, uint32_t count)
 {
     struct member_result result;
 
@@ -122,7 +122,7 @@ static void reply_plain(struct request *request, const struct member_reply *repl
     if (request_result(request, reply, first, &result)) request_reply(request, STR_EMPTY);
 }
 
-static void leave_begin(struct request *request)
+static void leave_begin(struct leader_request *request)
 {
     const Muster__V1__LeaveRequest *m = (const Muster__V1__LeaveRequest *)request->message;
     struct str reason = str_from(m->reason);
@@ -136,7 +136,7 @@ static void leave_begin(struct request *request)
 
 /* -- assignments -- */
 
-static void read_assignment(struct request *request)
+static void read_assignment(struct leader_request *request)
 {
     const Muster__V1__AssignmentRequest *m =
         (const Muster__V1__AssignmentRequest *)request->message;
@@ -147,8 +147,8 @@ static void read_assignment(struct request *request)
     request_reply_packed(request, &answer);
 }
 
-static void reply_revoked(struct request *request, const struct member_reply *reply, uint32_t first,
-                          uint32_t count)
+static void reply_revoked(struct leader_request *request, const struct member_reply *reply,
+                          uint32_t first, uint32_t count)
 {
     const Muster__V1__AckRevokeRequest *m = (const Muster__V1__AckRevokeRequest *)request->message;
     struct member_service *service = member_of(request);
@@ -167,7 +167,7 @@ static void reply_revoked(struct request *request, const struct member_reply *re
     request_reply_packed(request, &answer);
 }
 
-static void revoke_begin(struct request *request)
+static void revoke_begin(struct leader_request *request)
 {
     const Muster__V1__AckRevokeRequest *m = (const Muster__V1__AckRevokeRequest *)request->message;
     struct member_service *service = member_of(request);
@@ -198,7 +198,7 @@ static void revoke_begin(struct request *request)
 
 /* -- checkpoints: the leader's own knowledge, told to the log in its own time -- */
 
-static void read_checkpoint(struct request *request)
+static void read_checkpoint(struct leader_request *request)
 {
     const Muster__V1__AckCheckpointRequest *m =
         (const Muster__V1__AckCheckpointRequest *)request->message;
@@ -233,7 +233,7 @@ static void read_checkpoint(struct request *request)
 
 /* -- operators about workers -- */
 
-static void drain_begin(struct request *request)
+static void drain_begin(struct leader_request *request)
 {
     const Muster__V1__DrainWorkerRequest *m =
         (const Muster__V1__DrainWorkerRequest *)request->message;
@@ -250,12 +250,12 @@ static void drain_begin(struct request *request)
     }
     pack_u64(&answer, 1,
              control_push(service->control, name,
-                          &(struct order){.kind = ORDER_DRAIN, .deadline_ms = m->deadline_ms}));
+                          &(struct directive){.kind = ORDER_DRAIN, .deadline_ms = m->deadline_ms}));
     request_reply_packed(request, &answer);
 }
 
-static void reply_evicted(struct request *request, const struct member_reply *reply, uint32_t first,
-                          uint32_t count)
+static void reply_evicted(struct leader_request *request, const struct member_reply *reply,
+                          uint32_t first, uint32_t count)
 {
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
@@ -267,7 +267,7 @@ static void reply_evicted(struct request *request, const struct member_reply *re
     request_reply_packed(request, &answer);
 }
 
-static void evict_begin(struct request *request)
+static void evict_begin(struct leader_request *request)
 {
     const Muster__V1__EvictRequest *m = (const Muster__V1__EvictRequest *)request->message;
     struct member_service *service = member_of(request);
@@ -280,7 +280,7 @@ static void evict_begin(struct request *request)
         request_put(request, &op);
 }
 
-static void release_begin(struct request *request)
+static void release_begin(struct leader_request *request)
 {
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
@@ -290,7 +290,7 @@ static void release_begin(struct request *request)
     request_reply_packed(request, &answer);
 }
 
-static void checkpoint_now_begin(struct request *request)
+static void checkpoint_now_begin(struct leader_request *request)
 {
     struct member_service *service = member_of(request);
     struct pack answer;

@@ -151,12 +151,12 @@ enum kind { PRIORITY, DOLLARS, WORD, BYTES, TIME };
 static const struct entry {
     struct str key;
     enum kind kind;
-    size_t offset; /* of the field in struct metadata */
+    size_t offset; /* of the field in struct machine_metadata */
     size_t max;    /* bytes of a text */
 } entries[METADATA_MAX] = {
 #define ENTRY(key, kind, field, max)                                                               \
     {                                                                                              \
-        {"" key, sizeof(key) - 1}, kind, offsetof(struct metadata, field), max                     \
+        {"" key, sizeof(key) - 1}, kind, offsetof(struct machine_metadata, field), max             \
     }
     ENTRY(ORIGINAL "group", BYTES, stamp.group, GROUP_MAX),
     ENTRY(ORIGINAL "interruption-penalty-dollars", DOLLARS, stamp.interruption_dollars, 0),
@@ -173,7 +173,7 @@ static const struct entry {
 };
 enum { ENTRY_DESTINATION = 5, ENTRY_PROMISED = 6 };
 
-static bool is_written(const struct metadata *m, size_t entry)
+static bool is_written(const struct machine_metadata *m, size_t entry)
 {
     if (entry < ENTRY_DESTINATION) return true;
     return entry == ENTRY_DESTINATION ? m->destination.len > 0 : m->promised.cluster.len > 0;
@@ -201,7 +201,7 @@ static bool encode_field(struct arena *arena, const struct entry *e, const void 
     return copy != NULL;
 }
 
-enum err metadata_encode(struct arena *arena, const struct metadata *m,
+enum err metadata_encode(struct arena *arena, const struct machine_metadata *m,
                          struct label ret_pairs[METADATA_MAX], size_t *ret_count)
 {
     struct label pairs[METADATA_MAX];
@@ -256,7 +256,7 @@ static void append(struct note *note, struct str key, const char *why)
              why);
 }
 
-enum err metadata_decode(const struct label *pairs, size_t count, struct metadata *m,
+enum err metadata_decode(const struct label *pairs, size_t count, struct machine_metadata *m,
                          struct note *note)
 {
     enum err err = ERR_OK;

@@ -25,19 +25,19 @@ enum {
     METADATA_READ_MAX = 256, /* entries we look at; a record with more is refused whole */
 };
 
-struct metadata {
+struct machine_metadata {
     struct machine_stamp stamp;
     struct str destination;
     struct machine_promise promised;
 };
 
 /* Writes the entries, sorted by key; values stand in the arena or in `m` itself. ERR_NOMEM. */
-enum err metadata_encode(struct arena *arena, const struct metadata *m,
+enum err metadata_encode(struct arena *arena, const struct machine_metadata *m,
                          struct label ret_pairs[METADATA_MAX], size_t *ret_count);
 /* Key by key: an absent one leaves its field as it was, an unknown one is ignored, a bad one is
  * left out, and of a repeated one the first counts. Nothing of it is fatal. When any was bad:
  * ERR_PARSE, and the note names each, joined with "; ". ERR_TOO_LARGE past METADATA_READ_MAX. Texts
  * are views of `pairs`. */
-enum err metadata_decode(const struct label *pairs, size_t count, struct metadata *m,
+enum err metadata_decode(const struct label *pairs, size_t count, struct machine_metadata *m,
                          struct note *note);
 #endif

@@ -18,7 +18,7 @@
 
 struct events;
 struct fs;
-struct worker;
+struct loop_worker;
 
 enum events_kind { EVENTS_NONE, EVENTS_STDOUT, EVENTS_FILE };
 enum events_class {
@@ -45,7 +45,7 @@ struct events_options {
     uint32_t keep;         /* 0: 5; path.1 is the newest, path.<keep> the oldest */
     /* Syncs and closes rotated files, if all writes come from its loop's thread. NULL: the writer
      * does it, and waits. Close it after the events. */
-    struct worker *worker;
+    struct loop_worker *worker;
     size_t queue_max; /* lines; 0: EVENTS_QUEUE_MAX */
     events_trouble_fn *on_trouble;
     void *context;

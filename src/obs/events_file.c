@@ -17,7 +17,7 @@ enum {
 struct events_file {
     struct fs *fs;
     struct clock *clock;
-    struct worker *worker;
+    struct loop_worker *worker;
     char *path;
     char *directory;
     uint32_t mode, keep;

@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-void line_init(struct line *line, char *room, size_t cap)
+void line_init(struct log_line *line, char *room, size_t cap)
 {
-    *line = (struct line){.at = room, .cap = cap};
+    *line = (struct log_line){.at = room, .cap = cap};
 }
 
-struct str line_peek(const struct line *line)
+struct str line_peek(const struct log_line *line)
 {
     return str_of(line->at, line->len);
 }
 
-void line_add(struct line *line, struct str text)
+void line_add(struct log_line *line, struct str text)
 {
     if (text.len > line->cap - line->len) {
         line->cut = true;
@@ -26,13 +26,13 @@ void line_add(struct line *line, struct str text)
     line->len += text.len;
 }
 
-void line_add_c(struct line *line, const char *text)
+void line_add_c(struct log_line *line, const char *text)
 {
     line_add(line, str_from(text));
 }
 
 /* By hand: numbers are half of most lines, and printf is half of their cost. */
-void line_add_u64(struct line *line, uint64_t value)
+void line_add_u64(struct log_line *line, uint64_t value)
 {
     char digits[20];
     size_t at = sizeof digits;
@@ -41,7 +41,7 @@ void line_add_u64(struct line *line, uint64_t value)
     line_add(line, str_of(digits + at, sizeof digits - at));
 }
 
-void line_add_i64(struct line *line, int64_t value)
+void line_add_i64(struct log_line *line, int64_t value)
 {
     if (value < 0) line_add(line, STR("-"));
     line_add_u64(line, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
@@ -68,7 +68,7 @@ static bool is_unsafe(uint32_t code)
            (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
 }
 
-static void add_escaped(struct line *line, uint32_t code)
+static void add_escaped(struct log_line *line, uint32_t code)
 {
     char text[sizeof "\\uffff"]; /* is_unsafe() takes no code above */
 
@@ -80,7 +80,7 @@ static void add_escaped(struct line *line, uint32_t code)
     }
 }
 
-void line_add_quoted(struct line *line, struct str text, size_t max)
+void line_add_quoted(struct log_line *line, struct str text, size_t max)
 {
     size_t i = 0, plain = 0; /* text[plain..i) is waiting to be copied as it is */
     bool too_long = text.len > max;
@@ -120,7 +120,7 @@ void line_add_quoted(struct line *line, struct str text, size_t max)
     line_add_c(line, too_long ? "...\"" : "\"");
 }
 
-void line_add_word(struct line *line, struct str text, size_t max)
+void line_add_word(struct log_line *line, struct str text, size_t max)
 {
     bool plain = text.len > 0 && text.len <= max;
     for (size_t i = 0; plain && i < text.len; i++) {
@@ -133,7 +133,7 @@ void line_add_word(struct line *line, struct str text, size_t max)
         line_add_quoted(line, text, max);
 }
 
-void line_add_double(struct line *line, double value)
+void line_add_double(struct log_line *line, double value)
 {
     char text[40];
     for (int digits = 15; digits <= 17; digits++) {

@@ -42,7 +42,7 @@ static const struct {
 
 /* -- making a line -- */
 
-static void add_value(struct line *line, enum log_format format, const struct log_field *field)
+static void add_value(struct log_line *line, enum log_format format, const struct log_field *field)
 {
     switch (field->kind) {
     case LOG_KIND_STR:
@@ -73,7 +73,7 @@ static bool key_is_valid(const char *key)
 }
 
 /* All of the field or nothing of it, so that a cut line still reads back. */
-static void add_field(struct line *line, enum log_format format, const struct log_field *field)
+static void add_field(struct log_line *line, enum log_format format, const struct log_field *field)
 {
     size_t before = line->len;
     if (line->cut) return;
@@ -85,7 +85,8 @@ static void add_field(struct line *line, enum log_format format, const struct lo
     if (line->cut) line->len = before;
 }
 
-static void add_fields(struct line *line, enum log_format format, const struct log_field *fields)
+static void add_fields(struct log_line *line, enum log_format format,
+                       const struct log_field *fields)
 {
     for (; fields && fields->kind != LOG_KIND_END; fields++) add_field(line, format, fields);
 }
@@ -93,7 +94,7 @@ static void add_fields(struct line *line, enum log_format format, const struct l
 void log_source_init(struct log_source *source, struct logger *logger, const char *component,
                      const struct log_field *fields)
 {
-    struct line bound;
+    struct log_line bound;
     assert(strlen(component) <= LOG_COMPONENT_MAX && key_is_valid(component));
     *source = (struct log_source){.logger = logger, .component = component};
     line_init(&bound, source->bound, LOG_BOUND_MAX);
@@ -112,7 +113,7 @@ static struct str make_line(struct logger *logger, const struct content *c, char
 {
     bool json = logger->format == LOG_FORMAT_JSON;
     char time[RFC3339_CAP];
-    struct line line;
+    struct log_line line;
 
     line_init(&line, room, LOG_LINE_MAX - CLOSING_MAX - LOG_COMPONENT_MAX);
     wall_text(clock_wall(logger->clock), time);
@@ -189,7 +190,7 @@ static enum err tell_lost(struct logger *logger)
 static void remember(const struct content *c)
 {
     char room[RING_TEXT_MAX];
-    struct line line;
+    struct log_line line;
     struct str message = str_from(c->message);
     line_init(&line, room, sizeof room);
     line_add(&line, str_of(message.at, min_size(message.len, sizeof room)));

@@ -47,7 +47,7 @@ static void put_escaped(struct writer *w, struct str text, bool quoted)
 static void put_double(struct writer *w, double value)
 {
     char room[48];
-    struct line line;
+    struct log_line line;
     if (isnan(value)) {
         put(w, STR("NaN"));
     } else if (isinf(value)) {

@@ -118,7 +118,7 @@ static bool copy_entry(uint64_t entry, struct copy *copy)
 
 /* snprintf is not on the list of what a signal handler may call; obs/line.h calls nothing that is
  * not. */
-static void entry_text(const struct copy *copy, struct line *line)
+static void entry_text(const struct copy *copy, struct log_line *line)
 {
     uint64_t us = copy->ns / 1000;
 
@@ -148,7 +148,7 @@ size_t ring_dump_with(ring_line_fn *put, void *context)
 {
     uint64_t end = atomic_load(&next_entry), from = end > RING_SLOTS ? end - RING_SLOTS : 0;
     struct copy copy;
-    struct line line;
+    struct log_line line;
     char room[256];
     size_t count = 0;
 

@@ -132,8 +132,8 @@ static const struct json_fields spread_row = {
     JSON_FIELDS(spread_fields), .size = sizeof(struct spread), .usual = &usual_spread};
 
 static const struct json_field co_locate_fields[] = {
-    {"key", JSON_AS_TEXT, JSON_MEMBER(struct request, same_key), .needed = true},
-    {"group", JSON_AS_TEXT, JSON_MEMBER(struct request, group), .needed = true},
+    {"key", JSON_AS_TEXT, JSON_MEMBER(struct capacity_request, same_key), .needed = true},
+    {"group", JSON_AS_TEXT, JSON_MEMBER(struct capacity_request, group), .needed = true},
 };
 static const struct json_fields co_locate_row = {JSON_FIELDS(co_locate_fields)};
 
@@ -185,7 +185,7 @@ static enum err join_requirements(struct parts *parts, struct arena *arena)
 }
 
 /* The group as the wire has it: key, NUL, the user's name of it. */
-static enum err join_group(struct request *request, struct arena *arena, struct note *note)
+static enum err join_group(struct capacity_request *request, struct arena *arena, struct note *note)
 {
     struct str key = request->same_key, name = request->group;
     char *group = arena_calloc(arena, key.len + 1 + name.len, 1);
@@ -203,7 +203,7 @@ static enum err join_group(struct request *request, struct arena *arena, struct 
 static enum err read_row(struct reading *r, const struct json *value, struct demand_file_row *row)
 {
     struct parts parts = {.row = {.name = STR_EMPTY, .line = row->line, .request.count = 1}};
-    struct request *request = &parts.row.request;
+    struct capacity_request *request = &parts.row.request;
     enum err err = json_fields_read(value, &row_table, &parts, r->arena, r->note);
 
     row->name = parts.row.name;

@@ -30,7 +30,7 @@ enum {
 
 struct demand_file_row {
     struct str name;
-    struct request request;
+    struct capacity_request request;
     uint32_t line; /* where it stands in a TOML file; 0: JSON */
 };
 struct demand_file { /* in the arena it was read into */

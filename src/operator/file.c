@@ -27,7 +27,7 @@ static enum err check_rows(struct file_source *f, const struct demand_file *file
     enum err err = ERR_OK;
 
     for (size_t i = 0; i < file->count && !err; i++) {
-        struct request request = file->rows[i].request;
+        struct capacity_request request = file->rows[i].request;
         if (request.count == 0) request.count = 1; /* not put, but it must be right */
         err = operator_check(f->host, &request, note);
         if (err) demand_file_where(&file->rows[i], i, err, note);
@@ -188,7 +188,7 @@ static enum err add_metrics(struct file_source *f, struct note *note)
                                    &f->edit_bad, note);
 }
 
-static enum err file_start(struct source *source, struct operator_host *host,
+static enum err file_start(struct demand_source *source, struct operator_host *host,
                            const struct operator_around *around, struct note *note)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
@@ -204,7 +204,7 @@ static enum err file_start(struct source *source, struct operator_host *host,
     return err ? err : first_demand(f, kept, note);
 }
 
-static bool file_ready(struct source *source, struct note *reason)
+static bool file_ready(struct demand_source *source, struct note *reason)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
 
@@ -224,7 +224,7 @@ void file_closed(struct file_source *f)
     closed(closed_owner);
 }
 
-static void file_close(struct source *source, void (*done)(void *owner), void *owner)
+static void file_close(struct demand_source *source, void (*done)(void *owner), void *owner)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
 
@@ -237,7 +237,8 @@ static void file_close(struct source *source, void (*done)(void *owner), void *o
     file_drains_close(f);
 }
 
-enum err file_source_make(const struct file_source_options *options, struct source **ret_source)
+enum err file_source_make(const struct file_source_options *options,
+                          struct demand_source **ret_source)
 {
     static const struct source_ops ops = {
         .name = "file",

@@ -145,7 +145,7 @@ static void on_step(struct task *task)
     }
 }
 
-void file_reclaim(struct source *source, const struct reclaim_order *order)
+void file_reclaim(struct demand_source *source, const struct reclaim_order *order)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
     struct drain *d = calloc(1, sizeof *d);
@@ -173,7 +173,7 @@ static void stop(struct drain *d)
     process_signal(d->process, SIGKILL); /* ended: on_exit is on its way */
 }
 
-void file_reclaim_over(struct source *source, struct str instruction_id)
+void file_reclaim_over(struct demand_source *source, struct str instruction_id)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
 

@@ -14,14 +14,14 @@
 #include "operator/operator.h"
 
 enum { HINTS_MAX = 1024 }; /* the oldest goes */
-struct hint {              /* the newest of one key */
+struct received_hint {     /* the newest of one key */
     struct str key;
     uint32_t count, confidence;
     double cost_per_hour;
     char bytes[];
 };
 struct file_source {
-    struct source source;
+    struct demand_source source;
     const char *demand_path, *drain_command;
     struct operator_host *host;
     const struct operator_around *around;
@@ -36,7 +36,7 @@ struct file_source {
     /* machines */
     struct file_keeper *nodes;
     struct timer settle;
-    struct map hints; /* struct hint, the newest last */
+    struct map hints; /* struct received_hint, the newest last */
     uint64_t writes;
     bool told; /* of all machines, once */
     /* drains */
@@ -50,16 +50,16 @@ struct file_source {
 
 enum err file_nodes_open(struct file_source *f, struct note *note);
 void file_nodes_close(struct file_source *f);
-void file_taken(struct source *source, uint64_t change);
-void file_node_changed(struct source *source, struct str machine_id);
-void file_nodes_whole(struct source *source);
-void file_available(struct source *source, const struct available *hint);
+void file_taken(struct demand_source *source, uint64_t change);
+void file_node_changed(struct demand_source *source, struct str machine_id);
+void file_nodes_whole(struct demand_source *source);
+void file_available(struct demand_source *source, const struct available *hint);
 
 void file_drains_open(struct file_source *f);
 void file_drains_close(
     struct file_source *f); /* what runs is killed; file_closed() when all ended */
-void file_reclaim(struct source *source, const struct reclaim_order *order);
-void file_reclaim_over(struct source *source, struct str instruction_id);
+void file_reclaim(struct demand_source *source, const struct reclaim_order *order);
+void file_reclaim_over(struct demand_source *source, struct str instruction_id);
 void file_closed(struct file_source *f);
 /* "<state directory>/<name>" */
 enum err file_state_path(const struct file_source *f, const char *name, char *path, size_t cap,

@@ -10,7 +10,7 @@
 struct file_keeper {
     struct file_keeper_options options;
     char path[FS_PATH_CAP];
-    struct worker *worker;
+    struct loop_worker *worker;
     struct timer again;
     /* the loop's */
     struct buf waiting;

@@ -16,7 +16,7 @@ static void write_pairs(struct ndjson *w, struct str key, const struct label *pa
     ndjson_close_object(w);
 }
 
-static void write_node(struct ndjson *w, const struct node *node)
+static void write_node(struct ndjson *w, const struct cluster_node *node)
 {
     char name[MACHINE_NAME_CAP];
 
@@ -32,7 +32,7 @@ static void write_node(struct ndjson *w, const struct node *node)
     ndjson_close_object(w);
 }
 
-static void write_hint(struct ndjson *w, const struct hint *hint)
+static void write_hint(struct ndjson *w, const struct received_hint *hint)
 {
     static const char *const words[] = {"", "NONE", "LOW", "MEDIUM", "HIGH"};
     size_t word = hint->confidence < ARRAY_LEN(words) ? hint->confidence : 0;
@@ -48,7 +48,7 @@ static void write_hint(struct ndjson *w, const struct hint *hint)
 static enum err write_all(struct file_source *f, struct buf *out)
 {
     const struct map_entry *hint;
-    const struct node *node;
+    const struct cluster_node *node;
     struct ndjson w;
     size_t cursor = 0;
 
@@ -84,7 +84,7 @@ static void write_soon(struct file_source *f)
 }
 
 /* A roll-up was acknowledged, and the machines were told before that. */
-void file_taken(struct source *source, uint64_t change)
+void file_taken(struct demand_source *source, uint64_t change)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
 
@@ -94,13 +94,13 @@ void file_taken(struct source *source, uint64_t change)
     write_soon(f);
 }
 
-void file_node_changed(struct source *source, struct str machine_id)
+void file_node_changed(struct demand_source *source, struct str machine_id)
 {
     (void)machine_id; /* all of them are written anyway */
     write_soon(CONTAINER_OF(source, struct file_source, source));
 }
 
-void file_nodes_whole(struct source *source)
+void file_nodes_whole(struct demand_source *source)
 {
     write_soon(CONTAINER_OF(source, struct file_source, source));
 }
@@ -108,7 +108,7 @@ void file_nodes_whole(struct source *source)
 /* The one under the key, or, where there is no room for another, the oldest. */
 static void drop_hint(struct file_source *f, struct str key)
 {
-    struct hint *hint = map_remove(&f->hints, key);
+    struct received_hint *hint = map_remove(&f->hints, key);
     struct map_entry *oldest;
     size_t cursor = 0;
 
@@ -120,10 +120,10 @@ static void drop_hint(struct file_source *f, struct str key)
     free(hint);
 }
 
-void file_available(struct source *source, const struct available *told)
+void file_available(struct demand_source *source, const struct available *told)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
-    struct hint *hint = malloc(sizeof *hint + told->key.len);
+    struct received_hint *hint = malloc(sizeof *hint + told->key.len);
 
     if (!hint) return; /* a hint */
     drop_hint(f, told->key);

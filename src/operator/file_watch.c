@@ -10,7 +10,7 @@
 struct file_watch {
     struct file_watch_options options;
     char path[FS_PATH_CAP];
-    struct worker *worker;
+    struct loop_worker *worker;
     struct timer timer;
     /* the job's, while it runs */
     struct job job;

@@ -149,7 +149,7 @@ static enum err read_pairs(const char *field, ProtobufCMessage *const *entries, 
 }
 
 static enum err read_taints(const Bigfleet__V1alpha1__NodeStateUpdate *given, struct arena *arena,
-                            struct node *node, struct note *note)
+                            struct cluster_node *node, struct note *note)
 {
     struct taint *taints = arena_calloc(arena, given->n_taints, sizeof *taints);
     enum err err = ERR_OK;
@@ -174,7 +174,7 @@ static enum err read_taints(const Bigfleet__V1alpha1__NodeStateUpdate *given, st
 static enum err read_node(const Bigfleet__V1alpha1__NodeStateUpdate *given, struct arena *arena,
                           struct shard_frame *frame, struct note *note)
 {
-    struct node *node = &frame->node;
+    struct cluster_node *node = &frame->node;
     enum err err;
 
     frame->word = SHARD_NODE_STATE;

@@ -58,7 +58,7 @@ struct shard_frame { /* in the arena it was read into */
     bool takes_drain_reports; /* SHARD_HELLO_ACK */
     struct blob_request blob;
     struct shard_reclaim reclaim;
-    struct node node; /* without its phase */
+    struct cluster_node node; /* without its phase */
     struct available available;
 };
 /* ERR_PARSE, ERR_INVALID, ERR_TOO_LARGE with a note, ERR_NOMEM. */

@@ -47,8 +47,9 @@ static void on_tick(struct timer *timer)
 
 /* -- what a source may say -- */
 
-enum err operator_put(struct operator_host *host, struct str id, const struct request *request,
-                      uint64_t *ret_change, struct note *note)
+enum err operator_put(struct operator_host *host, struct str id,
+                      const struct capacity_request *request, uint64_t *ret_change,
+                      struct note *note)
 {
     uint64_t before = demand_change(host->demand);
     enum err err = demand_put(host->demand, id, request, ret_change, note);
@@ -58,7 +59,7 @@ enum err operator_put(struct operator_host *host, struct str id, const struct re
     return err;
 }
 
-enum err operator_check(struct operator_host *host, const struct request *request,
+enum err operator_check(struct operator_host *host, const struct capacity_request *request,
                         struct note *note)
 {
     return demand_check(host->demand, request, note);
@@ -89,12 +90,13 @@ void operator_list_give_up(struct operator_host *host)
     operator_demand_changed(host);
 }
 
-const struct node *operator_find_node(const struct operator_host *host, struct str machine_id)
+const struct cluster_node *operator_find_node(const struct operator_host *host,
+                                              struct str machine_id)
 {
     return nodes_find(host->nodes, machine_id);
 }
 
-const struct node *operator_each_node(const struct operator_host *host, size_t *cursor)
+const struct cluster_node *operator_each_node(const struct operator_host *host, size_t *cursor)
 {
     return nodes_next(host->nodes, cursor);
 }
@@ -103,7 +105,7 @@ const struct node *operator_each_node(const struct operator_host *host, size_t *
 
 bool operator_ready(const struct operator_host *host, struct note *reason)
 {
-    const struct source *source = host->source;
+    const struct demand_source *source = host->source;
 
     if (!host->connected) {
         note_set(reason, "%s", host->ended[0] ? host->ended : "not connected to the shard yet");

@@ -32,8 +32,8 @@ struct operator_options {
     /* How long after a new session a machine is still shown that the shard has not told of again: a
      * shard that was just started knows none yet. 0: OPERATOR_STALE_MS. */
     uint64_t stale_ms;
-    uint64_t rollup_ms;    /* 0: OPERATOR_ROLLUP_MS */
-    struct source *source; /* closed by operator_close */
+    uint64_t rollup_ms;           /* 0: OPERATOR_ROLLUP_MS */
+    struct demand_source *source; /* closed by operator_close */
 };
 /* ERR_INVALID with a note (template, ids), ERR_NOMEM, and what reading the state directory answers.
  * After an error the source is the caller's to close. */

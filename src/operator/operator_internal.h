@@ -32,7 +32,7 @@ enum {
     UPLINK_ANSWERS_MAX = 256,
 };
 
-struct answer {
+struct queued_answer {
     char *bytes;
     size_t len;
 };
@@ -41,7 +41,7 @@ struct uplink {
     struct rpc_client_call *call; /* NULL: there is no stream */
     struct timer pause;
     struct task pump;
-    struct answer answers[UPLINK_ANSWERS_MAX]; /* a ring */
+    struct queued_answer answers[UPLINK_ANSWERS_MAX]; /* a ring */
     size_t answer_first, answer_count;
     struct buf frame;
     mono_time opened;
@@ -52,7 +52,7 @@ struct operator_host {
     struct io *io;
     struct log_source log;
     struct operator_meters meters;
-    struct source *source;
+    struct demand_source *source;
     struct operator_around around; /* what the source may use */
     const char *cluster, *state_dir;
     uint64_t rollup_ms, stale_ms;

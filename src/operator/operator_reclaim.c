@@ -83,7 +83,7 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
 
 static void begin(struct operator_host *host, const struct reclaim *r, wall_time now)
 {
-    const struct node *node = nodes_find(host->nodes, r->machine);
+    const struct cluster_node *node = nodes_find(host->nodes, r->machine);
     struct reclaim_order order = {
         .instruction_id = r->id,
         .machine_id = r->machine,

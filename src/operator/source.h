@@ -24,7 +24,7 @@
 #include "operator/core/request.h"
 
 struct operator_host;
-struct source;
+struct demand_source;
 struct io;
 struct log_source;
 struct metrics;
@@ -68,32 +68,32 @@ struct available {
 struct source_ops {
     const char *name; /* for the log: "file" */
     /* Begins. Errors here end the process with the note; what may pass later is no error. */
-    enum err (*start)(struct source *source, struct operator_host *host,
+    enum err (*start)(struct demand_source *source, struct operator_host *host,
                       const struct operator_around *around, struct note *note);
     /* operator_find_node() says something else of it than before, or nothing any more. */
-    void (*node_changed)(struct source *source, struct str machine_id);
+    void (*node_changed)(struct demand_source *source, struct str machine_id);
     /* The shard has told of all machines of the cluster: whatever is shown and is not known to
      * operator_find_node() has left while nobody looked. NULL. */
-    void (*nodes_whole)(struct source *source);
+    void (*nodes_whole)(struct demand_source *source);
     /* A hint; the newest of a key counts. NULL. */
-    void (*available)(struct source *source, const struct available *hint);
+    void (*available)(struct demand_source *source, const struct available *hint);
     /* The shard has taken every request up to this change (operator_put), and has told of all its
      * machines before the first such word. NULL. */
-    void (*taken)(struct source *source, uint64_t change);
+    void (*taken)(struct demand_source *source, uint64_t change);
     /* Take it out of use; operator_reclaim_started() as soon as no new work goes there, then move
      * what runs there, then operator_reclaim_ended(). May come again for the same instruction after
      * a restart (`resumed`): doing it twice must do no harm. */
-    void (*reclaim)(struct source *source, const struct reclaim_order *order);
+    void (*reclaim)(struct demand_source *source, const struct reclaim_order *order);
     /* Its grace is over, or a newer order replaced it: stop; nothing is to be told of it any
      * more. */
-    void (*reclaim_over)(struct source *source, struct str instruction_id);
+    void (*reclaim_over)(struct demand_source *source, struct str instruction_id);
     /* Is it of use now? False: the reason is what /readyz shows. NULL: always. */
-    bool (*ready)(struct source *source, struct note *reason);
+    bool (*ready)(struct demand_source *source, struct note *reason);
     /* Nothing is asked of it and nothing told by it from here on; done() once nothing is left,
      * also from inside this call. Comes exactly once, whether or not start() went well. */
-    void (*close)(struct source *source, void (*done)(void *owner), void *owner);
+    void (*close)(struct demand_source *source, void (*done)(void *owner), void *owner);
 };
-struct source { /* first in every implementation's own */
+struct demand_source { /* first in every implementation's own */
     const struct source_ops *ops;
 };
 
@@ -107,12 +107,13 @@ struct source { /* first in every implementation's own */
  *   ERR_FULL                                too many requests, rows or resource names
  *   ERR_NOMEM
  * *ret_change (may be NULL) is for source_ops.taken. */
-enum err operator_put(struct operator_host *host, struct str id, const struct request *request,
-                      uint64_t *ret_change, struct note *note);
+enum err operator_put(struct operator_host *host, struct str id,
+                      const struct capacity_request *request, uint64_t *ret_change,
+                      struct note *note);
 void operator_remove(struct operator_host *host, struct str id); /* fine when it is not there */
 /* Would operator_put take it? For a source that takes all of an edit or nothing. Changes nothing;
  * ERR_FULL is not foreseen. */
-enum err operator_check(struct operator_host *host, const struct request *request,
+enum err operator_check(struct operator_host *host, const struct capacity_request *request,
                         struct note *note);
 /* Everything follows; at the end what was not put since the beginning is removed. The first end
  * lets demand out to the shard. Until the end of a list nothing is sent: a half-told list is no
@@ -122,9 +123,10 @@ void operator_list_end(struct operator_host *host);
 void operator_list_give_up(struct operator_host *host);
 
 /* -- machines -- */
-const struct node *operator_find_node(const struct operator_host *host, struct str machine_id);
+const struct cluster_node *operator_find_node(const struct operator_host *host,
+                                              struct str machine_id);
 /* Walks all machines; *cursor begins at 0; NULL at the end. */
-const struct node *operator_each_node(const struct operator_host *host, size_t *cursor);
+const struct cluster_node *operator_each_node(const struct operator_host *host, size_t *cursor);
 
 /* -- answers -- */
 void operator_reclaim_started(struct operator_host *host, struct str instruction_id);

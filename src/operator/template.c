@@ -12,13 +12,13 @@
 struct template
 {
     struct arena arena;
-    struct part *parts;
+    struct template_part *parts;
     size_t count, cap;
 };
 
-static enum err add(struct template *t, struct part part)
+static enum err add(struct template *t, struct template_part part)
 {
-    struct part *more;
+    struct template_part *more;
 
     if (part.kind == PART_TEXT && part.text.len == 0) return ERR_OK;
     if (t->count == TEMPLATE_PARTS_MAX) return ERR_TOO_LARGE;
@@ -35,7 +35,7 @@ static enum err add(struct template *t, struct part part)
 static enum err add_requirement(struct template *t, enum context context, size_t line,
                                 struct str rest, struct note *note)
 {
-    struct part part = {.kind = PART_REQUIREMENT, .context = context, .line = line};
+    struct template_part part = {.kind = PART_REQUIREMENT, .context = context, .line = line};
     size_t bar = str_find(rest, '|');
 
     part.text = str_trim(str_of(rest.at, bar));
@@ -65,7 +65,7 @@ static enum err add_placeholder(struct template *t, struct str text, size_t line
 {
     const struct {
         struct str word;
-        struct part part;
+        struct template_part part;
     } words[] = {
         {STR("cluster_id"), {.kind = PART_CLUSTER}},
         {STR("request_id"), {.kind = PART_REQUEST}},
@@ -77,7 +77,7 @@ static enum err add_placeholder(struct template *t, struct str text, size_t line
     enum context context = read_context(&word);
 
     for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-        struct part part = words[i].part;
+        struct template_part part = words[i].part;
         if (!str_equal(word, words[i].word)) continue;
         if (context != CONTEXT_PLAIN && part.kind == PART_TEXT) break;
         if (context == CONTEXT_JSON && part.kind == PART_REQUIREMENTS)
@@ -157,7 +157,7 @@ static enum err read_parts(struct template *t, struct str text, struct note *not
         size_t open = find_two(rest, "{{"), close;
         struct str before = str_of(rest.at, open), word;
 
-        err = add(t, (struct part){.kind = PART_TEXT, .line = line, .text = before});
+        err = add(t, (struct template_part){.kind = PART_TEXT, .line = line, .text = before});
         if (err || open == rest.len) break;
         line += lines_in(before);
         rest = str_tail(rest, open + 2);
@@ -316,8 +316,8 @@ static enum err list_requirements(const struct blob_request *request, struct buf
     return err ? err : buf_append_byte(list, ']');
 }
 
-static enum err list_values(const struct part *part, const struct requirement *r, const char *name,
-                            struct buf *list, struct note *note)
+static enum err list_values(const struct template_part *part, const struct requirement *r,
+                            const char *name, struct buf *list, struct note *note)
 {
     enum err err = ERR_OK;
 
@@ -329,8 +329,9 @@ static enum err list_values(const struct part *part, const struct requirement *r
     return err;
 }
 
-static enum err render_requirement(const struct part *part, const struct blob_request *request,
-                                   struct buf *scratch, struct buf *out, struct note *note)
+static enum err render_requirement(const struct template_part *part,
+                                   const struct blob_request *request, struct buf *scratch,
+                                   struct buf *out, struct note *note)
 {
     char name[sizeof "requirement " + LABEL_KEY_MAX];
 
@@ -347,7 +348,7 @@ static enum err render_requirement(const struct part *part, const struct blob_re
                      name);
 }
 
-static enum err render_part(const struct part *part, struct str cluster,
+static enum err render_part(const struct template_part *part, struct str cluster,
                             const struct blob_request *request, struct buf *scratch,
                             struct buf *out, struct note *note)
 {

@@ -138,7 +138,7 @@ static void scan_text(struct scan *s, struct str text, bool last)
     }
 }
 
-static bool is_json(const struct part *part)
+static bool is_json(const struct template_part *part)
 {
     return part->kind == PART_REQUIREMENTS || part->context == CONTEXT_JSON;
 }
@@ -151,7 +151,7 @@ static bool is_plain_text(struct str text)
     return true;
 }
 
-static void scan_value(struct scan *s, const struct part *part)
+static void scan_value(struct scan *s, const struct template_part *part)
 {
     bool plain = part->context == CONTEXT_PLAIN && !is_json(part);
 
@@ -190,7 +190,7 @@ static void add_here(struct heres *heres, struct str rest, size_t line)
     if (heres->count < HERES_MAX) read_here(rest, here); /* the last place stands for all others */
 }
 
-static void find_heres(struct heres *heres, const struct part *part)
+static void find_heres(struct heres *heres, const struct template_part *part)
 {
     struct str text = part->text;
     size_t line = part->line;
@@ -220,7 +220,7 @@ static const struct here *ended_here(const struct heres *heres, struct str line)
 }
 
 /* The line before part `at`; false: a value is in it, which is no word of a here-document. */
-static bool line_before(const struct part *parts, size_t at, struct str *ret_line)
+static bool line_before(const struct template_part *parts, size_t at, struct str *ret_line)
 {
     struct str text = at > 0 ? parts[at - 1].text : STR_EMPTY;
     const char *end = text.len ? memrchr(text.at, '\n', text.len) : NULL;
@@ -233,7 +233,7 @@ static bool line_before(const struct part *parts, size_t at, struct str *ret_lin
 
 /* -- the verdict -- */
 
-static const char *name_of(const struct part *part,
+static const char *name_of(const struct template_part *part,
                            char name[sizeof "requirement " + LABEL_KEY_MAX])
 {
     static const char *const words[] = {[PART_CLUSTER] = "cluster_id",
@@ -246,7 +246,8 @@ static const char *name_of(const struct part *part,
     return name;
 }
 
-static enum err check_word(const struct scan *s, const struct part *part, struct note *note)
+static enum err check_word(const struct scan *s, const struct template_part *part,
+                           struct note *note)
 {
     const char *what = s->quote == '#'    ? "the comment"
                        : s->quote == '\'' ? "the single quotes"
@@ -268,7 +269,7 @@ static enum err check_word(const struct scan *s, const struct part *part, struct
     return s->unclear || s->quote ? ERR_PARSE : ERR_OK;
 }
 
-static enum err check_plain(const struct heres *heres, const struct part *parts, size_t at,
+static enum err check_plain(const struct heres *heres, const struct template_part *parts, size_t at,
                             struct note *note)
 {
     char room[sizeof "requirement " + LABEL_KEY_MAX];
@@ -286,14 +287,14 @@ static enum err check_plain(const struct heres *heres, const struct part *parts,
         parts[at].line, name, here->line, name);
 }
 
-enum err template_shell_check(const struct part *parts, size_t count, struct note *note)
+enum err template_shell_check(const struct template_part *parts, size_t count, struct note *note)
 {
     struct heres heres = {0};
     struct scan s = {.before = '\n'};
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < count; i++) {
-        const struct part *part = &parts[i];
+        const struct template_part *part = &parts[i];
 
         s.line = part->line;
         if (part->kind == PART_TEXT) {

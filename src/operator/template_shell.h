@@ -17,9 +17,15 @@ enum context {
     CONTEXT_SHELL, /* one single-quoted word */
     CONTEXT_JSON,  /* one quoted string, valid in JSON and in YAML */
 };
-enum part_kind { PART_TEXT, PART_CLUSTER, PART_REQUEST, PART_REQUIREMENTS, PART_REQUIREMENT };
-struct part {
-    enum part_kind kind;
+enum template_part_kind {
+    PART_TEXT,
+    PART_CLUSTER,
+    PART_REQUEST,
+    PART_REQUIREMENTS,
+    PART_REQUIREMENT
+};
+struct template_part {
+    enum template_part_kind kind;
     enum context context;
     size_t line;
     struct str text;      /* TEXT; REQUIREMENT: the key */
@@ -31,5 +37,5 @@ static inline bool is_alphanumeric(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 /* ERR_PARSE with a note: a quoted word may be no word, or a plain value may end a here-document. */
-enum err template_shell_check(const struct part *parts, size_t count, struct note *note);
+enum err template_shell_check(const struct template_part *parts, size_t count, struct note *note);
 #endif

@@ -48,7 +48,7 @@ void uplink_free(struct operator_host *host)
 static enum err send_answers(struct uplink *u)
 {
     for (; u->answer_count > 0; u->answer_count--) {
-        struct answer *answer = &u->answers[u->answer_first];
+        struct queued_answer *answer = &u->answers[u->answer_first];
         enum err err = rpc_call_send(u->call, str_of(answer->bytes, answer->len));
         if (err) return err;
         free(answer->bytes);
@@ -93,7 +93,7 @@ void uplink_want_rollup(struct operator_host *host)
 enum err uplink_answer(struct operator_host *host, struct str frame)
 {
     struct uplink *u = &host->uplink;
-    struct answer answer = {.len = frame.len};
+    struct queued_answer answer = {.len = frame.len};
 
     if (!u->call) return ERR_CLOSED;
     if (u->answer_count == UPLINK_ANSWERS_MAX) return ERR_FULL;

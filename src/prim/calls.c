@@ -132,7 +132,7 @@ coord_result coord_create_if_absent(coord_store *store, const coord_call *call, 
 static coord_result create_under(coord_store *store, struct prim_frame *frame, coord_lease *lease,
                                  struct str name, struct str bytes)
 {
-    struct lease_view view;
+    struct held_lease_view view;
     RETURN_UNLESS_OK(check_plain_key(name));
     RETURN_UNLESS_OK(prim_check_value(bytes, &store->backend->limits));
     RETURN_UNLESS_OK(
@@ -228,7 +228,7 @@ coord_result coord_compare_and_set(coord_store *store, const coord_call *call, c
                                    const char *owner, coord_lease *lease, coord_lease **ret_lease)
 {
     struct prim_frame frame;
-    struct lease_view view = {.set = NULL};
+    struct held_lease_view view = {.set = NULL};
     struct str name = prim_str(key), bytes = prim_str(value);
     bool leased = ttl_ms > 0;
     RETURN_UNLESS_OK(check_cas(store, name, expected, bytes, ttl_ms, owner, lease, ret_lease));
@@ -273,7 +273,7 @@ coord_result coord_delete(coord_store *store, const coord_call *call, coord_str 
                           uint64_t expected, coord_lease *lease)
 {
     struct prim_frame frame;
-    struct lease_view view = {.set = NULL};
+    struct held_lease_view view = {.set = NULL};
     struct str name = prim_str(key);
     RETURN_UNLESS_OK(prim_usable(store));
     RETURN_UNLESS_OK(expected == COORD_FORCE ? prim_check_key(name) : check_plain_key(name));

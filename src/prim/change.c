@@ -193,7 +193,7 @@ static void plan_write(const struct prim_change *c, struct prim_plan *plan, enum
                        int reason)
 {
     plan->act = act;
-    plan->envelope = (struct envelope){
+    plan->envelope = (struct claim_envelope){
         .request_id = c->call->request_id, .owner = STR_EMPTY, .value = STR_EMPTY};
     plan->result = prim_ok(reason);
 }
@@ -279,7 +279,7 @@ coord_result prim_change_create(struct prim_backend *backend, const struct prim_
 static void plan_update(const struct prim_change *c, struct prim_plan *plan)
 {
     const struct prim_cas *in = c->in;
-    const struct envelope *old = &c->seen.envelope;
+    const struct claim_envelope *old = &c->seen.envelope;
     plan_write(c, plan, in->ttl_ms > 0 ? PRIM_ACT_GRANT : PRIM_ACT_UPDATE, COORD_R_UPDATED);
     plan->envelope.value = in->value;
     if (in->ttl_ms > 0)

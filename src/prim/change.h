@@ -25,9 +25,9 @@ enum prim_seen_kind {
 };
 struct prim_seen {
     enum prim_seen_kind kind;
-    bool over;                /* LIVE, but its holder counts as gone: free to be taken */
-    bool barred;              /* LIVE or a tombstone, but others coordinate by this record */
-    struct envelope envelope; /* LIVE and TOMBSTONE, else zero; borrowed from the backend */
+    bool over;                      /* LIVE, but its holder counts as gone: free to be taken */
+    bool barred;                    /* LIVE or a tombstone, but others coordinate by this record */
+    struct claim_envelope envelope; /* LIVE and TOMBSTONE, else zero; borrowed from the backend */
     uint64_t revision, create_revision;
     uint64_t token;          /* of the lease; 0: not leased */
     int64_t ttl_ms, left_ms; /* of the lease; left_ms -1: not leased, or not known. EXPIRED: for
@@ -58,8 +58,8 @@ enum prim_act {
 };
 struct prim_plan {
     enum prim_act act;
-    struct envelope envelope; /* revision and token 0: the backend knows them by `act` */
-    coord_result result;      /* of the change, once written, or at once */
+    struct claim_envelope envelope; /* revision and token 0: the backend knows them by `act` */
+    coord_result result;            /* of the change, once written, or at once */
 };
 
 struct prim_change {

@@ -28,7 +28,7 @@ static uint32_t checksum(const char *bytes, size_t len)
     return crc32c(crc, bytes + ENVELOPE_HEADER, len - ENVELOPE_HEADER);
 }
 
-enum err envelope_encode(const struct envelope *envelope, struct buf *out)
+enum err envelope_encode(const struct claim_envelope *envelope, struct buf *out)
 {
     struct str owner = envelope->owner, value = envelope->value;
     size_t len = ENVELOPE_HEADER + owner.len + value.len;
@@ -55,7 +55,7 @@ enum err envelope_encode(const struct envelope *envelope, struct buf *out)
     return ERR_OK;
 }
 
-enum err envelope_decode(struct str bytes, struct envelope *ret_envelope)
+enum err envelope_decode(struct str bytes, struct claim_envelope *ret_envelope)
 {
     const char *at = bytes.at;
     if (bytes.len < ENVELOPE_HEADER || memcmp(at, magic, sizeof magic) != 0) return ERR_CORRUPT;
@@ -63,7 +63,7 @@ enum err envelope_decode(struct str bytes, struct envelope *ret_envelope)
     if (bytes.len - ENVELOPE_HEADER != owner_len + value_len ||
         load_le32(at + AT_CRC) != checksum(at, bytes.len))
         return ERR_CORRUPT;
-    struct envelope envelope = {
+    struct claim_envelope envelope = {
         .flags = load_le16(at + AT_FLAGS),
         .revision = load_le64(at + AT_REVISION),
         .token = load_le64(at + AT_TOKEN),
@@ -90,7 +90,8 @@ void envelope_group_value(const struct envelope_group *group, char value[ENVELOP
     store_le64(value + 4, (uint64_t)group->cooldown_ms);
 }
 
-enum err envelope_group_read(const struct envelope *envelope, struct envelope_group *ret_group)
+enum err envelope_group_read(const struct claim_envelope *envelope,
+                             struct envelope_group *ret_group)
 {
     struct str value = envelope->value;
     uint64_t cooldown_ms;

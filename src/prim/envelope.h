@@ -17,7 +17,7 @@ enum {
     ENVELOPE_HEADER = 80,
     ENVELOPE_GROUP_VALUE = 12,
 };
-struct envelope {
+struct claim_envelope {
     uint32_t flags;
     coord_id lease_id, request_id;
     uint64_t revision; /* 0: the revision the store gives this write */
@@ -26,14 +26,16 @@ struct envelope {
     uint64_t wall_ms;        /* for people only */
     struct str owner, value; /* borrowed */
 };
-enum err envelope_encode(const struct envelope *envelope, struct buf *out); /* appends; ERR_NOMEM */
+enum err envelope_encode(const struct claim_envelope *envelope,
+                         struct buf *out); /* appends; ERR_NOMEM */
 /* ERR_CORRUPT: not one of ours, or damaged. The strings point into `bytes`. */
-enum err envelope_decode(struct str bytes, struct envelope *ret_envelope);
+enum err envelope_decode(struct str bytes, struct claim_envelope *ret_envelope);
 struct envelope_group { /* the value of a group record */
     uint32_t slot_count;
     int64_t cooldown_ms;
 };
 void envelope_group_value(const struct envelope_group *group, char value[ENVELOPE_GROUP_VALUE]);
 /* ERR_CORRUPT: the entry is no group record. */
-enum err envelope_group_read(const struct envelope *envelope, struct envelope_group *ret_group);
+enum err envelope_group_read(const struct claim_envelope *envelope,
+                             struct envelope_group *ret_group);
 #endif

@@ -10,7 +10,7 @@
 size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap)
 {
     if (coord_check(lease) != COORD_OK) return 0;
-    struct lease_view view;
+    struct held_lease_view view;
     coord_lease *counted = (coord_lease *)lease; /* for its lock and its set's count */
     prim_lease_view(counted, &view);
     size_t size = blob_encode(&lease->store->id, &view.claim, blob, cap);

@@ -182,7 +182,7 @@ static void unpin(coord_store *store, coord_lease *lease)
 static void renew_one(struct prim_keeper *keeper, coord_lease *lease)
 {
     coord_store *store = keeper->store;
-    struct lease_view view;
+    struct held_lease_view view;
     struct keeper_event event = {.kind = KEEPER_FAILED, .ours = true};
     coord_result result = {.code = COORD_UNAVAILABLE};
     struct prim_call call = {.deadline_ns = lease->attempt_until_ns,
@@ -391,7 +391,7 @@ static coord_result begin_keeping(coord_lease *lease, coord_lost_fn on_lost, voi
 void prim_keeper_reguard(coord_lease *lease)
 {
     coord_store *store = lease->store;
-    struct lease_view view;
+    struct held_lease_view view;
     if (store->backend->ops->guard == NULL) return;
     (void)pthread_mutex_lock(&store->lock);
     bool wanted = lease->kept && lease->over == 0;

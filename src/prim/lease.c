@@ -161,24 +161,24 @@ coord_result prim_lease_check_use(coord_store *store, coord_lease *lease)
 
 /* -- views ------------------------------------------------------------------------------------ */
 
-void prim_lease_view_locked(coord_lease *lease, struct lease_view *ret_view)
+void prim_lease_view_locked(coord_lease *lease, struct held_lease_view *ret_view)
 {
     atomic_fetch_add_explicit(&lease->set->refs, 1, memory_order_relaxed);
-    *ret_view = (struct lease_view){
+    *ret_view = (struct held_lease_view){
         .claim = {lease->id, lease->owner, lease->ttl_ms, lease->set->held, lease->set->count},
         .set = lease->set,
         .changes = lease->changes,
     };
 }
 
-void prim_lease_view(coord_lease *lease, struct lease_view *ret_view)
+void prim_lease_view(coord_lease *lease, struct held_lease_view *ret_view)
 {
     (void)pthread_mutex_lock(&lease->store->lock);
     prim_lease_view_locked(lease, ret_view);
     (void)pthread_mutex_unlock(&lease->store->lock);
 }
 
-void prim_lease_view_done(struct lease_view *view)
+void prim_lease_view_done(struct held_lease_view *view)
 {
     set_unref(view->set);
 }

@@ -70,14 +70,14 @@ bool prim_lease_unpin(coord_lease *lease);
 void prim_lease_free(coord_lease *lease);
 
 /* A view for one backend call; give it back. */
-struct lease_view {
+struct held_lease_view {
     struct prim_claim claim;
     struct held_set *set;
     uint32_t changes;
 };
-void prim_lease_view(coord_lease *lease, struct lease_view *ret_view);
-void prim_lease_view_locked(coord_lease *lease, struct lease_view *ret_view);
-void prim_lease_view_done(struct lease_view *view);
+void prim_lease_view(coord_lease *lease, struct held_lease_view *ret_view);
+void prim_lease_view_locked(coord_lease *lease, struct held_lease_view *ret_view);
+void prim_lease_view_done(struct held_lease_view *view);
 
 /* OK, or EXPIRED with the reason it ended for. */
 coord_result prim_lease_alive(coord_lease *lease);

@@ -61,7 +61,7 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
     coord_store *store = lease->store;
     coord_result result;
     for (int round = 0;; round++) { /* again only when keys left meanwhile; thrice at most */
-        struct lease_view view;
+        struct held_lease_view view;
         prim_lease_view(lease, &view);
         struct prim_frame renewal = *frame;
         renewal.began_ns = prim_store_now(store);
@@ -161,7 +161,7 @@ static void end_release(coord_lease *lease, const coord_result *result)
 coord_result coord_release(coord_lease *lease, const coord_call *call)
 {
     struct prim_frame frame;
-    struct lease_view view;
+    struct held_lease_view view;
     if (lease == NULL)
         return prim_answer(COORD_INVALID, COORD_R_HANDLE, "the lease handle is NULL");
     coord_store *store = lease->store;
@@ -184,7 +184,7 @@ coord_result coord_release(coord_lease *lease, const coord_call *call)
 coord_result coord_release_key(coord_lease *lease, const coord_call *call, coord_str key)
 {
     struct prim_frame frame;
-    struct lease_view view;
+    struct held_lease_view view;
     coord_result result = prim_lease_check_use(NULL, lease);
     if (result.code != COORD_OK) return result;
     coord_store *store = lease->store;

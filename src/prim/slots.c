@@ -62,10 +62,10 @@ static void plan_count(const struct prim_change *c, struct prim_plan *plan, enum
     struct count_write *write = c->out;
     envelope_group_value(&write->group, write->bytes);
     plan->act = act;
-    plan->envelope = (struct envelope){.flags = ENVELOPE_GROUP,
-                                       .request_id = c->call->request_id,
-                                       .owner = STR_EMPTY,
-                                       .value = str_of(write->bytes, sizeof write->bytes)};
+    plan->envelope = (struct claim_envelope){.flags = ENVELOPE_GROUP,
+                                             .request_id = c->call->request_id,
+                                             .owner = STR_EMPTY,
+                                             .value = str_of(write->bytes, sizeof write->bytes)};
     plan->result = prim_ok(reason);
 }
 

@@ -385,7 +385,7 @@ static void release_all(coord_store *store)
             return;
         }
         (void)prim_lease_end(lease, COORD_R_RELEASED, 0);
-        struct lease_view view;
+        struct held_lease_view view;
         prim_lease_view_locked(lease, &view);
         coord_id id = lease->id;
         char owner[sizeof lease->owner]; /* the handle may be freed meanwhile */

@@ -27,7 +27,7 @@ enum {
 struct call {
     struct list link; /* in provider.waiting, or alone */
     struct provider *provider;
-    struct lane *lane; /* while it runs */
+    struct call_lane *lane; /* while it runs */
     enum provider_verb verb;
     uint64_t timeout_ms;
     uint32_t attempts;
@@ -137,17 +137,17 @@ static enum err channel_open(struct provider *p, struct rpc_channel **ret_channe
 
 static enum err lane_open(struct provider *p, struct note *note)
 {
-    struct lane *lane = &p->lanes[p->lane_count];
+    struct call_lane *lane = &p->lanes[p->lane_count];
     enum err err;
 
     assert(p->lane_count < p->options.connections_max);
-    *lane = (struct lane){.provider = p};
+    *lane = (struct call_lane){.provider = p};
     err = channel_open(p, &lane->channel, note);
     if (!err) p->lane_count++;
     return err;
 }
 
-static bool has_room(const struct lane *lane)
+static bool has_room(const struct call_lane *lane)
 {
     return lane->running <
                min_size(rpc_channel_room(lane->channel), PROVIDER_CALLS_PER_CONNECTION) &&
@@ -156,7 +156,7 @@ static bool has_room(const struct lane *lane)
 
 /* The one that took the last call first, so that few are used while few are needed. NULL: all are
  * full, or not connected. */
-static struct lane *find_lane(struct provider *p)
+static struct call_lane *find_lane(struct provider *p)
 {
     for (uint32_t i = 0; i < p->lane_count; i++) {
         uint32_t at = (p->lane_next + i) % p->lane_count;
@@ -280,7 +280,7 @@ static enum err stamp(struct call *call)
     return pack.err;
 }
 
-static enum err call_send(struct call *call, struct lane *lane)
+static enum err call_send(struct call *call, struct call_lane *lane)
 {
     const struct rpc_call_options options = {
         .path = verbs[call->verb].path,
@@ -317,9 +317,9 @@ static enum err call_send(struct call *call, struct lane *lane)
 /* --- waiting --- */
 
 /* Where the next one goes; NULL: nowhere yet, and on_change will come. */
-static struct lane *choose(struct provider *p)
+static struct call_lane *choose(struct provider *p)
 {
-    struct lane *lane = find_lane(p);
+    struct call_lane *lane = find_lane(p);
 
     if (lane) return lane;
     for (uint32_t i = 0; i < p->lane_count; i++)
@@ -366,7 +366,7 @@ static void end_waiting(struct provider *p, bool (*ends)(const struct call *call
 static void pump(struct provider *p)
 {
     struct list failed;
-    struct lane *lane;
+    struct call_lane *lane;
 
     if (p->closing) return;
     if (p->held) end_waiting(p, is_held, false, p->held);

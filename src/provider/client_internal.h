@@ -10,7 +10,7 @@
 
 enum { LANES_MAX = 64 };
 
-struct lane { /* one connection for calls */
+struct call_lane { /* one connection for calls */
     struct provider *provider;
     struct rpc_channel *channel;
     uint32_t running;
@@ -20,7 +20,7 @@ struct lane { /* one connection for calls */
 struct provider {
     struct provider_options options;
     int64_t sequence;
-    struct lane lanes[LANES_MAX];
+    struct call_lane lanes[LANES_MAX];
     uint32_t lane_count, lane_next; /* next: where the last call went */
     struct rpc_channel *bulk;       /* List */
     struct list waiting;            /* struct call */

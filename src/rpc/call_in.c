@@ -103,10 +103,10 @@ static void refuse_stranger(struct connection *c, int32_t stream, const struct r
                             const char *http_status, struct str text, bool end)
 {
     stranger_refuse(c,
-                    &(struct stranger){.stream = stream,
-                                       .http_status = http_status,
-                                       .text = text,
-                                       .head = str_equal(r->method, STR("HEAD"))},
+                    &(struct plain_request){.stream = stream,
+                                            .http_status = http_status,
+                                            .text = text,
+                                            .head = str_equal(r->method, STR("HEAD"))},
                     end);
 }
 
@@ -140,7 +140,7 @@ static enum err put_value(struct rpc_call *call, char **at, const struct h2_head
 static enum err keep_metadata(struct rpc_call *call, const struct h2_header *headers,
                               const struct request *r, struct note *note)
 {
-    struct metadata *kept =
+    struct call_metadata *kept =
         arena_alloc(&call->head, r->metadata_count * sizeof *kept + r->metadata_bytes);
     char *at;
 
@@ -148,10 +148,10 @@ static enum err keep_metadata(struct rpc_call *call, const struct h2_header *hea
     call->metadata = kept;
     at = (char *)(kept + r->metadata_count);
     for (size_t i = r->metadata_first; call->metadata_count < r->metadata_count; i++) {
-        struct metadata *m = &kept[call->metadata_count];
+        struct call_metadata *m = &kept[call->metadata_count];
         enum err err;
         if (field_of(headers[i].name) != FIELD_METADATA) continue;
-        *m = (struct metadata){.name = header_put(&at, headers[i].name)};
+        *m = (struct call_metadata){.name = header_put(&at, headers[i].name)};
         err = put_value(call, &at, &headers[i], &m->value);
         if (err) {
             note_set(note, "metadata %.*s: not base64", STR_ARG(headers[i].name));
@@ -270,7 +270,7 @@ static bool has_hops(const struct h2_header *headers, size_t count)
 static bool charge_metadata(struct rpc_call *call, const struct h2_header *headers, size_t count,
                             const struct request *r)
 {
-    size_t bytes = r->metadata_bytes + r->metadata_count * sizeof(struct metadata);
+    size_t bytes = r->metadata_bytes + r->metadata_count * sizeof(struct call_metadata);
     enum err err = limits_charge_metadata(call, bytes);
     struct note note;
 

@@ -39,7 +39,7 @@ static enum err add(struct rpc_call *call, struct str name, struct str value, bo
     own_value = arena_dup(&call->head, value);
     if (!call->added || !own_name || !own_value) return ERR_NOMEM;
     (void)limits_charge_metadata(call, name.len + value.len); /* the flush looks at the limit */
-    call->added[call->added_count++] = (struct metadata){
+    call->added[call->added_count++] = (struct call_metadata){
         .name = str_of(own_name, name.len),
         .value = str_of(own_value, value.len),
         .trailer = trailer,

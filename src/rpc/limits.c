@@ -85,9 +85,9 @@ static struct str address_key(const char *address)
     return address_split(address, &parts, NULL) ? str_from(address) : parts.host;
 }
 
-static struct peer *peer_new(struct rpc_server *s, struct str key)
+static struct rpc_peer *peer_new(struct rpc_server *s, struct str key)
 {
-    struct peer *peer = malloc(sizeof *peer + key.len);
+    struct rpc_peer *peer = malloc(sizeof *peer + key.len);
 
     if (!peer) return NULL;
     if (key.len > 0) memcpy(peer->text, key.at, key.len);
@@ -101,11 +101,11 @@ static struct peer *peer_new(struct rpc_server *s, struct str key)
     return peer;
 }
 
-struct peer *limits_join(struct rpc_server *s, const struct tls_identity *identity,
-                         const char *address)
+struct rpc_peer *limits_join(struct rpc_server *s, const struct tls_identity *identity,
+                             const char *address)
 {
     struct str key = identity ? identity_key(identity) : address_key(address);
-    struct peer *peer;
+    struct rpc_peer *peer;
 
     key.len = min_size(key.len, KEY_MAX);
     peer = map_get(&s->peers, key);
@@ -115,7 +115,7 @@ struct peer *limits_join(struct rpc_server *s, const struct tls_identity *identi
     return peer;
 }
 
-void limits_leave(struct rpc_server *s, struct peer *peer)
+void limits_leave(struct rpc_server *s, struct rpc_peer *peer)
 {
     if (!peer) return;
     assert(peer->connections > 0);
@@ -130,7 +130,7 @@ void limits_leave(struct rpc_server *s, struct peer *peer)
 enum err limits_charge(struct rpc_call *call, size_t bytes)
 {
     struct rpc_server *s = call->server;
-    struct peer *peer = call->connection->peer;
+    struct rpc_peer *peer = call->connection->peer;
 
     assert(s->stats.buffered <= s->limits.buffered_max);
     if (bytes > s->limits.buffered_max - s->stats.buffered ||
@@ -146,7 +146,7 @@ enum err limits_charge(struct rpc_call *call, size_t bytes)
 void limits_refund(struct rpc_call *call, size_t bytes)
 {
     struct rpc_server *s = call->server;
-    struct peer *peer = call->connection->peer;
+    struct rpc_peer *peer = call->connection->peer;
 
     assert(bytes <= call->charged && bytes <= peer->buffered && bytes <= s->stats.buffered);
     call->charged -= bytes;
@@ -158,7 +158,7 @@ enum err limits_charge_metadata(struct rpc_call *call, size_t bytes)
 {
     struct rpc_server *s = call->server;
     struct connection *c = call->connection;
-    struct peer *peer = c->peer;
+    struct rpc_peer *peer = c->peer;
 
     bool replica = c->passes_on && c->own_identity; /* in plaintext anybody may say so */
 

@@ -48,7 +48,7 @@ struct method {
 };
 
 /* Everybody who shows the same identity, or comes from the same address. */
-struct peer {
+struct rpc_peer {
     struct str key;
     uint32_t connections;
     size_t buffered, metadata;
@@ -84,14 +84,14 @@ struct listening {
     struct listener *listener;
     bool tls;
 };
-enum connection_state {
+enum rpc_connection_state {
     CONNECTION_OPEN,
     CONNECTION_FAILED, /* to be ended with the next flush; no input any more */
     CONNECTION_ENDED,  /* our side is ended or cut; waits for teardown.c and on_closed */
 };
 /* -- stranger.c: requests that are no gRPC -- */
 enum { STRANGERS_MAX = 8 }; /* of one connection whose answer waits for the request's end */
-struct stranger {
+struct plain_request {
     int32_t stream;          /* 0: a free place */
     const char *http_status; /* static, as the text is */
     struct str text;
@@ -105,7 +105,7 @@ bool page_answer(struct connection *c, int32_t stream, struct str path, bool hea
 bool page_is_http1(const struct connection *c, struct str bytes);
 void page_feed(struct connection *c, struct str bytes);
 
-void stranger_refuse(struct connection *c, const struct stranger *stranger, bool end);
+void stranger_refuse(struct connection *c, const struct plain_request *stranger, bool end);
 void stranger_data(struct connection *c, int32_t stream, size_t len);
 void stranger_end(struct connection *c, int32_t stream);
 void stranger_gone(struct connection *c, int32_t stream);
@@ -123,8 +123,8 @@ struct connection {
     const struct tls_identity *identity;
     struct tls_identity *own_identity;
     char *address;
-    struct peer *peer;
-    enum connection_state state;
+    struct rpc_peer *peer;
+    enum rpc_connection_state state;
     struct list calls; /* each is bound to its stream in h2, too */
     uint32_t call_count;
     size_t metadata;     /* bytes of metadata its open calls keep */
@@ -137,7 +137,7 @@ struct connection {
     bool unread;         /* input is paused: too many bytes of answers wait for the peer to read */
     bool encodings_told;
     struct method *last; /* that was called; the next call is likely one of the same */
-    struct stranger strangers[STRANGERS_MAX];
+    struct plain_request strangers[STRANGERS_MAX];
     struct pace pace;
     struct buf page_head; /* of a request by HTTP/1.1, so far */
     struct timer timer;
@@ -166,7 +166,7 @@ void connection_put(struct connection *c, struct rpc_call *call);
 void connection_remove(struct connection *c, struct rpc_call *call);
 
 /* -- calls -- */
-struct metadata {
+struct call_metadata {
     struct str name, value;
     bool trailer; /* outgoing only */
 };
@@ -226,9 +226,9 @@ struct rpc_call {
     int32_t stream;
     struct str path;
     struct arena head, arena; /* metadata, for the whole call; messages */
-    const struct metadata *metadata;
+    const struct call_metadata *metadata;
     size_t metadata_count;
-    struct metadata *added; /* by the handler, RPC_METADATA_OUT_MAX of them */
+    struct call_metadata *added; /* by the handler, RPC_METADATA_OUT_MAX of them */
     size_t added_count;
     struct grpc_reader reader;
     struct buf inbox;  /* came while nobody reads; not consumed */
@@ -308,9 +308,9 @@ void call_drop_outbox(struct rpc_call *call);
 enum err limits_settle(const struct rpc_server_limits *given, struct rpc_server_limits *ret_limits);
 struct h2_limits limits_for_h2(const struct rpc_server_limits *limits);
 /* NULL: too many connections, or no memory. */
-struct peer *limits_join(struct rpc_server *s, const struct tls_identity *identity,
-                         const char *address);
-void limits_leave(struct rpc_server *s, struct peer *peer);
+struct rpc_peer *limits_join(struct rpc_server *s, const struct tls_identity *identity,
+                             const char *address);
+void limits_leave(struct rpc_server *s, struct rpc_peer *peer);
 /* ERR_FULL: the bytes must not be kept. */
 enum err limits_charge(struct rpc_call *call, size_t bytes);
 void limits_refund(struct rpc_call *call, size_t bytes);

@@ -9,7 +9,7 @@
 
 enum { BODY_PATIENCE = 64 << 10 }; /* bytes of a request's body we let pass */
 
-static void answer(struct connection *c, int32_t stream, const struct stranger *s)
+static void answer(struct connection *c, int32_t stream, const struct plain_request *s)
 {
     const struct h2_header headers[] = {{STR(":status"), str_from(s->http_status)},
                                         {STR("content-type"), STR("text/plain")}};
@@ -24,24 +24,24 @@ static void answer(struct connection *c, int32_t stream, const struct stranger *
     c->answers++;
 }
 
-static struct stranger *find(struct connection *c, int32_t stream)
+static struct plain_request *find(struct connection *c, int32_t stream)
 {
     for (size_t i = 0; i < ARRAY_LEN(c->strangers); i++)
         if (c->strangers[i].stream == stream) return &c->strangers[i];
     return NULL;
 }
 
-static void answer_now(struct connection *c, struct stranger *s)
+static void answer_now(struct connection *c, struct plain_request *s)
 {
-    struct stranger asked = *s;
+    struct plain_request asked = *s;
 
-    *s = (struct stranger){0};
+    *s = (struct plain_request){0};
     answer(c, asked.stream, &asked);
 }
 
-void stranger_refuse(struct connection *c, const struct stranger *stranger, bool end)
+void stranger_refuse(struct connection *c, const struct plain_request *stranger, bool end)
 {
-    struct stranger *place = end ? NULL : find(c, 0);
+    struct plain_request *place = end ? NULL : find(c, 0);
 
     if (!place) {
         answer(c, stranger->stream, stranger);
@@ -71,7 +71,7 @@ void stranger_expire(struct connection *c, mono_time now)
 
 void stranger_data(struct connection *c, int32_t stream, size_t len)
 {
-    struct stranger *s = find(c, stream);
+    struct plain_request *s = find(c, stream);
 
     if (!s) return;
     s->bytes += len;
@@ -80,14 +80,14 @@ void stranger_data(struct connection *c, int32_t stream, size_t len)
 
 void stranger_end(struct connection *c, int32_t stream)
 {
-    struct stranger *s = find(c, stream);
+    struct plain_request *s = find(c, stream);
 
     if (s) answer_now(c, s);
 }
 
 void stranger_gone(struct connection *c, int32_t stream)
 {
-    struct stranger *s = find(c, stream);
+    struct plain_request *s = find(c, stream);
 
-    if (s) *s = (struct stranger){0};
+    if (s) *s = (struct plain_request){0};
 }

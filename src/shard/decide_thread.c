@@ -28,7 +28,7 @@ struct batch {
 
 struct decide_thread {
     struct decide_thread_options options;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct decide_context context;
     struct list waiting; /* jobs */
     struct list ready;   /* batches whose effects are not all carried out, oldest first */

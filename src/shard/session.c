@@ -32,7 +32,7 @@ static void drop_outbox(struct session *session)
 static void session_over(struct session *session)
 {
     struct sessions *s = session->sessions;
-    struct cluster *cluster = session->cluster;
+    struct session_cluster *cluster = session->cluster;
 
     if (session->over) return;
     session->over = true;
@@ -211,7 +211,7 @@ static void acknowledge_hello(struct session *session)
 }
 
 /* The old one's end is told before the new one's beginning. */
-static void replace(struct sessions *s, struct cluster *cluster)
+static void replace(struct sessions *s, struct session_cluster *cluster)
 {
     struct session *old = cluster->session;
 
@@ -222,10 +222,10 @@ static void replace(struct sessions *s, struct cluster *cluster)
     sessions_tell(s);
 }
 
-static void install(struct session *session, const struct frame *hello)
+static void install(struct session *session, const struct operator_frame *hello)
 {
     struct sessions *s = session->sessions;
-    struct cluster *cluster = known_cluster(s, hello->cluster);
+    struct session_cluster *cluster = known_cluster(s, hello->cluster);
 
     if (!cluster) {
         session_end(session, GRPC_RESOURCE_EXHAUSTED, "too many clusters");
@@ -252,7 +252,7 @@ static void install(struct session *session, const struct frame *hello)
     s->events->on_open(s->owner, cluster->id, session->reports_drains);
 }
 
-static void on_hello(struct session *session, const struct frame *frame)
+static void on_hello(struct session *session, const struct operator_frame *frame)
 {
     if (!is_cluster(session, frame->cluster)) return;
     if (!session->cluster)
@@ -280,7 +280,7 @@ static uint64_t action_of(const struct sessions *s, struct str id)
     return number - s->first_instruction;
 }
 
-static void on_drain_report(struct session *session, const struct frame *frame)
+static void on_drain_report(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;
     struct drain_report report = {
@@ -296,7 +296,7 @@ static void on_drain_report(struct session *session, const struct frame *frame)
     if (session->reports_drains) s->events->on_drain_report(s->owner, &report);
 }
 
-static void on_frame(struct session *session, const struct frame *frame)
+static void on_frame(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;
 
@@ -323,7 +323,7 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
 {
     struct session *session = rpc_call_data(call);
     struct note note = {""};
-    struct frame frame;
+    struct operator_frame frame;
 
     (void)service;
     (void)message;

@@ -15,7 +15,7 @@ void draw_id(struct sessions *s, char out[REQUEST_ID_LEN + 1])
     snprintf(out, REQUEST_ID_LEN + 1, "%016llx", (unsigned long long)entropy_u64(s->io->entropy));
 }
 
-static void waiter_free(struct waiter *waiter)
+static void waiter_free(struct blob_waiter *waiter)
 {
     struct sessions *s = waiter->sessions;
 
@@ -26,7 +26,7 @@ static void waiter_free(struct waiter *waiter)
 }
 
 /* The answer is told later in this turn. */
-static void settle(struct waiter *waiter, enum blob_end end)
+static void settle(struct blob_waiter *waiter, enum blob_end end)
 {
     waiter->end = end;
     waiter->session = NULL;
@@ -36,7 +36,7 @@ static void settle(struct waiter *waiter, enum blob_end end)
     sessions_wake(waiter->sessions);
 }
 
-static void tell(struct waiter *waiter, enum blob_end end, struct str content)
+static void tell(struct blob_waiter *waiter, enum blob_end end, struct str content)
 {
     struct sessions *s = waiter->sessions;
     uint64_t action = waiter->action;
@@ -47,14 +47,14 @@ static void tell(struct waiter *waiter, enum blob_end end, struct str content)
 
 static void on_timeout(struct timer *timer)
 {
-    struct waiter *waiter = CONTAINER_OF(timer, struct waiter, timer);
+    struct blob_waiter *waiter = CONTAINER_OF(timer, struct blob_waiter, timer);
 
     tell(waiter, BLOB_TIMEOUT, STR_EMPTY);
 }
 
-static enum err waiter_new(struct sessions *s, uint64_t action, struct waiter **ret_waiter)
+static enum err waiter_new(struct sessions *s, uint64_t action, struct blob_waiter **ret_waiter)
 {
-    struct waiter *waiter = calloc(1, sizeof *waiter);
+    struct blob_waiter *waiter = calloc(1, sizeof *waiter);
     char id[REQUEST_ID_LEN + 1];
     enum err err;
 
@@ -78,9 +78,9 @@ static enum err waiter_new(struct sessions *s, uint64_t action, struct waiter **
 enum err sessions_ask_blob(struct sessions *s, struct str cluster, uint64_t action,
                            const struct profile *profile, uint64_t timeout_ms)
 {
-    const struct cluster *known = cluster_find(s, cluster);
+    const struct session_cluster *known = cluster_find(s, cluster);
     struct session *session = known ? known->session : NULL;
-    struct waiter *waiter;
+    struct blob_waiter *waiter;
     enum err err = waiter_new(s, action, &waiter);
 
     if (err) return err;
@@ -98,10 +98,10 @@ enum err sessions_ask_blob(struct sessions *s, struct str cluster, uint64_t acti
     return ERR_OK;
 }
 
-void blobs_answer(struct session *session, const struct frame *frame)
+void blobs_answer(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;
-    struct waiter *waiter = map_get(&s->waiters, frame->request_id);
+    struct blob_waiter *waiter = map_get(&s->waiters, frame->request_id);
     struct note note;
 
     if (!waiter || waiter->session != session) { /* late, unknown, or given twice */
@@ -120,7 +120,7 @@ void blobs_answer(struct session *session, const struct frame *frame)
 void blobs_over(struct session *session)
 {
     LIST_EACH_SAFE(&session->blobs, node, following)
-    settle(CONTAINER_OF(node, struct waiter, link), BLOB_NO_SESSION);
+    settle(CONTAINER_OF(node, struct blob_waiter, link), BLOB_NO_SESSION);
 }
 
 void blobs_tell(struct sessions *s)
@@ -131,7 +131,7 @@ void blobs_tell(struct sessions *s)
     list_splice(&now, &s->answered);
     LIST_EACH_SAFE(&now, node, following)
     {
-        struct waiter *waiter = CONTAINER_OF(node, struct waiter, link);
+        struct blob_waiter *waiter = CONTAINER_OF(node, struct blob_waiter, link);
         tell(waiter, waiter->end, STR_EMPTY);
     }
 }

@@ -3,7 +3,7 @@
 
 #include "wire/field.h"
 
-/* Of OperatorMessage; the numbers of the payloads before it are those of enum frame_kind. */
+/* Of OperatorMessage; the numbers of the payloads before it are those of enum operator_frame_kind. */
 enum { FIELD_DRAIN_REPORT = 100 };
 
 /* -- reading -- */
@@ -68,7 +68,7 @@ static enum err take_bool(const struct field *field, bool *ret_value, struct not
     return err;
 }
 
-static enum err read_hello(struct str payload, struct frame *frame, struct note *note)
+static enum err read_hello(struct str payload, struct operator_frame *frame, struct note *note)
 {
     struct level level = level_of(payload);
     struct field field;
@@ -83,7 +83,7 @@ static enum err read_hello(struct str payload, struct frame *frame, struct note 
 }
 
 /* Only as far as it must: the rows are read, and everything checked, elsewhere. */
-static enum err read_rollup(struct str payload, struct frame *frame, struct note *note)
+static enum err read_rollup(struct str payload, struct operator_frame *frame, struct note *note)
 {
     struct level level = level_of(payload);
     struct field field;
@@ -98,7 +98,7 @@ static enum err read_rollup(struct str payload, struct frame *frame, struct note
     return level.fields.problem ? refuse(note, ERR_PARSE, level.fields.problem) : ERR_OK;
 }
 
-static enum err read_blob(struct str payload, struct frame *frame, struct note *note)
+static enum err read_blob(struct str payload, struct operator_frame *frame, struct note *note)
 {
     struct level level = level_of(payload);
     struct field field;
@@ -112,7 +112,8 @@ static enum err read_blob(struct str payload, struct frame *frame, struct note *
     return err ? err : level_end(&level, note);
 }
 
-static enum err read_reclaim_ack(struct str payload, struct frame *frame, struct note *note)
+static enum err read_reclaim_ack(struct str payload, struct operator_frame *frame,
+                                 struct note *note)
 {
     struct level level = level_of(payload);
     struct field field;
@@ -123,7 +124,8 @@ static enum err read_reclaim_ack(struct str payload, struct frame *frame, struct
     return err ? err : level_end(&level, note);
 }
 
-static enum err read_drain_report(struct str payload, struct frame *frame, struct note *note)
+static enum err read_drain_report(struct str payload, struct operator_frame *frame,
+                                  struct note *note)
 {
     struct level level = level_of(payload);
     struct field field;
@@ -144,7 +146,7 @@ static enum err read_drain_report(struct str payload, struct frame *frame, struc
 
 static const struct {
     const char *name;
-    enum err (*read)(struct str rest, struct frame *frame, struct note *note);
+    enum err (*read)(struct str rest, struct operator_frame *frame, struct note *note);
 } payloads[] = {
     [FRAME_HELLO] = {"hello", read_hello},
     [FRAME_ROLLUP] = {"rollup", read_rollup},
@@ -154,29 +156,29 @@ static const struct {
 };
 
 /* FRAME_UNSET: of a newer operator. */
-static enum frame_kind kind_of(uint32_t number)
+static enum operator_frame_kind kind_of(uint32_t number)
 {
     if (number == FIELD_DRAIN_REPORT) return FRAME_DRAIN_REPORT;
-    return number < FRAME_DRAIN_REPORT ? (enum frame_kind)number : FRAME_UNSET;
+    return number < FRAME_DRAIN_REPORT ? (enum operator_frame_kind)number : FRAME_UNSET;
 }
 
-enum err frame_read(struct str bytes, struct frame *ret_frame, struct note *note)
+enum err frame_read(struct str bytes, struct operator_frame *ret_frame, struct note *note)
 {
-    struct frame frame = {.kind = FRAME_UNSET,
-                          .cluster = STR_EMPTY,
-                          .version = STR_EMPTY,
-                          .rollup = STR_EMPTY,
-                          .request_id = STR_EMPTY,
-                          .user_data = STR_EMPTY,
-                          .error = STR_EMPTY,
-                          .machine = STR_EMPTY};
+    struct operator_frame frame = {.kind = FRAME_UNSET,
+                                   .cluster = STR_EMPTY,
+                                   .version = STR_EMPTY,
+                                   .rollup = STR_EMPTY,
+                                   .request_id = STR_EMPTY,
+                                   .user_data = STR_EMPTY,
+                                   .error = STR_EMPTY,
+                                   .machine = STR_EMPTY};
     struct level level = level_of(bytes);
     struct str payload = STR_EMPTY;
     struct field field;
     enum err err;
 
     while (level_next(&level, &field)) {
-        enum frame_kind kind = kind_of(field.number);
+        enum operator_frame_kind kind = kind_of(field.number);
         if (kind == FRAME_UNSET) continue;
         if (frame.kind != FRAME_UNSET) return refuse(note, ERR_PARSE, "two payloads in one frame");
         frame.kind = kind;

@@ -16,7 +16,7 @@ enum {
     REQUEST_ID_LEN = 16, /* hex digits */
 };
 
-enum frame_kind {
+enum operator_frame_kind {
     FRAME_UNSET,
     FRAME_HELLO,
     FRAME_ROLLUP,
@@ -24,8 +24,8 @@ enum frame_kind {
     FRAME_RECLAIM_ACK,
     FRAME_DRAIN_REPORT
 };
-struct frame { /* views of the bytes that were read */
-    enum frame_kind kind;
+struct operator_frame { /* views of the bytes that were read */
+    enum operator_frame_kind kind;
     struct str cluster;    /* HELLO; ROLLUP when `named` */
     bool named;            /* ROLLUP: its cluster stands among the first fields */
     struct str version;    /* HELLO */
@@ -40,7 +40,7 @@ struct frame { /* views of the bytes that were read */
 };
 /* ERR_PARSE: no OperatorMessage, two payloads, text that is not UTF-8; ERR_TOO_LARGE: past
  * FRAME_FIELDS_MAX. */
-enum err frame_read(struct str bytes, struct frame *ret_frame, struct note *note);
+enum err frame_read(struct str bytes, struct operator_frame *ret_frame, struct note *note);
 
 /* -- to the operator: a whole ShardMessage in writer->frame, until the next one -- */
 /* All of them: ERR_FULL (a frame past 8 MiB), ERR_NOMEM. */

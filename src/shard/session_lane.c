@@ -13,9 +13,9 @@
 
 enum { SMALL = 16 << 10, MIB = 1 << 20 };
 
-void lane_init(struct lane *lane)
+void lane_init(struct rollup_lane *lane)
 {
-    *lane = (struct lane){0};
+    *lane = (struct rollup_lane){0};
     list_init(&lane->queue);
 }
 
@@ -89,7 +89,7 @@ void lane_release(struct session *session)
 
 static bool is_stalled(const struct session *session, mono_time now)
 {
-    const struct lane *lane = &session->lane;
+    const struct rollup_lane *lane = &session->lane;
     uint64_t ms = session->sessions->limits.rollup_timeout_ms;
 
     if (lane->reserved <= SMALL) return false;
@@ -124,7 +124,7 @@ static void rollup_free(struct sessions *s, struct own_rollup *own)
 }
 
 /* Takes the message that is being delivered, and turns its reservation into what it really has. */
-static struct own_rollup *rollup_take(struct session *session, const struct frame *frame)
+static struct own_rollup *rollup_take(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;
     struct str id = session->cluster->id;
@@ -152,10 +152,10 @@ static void refuse_foreign(struct session *session, struct str named)
                                  "cluster_id: not the session's cluster");
 }
 
-void lane_rollup(struct session *session, const struct frame *frame)
+void lane_rollup(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;
-    struct lane *lane = &session->lane;
+    struct rollup_lane *lane = &session->lane;
     struct own_rollup *own;
 
     if (frame->named && !str_equal(frame->cluster, session->cluster->id)) {
@@ -178,7 +178,7 @@ void lane_rollup(struct session *session, const struct frame *frame)
 void lane_next(struct session *session)
 {
     struct sessions *s = session->sessions;
-    struct lane *lane = &session->lane;
+    struct rollup_lane *lane = &session->lane;
 
     if (session->over || lane->working || !lane->waiting) return;
     lane->working = lane->waiting;
@@ -208,7 +208,7 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
 void lane_over(struct session *session)
 {
     struct sessions *s = session->sessions;
-    struct lane *lane = &session->lane;
+    struct rollup_lane *lane = &session->lane;
 
     if (lane->working) lane->working->session = NULL;
     lane->working = NULL;

@@ -33,14 +33,14 @@ static void on_task(struct task *task)
 
 /* -- clusters -- */
 
-struct cluster *cluster_find(const struct sessions *s, struct str id)
+struct session_cluster *cluster_find(const struct sessions *s, struct str id)
 {
     return map_get(&s->clusters, id);
 }
 
-struct cluster *known_cluster(struct sessions *s, struct str id)
+struct session_cluster *known_cluster(struct sessions *s, struct str id)
 {
-    struct cluster *cluster = cluster_find(s, id);
+    struct session_cluster *cluster = cluster_find(s, id);
 
     if (cluster) return cluster;
     cluster = malloc(sizeof *cluster + id.len);
@@ -59,7 +59,7 @@ struct cluster *known_cluster(struct sessions *s, struct str id)
     return cluster;
 }
 
-void cluster_settle(struct sessions *s, struct cluster *cluster)
+void cluster_settle(struct sessions *s, struct session_cluster *cluster)
 {
     if (cluster->sessions > 0 || cluster->departed.count > 0) return;
     assert(!cluster->session);
@@ -76,7 +76,8 @@ static void recount_departed(struct sessions *s, const struct outbox *box, size_
     s->stats.departed += (uint32_t)(box->count - count);
 }
 
-static void cluster_drop_departed(struct sessions *s, struct cluster *cluster, struct str key)
+static void cluster_drop_departed(struct sessions *s, struct session_cluster *cluster,
+                                  struct str key)
 {
     size_t bytes = cluster->departed.bytes, count = cluster->departed.count;
 
@@ -84,7 +85,7 @@ static void cluster_drop_departed(struct sessions *s, struct cluster *cluster, s
     recount_departed(s, &cluster->departed, bytes, count);
 }
 
-void cluster_keep_departed(struct sessions *s, struct cluster *cluster, struct str key,
+void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, struct str key,
                            struct str frame)
 {
     struct outbox *box = &cluster->departed;
@@ -181,7 +182,7 @@ void sessions_close(struct sessions *s)
     }
     blobs_close(s);
     while ((entry = map_next(&s->clusters, &cursor))) {
-        struct cluster *cluster = entry->value;
+        struct session_cluster *cluster = entry->value;
         outbox_deinit(&cluster->departed);
         free(cluster);
     }
@@ -229,7 +230,7 @@ void sessions_drain(struct sessions *s)
 
 static struct session *session_of(const struct sessions *s, struct str cluster)
 {
-    const struct cluster *known = cluster_find(s, cluster);
+    const struct session_cluster *known = cluster_find(s, cluster);
 
     return known ? known->session : NULL;
 }
@@ -272,7 +273,7 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
                          struct str frame)
 {
     struct str key = key_of(s, 'n', machine);
-    struct cluster *known = cluster_find(s, cluster);
+    struct session_cluster *known = cluster_find(s, cluster);
 
     if (!known && departed) known = known_cluster(s, cluster);
     if (!known) {
@@ -289,7 +290,7 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
 
 void sessions_resynced(struct sessions *s, struct str cluster)
 {
-    struct cluster *known = cluster_find(s, cluster);
+    struct session_cluster *known = cluster_find(s, cluster);
     struct session *session = known ? known->session : NULL;
     struct out_frame *frame;
 

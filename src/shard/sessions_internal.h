@@ -19,7 +19,7 @@ struct session;
 
 /* Everything of one cluster that outlives a session. Goes when it has neither a session nor
  * anything to say to the next one. */
-struct cluster {
+struct session_cluster {
     struct session *session; /* the installed one, or NULL */
     struct outbox departed;
     uint32_t sessions; /* that point here, the replaced ones that are not gone yet included */
@@ -34,7 +34,7 @@ struct own_rollup {
     char cluster[];
 };
 
-struct lane {
+struct rollup_lane {
     struct own_rollup *working, *waiting;
     size_t reserved; /* for the message that is being read */
     mono_time reserved_at;
@@ -46,10 +46,10 @@ struct session {
     struct list link; /* in sessions.all */
     struct list due;  /* in sessions.due, or alone */
     struct sessions *sessions;
-    struct rpc_call *call;   /* NULL once it is done */
-    struct cluster *cluster; /* NULL before Hello */
+    struct rpc_call *call;           /* NULL once it is done */
+    struct session_cluster *cluster; /* NULL before Hello */
     struct outbox outbox;
-    struct lane lane;
+    struct rollup_lane lane;
     struct list blobs;  /* that wait for its answers */
     struct timer timer; /* Hello is awaited */
     bool opened;        /* the owner knows of it */
@@ -58,7 +58,7 @@ struct session {
     bool closed_told; /* ... and that it is over */
 };
 
-struct waiter {
+struct blob_waiter {
     char id[REQUEST_ID_LEN];
     struct list link; /* in its session's blobs, or in sessions.answered */
     struct sessions *sessions;
@@ -93,12 +93,13 @@ struct sessions {
 void sessions_wake(struct sessions *s);
 /* Tells the owner what waits to be told. Not from inside a verb. */
 void sessions_tell(struct sessions *s);
-struct cluster *cluster_find(const struct sessions *s, struct str id);
-struct cluster *known_cluster(struct sessions *s,
-                              struct str id); /* finds or makes; NULL: no room */
-void cluster_settle(struct sessions *s, struct cluster *cluster); /* frees it if nothing needs it */
+struct session_cluster *cluster_find(const struct sessions *s, struct str id);
+struct session_cluster *known_cluster(struct sessions *s,
+                                      struct str id); /* finds or makes; NULL: no room */
+void cluster_settle(struct sessions *s,
+                    struct session_cluster *cluster); /* frees it if nothing needs it */
 /* For an operator who is away: supersedes what is kept under the key. */
-void cluster_keep_departed(struct sessions *s, struct cluster *cluster, struct str key,
+void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, struct str key,
                            struct str frame);
 
 /* -- session.c -- */
@@ -114,17 +115,17 @@ void session_look(struct session *session); /* its turn in `due` */
 void session_due(struct session *session);
 
 /* -- session_lane.c -- */
-void lane_init(struct lane *lane);
+void lane_init(struct rollup_lane *lane);
 void lane_announced(struct session *session, size_t bytes);
 /* The message that was read is not kept. */
 void lane_release(struct session *session);
-void lane_rollup(struct session *session, const struct frame *frame);
+void lane_rollup(struct session *session, const struct operator_frame *frame);
 void lane_next(struct session *session); /* hands the waiting one over if none is at work */
 void lane_over(struct session *session);
 void lane_on_stall(struct timer *timer);
 
 /* -- session_blobs.c -- */
-void blobs_answer(struct session *session, const struct frame *frame);
+void blobs_answer(struct session *session, const struct operator_frame *frame);
 void blobs_over(struct session *session);
 void blobs_tell(struct sessions *s);
 void blobs_close(struct sessions *s);

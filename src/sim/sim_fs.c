@@ -59,15 +59,15 @@ static enum err begin(struct sim_fs *disk, enum sim_fs_call call, uint64_t bytes
 
 /* -- files -- */
 
-static struct node *node_of(struct fs_file *file)
+static struct sim_node *node_of(struct fs_file *file)
 {
     return ((struct sim_file *)file)->node;
 }
 
 /* The node of a path that must be there. */
-static enum err find_node(struct sim_fs *disk, const char *path, struct node **ret_node)
+static enum err find_node(struct sim_fs *disk, const char *path, struct sim_node **ret_node)
 {
-    struct place place;
+    struct sim_path place;
     enum err err = names_find(disk, path, &place);
     if (!err) err = place_follow(&place);
     if (!err && !place.node) err = ERR_NOT_FOUND;
@@ -76,9 +76,9 @@ static enum err find_node(struct sim_fs *disk, const char *path, struct node **r
     return err;
 }
 
-static enum err find_dir(struct sim_fs *disk, const char *path, struct node **ret_dir)
+static enum err find_dir(struct sim_fs *disk, const char *path, struct sim_node **ret_dir)
 {
-    struct node *node = NULL;
+    struct sim_node *node = NULL;
     enum err err = find_node(disk, path, &node);
     if (!err && node->kind != FS_DIRECTORY) err = ERR_INVALID;
     if (!err) *ret_dir = node;
@@ -86,9 +86,9 @@ static enum err find_dir(struct sim_fs *disk, const char *path, struct node **re
 }
 
 static enum err find_or_create(struct sim_fs *disk, const char *path, uint32_t flags, uint32_t mode,
-                               struct node **ret_node)
+                               struct sim_node **ret_node)
 {
-    struct place place;
+    struct sim_path place;
     enum err err = names_find(disk, path, &place);
     if (err) return err;
     if (place.as_dir && (flags & FS_CREATE)) return ERR_INVALID;
@@ -110,7 +110,7 @@ static enum err disk_open(struct fs *fs, const char *path, uint32_t flags, uint3
                           struct fs_file **ret_file)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct node *node;
+    struct sim_node *node;
     enum err err = begin(disk, SIM_FS_OPEN, 0);
     if (err) return err;
     if (disk->files_live >= SIM_FS_HANDLES_MAX) return ERR_FULL;
@@ -148,7 +148,7 @@ static void disk_close(struct fs *fs, struct fs_file *base)
 }
 
 /* Damage that lay in the synced part of what is being read: it stays. */
-static void flip_bit(struct sim_fs *disk, struct node *node, uint64_t offset, size_t len)
+static void flip_bit(struct sim_fs *disk, struct sim_node *node, uint64_t offset, size_t len)
 {
     uint64_t end = min_u64(offset + len, min_size(node->live.len, node->durable.len));
     if (offset >= end) return;
@@ -163,7 +163,7 @@ static enum err disk_read_at(struct fs *fs, struct fs_file *file, uint64_t offse
                              size_t len, size_t *ret_got)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct node *node = node_of(file);
+    struct sim_node *node = node_of(file);
     if (!node) return ERR_CLOSED;
     size_t got = offset < node->live.len ? min_size(len, node->live.len - (size_t)offset) : 0;
     enum err err = begin(disk, SIM_FS_READ, got);
@@ -184,7 +184,7 @@ static enum err disk_write_at(struct fs *fs, struct fs_file *file, uint64_t offs
                               struct str bytes)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct node *node = node_of(file);
+    struct sim_node *node = node_of(file);
     if (!node) return ERR_CLOSED;
     if (file->flags & FS_APPEND) offset = node->live.len;
     enum err err = begin(disk, SIM_FS_WRITE, bytes.len);
@@ -198,7 +198,7 @@ static enum err disk_write_at(struct fs *fs, struct fs_file *file, uint64_t offs
 static enum err disk_sync(struct fs *fs, struct fs_file *file)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct node *node = node_of(file);
+    struct sim_node *node = node_of(file);
     if (!node) return ERR_CLOSED;
     enum err err = begin(disk, SIM_FS_SYNC, 0);
     if (err)
@@ -211,7 +211,7 @@ static enum err disk_sync(struct fs *fs, struct fs_file *file)
 static enum err disk_truncate(struct fs *fs, struct fs_file *file, uint64_t size)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct node *node = node_of(file);
+    struct sim_node *node = node_of(file);
     if (!node) return ERR_CLOSED;
     enum err err = begin(disk, SIM_FS_WRITE, 0);
     return err ? err : data_truncate(disk, node, size);
@@ -219,7 +219,7 @@ static enum err disk_truncate(struct fs *fs, struct fs_file *file, uint64_t size
 
 static enum err disk_file_size(struct fs *fs, struct fs_file *file, uint64_t *ret_size)
 {
-    struct node *node = node_of(file);
+    struct sim_node *node = node_of(file);
     if (!node) return ERR_CLOSED;
     enum err err = begin(disk_of(fs), SIM_FS_NAME, 0);
     if (!err) *ret_size = node->live.len;
@@ -230,7 +230,7 @@ static enum err disk_file_size(struct fs *fs, struct fs_file *file, uint64_t *re
 
 static enum err disk_stat(struct fs *fs, const char *path, struct fs_info *ret_info)
 {
-    struct node *node = NULL;
+    struct sim_node *node = NULL;
     enum err err = begin(disk_of(fs), SIM_FS_NAME, 0);
     if (!err) err = find_node(disk_of(fs), path, &node);
     if (err) return err;
@@ -245,7 +245,7 @@ static enum err disk_stat(struct fs *fs, const char *path, struct fs_info *ret_i
 }
 
 /* In the order in which a kernel finds fault. */
-static enum err may_rename(const struct place *from, const struct place *to)
+static enum err may_rename(const struct sim_path *from, const struct sim_path *to)
 {
     if (!from->entry) return from->node ? ERR_BUSY : ERR_NOT_FOUND; /* the root stays */
     if (to->node && !to->entry) return ERR_BUSY;
@@ -263,7 +263,7 @@ static enum err may_rename(const struct place *from, const struct place *to)
 static enum err disk_rename(struct fs *fs, const char *from_path, const char *to_path)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct place from, to;
+    struct sim_path from, to;
     enum err err = begin(disk, SIM_FS_NAME, 0);
     if (err) return err;
     if ((err = names_find(disk, from_path, &from))) return err;
@@ -276,7 +276,7 @@ static enum err disk_rename(struct fs *fs, const char *from_path, const char *to
 static enum err disk_remove(struct fs *fs, const char *path)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct place place;
+    struct sim_path place;
     enum err err = begin(disk, SIM_FS_NAME, 0);
     if (!err) err = names_find(disk, path, &place);
     if (err) return err;
@@ -289,7 +289,7 @@ static enum err disk_remove(struct fs *fs, const char *path)
 static enum err disk_make_dir(struct fs *fs, const char *path, uint32_t mode)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct place place;
+    struct sim_path place;
     enum err err = begin(disk, SIM_FS_NAME, 0);
     if (!err) err = names_find(disk, path, &place);
     if (err) return err;
@@ -301,8 +301,8 @@ static enum err disk_make_dir(struct fs *fs, const char *path, uint32_t mode)
 static enum err disk_make_link(struct fs *fs, const char *target, const char *path)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct place place;
-    struct node *node;
+    struct sim_path place;
+    struct sim_node *node;
     enum err err = begin(disk, SIM_FS_NAME, 0);
     if (!err) err = names_find(disk, path, &place);
     if (err) return err;
@@ -322,7 +322,7 @@ static enum err disk_make_link(struct fs *fs, const char *target, const char *pa
 static enum err disk_list(struct fs *fs, const char *path, fs_list_fn *each, void *context)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct node *dir;
+    struct sim_node *dir;
     uint64_t count = 0;
     enum err err = begin(disk, SIM_FS_NAME, 0);
     if (!err) err = find_dir(disk, path, &dir);
@@ -333,7 +333,7 @@ static enum err disk_list(struct fs *fs, const char *path, fs_list_fn *each, voi
     for (uint64_t skip = prng_below(&disk->prng, count); skip > 0; skip--) link = link->next;
     for (uint64_t i = 0; i < count; i++, link = link->next) {
         if (link == &dir->entries) link = link->next;
-        const struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        const struct sim_entry *entry = CONTAINER_OF(link, struct sim_entry, link);
         each(context, entry->name, entry->node->kind);
     }
     return ERR_OK;
@@ -341,7 +341,7 @@ static enum err disk_list(struct fs *fs, const char *path, fs_list_fn *each, voi
 
 static enum err disk_sync_dir(struct fs *fs, const char *path)
 {
-    struct node *dir = NULL;
+    struct sim_node *dir = NULL;
     enum err err = begin(disk_of(fs), SIM_FS_SYNC, 0);
     if (!err) err = find_dir(disk_of(fs), path, &dir);
     if (!err) names_sync_dir(disk_of(fs), dir);
@@ -351,7 +351,7 @@ static enum err disk_sync_dir(struct fs *fs, const char *path)
 static enum err disk_free_bytes(struct fs *fs, const char *path, uint64_t *ret_bytes)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct node *node;
+    struct sim_node *node;
     enum err err = begin(disk, SIM_FS_NAME, 0);
     if (!err) err = find_node(disk, path, &node);
     if (err) return err;
@@ -362,7 +362,7 @@ static enum err disk_free_bytes(struct fs *fs, const char *path, uint64_t *ret_b
 /* -- locks -- */
 
 /* A courtesy, as on the real one: the lock holds on a full disk too. */
-static void write_holder(struct sim_fs *disk, struct node *file)
+static void write_holder(struct sim_fs *disk, struct sim_node *file)
 {
     char text[FS_LOCK_TEXT_CAP];
     uint64_t pid = disk->options.pid ? disk->options.pid : 1;
@@ -375,13 +375,13 @@ static enum err disk_lock_dir(struct fs *fs, const char *path, struct fs_lock **
                               struct note *note)
 {
     struct sim_fs *disk = disk_of(fs);
-    struct node *dir, *file = NULL;
+    struct sim_node *dir, *file = NULL;
     enum err err = begin(disk, SIM_FS_OPEN, 0);
     if (!err) err = find_dir(disk, path, &dir);
     if (err) return err;
     struct fs_lock *lock = calloc(1, sizeof *lock);
     if (!lock) return ERR_NOMEM;
-    struct entry *entry = dir_find(dir, STR(FS_LOCK_NAME));
+    struct sim_entry *entry = dir_find(dir, STR(FS_LOCK_NAME));
     if (entry)
         file = entry->node;
     else
@@ -540,7 +540,7 @@ void sim_fs_reclaim(struct sim_fs *disk)
 void disk_settle(struct sim_fs *disk)
 {
     names_sync_all(disk);
-    LIST_EACH(&disk->nodes, link) data_sync(disk, CONTAINER_OF(link, struct node, link));
+    LIST_EACH(&disk->nodes, link) data_sync(disk, CONTAINER_OF(link, struct sim_node, link));
 }
 
 void sim_fs_crash(struct sim_fs *disk)
@@ -548,7 +548,7 @@ void sim_fs_crash(struct sim_fs *disk)
     disk->stats.crashes++;
     sim_fs_process_died(disk);
     names_crash(disk);
-    LIST_EACH(&disk->nodes, link) data_crash(disk, CONTAINER_OF(link, struct node, link));
+    LIST_EACH(&disk->nodes, link) data_crash(disk, CONTAINER_OF(link, struct sim_node, link));
 }
 
 /* Half of the seeds have a given fault at all; its rate is drawn over orders of magnitude, because

@@ -8,7 +8,7 @@
 
 enum { SHRINK_FROM = 64 * 1024 }; /* bytes; below it giving back is not worth a move */
 
-void data_init(struct node *node)
+void data_init(struct sim_node *node)
 {
     list_init(&node->writes);
     node->live = node->durable = (struct content){0};
@@ -43,7 +43,7 @@ static void content_put(struct content *content, uint64_t offset, const char *by
 
 /* -- space -- */
 
-static void recharge(struct sim_fs *disk, struct node *node)
+static void recharge(struct sim_fs *disk, struct sim_node *node)
 {
     disk->used -= node->charged;
     node->charged = SIM_FS_NODE_BYTES + max_size(node->live.len, node->durable.len);
@@ -70,7 +70,7 @@ int64_t disk_now_ns(struct sim_fs *disk)
 
 /* -- writes on their way to the disk -- */
 
-static void forget(struct sim_fs *disk, struct node *node, struct pending_write *write)
+static void forget(struct sim_fs *disk, struct sim_node *node, struct pending_write *write)
 {
     list_remove(&write->link);
     node->write_count--;
@@ -78,7 +78,7 @@ static void forget(struct sim_fs *disk, struct node *node, struct pending_write 
     free(write);
 }
 
-static void make_durable(struct sim_fs *disk, struct node *node, struct pending_write *write)
+static void make_durable(struct sim_fs *disk, struct sim_node *node, struct pending_write *write)
 {
     if (write->truncation)
         content_resize(&node->durable, (size_t)write->offset);
@@ -89,7 +89,7 @@ static void make_durable(struct sim_fs *disk, struct node *node, struct pending_
 
 /* A kernel writes back when much is dirty; so memory stays bounded however rarely a file is
  * synced. */
-static void write_back(struct sim_fs *disk, struct node *node)
+static void write_back(struct sim_fs *disk, struct sim_node *node)
 {
     LIST_EACH_SAFE(&node->writes, link, following)
     {
@@ -100,7 +100,7 @@ static void write_back(struct sim_fs *disk, struct node *node)
     }
 }
 
-static void remember(struct sim_fs *disk, struct node *node, struct pending_write *own_write)
+static void remember(struct sim_fs *disk, struct sim_node *node, struct pending_write *own_write)
 {
     list_init(&own_write->link);
     list_append(&node->writes, &own_write->link);
@@ -112,7 +112,8 @@ static void remember(struct sim_fs *disk, struct node *node, struct pending_writ
 }
 
 /* How many of `len` bytes at `offset` the disk has room for. */
-static size_t room_for(struct sim_fs *disk, const struct node *node, uint64_t offset, size_t len)
+static size_t room_for(struct sim_fs *disk, const struct sim_node *node, uint64_t offset,
+                       size_t len)
 {
     uint64_t held = max_size(node->live.len, node->durable.len);
     if (offset + len <= held || disk_has_room(disk, offset + len - held)) return len;
@@ -124,7 +125,7 @@ static size_t room_for(struct sim_fs *disk, const struct node *node, uint64_t of
     return end > offset ? (size_t)min_u64(end - offset, len) : 0;
 }
 
-enum err data_write(struct sim_fs *disk, struct node *node, uint64_t offset, struct str bytes)
+enum err data_write(struct sim_fs *disk, struct sim_node *node, uint64_t offset, struct str bytes)
 {
     size_t len = room_for(disk, node, offset, bytes.len);
     if (len == 0) return bytes.len == 0 ? ERR_OK : ERR_NO_SPACE;
@@ -143,7 +144,7 @@ enum err data_write(struct sim_fs *disk, struct node *node, uint64_t offset, str
     return len == bytes.len ? ERR_OK : ERR_NO_SPACE;
 }
 
-enum err data_truncate(struct sim_fs *disk, struct node *node, uint64_t size)
+enum err data_truncate(struct sim_fs *disk, struct sim_node *node, uint64_t size)
 {
     if (size == node->live.len) return ERR_OK;
     uint64_t held = max_size(node->live.len, node->durable.len);
@@ -174,7 +175,7 @@ static void content_shrink(struct content *content, size_t want)
     content->cap = want + 1;
 }
 
-void data_sync(struct sim_fs *disk, struct node *node)
+void data_sync(struct sim_fs *disk, struct sim_node *node)
 {
     LIST_EACH_SAFE(&node->writes, link, following)
     {
@@ -187,7 +188,7 @@ void data_sync(struct sim_fs *disk, struct node *node)
     recharge(disk, node);
 }
 
-void data_sync_failed(struct sim_fs *disk, struct node *node)
+void data_sync_failed(struct sim_fs *disk, struct sim_node *node)
 {
     LIST_EACH(&node->writes, link)
     {
@@ -221,7 +222,7 @@ static uint64_t sector_end(uint64_t offset)
 
 /* Three ways a write is seen to be torn: a beginning of it to any byte (a length written before its
  * data), a beginning in whole sectors, or any of its sectors without the others. */
-static void tear(struct sim_fs *disk, struct node *node, const struct pending_write *write)
+static void tear(struct sim_fs *disk, struct sim_node *node, const struct pending_write *write)
 {
     uint64_t way = prng_below(&disk->prng, 3);
     size_t cut = (size_t)prng_below(&disk->prng, write->len + 1);
@@ -244,7 +245,7 @@ static void tear(struct sim_fs *disk, struct node *node, const struct pending_wr
 
 /* In the journal's order a truncation that was lost takes with it what was written past the new
  * end: those blocks were given out by later entries of the same journal. */
-void data_crash(struct sim_fs *disk, struct node *node)
+void data_crash(struct sim_fs *disk, struct sim_node *node)
 {
     uint64_t limit = UINT64_MAX;
     bool wrote = !list_empty(&node->writes);
@@ -274,7 +275,7 @@ void data_crash(struct sim_fs *disk, struct node *node)
     recharge(disk, node);
 }
 
-void data_deinit(struct sim_fs *disk, struct node *node)
+void data_deinit(struct sim_fs *disk, struct sim_node *node)
 {
     LIST_EACH_SAFE(&node->writes, link, following)
     {

@@ -33,7 +33,7 @@ struct pending_write {
     char bytes[];
 };
 
-struct node {
+struct sim_node {
     struct list link;    /* in disk->nodes, by age */
     struct list entries; /* of a directory */
     struct list writes;  /* of a file */
@@ -45,9 +45,9 @@ struct node {
     bool diverged, locked;
 };
 
-struct entry {
+struct sim_entry {
     struct list link;
-    struct node *node;
+    struct sim_node *node;
     size_t name_len;
     char name[]; /* with a closing NUL */
 };
@@ -55,26 +55,26 @@ struct entry {
 /* A create has `made`, a remove has `gone`, a rename both and perhaps `replaced`. */
 struct name_op {
     struct list link;
-    struct node *from, *to; /* directories; a reference each; NULL where nothing changed */
-    struct entry *gone, *made, *replaced;
+    struct sim_node *from, *to; /* directories; a reference each; NULL where nothing changed */
+    struct sim_entry *gone, *made, *replaced;
     bool lost, wanted; /* scratch of a power cut, of a sync */
 };
 
 struct sim_file {
     struct fs_file base;
     struct list link;
-    struct node *node; /* NULL: dead */
+    struct sim_node *node; /* NULL: dead */
 };
 struct fs_lock {
     struct list link;
-    struct node *node; /* the LOCK file; NULL: dead */
+    struct sim_node *node; /* the LOCK file; NULL: dead */
 };
 
 struct sim_fs {
     struct fs fs; /* first */
     struct sim_fs_options options;
     struct prng prng;
-    struct node *root;
+    struct sim_node *root;
     struct list nodes, journal, files, locks;
     size_t files_live, names_pending;
     uint64_t used, write_bytes_pending, next_number, ticks;
@@ -86,14 +86,14 @@ struct sim_fs {
 };
 
 /* -- sim_fs_data.c: content -- */
-void data_init(struct node *node);
-void data_deinit(struct sim_fs *disk, struct node *node);
+void data_init(struct sim_node *node);
+void data_deinit(struct sim_fs *disk, struct sim_node *node);
 /* ERR_NO_SPACE leaves the part that fits, ERR_NOMEM nothing. */
-enum err data_write(struct sim_fs *disk, struct node *node, uint64_t offset, struct str bytes);
-enum err data_truncate(struct sim_fs *disk, struct node *node, uint64_t size);
-void data_sync(struct sim_fs *disk, struct node *node);
-void data_sync_failed(struct sim_fs *disk, struct node *node);
-void data_crash(struct sim_fs *disk, struct node *node);
+enum err data_write(struct sim_fs *disk, struct sim_node *node, uint64_t offset, struct str bytes);
+enum err data_truncate(struct sim_fs *disk, struct sim_node *node, uint64_t size);
+void data_sync(struct sim_fs *disk, struct sim_node *node);
+void data_sync_failed(struct sim_fs *disk, struct sim_node *node);
+void data_crash(struct sim_fs *disk, struct sim_node *node);
 bool disk_has_room(struct sim_fs *disk, uint64_t bytes);
 int64_t disk_now_ns(struct sim_fs *disk);
 
@@ -102,32 +102,34 @@ int64_t disk_now_ns(struct sim_fs *disk);
 void disk_settle(struct sim_fs *disk);
 
 /* -- sim_fs_names.c: the tree and its journal -- */
-struct place {
-    struct node *above[SIM_FS_DEPTH_MAX + 1]; /* directories from the root down to the last one */
+struct sim_path {
+    struct sim_node
+        *above[SIM_FS_DEPTH_MAX + 1]; /* directories from the root down to the last one */
     size_t above_count;
-    struct str name;     /* empty for the root */
-    struct entry *entry; /* NULL: absent */
-    struct node *node;   /* NULL: absent */
-    bool as_dir;         /* written with a slash at the end */
+    struct str name;         /* empty for the root */
+    struct sim_entry *entry; /* NULL: absent */
+    struct sim_node *node;   /* NULL: absent */
+    bool as_dir;             /* written with a slash at the end */
 };
 /* ERR_NOT_FOUND when a directory on the way is missing; the last part may be. */
-enum err names_find(struct sim_fs *disk, const char *path, struct place *ret_place);
-struct node *place_dir(const struct place *place);
+enum err names_find(struct sim_fs *disk, const char *path, struct sim_path *ret_place);
+struct sim_node *place_dir(const struct sim_path *place);
 /* Where a link leads, one step; what is no link stays. ERR_INVALID: to another link. */
-enum err place_follow(struct place *place);
-bool place_is_misnamed(const struct place *place); /* a file, with a slash at the end */
-bool place_is_below(const struct place *place, const struct node *node);
+enum err place_follow(struct sim_path *place);
+bool place_is_misnamed(const struct sim_path *place); /* a file, with a slash at the end */
+bool place_is_below(const struct sim_path *place, const struct sim_node *node);
 
-enum err node_open(struct sim_fs *disk, enum fs_kind kind, uint32_t mode, struct node **ret_node);
-void node_ref(struct node *node);
-void node_unref(struct sim_fs *disk, struct node *node); /* NULL is fine */
-struct entry *dir_find(const struct node *dir, struct str name);
-enum err names_create(struct sim_fs *disk, struct node *dir, struct str name, enum fs_kind kind,
-                      uint32_t mode, struct node **ret_node);
-enum err names_remove(struct sim_fs *disk, struct node *dir, struct entry *entry);
-enum err names_rename(struct sim_fs *disk, struct node *from, struct entry *entry, struct node *to,
-                      struct str name, struct entry *replaced);
-void names_sync_dir(struct sim_fs *disk, struct node *dir);
+enum err node_open(struct sim_fs *disk, enum fs_kind kind, uint32_t mode,
+                   struct sim_node **ret_node);
+void node_ref(struct sim_node *node);
+void node_unref(struct sim_fs *disk, struct sim_node *node); /* NULL is fine */
+struct sim_entry *dir_find(const struct sim_node *dir, struct str name);
+enum err names_create(struct sim_fs *disk, struct sim_node *dir, struct str name, enum fs_kind kind,
+                      uint32_t mode, struct sim_node **ret_node);
+enum err names_remove(struct sim_fs *disk, struct sim_node *dir, struct sim_entry *entry);
+enum err names_rename(struct sim_fs *disk, struct sim_node *from, struct sim_entry *entry,
+                      struct sim_node *to, struct str name, struct sim_entry *replaced);
+void names_sync_dir(struct sim_fs *disk, struct sim_node *dir);
 void names_sync_all(struct sim_fs *disk);
 void names_crash(struct sim_fs *disk);
 void names_discard(struct sim_fs *disk); /* at close: frees without looking at references */

@@ -25,13 +25,13 @@ static uint64_t mix_content(uint64_t hash, const void *bytes, size_t len)
     return mix_u64(mix_u64(hash, len), len > 0 ? crc32c(0, bytes, len) : 0);
 }
 
-static uint64_t mix_entry(uint64_t hash, const struct entry *entry)
+static uint64_t mix_entry(uint64_t hash, const struct sim_entry *entry)
 {
     if (!entry) return mix_u64(hash, 0);
     return mix_u64(mix(hash, entry->name, entry->name_len), entry->node->number);
 }
 
-static uint64_t mix_node(uint64_t hash, const struct node *node)
+static uint64_t mix_node(uint64_t hash, const struct sim_node *node)
 {
     hash = mix_u64(mix_u64(mix_u64(hash, node->number), node->kind), node->mode);
     hash = mix_u64(mix_u64(mix_u64(hash, node->refs), node->locked), (uint64_t)node->modified_ns);
@@ -44,14 +44,15 @@ static uint64_t mix_node(uint64_t hash, const struct node *node)
         hash = mix_u64(hash, (uint64_t)write->truncation * 2 + write->dropped);
         hash = mix_content(hash, write->bytes, write->len);
     }
-    LIST_EACH(&node->entries, link) hash = mix_entry(hash, CONTAINER_OF(link, struct entry, link));
+    LIST_EACH(&node->entries, link)
+    hash = mix_entry(hash, CONTAINER_OF(link, struct sim_entry, link));
     return hash;
 }
 
 uint64_t sim_fs_hash(const struct sim_fs *disk)
 {
     uint64_t hash = mix(0, disk->prng.s, sizeof disk->prng.s);
-    LIST_EACH(&disk->nodes, link) hash = mix_node(hash, CONTAINER_OF(link, struct node, link));
+    LIST_EACH(&disk->nodes, link) hash = mix_node(hash, CONTAINER_OF(link, struct sim_node, link));
     LIST_EACH(&disk->journal, link)
     {
         const struct name_op *op = CONTAINER_OF(link, struct name_op, link);
@@ -64,25 +65,26 @@ uint64_t sim_fs_hash(const struct sim_fs *disk)
 
 /* -- dump -- */
 
-static struct str name_of(const struct entry *entry)
+static struct str name_of(const struct sim_entry *entry)
 {
     return str_of(entry->name, entry->name_len);
 }
 
 /* The entry that follows `last` by name; the first for NULL. */
-static const struct entry *next_by_name(const struct node *dir, const struct entry *last)
+static const struct sim_entry *next_by_name(const struct sim_node *dir,
+                                            const struct sim_entry *last)
 {
-    const struct entry *best = NULL;
+    const struct sim_entry *best = NULL;
     LIST_EACH(&dir->entries, link)
     {
-        const struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        const struct sim_entry *entry = CONTAINER_OF(link, struct sim_entry, link);
         if (last && str_compare(name_of(entry), name_of(last)) <= 0) continue;
         if (!best || str_compare(name_of(entry), name_of(best)) < 0) best = entry;
     }
     return best;
 }
 
-static enum err dump_node(const struct node *node, struct str path, struct buf *into)
+static enum err dump_node(const struct sim_node *node, struct str path, struct buf *into)
 {
     if (node->kind == FS_DIRECTORY)
         return buf_appendf(into, "%.*s/ mode %03" PRIo32 "\n", STR_ARG(path), node->mode);
@@ -93,10 +95,10 @@ static enum err dump_node(const struct node *node, struct str path, struct buf *
 }
 
 /* As deep as the tree is; a path of a real call is at most SIM_FS_DEPTH_MAX. */
-static enum err dump_dir(const struct node *dir, struct buf *path, struct buf *into)
+static enum err dump_dir(const struct sim_node *dir, struct buf *path, struct buf *into)
 {
     enum err err = dump_node(dir, buf_peek(path), into);
-    const struct entry *entry = NULL;
+    const struct sim_entry *entry = NULL;
     while (!err && (entry = next_by_name(dir, entry))) {
         size_t len = path->len;
         err = buf_appendf(path, "/%s", entry->name);

@@ -11,10 +11,11 @@
 
 /* -- nodes and entries -- */
 
-enum err node_open(struct sim_fs *disk, enum fs_kind kind, uint32_t mode, struct node **ret_node)
+enum err node_open(struct sim_fs *disk, enum fs_kind kind, uint32_t mode,
+                   struct sim_node **ret_node)
 {
     if (!disk_has_room(disk, SIM_FS_NODE_BYTES)) return ERR_NO_SPACE;
-    struct node *node = calloc(1, sizeof *node);
+    struct sim_node *node = calloc(1, sizeof *node);
     if (!node) return ERR_NOMEM;
     data_init(node);
     list_init(&node->link);
@@ -31,12 +32,12 @@ enum err node_open(struct sim_fs *disk, enum fs_kind kind, uint32_t mode, struct
     return ERR_OK;
 }
 
-void node_ref(struct node *node)
+void node_ref(struct sim_node *node)
 {
     node->refs++;
 }
 
-static void entry_free(struct sim_fs *disk, struct entry *entry)
+static void entry_free(struct sim_fs *disk, struct sim_entry *entry)
 {
     if (!entry) return;
     list_remove(&entry->link);
@@ -44,7 +45,7 @@ static void entry_free(struct sim_fs *disk, struct entry *entry)
     free(entry);
 }
 
-void node_unref(struct sim_fs *disk, struct node *node)
+void node_unref(struct sim_fs *disk, struct sim_node *node)
 {
     if (!node) return;
     assert(node->refs > 0);
@@ -52,16 +53,16 @@ void node_unref(struct sim_fs *disk, struct node *node)
     /* A directory that a power cut took back may still hold entries: they go with it. */
     LIST_EACH_SAFE(&node->entries, link, following)
     {
-        entry_free(disk, CONTAINER_OF(link, struct entry, link));
+        entry_free(disk, CONTAINER_OF(link, struct sim_entry, link));
     }
     list_remove(&node->link);
     data_deinit(disk, node);
     free(node);
 }
 
-static struct entry *entry_open(struct str name, struct node *node)
+static struct sim_entry *entry_open(struct str name, struct sim_node *node)
 {
-    struct entry *entry = malloc(sizeof *entry + name.len + 1);
+    struct sim_entry *entry = malloc(sizeof *entry + name.len + 1);
     if (!entry) return NULL;
     list_init(&entry->link);
     entry->node = node;
@@ -71,11 +72,11 @@ static struct entry *entry_open(struct str name, struct node *node)
     return entry;
 }
 
-struct entry *dir_find(const struct node *dir, struct str name)
+struct sim_entry *dir_find(const struct sim_node *dir, struct str name)
 {
     LIST_EACH(&dir->entries, link)
     {
-        struct entry *entry = CONTAINER_OF(link, struct entry, link);
+        struct sim_entry *entry = CONTAINER_OF(link, struct sim_entry, link);
         if (str_equal(str_of(entry->name, entry->name_len), name)) return entry;
     }
     return NULL;
@@ -83,24 +84,24 @@ struct entry *dir_find(const struct node *dir, struct str name)
 
 /* -- paths -- */
 
-struct node *place_dir(const struct place *place)
+struct sim_node *place_dir(const struct sim_path *place)
 {
     return place->above[place->above_count - 1];
 }
 
-bool place_is_below(const struct place *place, const struct node *node)
+bool place_is_below(const struct sim_path *place, const struct sim_node *node)
 {
     for (size_t i = 0; i < place->above_count; i++)
         if (place->above[i] == node) return true;
     return false;
 }
 
-bool place_is_misnamed(const struct place *place)
+bool place_is_misnamed(const struct sim_path *place)
 {
     return place->as_dir && place->node && place->node->kind != FS_DIRECTORY;
 }
 
-enum err place_follow(struct place *place)
+enum err place_follow(struct sim_path *place)
 {
     if (!place->node || place->node->kind != FS_OTHER) return ERR_OK;
     place->entry = dir_find(place_dir(place), str_of(place->node->live.at, place->node->live.len));
@@ -108,10 +109,10 @@ enum err place_follow(struct place *place)
     return place->node && place->node->kind == FS_OTHER ? ERR_INVALID : ERR_OK;
 }
 
-enum err names_find(struct sim_fs *disk, const char *path, struct place *ret_place)
+enum err names_find(struct sim_fs *disk, const char *path, struct sim_path *ret_place)
 {
     struct str rest = str_from(path), part;
-    struct place place = {.above = {disk->root}, .above_count = 1, .name = STR_EMPTY};
+    struct sim_path place = {.above = {disk->root}, .above_count = 1, .name = STR_EMPTY};
     place.node = disk->root;
     while (str_split(&rest, '/', &part)) {
         if (part.len == 0 || str_equal(part, STR("."))) {
@@ -168,13 +169,13 @@ static void op_undo(struct sim_fs *disk, struct name_op *own_op)
     op_free(disk, own_op);
 }
 
-static bool touches(const struct name_op *op, const struct node *dir)
+static bool touches(const struct name_op *op, const struct sim_node *dir)
 {
     return op->from == dir || op->to == dir;
 }
 
-static bool names_equal(const struct node *dir_a, const struct entry *a, const struct node *dir_b,
-                        const struct entry *b)
+static bool names_equal(const struct sim_node *dir_a, const struct sim_entry *a,
+                        const struct sim_node *dir_b, const struct sim_entry *b)
 {
     return a && b && dir_a == dir_b && a->name_len == b->name_len &&
            memcmp(a->name, b->name, a->name_len) == 0;
@@ -188,7 +189,7 @@ static bool shares_name(const struct name_op *x, const struct name_op *y)
            names_equal(x->to, x->made, y->to, y->made);
 }
 
-static bool takes_dir(const struct entry *entry)
+static bool takes_dir(const struct sim_entry *entry)
 {
     return entry && entry->node->kind == FS_DIRECTORY;
 }
@@ -224,13 +225,13 @@ static void journal_add(struct sim_fs *disk, struct name_op *own_op)
 
 /* -- changes -- */
 
-enum err names_create(struct sim_fs *disk, struct node *dir, struct str name, enum fs_kind kind,
-                      uint32_t mode, struct node **ret_node)
+enum err names_create(struct sim_fs *disk, struct sim_node *dir, struct str name, enum fs_kind kind,
+                      uint32_t mode, struct sim_node **ret_node)
 {
-    struct node *node = NULL;
+    struct sim_node *node = NULL;
     struct name_op *op = calloc(1, sizeof *op);
     enum err err = op ? node_open(disk, kind, mode, &node) : ERR_NOMEM;
-    struct entry *entry = err ? NULL : entry_open(name, node);
+    struct sim_entry *entry = err ? NULL : entry_open(name, node);
     if (!err && !entry) err = ERR_NOMEM;
     if (err) {
         node_unref(disk, node);
@@ -245,7 +246,7 @@ enum err names_create(struct sim_fs *disk, struct node *dir, struct str name, en
     return ERR_OK;
 }
 
-enum err names_remove(struct sim_fs *disk, struct node *dir, struct entry *entry)
+enum err names_remove(struct sim_fs *disk, struct sim_node *dir, struct sim_entry *entry)
 {
     struct name_op *op = calloc(1, sizeof *op);
     if (!op) return ERR_NOMEM;
@@ -256,11 +257,11 @@ enum err names_remove(struct sim_fs *disk, struct node *dir, struct entry *entry
     return ERR_OK;
 }
 
-enum err names_rename(struct sim_fs *disk, struct node *from, struct entry *entry, struct node *to,
-                      struct str name, struct entry *replaced)
+enum err names_rename(struct sim_fs *disk, struct sim_node *from, struct sim_entry *entry,
+                      struct sim_node *to, struct str name, struct sim_entry *replaced)
 {
     struct name_op *op = calloc(1, sizeof *op);
-    struct entry *made = op ? entry_open(name, entry->node) : NULL;
+    struct sim_entry *made = op ? entry_open(name, entry->node) : NULL;
     if (!made) {
         free(op);
         return ERR_NOMEM;
@@ -281,7 +282,7 @@ enum err names_rename(struct sim_fs *disk, struct node *from, struct entry *entr
 /* -- sync -- */
 
 /* In order: everything up to the last change in `dir`. */
-static void sync_in_order(struct sim_fs *disk, const struct node *dir)
+static void sync_in_order(struct sim_fs *disk, const struct sim_node *dir)
 {
     struct list *last = &disk->journal;
     LIST_EACH(&disk->journal, link)
@@ -303,7 +304,7 @@ static bool wanted_by_later(const struct sim_fs *disk, const struct name_op *op)
 }
 
 /* Out of order: the changes in `dir` and what they build on, nothing else. */
-static void sync_alone(struct sim_fs *disk, const struct node *dir)
+static void sync_alone(struct sim_fs *disk, const struct sim_node *dir)
 {
     for (struct list *link = disk->journal.prev; link != &disk->journal; link = link->prev) {
         struct name_op *op = op_of(link);
@@ -313,7 +314,7 @@ static void sync_alone(struct sim_fs *disk, const struct node *dir)
     if (op_of(link)->wanted) op_commit(disk, op_of(link));
 }
 
-void names_sync_dir(struct sim_fs *disk, struct node *dir)
+void names_sync_dir(struct sim_fs *disk, struct sim_node *dir)
 {
     if (disk->options.reorder_names)
         sync_alone(disk, dir);
@@ -373,10 +374,10 @@ void names_discard(struct sim_fs *disk)
     }
     LIST_EACH_SAFE(&disk->nodes, link, following)
     {
-        struct node *node = CONTAINER_OF(link, struct node, link);
+        struct sim_node *node = CONTAINER_OF(link, struct sim_node, link);
         LIST_EACH_SAFE(&node->entries, inner, following_inner)
         {
-            free(CONTAINER_OF(inner, struct entry, link));
+            free(CONTAINER_OF(inner, struct sim_entry, link));
         }
         data_deinit(disk, node);
         free(node);

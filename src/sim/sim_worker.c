@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 struct sim_worker {
-    struct worker base;
+    struct loop_worker base;
     struct list link; /* on its host */
     struct sim_host *host;
     struct list waiting, finished; /* jobs */
@@ -86,7 +86,7 @@ static void hand_back(struct sim_ready *ready)
     if (w->closed) worker_free(w);
 }
 
-static enum err submit(struct worker *worker, struct job *job)
+static enum err submit(struct loop_worker *worker, struct job *job)
 {
     struct sim_worker *w = CONTAINER_OF(worker, struct sim_worker, base);
 
@@ -99,7 +99,7 @@ static enum err submit(struct worker *worker, struct job *job)
 }
 
 /* On a dead host nothing runs any more; what had run is told so. */
-static void worker_end(struct worker *worker)
+static void worker_end(struct loop_worker *worker)
 {
     struct sim_worker *w = CONTAINER_OF(worker, struct sim_worker, base);
 
@@ -124,7 +124,7 @@ static void worker_end(struct worker *worker)
 static const struct worker_ops worker_ops = {submit, worker_end};
 
 enum err sim_worker_open(struct loop *loop, const struct worker_options *options,
-                         struct worker **ret_worker)
+                         struct loop_worker **ret_worker)
 {
     struct sim_host *host = CONTAINER_OF(loop, struct sim_host, loop);
     struct sim_worker *w = calloc(1, sizeof *w);

@@ -140,7 +140,7 @@ static inline bool sim_host_heard(const struct sim_host *host)
 
 /* -- sim_worker.c -- */
 enum err sim_worker_open(struct loop *loop, const struct worker_options *options,
-                         struct worker **ret_worker);
+                         struct loop_worker **ret_worker);
 void sim_workers_death(struct sim_host *host); /* jobs that run or wait never go on */
 void sim_workers_thaw(struct sim_host *host);  /* after a pause */
 void sim_workers_reclaim(struct sim_host *host);

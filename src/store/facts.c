@@ -12,7 +12,7 @@ struct claim_fact {
     char owner[STORE_OWNER_MAX];
 };
 
-void facts_deinit(struct facts *facts)
+void facts_deinit(struct applied_facts *facts)
 {
     free(facts->expired);
     free(facts->claims);
@@ -21,7 +21,7 @@ void facts_deinit(struct facts *facts)
 /* -- expiry -- */
 
 /* The place of the first one at or after the revision. */
-static size_t expired_at(const struct facts *facts, uint64_t revision)
+static size_t expired_at(const struct applied_facts *facts, uint64_t revision)
 {
     size_t low = facts->first, high = facts->count;
 
@@ -35,20 +35,20 @@ static size_t expired_at(const struct facts *facts, uint64_t revision)
     return low;
 }
 
-bool facts_expired(const struct facts *facts, uint64_t revision)
+bool facts_expired(const struct applied_facts *facts, uint64_t revision)
 {
     size_t at = expired_at(facts, revision);
 
     return at < facts->count && facts->expired[at] == revision;
 }
 
-void facts_compact(struct facts *facts, uint64_t revision)
+void facts_compact(struct applied_facts *facts, uint64_t revision)
 {
     facts->first = expired_at(facts, revision);
 }
 
 /* Room for one more. Those of compacted revisions go. */
-static bool expired_grow(struct facts *facts)
+static bool expired_grow(struct applied_facts *facts)
 {
     size_t kept = facts->count - facts->first, cap = kept * 2 > 64 ? kept * 2 : 64;
     uint64_t *expired;
@@ -58,11 +58,11 @@ static bool expired_grow(struct facts *facts)
     if (!expired) return false;
     if (kept) memcpy(expired, facts->expired + facts->first, kept * sizeof *expired);
     free(facts->expired);
-    *facts = (struct facts){expired, 0, kept, cap, facts->claims};
+    *facts = (struct applied_facts){expired, 0, kept, cap, facts->claims};
     return true;
 }
 
-void facts_note_expiry(struct facts *facts, uint64_t revision)
+void facts_note_expiry(struct applied_facts *facts, uint64_t revision)
 {
     if (facts->count > facts->first && facts->expired[facts->count - 1] >= revision) return;
     if (expired_grow(facts)) facts->expired[facts->count++] = revision;
@@ -78,7 +78,7 @@ bool facts_claim_now(const struct store *store, const struct key_value *change,
            ret_claim->token <= change->mod;
 }
 
-void facts_note_claim(struct facts *facts, const struct store *store, uint64_t number,
+void facts_note_claim(struct applied_facts *facts, const struct store *store, uint64_t number,
                       const struct key_value *change)
 {
     struct claim_fact *fact;
@@ -96,7 +96,7 @@ void facts_note_claim(struct facts *facts, const struct store *store, uint64_t n
     memcpy(fact->owner, claim.owner.at, claim.owner.len);
 }
 
-bool facts_claim(const struct facts *facts, const struct store *store, uint64_t number,
+bool facts_claim(const struct applied_facts *facts, const struct store *store, uint64_t number,
                  const struct key_value *change, struct store_claim *ret_claim)
 {
     const struct claim_fact *fact;

@@ -574,11 +574,11 @@ static const struct machine_ops ops = {
     .work = work,
 };
 
-struct machine store_machine_registration(struct store_machine *machine)
+struct state_machine store_machine_registration(struct store_machine *machine)
 {
-    return (struct machine){.id = STORE_MACHINE_ID,
-                            .name = "store",
-                            .version = STORE_MACHINE_VERSION,
-                            .ops = &ops,
-                            .state = machine};
+    return (struct state_machine){.id = STORE_MACHINE_ID,
+                                  .name = "store",
+                                  .version = STORE_MACHINE_VERSION,
+                                  .ops = &ops,
+                                  .state = machine};
 }

@@ -78,7 +78,7 @@ struct store_machine_options {
 enum err store_machine_open(const struct store_machine_options *options,
                             struct store_machine **ret_machine); /* ERR_NOMEM */
 void store_machine_close(struct store_machine *machine);         /* NULL is fine */
-struct machine store_machine_registration(struct store_machine *machine);
+struct state_machine store_machine_registration(struct store_machine *machine);
 /* Another one after a restore. */
 struct store *store_machine_store(const struct store_machine *machine);
 uint64_t store_machine_clock_ns(const struct store_machine *machine); /* T of the last entry */

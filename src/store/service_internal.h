@@ -29,10 +29,11 @@ struct store_method {
     int (*check)(const ProtobufCMessage *message, struct note *note);
     /* Reads: true when any replica may answer. */
     bool (*serializable)(const ProtobufCMessage *message);
-    void (*read)(struct request *request); /* answers */
+    void (*read)(struct leader_request *request); /* answers */
     /* Writes: from the message; its memory is the call's arena. ERR_NOMEM. */
-    enum err (*command)(struct request *request, struct store_command *ret_command);
-    void (*begin)(struct request *request); /* neither: it has a way of its own, on the leader */
+    enum err (*command)(struct leader_request *request, struct store_command *ret_command);
+    void (*begin)(
+        struct leader_request *request); /* neither: it has a way of its own, on the leader */
 };
 extern const struct store_method store_write_methods[], store_read_methods[];
 
@@ -44,7 +45,7 @@ enum store_kept {
     KEPT_LEAVES, /* the queue: its time is up */
 };
 struct store_request {
-    struct request base;
+    struct leader_request base;
     enum store_kept kept;
     /* Acquire that may wait */
     struct store_id lease; /* its key in service.waits */
@@ -154,11 +155,11 @@ static inline struct str bytes_str(ProtobufCBinaryData bytes)
     return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
 }
 
-static inline struct store_service *service_of(const struct request *request)
+static inline struct store_service *service_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->leader, struct store_service, leader);
 }
-static inline struct store_request *store_request_of(struct request *request)
+static inline struct store_request *store_request_of(struct leader_request *request)
 {
     return CONTAINER_OF(request, struct store_request, base);
 }
@@ -169,7 +170,7 @@ bool store_is_meant(const struct store_service *service, const ProtobufCMessage 
                     enum grpc_status *ret_status, const char **ret_text);
 extern const struct leader_rules store_rules;
 /* Answers with an Outcome, and the request is gone. */
-void store_reply_result(struct request *request, const struct store_result *result,
+void store_reply_result(struct leader_request *request, const struct store_result *result,
                         struct str text);
 
 /* -- service_wait.c: Acquire -- */
@@ -183,7 +184,7 @@ void wait_attempt_over(struct store_request *wait); /* before it is freed */
 void waits_end(struct store_service *service);      /* leadership is lost */
 
 /* -- service_renew.c -- */
-void renew_begin(struct request *request);
+void renew_begin(struct leader_request *request);
 void renew_add(struct store_service *service, const struct store_id *id); /* nobody asked */
 /* False: no memory, and nobody is told. */
 bool renew_one(struct store_service *service, const struct store_id *id, struct renew_asker *asker);

@@ -43,7 +43,7 @@ static bool get_serializable(const ProtobufCMessage *message)
     return ((const Muster__V1__GetRequest *)message)->serializable;
 }
 
-static void get(struct request *request)
+static void get(struct leader_request *request)
 {
     const Muster__V1__GetRequest *m = (const Muster__V1__GetRequest *)request->message;
     struct store_service *service = service_of(request);
@@ -124,7 +124,7 @@ static bool pack_holders(struct store_service *service, struct str group, uint32
     return false;
 }
 
-static void holders(struct request *request)
+static void holders(struct leader_request *request)
 {
     const Muster__V1__HoldersRequest *m = (const Muster__V1__HoldersRequest *)request->message;
     struct store_service *service = service_of(request);
@@ -167,7 +167,7 @@ static bool range_serializable(const ProtobufCMessage *message)
     return ((const Muster__V1__RangeRequest *)message)->serializable;
 }
 
-static void range(struct request *request)
+static void range(struct leader_request *request)
 {
     const Muster__V1__RangeRequest *m = (const Muster__V1__RangeRequest *)request->message;
     struct store_service *service = service_of(request);
@@ -243,7 +243,7 @@ static uint64_t voters(const struct store_service *service)
     return voters;
 }
 
-static void status(struct request *request)
+static void status(struct leader_request *request)
 {
     struct store_service *service = service_of(request);
     const struct store *store = service_store(service);

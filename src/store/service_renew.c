@@ -10,7 +10,7 @@
 
 enum { GATHER_MS = 10 };
 
-static void reply_renewals(struct request *request, const struct store_renewal *renewals,
+static void reply_renewals(struct leader_request *request, const struct store_renewal *renewals,
                            size_t count)
 {
     struct store_service *service = service_of(request);
@@ -54,7 +54,7 @@ static void on_renewed(struct proposal *proposal, enum err err, struct str reply
     store_count(service->metrics.renewals, err ? 0 : batch->count);
     tell_askers(batch, err, renewals);
     while ((node = list_pop(&batch->requests))) {
-        struct request *request = CONTAINER_OF(node, struct request, link);
+        struct leader_request *request = CONTAINER_OF(node, struct leader_request, link);
 
         if (!request->call)
             request_free(request);
@@ -145,11 +145,11 @@ void renew_drop(struct renew_batch *batch)
     if (!batch) return;
     tell_askers(batch, ERR_NOT_LEADER, NULL);
     while ((node = list_pop(&batch->requests)))
-        request_free(CONTAINER_OF(node, struct request, link));
+        request_free(CONTAINER_OF(node, struct leader_request, link));
     free(batch);
 }
 
-void renew_begin(struct request *request)
+void renew_begin(struct leader_request *request)
 {
     struct store_service *service = service_of(request);
     const Muster__V1__RenewRequest *m = (const Muster__V1__RenewRequest *)request->message;

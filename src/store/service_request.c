@@ -3,12 +3,13 @@
  * what it was answered. */
 #include "store/service_internal.h"
 
-static const struct store_method *method_of(const struct request *request)
+static const struct store_method *method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct store_method, base);
 }
 
-void store_reply_result(struct request *request, const struct store_result *result, struct str text)
+void store_reply_result(struct leader_request *request, const struct store_result *result,
+                        struct str text)
 {
     struct store_service *service = service_of(request);
     struct pack pack = pack_begin(&service->answer);
@@ -22,7 +23,7 @@ void store_reply_result(struct request *request, const struct store_result *resu
 /* -- may it be asked at all -- */
 
 /* A call whose answer is an Outcome says INVALID there; the others have no place for it. */
-static void refuse_invalid(struct request *request, int reason, const struct note *note)
+static void refuse_invalid(struct leader_request *request, int reason, const struct note *note)
 {
     struct store_result result = {.code = COORD_INVALID, .reason = reason, .hint_ms = -1};
 
@@ -65,7 +66,7 @@ bool store_is_meant(const struct store_service *service, const ProtobufCMessage 
     return false;
 }
 
-static void refuse_other(struct request *request, enum grpc_status status, const char *text)
+static void refuse_other(struct leader_request *request, enum grpc_status status, const char *text)
 {
     struct note note;
 
@@ -76,7 +77,7 @@ static void refuse_other(struct request *request, enum grpc_status status, const
         request_refuse(request, status, "%s: %s", request->method->name, text);
 }
 
-static void read(struct request *request)
+static void read(struct leader_request *request)
 {
     if (store_machine_restoring(service_of(request)->machine))
         request_refuse(request, GRPC_UNAVAILABLE, "%s: a snapshot is being restored",
@@ -85,7 +86,7 @@ static void read(struct request *request)
         method_of(request)->read(request);
 }
 
-static bool admit(struct request *request)
+static bool admit(struct leader_request *request)
 {
     const struct store_method *method = method_of(request);
     struct note note = {""};
@@ -108,7 +109,7 @@ static bool admit(struct request *request)
 
 /* -- writing -- */
 
-static void written(struct request *request, enum err err, struct str reply)
+static void written(struct leader_request *request, enum err err, struct str reply)
 {
     struct store_request *mine = store_request_of(request);
     struct store_reply answer;
@@ -133,7 +134,7 @@ static void written(struct request *request, enum err err, struct str reply)
     }
 }
 
-static void propose(struct request *request)
+static void propose(struct leader_request *request)
 {
     struct store_service *service = service_of(request);
     struct store_request *mine = store_request_of(request);
@@ -164,7 +165,7 @@ static void propose(struct request *request)
     request_propose(request, &proposal);
 }
 
-static void begin(struct request *request)
+static void begin(struct leader_request *request)
 {
     const struct store_method *method = method_of(request);
 
@@ -178,7 +179,7 @@ static void begin(struct request *request)
 
 /* -- those that are kept -- */
 
-static void gone(struct request *request)
+static void gone(struct leader_request *request)
 {
     struct store_request *mine = store_request_of(request);
 
@@ -188,7 +189,7 @@ static void gone(struct request *request)
 }
 
 /* Who waits is answered by nobody who stops; its place stands in the queue. */
-static void drain(struct request *request)
+static void drain(struct leader_request *request)
 {
     if (store_request_of(request)->kept == KEPT_QUEUES)
         request_fail(request, GRPC_UNAVAILABLE,
@@ -196,7 +197,7 @@ static void drain(struct request *request)
                      request->method->name);
 }
 
-static void freed(struct request *request)
+static void freed(struct leader_request *request)
 {
     struct store_request *mine = store_request_of(request);
 

@@ -50,7 +50,7 @@ static void take_request(const Muster__V1__Request *request, struct store_comman
     command->acked = request->acked;
 }
 
-static enum err claim_key(struct request *request, struct str name, struct str *ret_key)
+static enum err claim_key(struct leader_request *request, struct str name, struct str *ret_key)
 {
     char *key = arena_alloc(rpc_call_arena(request->call), sizeof STORE_CLAIMS + name.len);
 
@@ -77,7 +77,7 @@ static int check_create(const ProtobufCMessage *message, struct note *note)
     return reason ? reason : check_lease(m->lease_id, note);
 }
 
-static enum err create(struct request *request, struct store_command *command)
+static enum err create(struct leader_request *request, struct store_command *command)
 {
     const Muster__V1__CreateRequest *m = (const Muster__V1__CreateRequest *)request->message;
 
@@ -109,7 +109,7 @@ static int check_compare_and_set(const ProtobufCMessage *message, struct note *n
     return reason ? reason : check_lease(m->lease_id, note);
 }
 
-static enum err compare_and_set(struct request *request, struct store_command *command)
+static enum err compare_and_set(struct leader_request *request, struct store_command *command)
 {
     const Muster__V1__CompareAndSetRequest *m =
         (const Muster__V1__CompareAndSetRequest *)request->message;
@@ -148,7 +148,7 @@ static int check_delete(const ProtobufCMessage *message, struct note *note)
     return COORD_R_ARGUMENT;
 }
 
-static enum err delete (struct request *request, struct store_command *command) {
+static enum err delete (struct leader_request *request, struct store_command *command) {
     const Muster__V1__DeleteRequest *m = (const Muster__V1__DeleteRequest *)request->message;
 
     command->kind = STORE_DELETE;
@@ -196,7 +196,7 @@ static int check_acquire(const ProtobufCMessage *message, struct note *note)
     return COORD_R_ARGUMENT;
 }
 
-static enum err acquire(struct request *request, struct store_command *command)
+static enum err acquire(struct leader_request *request, struct store_command *command)
 {
     const Muster__V1__AcquireRequest *m = (const Muster__V1__AcquireRequest *)request->message;
     struct store_request *wait = store_request_of(request);
@@ -230,7 +230,7 @@ static int check_resize(const ProtobufCMessage *message, struct note *note)
     return reason ? reason : check_slots(m->slot_count, note);
 }
 
-static enum err resize(struct request *request, struct store_command *command)
+static enum err resize(struct leader_request *request, struct store_command *command)
 {
     const Muster__V1__ResizeRequest *m = (const Muster__V1__ResizeRequest *)request->message;
 
@@ -252,7 +252,7 @@ static int check_release(const ProtobufCMessage *message, struct note *note)
     return reason || !m->key.len ? reason : store_check_claim_key(bytes_str(m->key), note);
 }
 
-static enum err release(struct request *request, struct store_command *command)
+static enum err release(struct leader_request *request, struct store_command *command)
 {
     const Muster__V1__ReleaseRequest *m = (const Muster__V1__ReleaseRequest *)request->message;
 
@@ -294,7 +294,7 @@ static int check_put(const ProtobufCMessage *message, struct note *note)
     return reason ? reason : store_check_value(bytes_str(m->value), note);
 }
 
-static enum err put(struct request *request, struct store_command *command)
+static enum err put(struct leader_request *request, struct store_command *command)
 {
     const Muster__V1__PutRequest *m = (const Muster__V1__PutRequest *)request->message;
 
@@ -314,7 +314,7 @@ static int check_delete_range(const ProtobufCMessage *message, struct note *note
                   : store_check_plain_range(bytes_str(m->key), bytes_str(m->range_end), note);
 }
 
-static enum err delete_range(struct request *request, struct store_command *command)
+static enum err delete_range(struct leader_request *request, struct store_command *command)
 {
     const Muster__V1__DeleteRangeRequest *m =
         (const Muster__V1__DeleteRangeRequest *)request->message;
@@ -326,7 +326,7 @@ static enum err delete_range(struct request *request, struct store_command *comm
     return ERR_OK;
 }
 
-static enum err compact(struct request *request, struct store_command *command)
+static enum err compact(struct leader_request *request, struct store_command *command)
 {
     const Muster__V1__CompactRequest *m = (const Muster__V1__CompactRequest *)request->message;
 

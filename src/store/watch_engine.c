@@ -42,7 +42,7 @@ struct walk {
 struct watch_engine {
     struct watch_engine_options options;
     struct interest interest;
-    struct facts facts;
+    struct applied_facts facts;
     struct list ready, asking;
     uint64_t revision;  /* everything up to it was shown to the watches */
     uint64_t forwarded; /* the highest that a client was sent on the leader's behalf */
@@ -650,7 +650,7 @@ void watch_engine_close(struct watch_engine *engine)
     free(engine);
 }
 
-const struct facts *watch_engine_facts(const struct watch_engine *engine)
+const struct applied_facts *watch_engine_facts(const struct watch_engine *engine)
 {
     return &engine->facts;
 }

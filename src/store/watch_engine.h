@@ -64,7 +64,7 @@ void watch_engine_close(struct watch_engine *engine);         /* nobody watches;
 void watch_engine_applied(struct watch_engine *engine, const struct store_applied *applied);
 void watch_engine_restored(struct watch_engine *engine);
 void watch_engine_second(struct watch_engine *engine);
-const struct facts *watch_engine_facts(const struct watch_engine *engine);
+const struct applied_facts *watch_engine_facts(const struct watch_engine *engine);
 const struct store *watch_engine_store(const struct watch_engine *engine);
 /* For lookers that are no watches; they are called during apply. */
 struct interest *watch_engine_interest(struct watch_engine *engine);

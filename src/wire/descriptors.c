@@ -35,7 +35,7 @@ static bool next_of(struct str message, uint32_t number, size_t *cursor, struct 
 {
     struct str rest = str_tail(message, *cursor);
     const char *problem = NULL;
-    struct head head = {0};
+    struct field_head head = {0};
 
     while (head.number != number) {
         const uint8_t *at = (const uint8_t *)rest.at;

@@ -23,7 +23,7 @@ enum {
     HEAD_BYTES = TAG_BYTES + VARINT_BYTES,
     FIELD_NUMBER_MOST = (1 << 29) - 1,
 };
-struct head {
+struct field_head {
     uint32_t number, wire;
     uint32_t len;     /* bytes of the head */
     uint32_t payload; /* bytes that follow it */
@@ -52,7 +52,7 @@ static inline uint64_t varint_value(const uint8_t *at, uint32_t len)
 /* Reads the head of a field. HEAD_BAD: *ret_problem says why. HEAD_MORE: it goes on past `end`;
  * then ret_head->number is 0, or the field's when at least the tag was there. */
 static inline enum head_state head_read(const uint8_t *at, const uint8_t *end,
-                                        struct head *ret_head, const char **ret_problem)
+                                        struct field_head *ret_head, const char **ret_problem)
 {
     uint32_t len, more;
     uint64_t value;
@@ -60,10 +60,10 @@ static inline enum head_state head_read(const uint8_t *at, const uint8_t *end,
     /* Nearly every field has a tag of one byte and a number or length of one byte. */
     if (end - at >= 2 && at[0] >= 8 && (at[0] | at[1]) < 0x80 && (at[0] & 5) == 0) {
         bool is_len = (at[0] & 7) == WIRE_LEN; /* else WIRE_VARINT: 2 and 0 share no bit with 5 */
-        *ret_head = (struct head){at[0] >> 3, at[0] & 7, 2, is_len ? at[1] : 0};
+        *ret_head = (struct field_head){at[0] >> 3, at[0] & 7, 2, is_len ? at[1] : 0};
         return HEAD_WHOLE;
     }
-    *ret_head = (struct head){0};
+    *ret_head = (struct field_head){0};
     len = varint_len(at, end, TAG_BYTES);
     if (len == 0) return HEAD_MORE;
     if (len > TAG_BYTES) return *ret_problem = "bad tag", HEAD_BAD;
@@ -115,7 +115,7 @@ static inline struct fields fields_of(struct str message)
 static inline bool fields_next(struct fields *f, struct field *ret_field)
 {
     const uint8_t *value = f->at;
-    struct head head;
+    struct field_head head;
     enum head_state state;
 
     if (f->at == f->end || f->problem) return false;

@@ -154,7 +154,7 @@ static enum err enter(struct walk *w, struct frame *f, const ProtobufCFieldDescr
 
 static enum err check_field(struct walk *w, struct frame *f)
 {
-    struct head head;
+    struct field_head head;
     const ProtobufCFieldDescriptor *field;
     const uint8_t *payload;
     enum wire_type wire;
@@ -233,7 +233,7 @@ static void path_name(struct path *p, const struct frame *f, const uint8_t *plac
 {
     const ProtobufCFieldDescriptor *field;
     const char *problem = NULL;
-    struct head found, head;
+    struct field_head found, head;
     uint64_t index = 0;
 
     path_add(p);
@@ -260,7 +260,7 @@ static const uint8_t *field_before(const struct frame *f, const uint8_t *payload
 {
     const char *problem = NULL;
     const uint8_t *at = f->start;
-    struct head head;
+    struct field_head head;
 
     while (head_read(at, f->end, &head, &problem) == HEAD_WHOLE && at + head.len != payload)
         at += head.len + head.payload;

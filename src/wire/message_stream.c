@@ -81,8 +81,8 @@ static enum err keep(struct message_stream *s, const uint8_t *at, size_t len, st
 
 /* A whole head is there: decides where its payload goes. What is too long is refused, or for an
  * element cut, before a byte of it is kept. */
-static enum err begin_field(struct message_stream *s, const uint8_t *bytes, const struct head *head,
-                            struct note *note)
+static enum err begin_field(struct message_stream *s, const uint8_t *bytes,
+                            const struct field_head *head, struct note *note)
 {
     s->missing = head->payload;
     s->skipped = 0;
@@ -107,7 +107,7 @@ static enum err take_head(struct message_stream *s, struct str *bytes, bool *ret
     const uint8_t *at = (const uint8_t *)bytes->at;
     size_t held = s->head_len, take = min_size(bytes->len, HEAD_BYTES - held);
     const char *problem = NULL;
-    struct head head;
+    struct field_head head;
     enum head_state state;
     enum err err;
 

@@ -53,7 +53,7 @@ static enum err walk(struct search *s, const ProtobufCMessageDescriptor *type, c
     enum err err = ERR_OK;
 
     while (s->high < end && !err) {
-        struct head head;
+        struct field_head head;
         const char *problem = NULL;
         const uint8_t *payload;
         enum head_state state = head_read(at, end, &head, &problem);

@@ -15,7 +15,7 @@
 enum { ACKS_MAX = 65536 };
 
 /* A partition in our hands; while `busy`, the processing thread's. */
-struct part {
+struct held_partition {
     uint32_t partition;
     uint64_t token;
     struct tally *tally;
@@ -31,7 +31,7 @@ enum job_kind { JOB_CLAIM, JOB_WORK, JOB_LEAVE };
 struct part_job {
     struct job job;
     struct worker_host *host;
-    struct part *part;
+    struct held_partition *part;
     enum job_kind kind;
     boot_time good_until; /* as it was when the job was made: never later than it is now */
     size_t records_max;   /* 0: read nothing */
@@ -55,14 +55,14 @@ struct worker_host {
     struct worker_host_options options;
     struct host_counts counts;
     struct metric_fields *metrics; /* NULL without a registry */
-    struct life life;
+    struct worker_life life;
     struct tenures tenures;
     struct link *link;
     struct link_self self;
     struct timer tick; /* beats and the fence */
     struct timer idle; /* input is looked at again */
     struct task pump;
-    struct worker *thread;
+    struct loop_worker *thread;
     struct part_job job;
     bool job_runs;
     mono_time job_began, load_since;
@@ -98,7 +98,7 @@ void parts_drop_all(struct worker_host *host);
 void parts_assign(struct worker_host *host, const struct link_assignment *assignment);
 void parts_pump(struct task *task);
 void parts_idle_over(struct timer *timer);
-void part_reference(const struct worker_host *host, const struct part *part,
+void part_reference(const struct worker_host *host, const struct held_partition *part,
                     char text[CHECKPOINT_REFERENCE_CAP]);
 
 /* -- host_rounds.c -- */
@@ -106,7 +106,7 @@ void rounds_begin(struct worker_host *host, uint64_t round);
 void rounds_failed(struct worker_host *host, const struct note *note);
 void rounds_look(struct worker_host *host); /* is the round finished? */
 void rounds_acked(struct worker_host *host, enum err err);
-void acks_add(struct worker_host *host, const struct part *part, uint32_t partition,
+void acks_add(struct worker_host *host, const struct held_partition *part, uint32_t partition,
               uint64_t token);
 void acks_send(struct worker_host *host);
 void acks_answered(struct worker_host *host, enum err err);

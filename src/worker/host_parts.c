@@ -15,13 +15,13 @@ enum {
 
 /* -- parts -- */
 
-static void part_free(struct part *part)
+static void part_free(struct held_partition *part)
 {
     tally_close(part->tally);
     free(part);
 }
 
-static void part_release(struct part *part)
+static void part_release(struct held_partition *part)
 {
     if (!part) return;
     if (part->busy)
@@ -30,7 +30,7 @@ static void part_release(struct part *part)
         part_free(part);
 }
 
-void part_reference(const struct worker_host *h, const struct part *part,
+void part_reference(const struct worker_host *h, const struct held_partition *part,
                     char text[CHECKPOINT_REFERENCE_CAP])
 {
     text[0] = '\0';
@@ -96,7 +96,7 @@ static enum err call_plugin(void *owner, struct str line, struct buf *out, struc
 static enum err run_claim(struct part_job *job)
 {
     const struct worker_host_options *o = &job->host->options;
-    struct part *part = job->part;
+    struct held_partition *part = job->part;
 
     if (!job_may_write(job)) return ERR_FENCED;
     if (!o->store) return ERR_OK;
@@ -107,7 +107,7 @@ static enum err run_claim(struct part_job *job)
 static enum err run_write(struct part_job *job)
 {
     const struct worker_host_options *o = &job->host->options;
-    struct part *part = job->part;
+    struct held_partition *part = job->part;
     enum err err;
 
     if (!o->store || !part->dirty) return ERR_OK;
@@ -135,7 +135,7 @@ static void run_job(struct job *base)
 
 /* -- back on the loop -- */
 
-static void wait_before_again(struct worker_host *h, struct part *part)
+static void wait_before_again(struct worker_host *h, struct held_partition *part)
 {
     struct backoff backoff = {AGAIN_FIRST_MS, AGAIN_MAX_MS};
 
@@ -147,7 +147,7 @@ static void wait_before_again(struct worker_host *h, struct part *part)
 /* It is somebody else's, or what we hold of it cannot be trusted: from the store again, or not. */
 static void job_failed(struct worker_host *h, struct tenure *row, const struct part_job *job)
 {
-    struct part *part = job->part;
+    struct held_partition *part = job->part;
 
     LOG_WARN(h->options.log, "a partition waits", log_u64("partition", part->partition),
              log_u64("grant_epoch", part->token), log_err("err", job->err),
@@ -169,7 +169,7 @@ static void job_failed(struct worker_host *h, struct tenure *row, const struct p
 
 static void job_ended_well(struct worker_host *h, struct tenure *row, const struct part_job *job)
 {
-    struct part *part = job->part;
+    struct held_partition *part = job->part;
 
     part->failures = 0;
     part->again = job->kind == JOB_WORK && job->records_max && job->lines == 0
@@ -199,7 +199,7 @@ static void job_done(struct job *base, enum err err)
     struct part_job *job = CONTAINER_OF(base, struct part_job, job);
     struct worker_host *h = job->host;
     mono_time now = loop_now(h->options.io->loop);
-    struct part *part = job->part;
+    struct held_partition *part = job->part;
     struct tenure *row;
 
     h->job_runs = false;
@@ -240,7 +240,7 @@ static bool may_read(const struct worker_host *h, mono_time now)
 /* Is there something to be done for the row now? */
 static bool has_work(const struct worker_host *h, const struct tenure *row, mono_time now)
 {
-    const struct part *part = row->data;
+    const struct held_partition *part = row->data;
 
     if (part && !mono_due(part->again, now)) return false;
     switch (row->state) {
@@ -254,7 +254,7 @@ static bool has_work(const struct worker_host *h, const struct tenure *row, mono
 
 static enum err fresh_part(struct tenure *row)
 {
-    struct part *part = row->data, *next = calloc(1, sizeof *next);
+    struct held_partition *part = row->data, *next = calloc(1, sizeof *next);
     enum err err = next ? tally_open(&next->tally) : ERR_NOMEM;
 
     if (err) {
@@ -281,7 +281,7 @@ static size_t records_max(struct worker_host *h, mono_time now)
 
 static void submit(struct worker_host *h, struct tenure *row, enum job_kind kind, mono_time now)
 {
-    struct part *part = row->data;
+    struct held_partition *part = row->data;
 
     h->job = (struct part_job){.host = h,
                                .part = part,
@@ -301,7 +301,7 @@ static void submit(struct worker_host *h, struct tenure *row, enum job_kind kind
 /* One that was never claimed under its token has nothing to write. */
 static bool leave_at_once(struct worker_host *h, struct tenure *row)
 {
-    const struct part *part = row->data;
+    const struct held_partition *part = row->data;
 
     if (row->begun && part && part->token == row->token) return false;
     acks_add(h, NULL, row->partition, row->token);

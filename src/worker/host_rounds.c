@@ -8,7 +8,8 @@
 
 /* -- partitions that were given back -- */
 
-void acks_add(struct worker_host *h, const struct part *part, uint32_t partition, uint64_t token)
+void acks_add(struct worker_host *h, const struct held_partition *part, uint32_t partition,
+              uint64_t token)
 {
     struct link_checkpoint *ack;
 

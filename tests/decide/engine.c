@@ -227,7 +227,7 @@ static struct oracle_sum sum_out(struct bench *b, const struct oracle_fleet *fle
     return out;
 }
 
-static void row_out(struct bench *b, const struct oracle_fleet *fleet, const struct verdict *v,
+static void row_out(struct bench *b, const struct oracle_fleet *fleet, const struct need_verdict *v,
                     struct oracle_row *row)
 {
     const struct shortage *s = v->shortage;

@@ -293,7 +293,7 @@ struct machine loop_machine(struct loop *loop, const char *id)
 /* Configure alone hands the provider metadata, which it keeps until the machine is drained. */
 static void list(struct loop *loop, struct machine *m)
 {
-    struct metadata told = {.stamp = m->stamp}, read = {0};
+    struct machine_metadata told = {.stamp = m->stamp}, read = {0};
     struct label pairs[METADATA_MAX];
     size_t count;
 

@@ -80,7 +80,7 @@ TEST(gangs_stay_where_they_are_while_machines_are_configured)
             loop_cycle(&loop);
             CHECK_SIZE("three rows", loop.decision->verdict_count, 3);
             for (int i = 0; i < 3; i++) {
-                const struct verdict *v = &loop.decision->verdicts[i];
+                const struct need_verdict *v = &loop.decision->verdicts[i];
                 CHECK("satisfied from the first cycle on", v->satisfied && v->has_domain);
                 if (cycle == 0) {
                     const char *copy = arena_dup(&loop.arena, v->domain);

@@ -192,7 +192,7 @@ TEST(a_spot_wave_is_bought_again_once)
 static void check_no_more_than_asked(const struct loop *loop)
 {
     for (size_t i = 0; i < loop->decision->verdict_count; i++) {
-        const struct verdict *verdict = &loop->decision->verdicts[i];
+        const struct need_verdict *verdict = &loop->decision->verdicts[i];
         struct resource_sum asked;
         uint32_t machines;
 

@@ -16,7 +16,7 @@ static void must(bool holds)
     if (!holds) abort();
 }
 
-static void apply(const struct envelope *envelope)
+static void apply(const struct log_envelope *envelope)
 {
     struct machine_entry entry = {.index = 1, .command = envelope->command};
     struct trial_reply reply;
@@ -40,7 +40,7 @@ static void apply(const struct envelope *envelope)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct str given = str_of(data, size);
-    struct envelope envelope;
+    struct log_envelope envelope;
     struct note note = {""};
     struct buf again;
 

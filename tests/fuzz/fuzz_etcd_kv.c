@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { RANGE, PUT, DELETE, TXN, COMPACT, METHODS };
 struct bed {
     struct store_machine *stores[2];
-    struct machine machines[2];
+    struct state_machine machines[2];
     struct buf command, replies[2];
     struct arena arena;
     uint64_t index;

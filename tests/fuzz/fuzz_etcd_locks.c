@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 enum { LOCK, UNLOCK, CAMPAIGN, PROCLAIM, LEADER, RESIGN, METHODS };
 struct bed {
     struct store_machine *store;
-    struct machine machine;
+    struct state_machine machine;
     struct buf command, reply, key, prefix;
     struct arena arena;
     uint64_t index;

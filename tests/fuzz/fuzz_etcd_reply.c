@@ -136,7 +136,7 @@ static Mvccpb__KeyValue *make_kv(struct arena *arena)
 {
     Mvccpb__KeyValue *kv = ARENA_NEW(arena, Mvccpb__KeyValue);
     uint8_t what = take();
-    struct envelope envelope = {.ttl_ms = 2000};
+    struct claim_envelope envelope = {.ttl_ms = 2000};
     struct buf value;
 
     mvccpb__key_value__init(kv);

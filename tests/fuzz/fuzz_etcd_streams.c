@@ -41,7 +41,7 @@ struct client {
 static struct {
     struct sim *sim;
     struct store_machine *store;
-    struct machine machine;
+    struct state_machine machine;
     struct watch_engine *engine;
     struct feed *feed;
     struct client clients[STREAMS];

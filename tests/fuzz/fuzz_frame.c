@@ -22,7 +22,7 @@ static void must(bool holds)
     if (!holds) abort();
 }
 
-static void check_entries(struct frame frame)
+static void check_entries(struct peer_frame frame)
 {
     struct entry entry;
     uint64_t index = frame.u.append.prev_index, term = frame.u.append.prev_term;
@@ -39,7 +39,7 @@ static void check_entries(struct frame frame)
     must(count == frame.u.append.entry_count);
 }
 
-static void check_again(struct frame_link link, const struct frame *frame, struct str bytes)
+static void check_again(struct frame_link link, const struct peer_frame *frame, struct str bytes)
 {
     struct buf again;
 
@@ -57,7 +57,7 @@ static void check(struct str input, uint64_t session, size_t piece)
     while (input.len > 0) {
         struct frame_link before = link;
         struct note note = {""};
-        struct frame frame;
+        struct peer_frame frame;
         size_t size = 0;
         enum err err;
         seen = min_size(seen + piece, input.len);

@@ -13,7 +13,7 @@ static void must(bool holds)
     if (!holds) abort();
 }
 
-static void write_again(const struct lease_view *view)
+static void write_again(const struct kube_lease_view *view)
 {
     struct lease_write write = {.prefix = "muster",
                                 .store_id = "0",
@@ -39,7 +39,7 @@ static void write_again(const struct lease_view *view)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct json *json = NULL;
-    struct lease_view view = {0};
+    struct kube_lease_view view = {0};
     struct note note = {""};
 
     if (json_open(str_of(data, size), LEASE_BODY_MAX, &json, NULL)) return 0;

@@ -40,7 +40,7 @@ static void mend_record(char *at, size_t len, uint64_t salt)
 
 static void try_record(struct str bytes, uint64_t salt)
 {
-    struct record record, head;
+    struct log_record record, head;
     size_t size = 0, head_size = 0;
     enum err err = record_read(bytes, salt, &record, &size);
     enum err head_err = record_read_head(bytes, salt, &head, &head_size);

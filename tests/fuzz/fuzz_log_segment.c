@@ -53,7 +53,7 @@ static void put_record(struct image *image, const uint8_t *act, bool torn)
     static const char content[256];
     static const enum record_kind kinds[] = {RECORD_COMMAND, RECORD_BARRIER, RECORD_CHANGE,
                                              RECORD_RESET, RECORD_SEAL};
-    struct record record = {
+    struct log_record record = {
         .kind = kinds[act[6] % ARRAY_LEN(kinds)],
         .serial = act[1] == 255 ? UINT64_MAX : 1u + act[1],
         .index = act[3] == 255 ? UINT64_MAX : act[3],

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct label pairs[METADATA_READ_MAX + 8];
     struct label first[METADATA_MAX], second[METADATA_MAX];
-    struct metadata m = {0}, again = {0};
+    struct machine_metadata m = {0}, again = {0};
     struct str rest = str_of(data, size), entry;
     struct note note = {"before"};
     struct arena arena;

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct shard_frame frame;
     struct note note = {""};
     struct nodes *nodes;
-    const struct node *node;
+    const struct cluster_node *node;
     struct arena arena;
     enum err err;
 

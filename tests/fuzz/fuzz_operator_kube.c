@@ -15,7 +15,7 @@ static void must(bool holds)
 static void reads_back(const struct buf *text)
 {
     struct json *json = NULL;
-    struct request request;
+    struct capacity_request request;
     struct arena arena;
 
     must(!json_open(buf_peek(text), KUBE_OBJECT_MAX, &json, NULL));
@@ -44,7 +44,7 @@ static void check_pod(const struct json *object)
 static void check_request(const struct json *object)
 {
     struct capacity_view view;
-    struct request request;
+    struct capacity_request request;
     struct note note = {""};
     struct arena arena;
     struct buf out;

@@ -66,7 +66,7 @@ static struct str take_bytes(struct input *in, size_t max)
 
 /* -- the owner -- */
 
-static bool on_frame(void *owner, uint64_t from, struct frame *frame)
+static bool on_frame(void *owner, uint64_t from, struct peer_frame *frame)
 {
     struct world *w = owner;
     struct entry entry;
@@ -78,7 +78,7 @@ static bool on_frame(void *owner, uint64_t from, struct frame *frame)
     return !w->refuse;
 }
 
-static bool on_snap(void *owner, uint64_t from, struct frame *frame)
+static bool on_snap(void *owner, uint64_t from, struct peer_frame *frame)
 {
     struct world *w = owner;
     struct sender *s = &w->senders[from];
@@ -118,7 +118,7 @@ static void on_hello(void *owner, uint64_t from, uint32_t level, struct str addr
 static void on_bytes(void *owner, struct str bytes)
 {
     struct connection *c = owner;
-    struct frame frame;
+    struct peer_frame frame;
     size_t size;
 
     must(buf_append(&c->got, bytes) == ERR_OK);
@@ -155,16 +155,16 @@ static void dial(struct world *w, struct connection *c)
 static void hello(struct connection *c, struct input *in)
 {
     uint8_t how = take(in);
-    struct frame frame = {.kind = FRAME_HELLO,
-                          .u.hello = {.protocol = FRAME_PROTOCOL + (how == 255),
-                                      .lane = how & 1 ? LANE_BULK : LANE_CONTROL,
-                                      .cluster_id = how == 254 ? 6 : CLUSTER,
-                                      .from = 1 + (how >> 1) % SENDERS,
-                                      .to = how == 253 ? 8 : SELF,
-                                      .nonce = c->nonce,
-                                      .level = 1,
-                                      .name = STR("n"),
-                                      .address = STR("client:1")}};
+    struct peer_frame frame = {.kind = FRAME_HELLO,
+                               .u.hello = {.protocol = FRAME_PROTOCOL + (how == 255),
+                                           .lane = how & 1 ? LANE_BULK : LANE_CONTROL,
+                                           .cluster_id = how == 254 ? 6 : CLUSTER,
+                                           .from = 1 + (how >> 1) % SENDERS,
+                                           .to = how == 253 ? 8 : SELF,
+                                           .nonce = c->nonce,
+                                           .level = 1,
+                                           .name = STR("n"),
+                                           .address = STR("client:1")}};
     struct buf bytes;
 
     if (c->out.session != 0) return;

@@ -16,7 +16,7 @@ static void must(bool holds)
 
 static void decode(struct str given)
 {
-    struct envelope envelope;
+    struct claim_envelope envelope;
     struct buf again;
 
     if (envelope_decode(given, &envelope)) return;

@@ -13,7 +13,7 @@ static void must(bool holds)
     if (!holds) abort();
 }
 
-static void try_command(struct machine machine, struct str bytes)
+static void try_command(struct state_machine machine, struct str bytes)
 {
     struct machine_entry entry = {.version = 1, .command = bytes};
     struct roster_command command;
@@ -35,7 +35,7 @@ static void try_command(struct machine machine, struct str bytes)
     buf_deinit(&reply);
 }
 
-static void try_snapshot(struct machine machine, struct str bytes, size_t cut)
+static void try_snapshot(struct state_machine machine, struct str bytes, size_t cut)
 {
     struct note note = {""};
     struct str rest = bytes;

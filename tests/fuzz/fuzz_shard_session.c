@@ -16,7 +16,8 @@ static void check_inside(struct str part, const uint8_t *data, size_t size)
 }
 
 /* protobuf-c itself ends a text at its first NUL; the guard refuses those frames. */
-static void check_same(const struct frame *frame, const Bigfleet__V1alpha1__OperatorMessage *m)
+static void check_same(const struct operator_frame *frame,
+                       const Bigfleet__V1alpha1__OperatorMessage *m)
 {
     if (frame->kind == FRAME_DRAIN_REPORT) {
         assert(m->payload_case == BIGFLEET__V1ALPHA1__OPERATOR_MESSAGE__PAYLOAD_DRAIN_REPORT);
@@ -43,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct note note = {""};
     ProtobufCMessage *message;
     struct arena arena;
-    struct frame frame;
+    struct operator_frame frame;
     enum err err = frame_read(str_of(data, size), &frame, &note);
 
     if (err) {

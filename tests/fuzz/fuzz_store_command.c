@@ -40,7 +40,7 @@ static void read_twice(struct str bytes)
     arena_deinit(&arena);
 }
 
-static void copy_is_the_same(const struct machine *machine, const struct machine *copy)
+static void copy_is_the_same(const struct state_machine *machine, const struct state_machine *copy)
 {
     struct note note = {""};
     struct buf bytes;
@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const struct store_machine_options options = {.store = {.quota_bytes = 1 << 20}};
     struct store_machine *store, *other;
-    struct machine machine, copy;
+    struct state_machine machine, copy;
     uint64_t clock_ns = 0, index = 0;
     struct buf reply;
 

@@ -10,7 +10,7 @@ static bool tasks_check(const struct core *core, struct note *note)
     uint32_t waiting = 0, live = 0, held = 0, blobs = 0;
 
     for (uint32_t i = 0; i < h->slots.used; i++) {
-        const struct task *task = rooms_get(&h->slots, i);
+        const struct machine_task *task = rooms_get(&h->slots, i);
         if (!task) continue;
         live++;
         waiting += task->step == STEP_WAITING;
@@ -71,7 +71,7 @@ static bool machine_check_care(const struct core *core, const struct machine_row
                                struct note *note)
 {
     enum machine_state state = (enum machine_state)row_actual(core->inventory, row)->traits.state;
-    const struct task *task = task_find(core, row_id(row));
+    const struct machine_task *task = task_find(core, row_id(row));
     const struct concern *c = concern_find(core, row_id(row));
     char name[MACHINE_NAME_CAP];
 

@@ -98,7 +98,7 @@ static bool cohorts_check(const struct inventory *inv, struct note *note)
     bag_sum += inv->nobodys.count;
     TABLE_ALL(&inv->clusters, link)
     {
-        const struct cluster *c = CONTAINER_OF(link, struct cluster, link);
+        const struct cohort_cluster *c = CONTAINER_OF(link, struct cohort_cluster, link);
         bag_sum += c->others.count;
         for (uint32_t i = 0; i < c->configured.count; i++) bag_sum += c->configured.at[i].bag.count;
         for (uint32_t i = 0; i < c->configuring.count; i++) {
@@ -122,7 +122,7 @@ static bool cohorts_check(const struct inventory *inv, struct note *note)
 }
 
 /* UINT32_MAX with a note when one stands in the wrong lane. */
-static uint32_t lane_machines(const struct inventory *inv, const struct lane *lane,
+static uint32_t lane_machines(const struct inventory *inv, const struct cohort_lane *lane,
                               struct note *note)
 {
     uint32_t machines = 0;
@@ -143,7 +143,7 @@ static bool clusters_check(const struct inventory *inv, struct note *note)
 
     TABLE_ALL(&inv->clusters, link)
     {
-        const struct cluster *c = CONTAINER_OF(link, struct cluster, link);
+        const struct cohort_cluster *c = CONTAINER_OF(link, struct cohort_cluster, link);
         for (int i = 0; i < MACHINE_STATE_COUNT; i++) by_cluster += c->machines[i];
         for (int i = 0; i < 2; i++) {
             const struct lanes *lanes = i ? &c->configuring : &c->configured;

@@ -52,7 +52,7 @@ static struct {
     struct io *io;
     struct store_machine *machine,
         *twin; /* the twin is looked at by nobody, and is ahead at times */
-    struct machine ops, twin_ops;
+    struct state_machine ops, twin_ops;
     bool lags; /* the machine is not told */
     bool doors_slam;
     struct watch_engine *engine;
@@ -353,7 +353,7 @@ static void do_compact(void)
 /* A snapshot of another replica, which may be ahead of this one. */
 static void do_restore(void)
 {
-    struct machine from = w.twin ? w.twin_ops : w.ops;
+    struct state_machine from = w.twin ? w.twin_ops : w.ops;
     struct note note = {""};
     struct buf bytes;
     void *view;

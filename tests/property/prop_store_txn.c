@@ -16,7 +16,7 @@ struct world {
     struct prng prng;
     struct arena arena;
     struct store_machine *store;
-    struct machine machine;
+    struct state_machine machine;
     struct model *model;
     struct buf command, reply, shipped, plain;
     uint64_t index, values, taken, refused;

@@ -57,7 +57,7 @@ static double score(int32_t preemptor, int32_t victim, double interruption, doub
 {
     struct stamp stamp = {.interruption_dollars = interruption, .reclamation_dollars = reclamation};
     struct cohort cohort = {.traits = {.stamp = &stamp}};
-    struct source source = {.cohort = &cohort, .priority = victim};
+    struct supply_source source = {.cohort = &cohort, .priority = victim};
     struct decide_input input;
 
     decide_input_init(&input, then);

@@ -34,10 +34,10 @@ struct log_process {
     struct replica *replica;
     struct timer poll;
     struct attempt attempts[ATTEMPTS_AT_ONCE];
-    struct change change;
+    struct member_change change;
     struct transfer transfer;
     bool changing, transferring, dead;
-    enum change_kind change_kind;
+    enum member_change_kind change_kind;
     char change_address[40];
     uint64_t restores;
 };
@@ -299,7 +299,7 @@ static void on_poll(struct timer *timer)
 
 /* -- the steward's hands -- */
 
-static void on_changed(struct change *change, enum err err, const struct note *note)
+static void on_changed(struct member_change *change, enum err err, const struct note *note)
 {
     struct log_process *process = CONTAINER_OF(change, struct log_process, change);
     struct log_story *story = process->host->story;
@@ -314,7 +314,8 @@ static void on_changed(struct change *change, enum err err, const struct note *n
         if (story->hosts[i].id == change->id) story->hosts[i].too_old = true;
 }
 
-void log_host_change(struct log_host *host, enum change_kind kind, uint64_t id, const char *address)
+void log_host_change(struct log_host *host, enum member_change_kind kind, uint64_t id,
+                     const char *address)
 {
     struct log_process *process = host->process;
 
@@ -324,10 +325,10 @@ void log_host_change(struct log_host *host, enum change_kind kind, uint64_t id, 
     }
     process->changing = true;
     snprintf(process->change_address, sizeof process->change_address, "%s", address ? address : "");
-    process->change = (struct change){.kind = kind,
-                                      .id = id,
-                                      .address = address ? process->change_address : NULL,
-                                      .done = on_changed};
+    process->change = (struct member_change){.kind = kind,
+                                             .id = id,
+                                             .address = address ? process->change_address : NULL,
+                                             .done = on_changed};
     replica_change(process->replica, &process->change);
 }
 
@@ -456,7 +457,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
     struct log_process *process = calloc(1, sizeof *process);
     char dir[LOG_DIR_CAP], address[40], listen[40];
     struct note note = {""};
-    struct machine machine;
+    struct state_machine machine;
     enum err err;
 
     if (!process) return ERR_NOMEM;
@@ -465,11 +466,11 @@ static enum err start(struct io *io, void *context, void **ret_state)
     watched.snapshot_end = trial_ops.snapshot_end;
     process->host = host;
     process->io = io;
-    machine = (struct machine){.id = TRIAL_MACHINE,
-                               .name = "trial",
-                               .version = host->level,
-                               .ops = &watched,
-                               .state = process};
+    machine = (struct state_machine){.id = TRIAL_MACHINE,
+                                     .name = "trial",
+                                     .version = host->level,
+                                     .ops = &watched,
+                                     .state = process};
     log_host_address(host, address);
     snprintf(listen, sizeof listen, "0.0.0.0:%u", host->port);
     err = find_directory(host, io, dir);

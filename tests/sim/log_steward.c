@@ -63,7 +63,7 @@ static struct log_host *spare_host(struct log_story *story, const struct plan *p
     return NULL;
 }
 
-static void ask(struct log_story *story, struct log_host *leader, enum change_kind kind,
+static void ask(struct log_story *story, struct log_host *leader, enum member_change_kind kind,
                 uint64_t id, const char *address)
 {
     story->steward.asked = true;

@@ -123,7 +123,7 @@ struct log_story {
 extern const struct sim_process_ops log_process_ops;
 struct replica *log_host_replica(const struct log_host *host); /* NULL: not running */
 /* ERR_BUSY when one is under way here. `steward.asked` is cleared when it ends. */
-void log_host_change(struct log_host *host, enum change_kind kind, uint64_t id,
+void log_host_change(struct log_host *host, enum member_change_kind kind, uint64_t id,
                      const char *address);
 void log_host_transfer(struct log_host *host, uint64_t to);
 /* The host whose replica leads, of the highest term; NULL: none does. */

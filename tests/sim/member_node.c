@@ -67,7 +67,7 @@ static void on_stopped(void *owner, enum err why, const struct note *note)
     sim_host_die(p->host->host, SIM_KILLED); /* a supervisor starts it again */
 }
 
-static enum err open_replica(struct member_process *p, const struct machine *machine,
+static enum err open_replica(struct member_process *p, const struct state_machine *machine,
                              struct note *note)
 {
     char address[16];
@@ -113,7 +113,7 @@ static enum err open_all(struct member_process *p, struct note *note)
         .enabled = true,
     };
     struct rpc_server_options server = {.io = p->io};
-    struct machine machine;
+    struct state_machine machine;
     enum err err = ulid_parse(STR(MEMBER_RUN), &service.run, note);
 
     if (err) return err;

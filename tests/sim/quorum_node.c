@@ -81,7 +81,7 @@ static void on_stopped(void *owner, enum err why, const struct note *note)
 
 static enum err open_replica(struct quorum_process *p, struct note *note)
 {
-    struct machine machine;
+    struct state_machine machine;
     char listen[ADDRESS_CAP], name[16];
     struct replica_options options = {
         .io = p->io,
@@ -110,7 +110,7 @@ static enum err open_replica(struct quorum_process *p, struct note *note)
 static enum err open_server(struct quorum_process *p, struct note *note)
 {
     struct rpc_server_options options = {.io = p->io};
-    struct machine machine = roster_registration(p->roster);
+    struct state_machine machine = roster_registration(p->roster);
     char name[16];
     struct replica_service_options service = {.io = p->io,
                                               .replica = p->replica,

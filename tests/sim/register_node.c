@@ -49,7 +49,7 @@ struct register_node {
     struct register_node_options options;
     char directory[PATH_CAP], log_path[PATH_CAP], snapshot_path[PATH_CAP];
     struct listener *listener;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct timer sweep;
     struct list peers;
     uint64_t next_peer;

@@ -346,7 +346,7 @@ static void tell_groups(const struct store *store, struct buf *into)
                       group->slots[k].rest_until_ns);
         LIST_EACH(&group->waiters, node)
         {
-            const struct waiter *waiter = CONTAINER_OF(node, struct waiter, in_group);
+            const struct slot_waiter *waiter = CONTAINER_OF(node, struct slot_waiter, in_group);
             tell_waiter(into, &(struct told_waiter){waiter->lease->id.b, waiter->client.b,
                                                     waiter->sequence, waiter->prefer_slot,
                                                     str_of(waiter->value, waiter->value_len)});

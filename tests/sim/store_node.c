@@ -32,12 +32,12 @@ struct store_process {
     struct store_host *host;
     struct io *io;
     struct store_service *service;
-    struct machine machine; /* the real one */
+    struct state_machine machine; /* the real one */
     struct replica *replica;
     struct rpc_server *server;
     struct etcd_api *etcd;
     uint64_t restoring; /* the index of the snapshot */
-    struct change change;
+    struct member_change change;
     char change_address[16]; /* lent to the replica until the change is done */
     bool changing;
     struct timer upgrade; /* of an older release: when it ends */
@@ -187,7 +187,7 @@ static void on_change(void *owner, const struct replica_status *status)
     if (p->etcd) etcd_on_change(p->etcd, status);
 }
 
-static void on_changed_members(struct change *change, enum err err, const struct note *note)
+static void on_changed_members(struct member_change *change, enum err err, const struct note *note)
 {
     struct store_process *p = CONTAINER_OF(change, struct store_process, change);
 
@@ -197,7 +197,7 @@ static void on_changed_members(struct change *change, enum err err, const struct
               (int)change->kind, err_name(err), note ? note->text : "");
 }
 
-void store_host_change(struct store_host *host, enum change_kind kind, uint64_t id,
+void store_host_change(struct store_host *host, enum member_change_kind kind, uint64_t id,
                        const char *address)
 {
     struct store_process *p = host->process;
@@ -205,7 +205,7 @@ void store_host_change(struct store_host *host, enum change_kind kind, uint64_t 
     if (p->changing) return;
     p->changing = true;
     (void)snprintf(p->change_address, sizeof p->change_address, "%s", address ? address : "");
-    p->change = (struct change){
+    p->change = (struct member_change){
         .kind = kind, .id = id, .address = p->change_address, .done = on_changed_members};
     replica_change(p->replica, &p->change);
 }
@@ -221,7 +221,7 @@ static void on_stopped(void *owner, enum err why, const struct note *note)
     sim_host_die(p->host->host, SIM_KILLED); /* a supervisor starts it again */
 }
 
-static enum err open_replica(struct store_process *p, const struct machine *machine,
+static enum err open_replica(struct store_process *p, const struct state_machine *machine,
                              struct note *note)
 {
     struct store_story *story = p->host->story;
@@ -291,7 +291,7 @@ static enum err open_all(struct store_process *p, struct note *note)
         .limits = {.wait_ms = 2000, .watch_events_max = 20, .history_ms = 1500},
     };
     struct rpc_server_options server = {.io = p->io};
-    struct machine machine;
+    struct state_machine machine;
     enum err err = store_service_open(&service, &p->service, note);
 
     if (err) return err;

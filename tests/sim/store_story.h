@@ -164,7 +164,7 @@ struct store *store_host_store(const struct store_host *host);
 
 bool store_host_is_older(const struct store_host *host); /* of a release without a store */
 /* At most one at a time; what becomes of it is seen in the configuration. */
-void store_host_change(struct store_host *host, enum change_kind kind, uint64_t id,
+void store_host_change(struct store_host *host, enum member_change_kind kind, uint64_t id,
                        const char *address);
 /* -- members -- */
 enum err store_steward_open(struct store_story *story);

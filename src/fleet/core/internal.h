@@ -13,7 +13,7 @@
 #include "base/order.h"
 #include "fleet/core/fleet.h"
 
-struct row {
+struct table_row {
     uint32_t holders;
     uint32_t born; /* number of the newest view when it was made: it is in later ones only */
 };
@@ -28,27 +28,27 @@ struct name {
 };
 /* Each row is one block of memory: the fixed part, then its own texts. `lens` are theirs. */
 struct shard_row {
-    struct row row;
+    struct table_row row;
     struct fleet_time registered_at, last_heartbeat;
     struct order clusters, domains; /* rows that point here and are in their tables */
     uint16_t lens[2];
     char text[]; /* id, address */
 };
 struct cluster_row {
-    struct row row;
+    struct table_row row;
     struct shard_row *shard;
     uint16_t lens[1];
     char text[];
 };
 struct domain_row {
-    struct row row;
+    struct table_row row;
     struct name *label;
     struct shard_row *shard;
     uint16_t lens[1];
     char text[]; /* value */
 };
 struct leaving_row {
-    struct row row;
+    struct table_row row;
     struct name *leaver;
     uint64_t since;
     uint16_t lens[2];
@@ -57,14 +57,14 @@ struct leaving_row {
 /* The text of a leaving row, for lookups. */
 enum { LEAVING_TEXT_MAX = FLEET_LABEL_KEY_MAX + FLEET_LABEL_VALUE_MAX + 2 };
 struct quota_row {
-    struct row row;
+    struct table_row row;
     struct fleet_slice *slices; /* a block of its own, with their shards */
     size_t slice_count, slice_bytes;
     uint16_t lens[2];
     char text[]; /* provider, region */
 };
 struct provider_row {
-    struct row row;
+    struct table_row row;
     uint16_t lens[3];
     char text[]; /* name, address, region */
 };
@@ -103,6 +103,6 @@ struct str shard_row_id(const struct shard_row *shard);
 
 /* -- view.c -- */
 /* Before `row` leaves its table: every view that has yet to give it gets it to hold. */
-void views_keep(struct fleet *fleet, enum fleet_table table, struct row *row);
+void views_keep(struct fleet *fleet, enum fleet_table table, struct table_row *row);
 void views_cancel(struct fleet *fleet);
 #endif

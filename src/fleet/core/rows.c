@@ -268,12 +268,12 @@ void *row_make(struct fleet *fleet, const struct fleet_row *from, struct shard_r
     enum fleet_table table = from->table;
     const struct layout *layout = &layouts[table];
     size_t size = layout->text + own_bytes(table, from->texts), n = 0;
-    struct row *row = memory_take(&fleet->bytes, size);
+    struct table_row *row = memory_take(&fleet->bytes, size);
     struct name *name = NULL;
     char *at;
 
     if (!row) return NULL;
-    *row = (struct row){.holders = 1, .born = fleet->view_number};
+    *row = (struct table_row){.holders = 1, .born = fleet->view_number};
     at = (char *)row + layout->text;
     for (size_t i = 0; i < fleet_row_texts[table]; i++) {
         if (layout->from[i] == NAME)
@@ -318,7 +318,7 @@ void row_drop(struct fleet *fleet, enum fleet_table table, void *row)
     const struct layout *layout = &layouts[table];
     struct shard_row *shard = layout->shard ? *shard_of(table, row) : NULL;
     struct quota_row *quota = row;
-    struct row *base = row;
+    struct table_row *base = row;
 
     assert(base->holders > 0);
     if (--base->holders > 0) return;

@@ -88,14 +88,14 @@ static struct order_key last_key(const struct fleet_view *view)
 }
 
 static bool has_yet_to_give(const struct fleet_view *view, enum fleet_table table,
-                            const struct row *row)
+                            const struct table_row *row)
 {
     if (view->failed || row->born >= view->number || table < view->table) return false;
     if (table > view->table || !view->begun) return true;
     return order_key_compare(row_key(table, row), last_key(view)) > 0;
 }
 
-void views_keep(struct fleet *fleet, enum fleet_table table, struct row *row)
+void views_keep(struct fleet *fleet, enum fleet_table table, struct table_row *row)
 {
     for (unsigned i = 0; i < FLEET_VIEWS_MAX; i++) {
         struct fleet_view *view = fleet->views[i];
@@ -110,12 +110,12 @@ void views_keep(struct fleet *fleet, enum fleet_table table, struct row *row)
 }
 
 /* The next row of the table that is the view's, without moving on; NULL: none is left. */
-static struct row *table_peek(struct fleet_view *view)
+static struct table_row *table_peek(struct fleet_view *view)
 {
     struct fleet *fleet = view->fleet;
     struct order *table = &fleet->tables[view->table];
     struct order_place at;
-    struct row *row;
+    struct table_row *row;
 
     if (view->changes != fleet->changes) {
         view->place = view->begun ? order_behind(table, last_key(view)) : order_begin(table);
@@ -141,8 +141,8 @@ static void *give_next(struct fleet_view *view)
 {
     struct order *kept = &view->kept[view->table];
     struct order_place first = order_begin(kept);
-    struct row *aside = order_next(&first);
-    struct row *row = table_peek(view);
+    struct table_row *aside = order_next(&first);
+    struct table_row *row = table_peek(view);
 
     if (!aside && !row) return NULL;
     if (aside && row &&

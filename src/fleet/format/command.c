@@ -38,7 +38,7 @@ enum err fleet_command_decode(struct str bytes, struct arena *arena,
                               struct fleet_command *ret_command, struct fleet_result *ret_result,
                               struct note *note)
 {
-    struct record record = {.arena = arena, .stable = bytes};
+    struct format_record record = {.arena = arena, .stable = bytes};
     struct fleet_row row;
     uint64_t kind;
     enum err err;

@@ -15,7 +15,7 @@ static const struct shape_field meta_fields[] = {
     FIELD("Term", NUMBER, NUMBER_TERM, NULL),
     FIELD("Size", NUMBER, NUMBER_SIZE, NULL),
 };
-static const struct shape meta_shape = SHAPE(meta_fields);
+static const struct record_shape meta_shape = SHAPE(meta_fields);
 
 void fleet_meta_id(const struct fleet_meta *meta, char id[FLEET_META_TEXT_MAX + 1])
 {
@@ -67,7 +67,7 @@ enum err fleet_meta_write(const struct fleet_meta *meta, bool indented, struct b
 }
 
 /* -- reading -- */
-static enum err meta_read(struct str bytes, struct record *record, struct note *note)
+static enum err meta_read(struct str bytes, struct format_record *record, struct note *note)
 {
     enum err err = ERR_TOO_LARGE;
 
@@ -82,7 +82,7 @@ static enum err meta_read(struct str bytes, struct record *record, struct note *
 enum err fleet_meta_read(struct str bytes, struct fleet_meta *ret_meta, struct note *note)
 {
     struct arena arena;
-    struct record record = {.arena = &arena, .stable = bytes};
+    struct format_record record = {.arena = &arena, .stable = bytes};
     enum err err;
 
     arena_init(&arena, ARENA_MAX);

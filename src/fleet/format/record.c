@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-void record_begin(struct record *record, const struct shape *shape)
+void record_begin(struct format_record *record, const struct record_shape *shape)
 {
     for (size_t i = 0; i < RECORD_PAYLOADS; i++)
         for (size_t j = 0; j < RECORD_TEXTS; j++) record->texts[i][j] = STR_EMPTY;
@@ -19,7 +19,7 @@ void record_begin(struct record *record, const struct shape *shape)
     record->levels[0].payload = 0;
 }
 
-enum err record_keep(const struct record *record, struct str text, struct str *ret_text)
+enum err record_keep(const struct format_record *record, struct str text, struct str *ret_text)
 {
     struct str stable = record->stable;
     char *copy;
@@ -39,14 +39,15 @@ static enum err unexpected(struct str name, const char *expected, struct note *n
     return note_fail(note, ERR_PARSE, "field '%.*s': expected %s", STR_ARG(name), expected);
 }
 
-static const struct shape_field *field_of(const struct shape *shape, struct str name)
+static const struct shape_field *field_of(const struct record_shape *shape, struct str name)
 {
     for (size_t i = 0; i < shape->count; i++)
         if (str_equal_nocase(shape->fields[i].name, name)) return &shape->fields[i];
     return NULL;
 }
 
-static enum err enter(struct record *record, const struct shape *shape, uint8_t payload)
+static enum err enter(struct format_record *record, const struct record_shape *shape,
+                      uint8_t payload)
 {
     assert(record->depth < RECORD_DEPTH); /* shapes are ours, and shallow */
     record->levels[record->depth].shape = shape;
@@ -57,7 +58,7 @@ static enum err enter(struct record *record, const struct shape *shape, uint8_t 
 }
 
 /* -- the map of slices -- */
-static enum err slice_key(struct record *record, struct str text)
+static enum err slice_key(struct format_record *record, struct str text)
 {
     struct fleet_slice *slices = record->slices;
 
@@ -74,7 +75,7 @@ static enum err slice_key(struct record *record, struct str text)
     return record_keep(record, text, &slices[record->slice_count++].shard);
 }
 
-static enum err slice_value(struct record *record, enum json_token token, struct str text,
+static enum err slice_value(struct format_record *record, enum json_token token, struct str text,
                             struct note *note)
 {
     int64_t number = 0;
@@ -90,8 +91,8 @@ static enum err slice_value(struct record *record, enum json_token token, struct
 }
 
 /* -- fields -- */
-static enum err value(struct record *record, const struct shape_field *field, enum json_token token,
-                      struct str text, struct note *note)
+static enum err value(struct format_record *record, const struct shape_field *field,
+                      enum json_token token, struct str text, struct note *note)
 {
     uint8_t payload = record->levels[record->depth - 1].payload;
     bool null = token == JSON_NULL;
@@ -127,10 +128,10 @@ static enum err value(struct record *record, const struct shape_field *field, en
 }
 
 /* A token of the innermost object that is open. */
-static enum err inner_token(struct record *record, enum json_token token, struct str text,
+static enum err inner_token(struct format_record *record, enum json_token token, struct str text,
                             struct note *note)
 {
-    const struct shape *shape = record->levels[record->depth - 1].shape;
+    const struct record_shape *shape = record->levels[record->depth - 1].shape;
     const struct shape_field **field = &record->levels[record->depth - 1].field;
 
     if (token == JSON_OBJECT_END) {
@@ -148,8 +149,8 @@ static enum err inner_token(struct record *record, enum json_token token, struct
     return ERR_OK;
 }
 
-enum err record_token(struct record *record, enum json_token token, struct str text, bool *ret_done,
-                      struct note *note)
+enum err record_token(struct format_record *record, enum json_token token, struct str text,
+                      bool *ret_done, struct note *note)
 {
     enum err err = ERR_OK;
 
@@ -170,7 +171,8 @@ enum err record_token(struct record *record, enum json_token token, struct str t
     return err;
 }
 
-enum err record_parse(struct record *record, struct str bytes, size_t text_max, struct note *note)
+enum err record_parse(struct format_record *record, struct str bytes, size_t text_max,
+                      struct note *note)
 {
     struct str text = STR_EMPTY;
     enum json_token token;

@@ -25,14 +25,14 @@ enum shape_kind {
                       not get in the way; and bit `slot` of `present`; null clears the bit */
     SHAPE_SLICES,  /* a map of shard to number: slices */
 };
-struct shape;
+struct record_shape;
 struct shape_field {
     struct str name;
     enum shape_kind kind;
     uint8_t slot;
-    const struct shape *shape; /* OBJECT, PAYLOAD */
+    const struct record_shape *shape; /* OBJECT, PAYLOAD */
 };
-struct shape {
+struct record_shape {
     const struct shape_field *fields;
     size_t count;
 };
@@ -45,7 +45,7 @@ struct shape {
         (table), ARRAY_LEN(table)                                                                  \
     }
 
-struct record {
+struct format_record {
     struct arena *arena; /* where texts are copied to, and slices */
     struct str stable;   /* texts that are in here are not copied */
     /* what was read */
@@ -56,24 +56,25 @@ struct record {
     size_t slice_count, slice_cap;
     /* where it is */
     struct {
-        const struct shape *shape;       /* NULL: the map of slices */
-        const struct shape_field *field; /* whose value comes next; NULL: unknown */
+        const struct record_shape *shape; /* NULL: the map of slices */
+        const struct shape_field *field;  /* whose value comes next; NULL: unknown */
         uint8_t payload;
     } levels[RECORD_DEPTH];
     uint32_t depth, skipped; /* levels open; levels of an unknown value open */
 };
 
 /* Empties it; arena and stable stay. */
-void record_begin(struct record *record, const struct shape *shape);
+void record_begin(struct format_record *record, const struct record_shape *shape);
 /* One token of the value; *ret_done: it was the last. A null in its place is an empty record.
  * ERR_PARSE with a note that names the field; ERR_NOMEM. */
-enum err record_token(struct record *record, enum json_token token, struct str text, bool *ret_done,
-                      struct note *note);
+enum err record_token(struct format_record *record, enum json_token token, struct str text,
+                      bool *ret_done, struct note *note);
 /* The whole text as one record; `text_max` bounds one of its texts. ERR_PARSE, ERR_TOO_LARGE,
  * ERR_NOMEM. */
-enum err record_parse(struct record *record, struct str bytes, size_t text_max, struct note *note);
+enum err record_parse(struct format_record *record, struct str bytes, size_t text_max,
+                      struct note *note);
 /* A copy of `text` as the record would keep it. ERR_NOMEM. */
-enum err record_keep(const struct record *record, struct str text, struct str *ret_text);
+enum err record_keep(const struct format_record *record, struct str text, struct str *ret_text);
 
 /* Appends a text with its quotes, escaped as the original does. ERR_INVALID: not UTF-8. */
 enum err json_text_put(struct buf *into, struct str text);

@@ -15,37 +15,38 @@ static const struct shape_field shard_fields[] = {
     FIELD("RegisteredAt", TIME, TEXT_REGISTERED, NULL),
     FIELD("LastHeartbeat", TIME, TEXT_HEARTBEAT, NULL),
 };
-static const struct shape shard_shape = SHAPE(shard_fields);
+static const struct record_shape shard_shape = SHAPE(shard_fields);
 static const struct shape_field add_fields[] = {FIELD("entry", OBJECT, 0, &shard_shape)};
-static const struct shape add_shape = SHAPE(add_fields);
+static const struct record_shape add_shape = SHAPE(add_fields);
 static const struct shape_field remove_fields[] = {FIELD("id", TEXT, 0, NULL)};
-static const struct shape remove_shape = SHAPE(remove_fields);
+static const struct record_shape remove_shape = SHAPE(remove_fields);
 static const struct shape_field bind_fields[] = {FIELD("cluster", TEXT, 0, NULL),
                                                  FIELD("shard", TEXT, 1, NULL)};
-static const struct shape bind_shape = SHAPE(bind_fields);
+static const struct record_shape bind_shape = SHAPE(bind_fields);
 static const struct shape_field label_fields[] = {FIELD("Key", TEXT, 0, NULL),
                                                   FIELD("Value", TEXT, 1, NULL)};
-static const struct shape label_shape = SHAPE(label_fields);
+static const struct record_shape label_shape = SHAPE(label_fields);
 static const struct shape_field assign_fields[] = {FIELD("domain", OBJECT, 0, &label_shape),
                                                    FIELD("shard", TEXT, 2, NULL),
                                                    FIELD("force", FLAG, RECORD_FORCE, NULL)};
-static const struct shape assign_shape = SHAPE(assign_fields), domain_shape = {assign_fields, 2},
-                          unassign_shape = {assign_fields, 1};
+static const struct record_shape assign_shape = SHAPE(assign_fields),
+                                 domain_shape = {assign_fields, 2},
+                                 unassign_shape = {assign_fields, 1};
 static const struct shape_field place_fields[] = {FIELD("Provider", TEXT, 0, NULL),
                                                   FIELD("Region", TEXT, 1, NULL)};
-static const struct shape place_shape = SHAPE(place_fields);
+static const struct record_shape place_shape = SHAPE(place_fields);
 static const struct shape_field quota_fields[] = {FIELD("key", OBJECT, 0, &place_shape),
                                                   FIELD("per_shard", SLICES, 0, NULL)};
-static const struct shape quota_shape = SHAPE(quota_fields);
+static const struct record_shape quota_shape = SHAPE(quota_fields);
 static const struct shape_field provider_fields[] = {
     FIELD("Name", TEXT, 0, NULL), FIELD("Address", TEXT, 1, NULL), FIELD("Region", TEXT, 2, NULL)};
-static const struct shape provider_shape = SHAPE(provider_fields);
+static const struct record_shape provider_shape = SHAPE(provider_fields);
 static const struct shape_field upsert_fields[] = {FIELD("provider", OBJECT, 0, &provider_shape)};
-static const struct shape upsert_shape = SHAPE(upsert_fields);
+static const struct record_shape upsert_shape = SHAPE(upsert_fields);
 static const struct shape_field leaving_fields[] = {FIELD("domain", OBJECT, 0, &label_shape),
                                                     FIELD("shard", TEXT, 2, NULL),
                                                     FIELD("since", NUMBER, RECORD_SINCE, NULL)};
-static const struct shape leaving_shape = SHAPE(leaving_fields);
+static const struct record_shape leaving_shape = SHAPE(leaving_fields);
 static const struct shape_field command_fields[] = {
     FIELD("kind", NUMBER, RECORD_KIND, NULL),
     FIELD("add_shard", PAYLOAD, FLEET_ADD_SHARD, &add_shape),
@@ -57,7 +58,7 @@ static const struct shape_field command_fields[] = {
     FIELD("upsert_provider", PAYLOAD, FLEET_UPSERT_PROVIDER, &upsert_shape),
     FIELD("clear_leaving", PAYLOAD, FLEET_CLEAR_LEAVING, &leaving_shape),
 };
-const struct shape fleet_command_shape = SHAPE(command_fields);
+const struct record_shape fleet_command_shape = SHAPE(command_fields);
 
 #define MEMBER(name, shape)                                                                        \
     {                                                                                              \
@@ -87,7 +88,7 @@ static enum err time_of(struct str text, const char *field, struct fleet_time *r
     return ERR_OK;
 }
 
-enum err record_row(const struct record *record, size_t payload, enum fleet_table table,
+enum err record_row(const struct format_record *record, size_t payload, enum fleet_table table,
                     struct fleet_row *ret_row, struct note *note)
 {
     const struct str *texts = record->texts[payload];
@@ -137,7 +138,7 @@ static enum err value_put(struct buf *into, const struct shape_field *field,
     return ERR_INTERNAL; /* no row has them */
 }
 
-enum err shape_put(struct buf *into, const struct shape *shape, const struct fleet_row *row,
+enum err shape_put(struct buf *into, const struct record_shape *shape, const struct fleet_row *row,
                    bool flag)
 {
     enum err err = ERR_OK;

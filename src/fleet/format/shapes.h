@@ -5,20 +5,20 @@
 #define FLEET_FORMAT_SHAPES_H
 #include "fleet/format/record.h"
 
-extern const struct shape fleet_command_shape;    /* its field n is the payload of kind n */
-enum { RECORD_KIND, RECORD_FORCE, RECORD_SINCE }; /* slots of its numbers */
+extern const struct record_shape fleet_command_shape; /* its field n is the payload of kind n */
+enum { RECORD_KIND, RECORD_FORCE, RECORD_SINCE };     /* slots of its numbers */
 /* The members of a state, by table. */
 struct fleet_member {
     struct str name;
-    const struct shape *shape; /* of a row; NULL: a map of text to text */
+    const struct record_shape *shape; /* of a row; NULL: a map of text to text */
 };
 extern const struct fleet_member fleet_members[FLEET_TABLES];
 
 /* What was read, from the texts of `payload`. ERR_PARSE: a time that is none. */
-enum err record_row(const struct record *record, size_t payload, enum fleet_table table,
+enum err record_row(const struct format_record *record, size_t payload, enum fleet_table table,
                     struct fleet_row *ret_row, struct note *note);
 /* Appends the row, in the order of the specification; `flag` is the value of the shape's FLAG.
  * ERR_INVALID: not UTF-8, or a time out of range. */
-enum err shape_put(struct buf *into, const struct shape *shape, const struct fleet_row *row,
+enum err shape_put(struct buf *into, const struct record_shape *shape, const struct fleet_row *row,
                    bool flag);
 #endif

@@ -21,7 +21,7 @@ enum {
 static const struct shape_field seal_fields[] = {FIELD("format", NUMBER, 0, NULL),
                                                  FIELD("index", NUMBER, 1, NULL),
                                                  FIELD("hash", TEXT, 0, NULL)};
-static const struct shape seal_shape = SHAPE(seal_fields);
+static const struct record_shape seal_shape = SHAPE(seal_fields);
 
 enum place {
     PLACE_START,  /* the object itself is to come */
@@ -37,7 +37,7 @@ struct fleet_state_reader {
     struct fleet_state_options options;
     struct json_scan scan;
     struct arena arena;
-    struct record record;
+    struct format_record record;
     enum place place;
     enum fleet_table table; /* of PLACE_TABLE to PLACE_CLUSTER_VALUE; FLEET_TABLES: the seal */
     uint32_t seen;          /* bit per table */
@@ -161,7 +161,7 @@ static enum err record_go(struct fleet_state_reader *reader, enum json_token tok
     return err;
 }
 
-static enum err record_start(struct fleet_state_reader *reader, const struct shape *shape,
+static enum err record_start(struct fleet_state_reader *reader, const struct record_shape *shape,
                              enum json_token token, struct note *note)
 {
     arena_reset(&reader->arena);

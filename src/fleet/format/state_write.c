@@ -70,7 +70,7 @@ static enum err tables_until(struct fleet_state_writer *writer, enum fleet_table
 
 static enum err row_put(struct fleet_state_writer *writer, struct fleet_row *row, struct buf *into)
 {
-    const struct shape *shape = fleet_members[row->table].shape;
+    const struct record_shape *shape = fleet_members[row->table].shape;
     char before = ',';
     enum err err;
 

@@ -48,7 +48,7 @@ enum op_field {
     F_GRANT = F_PARTITION | F_EPOCH,
     F_DEATH = F_CAUSE | F_DUE,
 };
-static const struct field op_fields[] = {
+static const struct member_field op_fields[] = {
 #define X(name, field) field,
     OP_FIELDS(X)
 #undef X
@@ -95,7 +95,7 @@ void member_rules_defaults(struct member_rules *ret_rules)
     };
 }
 
-static const struct field rules_fields[] = {
+static const struct member_field rules_fields[] = {
     FIELD(member_rules, total_partitions),
     FIELD(member_rules, virtual_nodes),
     ENUM(member_rules, placement),

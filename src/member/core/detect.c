@@ -301,14 +301,15 @@ void detect_release(struct detect *d)
 
 /* One worker whose time may have come. Writes up to two verdicts, and files it again unless it has
  * failed. */
-static size_t judge(struct detect *d, struct watched *w, uint64_t now_ns, struct verdict *out)
+static size_t judge(struct detect *d, struct watched *w, uint64_t now_ns,
+                    struct failure_verdict *out)
 {
     uint64_t late_ns = late_of(d, w, now_ns);
     size_t count = 0;
 
     if (!w->suspected && now_ns > soft_of(d, w)) {
         w->suspected = true;
-        out[count++] = (struct verdict){VERDICT_SUSPECTED, w, late_ns};
+        out[count++] = (struct failure_verdict){VERDICT_SUSPECTED, w, late_ns};
     }
     if (!w->suspected || now_ns <= hard_of(d, w)) {
         file(d, w, next_of(d, w));
@@ -322,11 +323,11 @@ static size_t judge(struct detect *d, struct watched *w, uint64_t now_ns, struct
     if (!brake_lets(d, w, now_ns)) {
         w->held = true;
         file(d, w, d->hold_ns - 1); /* then it had its time */
-        if (!d->hold_told) out[count++] = (struct verdict){VERDICT_MASS_HOLD, NULL, 0};
+        if (!d->hold_told) out[count++] = (struct failure_verdict){VERDICT_MASS_HOLD, NULL, 0};
         d->hold_told = true;
         return count;
     }
-    out[count++] = (struct verdict){VERDICT_FAILED, w, late_ns};
+    out[count++] = (struct failure_verdict){VERDICT_FAILED, w, late_ns};
     detect_forget(d, w);
     return count;
 }
@@ -341,8 +342,8 @@ static void grant_lateness(struct detect *d, uint64_t now_ns)
     d->scanned_ns = now_ns;
 }
 
-size_t detect_scan(struct detect *d, uint64_t now_ns, struct verdict *ret_verdicts, size_t room,
-                   bool *ret_more)
+size_t detect_scan(struct detect *d, uint64_t now_ns, struct failure_verdict *ret_verdicts,
+                   size_t room, bool *ret_more)
 {
     struct heap_node *node;
     size_t count = 0;

@@ -89,7 +89,7 @@ struct beat_heard detect_beat(struct detect *detect, struct watched *w, const st
                               uint64_t now_ns, int64_t now_wall_ms);
 
 enum verdict_kind { VERDICT_SUSPECTED, VERDICT_FAILED, VERDICT_MASS_HOLD };
-struct verdict {
+struct failure_verdict {
     enum verdict_kind kind;
     struct watched *worker; /* NULL for VERDICT_MASS_HOLD: too many; the others wait */
     uint64_t late_ns;       /* behind its due time, or silent for */
@@ -99,7 +99,7 @@ uint64_t detect_cadence_ns(const struct detect *detect);
 /* Who crossed a threshold since the last scan, each once. A failed worker is not watched any more.
  * Returns how many were written; `room` is at least 2. *ret_more: there was not enough of it, call
  * again with the same time. */
-size_t detect_scan(struct detect *detect, uint64_t now_ns, struct verdict *ret_verdicts,
+size_t detect_scan(struct detect *detect, uint64_t now_ns, struct failure_verdict *ret_verdicts,
                    size_t room, bool *ret_more);
 /* Failures are held back at this time. */
 bool detect_holds(const struct detect *detect, uint64_t now_ns);

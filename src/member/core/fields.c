@@ -3,9 +3,10 @@
 
 static_assert(sizeof(enum member_kind) == sizeof(uint32_t), "an enum is read as a number");
 
-void fields_write(struct encoder *out, const struct field *fields, size_t count, const void *from)
+void fields_write(struct encoder *out, const struct member_field *fields, size_t count,
+                  const void *from)
 {
-    for (const struct field *f = fields; f < fields + count; f++) {
+    for (const struct member_field *f = fields; f < fields + count; f++) {
         const void *at = (const char *)from + f->at;
 
         switch ((enum field_kind)f->kind) {
@@ -20,9 +21,9 @@ void fields_write(struct encoder *out, const struct field *fields, size_t count,
     }
 }
 
-void fields_read(struct decoder *in, const struct field *fields, size_t count, void *into)
+void fields_read(struct decoder *in, const struct member_field *fields, size_t count, void *into)
 {
-    for (const struct field *f = fields; f < fields + count; f++) {
+    for (const struct member_field *f = fields; f < fields + count; f++) {
         void *at = (char *)into + f->at;
 
         switch ((enum field_kind)f->kind) {

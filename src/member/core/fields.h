@@ -10,7 +10,7 @@
 #include "section/codec.h"
 
 enum field_kind { FIELD_ENUM, FIELD_BOOL, FIELD_U8, FIELD_U32, FIELD_U64, FIELD_BYTES, FIELD_TEXT };
-struct field {
+struct member_field {
     uint8_t kind;
     uint16_t at;
     uint32_t size; /* BYTES: how many; TEXT (a struct str, a view when read): how many at most */
@@ -38,8 +38,9 @@ struct field {
         FIELD_TEXT, offsetof(struct type, member), max                                             \
     }
 
-void fields_write(struct encoder *out, const struct field *fields, size_t count, const void *from);
-void fields_read(struct decoder *in, const struct field *fields, size_t count, void *into);
+void fields_write(struct encoder *out, const struct member_field *fields, size_t count,
+                  const void *from);
+void fields_read(struct decoder *in, const struct member_field *fields, size_t count, void *into);
 #define FIELDS_WRITE(out, fields, from) fields_write(out, fields, ARRAY_LEN(fields), from)
 #define FIELDS_READ(in, fields, into)   fields_read(in, fields, ARRAY_LEN(fields), into)
 #endif

@@ -35,7 +35,7 @@ enum member_record {
     RECORD_EVENT = 'E',
     RECORD_HASH = 'Z', /* of the whole */
 };
-struct row {
+struct member_row {
     struct section_row section; /* of a snapshot; kind: enum row_kind */
     struct list edited;         /* in membership.edited while a command is applied */
     bool is_edited;
@@ -43,7 +43,7 @@ struct row {
 
 struct local_worker;
 struct worker {
-    struct row row;
+    struct member_row row;
     enum member_standing standing;
     enum member_removal removal;
     enum member_cause cause;
@@ -72,7 +72,7 @@ struct worker {
 };
 
 struct partition {
-    struct row row;
+    struct member_row row;
     uint32_t number;
     enum member_partition_state state;
     uint32_t timeouts; /* REVOKING: deadlines that passed */
@@ -90,7 +90,7 @@ struct partition {
 };
 
 struct item {
-    struct row row;
+    struct member_row row;
     struct member_digest id;
     uint8_t place_key[8]; /* big endian: rows of `pending` are ordered by it */
     enum member_item_state state;
@@ -105,7 +105,7 @@ struct item {
 };
 
 struct event_row {
-    struct row row;
+    struct member_row row;
     struct member_event event; /* its texts stand behind */
     char text[];
 };
@@ -177,9 +177,9 @@ void member_rules_write(struct encoder *out, const struct member_rules *rules);
 bool member_rules_read(struct decoder *in, struct member_rules *ret_rules);
 
 /* -- rows.c -- */
-void row_born(struct membership *m, struct row *row, enum row_kind kind);
-void row_edit(struct membership *m, struct row *row);
-void row_gone(struct membership *m, struct row *row);
+void row_born(struct membership *m, struct member_row *row, enum row_kind kind);
+void row_edit(struct membership *m, struct member_row *row);
+void row_gone(struct membership *m, struct member_row *row);
 void rows_settle(struct membership *m);                                  /* the command is over */
 void row_record(const struct section_row *section, struct encoder *out); /* of a snapshot */
 extern const char member_records[], member_kinds[]; /* of all records in order; by kind of row */

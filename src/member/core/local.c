@@ -603,8 +603,8 @@ static struct member_op sentence_op(const struct member_local *local, const stru
     return op;
 }
 
-static void judge(struct member_local *local, const struct verdict *verdict, uint64_t now_ns,
-                  int64_t wall_ms)
+static void judge(struct member_local *local, const struct failure_verdict *verdict,
+                  uint64_t now_ns, int64_t wall_ms)
 {
     struct local_worker *l = verdict->worker ? verdict->worker->owner : NULL;
     struct member_event event = {0};
@@ -694,7 +694,7 @@ enum err member_local_scan(struct member_local *local, uint64_t now_ns, uint64_t
 {
     uint64_t cadence = detect_cadence_ns(local->detect), since = now_ns - local->scanned_ns;
     struct batch batch = {.into = into};
-    struct verdict verdicts[VERDICTS];
+    struct failure_verdict verdicts[VERDICTS];
     bool more = true;
 
     local->counts.scan_late_ns = since > cadence ? since - cadence : 0;

@@ -4,7 +4,7 @@
 #include "member/core/internal.h"
 
 /* -- fields; the texts between them are rows of their own, or memory of theirs -- */
-static const struct field worker_fields[] = {
+static const struct member_field worker_fields[] = {
     ENUM(worker, standing),     ENUM(worker, removal),      ENUM(worker, cause),
     FIELD(worker, capable),     FIELD(worker, ready),       FIELD(worker, draining),
     FIELD(worker, drain_said),  FIELD(worker, on_ring),     FIELD(worker, failed_told),
@@ -13,18 +13,19 @@ static const struct field worker_fields[] = {
     FIELD(worker, ended_ms),    FIELD(worker, ended_ns),    FIELD(worker, flips),
     FIELD(worker, flips_ns),
 };
-static const struct field partition_now[] = {FIELD(partition, number), ENUM(partition, state),
-                                             FIELD(partition, timeouts)};
-static const struct field partition_grant[] = {
+static const struct member_field partition_now[] = {
+    FIELD(partition, number), ENUM(partition, state), FIELD(partition, timeouts)};
+static const struct member_field partition_grant[] = {
     FIELD(partition, owner_incarnation), FIELD(partition, grant_epoch), FIELD(partition, since_ns),
     FIELD(partition, deadline_ns)};
-static const struct field partition_kept[] = {FIELD(partition, checkpoint_epoch),
-                                              FIELD(partition, checkpoint_ms)};
-static const struct field item_state[] = {FIELD(item, id), ENUM(item, state), FIELD(item, place)};
-static const struct field item_run[] = {FIELD(item, incarnation), FIELD(item, started),
-                                        FIELD(item, attempts), FIELD(item, enqueued_ms),
-                                        FIELD(item, changed_ms)};
-static const struct field event_fields[] = {
+static const struct member_field partition_kept[] = {FIELD(partition, checkpoint_epoch),
+                                                     FIELD(partition, checkpoint_ms)};
+static const struct member_field item_state[] = {FIELD(item, id), ENUM(item, state),
+                                                 FIELD(item, place)};
+static const struct member_field item_run[] = {FIELD(item, incarnation), FIELD(item, started),
+                                               FIELD(item, attempts), FIELD(item, enqueued_ms),
+                                               FIELD(item, changed_ms)};
+static const struct member_field event_fields[] = {
     FIELD(member_event, number),      ENUM(member_event, topic),
     FIELD(member_event, index),       FIELD(member_event, n),
     FIELD(member_event, wall_ms),     TEXT(member_event, worker, MEMBER_ID_MAX),
@@ -33,7 +34,7 @@ static const struct field event_fields[] = {
     FIELD(member_event, partition),   FIELD(member_event, count),
     FIELD(member_event, extra),       FIELD(member_event, item),
 };
-static const struct field head_fields[] = {
+static const struct member_field head_fields[] = {
     FIELD(member_head, configured),
     FIELD(member_head, led),
     FIELD(member_head, dirty),
@@ -81,7 +82,7 @@ static void write_item(struct encoder *out, const struct item *item, bool whole)
         encode_u32(out, item->payload_len);
 }
 
-static void row_write(struct encoder *out, const struct row *row, bool whole)
+static void row_write(struct encoder *out, const struct member_row *row, bool whole)
 {
     switch ((enum row_kind)row->section.kind) {
     case ROW_WORKER: write_worker(out, CONTAINER_OF(row, const struct worker, row)); return;
@@ -163,7 +164,7 @@ const char member_kinds[] = {[ROW_WORKER] = RECORD_WORKER,
 
 void row_record(const struct section_row *section, struct encoder *out)
 {
-    row_write(out, CONTAINER_OF(section, const struct row, section), true);
+    row_write(out, CONTAINER_OF(section, const struct member_row, section), true);
 }
 
 enum err member_view_open(struct membership *m, void **ret_view)
@@ -186,7 +187,7 @@ enum err member_view_open(struct membership *m, void **ret_view)
 }
 
 /* -- the hash -- */
-static uint64_t row_hash(struct membership *m, const struct row *row)
+static uint64_t row_hash(struct membership *m, const struct member_row *row)
 {
     struct encoder out = {&m->scratch, ERR_OK};
 
@@ -212,21 +213,21 @@ uint64_t member_hash(const struct membership *m)
     return hash;
 }
 
-static void mark(struct membership *m, struct row *row)
+static void mark(struct membership *m, struct member_row *row)
 {
     row->is_edited = true;
     list_append(&m->edited, &row->edited);
 }
 
-void row_born(struct membership *m, struct row *row, enum row_kind kind)
+void row_born(struct membership *m, struct member_row *row, enum row_kind kind)
 {
-    *row = (struct row){.is_edited = false};
+    *row = (struct member_row){.is_edited = false};
     list_init(&row->edited);
     section_row_born(&m->section, &row->section, kind);
     mark(m, row);
 }
 
-void row_edit(struct membership *m, struct row *row)
+void row_edit(struct membership *m, struct member_row *row)
 {
     if (row->is_edited) return;
     section_row_keep(&m->section, &row->section);
@@ -234,7 +235,7 @@ void row_edit(struct membership *m, struct row *row)
     mark(m, row);
 }
 
-void row_gone(struct membership *m, struct row *row)
+void row_gone(struct membership *m, struct member_row *row)
 {
     row_edit(m, row);
     list_remove(&row->edited);
@@ -246,7 +247,7 @@ void rows_settle(struct membership *m)
     struct list *node;
 
     while ((node = list_pop(&m->edited)) != NULL) {
-        struct row *row = CONTAINER_OF(node, struct row, edited);
+        struct member_row *row = CONTAINER_OF(node, struct member_row, edited);
 
         row->is_edited = false;
         m->hash ^= row_hash(m, row);

@@ -25,7 +25,7 @@ struct row {
 struct member_ledger {
     struct io *io;
     const struct log_source *log;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct timer timer;
     struct map rows; /* by key */
     struct buf row;  /* scratch */

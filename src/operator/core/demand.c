@@ -91,7 +91,7 @@ static enum err bucket_of(bool given, double dollars, const char *field, uint8_t
     return err;
 }
 
-static enum err take_requirements(struct demand *d, const struct request *r,
+static enum err take_requirements(struct demand *d, const struct capacity_request *r,
                                   struct profile *profile, struct note *note)
 {
     size_t count = r->requirement_count + (r->same_key.len > 0);
@@ -111,7 +111,8 @@ static enum err take_requirements(struct demand *d, const struct request *r,
     return ERR_OK;
 }
 
-static enum err take_spreads(struct demand *d, const struct request *r, struct profile *profile)
+static enum err take_spreads(struct demand *d, const struct capacity_request *r,
+                             struct profile *profile)
 {
     struct spread *strict = arena_calloc(&d->scratch, r->spread_count, sizeof *strict);
     size_t count = 0;
@@ -124,7 +125,7 @@ static enum err take_spreads(struct demand *d, const struct request *r, struct p
     return ERR_OK;
 }
 
-static enum err check_plain(const struct request *r, struct note *note)
+static enum err check_plain(const struct capacity_request *r, struct note *note)
 {
     if (r->count == 0 || r->count > REQUEST_COUNT_MAX)
         return note_fail(note, ERR_INVALID, "count: %u, between 1 and %d is allowed", r->count,
@@ -159,7 +160,7 @@ static enum err keep_names(struct demand *d, const struct dimensions *tried, str
 }
 
 /* The row in the scratch arena, for one unit. */
-static enum err build(struct demand *d, const struct request *r, struct dimensions *names,
+static enum err build(struct demand *d, const struct capacity_request *r, struct dimensions *names,
                       struct need *ret_need, struct note *note)
 {
     struct need_input input = {.cluster = STR("cluster"),
@@ -342,7 +343,7 @@ static void entry_set(struct demand *d, struct entry *entry, struct row *row,
     d->change++;
 }
 
-enum err demand_put(struct demand *d, struct str id, const struct request *request,
+enum err demand_put(struct demand *d, struct str id, const struct capacity_request *request,
                     uint64_t *ret_change, struct note *note)
 {
     struct entry *entry = map_get(&d->entries, id);
@@ -366,7 +367,7 @@ enum err demand_put(struct demand *d, struct str id, const struct request *reque
     return ERR_OK;
 }
 
-enum err demand_check(struct demand *d, const struct request *request, struct note *note)
+enum err demand_check(struct demand *d, const struct capacity_request *request, struct note *note)
 {
     struct dimensions names = try_names(d);
     struct need need;

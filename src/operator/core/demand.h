@@ -25,10 +25,11 @@ enum err demand_open(uint64_t seed, struct demand **ret_demand); /* ERR_NOMEM */
 void demand_close(struct demand *demand);                        /* NULL is fine */
 
 /* Errors and what they leave: source.h, operator_put. *ret_change may be NULL. */
-enum err demand_put(struct demand *demand, struct str id, const struct request *request,
+enum err demand_put(struct demand *demand, struct str id, const struct capacity_request *request,
                     uint64_t *ret_change, struct note *note);
 /* Would demand_put take it? Changes nothing. ERR_FULL is not foreseen. */
-enum err demand_check(struct demand *demand, const struct request *request, struct note *note);
+enum err demand_check(struct demand *demand, const struct capacity_request *request,
+                      struct note *note);
 void demand_remove(struct demand *demand, struct str id); /* fine when it is not there */
 void demand_list_begin(struct demand *demand);
 void demand_list_end(struct demand *demand);

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 struct record {
-    struct list changed; /* in nodes->changed: not taken since */
-    bool gone;           /* in the table until that was taken */
-    struct node node;    /* views of `body`, and of `id` */
+    struct list changed;      /* in nodes->changed: not taken since */
+    bool gone;                /* in the table until that was taken */
+    struct cluster_node node; /* views of `body`, and of `id` */
     void *body;
     uint64_t session; /* in which the shard last told of it */
     char id[];
@@ -109,7 +109,7 @@ static char *keep(struct str *texts, size_t count, char *room)
 }
 
 /* The texts and lists of `told` in memory of their own; everything else is copied as it is. */
-static void *keep_body(const struct node *told, struct node *ret_node)
+static void *keep_body(const struct cluster_node *told, struct cluster_node *ret_node)
 {
     const void *lists[] = {told->labels, told->resources, told->taints};
     const size_t counts[] = {2 * told->label_count, 2 * told->resource_count,
@@ -180,10 +180,10 @@ static enum err add(struct nodes *nodes, struct str id, struct record **ret_reco
     return ERR_OK;
 }
 
-enum err nodes_tell(struct nodes *nodes, const struct node *told)
+enum err nodes_tell(struct nodes *nodes, const struct cluster_node *told)
 {
     struct record *r = map_get(&nodes->by_id, told->machine_id);
-    struct node fresh;
+    struct cluster_node fresh;
     void *body = keep_body(told, &fresh);
     enum err err = body ? ERR_OK : ERR_NOMEM;
     bool drained;
@@ -242,7 +242,7 @@ size_t nodes_count(const struct nodes *nodes, enum node_phase phase)
     return nodes->counts[phase];
 }
 
-const struct node *nodes_find(const struct nodes *nodes, struct str machine_id)
+const struct cluster_node *nodes_find(const struct nodes *nodes, struct str machine_id)
 {
     const struct record *r = map_get(&nodes->by_id, machine_id);
 
@@ -265,7 +265,7 @@ bool nodes_take(struct nodes *nodes, struct str *ret_id)
     return true;
 }
 
-const struct node *nodes_next(const struct nodes *nodes, size_t *cursor)
+const struct cluster_node *nodes_next(const struct nodes *nodes, size_t *cursor)
 {
     struct map_entry *entry;
 

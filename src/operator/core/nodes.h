@@ -43,7 +43,7 @@ struct taint {
 };
 /* What is known of one machine. Views; those that nodes_*() hand out are valid until the next call
  * that changes the table. */
-struct node {
+struct cluster_node {
     struct str machine_id;
     enum machine_state state; /* MACHINE_UNSPECIFIED: a number this version does not know */
     enum node_phase phase;
@@ -61,7 +61,7 @@ enum err nodes_open(uint64_t seed, struct nodes **ret_nodes); /* ERR_NOMEM */
 void nodes_close(struct nodes *nodes);                        /* NULL is fine */
 /* The shard's word; copies. `phase` of `told` is not looked at. ERR_FULL: NODES_MAX;
  * ERR_NOMEM. */
-enum err nodes_tell(struct nodes *nodes, const struct node *told);
+enum err nodes_tell(struct nodes *nodes, const struct cluster_node *told);
 /* What became of a reclaim here, before the shard says anything: phase Draining, Drained or
  * Failed. A machine that is not known is not made known. */
 void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase phase);
@@ -69,10 +69,11 @@ void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase p
 void nodes_session(struct nodes *nodes);
 size_t nodes_sweep(struct nodes *nodes); /* how many have left */
 size_t nodes_count(const struct nodes *nodes, enum node_phase phase);
-const struct node *nodes_find(const struct nodes *nodes, struct str machine_id); /* or NULL */
+const struct cluster_node *nodes_find(const struct nodes *nodes,
+                                      struct str machine_id); /* or NULL */
 /* The machine that changed longest ago, or left, and was not taken since; false: there is none. The
  * id is valid until the next call of this. */
 bool nodes_take(struct nodes *nodes, struct str *ret_id);
 /* Walks what there is, in the order they were first heard of; *cursor begins at 0. */
-const struct node *nodes_next(const struct nodes *nodes, size_t *cursor);
+const struct cluster_node *nodes_next(const struct nodes *nodes, size_t *cursor);
 #endif

@@ -12,7 +12,7 @@
 
 enum { REQUEST_COUNT_MAX = 1000 * 1000 };
 
-struct request {
+struct capacity_request {
     const struct requirement *requirements; /* without Same: `same_key` makes it */
     size_t requirement_count;
     const struct spread *spreads; /* those with ScheduleAnyway are dropped, as the wire wants it */

@@ -7,7 +7,7 @@ enum { REST_FIRST_MS = 500, REST_MAX_MS = 30 * 1000, LOOK_MS = 250 };
 
 struct hand {
     struct chores *chores;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct job job;
     struct chore *chore; /* NULL: free */
     enum err err;

@@ -230,7 +230,7 @@ static enum err put_line(struct buf *into, struct str text)
 static void others_take(struct drain *d)
 {
     const struct operator_host *host = d->source->host;
-    const struct node *node;
+    const struct cluster_node *node;
     size_t cursor = 0, count = 0;
     enum err err = ERR_OK;
 
@@ -249,7 +249,7 @@ static void others_take(struct drain *d)
 static bool drain_prepare(struct chore *chore)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
-    const struct node *node =
+    const struct cluster_node *node =
         d->provider_id ? NULL : operator_find_node(d->source->host, str_from(d->machine));
 
     if (node) (void)kube_copy(&d->provider_id, node->provider_id); /* or the next time */
@@ -322,7 +322,7 @@ static bool drain_ended(struct chore *chore, enum err err)
 
 static const struct chore_ops drain_ops = {drain_prepare, drain_run, drain_ended};
 
-void kube_drain(struct source *source, const struct reclaim_order *order)
+void kube_drain(struct demand_source *source, const struct reclaim_order *order)
 {
     struct kube_source *s = kube_source_of(source);
     struct drain *d = map_get(&s->drains, order->instruction_id);
@@ -350,7 +350,7 @@ void kube_drain(struct source *source, const struct reclaim_order *order)
     chore_want(&d->chore);
 }
 
-void kube_drain_over(struct source *source, struct str instruction_id)
+void kube_drain_over(struct demand_source *source, struct str instruction_id)
 {
     struct kube_source *s = kube_source_of(source);
     struct drain *d = map_get(&s->drains, instruction_id);

@@ -17,7 +17,7 @@ enum {
 
 struct follow {
     struct follow_options options;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct job job;
     struct timer again;
     struct kube_watch *watch; /* NULL: listing */

@@ -21,7 +21,7 @@ enum {
 };
 
 /* One namespace and name: a pod, its CapacityRequest, or both. */
-struct place {
+struct pod_place {
     struct kube_source *source;
     struct chore make; /* the request exists as long as the pod wants one */
     struct chore tell; /* the request's status says what became of it */
@@ -61,7 +61,7 @@ struct shown {
 };
 
 struct kube_source {
-    struct source source; /* first */
+    struct demand_source source; /* first */
     struct operator_host *host;
     struct kube *kube;
     struct log_source log;
@@ -79,27 +79,27 @@ struct kube_source {
     size_t rejected_count;
 };
 
-static inline struct kube_source *kube_source_of(struct source *source)
+static inline struct kube_source *kube_source_of(struct demand_source *source)
 {
     return CONTAINER_OF(source, struct kube_source, source);
 }
 
-/* Functions of a struct source are members of its source_ops. */
+/* Functions of a struct demand_source are members of its source_ops. */
 /* -- places.c: pods and their requests -- */
 extern const struct follow_events kube_pod_events, kube_request_events;
-void kube_places_taken(struct source *source, uint64_t change);
+void kube_places_taken(struct demand_source *source, uint64_t change);
 void kube_places_deinit(struct kube_source *s);
 
 /* -- show.c: machines and hints -- */
-void kube_show_machine(struct source *source, struct str machine_id);
-void kube_show_sweep(struct source *source);
-void kube_show_hint(struct source *source, const struct available *hint);
+void kube_show_machine(struct demand_source *source, struct str machine_id);
+void kube_show_sweep(struct demand_source *source);
+void kube_show_hint(struct demand_source *source, const struct available *hint);
 void kube_show_init(struct kube_source *s);
 void kube_show_deinit(struct kube_source *s);
 
 /* -- drain.c: reclaims -- */
-void kube_drain(struct source *source, const struct reclaim_order *order);
-void kube_drain_over(struct source *source, struct str instruction_id);
+void kube_drain(struct demand_source *source, const struct reclaim_order *order);
+void kube_drain_over(struct demand_source *source, struct str instruction_id);
 void kube_drains_deinit(struct kube_source *s);
 
 /* On a chore's thread: all objects of a list, a page at a time; `options` without limit and place.

@@ -20,6 +20,6 @@ struct kube_source_options {
     bool no_pods;                     /* make no requests: something else writes CapacityRequests */
 };
 /* Connects nowhere yet. ERR_INVALID, ERR_NOMEM. */
-enum err kube_source_open(const struct kube_source_options *options, struct source **ret_source,
-                          struct note *note);
+enum err kube_source_open(const struct kube_source_options *options,
+                          struct demand_source **ret_source, struct note *note);
 #endif

@@ -50,8 +50,8 @@ enum err capacity_view_read(const struct json *object, struct capacity_view *ret
                             struct note *note);
 /* What it asks for; lists and texts in the arena. ERR_INVALID and ERR_PARSE name the field;
  * ERR_UNSUPPORTED: an operator no machine is matched by (Gt, Lt); ERR_NOMEM. */
-enum err capacity_read(const struct json *object, struct arena *arena, struct request *ret_request,
-                       struct note *note);
+enum err capacity_read(const struct json *object, struct arena *arena,
+                       struct capacity_request *ret_request, struct note *note);
 /* The same object with a phase ("Acknowledged", "Rejected") and a message in its status. */
 enum err capacity_status_write(const struct json *object, const char *phase, struct str message,
                                struct buf *out);
@@ -60,7 +60,7 @@ enum err capacity_status_write(const struct json *object, const char *phase, str
  * a digest of it. */
 void upcoming_name(struct str machine_id, char ret_name[KUBE_NAME_CAP]);
 /* What it shows of the machine: {"spec": ..., "status": ...}. */
-enum err upcoming_body(const struct node *node, struct buf *out);
+enum err upcoming_body(const struct cluster_node *node, struct buf *out);
 /* The machine an UpcomingNode stands for; ERR_PARSE. */
 enum err upcoming_machine(const struct json *object, struct str *ret_machine_id, struct note *note);
 

@@ -12,13 +12,13 @@ static const struct chore_ops make_ops, tell_ops;
 
 /* -- the table -- */
 
-static struct place *place_find(struct kube_source *s, struct str namespace_, struct str name,
-                                bool make)
+static struct pod_place *place_find(struct kube_source *s, struct str namespace_, struct str name,
+                                    bool make)
 {
     char key[2 * KUBE_NAME_CAP + 1];
     struct str at = {
         key, (size_t)snprintf(key, sizeof key, "%.*s/%.*s", STR_ARG(namespace_), STR_ARG(name))};
-    struct place *p = map_get(&s->places, at);
+    struct pod_place *p = map_get(&s->places, at);
 
     if (p || !make) return p;
     p = calloc(1, sizeof *p);
@@ -34,7 +34,7 @@ static struct place *place_find(struct kube_source *s, struct str namespace_, st
     return p;
 }
 
-static void place_free(struct place *p)
+static void place_free(struct pod_place *p)
 {
     free(p->key);
     free(p->pod_uid);
@@ -46,7 +46,7 @@ static void place_free(struct place *p)
 }
 
 /* Frees a place that stands for nothing. False: it is still of use. */
-static bool place_drop(struct place *p)
+static bool place_drop(struct pod_place *p)
 {
     if (p->pod_uid || p->request_uid || !chore_forget(&p->make) || !chore_forget(&p->tell))
         return false;
@@ -61,7 +61,7 @@ static bool same(const char *a, const char *b)
 }
 
 /* The request is not as the pod wants it. */
-static bool place_is_off(const struct place *p)
+static bool place_is_off(const struct pod_place *p)
 {
     const struct kube_source *s = p->source;
 
@@ -77,7 +77,7 @@ static bool place_is_off(const struct place *p)
 
 static bool make_prepare(struct chore *chore)
 {
-    struct place *p = CONTAINER_OF(chore, struct place, make);
+    struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
 
     p->task_generations[0] = p->pod_generation;
     p->task_generations[1] = p->request_generation;
@@ -149,7 +149,7 @@ static enum err make_it(struct kube *kube, const struct kube_path *path, const s
 /* Both are looked at anew: what the loop saw may be old by now. */
 static enum err make_run(struct chore *chore)
 {
-    struct place *p = CONTAINER_OF(chore, struct place, make);
+    struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
     struct kube *kube = p->source->kube;
     char namespace_[KUBE_NAME_CAP];
     const char *name = split_key(p->key, namespace_);
@@ -186,7 +186,7 @@ static enum err make_run(struct chore *chore)
 
 static bool make_ended(struct chore *chore, enum err err)
 {
-    struct place *p = CONTAINER_OF(chore, struct place, make);
+    struct pod_place *p = CONTAINER_OF(chore, struct pod_place, make);
 
     if (err == ERR_PARSE || err == ERR_INVALID || err == ERR_TOO_LARGE) {
         chore->failures = 10; /* it will not be better soon: rests long */
@@ -201,7 +201,7 @@ static const struct chore_ops make_ops = {make_prepare, make_run, make_ended};
 
 static bool tell_prepare(struct chore *chore)
 {
-    struct place *p = CONTAINER_OF(chore, struct place, tell);
+    struct pod_place *p = CONTAINER_OF(chore, struct pod_place, tell);
 
     p->task_ack = !p->refusal;
     if (!p->request_uid || (p->refusal ? p->rejected : p->acknowledged)) return false;
@@ -210,7 +210,7 @@ static bool tell_prepare(struct chore *chore)
 
 static enum err tell_run(struct chore *chore)
 {
-    struct place *p = CONTAINER_OF(chore, struct place, tell);
+    struct pod_place *p = CONTAINER_OF(chore, struct pod_place, tell);
     struct kube *kube = p->source->kube;
     char namespace_[KUBE_NAME_CAP];
     const char *name = split_key(p->key, namespace_);
@@ -237,25 +237,25 @@ static enum err tell_run(struct chore *chore)
 static bool tell_ended(struct chore *chore, enum err err)
 {
     (void)err;
-    return place_drop(CONTAINER_OF(chore, struct place, tell));
+    return place_drop(CONTAINER_OF(chore, struct pod_place, tell));
 }
 
 static const struct chore_ops tell_ops = {tell_prepare, tell_run, tell_ended};
 
-void kube_places_taken(struct source *source, uint64_t change)
+void kube_places_taken(struct demand_source *source, uint64_t change)
 {
     struct kube_source *s = kube_source_of(source);
     struct map_entry *entry;
 
     for (size_t cursor = 0; (entry = map_next(&s->places, &cursor)) != NULL;) {
-        struct place *p = entry->value;
+        struct pod_place *p = entry->value;
         if (p->change && p->change <= change && !p->acknowledged) chore_want(&p->tell);
     }
 }
 
 /* -- pods -- */
 
-static void pod_gone(struct place *p)
+static void pod_gone(struct pod_place *p)
 {
     free(p->pod_uid);
     p->pod_uid = NULL;
@@ -268,7 +268,7 @@ static void pod_seen(void *owner, const struct json *object)
     struct kube_source *s = owner;
     struct pod_view view;
     struct note note = {0};
-    struct place *p;
+    struct pod_place *p;
 
     if (pod_read(object, &view, &note)) {
         LOG_WARN(&s->log, "not a pod", log_text("note", note.text));
@@ -288,19 +288,19 @@ static void pods_begin(void *owner)
 }
 
 /* Each place once, whatever is dropped on the way. */
-static void each_place(struct kube_source *s, void (*look)(struct place *p))
+static void each_place(struct kube_source *s, void (*look)(struct pod_place *p))
 {
     struct map_entry *entry;
 
     for (size_t cursor = 0; (entry = map_next(&s->places, &cursor)) != NULL;) look(entry->value);
 }
 
-static void pod_unless_listed(struct place *p)
+static void pod_unless_listed(struct pod_place *p)
 {
     if (p->pod_uid && p->pod_list != p->source->pod_lists) pod_gone(p);
 }
 
-static void make_if_off(struct place *p)
+static void make_if_off(struct pod_place *p)
 {
     if (place_is_off(p)) chore_want(&p->make);
 }
@@ -317,7 +317,7 @@ static void pods_end(void *owner)
 static void pod_deleted(void *owner, const struct json *object)
 {
     struct pod_view view;
-    struct place *p;
+    struct pod_place *p;
 
     if (pod_read(object, &view, NULL)) return;
     p = place_find(owner, view.namespace_, view.name, false);
@@ -337,7 +337,7 @@ static void count_refusal(struct kube_source *s, bool before, bool now)
     if (s->rejected) gauge_set(s->rejected, (double)s->rejected_count);
 }
 
-static void request_gone(struct place *p)
+static void request_gone(struct pod_place *p)
 {
     struct kube_source *s = p->source;
 
@@ -352,10 +352,10 @@ static void request_gone(struct place *p)
 }
 
 /* What it asks for goes to the operator, who checks it. */
-static void request_take(struct place *p, const struct json *object)
+static void request_take(struct pod_place *p, const struct json *object)
 {
     struct kube_source *s = p->source;
-    struct request request;
+    struct capacity_request request;
     struct note note = {0};
     struct arena arena;
     uint64_t change = 0;
@@ -379,7 +379,7 @@ static void request_seen(void *owner, const struct json *object)
     struct kube_source *s = owner;
     struct capacity_view view;
     struct note note = {0};
-    struct place *p;
+    struct pod_place *p;
 
     if (capacity_view_read(object, &view, &note)) {
         LOG_WARN(&s->log, "not a capacity request", log_text("note", note.text));
@@ -407,7 +407,7 @@ static void requests_begin(void *owner)
     operator_list_begin(s->host);
 }
 
-static void request_unless_listed(struct place *p)
+static void request_unless_listed(struct pod_place *p)
 {
     if (p->request_uid && p->request_list != p->source->request_lists) request_gone(p);
 }
@@ -430,7 +430,7 @@ static void requests_give_up(void *owner)
 static void request_deleted(void *owner, const struct json *object)
 {
     struct capacity_view view;
-    struct place *p;
+    struct pod_place *p;
 
     if (capacity_view_read(object, &view, NULL)) return;
     p = place_find(owner, view.namespace_, view.name, false);

@@ -75,7 +75,7 @@ static enum err read_penalty(const struct json *value, void *into, struct arena 
 }
 
 struct capacity { /* the spec */
-    struct request request;
+    struct capacity_request request;
     struct penalty interruption, reclamation;
     /* of its coLocation */
     struct label *labels;
@@ -160,12 +160,12 @@ static enum err make_group(struct capacity *c, struct arena *arena)
     return copy || err ? err : ERR_NOMEM;
 }
 
-enum err capacity_read(const struct json *object, struct arena *arena, struct request *ret_request,
-                       struct note *note)
+enum err capacity_read(const struct json *object, struct arena *arena,
+                       struct capacity_request *ret_request, struct note *note)
 {
     const struct json *spec = json_find(object, "spec");
     struct capacity c = {.request.count = 1};
-    struct request *r = &c.request;
+    struct capacity_request *r = &c.request;
     enum err err;
 
     if (!spec) return note_fail(note, ERR_PARSE, "spec: missing");

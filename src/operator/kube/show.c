@@ -46,7 +46,7 @@ static void shown_free(struct shown *row)
 static bool show_prepare(struct chore *chore)
 {
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
-    const struct node *node =
+    const struct cluster_node *node =
         row->hint ? NULL : operator_find_node(row->source->host, str_from(row->key));
     struct buf body;
     enum err err = ERR_OK;
@@ -170,7 +170,7 @@ static bool show_ended(struct chore *chore, enum err err)
 
 static const struct chore_ops show_ops = {show_prepare, show_run, show_ended};
 
-void kube_show_machine(struct source *source, struct str machine_id)
+void kube_show_machine(struct demand_source *source, struct str machine_id)
 {
     struct kube_source *s = kube_source_of(source);
     struct shown *row = shown_find(s, &s->machines, &machines, machine_id);
@@ -178,7 +178,7 @@ void kube_show_machine(struct source *source, struct str machine_id)
     if (row) chore_want(&row->chore);
 }
 
-void kube_show_hint(struct source *source, const struct available *hint)
+void kube_show_hint(struct demand_source *source, const struct available *hint)
 {
     struct kube_source *s = kube_source_of(source);
     struct shown *row = shown_find(s, &s->hints, &hints, hint->key);
@@ -240,7 +240,7 @@ static bool sweep_ended(struct chore *chore, enum err err)
 
 static const struct chore_ops sweep_ops = {sweep_prepare, sweep_run, sweep_ended};
 
-void kube_show_sweep(struct source *source)
+void kube_show_sweep(struct demand_source *source)
 {
     struct kube_source *s = kube_source_of(source);
     chore_want(&s->sweep);

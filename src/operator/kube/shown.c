@@ -59,7 +59,7 @@ static void put_labels(struct ndjson *w, struct str key, const struct label *lab
     ndjson_close_object(w);
 }
 
-enum err upcoming_body(const struct node *node, struct buf *out)
+enum err upcoming_body(const struct cluster_node *node, struct buf *out)
 {
     struct ndjson w;
 

@@ -74,7 +74,7 @@ static enum err add_metrics(struct kube_source *s, struct metrics *metrics, stru
     return err;
 }
 
-static enum err start(struct source *source, struct operator_host *host,
+static enum err start(struct demand_source *source, struct operator_host *host,
                       const struct operator_around *around, struct note *note)
 {
     struct kube_source *s = kube_source_of(source);
@@ -104,14 +104,14 @@ static enum err start(struct source *source, struct operator_host *host,
     return err;
 }
 
-static bool ready(struct source *source, struct note *reason)
+static bool ready(struct demand_source *source, struct note *reason)
 {
     struct kube_source *s = kube_source_of(source);
 
     return s->pods && follow_whole(s->requests, reason) && follow_whole(s->pods, reason);
 }
 
-static void close_source(struct source *source, void (*done)(void *owner), void *owner)
+static void close_source(struct demand_source *source, void (*done)(void *owner), void *owner)
 {
     struct kube_source *s = kube_source_of(source);
 
@@ -141,8 +141,8 @@ static const struct source_ops ops = {
     .close = close_source,
 };
 
-enum err kube_source_open(const struct kube_source_options *options, struct source **ret_source,
-                          struct note *note)
+enum err kube_source_open(const struct kube_source_options *options,
+                          struct demand_source **ret_source, struct note *note)
 {
     struct kube_source *s = calloc(1, sizeof *s);
     enum err err = s ? kube_open(options->config, &s->kube, note) : ERR_NOMEM;

@@ -113,10 +113,10 @@ static bool guess(struct prim_change *c)
     c->seen.token = held->token;
     c->seen.ttl_ms = c->held->ttl_ms;
     c->seen.sequence = (uint64_t)etcd_lease_number(&c->held->lease_id);
-    c->seen.envelope = (struct envelope){.flags = ENVELOPE_LEASED,
-                                         .lease_id = c->held->lease_id,
-                                         .ttl_ms = c->held->ttl_ms,
-                                         .owner = str_from(c->held->owner)};
+    c->seen.envelope = (struct claim_envelope){.flags = ENVELOPE_LEASED,
+                                               .lease_id = c->held->lease_id,
+                                               .ttl_ms = c->held->ttl_ms,
+                                               .owner = str_from(c->held->owner)};
     return true;
 }
 
@@ -125,7 +125,7 @@ static bool guess(struct prim_change *c)
 static coord_result obtain(struct prim_change *c, const struct prim_plan *plan)
 {
     struct etcd_backend *b = etcd_of(c->backend);
-    const struct envelope *to = &plan->envelope;
+    const struct claim_envelope *to = &plan->envelope;
     struct own *own = lease_of(c);
     bool makes = plan->act == PRIM_ACT_MAKE || plan->act == PRIM_ACT_GRANT;
 
@@ -144,7 +144,7 @@ static coord_result obtain(struct prim_change *c, const struct prim_plan *plan)
 
 static enum err encode(const struct prim_change *c, const struct prim_plan *plan, struct buf *out)
 {
-    struct envelope to = plan->envelope;
+    struct claim_envelope to = plan->envelope;
 
     buf_init(out, VALUE_MAX);
     if (plan->act == PRIM_ACT_BURY) return ERR_OK;

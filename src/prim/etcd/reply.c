@@ -40,7 +40,7 @@ enum err etcd_entry_read(const struct etcd_space *space, const Mvccpb__KeyValue 
         .revision = (uint64_t)kv->mod_revision,
         .create_revision = (uint64_t)kv->create_revision,
     };
-    struct envelope envelope;
+    struct claim_envelope envelope;
 
     if (entry.key.len == 0 || kv->create_revision <= 0 || kv->mod_revision < kv->create_revision ||
         kv->lease < 0)

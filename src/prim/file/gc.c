@@ -97,7 +97,7 @@ static void refer(struct round *round, const coord_id *id)
 static bool is_past(struct round *round, const struct head *head)
 {
     struct file_store *store = round->store;
-    struct verdict verdict;
+    struct lease_verdict verdict;
     int64_t now = file_now(store), keep = store->settings.tombstone_keep_ms * NS_IN_MS;
     bool this_boot = memcmp(head->boot_id, store->facts.boot_id, 16) == 0;
     if ((head->flags & HEAD_TOMBSTONE) != 0) return !this_boot || now - head->deadline_ns >= keep;

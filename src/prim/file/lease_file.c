@@ -207,13 +207,13 @@ static bool died_early(struct file_store *store, int fd, const struct lease_reco
 }
 
 static int judge_record(struct file_store *store, int fd, struct lease_record *record,
-                        struct verdict *verdict)
+                        struct lease_verdict *verdict)
 {
     int64_t now = file_now(store);
     bool timely = record->state != LEASE_LIVE || now >= record->deadline_ns;
-    *verdict = (struct verdict){.over = true,
-                                .released = record->state == LEASE_RELEASED,
-                                .deadline_ns = record->deadline_ns};
+    *verdict = (struct lease_verdict){.over = true,
+                                      .released = record->state == LEASE_RELEASED,
+                                      .deadline_ns = record->deadline_ns};
     if (memcmp(record->boot_id, store->facts.boot_id, 16) != 0) {
         verdict->deadline_ns = 0;
         return 0;
@@ -250,19 +250,19 @@ static int64_t first_sight(struct file_store *store, const coord_id *id)
 }
 
 static void judge_damaged(struct file_store *store, const struct head *head,
-                          struct verdict *verdict)
+                          struct lease_verdict *verdict)
 {
     int64_t end = first_sight(store, &head->lease_id) + head->ttl_ms * NS_IN_MS;
-    *verdict = (struct verdict){.over = file_now(store) >= end, .deadline_ns = end};
+    *verdict = (struct lease_verdict){.over = file_now(store) >= end, .deadline_ns = end};
 }
 
 coord_result judge(struct file_store *store, const struct head *head, int64_t until_ns,
-                   struct verdict *ret_verdict)
+                   struct lease_verdict *ret_verdict)
 {
     struct lease_record record = {0};
     int fd = -1;
     if (memcmp(head->boot_id, store->facts.boot_id, 16) != 0) {
-        *ret_verdict = (struct verdict){.over = true};
+        *ret_verdict = (struct lease_verdict){.over = true};
         return prim_ok(COORD_R_NONE);
     }
     int error = record_open(store, &head->lease_id, true, until_ns, &fd, &record);

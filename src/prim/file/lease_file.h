@@ -48,14 +48,14 @@ void lease_table_sweep(struct file_store *store);
  * first sight of the damage. */
 enum { BYTE_RECORD = 0, BYTE_LIVENESS = 4096, COLLECT_AFTER_MS = 600000 };
 
-struct verdict {
+struct lease_verdict {
     bool over;
     bool released;       /* over, by its own holder */
     int64_t deadline_ns; /* live: when it ends unless renewed; over: when it ended, 0 unknown */
 };
 /* Writes "dead" when it is over. UNAVAILABLE/timeout, UNAVAILABLE/storage. */
 coord_result judge(struct file_store *store, const struct head *head, int64_t until_ns,
-                   struct verdict *ret_verdict);
+                   struct lease_verdict *ret_verdict);
 
 /* Opens s/<id>, takes the record lock and reads. *ret_fd stays open, locked. 0; ENOENT; EBADMSG
  * (damaged; the lock is held all the same); ETIMEDOUT; another errno. A record lock that is stuck

@@ -70,7 +70,7 @@ static coord_result slot_look(const struct group_op *group, uint32_t number, str
 /* How long an expired slot rests before it may be taken; 0: it may be taken now. */
 static int64_t slot_rests_ms(const struct group_op *group, const struct slot *slot)
 {
-    const struct verdict *verdict = &slot->op.verdict;
+    const struct lease_verdict *verdict = &slot->op.verdict;
     if (!slot->op.expired || verdict->released || verdict->deadline_ns == 0) return 0;
     int64_t left =
         verdict->deadline_ns + group->value.cooldown_ms * NS_IN_MS - file_now(slot->op.store);

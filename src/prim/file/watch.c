@@ -260,7 +260,7 @@ static void deaths_add(struct hub *hub, const struct who *who)
 /* True: the lease of this head is over. */
 static bool judge_track(struct hub *hub, struct track *track)
 {
-    struct verdict verdict;
+    struct lease_verdict verdict;
     int64_t now = file_now(hub->store);
     coord_result result = judge(hub->store, &track->head, now + JUDGE_MS * NS_IN_MS, &verdict);
     if (result.code != COORD_OK) {

@@ -21,7 +21,7 @@ void key_op_init(struct key_op *op, struct file_store *store, const struct prim_
 coord_result key_op_look(struct key_op *op)
 {
     op->live = op->expired = false;
-    op->verdict = (struct verdict){0};
+    op->verdict = (struct lease_verdict){0};
     int error = head_read(op->bucket->heads, op->name, op->key, &op->file);
     if (error != 0) return file_trouble(error, "read a head");
     if (op->file.found == HEAD_IS_DAMAGED) return head_damaged(op->key);

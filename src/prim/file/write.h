@@ -37,7 +37,7 @@ struct key_op {
     struct bucket *bucket; /* NULL: not there, and so is the key */
     struct locked locked;
     struct head_file file;
-    struct verdict verdict;
+    struct lease_verdict verdict;
     bool live;    /* there is an entry */
     bool expired; /* there was one; its lease is over */
 };

@@ -12,9 +12,9 @@ struct own {
     int64_t remembered_sent_ns; /* of the lease that was remembered; 0: none was */
 };
 
-static void see(struct store *store, const struct doc *doc, struct prim_seen *seen)
+static void see(struct kube_store *store, const struct doc *doc, struct prim_seen *seen)
 {
-    const struct lease_view *view = &doc->view;
+    const struct kube_lease_view *view = &doc->view;
 
     *seen = (struct prim_seen){.left_ms = -1, .record = doc};
     if (!doc->present) return;
@@ -42,7 +42,7 @@ static void *begin(struct prim_change *c)
 static void end(struct prim_change *c, const coord_result *result)
 {
     struct own *own = c->own;
-    struct store *store = own->ask.store;
+    struct kube_store *store = own->ask.store;
     struct doc *doc = &own->doc, old = {0};
     bool leased = doc->present && kube_lease_is_leased(&doc->view);
     coord_id id = doc->view.envelope.lease_id;
@@ -64,7 +64,7 @@ static void end(struct prim_change *c, const coord_result *result)
     free(own);
 }
 
-static bool is_known(struct store *store, struct str key)
+static bool is_known(struct kube_store *store, struct str key)
 {
     pthread_mutex_lock(&store->lock);
     bool known = kube_sights_knows(&store->sights, key);
@@ -78,7 +78,7 @@ static bool is_known(struct store *store, struct str key)
 static bool guess(struct prim_change *c)
 {
     struct own *own = c->own;
-    struct store *store = own->ask.store;
+    struct kube_store *store = own->ask.store;
 
     if (!c->claim) {
         if (c->doubt || is_known(store, c->key)) return false;
@@ -189,7 +189,7 @@ const struct prim_ways kube_ways = {.dense = true,
 
 /* How long ago the lease was last renewed, by the clock that its holder wrote down: ours too, or
  * nothing is known. -1 then. */
-static int64_t age_ms(const struct store *store, const struct lease_view *view)
+static int64_t age_ms(const struct kube_store *store, const struct kube_lease_view *view)
 {
     int64_t now_ms = store_now(store) / 1000000;
 
@@ -199,8 +199,8 @@ static int64_t age_ms(const struct store *store, const struct lease_view *view)
     return now_ms - view->at_ms;
 }
 
-static coord_result adopt_doc(struct store *store, const struct prim_claim *claim, struct doc *doc,
-                              int64_t *ret_left_ms)
+static coord_result adopt_doc(struct kube_store *store, const struct prim_claim *claim,
+                              struct doc *doc, int64_t *ret_left_ms)
 {
     struct prim_seen seen;
 

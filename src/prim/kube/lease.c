@@ -87,7 +87,7 @@ static bool read_word(const struct json *object, const char *path, char *ret_wor
     return true;
 }
 
-static bool read_spec(const struct json *object, struct lease_view *view)
+static bool read_spec(const struct json *object, struct kube_lease_view *view)
 {
     uint64_t number;
     const struct json *spec = json_find(object, "spec");
@@ -107,7 +107,7 @@ static bool read_spec(const struct json *object, struct lease_view *view)
 
 /* "<boot id in hex> <ms>". Whatever else is there is not known, no damage: nothing but an import
  * asks for it. */
-static void read_moment(const struct json *object, const char *prefix, struct lease_view *view)
+static void read_moment(const struct json *object, const char *prefix, struct kube_lease_view *view)
 {
     struct str text, boot;
     uint64_t ms;
@@ -120,7 +120,7 @@ static void read_moment(const struct json *object, const char *prefix, struct le
 }
 
 /* ERR_CORRUPT, ERR_NOMEM. */
-static enum err read_envelope(struct str text, struct lease_view *view)
+static enum err read_envelope(struct str text, struct kube_lease_view *view)
 {
     enum err err;
 
@@ -131,9 +131,9 @@ static enum err read_envelope(struct str text, struct lease_view *view)
 }
 
 enum err kube_lease_decode(const struct json *object, const char *prefix,
-                           struct lease_view *ret_view, struct note *note)
+                           struct kube_lease_view *ret_view, struct note *note)
 {
-    struct lease_view view = {.object = object, .acquired = STR_EMPTY, .boot = STR_EMPTY};
+    struct kube_lease_view view = {.object = object, .acquired = STR_EMPTY, .boot = STR_EMPTY};
     struct str text;
     const char *what = NULL;
     enum err err = ERR_CORRUPT;
@@ -171,10 +171,10 @@ enum err kube_lease_decode(const struct json *object, const char *prefix,
     return ERR_OK;
 }
 
-void kube_lease_view_deinit(struct lease_view *view)
+void kube_lease_view_deinit(struct kube_lease_view *view)
 {
     buf_deinit(&view->bytes);
-    *view = (struct lease_view){0};
+    *view = (struct kube_lease_view){0};
 }
 
 void kube_doc_deinit(struct doc *doc)
@@ -184,17 +184,17 @@ void kube_doc_deinit(struct doc *doc)
     *doc = (struct doc){0};
 }
 
-uint64_t kube_lease_revision(const struct lease_view *view)
+uint64_t kube_lease_revision(const struct kube_lease_view *view)
 {
     return (view->created_s << REVISION_SHIFT) + view->n;
 }
 
-uint64_t kube_lease_create_revision(const struct lease_view *view)
+uint64_t kube_lease_create_revision(const struct kube_lease_view *view)
 {
     return (view->created_s << REVISION_SHIFT) + view->create_n;
 }
 
-uint64_t kube_lease_token(const struct lease_view *view)
+uint64_t kube_lease_token(const struct kube_lease_view *view)
 {
     if (!(view->envelope.flags & ENVELOPE_LEASED)) return 0;
     return view->envelope.token ? view->envelope.token : kube_lease_revision(view);
@@ -216,7 +216,7 @@ static void copy_foreign(struct ndjson *w, const struct json *from, struct str o
 }
 
 /* Members of metadata that somebody else may have set and a PUT would otherwise remove. */
-static enum err copy_member(struct ndjson *w, const struct lease_view *over, const char *name)
+static enum err copy_member(struct ndjson *w, const struct kube_lease_view *over, const char *name)
 {
     const struct json *metadata = json_find(over->object, "metadata");
     const struct json *value = metadata ? json_find(metadata, name) : NULL;
@@ -284,7 +284,7 @@ static void write_labels(struct ndjson *w, const struct lease_write *in, struct 
 static void write_spec(struct ndjson *w, const struct lease_write *in)
 {
     char holder[PRIM_OWNER_MAX + 1 + PRIM_ID_TEXT_CAP], id[PRIM_ID_TEXT_CAP], now[RFC3339_CAP];
-    const struct envelope *e = &in->envelope;
+    const struct claim_envelope *e = &in->envelope;
     uint32_t before = in->over ? in->over->transitions : 0;
     bool leased = e->flags & ENVELOPE_LEASED && !(e->flags & ENVELOPE_TOMBSTONE);
 

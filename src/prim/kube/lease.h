@@ -28,13 +28,13 @@ void kube_lease_hash(struct str text, char ret_hash[LEASE_HASH_CAP]);
 void kube_lease_name(struct str key, char ret_name[LEASE_NAME_CAP]); /* "crd-" before it */
 
 /* What a stored object says. Strings of the envelope point into `bytes`. */
-struct lease_view {
+struct kube_lease_view {
     char uid[LEASE_UID_CAP], version[KUBE_VERSION_CAP];
     uint64_t created_s, n;
     uint64_t create_n; /* n when the entry came into being, after a tombstone or an expiry */
     uint32_t duration_s, transitions;
     bool foreign; /* strategy or preferredHolder is set: somebody else coordinates here */
-    struct envelope envelope;
+    struct claim_envelope envelope;
     struct buf bytes;          /* the envelope, decoded from base64 */
     const struct json *object; /* borrowed: what an update copies foreign labels from */
     struct str boot;           /* which clock `at_ms` is of; borrowed; "": not known */
@@ -44,26 +44,26 @@ struct lease_view {
 };
 /* ERR_CORRUPT when it is not an entry of ours or is damaged, ERR_NOMEM. `prefix` is of labels. */
 enum err kube_lease_decode(const struct json *object, const char *prefix,
-                           struct lease_view *ret_view, struct note *note);
-void kube_lease_view_deinit(struct lease_view *view); /* fine on a zeroed one, and twice */
+                           struct kube_lease_view *ret_view, struct note *note);
+void kube_lease_view_deinit(struct kube_lease_view *view); /* fine on a zeroed one, and twice */
 
 /* An object as it was read or written. */
 struct doc {
     bool present;
     struct json *json;
-    struct lease_view view; /* when present */
+    struct kube_lease_view view; /* when present */
     int64_t sent_ns, got_ns;
 };
 void kube_doc_deinit(struct doc *doc); /* fine on a zeroed one, and twice */
 
-uint64_t kube_lease_revision(const struct lease_view *view);
-uint64_t kube_lease_create_revision(const struct lease_view *view);
-uint64_t kube_lease_token(const struct lease_view *view); /* 0 when not leased */
-static inline bool kube_lease_is_tombstone(const struct lease_view *view)
+uint64_t kube_lease_revision(const struct kube_lease_view *view);
+uint64_t kube_lease_create_revision(const struct kube_lease_view *view);
+uint64_t kube_lease_token(const struct kube_lease_view *view); /* 0 when not leased */
+static inline bool kube_lease_is_tombstone(const struct kube_lease_view *view)
 {
     return view->envelope.flags & ENVELOPE_TOMBSTONE;
 }
-static inline bool kube_lease_is_leased(const struct lease_view *view)
+static inline bool kube_lease_is_leased(const struct kube_lease_view *view)
 {
     return (view->envelope.flags & ENVELOPE_LEASED) && !kube_lease_is_tombstone(view);
 }
@@ -73,11 +73,11 @@ struct lease_write {
     const char *prefix, *store_id; /* label <prefix>/store */
     const char *namespace_;
     struct str key;
-    const struct lease_view *over; /* the object that is replaced; NULL: a new one */
+    const struct kube_lease_view *over; /* the object that is replaced; NULL: a new one */
     uint64_t n, create_n;
-    struct envelope envelope; /* revision and token as they shall be read back */
-    uint64_t wall_us;         /* for people */
-    const char *boot;         /* as in the view */
+    struct claim_envelope envelope; /* revision and token as they shall be read back */
+    uint64_t wall_us;               /* for people */
+    const char *boot;               /* as in the view */
     int64_t at_ms;
     bool new_holder; /* acquireTime is now, one more transition */
 };

@@ -21,7 +21,7 @@ enum {
 
 static coord_caps kube_caps(struct prim_backend *backend)
 {
-    const struct store *store = store_of(backend);
+    const struct kube_store *store = store_of(backend);
     coord_caps caps = {
         .bits = COORD_CAP_CREATE | COORD_CAP_CAS | COORD_CAP_TTL | COORD_CAP_SLOTS |
                 COORD_CAP_LIST_ATOMIC | COORD_CAP_DURABLE | COORD_CAP_DURABLE_LEASED |
@@ -40,7 +40,7 @@ static coord_caps kube_caps(struct prim_backend *backend)
 
 static void kube_close_store(struct prim_backend *backend)
 {
-    struct store *store = store_of(backend);
+    struct kube_store *store = store_of(backend);
 
     prim_guards_close(store->base.guards);
     kube_sights_deinit(&store->sights);
@@ -74,7 +74,7 @@ static uint64_t open_left_ms(const struct prim_open *in)
 }
 
 /* Asks the server whether we may; no verb is tried on real objects to find out. */
-static coord_result review(struct store *store, const struct prim_open *in, const char *verb,
+static coord_result review(struct kube_store *store, const struct prim_open *in, const char *verb,
                            bool *ret_allowed)
 {
     struct kube_path path = {"authorization.k8s.io",     "v1", NULL,
@@ -103,7 +103,7 @@ static coord_result review(struct store *store, const struct prim_open *in, cons
     return result;
 }
 
-static coord_result check_rights(struct store *store, const struct prim_open *in)
+static coord_result check_rights(struct kube_store *store, const struct prim_open *in)
 {
     static const char *const verbs[] = {"get", "list", "create", "update"};
     coord_result result;
@@ -128,7 +128,7 @@ static coord_result check_rights(struct store *store, const struct prim_open *in
 }
 
 /* Finds or makes the object that stands for the store. */
-static coord_result find_identity(struct store *store, const struct prim_open *in)
+static coord_result find_identity(struct kube_store *store, const struct prim_open *in)
 {
     static const char body[] = "{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\","
                                "\"metadata\":{\"name\":\"" STORE_OBJECT "\"},\"spec\":{}}";
@@ -180,7 +180,7 @@ static bool good_namespace(const char *name)
            name[0] != '-' && name[len - 1] != '-';
 }
 
-static coord_result connect_as(struct store *store, const struct kube_config_options *options,
+static coord_result connect_as(struct kube_store *store, const struct kube_config_options *options,
                                const char *namespace_)
 {
     struct kube_config config = {0};
@@ -203,7 +203,7 @@ static coord_result connect_as(struct store *store, const struct kube_config_opt
     return prim_ok(COORD_R_NONE);
 }
 
-static coord_result open_by_url(struct store *store, const struct prim_open *in)
+static coord_result open_by_url(struct kube_store *store, const struct prim_open *in)
 {
     struct prim_url *url = in->url;
     const char *prefix = prim_url_param(url, "prefix");
@@ -225,7 +225,7 @@ static coord_result open_by_url(struct store *store, const struct prim_open *in)
 
 coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **ret_backend)
 {
-    struct store *store = calloc(1, sizeof *store);
+    struct kube_store *store = calloc(1, sizeof *store);
     coord_result result;
     coord_id boot = prim_boot_id();
 

@@ -60,13 +60,13 @@ static struct sight *touch(struct sights *sights, struct str key)
     return sight;
 }
 
-static bool same(const struct sight *sight, const struct lease_view *view)
+static bool same(const struct sight *sight, const struct kube_lease_view *view)
 {
     return !sight->absent && strcmp(sight->uid, view->uid) == 0 &&
            strcmp(sight->version, view->version) == 0;
 }
 
-void kube_sights_note(struct sights *sights, struct str key, const struct lease_view *view,
+void kube_sights_note(struct sights *sights, struct str key, const struct kube_lease_view *view,
                       int64_t got_ns)
 {
     struct sight *sight = touch(sights, key);
@@ -98,7 +98,7 @@ int64_t kube_sights_grace_ms(int64_t ttl_ms)
 }
 
 int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
-                            const struct lease_view *view, int64_t at_ns)
+                            const struct kube_lease_view *view, int64_t at_ns)
 {
     const struct sight *sight = find(sights, key);
     int64_t ttl_ms = (int64_t)view->duration_s * 1000,

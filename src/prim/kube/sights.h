@@ -26,14 +26,14 @@ void kube_sights_deinit(struct sights *sights);
 /* A read or an answered write of ours showed this. `sent_ns` before the request left, `got_ns` when
  * the answer was here: an interval counts from the end of the first to the beginning of the last.
  * Without memory nothing is noted, which is safe. */
-void kube_sights_note(struct sights *sights, struct str key, const struct lease_view *view,
+void kube_sights_note(struct sights *sights, struct str key, const struct kube_lease_view *view,
                       int64_t got_ns);
 /* A read showed that there is no such object. */
 void kube_sights_note_absent(struct sights *sights, struct str key, int64_t got_ns);
 bool kube_sights_knows(const struct sights *sights, struct str key); /* it was there, once */
 /* How long until the holder counts as gone, as of `at_ns`; 0: it does. */
 int64_t kube_sights_left_ms(const struct sights *sights, struct str key,
-                            const struct lease_view *view, int64_t at_ns);
+                            const struct kube_lease_view *view, int64_t at_ns);
 /* How long a new object must wait, so that it cannot share its second with one that was deleted. */
 int64_t kube_sights_create_wait_ms(const struct sights *sights, struct str key, int64_t at_ns);
 /* The object of a lease of ours: take gives it away, when it is of that lease. */

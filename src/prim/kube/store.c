@@ -8,13 +8,13 @@
 
 enum { NS_IN_MS = 1000000, PAUSE_DEFAULT_MS = 1000, WRITE_SHARE = 3, WRITE_MOST_MS = 60000 };
 
-struct kube_path kube_store_path(const struct store *store, const char *name)
+struct kube_path kube_store_path(const struct kube_store *store, const char *name)
 {
     return (struct kube_path){"coordination.k8s.io", "v1", store->namespace_, "leases", name, NULL};
 }
 
-coord_result kube_store_err(struct store *store, enum err err, const struct kube_answer *answer,
-                            const struct note *note)
+coord_result kube_store_err(struct kube_store *store, enum err err,
+                            const struct kube_answer *answer, const struct note *note)
 {
     /* 429 and any 5xx: nobody of this store asks before the server wants to be asked again. */
     if (err == ERR_FULL || answer->http_status >= 500) {
@@ -76,11 +76,11 @@ static coord_result wait_for_server(const struct ask *ask)
 /* -- objects -- */
 
 /* What is wrong with the object that answers to the name of `key`; OK: nothing. */
-static coord_result check_doc(struct store *store, const struct json *json, struct str key,
-                              struct lease_view *ret_view)
+static coord_result check_doc(struct kube_store *store, const struct json *json, struct str key,
+                              struct kube_lease_view *ret_view)
 {
     struct note note = {""};
-    struct lease_view view = {0};
+    struct kube_lease_view view = {0};
     char name[LEASE_NAME_CAP];
 
     enum err err = kube_lease_decode(json, store->prefix, &view, &note);
@@ -99,7 +99,7 @@ static coord_result check_doc(struct store *store, const struct json *json, stru
     return prim_ok(COORD_R_NONE);
 }
 
-static void note_sight(struct store *store, struct str key, const struct doc *doc)
+static void note_sight(struct kube_store *store, struct str key, const struct doc *doc)
 {
     pthread_mutex_lock(&store->lock);
     if (doc->present)
@@ -109,7 +109,7 @@ static void note_sight(struct store *store, struct str key, const struct doc *do
     pthread_mutex_unlock(&store->lock);
 }
 
-coord_result kube_doc_take(struct store *store, struct json *own_json, struct str key,
+coord_result kube_doc_take(struct kube_store *store, struct json *own_json, struct str key,
                            int64_t sent_ns, struct doc *ret_doc)
 {
     struct doc doc = {
@@ -127,7 +127,7 @@ coord_result kube_doc_take(struct store *store, struct json *own_json, struct st
 
 coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc)
 {
-    struct store *store = ask->store;
+    struct kube_store *store = ask->store;
     struct kube_answer answer;
     struct note note = {""};
     char name[LEASE_NAME_CAP];
@@ -156,7 +156,7 @@ coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc)
 struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
                                        const struct doc *over)
 {
-    const struct store *store = ask->store;
+    const struct kube_store *store = ask->store;
     struct timespec wall;
 
     (void)clock_gettime(CLOCK_REALTIME, &wall);
@@ -196,7 +196,7 @@ static uint64_t write_limit_ms(const struct ask *ask)
 static enum prim_wrote write_body(struct ask *ask, const struct lease_write *write, struct str body,
                                   struct doc *ret_doc, coord_result *ret_why)
 {
-    struct store *store = ask->store;
+    struct kube_store *store = ask->store;
     struct kube_answer answer;
     struct note note = {""};
     char name[LEASE_NAME_CAP];
@@ -254,7 +254,7 @@ enum prim_wrote kube_doc_write(struct ask *ask, const struct lease_write *write,
     return wrote;
 }
 
-bool kube_doc_is_live(struct store *store, const struct doc *doc, int64_t *ret_left_ms)
+bool kube_doc_is_live(struct kube_store *store, const struct doc *doc, int64_t *ret_left_ms)
 {
     *ret_left_ms = -1;
     if (!doc->present || kube_lease_is_tombstone(&doc->view)) return false;
@@ -277,7 +277,7 @@ void kube_docs_deinit(struct docs *docs)
 }
 
 /* Takes a page; *ret_continue points into it. */
-static coord_result add_page(struct store *store, struct json *own_page, int64_t sent_ns,
+static coord_result add_page(struct kube_store *store, struct json *own_page, int64_t sent_ns,
                              struct docs *docs, struct str *ret_continue)
 {
     struct kube_list_head head;
@@ -312,7 +312,7 @@ static coord_result add_page(struct store *store, struct json *own_page, int64_t
 static coord_result list_once(struct ask *ask, const char *selector, struct docs *docs,
                               bool *ret_too_old)
 {
-    struct store *store = ask->store;
+    struct kube_store *store = ask->store;
     struct kube_path path = kube_store_path(store, NULL);
     struct kube_list_options options = {.label_selector = selector, .limit = STORE_PAGE};
     coord_result result;
@@ -362,7 +362,7 @@ coord_result kube_docs_list(struct ask *ask, struct str bucket, struct docs *ret
 
 /* -- own leases -- */
 
-bool kube_held_take(struct store *store, struct str key, const coord_id *lease_id,
+bool kube_held_take(struct kube_store *store, struct str key, const coord_id *lease_id,
                     struct doc *ret_doc)
 {
     pthread_mutex_lock(&store->lock);
@@ -371,7 +371,7 @@ bool kube_held_take(struct store *store, struct str key, const coord_id *lease_i
     return held;
 }
 
-void kube_held_put(struct store *store, struct str key, struct doc *own_doc)
+void kube_held_put(struct kube_store *store, struct str key, struct doc *own_doc)
 {
     pthread_mutex_lock(&store->lock);
     kube_sights_keep(&store->sights, key, own_doc);

@@ -16,7 +16,7 @@ enum {
     STORE_PAGE = 100, /* objects per page of a list: 100 of the largest fit 16 MiB */
 };
 
-struct store {
+struct kube_store {
     struct prim_backend base;
     struct kube *kube;
     char *namespace_;
@@ -29,24 +29,24 @@ struct store {
     struct sights sights;
     int64_t pause_until_ns; /* the server asked for it */
 };
-static inline struct store *store_of(struct prim_backend *backend)
+static inline struct kube_store *store_of(struct prim_backend *backend)
 {
-    return CONTAINER_OF(backend, struct store, base);
+    return CONTAINER_OF(backend, struct kube_store, base);
 }
-static inline int64_t store_now(const struct store *store)
+static inline int64_t store_now(const struct kube_store *store)
 {
     return prim_clock_now(&store->base.clock);
 }
 
 /* Who asks the server, and until when. */
 struct ask {
-    struct store *store;
+    struct kube_store *store;
     const struct prim_call *call;
     struct prim_change *change; /* of a write; else NULL */
 };
 
 /* Takes over what the server answered. UNAVAILABLE/corrupt when it is not ours. */
-coord_result kube_doc_take(struct store *store, struct json *own_json, struct str key,
+coord_result kube_doc_take(struct kube_store *store, struct json *own_json, struct str key,
                            int64_t sent_ns, struct doc *ret_doc);
 coord_result kube_doc_read(struct ask *ask, struct str key, struct doc *ret_doc);
 
@@ -59,7 +59,7 @@ struct lease_write kube_doc_write_like(const struct ask *ask, struct str key,
 
 /* False: no object, a tombstone, or a holder judged gone. *ret_left_ms: until the holder may count
  * as gone; -1: not leased. */
-bool kube_doc_is_live(struct store *store, const struct doc *doc, int64_t *ret_left_ms);
+bool kube_doc_is_live(struct kube_store *store, const struct doc *doc, int64_t *ret_left_ms);
 
 /* Every entry of a bucket, as of one instant; the caller closes each doc and frees the array. */
 struct docs {
@@ -73,14 +73,14 @@ coord_result kube_docs_list(struct ask *ask, struct str bucket, struct docs *ret
 void kube_docs_deinit(struct docs *docs);
 
 /* Own leases, by sights.h. */
-bool kube_held_take(struct store *store, struct str key, const coord_id *lease_id,
+bool kube_held_take(struct kube_store *store, struct str key, const coord_id *lease_id,
                     struct doc *ret_doc);
-void kube_held_put(struct store *store, struct str key, struct doc *own_doc);
+void kube_held_put(struct kube_store *store, struct str key, struct doc *own_doc);
 
 /* What an error of kube.h means where nothing else is known. */
-coord_result kube_store_err(struct store *store, enum err err, const struct kube_answer *answer,
-                            const struct note *note);
-struct kube_path kube_store_path(const struct store *store, const char *name);
+coord_result kube_store_err(struct kube_store *store, enum err err,
+                            const struct kube_answer *answer, const struct note *note);
+struct kube_path kube_store_path(const struct kube_store *store, const char *name);
 
 /* -- entries.c -- */
 extern const struct prim_ways kube_ways;

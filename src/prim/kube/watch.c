@@ -27,7 +27,7 @@ struct known {
 };
 
 struct watch {
-    struct store *store;
+    struct kube_store *store;
     struct prim_feed *feed;
     char *scope;
     bool bucket;
@@ -52,7 +52,7 @@ static struct known *know(struct watch *w, struct str key)
     return map_make(&w->known, key, sizeof(struct known));
 }
 
-static struct prim_event event_of(int type, const struct lease_view *view)
+static struct prim_event event_of(int type, const struct kube_lease_view *view)
 {
     struct prim_event event = {.type = type,
                                .revision = kube_lease_revision(view),
@@ -161,7 +161,7 @@ static bool tell(struct watch *w, int type, struct str key, struct known *known)
 }
 
 /* Somebody deleted the object itself; what comes back has a later creation time. */
-static bool on_gone(struct watch *w, const struct lease_view *view)
+static bool on_gone(struct watch *w, const struct kube_lease_view *view)
 {
     struct known *known = map_get(&w->known, view->key);
 

@@ -128,7 +128,7 @@ static int64_t cooldown_ms(const struct memory_shared *s, struct str group)
 
 /* The entry goes, and `left` is remembered of it. */
 static void record_end(struct memory_shared *s, struct memory_record *record,
-                       enum prim_seen_kind kind, const struct envelope *left)
+                       enum prim_seen_kind kind, const struct claim_envelope *left)
 {
     lease_leave(s, record);
     s->count--;
@@ -163,9 +163,9 @@ void memory_expire(struct memory_shared *s)
                 record->rests_until_ns =
                     deadline_ns + cooldown_ms(s, record->place.first) * NS_IN_MS;
             record_end(s, record, PRIM_SEEN_EXPIRED,
-                       &(struct envelope){.lease_id = record->envelope.lease_id,
-                                          .owner = STR_EMPTY,
-                                          .value = STR_EMPTY});
+                       &(struct claim_envelope){.lease_id = record->envelope.lease_id,
+                                                .owner = STR_EMPTY,
+                                                .value = STR_EMPTY});
         }
     }
 }
@@ -245,7 +245,7 @@ static struct memory_lease *lease_for(struct memory_shared *s, const struct prim
 static void record_set(struct memory_shared *s, struct memory_record *record,
                        const struct prim_plan *plan, char *own_bytes, struct memory_lease *lease)
 {
-    const struct envelope *to = &plan->envelope;
+    const struct claim_envelope *to = &plan->envelope;
     bool live = record->kind == PRIM_SEEN_LIVE;
 
     s->bytes += to->value.len - (live ? record->envelope.value.len : 0);
@@ -271,7 +271,7 @@ static void record_set(struct memory_shared *s, struct memory_record *record,
 }
 
 /* Value, then owner. NULL: no memory. */
-static char *bytes_of(const struct envelope *envelope)
+static char *bytes_of(const struct claim_envelope *envelope)
 {
     struct str value = envelope->value, owner = envelope->owner;
     char *bytes = malloc(value.len + owner.len + 1);
@@ -287,7 +287,7 @@ static enum prim_wrote put(struct memory_shared *s, const struct prim_change *c,
                            const struct prim_plan *plan, struct memory_record **ret_record,
                            coord_result *ret_why)
 {
-    const struct envelope *to = &plan->envelope;
+    const struct claim_envelope *to = &plan->envelope;
     struct memory_record *old = *ret_record, *record = old;
     struct memory_lease *lease = NULL;
     char *bytes;
@@ -454,11 +454,11 @@ coord_result memory_adopt(struct prim_backend *backend, const struct prim_call *
 static void release_others(struct memory_shared *s, const struct prim_call *call,
                            const struct prim_claim *claim, struct memory_lease *lease)
 {
-    const struct envelope left = {.flags = ENVELOPE_TOMBSTONE,
-                                  .lease_id = claim->lease_id,
-                                  .request_id = call->request_id,
-                                  .owner = STR_EMPTY,
-                                  .value = STR_EMPTY};
+    const struct claim_envelope left = {.flags = ENVELOPE_TOMBSTONE,
+                                        .lease_id = claim->lease_id,
+                                        .request_id = call->request_id,
+                                        .owner = STR_EMPTY,
+                                        .value = STR_EMPTY};
 
     LIST_EACH_SAFE(&lease->records, node, following)
     {

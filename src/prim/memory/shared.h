@@ -26,9 +26,9 @@ struct memory_lease {
     int64_t ttl_ms, deadline_ns;
     struct list records; /* in the order in which they joined; never empty */
 };
-struct memory_record {        /* a live entry, or what is remembered of one that is gone */
-    enum prim_seen_kind kind; /* LIVE, TOMBSTONE or EXPIRED */
-    struct envelope envelope; /* its strings are in `bytes` */
+struct memory_record {              /* a live entry, or what is remembered of one that is gone */
+    enum prim_seen_kind kind;       /* LIVE, TOMBSTONE or EXPIRED */
+    struct claim_envelope envelope; /* its strings are in `bytes` */
     char *bytes;
     uint64_t revision, create_revision, token;
     struct memory_lease *lease; /* NULL: not leased */

@@ -215,13 +215,14 @@ struct str jet_header(struct str block, struct str name)
 }
 
 /* A lease this store never grants: to write it again, as a renewal does, would be our fault. */
-static bool is_too_short(const struct envelope *envelope)
+static bool is_too_short(const struct claim_envelope *envelope)
 {
     return (envelope->flags & (ENVELOPE_LEASED | ENVELOPE_TOMBSTONE)) == ENVELOPE_LEASED &&
            envelope->ttl_ms < JET_TTL_MIN_MS;
 }
 
-void jet_stands(const struct envelope *envelope, uint64_t sequence, struct prim_seen *ret_seen)
+void jet_stands(const struct claim_envelope *envelope, uint64_t sequence,
+                struct prim_seen *ret_seen)
 {
     struct prim_seen seen = {.kind = PRIM_SEEN_LIVE, .envelope = *envelope, .sequence = sequence};
     seen.left_ms = -1;
@@ -240,7 +241,7 @@ void jet_state_of(uint64_t sequence, struct str marker, struct str operation, st
                   struct jet_state *ret_state)
 {
     struct prim_seen seen = {.kind = PRIM_SEEN_FOREIGN, .sequence = sequence, .left_ms = -1};
-    struct envelope envelope;
+    struct claim_envelope envelope;
     if (marker.len > 0) {
         seen.kind = str_equal(marker, STR("MaxAge")) ? PRIM_SEEN_EXPIRED : PRIM_SEEN_DELETED;
     } else if (str_equal(operation, STR("DEL")) || str_equal(operation, STR("PURGE"))) {

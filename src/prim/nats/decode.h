@@ -74,7 +74,8 @@ struct jet_state {
     int64_t stored_ms; /* the server's wall clock; 0 unknown. For hints only */
 };
 /* What a message with this envelope says. */
-void jet_stands(const struct envelope *envelope, uint64_t sequence, struct prim_seen *ret_seen);
+void jet_stands(const struct claim_envelope *envelope, uint64_t sequence,
+                struct prim_seen *ret_seen);
 /* `marker` and `operation` are the values of Nats-Marker-Reason and KV-Operation, "" when not
  * there. */
 void jet_state_of(uint64_t sequence, struct str marker, struct str operation, struct str payload,

@@ -102,7 +102,7 @@ static coord_result acknowledged(struct jet_store *store, struct str answer, uin
 
 /* The publish, and *ret_sequence; CONFLICT: another message is there, or is on its way. */
 static coord_result publish(struct jet_store *store, struct prim_change *c,
-                            const struct envelope *envelope, uint64_t *ret_sequence)
+                            const struct claim_envelope *envelope, uint64_t *ret_sequence)
 {
     char subject[JET_SUBJECT_CAP], expected[24], ttl[24];
     struct jet_header_line headers[2] = {{"Nats-Expected-Last-Subject-Sequence", expected},
@@ -143,7 +143,7 @@ static coord_result publish(struct jet_store *store, struct prim_change *c,
 static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *plan,
                                  coord_result *ret_why)
 {
-    struct envelope envelope = plan->envelope;
+    struct claim_envelope envelope = plan->envelope;
     uint64_t sequence = 0;
     if (plan->act == PRIM_ACT_RENEW) envelope.revision = c->seen.revision;
     if (plan->act == PRIM_ACT_RENEW || plan->act == PRIM_ACT_UPDATE)

@@ -22,7 +22,7 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
         book->options.machines_max = BOOK_MACHINES_MAX;
     book->identity = options->identity;
     book->telling = 1;
-    book->chunks = calloc(CHUNKS_MAX, sizeof(struct entry *));
+    book->chunks = calloc(CHUNKS_MAX, sizeof(struct book_entry *));
     map_init(&book->by_id, book->options.machines_max + STRANGERS_MOST + 1, options->seed);
     map_init(&book->shards, BOOK_SHARDS_MAX + 1, options->seed);
     map_init(&book->loading, POOL_MAX, options->seed);
@@ -46,7 +46,7 @@ static void drop_fences(struct book *book, struct fences *fences)
     free(fences->more);
 }
 
-static void clear_entry(struct book *book, struct entry *e)
+static void clear_entry(struct book *book, struct book_entry *e)
 {
     free(e->id);
     free(e->host);
@@ -116,9 +116,9 @@ struct book_stats book_stats(const struct book *book)
 
 /* --- finding --- */
 
-struct entry *book_find(const struct book *book, struct str id)
+struct book_entry *book_find(const struct book *book, struct str id)
 {
-    struct entry *e = map_get(&book->by_id, id);
+    struct book_entry *e = map_get(&book->by_id, id);
 
     return e && e->state != MACHINE_UNSPECIFIED ? e : NULL;
 }
@@ -142,7 +142,7 @@ struct fence *fences_find(const struct fences *fences, struct str shard)
 
 const struct fences *book_fences(const struct book *book, struct str id)
 {
-    const struct entry *e = map_get(&book->by_id, id);
+    const struct book_entry *e = map_get(&book->by_id, id);
 
     return e ? &e->fences : NULL;
 }
@@ -180,7 +180,7 @@ enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t ep
     return ERR_OK;
 }
 
-static enum err fences_set(struct fences *fences, const struct change *change,
+static enum err fences_set(struct fences *fences, const struct book_change *change,
                            struct pool_item *shard)
 {
     struct fence *fence = fences_find(fences, pool_text(shard));
@@ -205,9 +205,9 @@ static enum err fences_set(struct fences *fences, const struct change *change,
 }
 
 /* A stranger without a mark. ERR_FULL, ERR_NOMEM. */
-static enum err add_stranger(struct book *book, struct str id, struct entry **ret_entry)
+static enum err add_stranger(struct book *book, struct str id, struct book_entry **ret_entry)
 {
-    struct entry *e = NULL;
+    struct book_entry *e = NULL;
     enum err err = table_take(book, &e);
 
     if (err) return err;
@@ -225,7 +225,7 @@ static enum err add_stranger(struct book *book, struct str id, struct entry **re
     return ERR_OK;
 }
 
-static void drop_stranger(struct book *book, struct entry *e)
+static void drop_stranger(struct book *book, struct book_entry *e)
 {
     table_unlink(&book->strangers, e);
     book->stranger_count--;
@@ -241,10 +241,10 @@ void book_evict(struct book *book)
     while (book->stranger_count > most) drop_stranger(book, book->strangers.oldest);
 }
 
-static enum err apply_mark(struct book *book, const struct change *change,
+static enum err apply_mark(struct book *book, const struct book_change *change,
                            const struct change_items *items)
 {
-    struct entry *e = map_get(&book->by_id, change->id);
+    struct book_entry *e = map_get(&book->by_id, change->id);
     enum err err = e ? ERR_OK : add_stranger(book, change->id, &e);
 
     if (err) return err;
@@ -257,7 +257,7 @@ static enum err apply_mark(struct book *book, const struct change *change,
 /* The epoch first: a shard that is new here needs memory for it, and without that memory the token
  * does not pass. A known shard whose machine mark then fails keeps a raised epoch, which is true:
  * its process has that epoch. */
-static enum err apply_fence(struct book *book, const struct change *change,
+static enum err apply_fence(struct book *book, const struct book_change *change,
                             const struct change_items *items)
 {
     enum err err = book_raise_epoch(book, items->shard, change->epoch);
@@ -267,14 +267,14 @@ static enum err apply_fence(struct book *book, const struct change *change,
 
 /* --- counting --- */
 
-static void count_in(struct book *book, struct entry *e)
+static void count_in(struct book *book, struct book_entry *e)
 {
     e->wire_len = entry_wire_len(book, e);
     book->count[e->state]++;
     book->bytes[e->state] += e->wire_len;
 }
 
-static void count_out(struct book *book, const struct entry *e)
+static void count_out(struct book *book, const struct book_entry *e)
 {
     book->count[e->state]--;
     book->bytes[e->state] -= e->wire_len;
@@ -293,7 +293,7 @@ static bool is_usual_host(struct str host, struct str id)
     return str_starts(host, STR("host-")) && str_equal(str_tail(host, 5), id);
 }
 
-static enum err make_texts(const struct change *change, struct texts *ret_texts)
+static enum err make_texts(const struct book_change *change, struct texts *ret_texts)
 {
     struct texts t = {0};
     bool ok = true;
@@ -328,7 +328,7 @@ static void set_pool_item(struct book *book, struct pool_item **place, struct po
     pool_drop(&book->pool, old);
 }
 
-static void set_pending(struct book *book, struct entry *e, struct pending *own_pending)
+static void set_pending(struct book *book, struct book_entry *e, struct pending *own_pending)
 {
     if (e->pending) book->blob_bytes -= e->pending->blob_len;
     free(e->pending);
@@ -336,7 +336,7 @@ static void set_pending(struct book *book, struct entry *e, struct pending *own_
     if (e->pending) book->blob_bytes += e->pending->blob_len;
 }
 
-static void set_entry(struct book *book, struct entry *e, const struct change *change,
+static void set_entry(struct book *book, struct book_entry *e, const struct book_change *change,
                       const struct change_items *items, const struct texts *texts)
 {
     e->state = (uint8_t)change->state;
@@ -358,15 +358,16 @@ static void set_entry(struct book *book, struct entry *e, const struct change *c
     set_pending(book, e, texts->pending);
 }
 
-static void tell(struct book *book, const struct change *change, const struct change_items *items)
+static void tell(struct book *book, const struct book_change *change,
+                 const struct change_items *items)
 {
     if (book->loaded) tell_change(book, change, items, &book->changes);
 }
 
-static enum err apply_machine(struct book *book, const struct change *change,
+static enum err apply_machine(struct book *book, const struct book_change *change,
                               const struct change_items *items)
 {
-    struct entry *e = map_get(&book->by_id, change->id);
+    struct book_entry *e = map_get(&book->by_id, change->id);
     bool is_new = !e || e->state == MACHINE_UNSPECIFIED;
     struct texts texts;
     enum err err;
@@ -404,9 +405,9 @@ static enum err apply_machine(struct book *book, const struct change *change,
 /* --- a machine goes --- */
 
 /* What is left is a stranger with its marks: a stale shard stays stale should the id come back. */
-static void make_stranger(struct book *book, struct entry *e)
+static void make_stranger(struct book *book, struct book_entry *e)
 {
-    const struct entry left = {
+    const struct book_entry left = {
         .id = e->id, .id_len = e->id_len, .fences = e->fences, .slot = e->slot};
 
     walks_keep(book, e);
@@ -423,9 +424,9 @@ static void make_stranger(struct book *book, struct entry *e)
     if (e->fences.count == 0) drop_stranger(book, e);
 }
 
-static enum err apply_removed(struct book *book, const struct change *change)
+static enum err apply_removed(struct book *book, const struct book_change *change)
 {
-    struct entry *e = book_find(book, change->id);
+    struct book_entry *e = book_find(book, change->id);
     struct tombstone *tombstone = malloc(sizeof *tombstone + change->id.len);
 
     if (!tombstone) return ERR_NOMEM;
@@ -442,7 +443,7 @@ static enum err apply_removed(struct book *book, const struct change *change)
 
 /* --- any change --- */
 
-enum err change_room(const struct change *change, const struct change_items *items,
+enum err change_room(const struct book_change *change, const struct change_items *items,
                      struct buf *into)
 {
     size_t room =
@@ -455,10 +456,10 @@ enum err change_room(const struct change *change, const struct change_items *ite
     return buf_reserve(into, room, &at);
 }
 
-enum err book_apply(struct book *book, const struct change *change,
+enum err book_apply(struct book *book, const struct book_change *change,
                     const struct change_items *items)
 {
-    const struct entry *e;
+    const struct book_entry *e;
     enum err err = ERR_OK;
 
     assert(change->kind != CHANGE_ITEM); /* they are the loader's */

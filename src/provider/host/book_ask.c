@@ -29,7 +29,7 @@ const char *book_outcome_name(enum book_outcome outcome)
     return names[outcome];
 }
 
-static struct backend_machine machine_of(const struct entry *e, const struct offer *offer,
+static struct backend_machine machine_of(const struct book_entry *e, const struct offer *offer,
                                          char room[ENTRY_HOST_CAP])
 {
     struct backend_machine machine = {
@@ -123,10 +123,10 @@ static bool pass_fence(struct book *book, const struct book_request *request,
 {
     const struct fences *fences = book_fences(book, request->machine_id);
     const struct fence *mark = fences ? fences_find(fences, request->shard) : NULL;
-    struct change change = {.kind = CHANGE_FENCE,
-                            .id = request->machine_id,
-                            .epoch = request->epoch,
-                            .sequence = request->sequence};
+    struct book_change change = {.kind = CHANGE_FENCE,
+                                 .id = request->machine_id,
+                                 .epoch = request->epoch,
+                                 .sequence = request->sequence};
     struct change_items items = {0};
     enum err err;
 
@@ -153,7 +153,7 @@ static bool pass_fence(struct book *book, const struct book_request *request,
 /* --- acceptance --- */
 
 static enum err check_backend(struct book *book, const struct book_request *request,
-                              const struct entry *e, book_check_fn *check, void *context,
+                              const struct book_entry *e, book_check_fn *check, void *context,
                               struct note *note)
 {
     char room[ENTRY_HOST_CAP];
@@ -191,10 +191,10 @@ static enum err make_binding(struct book *book, const struct book_request *reque
 }
 
 /* What the machine is with its next revision and in this state; what belongs to another is gone. */
-static void move_to(const struct book *book, const struct entry *e, enum machine_state state,
+static void move_to(const struct book *book, const struct book_entry *e, enum machine_state state,
                     struct change_of *ret_all)
 {
-    struct change *change = &ret_all->change;
+    struct book_change *change = &ret_all->change;
 
     change_of(e, ret_all);
     change->revision = book->revision + 1;
@@ -211,7 +211,7 @@ static void move_to(const struct book *book, const struct entry *e, enum machine
     }
 }
 
-static enum err accept(struct book *book, const struct book_request *request, struct entry *e)
+static enum err accept(struct book *book, const struct book_request *request, struct book_entry *e)
 {
     struct change_of all;
     struct pool_item *binding = NULL;
@@ -233,7 +233,7 @@ static enum err accept(struct book *book, const struct book_request *request, st
     return err;
 }
 
-static enum err write_ack(const struct book *book, const struct entry *e, uint64_t operation,
+static enum err write_ack(const struct book *book, const struct book_entry *e, uint64_t operation,
                           struct buf *into)
 {
     struct pack pack = {into, ERR_OK};
@@ -253,7 +253,7 @@ static bool may_begin(enum operation_kind kind, enum machine_state state)
 
 /* The machine is there, and the token is good. */
 static struct book_answer judge(struct book *book, const struct book_request *request,
-                                struct entry *e, book_check_fn *check, void *context,
+                                struct book_entry *e, book_check_fn *check, void *context,
                                 struct note *note)
 {
     const struct operation_move *move = &operation_moves[request->kind];
@@ -282,7 +282,7 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
 {
     struct book_answer said = {0};
     size_t before = into->len;
-    struct entry *e;
+    struct book_entry *e;
     enum err err;
 
     assert(book->loaded);
@@ -307,9 +307,9 @@ struct book_answer book_ask(struct book *book, const struct book_request *reques
 /* --- operations --- */
 
 /* NULL: it is over. */
-static struct entry *find_operation(const struct book *book, struct operation_ticket ticket)
+static struct book_entry *find_operation(const struct book *book, struct operation_ticket ticket)
 {
-    struct entry *e = ticket.place < book->slots ? book_slot(book, ticket.place) : NULL;
+    struct book_entry *e = ticket.place < book->slots ? book_slot(book, ticket.place) : NULL;
 
     return e && ticket.number && entry_under_way(e) == ticket.number ? e : NULL;
 }
@@ -317,7 +317,7 @@ static struct entry *find_operation(const struct book *book, struct operation_ti
 bool book_operation(struct book *book, struct operation_ticket ticket, struct arena *arena,
                     struct backend_operation *ret_operation, enum err *ret_err)
 {
-    const struct entry *e = find_operation(book, ticket);
+    const struct book_entry *e = find_operation(book, ticket);
     struct backend_operation operation = {.ticket = ticket, .blob = STR_EMPTY};
     struct offer *offer = arena_alloc(arena, sizeof *offer);
     char *room = arena_alloc(arena, ENTRY_HOST_CAP);
@@ -361,7 +361,7 @@ static struct str clean_error(struct str error, char room[ERROR_TEXT_MAX])
 bool book_end(struct book *book, struct operation_ticket ticket, const struct operation_end *end,
               enum err *ret_err)
 {
-    const struct entry *e = find_operation(book, ticket);
+    const struct book_entry *e = find_operation(book, ticket);
     bool named = !end->failed && end->host.len > 0;
     char room[ERROR_TEXT_MAX];
     enum operation_kind kind;
@@ -388,7 +388,7 @@ bool book_end(struct book *book, struct operation_ticket ticket, const struct op
 
 /* --- sightings --- */
 
-static enum err see_offer(struct book *book, struct entry *e, struct str id,
+static enum err see_offer(struct book *book, struct book_entry *e, struct str id,
                           const struct offer *offer, struct note *note)
 {
     struct change_of all = {.change = {.kind = CHANGE_MACHINE,
@@ -417,9 +417,9 @@ static enum err see_offer(struct book *book, struct entry *e, struct str id,
 enum err book_see(struct book *book, enum sighting what, struct str id, const struct offer *offer,
                   struct str why, struct note *note)
 {
-    struct entry *e = book_find(book, id);
+    struct book_entry *e = book_find(book, id);
     enum machine_state state = what == SEEN_FAILED ? MACHINE_FAILED : MACHINE_SPECULATIVE;
-    const struct change removed = {
+    const struct book_change removed = {
         .kind = CHANGE_REMOVED, .id = id, .revision = book->revision + 1};
     char room[ERROR_TEXT_MAX];
     struct change_of all;
@@ -447,7 +447,7 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
 
     arena_init(&arena, OFFER_ARENA_MAX);
     while (!err && (at = map_next(&book->by_id, &cursor)) != NULL) {
-        const struct entry *e = at->value;
+        const struct book_entry *e = at->value;
         char room[ENTRY_HOST_CAP];
         struct backend_machine machine;
         struct offer offer;
@@ -467,7 +467,7 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
 
 enum err book_get(struct book *book, struct str id, struct buf *into)
 {
-    const struct entry *e = book_find(book, id);
+    const struct book_entry *e = book_find(book, id);
 
     if (id.len == 0) return ERR_INVALID;
     return e ? entry_write_plain(book, e, into) : ERR_NOT_FOUND;

@@ -41,7 +41,7 @@ struct pending { /* what a machine has only while its operation is under way */
 };
 /* A machine; or, with MACHINE_UNSPECIFIED, a stranger: an id that is no machine, and the marks of who
  * named it. A machine that goes for good leaves one, which is what it was when it comes back. */
-struct entry {
+struct book_entry {
     char *id;                             /* NULL: the slot is free */
     char *host;                           /* NULL: "host-<id>" in the states that have one */
     char *error;                          /* Failed */
@@ -50,7 +50,7 @@ struct entry {
     struct pool_item *offer, *binding;
     struct pending *pending;
     struct fences fences;
-    struct entry *newer, *older; /* by revision, strangers by age; `newer` chains free slots */
+    struct book_entry *newer, *older; /* by revision, strangers by age; `newer` chains free slots */
     uint32_t slot;
     uint32_t wire_len; /* in a List, with its own tag and length */
     uint16_t host_len, error_len;
@@ -58,7 +58,7 @@ struct entry {
     bool has_host; /* Failed ones may have one or not; the other states say it themselves */
 };
 struct entry_order { /* entries, by newer and older */
-    struct entry *newest, *oldest;
+    struct book_entry *newest, *oldest;
 };
 struct tombstone {
     struct list link;
@@ -69,17 +69,17 @@ struct tombstone {
 
 struct book {
     struct book_options options;
-    struct entry **chunks;
+    struct book_entry **chunks;
     uint32_t slots; /* in use or free, below this */
-    struct entry *free;
-    struct map by_id;    /* struct entry */
+    struct book_entry *free;
+    struct map by_id;    /* struct book_entry */
     uint64_t operations; /* under way */
     struct map shards;   /* struct shard_epoch, by the shard's id */
     struct list shards_by_use;
     struct list tombstones;
     struct entry_order by_revision, strangers;
     size_t stranger_count;
-    struct pool pool;
+    struct item_pool pool;
     struct map loading; /* struct loaded, by number; while a journal is read */
     uint64_t identity, revision, operation, forgotten;
     uint64_t blob_bytes;
@@ -95,21 +95,21 @@ struct book {
     } snapshot;
 };
 
-static inline struct str entry_id(const struct entry *e)
+static inline struct str entry_id(const struct book_entry *e)
 {
     return str_of(e->id, e->id_len);
 }
-static inline struct entry *book_slot(const struct book *book, uint32_t slot)
+static inline struct book_entry *book_slot(const struct book *book, uint32_t slot)
 {
     return &book->chunks[slot / CHUNK][slot % CHUNK];
 }
 /* Of the operation that is under way; 0: none is. */
-static inline uint64_t entry_under_way(const struct entry *e)
+static inline uint64_t entry_under_way(const struct book_entry *e)
 {
     enum operation_kind kind = operation_passing(e->state);
     return kind < OPERATION_KINDS ? e->operations[kind] : 0;
 }
-static inline struct operation_ticket entry_ticket(const struct entry *e, uint64_t operation)
+static inline struct operation_ticket entry_ticket(const struct book_entry *e, uint64_t operation)
 {
     return (struct operation_ticket){operation, e->slot};
 }
@@ -120,9 +120,9 @@ struct change_items { /* what the numbers of a change stand for; borrowed */
 };
 /* Applies one change; after an error nothing has changed. A book that is loaded appends it to its
  * journals. ERR_NOMEM, ERR_FULL. */
-enum err book_apply(struct book *book, const struct change *change,
+enum err book_apply(struct book *book, const struct book_change *change,
                     const struct change_items *items);
-struct entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
+struct book_entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
 /* Past BOOK_STRANGERS_MAX the oldest go; while a journal is read, past STRANGERS_MOST. */
 void book_evict(struct book *book);
 const struct fences *book_fences(const struct book *book, struct str id); /* NULL: none */
@@ -134,42 +134,42 @@ enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t ep
 struct fence *fences_at(const struct fences *fences, uint32_t place);
 struct fence *fences_find(const struct fences *fences, struct str shard);
 /* Room for a change and all items it names. ERR_FULL, ERR_NOMEM. */
-enum err change_room(const struct change *change, const struct change_items *items,
+enum err change_room(const struct book_change *change, const struct change_items *items,
                      struct buf *into);
 
 /* -- book_table.c -- */
-void table_link_newest(struct entry_order *order, struct entry *e);
-void table_unlink(struct entry_order *order, struct entry *e);
+void table_link_newest(struct entry_order *order, struct book_entry *e);
+void table_unlink(struct entry_order *order, struct book_entry *e);
 /* A slot for one more. ERR_FULL, ERR_NOMEM. */
-enum err table_take(struct book *book, struct entry **ret_entry);
-void table_give(struct book *book, struct entry *e);
+enum err table_take(struct book *book, struct book_entry **ret_entry);
+void table_give(struct book *book, struct book_entry *e);
 /* The newest of those that are gone; past BOOK_TOMBSTONES_MAX the oldest is forgotten. */
 void table_bury(struct book *book, struct tombstone *own_tombstone);
 
 /* -- book_wire.c -- */
 /* As element of a list: with tag and length. */
-uint32_t entry_wire_len(const struct book *book, const struct entry *e);
+uint32_t entry_wire_len(const struct book *book, const struct book_entry *e);
 /* As element `field` of a message, e->wire_len bytes. */
-enum err entry_write(const struct book *book, const struct entry *e, uint32_t field,
+enum err entry_write(const struct book *book, const struct book_entry *e, uint32_t field,
                      struct buf *into);
-enum err entry_write_plain(const struct book *book, const struct entry *e, struct buf *into);
-struct str entry_host(const struct entry *e, char room[ENTRY_HOST_CAP]); /* empty: none */
+enum err entry_write_plain(const struct book *book, const struct book_entry *e, struct buf *into);
+struct str entry_host(const struct book_entry *e, char room[ENTRY_HOST_CAP]); /* empty: none */
 enum err binding_write(const struct book_request *request, struct buf *into);
 
 /* -- book_list.c: before an entry changes or goes -- */
-void walks_keep(struct book *book, const struct entry *e);
+void walks_keep(struct book *book, const struct book_entry *e);
 /* -- book_snapshot.c -- */
 struct change_of { /* a change that says what a machine is; views of the entry and of `room` */
-    struct change change;
+    struct book_change change;
     struct change_items items;
     char room[ENTRY_HOST_CAP];
 };
-void change_of(const struct entry *e, struct change_of *ret_change);
+void change_of(const struct book_entry *e, struct change_of *ret_change);
 /* The marks of an id. ERR_FULL, ERR_NOMEM: some of them. */
 enum err say_fences(const struct book *book, struct str id, const struct fences *fences,
                     struct buf *into);
 /* Appends the items a change names, where they were not told yet, then the change. Room was made for
  * it: it cannot fail. */
-void tell_change(const struct book *book, const struct change *change,
+void tell_change(const struct book *book, const struct book_change *change,
                  const struct change_items *items, struct buf *into);
 #endif

@@ -85,7 +85,7 @@ static bool read_cursor(const struct book *book, struct str cursor, uint64_t *re
 
 /* --- what is told --- */
 
-static bool is_told(const struct book_walk *walk, const struct entry *e)
+static bool is_told(const struct book_walk *walk, const struct book_entry *e)
 {
     return e->id && (walk->states & BIT(e->state)) && e->revision > walk->since &&
            e->revision <= walk->revision;
@@ -96,7 +96,7 @@ static struct aside *aside_of(const struct book_walk *walk, uint32_t slot)
     return map_get(&walk->aside, str_of(&slot, sizeof slot));
 }
 
-static enum err keep(struct book_walk *walk, const struct entry *e)
+static enum err keep(struct book_walk *walk, const struct book_entry *e)
 {
     struct aside *aside = malloc(sizeof *aside + e->wire_len);
     struct buf bytes;
@@ -123,7 +123,7 @@ static enum err keep(struct book_walk *walk, const struct entry *e)
     return err;
 }
 
-void walks_keep(struct book *book, const struct entry *e)
+void walks_keep(struct book *book, const struct book_entry *e)
 {
     LIST_EACH(&book->walks, node)
     {
@@ -145,7 +145,7 @@ static void count_slots(struct book_walk *walk, uint64_t most)
     uint32_t slot = walk->position;
 
     for (; slot < book->slots && (most == 0 || count < most); slot++) {
-        const struct entry *e = book_slot(book, slot);
+        const struct book_entry *e = book_slot(book, slot);
 
         if (!is_told(walk, e)) continue;
         walk->total += e->wire_len;
@@ -173,7 +173,7 @@ static void count_all(struct book_walk *walk)
 static enum err encode_delta(struct book_walk *walk, uint64_t results_max, bool *ret_done)
 {
     const struct book *book = walk->book;
-    const struct entry *e = book->by_revision.newest;
+    const struct book_entry *e = book->by_revision.newest;
     uint64_t count = 0, told = 0;
     enum err err = ERR_OK;
 
@@ -309,7 +309,7 @@ uint64_t book_walk_total(const struct book_walk *walk)
 
 static enum err tell_slot(struct book_walk *walk, uint32_t slot, struct buf *into)
 {
-    const struct entry *e = book_slot(walk->book, slot);
+    const struct book_entry *e = book_slot(walk->book, slot);
     const struct aside *aside;
 
     if (is_told(walk, e)) return entry_write(walk->book, e, LIST_MACHINES, into);

@@ -15,12 +15,12 @@ static struct loaded *find_loaded(const struct book *book, uint64_t number)
 }
 
 /* An item with an epoch is the id of a shard, and the epoch is the newest one of that shard. */
-static enum err load_epoch(struct book *book, const struct change *change, struct loaded *l)
+static enum err load_epoch(struct book *book, const struct book_change *change, struct loaded *l)
 {
     return change->epoch ? book_raise_epoch(book, l->item, change->epoch) : ERR_OK;
 }
 
-static enum err load_item(struct book *book, const struct change *change, struct note *note)
+static enum err load_item(struct book *book, const struct book_change *change, struct note *note)
 {
     struct loaded *l = find_loaded(book, change->number);
     enum err err;
@@ -54,7 +54,7 @@ static bool resolve(const struct book *book, uint64_t number, struct pool_item *
     return l || number == 0;
 }
 
-static enum err load_change(struct book *book, const struct change *change, struct note *note)
+static enum err load_change(struct book *book, const struct book_change *change, struct note *note)
 {
     struct change_items items;
 
@@ -71,7 +71,7 @@ enum err book_replay(struct book *book, struct str changes, struct note *note)
 {
     assert(!book->loaded);
     while (changes.len > 0) {
-        struct change change;
+        struct book_change change;
         size_t size;
         enum err err = change_read(changes, &change, &size);
 
@@ -88,22 +88,23 @@ enum err book_replay(struct book *book, struct str changes, struct note *note)
 
 static int by_revision(const void *a, const void *b)
 {
-    uint64_t left = (*(struct entry *const *)a)->revision;
-    uint64_t right = (*(struct entry *const *)b)->revision;
+    uint64_t left = (*(struct book_entry *const *)a)->revision;
+    uint64_t right = (*(struct book_entry *const *)b)->revision;
 
     return left < right ? -1 : left > right;
 }
 
 static enum err link_all(struct book *book)
 {
-    struct entry **all = calloc(map_count(&book->by_id) + 1, sizeof(struct entry *));
+    struct book_entry **all = calloc(map_count(&book->by_id) + 1, sizeof(struct book_entry *));
     struct map_entry *at;
     size_t cursor = 0, count = 0;
 
     if (!all) return ERR_NOMEM;
     while ((at = map_next(&book->by_id, &cursor)) != NULL)
-        if (((struct entry *)at->value)->state != MACHINE_UNSPECIFIED) all[count++] = at->value;
-    qsort(all, count, sizeof(struct entry *), by_revision);
+        if (((struct book_entry *)at->value)->state != MACHINE_UNSPECIFIED)
+            all[count++] = at->value;
+    qsort(all, count, sizeof(struct book_entry *), by_revision);
     for (size_t i = 0; i < count; i++) table_link_newest(&book->by_revision, all[i]);
     free(all);
     return ERR_OK;
@@ -127,7 +128,7 @@ static void let_items_go(struct book *book)
 enum err book_loaded(struct book *book)
 {
     bool is_new = book->revision == 0;
-    struct change marks = {.kind = CHANGE_MARKS, .revision = 1, .identity = book->identity};
+    struct book_change marks = {.kind = CHANGE_MARKS, .revision = 1, .identity = book->identity};
     enum err err = link_all(book);
 
     if (err) return err;

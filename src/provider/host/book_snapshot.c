@@ -4,12 +4,12 @@
  * machine counts, whether the slot was told before or after it. */
 #include "provider/host/book_internal.h"
 
-void change_of(const struct entry *e, struct change_of *ret_change)
+void change_of(const struct book_entry *e, struct change_of *ret_change)
 {
-    struct change *change = &ret_change->change;
+    struct book_change *change = &ret_change->change;
 
     ret_change->items = (struct change_items){.offer = e->offer, .binding = e->binding};
-    *change = (struct change){
+    *change = (struct book_change){
         .kind = CHANGE_MACHINE,
         .id = entry_id(e),
         .revision = e->revision,
@@ -30,7 +30,7 @@ void change_of(const struct entry *e, struct change_of *ret_change)
 
 static void tell_item(const struct book *book, struct pool_item *item, struct buf *into)
 {
-    struct change change = {.kind = CHANGE_ITEM};
+    struct book_change change = {.kind = CHANGE_ITEM};
     enum err err;
 
     if (!item || item->told >= book->telling) return;
@@ -41,7 +41,7 @@ static void tell_item(const struct book *book, struct pool_item *item, struct bu
     item->told = book->telling;
 }
 
-void tell_change(const struct book *book, const struct change *change,
+void tell_change(const struct book *book, const struct book_change *change,
                  const struct change_items *items, struct buf *into)
 {
     enum err err;
@@ -54,7 +54,7 @@ void tell_change(const struct book *book, const struct change *change,
 }
 
 /* Room first, so that what was said of an item is true whatever happens. */
-static enum err say(const struct book *book, const struct change *change,
+static enum err say(const struct book *book, const struct book_change *change,
                     const struct change_items *items, struct buf *into)
 {
     enum err err = change_room(change, items, into);
@@ -70,18 +70,18 @@ enum err say_fences(const struct book *book, struct str id, const struct fences 
     enum err err = ERR_OK;
 
     for (uint32_t i = 0; !err && (fence = fences_at(fences, i)) != NULL; i++) {
-        const struct change change = {.kind = CHANGE_FENCE,
-                                      .id = id,
-                                      .shard = fence->shard->number,
-                                      .epoch = fence->epoch,
-                                      .sequence = fence->sequence};
+        const struct book_change change = {.kind = CHANGE_FENCE,
+                                           .id = id,
+                                           .shard = fence->shard->number,
+                                           .epoch = fence->epoch,
+                                           .sequence = fence->sequence};
         err = say(book, &change, &(struct change_items){.shard = fence->shard}, into);
     }
     return err;
 }
 
 /* A stranger has no more than its marks. */
-static enum err say_entry(const struct book *book, const struct entry *e, struct buf *into)
+static enum err say_entry(const struct book *book, const struct book_entry *e, struct buf *into)
 {
     struct change_of all;
     enum err err = ERR_OK;
@@ -102,10 +102,10 @@ static enum err say_epochs(struct book *book, struct buf *into)
     LIST_EACH(&book->shards_by_use, node)
     {
         const struct shard_epoch *newest = CONTAINER_OF(node, struct shard_epoch, link);
-        const struct change change = {.kind = CHANGE_ITEM,
-                                      .number = newest->shard->number,
-                                      .bytes = pool_text(newest->shard),
-                                      .epoch = newest->epoch};
+        const struct book_change change = {.kind = CHANGE_ITEM,
+                                           .number = newest->shard->number,
+                                           .bytes = pool_text(newest->shard),
+                                           .epoch = newest->epoch};
 
         err = change_room(&change, &(struct change_items){.shard = newest->shard}, into);
         if (!err) err = change_write(&change, into);
@@ -117,7 +117,7 @@ static enum err say_epochs(struct book *book, struct buf *into)
 
 static enum err say_marks(struct book *book, struct buf *into)
 {
-    const struct change marks = {
+    const struct book_change marks = {
         .kind = CHANGE_MARKS,
         .identity = book->identity,
         .revision = book->revision,
@@ -132,7 +132,7 @@ static enum err say_marks(struct book *book, struct buf *into)
     LIST_EACH(&book->tombstones, node)
     {
         const struct tombstone *t = CONTAINER_OF(node, struct tombstone, link);
-        const struct change change = {
+        const struct book_change change = {
             .kind = CHANGE_REMOVED, .id = str_of(t->id, t->id_len), .revision = t->revision};
         if (!err) err = say(book, &change, &none, into);
     }
@@ -155,7 +155,7 @@ enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, 
     if (!book->snapshot.marked) err = say_marks(book, into);
     book->snapshot.marked = !err;
     while (!err && book->snapshot.position < book->slots && into->len - before < budget) {
-        const struct entry *e = book_slot(book, book->snapshot.position);
+        const struct book_entry *e = book_slot(book, book->snapshot.position);
 
         if (e->id) err = say_entry(book, e, into);
         if (!err) book->snapshot.position++;

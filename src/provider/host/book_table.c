@@ -6,7 +6,7 @@
 
 /* --- the order of revisions --- */
 
-void table_link_newest(struct entry_order *order, struct entry *e)
+void table_link_newest(struct entry_order *order, struct book_entry *e)
 {
     e->older = order->newest;
     e->newer = NULL;
@@ -14,7 +14,7 @@ void table_link_newest(struct entry_order *order, struct entry *e)
     order->newest = e;
 }
 
-void table_unlink(struct entry_order *order, struct entry *e)
+void table_unlink(struct entry_order *order, struct book_entry *e)
 {
     *(e->newer ? &e->newer->older : &order->newest) = e->older;
     *(e->older ? &e->older->newer : &order->oldest) = e->newer;
@@ -23,9 +23,9 @@ void table_unlink(struct entry_order *order, struct entry *e)
 
 /* --- slots --- */
 
-enum err table_take(struct book *book, struct entry **ret_entry)
+enum err table_take(struct book *book, struct book_entry **ret_entry)
 {
-    struct entry *e = book->free, *chunk;
+    struct book_entry *e = book->free, *chunk;
 
     if (!e) {
         if (book->slots == CHUNKS_MAX * CHUNK) return ERR_FULL;
@@ -44,9 +44,9 @@ enum err table_take(struct book *book, struct entry **ret_entry)
     return ERR_OK;
 }
 
-void table_give(struct book *book, struct entry *e)
+void table_give(struct book *book, struct book_entry *e)
 {
-    *e = (struct entry){.slot = e->slot, .newer = book->free};
+    *e = (struct book_entry){.slot = e->slot, .newer = book->free};
     book->free = e;
 }
 

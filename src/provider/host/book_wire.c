@@ -51,17 +51,17 @@ static char *put_text(char *at, uint32_t tag, struct str text)
     return put_raw(put_head(at, tag, (uint32_t)text.len), text);
 }
 
-static uint32_t host_ref_len(const struct entry *e)
+static uint32_t host_ref_len(const struct book_entry *e)
 {
     return e->host ? e->host_len : 5u + e->id_len;
 }
 
-static uint32_t host_bytes(const struct book *book, const struct entry *e)
+static uint32_t host_bytes(const struct book *book, const struct book_entry *e)
 {
     return text_bytes((uint32_t)strlen(book->options.provider)) + text_bytes(host_ref_len(e));
 }
 
-static uint32_t body_len(const struct book *book, const struct entry *e)
+static uint32_t body_len(const struct book *book, const struct book_entry *e)
 {
     uint32_t len = text_bytes(e->id_len) + 2;
 
@@ -70,12 +70,12 @@ static uint32_t body_len(const struct book *book, const struct entry *e)
     return len + e->offer->len + (e->binding ? e->binding->len : 0);
 }
 
-uint32_t entry_wire_len(const struct book *book, const struct entry *e)
+uint32_t entry_wire_len(const struct book *book, const struct book_entry *e)
 {
     return text_bytes(body_len(book, e));
 }
 
-static char *put_host(const struct book *book, const struct entry *e, char *at)
+static char *put_host(const struct book *book, const struct book_entry *e, char *at)
 {
     at = put_head(at, TAG_HOST, host_bytes(book, e));
     at = put_text(at, TAG_HOST_PROVIDER, str_from(book->options.provider));
@@ -84,7 +84,7 @@ static char *put_host(const struct book *book, const struct entry *e, char *at)
     return put_raw(put_raw(at, STR("host-")), entry_id(e));
 }
 
-static char *put_body(const struct book *book, const struct entry *e, char *at)
+static char *put_body(const struct book *book, const struct book_entry *e, char *at)
 {
     at = put_text(at, TAG_ID, entry_id(e));
     *at++ = TAG_STATE;
@@ -95,7 +95,7 @@ static char *put_body(const struct book *book, const struct entry *e, char *at)
     return put_raw(at, pool_text(e->binding));
 }
 
-static enum err write_entry(const struct book *book, const struct entry *e, uint32_t field,
+static enum err write_entry(const struct book *book, const struct book_entry *e, uint32_t field,
                             struct buf *into)
 {
     uint32_t body = body_len(book, e), len = field ? text_bytes(body) : body;
@@ -110,19 +110,19 @@ static enum err write_entry(const struct book *book, const struct entry *e, uint
     return ERR_OK;
 }
 
-enum err entry_write(const struct book *book, const struct entry *e, uint32_t field,
+enum err entry_write(const struct book *book, const struct book_entry *e, uint32_t field,
                      struct buf *into)
 {
     assert(field > 0 && field < 16); /* a tag of one byte, as entry_wire_len counts */
     return write_entry(book, e, field, into);
 }
 
-enum err entry_write_plain(const struct book *book, const struct entry *e, struct buf *into)
+enum err entry_write_plain(const struct book *book, const struct book_entry *e, struct buf *into)
 {
     return write_entry(book, e, 0, into);
 }
 
-struct str entry_host(const struct entry *e, char room[ENTRY_HOST_CAP])
+struct str entry_host(const struct book_entry *e, char room[ENTRY_HOST_CAP])
 {
     if (!e->has_host) return STR_EMPTY;
     if (e->host) return str_of(e->host, e->host_len);

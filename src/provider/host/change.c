@@ -14,35 +14,35 @@ enum {
 };
 #define NUMBER_MAX (UINT64_MAX >> 2)
 
-static const struct member { /* of struct change, but for the state */
+static const struct member { /* of struct book_change, but for the state */
     uint32_t field;
     bool text; /* struct str; else 64 bits */
     size_t offset;
 } members[] = {
-    {1, true, offsetof(struct change, id)},
-    {2, false, offsetof(struct change, revision)},
-    {3, false, offsetof(struct change, number)},
-    {4, true, offsetof(struct change, bytes)},
-    {6, false, offsetof(struct change, offer)},
-    {7, false, offsetof(struct change, binding)},
-    {8, true, offsetof(struct change, host)},
-    {9, true, offsetof(struct change, error)},
-    {10, true, offsetof(struct change, blob)},
-    {11, false, offsetof(struct change, grace_ms)},
-    {12, false, offsetof(struct change, shard)},
-    {13, false, offsetof(struct change, epoch)},
-    {14, false, offsetof(struct change, sequence)},
-    {15, false, offsetof(struct change, identity)},
-    {16, false, offsetof(struct change, operation)},
-    {17, false, offsetof(struct change, item)},
-    {18, false, offsetof(struct change, forgotten)},
-    {20, false, offsetof(struct change, operations[OPERATION_CREATE])},
-    {21, false, offsetof(struct change, operations[OPERATION_CONFIGURE])},
-    {22, false, offsetof(struct change, operations[OPERATION_DRAIN])},
-    {23, false, offsetof(struct change, operations[OPERATION_DELETE])},
+    {1, true, offsetof(struct book_change, id)},
+    {2, false, offsetof(struct book_change, revision)},
+    {3, false, offsetof(struct book_change, number)},
+    {4, true, offsetof(struct book_change, bytes)},
+    {6, false, offsetof(struct book_change, offer)},
+    {7, false, offsetof(struct book_change, binding)},
+    {8, true, offsetof(struct book_change, host)},
+    {9, true, offsetof(struct book_change, error)},
+    {10, true, offsetof(struct book_change, blob)},
+    {11, false, offsetof(struct book_change, grace_ms)},
+    {12, false, offsetof(struct book_change, shard)},
+    {13, false, offsetof(struct book_change, epoch)},
+    {14, false, offsetof(struct book_change, sequence)},
+    {15, false, offsetof(struct book_change, identity)},
+    {16, false, offsetof(struct book_change, operation)},
+    {17, false, offsetof(struct book_change, item)},
+    {18, false, offsetof(struct book_change, forgotten)},
+    {20, false, offsetof(struct book_change, operations[OPERATION_CREATE])},
+    {21, false, offsetof(struct book_change, operations[OPERATION_CONFIGURE])},
+    {22, false, offsetof(struct book_change, operations[OPERATION_DRAIN])},
+    {23, false, offsetof(struct book_change, operations[OPERATION_DELETE])},
 };
 
-enum err change_write(const struct change *change, struct buf *into)
+enum err change_write(const struct book_change *change, struct buf *into)
 {
     struct pack pack = {into, ERR_OK};
     size_t before = into->len;
@@ -65,7 +65,7 @@ enum err change_write(const struct change *change, struct buf *into)
     return pack.err;
 }
 
-static bool take_field(struct change *change, const struct field *field)
+static bool take_field(struct book_change *change, const struct field *field)
 {
     const struct member *member = members;
     char *at;
@@ -85,7 +85,7 @@ static bool take_field(struct change *change, const struct field *field)
 }
 
 /* What a state cannot have is no change of ours, and numbers have room to grow. */
-static bool fits_state(const struct change *change)
+static bool fits_state(const struct book_change *change)
 {
     enum machine_state state = change->state;
 
@@ -103,7 +103,7 @@ static bool fits_state(const struct change *change)
            change->blob.len <= TEXT_BYTES_MAX;
 }
 
-static bool is_sound(const struct change *change)
+static bool is_sound(const struct book_change *change)
 {
     bool named = change->id.len > 0 && change->id.len <= ID_MAX;
     bool dated = change->revision > 0 && change->revision <= NUMBER_MAX;
@@ -122,13 +122,13 @@ static bool is_sound(const struct change *change)
     return false;
 }
 
-enum err change_read(struct str bytes, struct change *ret_change, size_t *ret_size)
+enum err change_read(struct str bytes, struct book_change *ret_change, size_t *ret_size)
 {
-    struct change change = {.id = STR_EMPTY,
-                            .bytes = STR_EMPTY,
-                            .host = STR_EMPTY,
-                            .error = STR_EMPTY,
-                            .blob = STR_EMPTY};
+    struct book_change change = {.id = STR_EMPTY,
+                                 .bytes = STR_EMPTY,
+                                 .host = STR_EMPTY,
+                                 .error = STR_EMPTY,
+                                 .blob = STR_EMPTY};
     struct fields fields;
     struct field field;
     size_t len;
@@ -136,7 +136,7 @@ enum err change_read(struct str bytes, struct change *ret_change, size_t *ret_si
     if (bytes.len <= LENGTH_BYTES) return ERR_PARSE;
     len = load_le32(bytes.at);
     if (len == 0 || len > bytes.len - LENGTH_BYTES) return ERR_PARSE;
-    change.kind = (enum change_kind)(uint8_t)bytes.at[LENGTH_BYTES];
+    change.kind = (enum book_change_kind)(uint8_t)bytes.at[LENGTH_BYTES];
     fields = fields_of(str_of(bytes.at + LENGTH_BYTES + 1, len - 1));
     while (fields_next(&fields, &field))
         if (!take_field(&change, &field)) return ERR_PARSE;

@@ -15,15 +15,15 @@
 #include "base/buf.h"
 #include "provider/host/backend.h"
 
-enum change_kind {
+enum book_change_kind {
     CHANGE_ITEM = 1,
     CHANGE_MACHINE = 2,
     CHANGE_FENCE = 3,
     CHANGE_REMOVED = 4,
     CHANGE_MARKS = 5,
 };
-struct change {
-    enum change_kind kind;
+struct book_change {
+    enum book_change_kind kind;
     struct str id;     /* MACHINE, FENCE, REMOVED */
     uint64_t revision; /* MACHINE, REMOVED: of this change. MARKS: the newest */
     /* ITEM */
@@ -46,7 +46,7 @@ struct change {
     uint64_t identity, operation, item, forgotten; /* forgotten: tombstones up to this revision */
 };
 /* Appends its length and its bytes. ERR_FULL, ERR_NOMEM: nothing was appended. */
-enum err change_write(const struct change *change, struct buf *into);
+enum err change_write(const struct book_change *change, struct buf *into);
 /* The change at the front of `bytes`, and how long it is; texts are views. ERR_PARSE. */
-enum err change_read(struct str bytes, struct change *ret_change, size_t *ret_size);
+enum err change_read(struct str bytes, struct book_change *ret_change, size_t *ret_size);
 #endif

@@ -41,14 +41,14 @@ static struct cloud *cloud_of(struct backend *backend)
 
 /* --- shelves and units --- */
 
-static void unit_id(const struct shelf *shelf, uint32_t unit, char id[ID_MAX + 1])
+static void unit_id(const struct cloud_pool *shelf, uint32_t unit, char id[ID_MAX + 1])
 {
     snprintf(id, ID_MAX + 1, "%s-%06u", shelf->key, unit + 1);
 }
 
-static enum err add_shelf(struct cloud *cloud, struct str key, struct shelf **ret_shelf)
+static enum err add_shelf(struct cloud *cloud, struct str key, struct cloud_pool **ret_shelf)
 {
-    struct shelf *shelf = calloc(1, sizeof *shelf);
+    struct cloud_pool *shelf = calloc(1, sizeof *shelf);
     enum err err = ERR_NOMEM;
 
     if (shelf) shelf->key = str_dup(key);
@@ -62,7 +62,7 @@ static enum err add_shelf(struct cloud *cloud, struct str key, struct shelf **re
     return err;
 }
 
-static enum err take_shelf(struct cloud *cloud, struct str key, struct shelf **ret_shelf)
+static enum err take_shelf(struct cloud *cloud, struct str key, struct cloud_pool **ret_shelf)
 {
     *ret_shelf = map_get(&cloud->shelves, key);
     return *ret_shelf ? ERR_OK : add_shelf(cloud, key, ret_shelf);
@@ -95,7 +95,7 @@ static void arm(struct cloud *cloud)
         timer_stop(&cloud->errand_timer);
 }
 
-static void drop_errand(struct cloud *cloud, struct unit *unit)
+static void drop_errand(struct cloud *cloud, struct cloud_unit *unit)
 {
     if (!unit->errand) return;
     if (unit->errand->operation.number && unit->errand->kind == OPERATION_CREATE)
@@ -105,10 +105,10 @@ static void drop_errand(struct cloud *cloud, struct unit *unit)
     unit->errand = NULL;
 }
 
-static enum err run_errand(struct cloud *cloud, struct errand errand, uint64_t in_ms)
+static enum err run_errand(struct cloud *cloud, struct cloud_event errand, uint64_t in_ms)
 {
-    struct unit *unit = &errand.shelf->units[errand.unit];
-    struct errand *e = malloc(sizeof *e);
+    struct cloud_unit *unit = &errand.shelf->units[errand.unit];
+    struct cloud_event *e = malloc(sizeof *e);
     mono_time due = mono_after(loop_now(cloud->options.io->loop), in_ms);
     enum err err = e ? ERR_OK : ERR_NOMEM;
 
@@ -125,8 +125,8 @@ static enum err run_errand(struct cloud *cloud, struct errand errand, uint64_t i
     return ERR_OK;
 }
 
-static void see(struct cloud *cloud, enum sighting what, const struct shelf *shelf, uint32_t unit,
-                const char *why)
+static void see(struct cloud *cloud, enum sighting what, const struct cloud_pool *shelf,
+                uint32_t unit, const char *why)
 {
     char id[ID_MAX + 1];
     struct note note;
@@ -137,18 +137,18 @@ static void see(struct cloud *cloud, enum sighting what, const struct shelf *she
 }
 
 /* One that is no longer sold goes as soon as nobody has it. */
-static void remove_if_unwanted(struct cloud *cloud, struct shelf *shelf, uint32_t unit)
+static void remove_if_unwanted(struct cloud *cloud, struct cloud_pool *shelf, uint32_t unit)
 {
-    struct unit *u = &shelf->units[unit];
+    struct cloud_unit *u = &shelf->units[unit];
 
     if (!u->known || unit < shelf->wanted || u->place || u->errand || u->failed) return;
     u->known = false;
     see(cloud, SEEN_REMOVED, shelf, unit, "");
 }
 
-static void begin_repair(struct cloud *cloud, struct shelf *shelf, uint32_t unit)
+static void begin_repair(struct cloud *cloud, struct cloud_pool *shelf, uint32_t unit)
 {
-    const struct errand repair = {.shelf = shelf, .unit = unit};
+    const struct cloud_event repair = {.shelf = shelf, .unit = unit};
 
     shelf->units[unit].failed = true;
     shelf_drop_host(shelf, unit);
@@ -156,7 +156,7 @@ static void begin_repair(struct cloud *cloud, struct shelf *shelf, uint32_t unit
         LOG_WARN(&cloud->log, "a failed machine stays failed: no memory for its repair");
 }
 
-static void finish(struct cloud *cloud, const struct errand *e)
+static void finish(struct cloud *cloud, const struct cloud_event *e)
 {
     static const char *const excuses[OPERATION_KINDS] = {
         [OPERATION_CREATE] = "create: insufficient capacity (drawn by the catalogue)",
@@ -185,9 +185,9 @@ static void on_errands(struct timer *timer)
     struct heap_node *node;
 
     while ((node = heap_pop_due(&cloud->errands, now)) != NULL) {
-        struct errand *e = CONTAINER_OF(node, struct errand, node);
-        struct errand done = *e;
-        struct unit *unit = &e->shelf->units[e->unit];
+        struct cloud_event *e = CONTAINER_OF(node, struct cloud_event, node);
+        struct cloud_event done = *e;
+        struct cloud_unit *unit = &e->shelf->units[e->unit];
 
         unit->errand = NULL;
         if (done.operation.number && done.kind == OPERATION_CREATE) done.shelf->creating--;
@@ -205,7 +205,7 @@ static void on_errands(struct timer *timer)
 
 /* --- losses --- */
 
-static void lose(struct cloud *cloud, struct shelf *shelf, enum sighting how, const char *why)
+static void lose(struct cloud *cloud, struct cloud_pool *shelf, enum sighting how, const char *why)
 {
     uint32_t unit = shelf->units[prng_below(&cloud->prng, shelf->host_count)].listed;
 
@@ -224,7 +224,7 @@ static void lose_singles(struct cloud *cloud)
     size_t cursor = 0;
 
     while ((at = map_next(&cloud->shelves, &cursor)) != NULL) {
-        struct shelf *shelf = at->value;
+        struct cloud_pool *shelf = at->value;
         double expected, fraction;
         uint32_t count;
 
@@ -249,7 +249,7 @@ static void hit(struct cloud *cloud, const struct catalogue_wave *wave,
                 const struct catalogue_pool *pool, struct str zone)
 {
     char key[ID_MAX + 1];
-    struct shelf *shelf;
+    struct cloud_pool *shelf;
     uint64_t count;
 
     snprintf(key, sizeof key, "%.*s-%.*s", STR_ARG(pool->name), STR_ARG(zone));
@@ -285,8 +285,8 @@ static void run_waves(struct cloud *cloud)
 /* --- what is sold --- */
 
 /* Machines [from, to) of a shelf, told to the host. */
-static enum err offer_units(struct cloud *cloud, struct shelf *shelf, uint32_t from, uint32_t to,
-                            struct note *note)
+static enum err offer_units(struct cloud *cloud, struct cloud_pool *shelf, uint32_t from,
+                            uint32_t to, struct note *note)
 {
     struct label labels[OFFER_LABELS_MAX];
     struct offer offer = shelf->pool->offer;
@@ -321,7 +321,7 @@ static enum err stock_shelf(struct cloud *cloud, size_t pool, size_t zone, struc
     const struct catalogue_pool *p = &cloud->catalogue->pools[pool];
     uint64_t count = catalogue_count(cloud->catalogue, cloud->options.seed_count, pool, zone);
     char key[ID_MAX + 1];
-    struct shelf *shelf;
+    struct cloud_pool *shelf;
     enum err err;
 
     snprintf(key, sizeof key, "%.*s-%.*s", STR_ARG(p->name), STR_ARG(p->zones[zone]));
@@ -343,15 +343,15 @@ static enum err stock(struct cloud *cloud, struct note *note)
     enum err err = ERR_OK;
 
     while ((at = map_next(&cloud->shelves, &cursor)) != NULL) {
-        ((struct shelf *)at->value)->pool = NULL;
-        ((struct shelf *)at->value)->wanted = 0;
+        ((struct cloud_pool *)at->value)->pool = NULL;
+        ((struct cloud_pool *)at->value)->wanted = 0;
     }
     for (size_t pool = 0; pool < c->pool_count; pool++)
         for (size_t zone = 0; !err && zone < c->pools[pool].zone_count; zone++)
             err = stock_shelf(cloud, pool, zone, note);
     if (err) return err;
     for (cursor = 0; (at = map_next(&cloud->shelves, &cursor)) != NULL;) {
-        struct shelf *shelf = at->value;
+        struct cloud_pool *shelf = at->value;
 
         for (uint32_t i = shelf->wanted; i < shelf->unit_count; i++)
             remove_if_unwanted(cloud, shelf, i);
@@ -443,7 +443,7 @@ static enum err cloud_check(struct backend *backend, enum operation_kind kind,
                             const struct backend_machine *machine, struct note *note)
 {
     const struct cloud *cloud = cloud_of(backend);
-    const struct shelf *shelf;
+    const struct cloud_pool *shelf;
     struct str key;
     uint32_t unit;
 
@@ -462,7 +462,7 @@ static enum err cloud_check(struct backend *backend, enum operation_kind kind,
 }
 
 /* The unit of a machine in the book, also of one that the catalogue has forgotten meanwhile. */
-static enum err meet(struct cloud *cloud, struct str id, struct shelf **ret_shelf,
+static enum err meet(struct cloud *cloud, struct str id, struct cloud_pool **ret_shelf,
                      uint32_t *ret_unit)
 {
     struct str key;
@@ -477,7 +477,7 @@ static enum err meet(struct cloud *cloud, struct str id, struct shelf **ret_shel
 static void cloud_adopt(struct backend *backend, const struct backend_machine *machine)
 {
     struct cloud *cloud = cloud_of(backend);
-    struct shelf *shelf;
+    struct cloud_pool *shelf;
     uint32_t unit;
 
     if (meet(cloud, machine->id, &shelf, &unit)) return;
@@ -491,7 +491,7 @@ static enum err cloud_start(struct backend *backend, const struct backend_operat
                             struct note *note)
 {
     struct cloud *cloud = cloud_of(backend);
-    struct errand errand = {.operation = operation->ticket, .kind = operation->kind};
+    struct cloud_event errand = {.operation = operation->ticket, .kind = operation->kind};
     const struct catalogue_span *span;
     uint64_t in_ms = 0;
     enum err err = meet(cloud, operation->machine.id, &errand.shelf, &errand.unit);
@@ -530,10 +530,10 @@ static void cloud_close(struct backend *backend)
     timer_deinit(&cloud->tick);
     timer_deinit(&cloud->errand_timer);
     while ((node = heap_pop_due(&cloud->errands, UINT64_MAX)) != NULL)
-        free(CONTAINER_OF(node, struct errand, node));
+        free(CONTAINER_OF(node, struct cloud_event, node));
     heap_deinit(&cloud->errands);
     while ((at = map_next(&cloud->shelves, &cursor)) != NULL) {
-        struct shelf *shelf = at->value;
+        struct cloud_pool *shelf = at->value;
 
         free(shelf->key);
         free(shelf->units);

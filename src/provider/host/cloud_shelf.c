@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum err shelf_grow(struct shelf *shelf, uint32_t count)
+enum err shelf_grow(struct cloud_pool *shelf, uint32_t count)
 {
     uint32_t cap = shelf->unit_cap ? shelf->unit_cap : 16;
-    struct unit *units;
+    struct cloud_unit *units;
 
     if (count <= shelf->unit_count) return ERR_OK;
     while (cap < count) cap *= 2;
@@ -22,14 +22,14 @@ enum err shelf_grow(struct shelf *shelf, uint32_t count)
     return ERR_OK;
 }
 
-void shelf_add_host(struct shelf *shelf, uint32_t unit)
+void shelf_add_host(struct cloud_pool *shelf, uint32_t unit)
 {
     if (shelf->units[unit].place) return;
     shelf->units[shelf->host_count++].listed = unit;
     shelf->units[unit].place = shelf->host_count;
 }
 
-void shelf_drop_host(struct shelf *shelf, uint32_t unit)
+void shelf_drop_host(struct cloud_pool *shelf, uint32_t unit)
 {
     uint32_t place = shelf->units[unit].place, last;
 

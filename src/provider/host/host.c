@@ -39,7 +39,7 @@ struct host {
     struct host_metrics metrics;
     struct journal *journal; /* NULL: nothing is kept */
     struct journal_report loaded;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct write_job job;
     struct turn_hook hook;
     struct timer seal_timer;

@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 
-void pool_init(struct pool *pool, size_t max, uint64_t seed)
+void pool_init(struct item_pool *pool, size_t max, uint64_t seed)
 {
     map_init(&pool->items, max, seed);
     pool->next_number = 1;
 }
 
-void pool_deinit(struct pool *pool)
+void pool_deinit(struct item_pool *pool)
 {
     struct map_entry *entry;
     size_t cursor = 0;
@@ -18,7 +18,7 @@ void pool_deinit(struct pool *pool)
     map_deinit(&pool->items);
 }
 
-static enum err make(struct pool *pool, struct str bytes, uint64_t number,
+static enum err make(struct item_pool *pool, struct str bytes, uint64_t number,
                      struct pool_item **ret_item)
 {
     struct pool_item *item;
@@ -38,7 +38,7 @@ static enum err make(struct pool *pool, struct str bytes, uint64_t number,
     return ERR_OK;
 }
 
-enum err pool_take(struct pool *pool, struct str bytes, uint64_t number,
+enum err pool_take(struct item_pool *pool, struct str bytes, uint64_t number,
                    struct pool_item **ret_item)
 {
     struct pool_item *item = map_get(&pool->items, bytes);
@@ -64,7 +64,7 @@ struct pool_item *pool_hold(struct pool_item *item)
     return item;
 }
 
-void pool_drop(struct pool *pool, struct pool_item *item)
+void pool_drop(struct item_pool *pool, struct pool_item *item)
 {
     if (!item) return;
     assert(item->refs > 0);

@@ -15,18 +15,18 @@ struct pool_item {
     uint32_t len;
     char bytes[];
 };
-struct pool {
+struct item_pool {
     struct map items; /* by content */
     uint64_t next_number;
 };
-void pool_init(struct pool *pool, size_t max, uint64_t seed);
-void pool_deinit(struct pool *pool); /* every item was dropped before, or dies here */
+void pool_init(struct item_pool *pool, size_t max, uint64_t seed);
+void pool_deinit(struct item_pool *pool); /* every item was dropped before, or dies here */
 /* One more holder of this text. `number`: what a new item is called, as an earlier process did; 0:
  * the next. A text that is there keeps its own. ERR_FULL, ERR_TOO_LARGE, ERR_NOMEM. */
-enum err pool_take(struct pool *pool, struct str bytes, uint64_t number,
+enum err pool_take(struct item_pool *pool, struct str bytes, uint64_t number,
                    struct pool_item **ret_item);
-struct pool_item *pool_hold(struct pool_item *item);       /* one more; NULL is fine */
-void pool_drop(struct pool *pool, struct pool_item *item); /* NULL is fine */
+struct pool_item *pool_hold(struct pool_item *item);            /* one more; NULL is fine */
+void pool_drop(struct item_pool *pool, struct pool_item *item); /* NULL is fine */
 static inline struct str pool_text(const struct pool_item *item)
 {
     return item ? str_of(item->bytes, item->len) : STR_EMPTY;

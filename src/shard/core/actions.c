@@ -28,7 +28,7 @@ void machine_unbind(struct machine *machine)
     machine->stamp = (struct machine_stamp){0};
 }
 
-struct machine_stamp task_stamp(const struct task *task)
+struct machine_stamp task_stamp(const struct machine_task *task)
 {
     return (struct machine_stamp){.priority = task->priority,
                                   .interruption_dollars = task->interruption_dollars,
@@ -37,8 +37,8 @@ struct machine_stamp task_stamp(const struct task *task)
                                   .group = task->key.group};
 }
 
-bool task_machine(struct core *core, struct task *task, struct machine *ret_machine, mono_time now,
-                  struct effects *out)
+bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine,
+                  mono_time now, struct effects *out)
 {
     struct inventory_entry entry;
     enum err err = core_get(core, task->machine, &entry);
@@ -52,8 +52,8 @@ bool task_machine(struct core *core, struct task *task, struct machine *ret_mach
     return false;
 }
 
-bool task_ours(struct core *core, struct task *task, const struct machine *machine, mono_time now,
-               struct effects *out)
+bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine,
+               mono_time now, struct effects *out)
 {
     if (task->cause != CAUSE_DECIDED || scope_has(core, &machine->attributes)) return true;
     task_end(core, task, OUTCOME_STALE_STATE, STR("its domain is not this shard's any more"), now,
@@ -61,7 +61,7 @@ bool task_ours(struct core *core, struct task *task, const struct machine *machi
     return false;
 }
 
-bool task_move(struct core *core, struct task *task, const struct machine *to, bool asked,
+bool task_move(struct core *core, struct machine_task *task, const struct machine *to, bool asked,
                mono_time now, struct effects *out)
 {
     struct note note = {""};
@@ -76,7 +76,7 @@ bool task_move(struct core *core, struct task *task, const struct machine *to, b
 
 /* --- effects --- */
 
-struct effect *task_effect(struct task *task, enum effect_kind kind, uint64_t timeout_ms,
+struct effect *task_effect(struct machine_task *task, enum effect_kind kind, uint64_t timeout_ms,
                            struct effects *out)
 {
     struct str machine, cluster;
@@ -93,8 +93,8 @@ struct effect *task_effect(struct task *task, enum effect_kind kind, uint64_t ti
     return effect;
 }
 
-struct effect *task_call(struct core *core, struct task *task, enum effect_kind kind, mono_time now,
-                         struct effects *out)
+struct effect *task_call(struct core *core, struct machine_task *task, enum effect_kind kind,
+                         mono_time now, struct effects *out)
 {
     static const enum task_step steps[] = {[EFFECT_CREATE] = STEP_CREATE,
                                            [EFFECT_CONFIGURE] = STEP_CONFIGURE,
@@ -120,7 +120,7 @@ struct effect *task_call(struct core *core, struct task *task, enum effect_kind 
 
 /* --- ends --- */
 
-static const char *task_reason(const struct task *task)
+static const char *task_reason(const struct machine_task *task)
 {
     static const char *const reasons[] = {
         [CAUSE_STUCK] = "stuck.again",
@@ -131,7 +131,7 @@ static const char *task_reason(const struct task *task)
     return task->cause == CAUSE_DECIDED ? action_reason(task->action) : reasons[task->cause];
 }
 
-static void task_audit(struct core *core, struct task *task, enum action_outcome outcome,
+static void task_audit(struct core *core, struct machine_task *task, enum action_outcome outcome,
                        struct str error, struct effects *out)
 {
     struct effect *effect;
@@ -148,8 +148,8 @@ static void task_audit(struct core *core, struct task *task, enum action_outcome
     effect->audit.error = text;
 }
 
-void task_end(struct core *core, struct task *task, enum action_outcome outcome, struct str error,
-              mono_time now, struct effects *out)
+void task_end(struct core *core, struct machine_task *task, enum action_outcome outcome,
+              struct str error, mono_time now, struct effects *out)
 {
     core->counts.outcomes[task->action][outcome]++;
     task_audit(core, task, outcome, error, out);
@@ -170,19 +170,20 @@ void task_end(struct core *core, struct task *task, enum action_outcome outcome,
     core->counts.drains_waiting = (uint32_t)core->hands->operator_due.count;
 }
 
-void task_done(struct core *core, struct task *task, bool good, mono_time now, struct effects *out)
+void task_done(struct core *core, struct machine_task *task, bool good, mono_time now,
+               struct effects *out)
 {
     if (good) concern_good(core, task->machine);
     task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY, now, out);
 }
 
-void task_goes_on(struct core *core, struct task *task, mono_time now, struct effects *out)
+void task_goes_on(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
 {
     concern_passing(core, task, now);
     task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY, now, out);
 }
 
-void task_believe(struct core *core, struct task *task, const struct call_answer *answer,
+void task_believe(struct core *core, struct machine_task *task, const struct call_answer *answer,
                   enum action_outcome outcome, mono_time now, struct effects *out)
 {
     const struct machine *said = answer->machine;
@@ -200,7 +201,7 @@ void task_believe(struct core *core, struct task *task, const struct call_answer
              out);
 }
 
-void task_refuse(struct core *core, struct task *task, const char *word, struct str text,
+void task_refuse(struct core *core, struct machine_task *task, const char *word, struct str text,
                  enum action_outcome outcome, bool most, mono_time now, struct effects *out)
 {
     char error[ERROR_TEXT_MAX];
@@ -223,15 +224,15 @@ void task_refuse(struct core *core, struct task *task, const char *word, struct 
 
 /* --- answers --- */
 
-static void task_unknown(struct core *core, struct task *task, struct str text, mono_time now,
-                         struct effects *out)
+static void task_unknown(struct core *core, struct machine_task *task, struct str text,
+                         mono_time now, struct effects *out)
 {
     concern_doubt(core, task, now, out);
     task_end(core, task, OUTCOME_CTX_CANCELED, text.len ? text : STR("no answer"), now, out);
 }
 
 /* An ack whose record nobody can use. Of Create it is a refusal: what we would buy is not sound. */
-static void task_garbled(struct core *core, struct task *task, enum machine_fault fault,
+static void task_garbled(struct core *core, struct machine_task *task, enum machine_fault fault,
                          struct note *note, mono_time now, struct effects *out)
 {
     core->counts.machines_rejected[fault]++;
@@ -249,7 +250,7 @@ static void task_garbled(struct core *core, struct task *task, enum machine_faul
 
 static const struct {
     const char *word;
-    void (*answered)(struct core *core, struct task *task, const struct call_answer *answer,
+    void (*answered)(struct core *core, struct machine_task *task, const struct call_answer *answer,
                      mono_time now, struct effects *out);
 } calls[] = {
     [STEP_CREATE] = {"create", provision_answered},
@@ -259,8 +260,8 @@ static const struct {
     [STEP_ENDED] = {NULL, NULL},
 };
 
-static void task_answered(struct core *core, struct task *task, const struct call_answer *answer,
-                          mono_time now, struct effects *out)
+static void task_answered(struct core *core, struct machine_task *task,
+                          const struct call_answer *answer, mono_time now, struct effects *out)
 {
     const struct machine *said = answer->machine;
     enum machine_fault fault = MACHINE_FAULT_STRUCTURAL;
@@ -309,7 +310,7 @@ static void task_answered(struct core *core, struct task *task, const struct cal
 void core_answered(struct core *core, uint64_t action, const struct call_answer *answer,
                    mono_time now, wall_time wall, struct effects *out)
 {
-    struct task *task = task_numbered(core, action);
+    struct machine_task *task = task_numbered(core, action);
 
     core_begin(core);
     if (task && calls[task->step].word) task_answered(core, task, answer, now, out);
@@ -319,7 +320,7 @@ void core_answered(struct core *core, uint64_t action, const struct call_answer 
 void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str text,
                mono_time now, wall_time wall, struct effects *out)
 {
-    struct task *task = task_numbered(core, action);
+    struct machine_task *task = task_numbered(core, action);
 
     core_begin(core);
     if (task && task->step == STEP_BLOB) bootstrap_blob(core, task, end, text, now, out);
@@ -328,7 +329,7 @@ void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str
 
 bool core_blob_waits(const struct core *core, uint64_t action)
 {
-    const struct task *task = task_numbered(core, action);
+    const struct machine_task *task = task_numbered(core, action);
 
     return task && task->step == STEP_WAITING && task->blob;
 }
@@ -338,7 +339,7 @@ void tasks_overdue(struct core *core, mono_time now, struct effects *out)
     struct heap_node *node;
 
     while ((node = heap_pop_due(&core->hands->overdue, now.ms))) {
-        struct task *task = CONTAINER_OF(node, struct task, overdue);
+        struct machine_task *task = CONTAINER_OF(node, struct machine_task, overdue);
         if (task->step == STEP_BLOB)
             bootstrap_blob(core, task, BLOB_TIMEOUT, STR("never answered"), now, out);
         else

@@ -27,7 +27,7 @@ static struct str gang_name(const struct need_key *key)
                           : str_of(key->fingerprint.at, min_size(key->fingerprint.len, 12));
 }
 
-static void gang_say(const struct verdict *v, const char *deficit, struct effects *out)
+static void gang_say(const struct need_verdict *v, const char *deficit, struct effects *out)
 {
     struct str name = gang_name(&v->need->key);
 
@@ -37,7 +37,8 @@ static void gang_say(const struct verdict *v, const char *deficit, struct effect
              deficit, v->parked);
 }
 
-static void deficit_text(const struct core *core, const struct verdict *v, char *text, size_t cap)
+static void deficit_text(const struct core *core, const struct need_verdict *v, char *text,
+                         size_t cap)
 {
     struct resource_sum sum;
     struct buf buf;
@@ -67,7 +68,7 @@ static void first_add(struct first_ids *ids, struct str id)
 }
 
 /* With its first own machines: what it holds, not only how many. */
-static void served_say(const struct core *core, const struct verdict *v, struct effects *out)
+static void served_say(const struct core *core, const struct need_verdict *v, struct effects *out)
 {
     const struct need_key *key = &v->need->key;
     const struct key *own =
@@ -128,7 +129,7 @@ void attribution_note(struct core *core, const struct decision *decision, struct
     unmet = arena_calloc(&core->scratch, 1, sizeof *unmet);
     if (!unmet) return;
     for (size_t i = 0; i < decision->verdict_count; i++) {
-        const struct verdict *v = &decision->verdicts[i];
+        const struct need_verdict *v = &decision->verdicts[i];
         same += v->need->gang;
         if (v->satisfied) {
             if (v->need->gang && served++ < ATTRIBUTION_SAMPLES) served_say(core, v, out);

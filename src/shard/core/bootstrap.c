@@ -10,7 +10,7 @@
 #include "model/metadata.h"
 #include "shard/core/hands.h"
 
-static bool blob_ask(struct core *core, struct task *task, struct effects *out)
+static bool blob_ask(struct core *core, struct machine_task *task, struct effects *out)
 {
     const struct profile *profile = effects_profile(out, &task->kind->profile);
     struct effect *effect =
@@ -23,7 +23,7 @@ static bool blob_ask(struct core *core, struct task *task, struct effects *out)
 
 /* Nothing was asked of the provider: back to Idle, for the next cycle to derive again. One that was
  * stuck stays what the provider says it is. */
-static void roll_back(struct core *core, struct task *task, enum action_outcome outcome,
+static void roll_back(struct core *core, struct machine_task *task, enum action_outcome outcome,
                       struct str text, mono_time now, struct effects *out)
 {
     struct machine m;
@@ -41,7 +41,8 @@ static void roll_back(struct core *core, struct task *task, enum action_outcome 
     task_end(core, task, outcome, text, now, out);
 }
 
-void bootstrap_begin(struct core *core, struct task *task, mono_time now, struct effects *out)
+void bootstrap_begin(struct core *core, struct machine_task *task, mono_time now,
+                     struct effects *out)
 {
     struct machine m;
 
@@ -75,9 +76,9 @@ void bootstrap_begin(struct core *core, struct task *task, mono_time now, struct
         roll_back(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
 }
 
-static bool configure_ask(struct core *core, struct task *task, struct effects *out)
+static bool configure_ask(struct core *core, struct machine_task *task, struct effects *out)
 {
-    struct metadata metadata = {.stamp = task_stamp(task)};
+    struct machine_metadata metadata = {.stamp = task_stamp(task)};
     struct label pairs[METADATA_MAX];
     const struct label *kept;
     struct effect *effect;
@@ -92,7 +93,8 @@ static bool configure_ask(struct core *core, struct task *task, struct effects *
     return true;
 }
 
-void bootstrap_configure(struct core *core, struct task *task, mono_time now, struct effects *out)
+void bootstrap_configure(struct core *core, struct machine_task *task, mono_time now,
+                         struct effects *out)
 {
     if (!core_acts(core))
         roll_back(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
@@ -102,8 +104,8 @@ void bootstrap_configure(struct core *core, struct task *task, mono_time now, st
         roll_back(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
 }
 
-void bootstrap_blob(struct core *core, struct task *task, enum blob_end end, struct str text,
-                    mono_time now, struct effects *out)
+void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end end,
+                    struct str text, mono_time now, struct effects *out)
 {
     if (end != BLOB_NO_SESSION) effects_observe(out, OBSERVE_BLOB, task->asked, now);
     switch (end) {
@@ -127,8 +129,8 @@ void bootstrap_blob(struct core *core, struct task *task, enum blob_end end, str
     }
 }
 
-void bootstrap_answered(struct core *core, struct task *task, const struct call_answer *answer,
-                        mono_time now, struct effects *out)
+void bootstrap_answered(struct core *core, struct machine_task *task,
+                        const struct call_answer *answer, mono_time now, struct effects *out)
 {
     const struct machine *said = answer->machine;
     struct machine m;

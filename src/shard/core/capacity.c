@@ -33,19 +33,19 @@ struct answer {
 
 /* --- what was said --- */
 
-void hints_forget(struct client *client)
+void hints_forget(struct cluster_client *client)
 {
     free(client->hints.at);
     client->hints = (struct hints){0};
 }
 
 /* Where it is, or where it would be. */
-static struct hint *hint_place(const struct hints *hints, const struct kind *kind)
+static struct capacity_hint *hint_place(const struct hints *hints, const struct kind *kind)
 {
     uint32_t at = kind->slot * 2654435761u;
 
     for (;; at++) {
-        struct hint *hint = &hints->at[at & (hints->size - 1)];
+        struct capacity_hint *hint = &hints->at[at & (hints->size - 1)];
         if (!hint->kind_slot || hint->kind_slot == kind->slot + 1) return hint;
     }
 }
@@ -60,7 +60,7 @@ static enum err hints_resize(struct hints *hints, uint32_t size, uint32_t round)
 
     if (!next.at) return ERR_NOMEM;
     for (uint32_t i = 0; i < hints->size; i++) {
-        const struct hint *hint = &hints->at[i];
+        const struct capacity_hint *hint = &hints->at[i];
         if (!hint->kind_slot || (round && hint->round != round)) continue;
         *hint_place(&next, &(struct kind){.slot = hint->kind_slot - 1}) = *hint;
         next.unsaid += !hint->confidence;
@@ -71,9 +71,10 @@ static enum err hints_resize(struct hints *hints, uint32_t size, uint32_t round)
     return ERR_OK;
 }
 
-static enum err hint_make(struct hints *hints, const struct kind *kind, struct hint **ret_hint)
+static enum err hint_make(struct hints *hints, const struct kind *kind,
+                          struct capacity_hint **ret_hint)
 {
-    struct hint *hint;
+    struct capacity_hint *hint;
 
     if (hints->count * 2 >= hints->size) { /* at most half full: a search is short */
         enum err err = hints_resize(hints, hints->size ? hints->size * 2 : HINTS_FIRST, 0);
@@ -83,7 +84,7 @@ static enum err hint_make(struct hints *hints, const struct kind *kind, struct h
     if (!hint->kind_slot) hints->count++;
     if (!hint->kind_slot || hint->kind_birth != kind->birth) {
         if (!hint->kind_slot || hint->confidence) hints->unsaid++;
-        *hint = (struct hint){.kind_slot = kind->slot + 1, .kind_birth = kind->birth};
+        *hint = (struct capacity_hint){.kind_slot = kind->slot + 1, .kind_birth = kind->birth};
     }
     *ret_hint = hint;
     return ERR_OK;
@@ -126,14 +127,15 @@ struct saying {
     struct core *core;
     struct answer *answers;        /* by slot of the set */
     const struct profile **copies; /* by slot of the kind: in the effects; NULL: not copied yet */
-    struct client **anew; /* by slot of the demand's cluster: whose demand is new; NULL: nobody */
+    struct cluster_client *
+        *anew; /* by slot of the demand's cluster: whose demand is new; NULL: nobody */
     mono_time now;
     struct effects *out;
     uint32_t round;
     size_t first, again; /* so many were said */
 };
 
-static enum err hint_send(struct saying *s, struct client *client, const struct kind *kind,
+static enum err hint_send(struct saying *s, struct cluster_client *client, const struct kind *kind,
                           const struct answer *a)
 {
     struct effect *effect;
@@ -153,7 +155,8 @@ static enum err hint_send(struct saying *s, struct client *client, const struct 
     return ERR_OK;
 }
 
-static bool hint_due(const struct saying *s, const struct hint *hint, const struct answer *a)
+static bool hint_due(const struct saying *s, const struct capacity_hint *hint,
+                     const struct answer *a)
 {
     if (!hint->confidence) return true;
     if (hint->count == a->count && hint->confidence == (uint32_t)a->confidence &&
@@ -168,7 +171,8 @@ static bool is_full(const struct saying *s)
     return s->again >= s->core->options.hints_most;
 }
 
-static enum err hint_say(struct saying *s, struct client *client, struct hint *hint)
+static enum err hint_say(struct saying *s, struct cluster_client *client,
+                         struct capacity_hint *hint)
 {
     size_t *said = hint->confidence ? &s->again : &s->first;
     struct answer *a = &s->answers[hint->set_slot];
@@ -193,7 +197,7 @@ static enum err hint_say(struct saying *s, struct client *client, struct hint *h
 }
 
 /* What is wanted is what was wanted. */
-static enum err client_say(struct saying *s, struct client *client)
+static enum err client_say(struct saying *s, struct cluster_client *client)
 {
     struct hints *hints = &client->hints;
     uint32_t from = hints->from;
@@ -213,8 +217,8 @@ static enum err client_say(struct saying *s, struct client *client)
 
 static enum err need_say(struct saying *s, const struct demand *need)
 {
-    struct client *client = s->anew[need->cluster->slot];
-    struct hint *hint;
+    struct cluster_client *client = s->anew[need->cluster->slot];
+    struct capacity_hint *hint;
     enum err err;
 
     if (!client) return ERR_OK;
@@ -239,7 +243,7 @@ static enum err clients_say(struct saying *s, bool *ret_any_anew)
     for (size_t left = map_count(clients); left && !err; left--) {
         struct map_entry *entry = map_next(clients, &cursor);
         const struct demand_cluster *demand;
-        struct client *client;
+        struct cluster_client *client;
         if (!entry) { /* from the first again */
             cursor = 0;
             entry = map_next(clients, &cursor);
@@ -284,7 +288,8 @@ void capacity_note(struct core *core, const struct decision *decision, mono_time
     bool any_anew;
     enum err err;
 
-    s.anew = arena_calloc(&core->scratch, needs->cluster_slots.used, sizeof(struct client *));
+    s.anew =
+        arena_calloc(&core->scratch, needs->cluster_slots.used, sizeof(struct cluster_client *));
     s.answers = arena_calloc(&core->scratch, needs->set_slots.used, sizeof *s.answers);
     s.copies = arena_calloc(&core->scratch, needs->kind_slots.used, sizeof(struct profile *));
     if (!s.anew || !s.answers || !s.copies) return; /* the next cycle says it */

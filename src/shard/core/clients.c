@@ -10,7 +10,7 @@ void clients_init(struct clients *clients, size_t max, uint64_t seed)
     map_init(&clients->by_name, max, seed);
 }
 
-static void client_free(struct client *client)
+static void client_free(struct cluster_client *client)
 {
     hints_forget(client);
     free(client->waits.at);
@@ -26,15 +26,15 @@ void clients_deinit(struct clients *clients)
     map_deinit(&clients->by_name);
 }
 
-struct client *client_find(const struct clients *clients, struct str name)
+struct cluster_client *client_find(const struct clients *clients, struct str name)
 {
     return map_get(&clients->by_name, name);
 }
 
 enum err client_make(struct clients *clients, struct str name, mono_time now,
-                     struct client **ret_client)
+                     struct cluster_client **ret_client)
 {
-    struct client *client = client_find(clients, name);
+    struct cluster_client *client = client_find(clients, name);
     enum err err;
 
     if (!client) {
@@ -53,7 +53,7 @@ enum err client_make(struct clients *clients, struct str name, mono_time now,
     return ERR_OK;
 }
 
-static void client_drop(struct clients *clients, struct client *client)
+static void client_drop(struct clients *clients, struct cluster_client *client)
 {
     map_remove(&clients->by_name, client->name);
     client_free(client);
@@ -61,7 +61,7 @@ static void client_drop(struct clients *clients, struct client *client)
 
 bool core_has_session(const struct core *core, struct str cluster)
 {
-    const struct client *client = cluster.len ? client_find(&core->clients, cluster) : NULL;
+    const struct cluster_client *client = cluster.len ? client_find(&core->clients, cluster) : NULL;
 
     return client && client->session;
 }
@@ -84,7 +84,7 @@ void clients_sweep(struct core *core, mono_time now)
     if (core->views.cycle + 1 < core->counts.cycles) return;
     core->clients.swept = now;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {
-        struct client *client = entry->value;
+        struct cluster_client *client = entry->value;
         if (client->session || client->quarantine.accepted_rows ||
             has_machines(core, client->name)) {
             client->seen = now;
@@ -115,7 +115,7 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
 {
     bool open = link != OPERATOR_AWAY;
     size_t before = out->count;
-    struct client *client = client_find(&core->clients, cluster);
+    struct cluster_client *client = client_find(&core->clients, cluster);
     bool known = client != NULL, had = known && client->session;
     enum err err = ERR_OK;
 
@@ -160,7 +160,7 @@ enum err core_clusters(const struct core *core, struct arena *arena,
 
     if (!all) return ERR_NOMEM;
     while ((entry = map_next(&core->clients.by_name, &cursor))) {
-        const struct client *client = entry->value;
+        const struct cluster_client *client = entry->value;
         char *name = arena_dup(arena, client->name);
         if (!name) return ERR_NOMEM;
         all[count++] = (struct cluster_counts){.cluster = str_of(name, client->name.len),

@@ -14,18 +14,18 @@ enum { CLIENT_FORGET_MS = 3600 * 1000, CLIENTS_SWEEP_MS = 60 * 1000 };
 
 /* One profile of the last roll-up, told by its place in the needs table (slot and birth), which is
  * never looked into: the profile may be gone. */
-struct wait {
+struct latency_wait {
     uint32_t kind_slot;
     bool ended; /* a machine came; the next roll-up begins anew */
     uint64_t kind_birth;
     mono_time since;
 };
 struct waits { /* by slot, each once */
-    struct wait *at;
+    struct latency_wait *at;
     uint32_t count;
 };
 /* The last word about one profile. */
-struct hint {
+struct capacity_hint {
     uint32_t kind_slot; /* + 1; 0: free */
     uint32_t set_slot;  /* of its requirements, which decide what there is to say */
     uint64_t kind_birth;
@@ -36,7 +36,7 @@ struct hint {
     uint32_t confidence; /* enum confidence; 0: nothing said yet */
 };
 struct hints { /* open addressing by slot; size: a power of two, or 0 */
-    struct hint *at;
+    struct capacity_hint *at;
     uint32_t count, size;
     uint32_t met;     /* in this round */
     uint32_t from;    /* whose turn is next */
@@ -44,7 +44,7 @@ struct hints { /* open addressing by slot; size: a power of two, or 0 */
     uint64_t version; /* of the demand they are for */
 };
 
-struct client {
+struct cluster_client {
     struct str name;
     bool session;
     bool met;            /* there was a session since the start */
@@ -64,17 +64,17 @@ struct clients {
 void clients_init(struct clients *clients, size_t max, uint64_t seed);
 void clients_deinit(struct clients *clients);
 
-struct client *client_find(const struct clients *clients, struct str name); /* NULL: none */
+struct cluster_client *client_find(const struct clients *clients, struct str name); /* NULL: none */
 /* ERR_FULL, ERR_NOMEM. */
 enum err client_make(struct clients *clients, struct str name, mono_time now,
-                     struct client **ret_client);
+                     struct cluster_client **ret_client);
 
 /* demand.c: a roll-up was applied. New profiles wait since now, known ones as they did, absent ones
  * no more. ERR_NOMEM: as it was. */
-enum err waits_update(struct core *core, struct client *client, mono_time now);
+enum err waits_update(struct core *core, struct cluster_client *client, mono_time now);
 /* A machine that was bought for this profile is a node now: its wait is observed, once. */
 void waits_over(struct core *core, const struct machine *machine, mono_time now,
                 struct effects *out);
 /* capacity.c */
-void hints_forget(struct client *client);
+void hints_forget(struct cluster_client *client);
 #endif

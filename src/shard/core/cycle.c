@@ -158,7 +158,7 @@ struct buyers {
 static const struct profile *buyer_of(const struct decision *decision, struct buyers *b,
                                       const struct action *action)
 {
-    const struct verdict *v;
+    const struct need_verdict *v;
 
     if (action->kind != ACTION_BOOTSTRAP && action->kind != ACTION_PROVISION) return NULL;
     while (b->end <= (size_t)(action - decision->actions)) {
@@ -178,7 +178,7 @@ static void enqueue(struct core *core, struct turn *turn)
     for (size_t i = 0; i < turn->passed.action_count; i++) {
         const struct action *action = turn->passed.actions[i];
         const struct profile *profile = buyer_of(turn->decision, &buyers, action);
-        struct task *task;
+        struct machine_task *task;
         if (moot(core, action, turn->now)) {
             core->counts.deduped++;
         } else if (task_open(core, action, profile, CAUSE_DECIDED, turn->now, &task)) {

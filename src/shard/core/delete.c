@@ -3,7 +3,7 @@
  * stays Failed until the provider says otherwise. */
 #include "shard/core/hands.h"
 
-void delete_begin(struct core *core, struct task *task, mono_time now, struct effects *out)
+void delete_begin(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
 {
     static const enum machine_state from[] = {[CAUSE_DECIDED] = MACHINE_IDLE,
                                               [CAUSE_STUCK] = MACHINE_DELETING,
@@ -25,7 +25,7 @@ void delete_begin(struct core *core, struct task *task, mono_time now, struct ef
     (void)task_call(core, task, EFFECT_DELETE, now, out);
 }
 
-void delete_answered(struct core *core, struct task *task, const struct call_answer *answer,
+void delete_answered(struct core *core, struct machine_task *task, const struct call_answer *answer,
                      mono_time now, struct effects *out)
 {
     const struct machine *said = answer->machine;

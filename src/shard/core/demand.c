@@ -5,8 +5,8 @@
 #include "shard/core/core_internal.h"
 #include "shard/state/kinds.h"
 
-static void reject(struct core *core, struct client *client, struct str cluster, const char *why,
-                   struct effects *out)
+static void reject(struct core *core, struct cluster_client *client, struct str cluster,
+                   const char *why, struct effects *out)
 {
     core->counts.rollups_rejected++;
     if (client) client->rejected++;
@@ -52,7 +52,7 @@ static enum err rows_possible(struct core *core, struct str cluster, const struc
 }
 
 /* Takes the rows that passed the quarantine. */
-static enum err apply(struct core *core, struct client *client, const struct need *rows,
+static enum err apply(struct core *core, struct cluster_client *client, const struct need *rows,
                       size_t count, mono_time now, struct effects *out, struct note *note)
 {
     const struct need *possible;
@@ -88,7 +88,7 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
                      mono_time now, enum rollup_verdict *ret_verdict, struct effects *out,
                      struct note *note)
 {
-    struct client *client = client_find(&core->clients, cluster);
+    struct cluster_client *client = client_find(&core->clients, cluster);
     enum quarantine_verdict verdict;
     struct quarantine before, after;
     struct note own = {{0}};
@@ -128,34 +128,34 @@ rejected:
 
 static int compare_waits(const void *a, const void *b)
 {
-    const struct wait *x = a, *y = b;
+    const struct latency_wait *x = a, *y = b;
 
     return x->kind_slot < y->kind_slot ? -1 : x->kind_slot > y->kind_slot;
 }
 
-static struct wait *wait_find(const struct waits *waits, const struct kind *kind)
+static struct latency_wait *wait_find(const struct waits *waits, const struct kind *kind)
 {
-    struct wait key = {.kind_slot = kind->slot};
-    struct wait *found =
+    struct latency_wait key = {.kind_slot = kind->slot};
+    struct latency_wait *found =
         waits->count ? bsearch(&key, waits->at, waits->count, sizeof key, compare_waits) : NULL;
 
     return found && found->kind_birth == kind->birth ? found : NULL;
 }
 
-enum err waits_update(struct core *core, struct client *client, mono_time now)
+enum err waits_update(struct core *core, struct cluster_client *client, mono_time now)
 {
     const struct demand_cluster *demand = needs_cluster(core->needs, client->name);
     uint32_t rows = demand ? demand->set.row_count : 0, count = 0;
-    struct wait *next = rows ? malloc(rows * sizeof *next) : NULL;
+    struct latency_wait *next = rows ? malloc(rows * sizeof *next) : NULL;
 
     if (rows && !next) return ERR_NOMEM;
     for (uint32_t i = 0; i < rows; i++) {
         const struct kind *kind = demand->set.rows[i].kind;
-        const struct wait *old = wait_find(&client->waits, kind);
+        const struct latency_wait *old = wait_find(&client->waits, kind);
         bool waits_on = old && !old->ended;
-        next[i] = (struct wait){.kind_slot = kind->slot,
-                                .kind_birth = kind->birth,
-                                .since = waits_on ? old->since : now};
+        next[i] = (struct latency_wait){.kind_slot = kind->slot,
+                                        .kind_birth = kind->birth,
+                                        .since = waits_on ? old->since : now};
     }
     if (rows) qsort(next, rows, sizeof *next, compare_waits);
     for (uint32_t i = 0; i < rows; i++)
@@ -165,7 +165,7 @@ enum err waits_update(struct core *core, struct client *client, mono_time now)
     return ERR_OK;
 }
 
-static void wait_end(struct wait *wait, mono_time now, struct effects *out)
+static void wait_end(struct latency_wait *wait, mono_time now, struct effects *out)
 {
     if (wait->ended) return;
     wait->ended = true;
@@ -175,16 +175,16 @@ static void wait_end(struct wait *wait, mono_time now, struct effects *out)
 void waits_over(struct core *core, const struct machine *machine, mono_time now,
                 struct effects *out)
 {
-    struct client *client = client_find(&core->clients, machine->cluster);
+    struct cluster_client *client = client_find(&core->clients, machine->cluster);
     const struct kind *kind =
         client && client->waits.count ? kind_find(core->needs, machine->stamp.fingerprint) : NULL;
-    struct wait *direct = kind ? wait_find(&client->waits, kind) : NULL;
+    struct latency_wait *direct = kind ? wait_find(&client->waits, kind) : NULL;
 
     if (direct) wait_end(direct, now, out);
     if (!kind || kind->same) return;
     /* Gangs that were folded: the machine was bought for their profile without Same. */
     for (uint32_t i = 0; i < client->waits.count; i++) {
-        struct wait *wait = &client->waits.at[i];
+        struct latency_wait *wait = &client->waits.at[i];
         const struct kind *gang = rooms_get(&core->needs->kind_slots, wait->kind_slot);
         if (gang && gang->birth == wait->kind_birth && gang->stripped == kind)
             wait_end(wait, now, out);

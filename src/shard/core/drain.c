@@ -36,7 +36,7 @@ const char *drain_wait_name(enum drain_wait wait)
     return names[wait];
 }
 
-static mono_time grace_end(const struct task *task)
+static mono_time grace_end(const struct machine_task *task)
 {
     return mono_after(task->since, task->grace_ms);
 }
@@ -52,7 +52,7 @@ static void drain_wait_ended(struct core *core, enum drain_wait wait)
 static bool operator_returns_until(const struct core *core, struct str cluster,
                                    mono_time *ret_until)
 {
-    const struct client *client = client_find(&core->clients, cluster);
+    const struct cluster_client *client = client_find(&core->clients, cluster);
 
     if (client && client->met) {
         *ret_until = mono_after(client->left, core->options.operator_return_ms);
@@ -63,10 +63,10 @@ static bool operator_returns_until(const struct core *core, struct str cluster,
 }
 
 /* Until when the drain that begins now waits for the operator. False: it does not. */
-static bool operator_wait(struct core *core, struct task *task, mono_time now, mono_time *ret_until,
-                          struct effects *out)
+static bool operator_wait(struct core *core, struct machine_task *task, mono_time now,
+                          mono_time *ret_until, struct effects *out)
 {
-    const struct client *client = client_find(&core->clients, task->cluster);
+    const struct cluster_client *client = client_find(&core->clients, task->cluster);
     mono_time returns = {0}, end = mono_after(now, task->grace_ms);
 
     *ret_until = end;
@@ -88,7 +88,7 @@ static bool operator_wait(struct core *core, struct task *task, mono_time now, m
 }
 
 /* False: no memory. Without a session there is nobody to tell, and that is fine. */
-static bool operator_tell(struct core *core, struct task *task, uint64_t grace_ms,
+static bool operator_tell(struct core *core, struct machine_task *task, uint64_t grace_ms,
                           struct effects *out)
 {
     struct effect *effect;
@@ -103,7 +103,7 @@ static bool operator_tell(struct core *core, struct task *task, uint64_t grace_m
 
 /* --- the beginning --- */
 
-static bool draining(struct core *core, struct task *task, struct machine *m, mono_time now,
+static bool draining(struct core *core, struct machine_task *task, struct machine *m, mono_time now,
                      wall_time wall, struct effects *out)
 {
     /* An operator that reported the reclaim knows of it. */
@@ -126,7 +126,7 @@ static bool draining(struct core *core, struct task *task, struct machine *m, mo
 }
 
 /* The grace that is left, but time enough to shut the machine down, unless there never was. */
-static uint64_t provider_grace_ms(const struct task *task, mono_time now)
+static uint64_t provider_grace_ms(const struct machine_task *task, mono_time now)
 {
     uint64_t left = mono_elapsed_ms(now, grace_end(task));
 
@@ -136,7 +136,8 @@ static uint64_t provider_grace_ms(const struct task *task, mono_time now)
 }
 
 /* Machines that are drained already, by their operator or by the provider, are asked for only. */
-static void provider_drain(struct core *core, struct task *task, mono_time now, struct effects *out)
+static void provider_drain(struct core *core, struct machine_task *task, mono_time now,
+                           struct effects *out)
 {
     uint64_t grace_ms = provider_grace_ms(task, now);
     struct effect *effect;
@@ -155,7 +156,7 @@ static bool no_memory_for(struct core *core, struct str machine)
     return core_get(core, machine, &entry) == ERR_NOMEM;
 }
 
-void drain_begin(struct core *core, struct task *task, mono_time now, wall_time wall,
+void drain_begin(struct core *core, struct machine_task *task, mono_time now, wall_time wall,
                  struct effects *out)
 {
     bool again = task->cause == CAUSE_STUCK || task->draining, wait = false;
@@ -189,14 +190,14 @@ void drain_begin(struct core *core, struct task *task, mono_time now, wall_time 
 
 /* --- the wait --- */
 
-static struct task *held_task(const struct core *core, struct str machine)
+static struct machine_task *held_task(const struct core *core, struct str machine)
 {
-    struct task *task = task_find(core, machine);
+    struct machine_task *task = task_find(core, machine);
 
     return task && task->step == STEP_OPERATOR ? task : NULL;
 }
 
-static void wait_over(struct core *core, struct task *task, enum drain_wait wait)
+static void wait_over(struct core *core, struct machine_task *task, enum drain_wait wait)
 {
     drain_wait_ended(core, wait);
     task->drained = true;
@@ -208,7 +209,7 @@ void drains_due(struct core *core, mono_time now, struct effects *out)
     struct heap_node *node;
 
     while ((node = heap_peek(&core->hands->operator_due)) && node->due <= now.ms) {
-        struct task *task = CONTAINER_OF(node, struct task, overdue);
+        struct machine_task *task = CONTAINER_OF(node, struct machine_task, overdue);
         bool ended = mono_due(grace_end(task), now);
         core_log(out, CORE_WARN,
                  ended ? "grace ended before the operator reported the machine drained"
@@ -223,7 +224,7 @@ void drains_due(struct core *core, mono_time now, struct effects *out)
 
 /* An operator that returned is told again: it may have been away when the drain began, or have lost
  * what it was told. It knows the reclaim by its number. */
-static void operator_is_back(struct core *core, struct task *task, enum operator_link link,
+static void operator_is_back(struct core *core, struct machine_task *task, enum operator_link link,
                              mono_time now, struct effects *out)
 {
     uint64_t left_ms = mono_elapsed_ms(now, grace_end(task));
@@ -246,7 +247,7 @@ void drains_session(struct core *core, struct str cluster, enum operator_link li
     /* Without memory their waits end as they would have. */
     if (inventory_bound(core->inventory, cluster, &core->scratch, &ids, &count)) return;
     for (size_t i = 0; i < count; i++) {
-        struct task *task = held_task(core, ids[i]);
+        struct machine_task *task = held_task(core, ids[i]);
         if (!task) continue;
         held++;
         if (link != OPERATOR_AWAY)
@@ -295,7 +296,7 @@ static void drain_resume(struct core *core, const struct drain_report *report, m
                                             : min_u64(report->left_ms, RECLAIM_GRACE_MS)};
     const struct concern *c = concern_find(core, report->machine);
     struct inventory_entry entry;
-    struct task *task;
+    struct machine_task *task;
 
     if (!core_acts(core) || !earlier_orders_count(core, now)) return;
     if (c && c->kind != CONCERN_QUIET) return; /* it is not known what the machine is */
@@ -317,7 +318,7 @@ enum err drain_repeat(struct core *core, const struct machine *machine, mono_tim
                             .machine = machine->id,
                             .cluster = machine->cluster,
                             .grace_ms = PROVIDER_GRACE_LEAST_MS};
-    struct task *task;
+    struct machine_task *task;
     enum err err = task_open(core, &action, NULL, CAUSE_RESUMED, now, &task);
 
     if (err) return err;
@@ -331,7 +332,7 @@ enum err drain_repeat(struct core *core, const struct machine *machine, mono_tim
 void core_drain_report(struct core *core, const struct drain_report *report, mono_time now,
                        wall_time wall, struct effects *out)
 {
-    struct task *task = task_find(core, report->machine);
+    struct machine_task *task = task_find(core, report->machine);
 
     core_begin(core);
     if (!task) {
@@ -351,7 +352,7 @@ void core_drain_report(struct core *core, const struct drain_report *report, mon
 void drain_facts(const struct core *core, struct str machine, mono_time now,
                  struct machine_facts *facts)
 {
-    const struct task *task = held_task(core, machine);
+    const struct machine_task *task = held_task(core, machine);
 
     if (!task) return;
     facts->operator_drains = true;
@@ -369,7 +370,7 @@ bool hands_waits_for_operator(const struct core *core, struct str machine)
 bool hands_overtaken(struct core *core, struct str machine, const struct machine *said,
                      mono_time now, struct effects *out)
 {
-    struct task *task = held_task(core, machine);
+    struct machine_task *task = held_task(core, machine);
 
     if (!task || task_ended_in_list(core, machine)) return false;
     if (said && said->state == MACHINE_CONFIGURED && str_equal(said->cluster, task->cluster))
@@ -384,7 +385,7 @@ bool hands_overtaken(struct core *core, struct str machine, const struct machine
 
 /* --- the provider's answer --- */
 
-void drain_answered(struct core *core, struct task *task, const struct call_answer *answer,
+void drain_answered(struct core *core, struct machine_task *task, const struct call_answer *answer,
                     mono_time now, struct effects *out)
 {
     const struct machine *said = answer->machine;

@@ -38,7 +38,7 @@ enum task_cause {
     CAUSE_FAILED,  /* the provider calls it Failed: it is given back by Delete */
     CAUSE_RESUMED, /* its operator drains it, by the order of an earlier process of this shard */
 };
-struct task {
+struct machine_task {
     struct table_link link;   /* by machine */
     struct list place;        /* among the waiting or the ended; alone while it runs */
     struct heap_node overdue; /* when not even the driver's deadline was heard of; STEP_OPERATOR:
@@ -66,11 +66,11 @@ enum { OVERDUE_MS = 60 * 1000 }; /* beyond an effect's own deadline */
 
 /* Makes a task that waits, or says why not: ERR_FULL, ERR_NOMEM. Texts are copied. */
 enum err task_open(struct core *core, const struct action *action, const struct profile *profile,
-                   enum task_cause cause, mono_time now, struct task **ret_task);
+                   enum task_cause cause, mono_time now, struct machine_task **ret_task);
 /* The plan for it, if there is one, and the task itself go; the machine is not pending any more. */
-void task_close(struct core *core, struct task *task, mono_time now);
-struct task *task_find(const struct core *core, struct str machine); /* not ended; NULL */
-struct task *task_numbered(const struct core *core, uint64_t number);
+void task_close(struct core *core, struct machine_task *task, mono_time now);
+struct machine_task *task_find(const struct core *core, struct str machine); /* not ended; NULL */
+struct machine_task *task_numbered(const struct core *core, uint64_t number);
 /* A task of the machine ended while the List was that is read now: its record may be older. */
 bool task_ended_in_list(const struct core *core, struct str machine);
 /* Get told of it while a List is read, whose record may be older. Without memory for that the List
@@ -84,76 +84,80 @@ void hands_run(struct core *core, mono_time now, wall_time wall, struct effects 
 /* Is it time for the List that settles the core? In every cycle. */
 void hands_settle(struct core *core, mono_time now, struct effects *out);
 /* The next answer of this task is due in `timeout_ms`. */
-void task_await(struct core *core, struct task *task, enum task_step step, uint64_t timeout_ms,
-                mono_time now);
+void task_await(struct core *core, struct machine_task *task, enum task_step step,
+                uint64_t timeout_ms, mono_time now);
 /* A task that runs gives its place to others and waits for the operator until `until`; room for it
  * was reserved (ERR_NOMEM). */
 enum err task_hold_reserve(struct core *core);
-void task_hold(struct core *core, struct task *task, mono_time until);
+void task_hold(struct core *core, struct machine_task *task, mono_time until);
 /* Likewise, for a bootstrap blob (STEP_BLOB). */
-void task_hold_for_blob(struct core *core, struct task *task, mono_time now);
+void task_hold_for_blob(struct core *core, struct machine_task *task, mono_time now);
 /* What a held task waited for has come: it goes on before any task that has not begun. */
-void task_unhold(struct core *core, struct task *task);
+void task_unhold(struct core *core, struct machine_task *task);
 /* The task holds one of the `concurrency` places. */
-bool task_has_place(const struct task *task);
+bool task_has_place(const struct machine_task *task);
 
 /* --- how they go: actions.c --- */
 
 /* Counts, audits and closes. `error` is empty on success. */
-void task_end(struct core *core, struct task *task, enum action_outcome outcome, struct str error,
-              mono_time now, struct effects *out);
+void task_end(struct core *core, struct machine_task *task, enum action_outcome outcome,
+              struct str error, mono_time now, struct effects *out);
 /* An effect of the task: NULL when out of memory. */
-struct effect *task_effect(struct task *task, enum effect_kind kind, uint64_t timeout_ms,
+struct effect *task_effect(struct machine_task *task, enum effect_kind kind, uint64_t timeout_ms,
                            struct effects *out);
 /* A call of the provider, whose answer is awaited. NULL: without memory for it, or when nothing may
  * begin any more, the task is ended, the machine waits in its passing state, and Get brings it
  * back. */
-struct effect *task_call(struct core *core, struct task *task, enum effect_kind kind, mono_time now,
-                         struct effects *out);
+struct effect *task_call(struct core *core, struct machine_task *task, enum effect_kind kind,
+                         mono_time now, struct effects *out);
 /* The live record of the task's machine. When there is none the task is ended: false. */
-bool task_machine(struct core *core, struct task *task, struct machine *ret_machine, mono_time now,
-                  struct effects *out);
+bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine,
+                  mono_time now, struct effects *out);
 /* What was decided before its machine's domain was taken away is not begun any more: the machine is
  * another shard's. Then the task is ended: false. */
-bool task_ours(struct core *core, struct task *task, const struct machine *machine, mono_time now,
-               struct effects *out);
+bool task_ours(struct core *core, struct machine_task *task, const struct machine *machine,
+               mono_time now, struct effects *out);
 /* Moves the machine by our own hand. When that cannot be done the task is ended, and if `asked` is
  * set the machine is in doubt, because the provider has heard of it: false. */
-bool task_move(struct core *core, struct task *task, const struct machine *to, bool asked,
+bool task_move(struct core *core, struct machine_task *task, const struct machine *to, bool asked,
                mono_time now, struct effects *out);
 /* What the provider owns of a record. */
 void machine_take(struct machine *machine, const struct machine *said);
 void machine_unbind(struct machine *machine); /* no cluster, no destination, no stamp */
 /* What was bought for whom. */
-struct machine_stamp task_stamp(const struct task *task);
+struct machine_stamp task_stamp(const struct machine_task *task);
 /* The machine is as wished now. `good`: what was refused before is forgotten. */
-void task_done(struct core *core, struct task *task, bool good, mono_time now, struct effects *out);
+void task_done(struct core *core, struct machine_task *task, bool good, mono_time now,
+               struct effects *out);
 /* The provider goes on with it by itself; reconciling finishes it. */
-void task_goes_on(struct core *core, struct task *task, mono_time now, struct effects *out);
+void task_goes_on(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
 /* The state of an ack that no step of ours leads to: it is believed. */
-void task_believe(struct core *core, struct task *task, const struct call_answer *answer,
+void task_believe(struct core *core, struct machine_task *task, const struct call_answer *answer,
                   enum action_outcome outcome, mono_time now, struct effects *out);
 /* A definite no before or from the provider: Failed with "<word>: <text>", and it rests. */
-void task_refuse(struct core *core, struct task *task, const char *word, struct str text,
+void task_refuse(struct core *core, struct machine_task *task, const char *word, struct str text,
                  enum action_outcome outcome, bool most, mono_time now, struct effects *out);
 
 /* Those whose answer never came end as not known. */
 void tasks_overdue(struct core *core, mono_time now, struct effects *out);
 
 /* The steps: each ends the task or asks for the next effect. */
-void provision_begin(struct core *core, struct task *task, mono_time now, struct effects *out);
-void provision_answered(struct core *core, struct task *task, const struct call_answer *answer,
-                        mono_time now, struct effects *out);
-void bootstrap_begin(struct core *core, struct task *task, mono_time now, struct effects *out);
+void provision_begin(struct core *core, struct machine_task *task, mono_time now,
+                     struct effects *out);
+void provision_answered(struct core *core, struct machine_task *task,
+                        const struct call_answer *answer, mono_time now, struct effects *out);
+void bootstrap_begin(struct core *core, struct machine_task *task, mono_time now,
+                     struct effects *out);
 /* The blob is there, and so is a place: Configure. When nothing may begin any more, back to Idle. */
-void bootstrap_configure(struct core *core, struct task *task, mono_time now, struct effects *out);
-void bootstrap_blob(struct core *core, struct task *task, enum blob_end end, struct str text,
-                    mono_time now, struct effects *out);
-void bootstrap_answered(struct core *core, struct task *task, const struct call_answer *answer,
-                        mono_time now, struct effects *out);
-void drain_begin(struct core *core, struct task *task, mono_time now, wall_time wall,
+void bootstrap_configure(struct core *core, struct machine_task *task, mono_time now,
+                         struct effects *out);
+void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end end,
+                    struct str text, mono_time now, struct effects *out);
+void bootstrap_answered(struct core *core, struct machine_task *task,
+                        const struct call_answer *answer, mono_time now, struct effects *out);
+void drain_begin(struct core *core, struct machine_task *task, mono_time now, wall_time wall,
                  struct effects *out);
-void drain_answered(struct core *core, struct task *task, const struct call_answer *answer,
+void drain_answered(struct core *core, struct machine_task *task, const struct call_answer *answer,
                     mono_time now, struct effects *out);
 /* The operator of `cluster` came or went: the drains that wait for it. */
 void drains_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
@@ -166,8 +170,8 @@ enum err drain_repeat(struct core *core, const struct machine *machine, mono_tim
                       struct effects *out);
 /* Drains whose wait is over go back to the queue. Before the decision of a cycle. */
 void drains_due(struct core *core, mono_time now, struct effects *out);
-void delete_begin(struct core *core, struct task *task, mono_time now, struct effects *out);
-void delete_answered(struct core *core, struct task *task, const struct call_answer *answer,
+void delete_begin(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
+void delete_answered(struct core *core, struct machine_task *task, const struct call_answer *answer,
                      mono_time now, struct effects *out);
 
 /* --- concerns: rest.c --- */
@@ -216,16 +220,18 @@ struct concern *concern_find(const struct core *core, struct str machine); /* NU
 /* A task begins: what was to be done about the machine is moot. */
 void concern_yield(struct core *core, struct str machine, mono_time now);
 /* How a task left its machine. */
-void concern_passing(struct core *core, const struct task *task, mono_time now);
-void concern_doubt(struct core *core, const struct task *task, mono_time now, struct effects *out);
+void concern_passing(struct core *core, const struct machine_task *task, mono_time now);
+void concern_doubt(struct core *core, const struct machine_task *task, mono_time now,
+                   struct effects *out);
 /* The last call was not carried out and will not be: the machine is what Get says. */
-void concern_ask(struct core *core, const struct task *task, mono_time now, struct effects *out);
+void concern_ask(struct core *core, const struct machine_task *task, mono_time now,
+                 struct effects *out);
 /* The provider was not asked at all: the call is made again, without a Get. */
-void concern_unsent(struct core *core, const struct task *task, mono_time now);
+void concern_unsent(struct core *core, const struct machine_task *task, mono_time now);
 void concern_refused(struct core *core, struct str machine, bool most, mono_time now);
 /* A drain whose operator need not be waited for any more ends without Idle: remembered, so that a
  * machine that turns out to be Configured still is drained again. The machine has a concern. */
-void concern_drained(struct core *core, const struct task *task);
+void concern_drained(struct core *core, const struct machine_task *task);
 void concern_failed(struct core *core, struct str machine, bool most, mono_time now);
 void concern_good(struct core *core, struct str machine);
 /* A List said this of it while it was pending. If that differs: Get, when there is time. */

@@ -3,7 +3,8 @@
  * only begins to create is left to it: reconciling brings the machine to Idle. */
 #include "shard/core/hands.h"
 
-void provision_begin(struct core *core, struct task *task, mono_time now, struct effects *out)
+void provision_begin(struct core *core, struct machine_task *task, mono_time now,
+                     struct effects *out)
 {
     enum machine_state from = task->cause == CAUSE_STUCK ? MACHINE_CREATING : MACHINE_SPECULATIVE;
     struct machine m;
@@ -28,8 +29,8 @@ void provision_begin(struct core *core, struct task *task, mono_time now, struct
     (void)task_call(core, task, EFFECT_CREATE, now, out);
 }
 
-void provision_answered(struct core *core, struct task *task, const struct call_answer *answer,
-                        mono_time now, struct effects *out)
+void provision_answered(struct core *core, struct machine_task *task,
+                        const struct call_answer *answer, mono_time now, struct effects *out)
 {
     const struct machine *said = answer->machine;
     struct machine m;

@@ -34,7 +34,7 @@ static uint32_t id_hash(const struct core *core, struct str machine)
     return (uint32_t)str_hash(machine, core->options.seed);
 }
 
-static void task_free(struct core *core, struct task *task) /* it is in no list */
+static void task_free(struct core *core, struct machine_task *task) /* it is in no list */
 {
     table_remove(&core->hands->tasks, &task->link);
     kind_release(core->needs, task->kind);
@@ -51,7 +51,7 @@ void hands_close(struct core *core)
     heap_deinit(&h->due);
     for (uint32_t i = 0; i < h->tasks.bucket_count; i++)
         while (h->tasks.buckets[i])
-            task_free(core, CONTAINER_OF(h->tasks.buckets[i], struct task, link));
+            task_free(core, CONTAINER_OF(h->tasks.buckets[i], struct machine_task, link));
     for (uint32_t i = 0; i < h->concerns.bucket_count; i++)
         while (h->concerns.buckets[i])
             concern_free(core, CONTAINER_OF(h->concerns.buckets[i], struct concern, link));
@@ -65,23 +65,23 @@ void hands_close(struct core *core)
 
 /* --- finding --- */
 
-struct task *task_find(const struct core *core, struct str machine)
+struct machine_task *task_find(const struct core *core, struct str machine)
 {
     uint32_t hash = id_hash(core, machine);
 
     TABLE_EACH(&core->hands->tasks, hash, link)
     {
-        struct task *task = CONTAINER_OF(link, struct task, link);
+        struct machine_task *task = CONTAINER_OF(link, struct machine_task, link);
         if (task->step != STEP_ENDED && str_equal(task->machine, machine)) return task;
     }
     return NULL;
 }
 
-struct task *task_numbered(const struct core *core, uint64_t number)
+struct machine_task *task_numbered(const struct core *core, uint64_t number)
 {
     const struct rooms *slots = &core->hands->slots;
     uint32_t slot = (uint32_t)number;
-    struct task *task = slot < slots->used ? rooms_get(slots, slot) : NULL;
+    struct machine_task *task = slot < slots->used ? rooms_get(slots, slot) : NULL;
 
     return task && task->number == number ? task : NULL;
 }
@@ -92,7 +92,7 @@ bool task_ended_in_list(const struct core *core, struct str machine)
 
     TABLE_EACH(&core->hands->tasks, hash, link)
     {
-        const struct task *task = CONTAINER_OF(link, struct task, link);
+        const struct machine_task *task = CONTAINER_OF(link, struct machine_task, link);
         if (task->step == STEP_ENDED && str_equal(task->machine, machine)) return true;
     }
     return false;
@@ -103,7 +103,7 @@ bool core_is_pending(const struct core *core, struct str machine)
     uint32_t hash = id_hash(core, machine);
 
     TABLE_EACH(&core->hands->tasks, hash, link)
-    if (str_equal(CONTAINER_OF(link, struct task, link)->machine, machine)) return true;
+    if (str_equal(CONTAINER_OF(link, struct machine_task, link)->machine, machine)) return true;
     return false;
 }
 
@@ -115,7 +115,7 @@ void hands_told(struct core *core, struct str machine, enum machine_state said)
     if (c) c->stale = c->asked;
     TABLE_EACH(&core->hands->tasks, hash, link)
     {
-        struct task *task = CONTAINER_OF(link, struct task, link);
+        struct machine_task *task = CONTAINER_OF(link, struct machine_task, link);
         if (!str_equal(task->machine, machine)) continue;
         task->passed_over = said;
         core->hands->overlooked = true;
@@ -134,21 +134,21 @@ static struct str text_put(char **at, struct str text)
 }
 
 /* A block with the task and its texts; in no table yet. */
-static struct task *task_make(struct core *core, const struct action *action)
+static struct machine_task *task_make(struct core *core, const struct action *action)
 {
-    size_t size = sizeof(struct task) + action->machine.len + action->cluster.len +
+    size_t size = sizeof(struct machine_task) + action->machine.len + action->cluster.len +
                   action->key.cluster.len + action->key.fingerprint.len + action->key.group.len;
-    struct task *task = memory_take(&core->hands->bytes, size);
+    struct machine_task *task = memory_take(&core->hands->bytes, size);
     char *at;
 
     if (!task) return NULL;
     at = (char *)(task + 1);
-    *task = (struct task){.action = action->kind,
-                          .priority = action->priority,
-                          .interruption_dollars = action->interruption_dollars,
-                          .reclamation_dollars = action->reclamation_dollars,
-                          .grace_ms = action->grace_ms,
-                          .size = size};
+    *task = (struct machine_task){.action = action->kind,
+                                  .priority = action->priority,
+                                  .interruption_dollars = action->interruption_dollars,
+                                  .reclamation_dollars = action->reclamation_dollars,
+                                  .grace_ms = action->grace_ms,
+                                  .size = size};
     task->machine = text_put(&at, action->machine);
     task->cluster = text_put(&at, action->cluster);
     task->key.cluster = text_put(&at, action->key.cluster);
@@ -169,10 +169,10 @@ static bool queue_full(const struct core *core)
 }
 
 enum err task_open(struct core *core, const struct action *action, const struct profile *profile,
-                   enum task_cause cause, mono_time now, struct task **ret_task)
+                   enum task_cause cause, mono_time now, struct machine_task **ret_task)
 {
     struct hands *h = core->hands;
-    struct task *task;
+    struct machine_task *task;
     uint32_t slot;
     enum err err;
 
@@ -206,7 +206,7 @@ void task_shield(struct core *core, struct str machine)
 {
     struct hands *h = core->hands;
     struct action nothing = {.machine = machine};
-    struct task *task;
+    struct machine_task *task;
 
     if (!h->list_open || core_is_pending(core, machine)) return;
     if (table_reserve(&h->tasks, &h->bytes)) return;
@@ -217,7 +217,7 @@ void task_shield(struct core *core, struct str machine)
     list_append(&h->ended, &task->place);
 }
 
-static struct plan task_plan(const struct task *task)
+static struct plan task_plan(const struct machine_task *task)
 {
     static const enum planned_action plans[] = {
         [ACTION_BOOTSTRAP] = PLANNED_BOOTSTRAP, [ACTION_PROVISION] = PLANNED_PROVISION,
@@ -243,7 +243,7 @@ void tasks_plan(struct core *core, mono_time now)
     struct hands *h = core->hands;
 
     for (struct list *place = h->waiting.prev, *next; place != &h->waiting; place = next) {
-        struct task *task = CONTAINER_OF(place, struct task, place);
+        struct machine_task *task = CONTAINER_OF(place, struct machine_task, place);
         struct plan plan = task_plan(task);
         if (task->planned) break; /* all before it are */
         next = place->prev;
@@ -262,7 +262,7 @@ void tasks_plan(struct core *core, mono_time now)
 /* --- closing --- */
 
 /* Of one that ended: nothing that a List says of its machine is older than its end. */
-static void task_forget(struct core *core, struct task *task, mono_time now)
+static void task_forget(struct core *core, struct machine_task *task, mono_time now)
 {
     /* Where all Lists are full the next one says it again. */
     if (task->passed_over && core->hands->deltas && !task_find(core, task->machine))
@@ -270,12 +270,12 @@ static void task_forget(struct core *core, struct task *task, mono_time now)
     task_free(core, task);
 }
 
-static struct heap *task_heap(struct hands *h, const struct task *task)
+static struct heap *task_heap(struct hands *h, const struct machine_task *task)
 {
     return task->step == STEP_OPERATOR ? &h->operator_due : &h->overdue;
 }
 
-void task_close(struct core *core, struct task *task, mono_time now)
+void task_close(struct core *core, struct machine_task *task, mono_time now)
 {
     struct hands *h = core->hands;
 
@@ -313,15 +313,15 @@ void hands_list_end(struct core *core, mono_time now)
     h->list_open = false;
     LIST_EACH_SAFE(&h->ended, place, next)
     {
-        task_forget(core, CONTAINER_OF(place, struct task, place), now);
+        task_forget(core, CONTAINER_OF(place, struct machine_task, place), now);
     }
     list_init(&h->ended);
 }
 
 /* --- running --- */
 
-void task_await(struct core *core, struct task *task, enum task_step step, uint64_t timeout_ms,
-                mono_time now)
+void task_await(struct core *core, struct machine_task *task, enum task_step step,
+                uint64_t timeout_ms, mono_time now)
 {
     task->step = step;
     task->asked = now;
@@ -345,7 +345,7 @@ enum err task_hold_reserve(struct core *core)
     return heap_reserve(&core->hands->operator_due, core->hands->operator_due.count + 1);
 }
 
-void task_hold(struct core *core, struct task *task, mono_time until)
+void task_hold(struct core *core, struct machine_task *task, mono_time until)
 {
     struct hands *h = core->hands;
     enum err err = heap_put(&h->operator_due, &task->overdue, until.ms);
@@ -357,7 +357,7 @@ void task_hold(struct core *core, struct task *task, mono_time until)
     held_count(core);
 }
 
-void task_hold_for_blob(struct core *core, struct task *task, mono_time now)
+void task_hold_for_blob(struct core *core, struct machine_task *task, mono_time now)
 {
     struct hands *h = core->hands;
 
@@ -368,7 +368,7 @@ void task_hold_for_blob(struct core *core, struct task *task, mono_time now)
     held_count(core);
 }
 
-void task_unhold(struct core *core, struct task *task)
+void task_unhold(struct core *core, struct machine_task *task)
 {
     struct hands *h = core->hands;
 
@@ -381,12 +381,12 @@ void task_unhold(struct core *core, struct task *task)
     held_count(core);
 }
 
-bool task_has_place(const struct task *task)
+bool task_has_place(const struct machine_task *task)
 {
     return task->step != STEP_OPERATOR && task->step != STEP_BLOB;
 }
 
-static void task_begin(struct core *core, struct task *task, mono_time now, wall_time wall,
+static void task_begin(struct core *core, struct machine_task *task, mono_time now, wall_time wall,
                        struct effects *out)
 {
     if (task->blob) {
@@ -403,18 +403,18 @@ static void task_begin(struct core *core, struct task *task, mono_time now, wall
 }
 
 /* The next that may begin or go on; NULL: there is none. */
-static struct task *task_next(const struct hands *h)
+static struct machine_task *task_next(const struct hands *h)
 {
     const struct list *from = list_empty(&h->ready) ? &h->waiting : &h->ready;
 
-    return list_empty(from) ? NULL : CONTAINER_OF(from->next, struct task, place);
+    return list_empty(from) ? NULL : CONTAINER_OF(from->next, struct machine_task, place);
 }
 
 /* Nothing may begin any more: what waits ends without having asked for anything. */
 static void tasks_suppress(struct core *core, mono_time now, struct effects *out)
 {
     struct hands *h = core->hands;
-    struct task *task;
+    struct machine_task *task;
 
     while ((task = task_next(h))) {
         list_remove(&task->place);
@@ -433,7 +433,7 @@ static void tasks_suppress(struct core *core, mono_time now, struct effects *out
 void hands_run(struct core *core, mono_time now, wall_time wall, struct effects *out)
 {
     struct hands *h = core->hands;
-    struct task *task;
+    struct machine_task *task;
 
     if (!core_acts(core)) tasks_suppress(core, now, out);
     while (h->settled && h->running < core->options.concurrency && (task = task_next(h))) {

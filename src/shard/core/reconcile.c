@@ -111,7 +111,7 @@ static bool sound(struct core *core, const struct machine *machine, struct effec
 static void restore(struct core *core, struct machine *machine, const struct label *metadata,
                     size_t count, struct effects *out)
 {
-    struct metadata ours = {0};
+    struct machine_metadata ours = {0};
     struct note note;
 
     if (metadata_decode(metadata, count, &ours, &note) && core->listing.refused++ < LIST_LINES_MOST)

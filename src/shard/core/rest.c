@@ -184,7 +184,7 @@ static uint32_t cluster_hash(const struct core *core, struct str cluster)
 }
 
 /* What lasts: the start of a passing state, and what its call needs when it is made again. */
-static void remember(struct core *core, struct concern *c, const struct task *task)
+static void remember(struct core *core, struct concern *c, const struct machine_task *task)
 {
     c->since = task->since;
     c->measured = true;
@@ -194,7 +194,7 @@ static void remember(struct core *core, struct concern *c, const struct task *ta
         c->kind_held = NULL; /* then it is looked for in the demand */
 }
 
-void concern_passing(struct core *core, const struct task *task, mono_time now)
+void concern_passing(struct core *core, const struct machine_task *task, mono_time now)
 {
     static const enum machine_state states[] = {
         [STEP_CREATE] = MACHINE_CREATING,       [STEP_BLOB] = MACHINE_CONFIGURING,
@@ -212,7 +212,8 @@ void concern_passing(struct core *core, const struct task *task, mono_time now)
                                            : stuck_at(core, c, states[task->step]));
 }
 
-void concern_ask(struct core *core, const struct task *task, mono_time now, struct effects *out)
+void concern_ask(struct core *core, const struct machine_task *task, mono_time now,
+                 struct effects *out)
 {
     struct concern *c = concern_take(core, task->machine);
 
@@ -224,7 +225,7 @@ void concern_ask(struct core *core, const struct task *task, mono_time now, stru
 }
 
 /* What the machine was before its last call. */
-static enum machine_state state_before(const struct task *task)
+static enum machine_state state_before(const struct machine_task *task)
 {
     static const enum machine_state begins[STEP_ENDED + 1] = {
         [STEP_CREATE] = MACHINE_SPECULATIVE,
@@ -243,7 +244,8 @@ static void doubt_call(struct core *core, struct concern *c, enum machine_state 
     c->before = before;
 }
 
-void concern_doubt(struct core *core, const struct task *task, mono_time now, struct effects *out)
+void concern_doubt(struct core *core, const struct machine_task *task, mono_time now,
+                   struct effects *out)
 {
     struct concern *c;
 
@@ -266,7 +268,7 @@ bool hands_call_may_run(const struct core *core, struct str machine, enum machin
     return row && row_actual(core->inventory, row)->traits.state == said;
 }
 
-void concern_unsent(struct core *core, const struct task *task, mono_time now)
+void concern_unsent(struct core *core, const struct machine_task *task, mono_time now)
 {
     /* Half as long again as it has tried, so that a provider that is away for an hour is not asked
      * for everything with every cycle. */
@@ -297,7 +299,7 @@ void concern_refused(struct core *core, struct str machine, bool most, mono_time
     concern_due(core, c, c->until);
 }
 
-void concern_drained(struct core *core, const struct task *task)
+void concern_drained(struct core *core, const struct machine_task *task)
 {
     struct concern *c = concern_find(core, task->machine);
 
@@ -528,7 +530,7 @@ static void call_again(struct core *core, struct concern *c, const struct machin
     const struct profile *profile = profile_of(core, c, m);
     mono_time since = c->since;
     bool drained = c->drained_for != 0;
-    struct task *task;
+    struct machine_task *task;
 
     switch (m->state) {
     case MACHINE_CREATING: action.kind = ACTION_PROVISION; break;
@@ -553,7 +555,7 @@ static void call_again(struct core *core, struct concern *c, const struct machin
 static void give_back(struct core *core, struct concern *c, const struct machine *m, mono_time now)
 {
     struct action action = {.kind = ACTION_DELETE, .machine = m->id, .cluster = m->cluster};
-    struct task *task;
+    struct machine_task *task;
 
     if (task_open(core, &action, NULL, CAUSE_FAILED, now, &task)) /* full: derived again */
         concern_due(core, c, mono_after(now, 1));

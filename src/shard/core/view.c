@@ -65,7 +65,7 @@ static const struct shortage *shortage_keep(struct arena *arena, const struct sh
                : NULL;
 }
 
-static bool row_keep(struct arena *arena, const struct verdict *v, struct view_row *row)
+static bool row_keep(struct arena *arena, const struct need_verdict *v, struct view_row *row)
 {
     *row = (struct view_row){.need = need_keep(arena, v->need),
                              .claimed = v->claimed,

@@ -3,7 +3,7 @@
 #include "shard/decide/decider.h"
 
 static enum err own_add_key(struct decider *e, const struct want *w, const struct key *key,
-                            enum own_state state, struct pool *pool)
+                            enum own_state state, struct supply_pool *pool)
 {
     const struct requirement_set *set = w->demand->kind->set;
     const struct bag *bag = &key->cohorts;
@@ -22,7 +22,8 @@ static enum err own_add_key(struct decider *e, const struct want *w, const struc
     return err;
 }
 
-enum err own_add(struct decider *e, const struct want *w, enum own_state state, struct pool *pool)
+enum err own_add(struct decider *e, const struct want *w, enum own_state state,
+                 struct supply_pool *pool)
 {
     enum err err = ERR_OK;
 
@@ -35,7 +36,7 @@ enum err own_add(struct decider *e, const struct want *w, enum own_state state, 
 
 enum err own_claim(struct decider *e, struct want *w)
 {
-    struct pool *pool = &e->own_pool;
+    struct supply_pool *pool = &e->own_pool;
     enum err err = want_start(e, w);
 
     for (int state = 0; !err && state < OWN_COUNT && w->live; state++) {
@@ -87,7 +88,7 @@ static enum err own_first(struct decider *e, struct want *w)
 
 static enum err claim_kind(struct decider *e, struct want *w, enum pool_kind kind)
 {
-    struct pool *pool;
+    struct supply_pool *pool;
     enum err err;
 
     if (!w->live) return ERR_OK;

@@ -63,7 +63,7 @@ struct shortage {
     struct amounts unresolved; /* after Phase 2 */
     enum verdict_reason reason;
 };
-struct verdict {
+struct need_verdict {
     const struct demand *need; /* the normalised row: demand.h */
     bool parked, satisfied;
     bool satisfiable;                         /* satisfied, or a gang whose domain could cover it */
@@ -74,7 +74,7 @@ struct verdict {
 };
 
 struct decision { /* borrowed: valid until the next decide() or a change of inventory or needs */
-    const struct verdict *verdicts; /* in the order of Needs */
+    const struct need_verdict *verdicts; /* in the order of Needs */
     size_t verdict_count;
     const struct action *actions;
     size_t action_count;

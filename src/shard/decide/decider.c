@@ -189,14 +189,14 @@ static enum err start(struct decider *e, const struct decide_input *input)
     e->claimed = decider_alloc(e, inv->cluster_slots.used, sizeof *e->claimed);
     e->ready = decider_alloc(e, inv->cluster_slots.used, sizeof *e->ready);
     e->bucket_of = decider_alloc(e, inv->posting_slots.used, sizeof *e->bucket_of);
-    e->cluster_of = decider_alloc(e, e->needs->cluster_slots.used, sizeof(struct cluster *));
+    e->cluster_of = decider_alloc(e, e->needs->cluster_slots.used, sizeof(struct cohort_cluster *));
     e->touched = decider_alloc(e, inv->cohort_slots.used / 64 + 1, sizeof *e->touched);
     if (!e->touched) return ERR_FULL;
     if (!e->key_last || !e->claimed || !e->ready || !e->bucket_of || !e->cluster_of) {
         return ERR_FULL;
     }
     for (uint32_t i = 0; i < inv->cluster_slots.used; i++) {
-        const struct cluster *cluster = rooms_get(&inv->cluster_slots, i);
+        const struct cohort_cluster *cluster = rooms_get(&inv->cluster_slots, i);
         if (cluster) e->ready[i] = needs_reported(e->needs, cluster_text(cluster));
     }
     for (uint32_t i = 0; i < e->needs->cluster_slots.used; i++) {

@@ -23,7 +23,7 @@
 #include "shard/decide/decide.h"
 #include "shard/state/cohort.h"
 
-struct source { /* what every walk asks stands first */
+struct supply_source { /* what every walk asks stands first */
     const struct cohort *cohort;
     uint64_t decision;     /* the number of the one it was made for; older: not made yet */
     uint32_t first, count; /* members [first, first + count) of the cohort ... */
@@ -38,13 +38,13 @@ struct source { /* what every walk asks stands first */
 };
 #define KEY_NONE SLOT_NONE
 #define LOG_NONE UINT32_MAX
-struct machine_row *source_next(struct source *s); /* the first that is left; there is one */
+struct machine_row *source_next(struct supply_source *s); /* the first that is left; there is one */
 /* Member `number` of the cohort; going back starts from the front again. */
-struct machine_row *source_at(struct source *s, uint32_t number);
+struct machine_row *source_at(struct supply_source *s, uint32_t number);
 
 /* Who took what, in the order it was taken. */
 struct log_entry {
-    struct source *source;
+    struct supply_source *source;
     uint32_t want, from, count; /* members [from, from + count) of the source's cohort */
     uint32_t earlier;           /* the entry before it that took from the same source; LOG_NONE */
 };
@@ -56,18 +56,18 @@ struct log {
 /* Sources in an order: ascending first, then second, then by the id that is next. */
 struct pool_entry {
     double first, second;
-    struct source *source;
+    struct supply_source *source;
 };
-struct shelf;
+struct supply_shelf;
 struct shelf_cursor;
 struct set_memory;
-struct shelves {       /* of one pool state: shelves.h */
-    struct shelf **at; /* by type */
+struct shelves {              /* of one pool state: shelves.h */
+    struct supply_shelf **at; /* by type */
     uint32_t count, cap;
-    struct shelf **by_outfit; /* hashed; NULL: the shelves are not made yet */
+    struct supply_shelf **by_outfit; /* hashed; NULL: the shelves are not made yet */
     uint32_t by_outfit_mask;
 };
-struct pool {
+struct supply_pool {
     struct pool_entry *at;
     uint32_t count, cap;
     uint32_t head; /* entries before it are used up */
@@ -81,7 +81,7 @@ struct pool {
 
 /* Runs of machines that Phase 2 takes from. */
 struct runs {
-    struct source *at;
+    struct supply_source *at;
     uint32_t *types; /* of each: slot of the posting; so that most need not be fetched */
     uint32_t count, cap, type_cap;
 };
@@ -117,14 +117,14 @@ struct spread_side { /* Phase 1: an order to take from, and its chains that are 
     uint32_t *link; /* where the number of the next chain stands */
     double more;    /* than what the entries say */
 };
-struct spread_walk {         /* arrays are kept from Need to Need */
-    const struct pool *pool; /* Phase 2; NULL: Phase 1 */
+struct spread_walk {                /* arrays are kept from Need to Need */
+    const struct supply_pool *pool; /* Phase 2; NULL: Phase 1 */
     struct set_memory *memory;
     struct spread_side *sides;
     uint32_t side_count, side_cap;
     uint32_t nearest;       /* side whose next chain begins first; side_count: all are opened */
     uint32_t *heads, *next; /* Phase 2, entries: by domain the first, by entry the next */
-    struct source **sources;
+    struct supply_source **sources;
     struct strand *strands;
     uint32_t *heap, *aside; /* numbers of strands */
     uint32_t head_count, source_count, strand_count, heap_count, aside_count;
@@ -135,11 +135,11 @@ struct spread_walk {         /* arrays are kept from Need to Need */
 /* A row of the normalised demand while it is decided in full. */
 struct want {
     const struct demand *demand;
-    const struct cluster *cluster; /* in the inventory; NULL: it has no machine there */
-    const struct family *family;   /* machines stamped for or promised to it; NULL: none */
-    const struct key *key;         /* a gang's, likewise */
-    uint64_t live;                 /* dimensions that rem still lacks */
-    int128 *rem;                   /* by ascending dimension of the aggregate's mask; NULL: all */
+    const struct cohort_cluster *cluster; /* in the inventory; NULL: it has no machine there */
+    const struct family *family;          /* machines stamped for or promised to it; NULL: none */
+    const struct key *key;                /* a gang's, likewise */
+    uint64_t live;                        /* dimensions that rem still lacks */
+    int128 *rem; /* by ascending dimension of the aggregate's mask; NULL: all */
     uint32_t claimed, bootstraps, provisions;
     uint32_t own_from, own_to, rest_from, rest_to; /* what it claimed, in the log */
     bool gang, parked, has_domain, satisfiable;
@@ -236,7 +236,7 @@ struct mark {
     uint32_t key, family;
     int32_t change, ahead; /* members more than then; more of them taken than then */
     bool members;          /* not the same ones */
-    uint8_t type, state;   /* as in struct change, like the next two */
+    uint8_t type, state;   /* as in struct cohort_change, like the next two */
     float less_dollars;
     double price;
     uint32_t next, older; /* of its cluster; of its slot, with another birth; MARK_NONE */
@@ -284,7 +284,7 @@ struct decider {
     uint64_t number; /* of the decision, from 1 */
 
     /* Kept between decisions; made anew where what it stands on has changed. */
-    struct source *sources; /* by slot of the cohort */
+    struct supply_source *sources; /* by slot of the cohort */
     struct key_note *keys;
     struct cohort_note *cohorts;
     struct cluster_note *clusters;
@@ -312,9 +312,9 @@ struct decider {
     uint32_t birth_count, birth_cap;
     uint64_t swept; /* the decision in which memories were dropped */
     struct standing *standing;
-    struct want *wants;       /* set when the row is decided in full */
-    struct verdict *verdicts; /* of rows that stand: from the decision that first told it */
-    bool *told;               /* its verdict says that it stands */
+    struct want *wants;            /* set when the row is decided in full */
+    struct need_verdict *verdicts; /* of rows that stand: from the decision that first told it */
+    bool *told;                    /* its verdict says that it stands */
     bool *parked;
     uint32_t standing_cap, want_cap, verdict_cap, told_cap, parked_cap;
     uint32_t *levels, level_count, level_cap; /* where each ends */
@@ -346,16 +346,17 @@ struct decider {
     uint32_t *key_last; /* by slot of the key: its last row + 1; 0: not in the demand */
     uint32_t *claimed;  /* by slot of the cluster: Configured machines claimed */
     bool *ready;        /* by slot of the cluster */
-    const struct cluster **cluster_of; /* by slot in the needs table; NULL: it has no machine */
-    uint32_t *bucket_of;               /* by slot of the posting: where a gang's bucket may be */
+    const struct cohort_cluster *
+        *cluster_of;     /* by slot in the needs table; NULL: it has no machine */
+    uint32_t *bucket_of; /* by slot of the posting: where a gang's bucket may be */
     struct shelves shelves[POOL_COUNT];
     uint64_t *touched;  /* by slot of the cohort, a bit each: something of it was taken */
     struct table pools; /* by kind, set, unit and so on */
     struct table racks; /* by base of the set, unit and so on: racks.h */
     uint64_t pools_bytes;
-    struct pool own_pool;    /* for one walk */
-    struct buckets *buckets; /* for one gang: gang.c */
-    struct source **heap;    /* for one class */
+    struct supply_pool own_pool; /* for one walk */
+    struct buckets *buckets;     /* for one gang: gang.c */
+    struct supply_source **heap; /* for one class */
     struct spread_walk walks[2];
     struct spread_state *spread_spare; /* of a Need that does not need it any more; NULL */
     struct runs tails;                 /* excess: Configured machines that nobody claimed */
@@ -381,14 +382,14 @@ static inline bool key_touched(const struct decider *e, uint32_t slot) /* some o
     return e->keys[slot].state >= key_state(e, false);
 }
 
-static inline uint32_t source_left(const struct decider *e, const struct source *s)
+static inline uint32_t source_left(const struct decider *e, const struct supply_source *s)
 {
     return s->key != KEY_NONE && key_all(e, s->key) ? 0 : s->count - s->taken;
 }
-struct source *source_make(struct decider *e, const struct cohort *c);
-static inline struct source *source_of(struct decider *e, const struct cohort *c)
+struct supply_source *source_make(struct decider *e, const struct cohort *c);
+static inline struct supply_source *source_of(struct decider *e, const struct cohort *c)
 {
-    struct source *s = &e->sources[c->slot];
+    struct supply_source *s = &e->sources[c->slot];
 
     return s->decision == e->number ? s : source_make(e, c);
 }
@@ -399,7 +400,7 @@ static inline bool shape_covers(struct decider *e, uint32_t slot, const struct r
     struct shape_answer *a = &e->shapes[slot];
 
     if (a->question != e->shapes_question) {
-        const struct shape *shape = rooms_held(&e->inventory->shape_slots, slot);
+        const struct machine_shape *shape = rooms_held(&e->inventory->shape_slots, slot);
         *a = (struct shape_answer){e->shapes_question, resources_covers(shape->alloc, wanted)};
     }
     return a->covers;
@@ -426,8 +427,9 @@ static inline struct row_memory *want_memory(const struct decider *e, const stru
 }
 
 /* replay.c */
-enum err replay_start(struct decider *e);                             /* ERR_NOMEM */
-enum err replay_note(struct decider *e, const struct change *change); /* since then. ERR_FULL */
+enum err replay_start(struct decider *e); /* ERR_NOMEM */
+enum err replay_note(struct decider *e,
+                     const struct cohort_change *change); /* since then. ERR_FULL */
 /* Its own machines are those it had then, and it need not be asked what else it could do. */
 bool replay_expects(const struct decider *e, uint32_t row);
 /* A: takes what it took, or says that it is to be decided anew. ERR_FULL, ERR_NOMEM. */
@@ -502,20 +504,21 @@ enum err kept_rooms(const struct kept_array *arrays, size_t count);
 /* want.c */
 /* Sets out what it lacks; the rest of this file wants that done. ERR_FULL. */
 enum err want_start(struct decider *e, struct want *w);
-void want_take(struct want *w, const struct shape *shape, uint32_t count);
+void want_take(struct want *w, const struct machine_shape *shape, uint32_t count);
 /* How many machines of this shape it takes until they help no more, at most `most`; 0: they do not
  * help. */
-uint32_t want_needs(const struct want *w, const struct shape *shape, uint32_t most);
+uint32_t want_needs(const struct want *w, const struct machine_shape *shape, uint32_t most);
 enum err want_rest(struct decider *e, const struct want *w, struct amounts *ret_amounts);
-static inline bool want_helped(const struct want *w, const struct shape *shape)
+static inline bool want_helped(const struct want *w, const struct machine_shape *shape)
 {
     return (w->live & shape->positive) != 0;
 }
 bool want_has_key(const struct want *w, const struct key *key);
 /* Takes `count` for the Need and writes it down; want_claim also counts it as claimed. */
-enum err source_give(struct decider *e, uint32_t want, struct source *s, uint32_t slot,
+enum err source_give(struct decider *e, uint32_t want, struct supply_source *s, uint32_t slot,
                      uint32_t count); /* writes it down only; slot: of the cohort */
-typedef enum err pool_take(struct decider *e, struct want *w, struct source *s, uint32_t count);
+typedef enum err pool_take(struct decider *e, struct want *w, struct supply_source *s,
+                           uint32_t count);
 pool_take source_take, want_claim;
 bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and for somebody */
 bool source_open(const struct decider *e, const struct want *w,
@@ -550,21 +553,23 @@ static inline enum pool_state pool_state_of(enum pool_kind kind) /* of what can 
 /* Every source of that kind that matches and fits; made once per decision. Of what can be acquired
  * it may hold the first ones only: pool_take_all() fetches more. */
 enum err pool_of(struct decider *e, enum pool_kind kind, const struct want *w,
-                 struct pool **ret_pool);
-enum err pool_add(struct decider *e, struct pool *pool, struct source *source, double first,
-                  double second);
+                 struct supply_pool **ret_pool);
+enum err pool_add(struct decider *e, struct supply_pool *pool, struct supply_source *source,
+                  double first, double second);
 /* Adds under what the order of that kind looks at. */
-enum err pool_add_in_order(struct decider *e, struct pool *pool, enum pool_kind kind,
-                           const struct want *w, struct source *s);
-void pool_sort(struct pool *pool);
-void pool_sort_from(struct pool *pool, uint32_t from);     /* the entries from there on */
-enum err pool_fetch(struct decider *e, struct pool *pool); /* all that it is filled with as read */
+enum err pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
+                           const struct want *w, struct supply_source *s);
+void pool_sort(struct supply_pool *pool);
+void pool_sort_from(struct supply_pool *pool, uint32_t from); /* the entries from there on */
+enum err pool_fetch(struct decider *e,
+                    struct supply_pool *pool); /* all that it is filled with as read */
 /* Takes in the pool's order until nothing lacks: what helps, is open to the Need and lies in its
  * domain, if it has one. */
-enum err pool_take_all(struct decider *e, struct want *w, struct pool *pool, pool_take *take);
+enum err pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool,
+                       pool_take *take);
 /* Sources by their next id, for heaps of them; source_next() was called on each. */
-bool source_before(const struct source *a, const struct source *b);
-void source_sink(struct source **heap, uint32_t count, uint32_t at);
+bool source_before(const struct supply_source *a, const struct supply_source *b);
+void source_sink(struct supply_source **heap, uint32_t count, uint32_t at);
 
 /* assign.c */
 enum err assign(struct decider *e);
@@ -576,7 +581,8 @@ static inline uint32_t own_machine_state(enum own_state state)
     return states[state];
 }
 /* The Need's own machines in one state that are left, match and fit, into `pool`. */
-enum err own_add(struct decider *e, const struct want *w, enum own_state state, struct pool *pool);
+enum err own_add(struct decider *e, const struct want *w, enum own_state state,
+                 struct supply_pool *pool);
 enum err own_claim(struct decider *e, struct want *w);
 enum err credit(struct decider *e, struct want *w);
 enum err acquire(struct decider *e, struct want *w);
@@ -590,15 +596,15 @@ enum err gang_assign(struct decider *e, struct want *w);
 /* spread.c */
 enum err spread_acquire(struct decider *e, struct want *w);
 /* Phase 2: takes, again and again, the first of the pool that its spread allows now. */
-enum err spread_take(struct decider *e, struct want *w, const struct pool *pool);
+enum err spread_take(struct decider *e, struct want *w, const struct supply_pool *pool);
 
 /* preempt.c */
 enum err preempt(struct decider *e);
 /* Adds the excess that matches, fits and is left. */
 enum err tails_add(struct decider *e, const struct want *w, struct set_memory *memory,
-                   struct pool *pool);
+                   struct supply_pool *pool);
 double victim_score(const struct victim_weights *weights, int32_t preemptor,
-                    const struct source *victim);
+                    const struct supply_source *victim);
 void action_for(struct action *action, const struct want *w);
 
 /* release.c */

@@ -65,7 +65,8 @@ static void buckets_start(struct buckets *b, const struct want *w)
     b->made_dimensions = dimensions;
 }
 
-static void amounts_add(uint64_t mask, int128 *sums, const struct shape *shape, int64_t machines)
+static void amounts_add(uint64_t mask, int128 *sums, const struct machine_shape *shape,
+                        int64_t machines)
 {
     uint32_t i = 0;
 
@@ -77,10 +78,10 @@ static void amounts_add(uint64_t mask, int128 *sums, const struct shape *shape, 
 enum member { MEMBER_ACQUIRABLE, MEMBER_CREDITABLE, MEMBER_OWN, MEMBER_ALL /* claimed or not */ };
 
 static enum err bucket_add(struct decider *e, const struct want *w, struct buckets *b,
-                           const struct source *s, enum member member)
+                           const struct supply_source *s, enum member member)
 {
     const struct posting *value = look_find(s->cohort->traits.look, w->demand->kind->same->key);
-    const struct shape *shape = s->cohort->traits.shape;
+    const struct machine_shape *shape = s->cohort->traits.shape;
     uint32_t left = member == MEMBER_ALL ? s->count : source_left(e, s);
     struct bucket *bucket;
     enum err err;
@@ -172,7 +173,7 @@ static bool bucket_beats(const struct bucket *a, const struct bucket *b)
 static enum err add_own(struct decider *e, const struct want *w, struct buckets *b,
                         enum own_state from, enum member member)
 {
-    struct pool *pool = &e->own_pool;
+    struct supply_pool *pool = &e->own_pool;
     enum err err = ERR_OK;
 
     pool->count = pool->head = 0;
@@ -231,11 +232,11 @@ enum err gang_own_first(struct decider *e, struct want *w)
 static enum err add_pool(struct decider *e, const struct want *w, struct buckets *b,
                          enum pool_kind kind)
 {
-    struct pool *pool;
+    struct supply_pool *pool;
     enum err err = pool_of(e, kind, w, &pool);
 
     for (uint32_t i = 0; !err && i < pool->count; i++) {
-        const struct source *s = pool->at[i].source;
+        const struct supply_source *s = pool->at[i].source;
         bool acquirable = kind == POOL_OF_IDLE || kind == POOL_OF_SPECULATIVE;
         if (acquirable && !source_open(e, w, s->cohort)) continue;
         err = bucket_add(e, w, b, s,
@@ -255,7 +256,7 @@ static enum err subtract_refused(struct decider *e, const struct set_memory *mem
 
     for (uint32_t i = 0; !err && i < count; i++) {
         const struct rack_member *m = &racks->members[members[i]];
-        const struct shape *shape = rooms_held(&e->inventory->shape_slots, m->shape);
+        const struct machine_shape *shape = rooms_held(&e->inventory->shape_slots, m->shape);
         int64_t left = rack_member_left(e, m);
         struct bucket *bucket;
         err = bucket_of(e, b, m->value, &bucket);
@@ -285,7 +286,7 @@ static enum err add_members(struct decider *e, const struct want *w, struct buck
     if (!err && e->inventory->nobodys.count) err = add_pool(e, w, b, POOL_OF_CREATING);
     if (err || !racks) return err;
     for (uint32_t i = 0; !err && i < racks->kept_count; i++) {
-        const struct source *s = racks->kept[i];
+        const struct supply_source *s = racks->kept[i];
         bool own =
             want_has_key(w, s->cohort->traits.promise->key); /* kept for it: there it stays */
         if (!source_open(e, w, s->cohort)) continue;
@@ -417,7 +418,7 @@ static enum err acquire_there(struct decider *e, struct want *w, const struct ra
 
     for (int kind = POOL_OF_IDLE; !err && kind <= POOL_OF_SPECULATIVE && w->live; kind++) {
         uint32_t state = kind == POOL_OF_IDLE ? MACHINE_IDLE : MACHINE_SPECULATIVE;
-        struct pool *pool = &e->own_pool;
+        struct supply_pool *pool = &e->own_pool;
         pool->count = pool->head = 0;
         for (uint32_t i = number == RACK_NONE ? RACK_NONE : racks->at[number].member;
              !err && i != RACK_NONE; i = racks->members[i].next) {

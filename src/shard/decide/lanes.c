@@ -50,7 +50,7 @@ static int entry_compare(const void *left, const void *right)
     return 0; /* ids decide, when it comes to it */
 }
 
-static enum err lane_sort(struct lane_order *o, const struct lane *lane)
+static enum err lane_sort(struct lane_order *o, const struct cohort_lane *lane)
 {
     const struct bag *bag = &lane->bag;
     enum err err = kept_room(&o->at, bag->count, &o->cap, sizeof *o->at);
@@ -129,7 +129,7 @@ static enum err cursors_make(struct decider *e, const struct want *w, const stru
 
     if (!cursors) return ERR_FULL;
     for (uint32_t i = 0; !err && i < lanes->count; i++) {
-        const struct lane *lane = &lanes->at[i];
+        const struct cohort_lane *lane = &lanes->at[i];
         if (!set_names_type(memory, lane->type) || !lane->bag.count) continue;
         if (orders->at[i].version != lane->version) err = lane_sort(&orders->at[i], lane);
         cursors[count++].order = &orders->at[i];
@@ -158,7 +158,8 @@ static const struct lane_entry *cursors_first(const struct lane_cursor *cursors,
 
 /* All entries that the order does not tell from the first, of every lane. */
 static enum err class_collect(struct decider *e, const struct want *w, struct set_memory *memory,
-                              struct lane_cursor *cursors, uint32_t count, struct pool *class)
+                              struct lane_cursor *cursors, uint32_t count,
+                              struct supply_pool *class)
 {
     const struct lane_entry *first = cursors_first(cursors, count), *entry;
     enum err err = ERR_OK;
@@ -208,7 +209,7 @@ enum err lanes_credit(struct decider *e, struct want *w, enum lane_state state)
 {
     const struct lanes *lanes =
         state == LANE_CONFIGURED ? &w->cluster->configured : &w->cluster->configuring;
-    struct pool *class = &e->own_pool;
+    struct supply_pool *class = &e->own_pool;
     struct lane_cursor *cursors;
     struct set_memory *memory;
     uint32_t count;

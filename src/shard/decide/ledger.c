@@ -51,7 +51,7 @@ void ledger_close(struct ledger *ledger)
 }
 
 static enum err note_row(struct page *next, const struct page *before,
-                         const struct verdict *verdict)
+                         const struct need_verdict *verdict)
 {
     struct str fingerprint = verdict->need->key.fingerprint;
     struct shortfall *row = map_get(&next->by_fingerprint, fingerprint);

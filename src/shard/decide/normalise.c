@@ -141,7 +141,7 @@ static bool might_hold_whole(const struct decider *e, const struct demand *d,
 /* Some machine matches the whole profile and covers the whole aggregate. */
 static enum err holds_whole(struct decider *e, const struct demand *d, bool *ret_holds)
 {
-    const struct cluster *cluster;
+    const struct cohort_cluster *cluster;
     struct set_memory *memory;
     enum err err;
 

@@ -46,7 +46,7 @@ static bool is_parked_age(uint32_t cycles)
     return cycles >= PARK_AFTER && cycles % PARK_PROBE_EVERY != 0;
 }
 
-static bool is_stuck(const struct verdict *verdict)
+static bool is_stuck(const struct need_verdict *verdict)
 {
     return verdict->need->gang && !verdict->satisfied && !verdict->satisfiable &&
            verdict->bootstraps + verdict->provisions == 0;

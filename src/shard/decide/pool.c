@@ -7,8 +7,8 @@
 #include "shard/decide/shelves.h"
 #include "shard/decide/victims.h"
 
-enum err pool_add(struct decider *e, struct pool *pool, struct source *source, double first,
-                  double second)
+enum err pool_add(struct decider *e, struct supply_pool *pool, struct supply_source *source,
+                  double first, double second)
 {
     enum err err = decider_grow(e, &pool->at, pool->count, &pool->cap, sizeof *pool->at);
 
@@ -25,20 +25,21 @@ static int entry_compare(const void *left, const void *right)
     return 0; /* ids decide, when it comes to it */
 }
 
-void pool_sort_from(struct pool *pool, uint32_t from)
+void pool_sort_from(struct supply_pool *pool, uint32_t from)
 {
     uint32_t count = pool->count - from;
 
     if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, entry_compare);
 }
 
-void pool_sort(struct pool *pool)
+void pool_sort(struct supply_pool *pool)
 {
     pool_sort_from(pool, 0);
 }
 
 /* Is there an entry of that number, fetched now or before? */
-static enum err pool_reaches(struct decider *e, struct pool *pool, uint32_t number, bool *ret_does)
+static enum err pool_reaches(struct decider *e, struct supply_pool *pool, uint32_t number,
+                             bool *ret_does)
 {
     *ret_does = number < pool->count;
     if (*ret_does) return ERR_OK;
@@ -46,7 +47,7 @@ static enum err pool_reaches(struct decider *e, struct pool *pool, uint32_t numb
     return pool->victims ? victims_pull(e, pool, ret_does) : ERR_OK;
 }
 
-enum err pool_fetch(struct decider *e, struct pool *pool)
+enum err pool_fetch(struct decider *e, struct supply_pool *pool)
 {
     bool more = true;
     enum err err = ERR_OK;
@@ -56,7 +57,8 @@ enum err pool_fetch(struct decider *e, struct pool *pool)
 }
 
 /* Behind the entries like `from`: all of them are fetched, and then found without a walk. */
-static enum err class_end(struct decider *e, struct pool *pool, uint32_t from, uint32_t *ret_end)
+static enum err class_end(struct decider *e, struct supply_pool *pool, uint32_t from,
+                          uint32_t *ret_end)
 {
     uint32_t low = from, high;
     bool more = true;
@@ -78,23 +80,23 @@ static enum err class_end(struct decider *e, struct pool *pool, uint32_t from, u
 
 /* --- walking --- */
 
-static bool may_take(const struct decider *e, const struct want *w, const struct source *s)
+static bool may_take(const struct decider *e, const struct want *w, const struct supply_source *s)
 {
     return source_left(e, s) && want_helped(w, s->cohort->traits.shape) &&
            source_in_domain(w, s->cohort) && source_open(e, w, s->cohort);
 }
 
 /* A heap of sources by their next id. */
-bool source_before(const struct source *a, const struct source *b)
+bool source_before(const struct supply_source *a, const struct supply_source *b)
 {
     return str_compare(row_id(a->next), row_id(b->next)) < 0;
 }
 
-void source_sink(struct source **heap, uint32_t count, uint32_t at)
+void source_sink(struct supply_source **heap, uint32_t count, uint32_t at)
 {
     for (;;) {
         uint32_t least = at, left = 2 * at + 1;
-        struct source *moved = heap[at];
+        struct supply_source *moved = heap[at];
         if (left < count && source_before(heap[left], heap[least])) least = left;
         if (left + 1 < count && source_before(heap[left + 1], heap[least])) least = left + 1;
         if (least == at) return;
@@ -105,14 +107,14 @@ void source_sink(struct source **heap, uint32_t count, uint32_t at)
 }
 
 /* The sources of a class that the Need may take from. */
-static enum err class_open(struct decider *e, const struct want *w, const struct pool *pool,
+static enum err class_open(struct decider *e, const struct want *w, const struct supply_pool *pool,
                            uint32_t from, uint32_t end, uint32_t *ret_count)
 {
     uint32_t count = 0;
 
     while (e->heap_cap < end - from) {
         enum err err =
-            decider_grow(e, &e->heap, e->heap_cap, &e->heap_cap, sizeof(struct source *));
+            decider_grow(e, &e->heap, e->heap_cap, &e->heap_cap, sizeof(struct supply_source *));
         if (err) return err;
     }
     for (uint32_t i = from; i < end; i++) {
@@ -138,10 +140,10 @@ static bool class_whole(const struct decider *e, const struct want *w, uint32_t 
 }
 
 /* `take` is want_claim in Phase 1 and source_take in Phase 2. */
-static enum err class_take(struct decider *e, struct want *w, struct pool *pool, uint32_t from,
-                           uint32_t end, pool_take *take)
+static enum err class_take(struct decider *e, struct want *w, struct supply_pool *pool,
+                           uint32_t from, uint32_t end, pool_take *take)
 {
-    struct source **heap;
+    struct supply_source **heap;
     uint32_t count;
     enum err err = class_open(e, w, pool, from, end, &count);
 
@@ -157,7 +159,7 @@ static enum err class_take(struct decider *e, struct want *w, struct pool *pool,
         for (uint32_t i = count / 2; i-- > 0;) source_sink(heap, count, i);
     }
     while (!err && count > 0 && w->live) {
-        struct source *s = heap[0];
+        struct supply_source *s = heap[0];
         uint32_t wanted = want_needs(w, s->cohort->traits.shape, source_left(e, s));
         if (count > 1 && wanted > 1) wanted = 1; /* the next id may be another cohort's */
         if (wanted > 0) err = take(e, w, s, wanted);
@@ -170,7 +172,7 @@ static enum err class_take(struct decider *e, struct want *w, struct pool *pool,
     return err;
 }
 
-enum err pool_take_all(struct decider *e, struct want *w, struct pool *pool, pool_take *take)
+enum err pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, pool_take *take)
 {
     uint32_t end;
 
@@ -196,7 +198,7 @@ struct kept_pool { /* a pool under what it depends on */
     const struct requirement_set *set;
     const struct resources *unit;
     uint64_t extra; /* bucket, slot of the cluster, or priority */
-    struct pool pool;
+    struct supply_pool pool;
 };
 
 static uint32_t kept_hash(enum pool_kind kind, const struct requirement_set *set,
@@ -214,8 +216,8 @@ static uint32_t kept_hash(enum pool_kind kind, const struct requirement_set *set
 }
 
 /* What the order of a kind looks at. */
-enum err pool_add_in_order(struct decider *e, struct pool *pool, enum pool_kind kind,
-                           const struct want *w, struct source *s)
+enum err pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
+                           const struct want *w, struct supply_source *s)
 {
     const struct traits *t = &s->cohort->traits;
     double first = t->price, second = 0;
@@ -231,7 +233,7 @@ enum err pool_add_in_order(struct decider *e, struct pool *pool, enum pool_kind 
     return pool_add(e, pool, s, first, second);
 }
 
-static enum err fill_from_lane(struct decider *e, struct pool *pool, enum pool_kind kind,
+static enum err fill_from_lane(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
                                const struct want *w, struct set_memory *memory,
                                const struct bag *bag)
 {
@@ -239,7 +241,7 @@ static enum err fill_from_lane(struct decider *e, struct pool *pool, enum pool_k
 
     for (uint32_t i = 0; !err && i < bag->count; i++) {
         const struct bag_item *item = &bag->at[i];
-        struct source *s;
+        struct supply_source *s;
         if (item->key != SLOT_NONE && key_all(e, item->key)) continue;
         if (!shape_covers(e, item->shape, w->demand->unit) || !set_matches(e, memory, item->look)) {
             continue;
@@ -250,7 +252,7 @@ static enum err fill_from_lane(struct decider *e, struct pool *pool, enum pool_k
     return err;
 }
 
-static enum err fill_from_cluster(struct decider *e, struct pool *pool, enum pool_kind kind,
+static enum err fill_from_cluster(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
                                   const struct want *w, struct set_memory *memory,
                                   const struct lanes *lanes)
 {
@@ -264,7 +266,7 @@ static enum err fill_from_cluster(struct decider *e, struct pool *pool, enum poo
 }
 
 /* Few, and none in most decisions. */
-static enum err fill_from_nobodys(struct decider *e, struct pool *pool, enum pool_kind kind,
+static enum err fill_from_nobodys(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
                                   const struct want *w, struct set_memory *memory)
 {
     uint32_t state = kind == POOL_OF_CREATING ? MACHINE_CREATING : MACHINE_DRAINING;
@@ -281,7 +283,7 @@ static enum err fill_from_nobodys(struct decider *e, struct pool *pool, enum poo
     return err;
 }
 
-static enum err fill(struct decider *e, struct pool *pool, enum pool_kind kind,
+static enum err fill(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
                      const struct want *w)
 {
     struct set_memory *memory;
@@ -316,7 +318,7 @@ static uint64_t extra_of(enum pool_kind kind, const struct want *w)
 }
 
 enum err pool_of(struct decider *e, enum pool_kind kind, const struct want *w,
-                 struct pool **ret_pool)
+                 struct supply_pool **ret_pool)
 {
     const struct requirement_set *set = w->demand->kind->set;
     uint64_t extra = extra_of(kind, w);

@@ -16,7 +16,7 @@ static uint64_t grace_ms(int64_t gap)
 /* What is left of a cohort. */
 static enum err tail_add(struct decider *e, const struct cohort *c, uint32_t type)
 {
-    const struct source *s = source_of(e, c);
+    const struct supply_source *s = source_of(e, c);
     struct runs *tails = &e->tails;
     uint32_t left = source_left(e, s);
     enum err err;
@@ -26,7 +26,7 @@ static enum err tail_add(struct decider *e, const struct cohort *c, uint32_t typ
     if (!err) err = decider_grow(e, &tails->types, tails->count, &tails->type_cap, sizeof type);
     if (err) return err;
     tails->types[tails->count] = type;
-    tails->at[tails->count++] = (struct source){
+    tails->at[tails->count++] = (struct supply_source){
         .cohort = c, .first = s->taken, .count = left, .log = LOG_NONE, .key = KEY_NONE};
     return ERR_OK;
 }
@@ -37,7 +37,7 @@ static enum err tails_make(struct decider *e)
     enum err err = ERR_OK;
 
     for (uint32_t i = 0; i < clusters->used; i++) {
-        const struct cluster *cluster = rooms_get(clusters, i);
+        const struct cohort_cluster *cluster = rooms_get(clusters, i);
         if (!cluster || !e->ready[i]) continue;
         if (cluster->machines[MACHINE_CONFIGURED] == e->claimed[i]) continue; /* none is left */
         e->decision.excess += cluster->machines[MACHINE_CONFIGURED] - e->claimed[i];
@@ -58,13 +58,13 @@ static bool carries_mark(const struct decider *e, const struct cohort *c, uint64
 }
 
 enum err tails_add(struct decider *e, const struct want *w, struct set_memory *memory,
-                   struct pool *pool)
+                   struct supply_pool *pool)
 {
     uint64_t mark = w->has_domain ? posting_mark(w->domain) : 0;
     enum err err = ERR_OK;
 
     for (uint32_t i = 0; !err && i < e->tails.count; i++) {
-        struct source *tail = &e->tails.at[i];
+        struct supply_source *tail = &e->tails.at[i];
         if (!set_names_type(memory, e->tails.types[i])) continue;
         if (!carries_mark(e, tail->cohort, mark)) continue;
         if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) continue;
@@ -80,7 +80,7 @@ static int32_t victims_floor(const struct decider *e)
     const struct rooms *clusters = &e->inventory->cluster_slots;
 
     for (uint32_t i = 0; i < clusters->used; i++) {
-        const struct cluster *cluster = rooms_get(clusters, i);
+        const struct cohort_cluster *cluster = rooms_get(clusters, i);
         if (cluster && !e->ready[i] && cluster->machines[MACHINE_CONFIGURED]) return INT32_MIN;
     }
     return e->row_count ? e->rows[e->row_count - 1]->profile->priority : INT32_MAX;
@@ -88,7 +88,7 @@ static int32_t victims_floor(const struct decider *e)
 
 /* --- one Need --- */
 
-static enum err take_from(struct decider *e, struct want *w, struct pool *pool)
+static enum err take_from(struct decider *e, struct want *w, struct supply_pool *pool)
 {
     enum err err;
 
@@ -117,7 +117,7 @@ static enum err add_draining(struct decider *e, const struct want *w, const stru
 /* What is drained for it, then what is drained for nobody. */
 static enum err coming_back(struct decider *e, struct want *w)
 {
-    struct pool *nobodys;
+    struct supply_pool *nobodys;
     enum err err = ERR_OK;
 
     e->own_pool.count = e->own_pool.head = 0;
@@ -133,9 +133,9 @@ static enum err coming_back(struct decider *e, struct want *w)
 
 /* A gang's: of its domain only, and for it alone. */
 static enum err pool_there(struct decider *e, const struct want *w, enum pool_kind kind,
-                           struct pool **ret_pool)
+                           struct supply_pool **ret_pool)
 {
-    struct pool *pool = &e->own_pool;
+    struct supply_pool *pool = &e->own_pool;
     struct set_memory *memory;
     enum err err = set_recall(e, w->demand->kind->set, &memory);
 
@@ -152,7 +152,7 @@ static enum err pool_there(struct decider *e, const struct want *w, enum pool_ki
 
 static enum err take_kind(struct decider *e, struct want *w, enum pool_kind kind)
 {
-    struct pool *pool;
+    struct supply_pool *pool;
     enum err err;
 
     if (!w->live) return ERR_OK;

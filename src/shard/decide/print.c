@@ -83,7 +83,7 @@ static enum err print_shortage(struct buf *out, const struct dimensions *dimensi
 }
 
 static enum err print_verdict(struct buf *out, const struct dimensions *dimensions,
-                              const struct verdict *v)
+                              const struct need_verdict *v)
 {
     static const struct amounts nothing;
     enum err err = buf_append_c(out, "need ");

@@ -140,7 +140,7 @@ static void by_value_add(struct racks *r, uint32_t number)
     r->by_value[at & r->by_value_mask] = number;
 }
 
-static void rack_count(struct racks *r, uint32_t number, const struct shape *shape,
+static void rack_count(struct racks *r, uint32_t number, const struct machine_shape *shape,
                        int64_t machines)
 {
     int128 *total = racks_total(r, number);
@@ -176,7 +176,8 @@ static enum err member_add(struct decider *e, struct racks *r, struct rack_membe
     if (!member.left) return ERR_OK;
     if (kept) {
         const struct cohort *c = rooms_held(&e->inventory->cohort_slots, member.cohort);
-        err = decider_grow(e, &r->kept, r->kept_count, &r->kept_cap, sizeof(struct source *));
+        err =
+            decider_grow(e, &r->kept, r->kept_count, &r->kept_cap, sizeof(struct supply_source *));
         if (!err) r->kept[r->kept_count++] = source_of(e, c);
         return err;
     }
@@ -187,7 +188,7 @@ static enum err member_add(struct decider *e, struct racks *r, struct rack_membe
 
 /* Fleets have racks of thousands of machines and gangs by the thousand: nothing of a machine is
  * fetched that the shelf can tell. */
-static enum err members_of_shelf(struct decider *e, struct racks *r, struct shelf *shelf)
+static enum err members_of_shelf(struct decider *e, struct racks *r, struct supply_shelf *shelf)
 {
     const struct posting *const *values;
     enum err err = shelf_values(e, shelf, r->key, &values);
@@ -208,7 +209,7 @@ static enum err members_of_shelf(struct decider *e, struct racks *r, struct shel
 static enum err members_add(struct decider *e, struct racks *r, enum pool_state state)
 {
     struct shelf_walk walk;
-    struct shelf *shelf;
+    struct supply_shelf *shelf;
     enum err err = shelf_walk_begin(e, state, r->memory, r->unit, &walk);
 
     while (!err && (shelf = shelf_walk_next(e, &walk))) err = members_of_shelf(e, r, shelf);

@@ -15,7 +15,7 @@ static enum err emit_acquired(struct decider *e, const struct want *w, enum acti
     action_for(&action, w);
     for (uint32_t i = w->rest_from; !err && i < w->rest_to; i++) {
         const struct log_entry *entry = &e->log.at[i];
-        struct source *s = entry->source;
+        struct supply_source *s = entry->source;
         if (s->cohort->traits.state != state) continue;
         /* Read again from the front: what one Need took of a cohort follows what the one before it
          * took, and Needs come in the order they were served. */
@@ -56,8 +56,8 @@ static int leaving_compare(const void *left, const void *right) /* id descending
 /* Clusters ascending, price descending, reclamation dollars ascending. */
 static int tail_compare(const void *left, const void *right)
 {
-    const struct cohort *a = (*(struct source *const *)left)->cohort;
-    const struct cohort *b = (*(struct source *const *)right)->cohort;
+    const struct cohort *a = (*(struct supply_source *const *)left)->cohort;
+    const struct cohort *b = (*(struct supply_source *const *)right)->cohort;
     double a_dollars = cohort_reclamation_dollars(a), b_dollars = cohort_reclamation_dollars(b);
 
     if (a->traits.cluster != b->traits.cluster) {
@@ -69,9 +69,10 @@ static int tail_compare(const void *left, const void *right)
 }
 
 /* The machines of one tail, the last first. */
-static enum err tail_leaves(struct decider *e, const struct source *tail, struct leaving *out)
+static enum err tail_leaves(struct decider *e, const struct supply_source *tail,
+                            struct leaving *out)
 {
-    struct source run = {
+    struct supply_source run = {
         .cohort = tail->cohort, .first = tail->first, .count = tail->count, .key = KEY_NONE};
 
     for (; run.taken < run.count; run.taken++) {
@@ -87,7 +88,7 @@ static enum err tail_leaves(struct decider *e, const struct source *tail, struct
     return ERR_OK;
 }
 
-static enum err emit_leaving(struct decider *e, struct source *const *tails, uint32_t count)
+static enum err emit_leaving(struct decider *e, struct supply_source *const *tails, uint32_t count)
 {
     struct leaving *out;
     size_t machines = 0, at = 0;
@@ -114,13 +115,13 @@ static enum err emit_leaving(struct decider *e, struct source *const *tails, uin
 
 static enum err reclaim(struct decider *e)
 {
-    struct source **order = decider_alloc(e, e->tails.count, sizeof(struct source *));
+    struct supply_source **order = decider_alloc(e, e->tails.count, sizeof(struct supply_source *));
     uint32_t end;
     enum err err = ERR_OK;
 
     if (!order) return ERR_FULL;
     for (uint32_t i = 0; i < e->tails.count; i++) order[i] = &e->tails.at[i];
-    if (e->tails.count) qsort(order, e->tails.count, sizeof(struct source *), tail_compare);
+    if (e->tails.count) qsort(order, e->tails.count, sizeof(struct supply_source *), tail_compare);
     for (uint32_t from = 0; !err && from < e->tails.count; from = end) {
         end = from + 1;
         while (end < e->tails.count && tail_compare(&order[from], &order[end]) == 0) end++;
@@ -142,10 +143,10 @@ static int row_compare(const void *left, const void *right)
                        row_id(*(const struct machine_row *const *)right));
 }
 
-static enum err due_of(struct decider *e, const struct source *s, uint64_t hold_ms,
+static enum err due_of(struct decider *e, const struct supply_source *s, uint64_t hold_ms,
                        const struct machine_row ***rows, uint32_t *count, uint32_t *cap)
 {
-    struct source run = {
+    struct supply_source run = {
         .cohort = s->cohort, .first = s->taken, .count = source_left(e, s), .key = KEY_NONE};
 
     for (; run.taken < run.count; run.taken++) {

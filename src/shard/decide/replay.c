@@ -62,7 +62,7 @@ static const struct cohort *cohort_live(const struct decider *e, uint32_t slot, 
     return c && (uint32_t)c->birth == birth ? c : NULL;
 }
 
-enum err replay_note(struct decider *e, const struct change *change)
+enum err replay_note(struct decider *e, const struct cohort_change *change)
 {
     struct mark *mark;
     enum err err = ERR_OK;
@@ -210,7 +210,7 @@ static enum err rack_write(struct decider *e, uint32_t slot, bool *ret_kept)
         const struct bag *bag = &look->pools[i % POOL_COUNT];
         for (uint32_t k = 0; !err && k < bag->count; k++) {
             const struct cohort *c = bag->at[k].cohort;
-            const struct source *s = &e->sources[c->slot];
+            const struct supply_source *s = &e->sources[c->slot];
             uint32_t taken = s->decision == e->number ? s->taken : 0;
             struct take left = {c->slot, (uint32_t)c->birth, c->count - taken};
             if (cohort_kept(e, c)) *ret_kept = true;
@@ -313,9 +313,9 @@ static bool rest_holds(struct decider *e, const struct course *c)
 /* --- taking again --- */
 
 /* As it was made for the last decision: its cohort is what it was. */
-static struct source *source_again(struct decider *e, uint32_t slot)
+static struct supply_source *source_again(struct decider *e, uint32_t slot)
 {
-    struct source *s = &e->sources[slot];
+    struct supply_source *s = &e->sources[slot];
 
     if (s->decision == e->number) return s;
     assert(s->decision == e->number - 1);
@@ -333,7 +333,7 @@ static enum err take_again(struct decider *e, uint32_t row, uint32_t *from, uint
 
     *from = e->takes.count;
     for (uint32_t i = 0; !err && i < count; i++) {
-        struct source *s = source_again(e, takes[i].cohort);
+        struct supply_source *s = source_again(e, takes[i].cohort);
         err = source_give(e, row, s, takes[i].cohort, takes[i].count);
         if (!err) err = take_add(&e->takes, &takes[i]);
     }

@@ -13,7 +13,7 @@
 
 /* --- filling --- */
 
-static struct shelf **shelf_slot(struct shelves *all, uint32_t type, uint32_t shape)
+static struct supply_shelf **shelf_slot(struct shelves *all, uint32_t type, uint32_t shape)
 {
     uint32_t at = (type * 31 + shape) * 2654435761u >> 8;
 
@@ -28,16 +28,16 @@ static struct shelf **shelf_slot(struct shelves *all, uint32_t type, uint32_t sh
 static enum err shelf_put(struct decider *e, struct shelves *all, uint32_t type,
                           const struct bag_item *item)
 {
-    struct shelf **slot = shelf_slot(all, type, item->shape), *shelf = *slot;
+    struct supply_shelf **slot = shelf_slot(all, type, item->shape), *shelf = *slot;
     const struct cohort *c = item->cohort;
     enum err err;
 
     if (!shelf) {
-        err = decider_grow(e, &all->at, all->count, &all->cap, sizeof(struct shelf *));
+        err = decider_grow(e, &all->at, all->count, &all->cap, sizeof(struct supply_shelf *));
         if (err) return err;
         shelf = decider_alloc(e, 1, sizeof *shelf);
         if (!shelf) return ERR_FULL;
-        *shelf = (struct shelf){.type = type, .shape = item->shape};
+        *shelf = (struct supply_shelf){.type = type, .shape = item->shape};
         all->at[all->count++] = *slot = shelf;
     }
     err = decider_grow(e, &shelf->items, shelf->count, &shelf->cap, sizeof *shelf->items);
@@ -49,7 +49,8 @@ static enum err shelf_put(struct decider *e, struct shelves *all, uint32_t type,
 
 static int shelf_compare(const void *left, const void *right)
 {
-    const struct shelf *a = *(struct shelf *const *)left, *b = *(struct shelf *const *)right;
+    const struct supply_shelf *a = *(struct supply_shelf *const *)left,
+                              *b = *(struct supply_shelf *const *)right;
 
     if (a->type != b->type) return a->type < b->type ? -1 : 1;
     return a->shape < b->shape ? -1 : a->shape > b->shape;
@@ -62,7 +63,7 @@ static enum err shelves_make(struct decider *e, enum pool_state state, struct sh
     enum err err = ERR_OK;
 
     while (size < 2 * inv->outfits.count) size *= 2;
-    all->by_outfit = decider_alloc(e, size, sizeof(struct shelf *));
+    all->by_outfit = decider_alloc(e, size, sizeof(struct supply_shelf *));
     if (!all->by_outfit) return ERR_FULL;
     all->by_outfit_mask = size - 1;
     for (uint32_t i = 0; i < inv->look_slots.used; i++) {
@@ -72,7 +73,7 @@ static enum err shelves_make(struct decider *e, enum pool_state state, struct sh
             if (item->cohort->count) err = shelf_put(e, all, inv->look_briefs[i].type, item);
         }
     }
-    if (all->count) qsort(all->at, all->count, sizeof(struct shelf *), shelf_compare);
+    if (all->count) qsort(all->at, all->count, sizeof(struct supply_shelf *), shelf_compare);
     return err;
 }
 
@@ -124,7 +125,7 @@ static struct shelf_entry *runs_merge(struct shelf_entry *at, struct shelf_entry
 }
 
 /* Idle machines are taken by price alone. */
-static enum err shelf_sort(struct decider *e, enum pool_kind kind, struct shelf *shelf)
+static enum err shelf_sort(struct decider *e, enum pool_kind kind, struct supply_shelf *shelf)
 {
     shelf->sorted = arena_alloc(&e->arena, shelf->count * sizeof *shelf->sorted);
     if (!shelf->sorted) return ERR_FULL;
@@ -137,7 +138,7 @@ static enum err shelf_sort(struct decider *e, enum pool_kind kind, struct shelf 
 }
 
 /* Where the machines of the same probability as the one at `from` end. */
-static uint32_t even_end(const struct shelf *shelf, uint32_t from)
+static uint32_t even_end(const struct supply_shelf *shelf, uint32_t from)
 {
     uint32_t end = from + 1;
 
@@ -147,7 +148,7 @@ static uint32_t even_end(const struct shelf *shelf, uint32_t from)
 }
 
 /* An order for each probability, if they are few. */
-static enum err even_make(struct decider *e, struct shelf *shelf)
+static enum err even_make(struct decider *e, struct supply_shelf *shelf)
 {
     enum { EVEN_MOST = 8 };
     struct shelf_entry *at;
@@ -189,7 +190,7 @@ static bool even_serves(struct shelf_order *order, uint32_t bucket)
 }
 
 /* All of the shelf by the bucket's cost. */
-static enum err order_make(struct decider *e, struct shelf *shelf, uint32_t bucket,
+static enum err order_make(struct decider *e, struct supply_shelf *shelf, uint32_t bucket,
                            struct shelf_order *order)
 {
     struct shelf_entry *at = arena_alloc(&e->arena, shelf->count * sizeof *at);
@@ -209,7 +210,7 @@ static enum err order_make(struct decider *e, struct shelf *shelf, uint32_t buck
     return ERR_OK;
 }
 
-static enum err order_of(struct decider *e, struct shelf *shelf, uint32_t bucket,
+static enum err order_of(struct decider *e, struct supply_shelf *shelf, uint32_t bucket,
                          struct shelf_order **ret_order)
 {
     struct shelf_order *order = shelf->orders;
@@ -227,8 +228,8 @@ static enum err order_of(struct decider *e, struct shelf *shelf, uint32_t bucket
     return ERR_OK;
 }
 
-enum err shelf_orders(struct decider *e, enum pool_kind kind, struct shelf *shelf, uint32_t bucket,
-                      struct shelf_orders *ret_orders)
+enum err shelf_orders(struct decider *e, enum pool_kind kind, struct supply_shelf *shelf,
+                      uint32_t bucket, struct shelf_orders *ret_orders)
 {
     struct shelf_orders orders;
     bool even;
@@ -260,7 +261,7 @@ enum err shelf_orders(struct decider *e, enum pool_kind kind, struct shelf *shel
 
 /* --- values --- */
 
-enum err shelf_values(struct decider *e, struct shelf *shelf, struct str key,
+enum err shelf_values(struct decider *e, struct supply_shelf *shelf, struct str key,
                       const struct posting *const **ret_values)
 {
     const struct word *word = inventory_word(e->inventory, key);
@@ -320,11 +321,11 @@ static bool named_before(const struct set_memory *memory, uint32_t number)
     return false;
 }
 
-struct shelf *shelf_walk_next(struct decider *e, struct shelf_walk *walk)
+struct supply_shelf *shelf_walk_next(struct decider *e, struct shelf_walk *walk)
 {
     for (;;) {
         while (walk->next < walk->end) {
-            struct shelf *shelf = walk->all->at[walk->next++];
+            struct supply_shelf *shelf = walk->all->at[walk->next++];
             if (shape_covers(e, shelf->shape, walk->wanted)) return shelf;
         }
         if (walk->memory->type_count == TYPES_ANY || walk->type == walk->memory->type_count) {
@@ -351,7 +352,7 @@ static bool cursor_before(const struct shelf_cursor *a, const struct shelf_curso
     return cursor_first(a) < cursor_first(b);
 }
 
-static void cursor_sink(struct pool *pool, uint32_t at)
+static void cursor_sink(struct supply_pool *pool, uint32_t at)
 {
     for (;;) {
         uint32_t least = at, left = 2 * at + 1;
@@ -368,8 +369,8 @@ static void cursor_sink(struct pool *pool, uint32_t at)
     }
 }
 
-static enum err cursor_add(struct decider *e, struct pool *pool, const struct shelf_order *order,
-                           uint32_t bucket, uint32_t *cap)
+static enum err cursor_add(struct decider *e, struct supply_pool *pool,
+                           const struct shelf_order *order, uint32_t bucket, uint32_t *cap)
 {
     enum err err = decider_grow(e, &pool->cursors, pool->cursor_count, cap, sizeof *pool->cursors);
 
@@ -380,11 +381,11 @@ static enum err cursor_add(struct decider *e, struct pool *pool, const struct sh
 }
 
 enum err shelves_open(struct decider *e, enum pool_kind kind, const struct want *w,
-                      struct set_memory *memory, struct pool *pool)
+                      struct set_memory *memory, struct supply_pool *pool)
 {
     uint32_t bucket = pool_bucket(kind, w), cap = 0;
     struct shelf_walk walk;
-    struct shelf *shelf;
+    struct supply_shelf *shelf;
     enum err err = shelf_walk_begin(e, pool_state_of(kind), memory, w->demand->unit, &walk);
 
     pool->memory = memory;
@@ -400,7 +401,7 @@ enum err shelves_open(struct decider *e, enum pool_kind kind, const struct want 
     return err;
 }
 
-enum err shelves_pull(struct decider *e, struct pool *pool, bool *ret_more)
+enum err shelves_pull(struct decider *e, struct supply_pool *pool, bool *ret_more)
 {
     while (pool->cursor_count) {
         struct shelf_cursor *c = &pool->cursors[0];
@@ -421,7 +422,7 @@ enum err shelves_count(struct decider *e, enum pool_state state, const struct wa
                        struct set_memory *memory, uint32_t *ret_count)
 {
     struct shelf_walk walk;
-    const struct shelf *shelf;
+    const struct supply_shelf *shelf;
     uint64_t machines = 0;
     enum err err = shelf_walk_begin(e, state, memory, w->demand->unit, &walk);
 
@@ -439,7 +440,7 @@ enum err shelves_hold(struct decider *e, enum pool_state state, struct set_memor
                       const struct resources *whole, bool *ret_hold)
 {
     struct shelf_walk walk;
-    const struct shelf *shelf;
+    const struct supply_shelf *shelf;
     enum err err = shelf_walk_begin(e, state, memory, whole, &walk);
 
     *ret_hold = false;

@@ -50,7 +50,7 @@ struct shelf_values { /* what the items have under one key; NULL: nothing */
     const struct posting **at;
     struct shelf_values *next;
 };
-struct shelf {
+struct supply_shelf {
     uint32_t type, shape;      /* slots; type SLOT_NONE: none */
     struct shelf_item *items;  /* as the looks stand in memory: a walk over all is then cheap */
     struct shelf_item *sorted; /* by probability and price; NULL: not yet */
@@ -75,19 +75,20 @@ struct shelf_walk {
 };
 enum err shelf_walk_begin(struct decider *e, enum pool_state state, const struct set_memory *memory,
                           const struct resources *wanted, struct shelf_walk *walk);
-struct shelf *shelf_walk_next(struct decider *e, struct shelf_walk *walk); /* NULL at the end */
+struct supply_shelf *shelf_walk_next(struct decider *e,
+                                     struct shelf_walk *walk); /* NULL at the end */
 /* The orders to take from for machines of the kind (Idle or Speculative). ERR_FULL. */
-enum err shelf_orders(struct decider *e, enum pool_kind kind, struct shelf *shelf, uint32_t bucket,
-                      struct shelf_orders *ret_orders);
+enum err shelf_orders(struct decider *e, enum pool_kind kind, struct supply_shelf *shelf,
+                      uint32_t bucket, struct shelf_orders *ret_orders);
 /* What the items have under the key, in their order. ERR_FULL. */
-enum err shelf_values(struct decider *e, struct shelf *shelf, struct str key,
+enum err shelf_values(struct decider *e, struct supply_shelf *shelf, struct str key,
                       const struct posting *const **ret_values);
 
 /* Prepares a pool of that kind that is filled as it is read. ERR_FULL. */
 enum err shelves_open(struct decider *e, enum pool_kind kind, const struct want *w,
-                      struct set_memory *memory, struct pool *pool);
+                      struct set_memory *memory, struct supply_pool *pool);
 /* One more entry, the next in the pool's order, of which something is left. False: that was all. */
-enum err shelves_pull(struct decider *e, struct pool *pool, bool *ret_more);
+enum err shelves_pull(struct decider *e, struct supply_pool *pool, bool *ret_more);
 /* Machines that match and fit, taken or not; counted up to VERDICT_COUNT_MOST. */
 enum err shelves_count(struct decider *e, enum pool_state state, const struct want *w,
                        struct set_memory *memory, uint32_t *ret_count);

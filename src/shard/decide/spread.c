@@ -165,7 +165,7 @@ static enum err walk_room(struct decider *e, void *items, uint32_t count, uint32
 /* An entry of a walk: where it stands in the order, and what it can give. */
 struct strand_entry {
     double first, second;
-    struct source *source; /* NULL: the Need can take nothing from it, in Phase 1 */
+    struct supply_source *source; /* NULL: the Need can take nothing from it, in Phase 1 */
     uint32_t next;
 };
 
@@ -205,12 +205,12 @@ static enum err strand_open(struct decider *e, const struct want *w, struct spre
         s->second = entry.second;
         s->from = walk->source_count;
         for (;;) {
-            struct source *source = entry.source;
+            struct supply_source *source = entry.source;
             s->entry = entry.next;
             if (source && source_left(e, source) && want_helped(w, source->cohort->traits.shape) &&
                 (acquires || source_open(e, w, source->cohort))) {
                 enum err err = decider_grow(e, &walk->sources, walk->source_count,
-                                            &walk->source_cap, sizeof(struct source *));
+                                            &walk->source_cap, sizeof(struct supply_source *));
                 if (err) return err;
                 walk->sources[walk->source_count++] = source;
                 s->count++;
@@ -278,14 +278,14 @@ static enum err walk_hang(struct decider *e, struct want *w, struct spread_walk 
 }
 
 static enum err walk_start(struct decider *e, struct want *w, struct spread_walk *walk,
-                           const struct pool *pool)
+                           const struct supply_pool *pool)
 {
     enum err err = walk_room(e, &walk->next, pool->count, &walk->next_cap, sizeof *walk->next);
 
     walk_clear(walk);
     walk->pool = pool;
     for (uint32_t i = pool->count; !err && i-- > pool->head;) {
-        const struct source *s = pool->at[i].source;
+        const struct supply_source *s = pool->at[i].source;
         const struct posting *value = domain_of(w, s->cohort);
         if (!value || !source_left(e, s) || !source_open(e, w, s->cohort)) continue;
         if (want_helped(w, s->cohort->traits.shape)) err = walk_hang(e, w, walk, value, i);
@@ -320,7 +320,7 @@ static enum err sides_add(struct decider *e, const struct want *w, struct spread
 {
     uint32_t bucket = pool_bucket(kind, w);
     struct shelf_walk shelves;
-    struct shelf *shelf;
+    struct supply_shelf *shelf;
     enum err err =
         shelf_walk_begin(e, pool_state_of(kind), walk->memory, w->demand->unit, &shelves);
 
@@ -419,7 +419,7 @@ static enum err walk_open(struct decider *e, struct want *w, struct spread_walk 
 static enum err walk_next(struct decider *e, const struct want *w, struct spread_walk *walk)
 {
     struct strand *s = &walk->strands[walk->heap[0]];
-    struct source **sources = walk->sources + s->from;
+    struct supply_source **sources = walk->sources + s->from;
     enum err err = ERR_OK;
 
     if (!source_left(e, sources[0]) || !want_helped(w, sources[0]->cohort->traits.shape)) {
@@ -460,7 +460,7 @@ static bool strand_is_first(const struct want *w, const struct spread_walk *walk
 
 /* The first that it may take now; NULL: none. Chains that could give an earlier one are opened. */
 static enum err walk_first(struct decider *e, struct want *w, struct spread_walk *walk,
-                           struct source **ret_source)
+                           struct supply_source **ret_source)
 {
     enum err err = ERR_OK;
 
@@ -486,7 +486,7 @@ static enum err walk_first(struct decider *e, struct want *w, struct spread_walk
 }
 
 static enum err walk_take(struct decider *e, struct want *w, struct spread_walk *walk,
-                          struct source *source, pool_take *take)
+                          struct supply_source *source, pool_take *take)
 {
     enum err err = take(e, w, source, 1);
 
@@ -531,7 +531,7 @@ enum err spread_acquire(struct decider *e, struct want *w)
     idle->least = speculative->least = w->spread->least;
     while (!err && w->live) {
         struct spread_walk *walk = idle;
-        struct source *s;
+        struct supply_source *s;
         err = walk_first(e, w, idle, &s);
         if (!err && !s) {
             walk = speculative;
@@ -548,7 +548,7 @@ enum err spread_acquire(struct decider *e, struct want *w)
     return err;
 }
 
-enum err spread_take(struct decider *e, struct want *w, const struct pool *pool)
+enum err spread_take(struct decider *e, struct want *w, const struct supply_pool *pool)
 {
     struct spread_state *state = w->spread;
     struct spread_walk *walk = &e->walks[0];
@@ -558,7 +558,7 @@ enum err spread_take(struct decider *e, struct want *w, const struct pool *pool)
     err = walk_start(e, w, walk, pool);
     walk->least = state->least;
     while (!err && w->live) {
-        struct source *s;
+        struct supply_source *s;
         err = walk_first(e, w, walk, &s);
         if (err || !s) break;
         err = walk_take(e, w, walk, s, source_take);

@@ -46,7 +46,7 @@ static enum err changes_read(struct decider *e)
     if (all) all_rise(e);
     if (all) replay_forget(e);
     for (uint64_t i = e->changes_read; !err && !all && i < inv->changes; i++) {
-        const struct change *change = &inv->changed[i % CHANGES_KEPT];
+        const struct cohort_change *change = &inv->changed[i % CHANGES_KEPT];
         if (change->key != SLOT_NONE) key_read(e, change->key);
         err = replay_note(e, change);
     }
@@ -105,7 +105,7 @@ static enum err rows_room(struct decider *e)
 struct rows_then { /* what was known of each, by its place then */
     const struct standing *standing;
     const struct course *courses;
-    const struct verdict *verdicts;
+    const struct need_verdict *verdicts;
     const bool *told, *parked;
     const uint64_t *births;
     uint32_t count, at; /* at: those before it are found, or gone */
@@ -181,7 +181,7 @@ static bool rows_carry(struct decider *e, struct rows_then *t)
 
     for (uint32_t i = 0; i < e->row_count; i++) {
         const struct demand *d = e->rows[i];
-        const struct cluster *cluster = e->cluster_of[d->cluster->slot];
+        const struct cohort_cluster *cluster = e->cluster_of[d->cluster->slot];
         uint32_t then = row_then(e, t, d);
         if (then == t->count) {
             row_new(e, i);
@@ -268,7 +268,7 @@ static enum err stand(struct decider *e, uint32_t row)
 {
     struct demand *demand = e->rows[row];
     struct standing *s = &e->standing[row];
-    const struct cluster *cluster = e->cluster_of[demand->cluster->slot];
+    const struct cohort_cluster *cluster = e->cluster_of[demand->cluster->slot];
     struct row_memory *m;
     enum err err;
 

@@ -22,7 +22,7 @@ enum err shortage_start(struct decider *e, struct want *w)
 }
 
 static uint64_t count_lane(struct decider *e, const struct want *w, struct set_memory *memory,
-                           const struct lane *lane, uint64_t machines)
+                           const struct cohort_lane *lane, uint64_t machines)
 {
     const struct bag *bag = &lane->bag;
 
@@ -46,7 +46,7 @@ static enum err count_configured(struct decider *e, const struct want *w, uint32
     if (err) return err;
     shapes_ask(e);
     for (uint32_t i = 0; i < clusters->used && machines < VERDICT_COUNT_MOST; i++) {
-        const struct cluster *cluster = rooms_get(clusters, i);
+        const struct cohort_cluster *cluster = rooms_get(clusters, i);
         for (uint32_t k = 0; cluster && k < cluster->configured.count; k++) {
             machines = count_lane(e, w, memory, &cluster->configured.at[k], machines);
         }
@@ -89,13 +89,13 @@ void verdict_stands(struct decider *e, uint32_t row)
     const struct row_memory *m = &e->memory[e->standing[row].memory];
 
     e->verdicts[row] =
-        (struct verdict){.need = demand,
-                         .parked = e->parked[row],
-                         .satisfied = true,
-                         .satisfiable = true,
-                         .has_domain = demand->gang,
-                         .domain = demand->gang ? posting_value(m->domain) : STR_EMPTY,
-                         .claimed = m->machines};
+        (struct need_verdict){.need = demand,
+                              .parked = e->parked[row],
+                              .satisfied = true,
+                              .satisfiable = true,
+                              .has_domain = demand->gang,
+                              .domain = demand->gang ? posting_value(m->domain) : STR_EMPTY,
+                              .claimed = m->machines};
     e->told[row] = true;
 }
 
@@ -105,16 +105,16 @@ static enum err verdict_make(struct decider *e, uint32_t row)
     enum err err = w->shortage ? shortage_finish(e, w) : ERR_OK;
 
     e->verdicts[row] =
-        (struct verdict){.need = w->demand,
-                         .parked = w->parked,
-                         .satisfied = !w->shortage,
-                         .satisfiable = !w->shortage || w->satisfiable,
-                         .has_domain = w->has_domain,
-                         .domain = w->has_domain ? posting_value(w->domain) : STR_EMPTY,
-                         .claimed = w->claimed,
-                         .bootstraps = w->bootstraps,
-                         .provisions = w->provisions,
-                         .shortage = w->shortage};
+        (struct need_verdict){.need = w->demand,
+                              .parked = w->parked,
+                              .satisfied = !w->shortage,
+                              .satisfiable = !w->shortage || w->satisfiable,
+                              .has_domain = w->has_domain,
+                              .domain = w->has_domain ? posting_value(w->domain) : STR_EMPTY,
+                              .claimed = w->claimed,
+                              .bootstraps = w->bootstraps,
+                              .provisions = w->provisions,
+                              .shortage = w->shortage};
     e->decision.claimed += w->claimed;
     e->told[row] = e->courses[row].settled;
     return err;

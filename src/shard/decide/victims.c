@@ -11,7 +11,7 @@
 #include <math.h>
 
 double victim_score(const struct victim_weights *weights, int32_t preemptor,
-                    const struct source *victim)
+                    const struct supply_source *victim)
 {
     const struct stamp *stamp = victim->cohort->traits.stamp;
     int64_t gap = (int64_t)preemptor - victim->priority;
@@ -51,7 +51,7 @@ static enum err shelf_of(struct decider *e, uint32_t type, uint32_t shape, uint3
     return ERR_OK;
 }
 
-static double victim_key(const struct decider *e, const struct source *run)
+static double victim_key(const struct decider *e, const struct supply_source *run)
 {
     const struct victim_weights *weights = &e->input.weights;
 
@@ -71,13 +71,13 @@ static enum err victim_put(struct decider *e, struct victim_shelf *shelf, const 
     victim = decider_alloc(e, 1, sizeof *victim);
     err = decider_grow(e, &shelf->at, shelf->count, &shelf->cap, sizeof *shelf->at);
     if (err || !victim) return ERR_FULL;
-    victim->run = (struct source){.cohort = c,
-                                  .first = first,
-                                  .count = count,
-                                  .priority = priority,
-                                  .victim = true,
-                                  .log = LOG_NONE,
-                                  .key = KEY_NONE};
+    victim->run = (struct supply_source){.cohort = c,
+                                         .first = first,
+                                         .count = count,
+                                         .priority = priority,
+                                         .victim = true,
+                                         .log = LOG_NONE,
+                                         .key = KEY_NONE};
     victim->other = same->decision == e->number ? same->first : NULL;
     *same = (struct victims_at){victim, e->number};
     shelf->at[shelf->count++] =
@@ -98,7 +98,7 @@ static enum err victims_add(struct decider *e, struct victim_shelf *shelf,
                             const struct bag_item *item)
 {
     const struct cohort *c = item->cohort;
-    const struct source *s;
+    const struct supply_source *s;
     enum err err = ERR_OK;
 
     if (item->key != SLOT_NONE && key_all(e, item->key)) {
@@ -157,9 +157,9 @@ static enum err victims_of_type(struct decider *e, uint32_t type)
     by_shape = decider_alloc(e, e->inventory->shape_slots.used, sizeof *by_shape);
     if (!by_shape) return ERR_FULL;
     for (uint32_t i = 0; i < clusters->used; i++) {
-        const struct cluster *cluster = rooms_get(clusters, i);
+        const struct cohort_cluster *cluster = rooms_get(clusters, i);
         for (uint32_t k = 0; !err && cluster && k < cluster->configured.count; k++) {
-            const struct lane *lane = &cluster->configured.at[k];
+            const struct cohort_lane *lane = &cluster->configured.at[k];
             if (lane->type != type) continue;
             for (uint32_t n = 0; !err && n < lane->bag.count; n++) {
                 const struct bag_item *item = &lane->bag.at[n];
@@ -191,7 +191,7 @@ static enum err victims_make(struct decider *e, const struct set_memory *memory)
         return err;
     }
     for (uint32_t i = 0; i < clusters->used; i++) {
-        const struct cluster *cluster = rooms_get(clusters, i);
+        const struct cohort_cluster *cluster = rooms_get(clusters, i);
         for (uint32_t k = 0; !err && cluster && k < cluster->configured.count; k++) {
             err = victims_of_type(e, cluster->configured.at[k].type);
         }
@@ -202,16 +202,16 @@ static enum err victims_make(struct decider *e, const struct set_memory *memory)
 /* --- for one Need --- */
 
 static enum err victim_offer(struct decider *e, const struct want *w, struct victim *victim,
-                             struct pool *pool)
+                             struct supply_pool *pool)
 {
-    struct source *run = &victim->run;
+    struct supply_source *run = &victim->run;
 
     if (run->priority >= w->demand->profile->priority || run->taken == run->count) return ERR_OK;
     return pool_add_in_order(e, pool, POOL_OF_VICTIMS, w, run);
 }
 
 enum err victims_of_look(struct decider *e, const struct want *w, const struct look *look,
-                         struct pool *pool)
+                         struct supply_pool *pool)
 {
     const struct victims_at *same = &e->victims[look->slot];
     enum err err = victims_of_type(e, e->inventory->look_briefs[look->slot].type);
@@ -240,7 +240,7 @@ static double scores_margin(const struct victim_weights *weights, int32_t preemp
 }
 
 enum err victims_open(struct decider *e, const struct want *w, struct set_memory *memory,
-                      struct pool *pool)
+                      struct supply_pool *pool)
 {
     const struct victim_weights *weights = &e->input.weights;
     int32_t preemptor = w->demand->profile->priority;
@@ -258,7 +258,7 @@ enum err victims_open(struct decider *e, const struct want *w, struct set_memory
         struct victim_shelf *shelf = e->victim_shelves.at[i];
         if (!shelf_serves(e, w, memory, shelf)) continue;
         while (shelf->head < shelf->sorted) {
-            const struct source *run = &shelf_at(shelf, shelf->head)->victim->run;
+            const struct supply_source *run = &shelf_at(shelf, shelf->head)->victim->run;
             if (run->taken < run->count) break;
             shelf->head++;
         }
@@ -297,7 +297,7 @@ static struct victim_cursor *walk_next(const struct decider *e, struct victim_wa
     return best;
 }
 
-enum err victims_pull(struct decider *e, struct pool *pool, bool *ret_more)
+enum err victims_pull(struct decider *e, struct supply_pool *pool, bool *ret_more)
 {
     struct victim_walk *walk = pool->victims;
     struct victim_cursor *c;

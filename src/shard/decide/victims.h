@@ -5,7 +5,7 @@
 #include "shard/decide/decider.h"
 
 struct victim { /* a run of machines that one Need claimed, or nobody in a cluster unheard of */
-    struct source run;
+    struct supply_source run;
     struct victim *other; /* of the same look */
 };
 struct victim_entry {
@@ -34,10 +34,10 @@ struct victim_walk {
 
 /* Adds those with this look that fit and give way to the Need. ERR_FULL. */
 enum err victims_of_look(struct decider *e, const struct want *w, const struct look *look,
-                         struct pool *pool);
+                         struct supply_pool *pool);
 /* Prepares a pool that is filled as it is read. ERR_FULL. */
 enum err victims_open(struct decider *e, const struct want *w, struct set_memory *memory,
-                      struct pool *pool);
+                      struct supply_pool *pool);
 /* The next ones in the pool's order, at least one. False: that was all. */
-enum err victims_pull(struct decider *e, struct pool *pool, bool *ret_more);
+enum err victims_pull(struct decider *e, struct supply_pool *pool, bool *ret_more);
 #endif

@@ -16,7 +16,7 @@ enum err want_start(struct decider *e, struct want *w)
     return ERR_OK;
 }
 
-void want_take(struct want *w, const struct shape *shape, uint32_t count)
+void want_take(struct want *w, const struct machine_shape *shape, uint32_t count)
 {
     uint64_t mask = w->demand->aggregate.mask;
 
@@ -41,7 +41,7 @@ static uint64_t machines_for(int128 rem, int64_t each)
     return count > UINT32_MAX ? UINT32_MAX : (uint64_t)count;
 }
 
-uint32_t want_needs(const struct want *w, const struct shape *shape, uint32_t most)
+uint32_t want_needs(const struct want *w, const struct machine_shape *shape, uint32_t most)
 {
     uint64_t mask = w->demand->aggregate.mask, count = 0;
 
@@ -70,11 +70,11 @@ enum err want_rest(struct decider *e, const struct want *w, struct amounts *ret_
     return ERR_OK;
 }
 
-struct source *source_make(struct decider *e, const struct cohort *c)
+struct supply_source *source_make(struct decider *e, const struct cohort *c)
 {
-    struct source *s = &e->sources[c->slot];
+    struct supply_source *s = &e->sources[c->slot];
 
-    *s = (struct source){
+    *s = (struct supply_source){
         .cohort = c, .decision = e->number, .count = c->count, .log = LOG_NONE, .key = c->own};
     return s;
 }
@@ -87,7 +87,7 @@ void shapes_ask(struct decider *e)
     }
 }
 
-struct machine_row *source_at(struct source *s, uint32_t number)
+struct machine_row *source_at(struct supply_source *s, uint32_t number)
 {
     if (!s->next || s->passed > number) {
         s->place = cohort_begin(s->cohort);
@@ -99,13 +99,13 @@ struct machine_row *source_at(struct source *s, uint32_t number)
     return s->next;
 }
 
-struct machine_row *source_next(struct source *s)
+struct machine_row *source_next(struct supply_source *s)
 {
     assert(s->taken < s->count);
     return source_at(s, s->first + s->taken);
 }
 
-enum err source_give(struct decider *e, uint32_t want, struct source *s, uint32_t slot,
+enum err source_give(struct decider *e, uint32_t want, struct supply_source *s, uint32_t slot,
                      uint32_t count)
 {
     struct log *log = &e->log;
@@ -130,7 +130,7 @@ enum err source_give(struct decider *e, uint32_t want, struct source *s, uint32_
     return ERR_OK;
 }
 
-enum err source_take(struct decider *e, struct want *w, struct source *s, uint32_t count)
+enum err source_take(struct decider *e, struct want *w, struct supply_source *s, uint32_t count)
 {
     const struct traits *t = &s->cohort->traits;
     uint32_t entries = e->log.count;
@@ -145,7 +145,7 @@ enum err source_take(struct decider *e, struct want *w, struct source *s, uint32
     return err;
 }
 
-enum err want_claim(struct decider *e, struct want *w, struct source *s, uint32_t count)
+enum err want_claim(struct decider *e, struct want *w, struct supply_source *s, uint32_t count)
 {
     const struct traits *t = &s->cohort->traits;
 

@@ -133,7 +133,7 @@ static enum err read_words(const struct reader *r, struct machine *m)
 
 static enum err read_metadata(const struct reader *r, struct machine *m)
 {
-    struct metadata metadata = {0};
+    struct machine_metadata metadata = {0};
     struct label *pairs;
     size_t count;
     enum err err = get_pairs(r, json_member(r->object, STR("shard_metadata")), "shard_metadata",

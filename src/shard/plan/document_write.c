@@ -45,7 +45,7 @@ enum err document_write_machine(const struct document_machine *machine, struct a
                                 const struct dimensions *dimensions, struct buf *out)
 {
     const struct machine *m = &machine->machine;
-    struct metadata metadata = {m->stamp, m->destination, m->promised};
+    struct machine_metadata metadata = {m->stamp, m->destination, m->promised};
     struct label pairs[METADATA_MAX];
     char name[MACHINE_NAME_CAP];
     struct ndjson line;

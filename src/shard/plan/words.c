@@ -200,7 +200,7 @@ static void say_domains(struct line *line, const struct shortage *shortage)
             shortage->domains[i].per_mille % 10);
 }
 
-static void say_topology(struct line *line, const struct verdict *verdict)
+static void say_topology(struct line *line, const struct need_verdict *verdict)
 {
     const struct requirement *same = profile_same(verdict->need->profile);
 
@@ -216,7 +216,7 @@ static void say_count(struct line *line, uint32_t count, const char *of)
     say(line, "%u%s%s", count, count == VERDICT_COUNT_MOST ? " or more" : "", of);
 }
 
-static bool has_them_all(const struct verdict *v)
+static bool has_them_all(const struct need_verdict *v)
 {
     const struct shortage *s = v->shortage;
 
@@ -226,7 +226,7 @@ static bool has_them_all(const struct verdict *v)
            v->claimed - v->bootstraps - v->provisions >= s->configured_count;
 }
 
-static void say_shortage(struct line *line, const struct verdict *verdict,
+static void say_shortage(struct line *line, const struct need_verdict *verdict,
                          const struct dimensions *dimensions)
 {
     const struct shortage *s = verdict->shortage;
@@ -256,7 +256,7 @@ static void say_shortage(struct line *line, const struct verdict *verdict,
     }
 }
 
-enum err words_verdict(const struct verdict *verdict, const struct dimensions *dimensions,
+enum err words_verdict(const struct need_verdict *verdict, const struct dimensions *dimensions,
                        struct buf *out)
 {
     struct line line = {.out = out};

@@ -6,6 +6,6 @@
 
 /* One line without its end. ERR_FULL, ERR_NOMEM of `out`. */
 enum err words_action(const struct action *action, struct buf *out);
-enum err words_verdict(const struct verdict *verdict, const struct dimensions *dimensions,
+enum err words_verdict(const struct need_verdict *verdict, const struct dimensions *dimensions,
                        struct buf *out);
 #endif

@@ -45,17 +45,17 @@ struct bag { /* cohorts in no order; a cohort knows its place */
 
 /* The cohorts of one cluster and state, apart by instance type: most requirements name types, and
  * then most of a cluster need not be walked. */
-struct lane {
+struct cohort_lane {
     uint32_t type;    /* slot of the posting; SLOT_NONE: no type */
     uint64_t version; /* another one, never seen before, when a cohort comes or goes */
     struct bag bag;
 };
 struct lanes {
-    struct lane *at;
+    struct cohort_lane *at;
     uint32_t count, cap;
 };
 
-struct cluster {
+struct cohort_cluster {
     struct table_link link;
     uint32_t slot, len;
     struct lanes configured, configuring;
@@ -63,7 +63,7 @@ struct cluster {
     uint32_t machines[MACHINE_STATE_COUNT]; /* by planned state */
     char text[];
 };
-static inline struct str cluster_text(const struct cluster *c) /* NULL: none */
+static inline struct str cluster_text(const struct cohort_cluster *c) /* NULL: none */
 {
     return c ? str_of(c->text, c->len) : STR_EMPTY;
 }
@@ -81,7 +81,7 @@ struct key {
 };
 struct family {
     struct table_link link; /* counted by its keys */
-    struct cluster *cluster;
+    struct cohort_cluster *cluster;
     struct word *fingerprint;
     struct key **keys;
     uint32_t count, cap, slot;
@@ -103,7 +103,7 @@ struct promise {
     uint64_t idle_since_ms;
     int32_t priority;
 };
-struct shape {
+struct machine_shape {
     struct table_link link;
     struct resources resources, allocatable;
     const struct resources *alloc; /* the one of the two that counts */
@@ -159,7 +159,7 @@ static inline uint64_t posting_mark(const struct posting *p) /* one of 64 */
  * these types that could hold this?" is mostly answered without a walk. */
 struct outfit {
     struct table_link link; /* counted by cohorts */
-    const struct shape *shape;
+    const struct machine_shape *shape;
     uint32_t type, slot; /* type: slot of the posting; SLOT_NONE */
 };
 
@@ -184,10 +184,10 @@ static inline struct str row_host_ref(const struct machine_row *r)
     return str_of(r->id + r->id_len, r->host_ref_len);
 }
 
-struct traits {              /* -0 is 0 */
-    struct cluster *cluster; /* bound to; Creating: created for; NULL: none */
+struct traits {                     /* -0 is 0 */
+    struct cohort_cluster *cluster; /* bound to; Creating: created for; NULL: none */
     struct look *look;
-    struct shape *shape;
+    struct machine_shape *shape;
     struct stamp *stamp;     /* NULL: never bought for anything */
     struct promise *promise; /* NULL: to nobody */
     double price, probability;
@@ -195,7 +195,7 @@ struct traits {              /* -0 is 0 */
     uint8_t capacity_type; /* enum capacity_type */
 };
 /* The cluster it is bound to; NULL: none. */
-static inline struct cluster *traits_bound(const struct traits *t)
+static inline struct cohort_cluster *traits_bound(const struct traits *t)
 {
     return t->state == MACHINE_CREATING ? NULL : t->cluster;
 }
@@ -227,7 +227,7 @@ static inline double cohort_reclamation_dollars(const struct cohort *c)
  * all that an engine asks of the cohort, because it may be gone by then. An engine that has read up
  * to number `changes` asks only after what changed since; one that was away for longer than the
  * ring is long asks after all. */
-struct change {
+struct cohort_change {
     uint32_t key, family;   /* slots of whose own it is; SLOT_NONE: nobody's */
     uint32_t cohort, birth; /* birth: its lower half; cohort SLOT_NONE: of the key only */
     uint32_t cluster;       /* its slot; SLOT_NONE: none */
@@ -283,10 +283,10 @@ struct inventory {
     struct table_link *dead_before, *dead;
     uint32_t dead_count;
     uint64_t keys_born; /* grows when a key or family appears: a miss remembered is then stale */
-    uint64_t looks_version;              /* grows when a look appears or goes */
-    uint64_t changes;                    /* so many so far */
-    struct change changed[CHANGES_KEPT]; /* by number of the change: a ring */
-    struct look_brief *look_briefs;      /* by slot of the look */
+    uint64_t looks_version;                     /* grows when a look appears or goes */
+    uint64_t changes;                           /* so many so far */
+    struct cohort_change changed[CHANGES_KEPT]; /* by number of the change: a ring */
+    struct look_brief *look_briefs;             /* by slot of the look */
     uint32_t look_briefs_cap;
 };
 
@@ -299,7 +299,8 @@ static inline struct cohort *row_actual(const struct inventory *inv, const struc
 {
     return rooms_held(&inv->cohort_slots, r->actual);
 }
-const struct cluster *inventory_cluster(const struct inventory *inventory, struct str cluster);
+const struct cohort_cluster *inventory_cluster(const struct inventory *inventory,
+                                               struct str cluster);
 const struct family *inventory_family(const struct inventory *inventory, struct str cluster,
                                       struct str fingerprint);
 const struct key *inventory_key(const struct inventory *inventory, struct str cluster,

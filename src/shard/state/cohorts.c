@@ -83,7 +83,7 @@ static uint32_t traits_hash(const struct inventory *inv, const struct traits *t)
 /* --- bags --- */
 
 /* Whose own a machine is; NULL: nobody's. */
-static struct cluster *own_cluster(const struct traits *t)
+static struct cohort_cluster *own_cluster(const struct traits *t)
 {
     if (!t->stamp || !t->stamp->fingerprint) return NULL;
     switch (t->state) {
@@ -125,7 +125,7 @@ static enum err lane_make(struct inventory *inv, const struct cohort *cohort)
     err = array_reserve(&lanes->at, lanes->count, &lanes->cap, sizeof *lanes->at, &inv->bytes);
     if (err) return err;
     lanes->at[lanes->count++] =
-        (struct lane){.type = inv->look_briefs[cohort->traits.look->slot].type};
+        (struct cohort_lane){.type = inv->look_briefs[cohort->traits.look->slot].type};
     return ERR_OK;
 }
 
@@ -161,7 +161,7 @@ static void bag_changed(struct inventory *inv, const struct cohort *cohort, stru
                         int kind)
 {
     if (kind != BAG_CLUSTER || !cohort_lanes(cohort)) return;
-    CONTAINER_OF(bag, struct lane, bag)->version = ++inv->births;
+    CONTAINER_OF(bag, struct cohort_lane, bag)->version = ++inv->births;
 }
 
 static void bags_leave(struct inventory *inv, struct cohort *cohort, int kinds)
@@ -230,7 +230,7 @@ static void outfit_give(struct inventory *inv, const struct traits *t)
 static enum err own_key_take(struct inventory *inv, struct cohort *cohort)
 {
     const struct traits *t = &cohort->traits;
-    const struct cluster *own = own_cluster(t);
+    const struct cohort_cluster *own = own_cluster(t);
     struct key *key;
     enum err err;
 

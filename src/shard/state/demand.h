@@ -44,7 +44,7 @@ struct kind {
     uint64_t birth;
 };
 
-struct unit {
+struct demand_unit {
     struct table_link link;     /* counted by rows and folds */
     struct resources resources; /* to compare machines with */
     struct amounts amounts;
@@ -84,8 +84,8 @@ struct gangs {
 };
 struct fold {
     struct demand demand; /* its aggregate that of one gang; arrival and place left to the engine */
-    struct unit *unit;    /* of the demand */
-    struct demand *plain; /* the plain row it merges into, whose `fold` it is; NULL: none */
+    struct demand_unit *unit; /* of the demand */
+    struct demand *plain;     /* the plain row it merges into, whose `fold` it is; NULL: none */
     struct gangs **gangs;
     uint32_t gangs_count;
     uint32_t number; /* among all folds of the table when it was ordered */
@@ -93,7 +93,7 @@ struct fold {
 struct demand_row {         /* a row as it came, but for its arrival */
     struct table_link link; /* by (kind, group), the first of each */
     struct kind *kind;
-    struct unit *unit;
+    struct demand_unit *unit;
     struct str group;
     struct amounts aggregate;
     int64_t arrival_unix_ns;

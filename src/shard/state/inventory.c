@@ -412,7 +412,7 @@ static const struct plan_rule { /* what each queued action begins in and makes o
 static enum err planned_traits(struct inventory *inv, const struct traits *actual,
                                const struct plan *plan, struct traits *ret_traits)
 {
-    struct cluster *cluster = NULL;
+    struct cohort_cluster *cluster = NULL;
     struct stamp *stamp = NULL;
     struct promise *promise = NULL;
     struct traits t = *actual;
@@ -544,7 +544,7 @@ struct inventory_counts inventory_counts(const struct inventory *inventory)
 uint32_t inventory_cluster_count(const struct inventory *inventory, struct str cluster,
                                  enum machine_state state)
 {
-    const struct cluster *found = inventory_cluster(inventory, cluster);
+    const struct cohort_cluster *found = inventory_cluster(inventory, cluster);
 
     return found && state < MACHINE_STATE_COUNT ? found->machines[state] : 0;
 }

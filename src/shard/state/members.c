@@ -132,22 +132,22 @@ static void tell(struct inventory *inv, const struct cohort *cohort, int8_t by)
 
     assert(cohort->traits.cluster); /* whose own it is, or bound to */
     inv->changed[inv->changes++ % CHANGES_KEPT] =
-        (struct change){.key = own ? own->slot : SLOT_NONE,
-                        .family = own ? own->family->slot : SLOT_NONE,
-                        .cohort = cohort->slot,
-                        .birth = (uint32_t)cohort->birth,
-                        .cluster = cohort->traits.cluster->slot,
-                        .less_dollars = (float)-cohort_reclamation_dollars(cohort),
-                        .price = cohort->traits.price,
-                        .type = type ? type_bit(posting_value(type)) : (uint8_t)TYPE_BIT_ANY,
-                        .state = cohort->traits.state,
-                        .by = by};
+        (struct cohort_change){.key = own ? own->slot : SLOT_NONE,
+                               .family = own ? own->family->slot : SLOT_NONE,
+                               .cohort = cohort->slot,
+                               .birth = (uint32_t)cohort->birth,
+                               .cluster = cohort->traits.cluster->slot,
+                               .less_dollars = (float)-cohort_reclamation_dollars(cohort),
+                               .price = cohort->traits.price,
+                               .type = type ? type_bit(posting_value(type)) : (uint8_t)TYPE_BIT_ANY,
+                               .state = cohort->traits.state,
+                               .by = by};
 }
 
 static void count_changed(struct inventory *inv, const struct cohort *cohort, int8_t by)
 {
     uint32_t machines = by > 0 ? 1 : UINT32_MAX; /* one more, or one less */
-    struct cluster *bound = traits_bound(&cohort->traits);
+    struct cohort_cluster *bound = traits_bound(&cohort->traits);
     struct key *own = cohort_key(inv, cohort);
 
     if (bound) bound->machines[cohort->traits.state] += machines;

@@ -195,7 +195,7 @@ enum err inventory_unseen(const struct inventory *inventory, uint32_t since, str
 }
 
 static void bag_bound(const struct inventory *inv, const struct bag *bag,
-                      const struct cluster *cluster, struct str *ids, size_t *count)
+                      const struct cohort_cluster *cluster, struct str *ids, size_t *count)
 {
     for (uint32_t i = 0; i < bag->count; i++) {
         struct member_place place = cohort_begin(bag->at[i].cohort);
@@ -209,7 +209,7 @@ static void bag_bound(const struct inventory *inv, const struct bag *bag,
 enum err inventory_bound(const struct inventory *inventory, struct str cluster, struct arena *arena,
                          struct str **ret_ids, size_t *ret_count)
 {
-    const struct cluster *c = inventory_cluster(inventory, cluster);
+    const struct cohort_cluster *c = inventory_cluster(inventory, cluster);
     size_t most = 0, count = 0;
     struct str *ids;
 

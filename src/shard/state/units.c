@@ -7,7 +7,7 @@
 
 static size_t unit_size(uint32_t count)
 {
-    return sizeof(struct unit) + count * sizeof(int128);
+    return sizeof(struct demand_unit) + count * sizeof(int128);
 }
 
 static uint32_t amounts_hash(const struct needs *needs, const struct amounts *a)
@@ -18,13 +18,14 @@ static uint32_t amounts_hash(const struct needs *needs, const struct amounts *a)
     return (uint32_t)str_hash(str_of(a->milli, resource_bits(a->mask) * sizeof *a->milli), hash);
 }
 
-enum err unit_take(struct needs *needs, const struct resource_sum *sum, struct unit **ret_unit)
+enum err unit_take(struct needs *needs, const struct resource_sum *sum,
+                   struct demand_unit **ret_unit)
 {
     int128 milli[DIMENSIONS_MAX];
     struct resource_sum positive;
     struct resources resources;
     struct amounts amounts;
-    struct unit *unit;
+    struct demand_unit *unit;
     uint32_t hash, count;
     enum err err;
 
@@ -36,7 +37,7 @@ enum err unit_take(struct needs *needs, const struct resource_sum *sum, struct u
     hash = amounts_hash(needs, &amounts);
     TABLE_EACH(&needs->units, hash, link)
     {
-        unit = CONTAINER_OF(link, struct unit, link);
+        unit = CONTAINER_OF(link, struct demand_unit, link);
         if (!amounts_are(&unit->amounts, &positive)) continue;
         unit->link.refs++;
         *ret_unit = unit;
@@ -46,7 +47,7 @@ enum err unit_take(struct needs *needs, const struct resource_sum *sum, struct u
     if (err) return err;
     unit = memory_take(&needs->bytes, unit_size(count));
     if (!unit) return ERR_NOMEM;
-    *unit = (struct unit){.link = {.refs = 1}, .resources = resources, .amounts = amounts};
+    *unit = (struct demand_unit){.link = {.refs = 1}, .resources = resources, .amounts = amounts};
     unit->amounts.milli = unit->milli;
     memcpy(unit->milli, milli, count * sizeof *milli);
     table_add(&needs->units, &unit->link, hash);
@@ -54,7 +55,7 @@ enum err unit_take(struct needs *needs, const struct resource_sum *sum, struct u
     return ERR_OK;
 }
 
-void unit_give(struct needs *needs, struct unit *unit)
+void unit_give(struct needs *needs, struct demand_unit *unit)
 {
     if (--unit->link.refs) return;
     table_remove(&needs->units, &unit->link);

@@ -5,6 +5,7 @@
 #include "shard/state/demand.h"
 
 /* Finds or copies it. ERR_TOO_LARGE: no machine can have as much. ERR_NOMEM. */
-enum err unit_take(struct needs *needs, const struct resource_sum *sum, struct unit **ret_unit);
-void unit_give(struct needs *needs, struct unit *unit);
+enum err unit_take(struct needs *needs, const struct resource_sum *sum,
+                   struct demand_unit **ret_unit);
+void unit_give(struct needs *needs, struct demand_unit *unit);
 #endif

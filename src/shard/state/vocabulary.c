@@ -196,20 +196,21 @@ struct str origin_error(const struct inventory *inv, uint32_t slot)
 
 /* --- clusters --- */
 
-static struct cluster *cluster_find(const struct inventory *inv, struct str text, uint32_t hash)
+static struct cohort_cluster *cluster_find(const struct inventory *inv, struct str text,
+                                           uint32_t hash)
 {
     TABLE_EACH(&inv->clusters, hash, link)
     {
-        struct cluster *cluster = CONTAINER_OF(link, struct cluster, link);
+        struct cohort_cluster *cluster = CONTAINER_OF(link, struct cohort_cluster, link);
         if (str_equal(cluster_text(cluster), text)) return cluster;
     }
     return NULL;
 }
 
 static enum err cluster_make(struct inventory *inv, struct str text, uint32_t hash,
-                             struct cluster **ret_cluster)
+                             struct cohort_cluster **ret_cluster)
 {
-    struct cluster *cluster;
+    struct cohort_cluster *cluster;
     enum err err = table_reserve(&inv->clusters, &inv->bytes);
 
     if (err) return err;
@@ -228,10 +229,10 @@ static enum err cluster_make(struct inventory *inv, struct str text, uint32_t ha
     return ERR_OK;
 }
 
-enum err cluster_take(struct inventory *inv, struct str text, struct cluster **ret_cluster)
+enum err cluster_take(struct inventory *inv, struct str text, struct cohort_cluster **ret_cluster)
 {
     uint32_t hash = text_hash(inv, text);
-    struct cluster *cluster = text.len ? cluster_find(inv, text, hash) : NULL;
+    struct cohort_cluster *cluster = text.len ? cluster_find(inv, text, hash) : NULL;
 
     if (!cluster && text.len) {
         enum err err = cluster_make(inv, text, hash, &cluster);
@@ -254,7 +255,7 @@ static void lanes_free(struct inventory *inv, struct lanes *lanes)
     array_free(lanes->at, lanes->cap, sizeof *lanes->at, &inv->bytes);
 }
 
-void cluster_give(struct inventory *inv, struct cluster *cluster)
+void cluster_give(struct inventory *inv, struct cohort_cluster *cluster)
 {
     if (!cluster || --cluster->link.refs) return;
     table_remove(&inv->clusters, &cluster->link);
@@ -265,7 +266,8 @@ void cluster_give(struct inventory *inv, struct cluster *cluster)
     memory_give(&inv->bytes, cluster, sizeof *cluster + cluster->len);
 }
 
-const struct cluster *inventory_cluster(const struct inventory *inventory, struct str cluster)
+const struct cohort_cluster *inventory_cluster(const struct inventory *inventory,
+                                               struct str cluster)
 {
     return cluster_find(inventory, cluster, text_hash(inventory, cluster));
 }
@@ -319,10 +321,10 @@ static enum err family_take(struct inventory *inv, struct str cluster, struct st
 void key_tell(struct inventory *inv, const struct key *key)
 {
     inv->changed[inv->changes++ % CHANGES_KEPT] =
-        (struct change){.key = key->slot,
-                        .family = key->family->slot,
-                        .cohort = SLOT_NONE,
-                        .cluster = key->family->cluster->slot};
+        (struct cohort_change){.key = key->slot,
+                               .family = key->family->slot,
+                               .cohort = SLOT_NONE,
+                               .cluster = key->family->cluster->slot};
 }
 
 /* In a family that has room for it. */
@@ -394,7 +396,7 @@ void key_give(struct inventory *inv, struct key *key)
 const struct family *inventory_family(const struct inventory *inventory, struct str cluster,
                                       struct str fingerprint)
 {
-    struct cluster *c = cluster_find(inventory, cluster, text_hash(inventory, cluster));
+    struct cohort_cluster *c = cluster_find(inventory, cluster, text_hash(inventory, cluster));
     struct word *f = c ? word_find(inventory, fingerprint) : NULL;
 
     return f ? shared_find(inventory, &family_kind,
@@ -521,16 +523,17 @@ static uint32_t resources_hash(const struct inventory *inv, const struct resourc
            (uint32_t)r->mask;
 }
 
-enum err shape_take(struct inventory *inv, const struct machine *machine, struct shape **ret_shape)
+enum err shape_take(struct inventory *inv, const struct machine *machine,
+                    struct machine_shape **ret_shape)
 {
     uint32_t hash =
         resources_hash(inv, &machine->resources) ^ resources_hash(inv, &machine->allocatable) * 17;
-    struct shape *shape;
+    struct machine_shape *shape;
     enum err err;
 
     TABLE_EACH(&inv->shapes, hash, link)
     {
-        shape = CONTAINER_OF(link, struct shape, link);
+        shape = CONTAINER_OF(link, struct machine_shape, link);
         if (resources_same(&shape->resources, &machine->resources) &&
             resources_same(&shape->allocatable, &machine->allocatable)) {
             shape->link.refs++;
@@ -561,7 +564,7 @@ enum err shape_take(struct inventory *inv, const struct machine *machine, struct
     return ERR_OK;
 }
 
-void shape_give(struct inventory *inv, struct shape *shape)
+void shape_give(struct inventory *inv, struct machine_shape *shape)
 {
     if (!shape || --shape->link.refs) return;
     table_remove(&inv->shapes, &shape->link);

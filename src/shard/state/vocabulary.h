@@ -40,8 +40,8 @@ enum err origin_take(struct inventory *inv, struct str host_provider, struct str
 void origin_give(struct inventory *inv, uint32_t slot); /* SLOT_NONE is fine */
 struct str origin_provider(const struct inventory *inv, uint32_t slot);
 struct str origin_error(const struct inventory *inv, uint32_t slot);
-enum err cluster_take(struct inventory *inv, struct str text, struct cluster **ret_cluster);
-void cluster_give(struct inventory *inv, struct cluster *cluster);
+enum err cluster_take(struct inventory *inv, struct str text, struct cohort_cluster **ret_cluster);
+void cluster_give(struct inventory *inv, struct cohort_cluster *cluster);
 enum err key_take(struct inventory *inv, struct str cluster, struct str fingerprint,
                   struct str group, struct key **ret_key);
 void key_give(struct inventory *inv, struct key *key);
@@ -55,10 +55,11 @@ void stamp_give(struct inventory *inv, struct stamp *stamp);
 enum err promise_take(struct inventory *inv, const struct machine_promise *given,
                       uint64_t idle_since_ms, struct promise **ret_promise);
 void promise_give(struct inventory *inv, struct promise *promise);
-enum err shape_take(struct inventory *inv, const struct machine *machine, struct shape **ret_shape);
+enum err shape_take(struct inventory *inv, const struct machine *machine,
+                    struct machine_shape **ret_shape);
 /* As it is printed again, so formats and named zeroes count. */
 bool resources_same(const struct resources *a, const struct resources *b);
-void shape_give(struct inventory *inv, struct shape *shape);
+void shape_give(struct inventory *inv, struct machine_shape *shape);
 enum err look_take(struct inventory *inv, const struct attributes *attributes,
                    struct look **ret_look);
 bool look_is(const struct look *look, const struct attributes *given);

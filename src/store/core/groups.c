@@ -17,7 +17,7 @@
 
 enum {
     GROUP_COST = 256,
-    SLOT_COST = sizeof(struct slot),
+    SLOT_COST = sizeof(struct group_slot),
     WAITER_COST = 160,
     OVERDUE_WORK = 8 * STORE_SLOTS_MAX
 };
@@ -192,7 +192,7 @@ static void give(struct store *store, struct group *group, uint32_t slot, struct
 }
 
 /* -- waiting -- */
-static void waiter_forget(struct store *store, struct waiter *waiter)
+static void waiter_forget(struct store *store, struct slot_waiter *waiter)
 {
     struct group *group = waiter->group;
 
@@ -209,7 +209,7 @@ static void waiter_forget(struct store *store, struct waiter *waiter)
     free(waiter);
 }
 
-void group_waiter_drop(struct store *store, struct waiter *waiter)
+void group_waiter_drop(struct store *store, struct slot_waiter *waiter)
 {
     struct store_event event = {.kind = STORE_WAIT_ENDED, .lease = waiter->lease->id};
 
@@ -222,7 +222,8 @@ void group_waiter_drop(struct store *store, struct waiter *waiter)
 void group_serve(struct store *store, struct group *group)
 {
     while (!list_empty(&group->waiters)) {
-        struct waiter *waiter = CONTAINER_OF(group->waiters.next, struct waiter, in_group);
+        struct slot_waiter *waiter =
+            CONTAINER_OF(group->waiters.next, struct slot_waiter, in_group);
         struct lease *lease = waiter->lease;
         struct store_event event = {.kind = STORE_GRANTED, .lease = lease->id};
         uint32_t slot = free_slot(group, waiter->prefer_slot), held;
@@ -266,16 +267,16 @@ void group_slot_freed(struct store *store, struct group *group, uint32_t slot, u
 void group_restore_waiter(struct store *store, struct group *group, struct lease *lease,
                           const struct store_command *command, uint64_t place)
 {
-    struct waiter *waiter = store_must(malloc(sizeof *waiter + command->value.len));
+    struct slot_waiter *waiter = store_must(malloc(sizeof *waiter + command->value.len));
 
     section_row_keep(&store->section, &lease->row);
-    *waiter = (struct waiter){.group = group,
-                              .lease = lease,
-                              .client = command->client,
-                              .sequence = command->sequence,
-                              .place = place,
-                              .prefer_slot = command->prefer_slot,
-                              .value_len = (uint32_t)command->value.len};
+    *waiter = (struct slot_waiter){.group = group,
+                                   .lease = lease,
+                                   .client = command->client,
+                                   .sequence = command->sequence,
+                                   .place = place,
+                                   .prefer_slot = command->prefer_slot,
+                                   .value_len = (uint32_t)command->value.len};
     if (command->value.len) memcpy(waiter->value, command->value.at, command->value.len);
     list_init(&waiter->in_group);
     section_row_born(&store->section, &waiter->row, ROW_WAITER);
@@ -366,7 +367,7 @@ static void refuse_full(const struct store *store, const struct group *group,
 
     *result = store_answer(COORD_EXISTS, COORD_R_FULL);
     for (uint32_t i = 0; i < group->slot_cap; i++) {
-        const struct slot *slot = &group->slots[i];
+        const struct group_slot *slot = &group->slots[i];
         uint64_t at = slot->lease ? slot->lease->deadline_ns : slot->rest_until_ns;
         if (at) first = min_u64(first, at);
     }

@@ -55,7 +55,7 @@ struct lease {
     uint64_t deadline_ns, ttl_ns;
     struct claim *claims;
     uint32_t claim_count, claim_cap;
-    struct waiter *waiter; /* its place in a queue, or NULL */
+    struct slot_waiter *waiter; /* its place in a queue, or NULL */
     struct section_row row;
     int lost_reason; /* superseded or revoked: renewals are over */
     uint64_t lost_token;
@@ -63,7 +63,7 @@ struct lease {
     char owner[];
 };
 /* Who waits for a slot: a lease of its own that keeps it in the queue, and whom to answer. */
-struct waiter {
+struct slot_waiter {
     struct list in_group;
     struct group *group;
     struct lease *lease;
@@ -73,7 +73,7 @@ struct waiter {
     uint32_t prefer_slot, value_len;
     char value[];
 };
-struct slot {
+struct group_slot {
     struct lease *lease; /* NULL: free, or at rest */
     uint64_t rest_until_ns;
 };
@@ -81,7 +81,7 @@ struct group {
     uint64_t cooldown_ns, revision;
     uint32_t slot_count, slot_cap, live; /* slot_cap: with those left over by a shrink */
     uint32_t waiter_count;
-    struct slot *slots;
+    struct group_slot *slots;
     struct list waiters; /* first come, first served */
     uint32_t rests;      /* slots with rest_until_ns set */
     struct section_row row;
@@ -94,7 +94,7 @@ struct answer {
     uint32_t fingerprint; /* of the request: the same id with other arguments is a mistake */
     struct store_result result;
 };
-struct client {
+struct store_client {
     struct list by_use;
     struct store_id id;
     uint64_t seen_ns, use; /* use: in the order of by_use, also in a snapshot */
@@ -201,7 +201,7 @@ void group_resize(struct store *store, const struct store_command *command,
  * from then on; 0: it was given back. */
 void group_slot_freed(struct store *store, struct group *group, uint32_t slot, uint64_t expired_ns);
 void group_serve(struct store *store, struct group *group); /* waiters, while slots are free */
-void group_waiter_drop(struct store *store, struct waiter *waiter);
+void group_waiter_drop(struct store *store, struct slot_waiter *waiter);
 void groups_end_rests(struct store *store, size_t max);
 
 /* -- requests.c -- */
@@ -217,9 +217,9 @@ void request_update(struct store *store, const struct store_id *client, uint64_t
                     const struct store_result *result);
 /* What it granted is over without having been told: a repeat is a new request. */
 void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
-struct client *request_restore_client(struct store *store, const struct store_id *id,
-                                      uint64_t seen_ns, uint64_t use, uint64_t floor);
-void request_restore_answer(struct store *store, struct client *client, uint64_t sequence,
+struct store_client *request_restore_client(struct store *store, const struct store_id *id,
+                                            uint64_t seen_ns, uint64_t use, uint64_t floor);
+void request_restore_answer(struct store *store, struct store_client *client, uint64_t sequence,
                             uint32_t fingerprint, const struct store_result *result);
 void requests_forget_silent(struct store *store, size_t max);
 #endif

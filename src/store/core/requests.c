@@ -37,7 +37,8 @@ static uint32_t request_fingerprint(const struct store_command *command)
     return (uint32_t)(hash ^ (hash >> 32));
 }
 
-static void toggle(struct store *store, const struct client *client, const struct answer *answer)
+static void toggle(struct store *store, const struct store_client *client,
+                   const struct answer *answer)
 {
     uint8_t fixed[16 + 8 * 6];
 
@@ -52,7 +53,7 @@ static void toggle(struct store *store, const struct client *client, const struc
     store_toggle(store, HASHED_ANSWER, str_of(fixed, sizeof fixed));
 }
 
-static void toggle_floor(struct store *store, const struct client *client)
+static void toggle_floor(struct store *store, const struct store_client *client)
 {
     uint8_t fixed[16 + 8];
 
@@ -62,7 +63,7 @@ static void toggle_floor(struct store *store, const struct client *client)
     store_toggle(store, HASHED_FLOOR, str_of(fixed, sizeof fixed));
 }
 
-static void drop_first(struct store *store, struct client *client, uint32_t count)
+static void drop_first(struct store *store, struct store_client *client, uint32_t count)
 {
     if (count == 0) return; /* it may have none, and no memory for any */
     section_row_keep(&store->section, &client->row);
@@ -73,7 +74,7 @@ static void drop_first(struct store *store, struct client *client, uint32_t coun
     store->bytes -= (uint64_t)count * ANSWER_COST;
 }
 
-static void client_forget(struct store *store, struct client *client)
+static void client_forget(struct store *store, struct store_client *client)
 {
     section_row_keep(&store->section, &client->row);
     drop_first(store, client, client->count);
@@ -86,15 +87,15 @@ static void client_forget(struct store *store, struct client *client)
     free(client);
 }
 
-static struct client *client_of(const struct store *store, const struct store_id *id)
+static struct store_client *client_of(const struct store *store, const struct store_id *id)
 {
     return store_id_none(id) ? NULL : map_get(&store->clients, store_id_text(id));
 }
 
-static struct client *client_make(struct store *store, const struct store_id *id, uint64_t seen_ns,
-                                  uint64_t use, uint64_t floor)
+static struct store_client *client_make(struct store *store, const struct store_id *id,
+                                        uint64_t seen_ns, uint64_t use, uint64_t floor)
 {
-    struct client *client = store_must(calloc(1, sizeof *client));
+    struct store_client *client = store_must(calloc(1, sizeof *client));
 
     client->id = *id;
     client->seen_ns = seen_ns;
@@ -109,14 +110,14 @@ static struct client *client_make(struct store *store, const struct store_id *id
     return client;
 }
 
-struct client *request_restore_client(struct store *store, const struct store_id *id,
-                                      uint64_t seen_ns, uint64_t use, uint64_t floor)
+struct store_client *request_restore_client(struct store *store, const struct store_id *id,
+                                            uint64_t seen_ns, uint64_t use, uint64_t floor)
 {
     if (store_id_none(id) || client_of(store, id)) return NULL;
     return client_make(store, id, seen_ns, use, floor);
 }
 
-static void used(struct store *store, struct client *client)
+static void used(struct store *store, struct store_client *client)
 {
     section_row_keep(&store->section, &client->row);
     client->seen_ns = store->clock_ns;
@@ -125,7 +126,7 @@ static void used(struct store *store, struct client *client)
     list_append(&store->clients_by_use, &client->by_use);
 }
 
-static void raise_floor(struct store *store, struct client *client, uint64_t floor)
+static void raise_floor(struct store *store, struct store_client *client, uint64_t floor)
 {
     if (floor <= client->floor) return;
     toggle_floor(store, client);
@@ -133,14 +134,14 @@ static void raise_floor(struct store *store, struct client *client, uint64_t flo
     toggle_floor(store, client);
 }
 
-static struct answer *answer_of(const struct client *client, uint64_t sequence)
+static struct answer *answer_of(const struct store_client *client, uint64_t sequence)
 {
     for (uint32_t i = 0; client && i < client->count; i++)
         if (client->answers[i].sequence == sequence) return &client->answers[i];
     return NULL;
 }
 
-static void drop_at(struct store *store, struct client *client, uint32_t place)
+static void drop_at(struct store *store, struct store_client *client, uint32_t place)
 {
     section_row_keep(&store->section, &client->row);
     toggle(store, client, &client->answers[place]);
@@ -152,7 +153,7 @@ static void drop_at(struct store *store, struct client *client, uint32_t place)
 
 /* What it says it is done with is dropped, and never done again: a request that was repeated may
  * still be on its way, and come when its answer is gone. */
-static void drop_acked(struct store *store, struct client *client, uint64_t acked)
+static void drop_acked(struct store *store, struct store_client *client, uint64_t acked)
 {
     uint32_t count = 0;
 
@@ -170,7 +171,7 @@ static void drop_acked(struct store *store, struct client *client, uint64_t acke
 const struct store_result *request_known(struct store *store, const struct store_command *command,
                                          bool *ret_other)
 {
-    struct client *client = client_of(store, &command->client);
+    struct store_client *client = client_of(store, &command->client);
     const struct answer *answer;
 
     *ret_other = false;
@@ -195,7 +196,7 @@ static bool goes_before(const struct answer *a, const struct answer *b)
     return a->sequence < b->sequence;
 }
 
-static void make_room(struct store *store, struct client *client)
+static void make_room(struct store *store, struct store_client *client)
 {
     uint32_t first = 0;
 
@@ -206,7 +207,7 @@ static void make_room(struct store *store, struct client *client)
     drop_at(store, client, first);
 }
 
-static void answer_add(struct store *store, struct client *client, uint64_t sequence,
+static void answer_add(struct store *store, struct store_client *client, uint64_t sequence,
                        uint32_t fingerprint, const struct store_result *result)
 {
     if (client->count == STORE_RESULTS_MAX && store->level < STORE_TOKENS_LEVEL)
@@ -222,7 +223,7 @@ static void answer_add(struct store *store, struct client *client, uint64_t sequ
     toggle(store, client, &client->answers[client->count - 1]);
 }
 
-void request_restore_answer(struct store *store, struct client *client, uint64_t sequence,
+void request_restore_answer(struct store *store, struct store_client *client, uint64_t sequence,
                             uint32_t fingerprint, const struct store_result *result)
 {
     answer_add(store, client, sequence, fingerprint, result);
@@ -236,7 +237,7 @@ uint64_t request_cost(void)
 void request_remember(struct store *store, const struct store_command *command,
                       const struct store_result *result)
 {
-    struct client *client = client_of(store, &command->client);
+    struct store_client *client = client_of(store, &command->client);
 
     if (store_id_none(&command->client)) return;
     if (!client) client = client_make(store, &command->client, 0, 0, command->acked);
@@ -247,7 +248,7 @@ void request_remember(struct store *store, const struct store_command *command,
 void request_update(struct store *store, const struct store_id *id, uint64_t sequence,
                     const struct store_result *result)
 {
-    struct client *client = client_of(store, id);
+    struct store_client *client = client_of(store, id);
     struct answer *answer = answer_of(client, sequence);
 
     if (!answer) return;
@@ -259,7 +260,7 @@ void request_update(struct store *store, const struct store_id *id, uint64_t seq
 
 void request_forget(struct store *store, const struct store_id *id, uint64_t sequence)
 {
-    struct client *client = client_of(store, id);
+    struct store_client *client = client_of(store, id);
     const struct answer *answer = answer_of(client, sequence);
 
     if (answer) drop_at(store, client, (uint32_t)(answer - client->answers));
@@ -268,7 +269,8 @@ void request_forget(struct store *store, const struct store_id *id, uint64_t seq
 void requests_forget_silent(struct store *store, size_t max)
 {
     for (size_t cost, done = 0; done < max && !list_empty(&store->clients_by_use); done += cost) {
-        struct client *client = CONTAINER_OF(store->clients_by_use.next, struct client, by_use);
+        struct store_client *client =
+            CONTAINER_OF(store->clients_by_use.next, struct store_client, by_use);
         if (store->clock_ns - client->seen_ns < STORE_CLIENT_SILENT_NS) return;
         cost = 1u + client->count;
         store->work += cost;

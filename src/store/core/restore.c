@@ -183,7 +183,7 @@ static enum err client(struct store_restore *restore, struct decoder *in)
     struct store_id id = decode_id(in);
     uint64_t seen = decode_u64(in), use = decode_u64(in), floor = decode_u64(in);
     uint32_t answers = decode_u32(in);
-    struct client *known;
+    struct store_client *known;
 
     if (!in->good || answers > STORE_RESULTS_MAX || seen > store->clock_ns) return ERR_CORRUPT;
     known = request_restore_client(store, &id, seen, use, floor);
@@ -251,7 +251,8 @@ enum err store_restore_feed(struct store_restore *restore, struct str bytes, str
 
 static int by_use(const void *a, const void *b)
 {
-    uint64_t left = (*(struct client *const *)a)->use, right = (*(struct client *const *)b)->use;
+    uint64_t left = (*(struct store_client *const *)a)->use,
+             right = (*(struct store_client *const *)b)->use;
 
     return (left > right) - (left < right);
 }
@@ -260,7 +261,7 @@ static int by_use(const void *a, const void *b)
 static void sort_clients(struct store *store)
 {
     size_t count = map_count(&store->clients), cursor = 0, at = 0;
-    struct client **all = store_must(malloc((count + 1) * sizeof(void *)));
+    struct store_client **all = store_must(malloc((count + 1) * sizeof(void *)));
     struct map_entry *entry;
 
     while ((entry = map_next(&store->clients, &cursor))) all[at++] = entry->value;
@@ -274,8 +275,8 @@ static void sort_clients(struct store *store)
 
 static int by_place(const void *a, const void *b)
 {
-    uint64_t left = (*(struct waiter *const *)a)->place,
-             right = (*(struct waiter *const *)b)->place;
+    uint64_t left = (*(struct slot_waiter *const *)a)->place,
+             right = (*(struct slot_waiter *const *)b)->place;
 
     return (left > right) - (left < right);
 }
@@ -283,12 +284,12 @@ static int by_place(const void *a, const void *b)
 /* Those that were put aside come after the others; no two have one place. */
 static enum err sort_waiters(struct store *store)
 {
-    struct waiter **all = store_must(malloc((store->waiters + 1) * sizeof(void *)));
+    struct slot_waiter **all = store_must(malloc((store->waiters + 1) * sizeof(void *)));
     enum err err = ERR_OK;
     size_t count = 0;
 
     LIST_EACH(&store->section.rows[ROW_WAITER], node)
-    all[count++] = CONTAINER_OF(node, struct waiter, row.link);
+    all[count++] = CONTAINER_OF(node, struct slot_waiter, row.link);
     qsort(all, count, sizeof(void *), by_place);
     for (size_t i = 0; i < count; i++) {
         if (i > 0 && all[i]->place == all[i - 1]->place) err = ERR_CORRUPT;

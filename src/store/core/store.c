@@ -123,7 +123,7 @@ void store_close(struct store *store)
         free(entry->value);
     }
     for (cursor = 0; (entry = map_next(&store->clients, &cursor));) {
-        free(((struct client *)entry->value)->answers);
+        free(((struct store_client *)entry->value)->answers);
         free(entry->value);
     }
     map_deinit(&store->leases);

@@ -42,14 +42,14 @@ static void write_group(const struct group *group, struct encoder *out)
     encode_u64(out, group->cooldown_ns);
     encode_u64(out, group->revision);
     for (uint32_t i = 0; i < group->slot_cap; i++) {
-        const struct slot *slot = &group->slots[i];
+        const struct group_slot *slot = &group->slots[i];
         encode_u8(out, slot->lease ? SLOT_LEASED : slot->rest_until_ns ? SLOT_RESTING : SLOT_FREE);
         if (slot->lease) encode_id(out, &slot->lease->id);
         if (slot->rest_until_ns) encode_u64(out, slot->rest_until_ns);
     }
 }
 
-static void write_waiter(const struct waiter *waiter, struct encoder *out)
+static void write_waiter(const struct slot_waiter *waiter, struct encoder *out)
 {
     encode_text(out, str_of(waiter->group->key, waiter->group->key_len));
     encode_id(out, &waiter->lease->id);
@@ -77,7 +77,7 @@ static void write_result(const struct store_result *result, struct encoder *out)
     encode_text(out, str_from(result->owner));
 }
 
-static void write_client(const struct client *client, struct encoder *out)
+static void write_client(const struct store_client *client, struct encoder *out)
 {
     encode_id(out, &client->id);
     encode_u64(out, client->seen_ns);
@@ -96,8 +96,8 @@ void store_row_write(const struct section_row *row, struct encoder *out)
     switch ((enum store_row)row->kind) {
     case ROW_LEASE: write_lease(CONTAINER_OF(row, const struct lease, row), out); return;
     case ROW_GROUP: write_group(CONTAINER_OF(row, const struct group, row), out); return;
-    case ROW_WAITER: write_waiter(CONTAINER_OF(row, const struct waiter, row), out); return;
-    case ROW_CLIENT: write_client(CONTAINER_OF(row, const struct client, row), out); return;
+    case ROW_WAITER: write_waiter(CONTAINER_OF(row, const struct slot_waiter, row), out); return;
+    case ROW_CLIENT: write_client(CONTAINER_OF(row, const struct store_client, row), out); return;
     }
 }
 

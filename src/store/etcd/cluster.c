@@ -80,7 +80,7 @@ static const struct etcd_method methods[] = {
 struct alteration { /* of the members; the log may have it longer than its caller waits */
     struct etcd_api *api;
     struct rpc_call *call; /* NULL: gone */
-    struct change change;
+    struct member_change change;
 };
 
 static void reply_members(struct etcd_api *api, struct rpc_call *call)
@@ -92,7 +92,7 @@ static void reply_members(struct etcd_api *api, struct rpc_call *call)
     rpc_reply_bytes(call, buf_peek(&api->answer));
 }
 
-static void altered(struct change *change, enum err err, const struct note *note)
+static void altered(struct member_change *change, enum err err, const struct note *note)
 {
     struct alteration *alteration = CONTAINER_OF(change, struct alteration, change);
     struct etcd_api *api = alteration->api;
@@ -115,7 +115,8 @@ static void altered(struct change *change, enum err err, const struct note *note
     }
 }
 
-static void alter(struct etcd_api *api, struct rpc_call *call, enum change_kind kind, uint64_t id)
+static void alter(struct etcd_api *api, struct rpc_call *call, enum member_change_kind kind,
+                  uint64_t id)
 {
     struct alteration *alteration;
 
@@ -130,7 +131,8 @@ static void alter(struct etcd_api *api, struct rpc_call *call, enum change_kind 
     }
     alteration->api = api;
     alteration->call = call;
-    alteration->change = (struct change){.kind = kind, .id = id, .address = "", .done = altered};
+    alteration->change =
+        (struct member_change){.kind = kind, .id = id, .address = "", .done = altered};
     rpc_call_set_data(call, alteration);
     LOG_INFO(&api->log, "members are to change",
              log_text("what", kind == CHANGE_REMOVE ? "remove" : "promote"), log_u64("id", id),

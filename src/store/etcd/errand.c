@@ -16,20 +16,20 @@ enum {
 /* -- ends -- */
 
 /* The owner may begin it again, or free it. */
-static void finish(struct errand *errand, const struct errand_answer *answer)
+static void finish(struct leader_call *errand, const struct errand_answer *answer)
 {
     list_remove(&errand->link);
     errand->step = ERRAND_RESTS;
     errand->done(errand, answer);
 }
 
-static void refuse(struct errand *errand, enum etcd_error error)
+static void refuse(struct leader_call *errand, enum etcd_error error)
 {
     finish(errand, &(struct errand_answer){.status = etcd_errors[error].status,
                                            .text = str_from(etcd_errors[error].text)});
 }
 
-static void move(struct errand *errand, enum errand_step step, struct list *to)
+static void move(struct leader_call *errand, enum errand_step step, struct list *to)
 {
     errand->step = step;
     list_remove(&errand->link);
@@ -37,7 +37,7 @@ static void move(struct errand *errand, enum errand_step step, struct list *to)
 }
 
 /* Nobody to ask, or no answer: another time, or never. */
-static void put_off(struct errand *errand)
+static void put_off(struct leader_call *errand)
 {
     struct etcd_errands *errands = &errand->api->errands;
 
@@ -52,7 +52,7 @@ static void put_off(struct errand *errand)
 }
 
 /* What it waits for is applied here, or will be. */
-static void wait_here(struct errand *errand)
+static void wait_here(struct leader_call *errand)
 {
     uint64_t revision = keys_revision(api_keys(errand->api));
 
@@ -65,7 +65,7 @@ static void wait_here(struct errand *errand)
 }
 
 /* `response` is fields of a TxnResponse, with its header or without. */
-static void finish_txn(struct errand *errand, struct str response, uint64_t revision)
+static void finish_txn(struct leader_call *errand, struct str response, uint64_t revision)
 {
     struct arena arena;
     ProtobufCMessage *message = NULL;
@@ -89,7 +89,7 @@ static void finish_txn(struct errand *errand, struct str response, uint64_t revi
 
 static void on_proposed(struct proposal *proposal, enum err err, struct str reply)
 {
-    struct errand *errand = CONTAINER_OF(proposal, struct errand, proposal);
+    struct leader_call *errand = CONTAINER_OF(proposal, struct leader_call, proposal);
     struct store_txn_reply told;
     struct store_reply granted;
 
@@ -115,7 +115,7 @@ static void on_proposed(struct proposal *proposal, enum err err, struct str repl
         refuse(errand, ETCD_UNHEALTHY);
 }
 
-static void propose(struct errand *errand)
+static void propose(struct leader_call *errand)
 {
     struct etcd_api *api = errand->api;
     bool txn = errand->kind == ERRAND_TXN;
@@ -139,7 +139,7 @@ static void propose(struct errand *errand)
 
 static void on_read(struct read_ticket *ticket, enum err err)
 {
-    struct errand *errand = CONTAINER_OF(ticket, struct errand, ticket);
+    struct leader_call *errand = CONTAINER_OF(ticket, struct leader_call, ticket);
 
     if (err)
         put_off(errand);
@@ -149,14 +149,14 @@ static void on_read(struct read_ticket *ticket, enum err err)
 
 /* -- elsewhere -- */
 
-static bool is_final(const struct errand *errand, const struct rpc_outcome *outcome)
+static bool is_final(const struct leader_call *errand, const struct rpc_outcome *outcome)
 {
     if (!outcome->answered || retry_status_is_doubtful(outcome->status)) return false;
     /* Who only waits has no reason to end because others ask for much. */
     return errand->kind != ERRAND_CATCH_UP || outcome->status != GRPC_RESOURCE_EXHAUSTED;
 }
 
-static void answered(struct errand *errand, struct str message)
+static void answered(struct leader_call *errand, struct str message)
 {
     struct arena arena;
     ProtobufCMessage *range;
@@ -187,7 +187,7 @@ static void answered(struct errand *errand, struct str message)
 static void on_answer(void *owner, const struct rpc_client_call *call,
                       const struct rpc_outcome *outcome, struct str message)
 {
-    struct errand *errand = owner;
+    struct leader_call *errand = owner;
 
     (void)call;
     if (!outcome->err)
@@ -200,7 +200,7 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
         put_off(errand);
 }
 
-static bool ask_leader(struct errand *errand)
+static bool ask_leader(struct leader_call *errand)
 {
     static const char *const paths[] = {[ERRAND_TXN] = "/etcdserverpb.KV/Txn",
                                         [ERRAND_GRANT] = "/etcdserverpb.Lease/LeaseGrant",
@@ -222,7 +222,7 @@ static bool ask_leader(struct errand *errand)
 
 /* -- from one try to the next -- */
 
-static void try_it(struct errand *errand)
+static void try_it(struct leader_call *errand)
 {
     struct etcd_api *api = errand->api;
 
@@ -246,7 +246,7 @@ static void try_all(struct list *which)
 
     list_init(&batch);
     list_splice(&batch, which);
-    while ((node = list_pop(&batch))) try_it(CONTAINER_OF(node, struct errand, link));
+    while ((node = list_pop(&batch))) try_it(CONTAINER_OF(node, struct leader_call, link));
 }
 
 static void catch_up(struct etcd_api *api)
@@ -256,7 +256,7 @@ static void catch_up(struct etcd_api *api)
     if (list_empty(&api->errands.behind)) return;
     list_init(&batch);
     list_splice(&batch, &api->errands.behind);
-    while ((node = list_pop(&batch))) wait_here(CONTAINER_OF(node, struct errand, link));
+    while ((node = list_pop(&batch))) wait_here(CONTAINER_OF(node, struct leader_call, link));
 }
 
 static void on_now(struct task *task)
@@ -295,7 +295,7 @@ static void second(struct etcd_api *api)
 
     LIST_EACH_SAFE(&api->errands.running, node, next)
     {
-        struct errand *errand = CONTAINER_OF(node, struct errand, link);
+        struct leader_call *errand = CONTAINER_OF(node, struct leader_call, link);
 
         if (errand->step == ERRAND_PROPOSED && mono_due(errand->until, now))
             replica_abandon(api->options.replica, &errand->proposal);
@@ -304,7 +304,7 @@ static void second(struct etcd_api *api)
 
 /* -- of an owner -- */
 
-enum err errand_init(struct errand *errand, struct etcd_api *api, const struct rpc_call *call)
+enum err errand_init(struct leader_call *errand, struct etcd_api *api, const struct rpc_call *call)
 {
     struct str actor = rpc_access_name(rpc_call_identity(call));
 
@@ -317,15 +317,15 @@ enum err errand_init(struct errand *errand, struct etcd_api *api, const struct r
     return rpc_forward_caller_text(rpc_call_identity(call), &errand->caller);
 }
 
-void errand_deinit(struct errand *errand)
+void errand_deinit(struct leader_call *errand)
 {
     assert(errand->step == ERRAND_RESTS);
     buf_deinit(&errand->request);
     buf_deinit(&errand->caller);
 }
 
-enum err errand_begin(struct errand *errand, enum errand_kind kind, const ProtobufCMessage *message,
-                      uint64_t wait_ms, errand_fn *done)
+enum err errand_begin(struct leader_call *errand, enum errand_kind kind,
+                      const ProtobufCMessage *message, uint64_t wait_ms, errand_fn *done)
 {
     struct etcd_errands *errands = &errand->api->errands;
     enum err err;
@@ -346,7 +346,7 @@ enum err errand_begin(struct errand *errand, enum errand_kind kind, const Protob
     return ERR_OK;
 }
 
-enum err errand_wait_for(struct errand *errand, uint64_t revision, errand_fn *done)
+enum err errand_wait_for(struct leader_call *errand, uint64_t revision, errand_fn *done)
 {
     assert(errand->step == ERRAND_RESTS);
     if (errand->api->errands.stopped) return ERR_CLOSED;
@@ -384,7 +384,7 @@ void errands_stop(struct etcd_api *api)
     timer_stop(&errands->again);
     for (size_t i = 0; i < ARRAY_LEN(waiting); i++)
         while ((node = list_pop(waiting[i])))
-            refuse(CONTAINER_OF(node, struct errand, link), ETCD_STOPPED);
+            refuse(CONTAINER_OF(node, struct leader_call, link), ETCD_STOPPED);
 }
 
 static void close_part(struct etcd_api *api)

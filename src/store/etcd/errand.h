@@ -29,9 +29,9 @@ struct errand_answer { /* valid during the call */
     uint64_t revision;                    /* GRPC_OK: as of then */
     const Etcdserverpb__TxnResponse *txn; /* GRPC_OK of ERRAND_TXN */
 };
-struct errand;
-typedef void errand_fn(struct errand *errand, const struct errand_answer *answer);
-struct errand { /* the owner's storage until done() has begun; zeroed at first */
+struct leader_call;
+typedef void errand_fn(struct leader_call *errand, const struct errand_answer *answer);
+struct leader_call { /* the owner's storage until done() has begun; zeroed at first */
     struct list link;
     struct etcd_api *api;
     enum errand_kind kind;
@@ -48,14 +48,14 @@ struct errand { /* the owner's storage until done() has begun; zeroed at first *
     errand_fn *done;
 };
 /* In the name of `call`, which it does not need any longer. */
-enum err errand_init(struct errand *errand, struct etcd_api *api, const struct rpc_call *call);
-void errand_deinit(struct errand *errand); /* at rest; fine on a zeroed one */
+enum err errand_init(struct leader_call *errand, struct etcd_api *api, const struct rpc_call *call);
+void errand_deinit(struct leader_call *errand); /* at rest; fine on a zeroed one */
 /* done() comes once, never from inside. ERR_CLOSED: the API stops; ERR_NOMEM, ERR_TOO_LARGE.
  * wait_ms 0: for as long as it takes. One at a time. */
-enum err errand_begin(struct errand *errand, enum errand_kind kind, const ProtobufCMessage *message,
-                      uint64_t wait_ms, errand_fn *done);
+enum err errand_begin(struct leader_call *errand, enum errand_kind kind,
+                      const ProtobufCMessage *message, uint64_t wait_ms, errand_fn *done);
 /* Until this revision is applied here. */
-enum err errand_wait_for(struct errand *errand, uint64_t revision, errand_fn *done);
+enum err errand_wait_for(struct leader_call *errand, uint64_t revision, errand_fn *done);
 
 /* Each ends: those who wait for nothing but time at once, the others when the way to the leader and
  * the replica are closed. */

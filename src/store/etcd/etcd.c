@@ -72,7 +72,7 @@ enum grpc_status etcd_inner_status(enum grpc_status status)
     }
 }
 
-static const struct etcd_method *method_of(const struct request *request)
+static const struct etcd_method *method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct etcd_method, base);
 }
@@ -247,7 +247,7 @@ static const struct leader_word words[LEADER_REFUSALS] = {
     [LEADER_FAILED] = {GRPC_UNAVAILABLE, "etcdserver: unhealthy cluster"},
 };
 
-static void read(struct request *request)
+static void read(struct leader_request *request)
 {
     struct etcd_request *mine = etcd_request_of(request);
 
@@ -259,7 +259,7 @@ static void read(struct request *request)
 
 /* A leader that is new may not have all that was told before it led, to this replica or to the one
  * that passes the read on: then it reads as if the read were linearizable. */
-static bool may_lack_told(const struct request *request)
+static bool may_lack_told(const struct leader_request *request)
 {
     const struct etcd_api *api = CONTAINER_OF(request->leader, struct etcd_api, leader);
     struct str hops;
@@ -268,7 +268,7 @@ static bool may_lack_told(const struct request *request)
            (lacks_told(api) || rpc_call_metadata(request->call, STR(RPC_HOPS_HEADER), &hops));
 }
 
-static bool admit(struct request *request)
+static bool admit(struct leader_request *request)
 {
     struct etcd_request *mine = etcd_request_of(request);
     const struct etcd_method *method = method_of(request);
@@ -311,7 +311,7 @@ static void propose(struct etcd_request *request)
     request_propose(&request->base, &proposal);
 }
 
-static void begin(struct request *request)
+static void begin(struct leader_request *request)
 {
     const struct etcd_method *method = method_of(request);
 
@@ -321,7 +321,7 @@ static void begin(struct request *request)
         propose(etcd_request_of(request));
 }
 
-static void written(struct request *request, enum err err, struct str reply)
+static void written(struct leader_request *request, enum err err, struct str reply)
 {
     if (!request->call)
         request_free(request);
@@ -332,17 +332,17 @@ static void written(struct request *request, enum err err, struct str reply)
 }
 
 /* Who is kept is answered by something that is still to come, and not here. */
-static void drain(struct request *request)
+static void drain(struct leader_request *request)
 {
     request_fail(request, etcd_errors[ETCD_STOPPED].status, "%s", etcd_errors[ETCD_STOPPED].text);
 }
 
-static void writable(struct request *request)
+static void writable(struct leader_request *request)
 {
     listing_writable(etcd_request_of(request));
 }
 
-static void freed(struct request *request)
+static void freed(struct leader_request *request)
 {
     listing_freed(etcd_request_of(request));
 }

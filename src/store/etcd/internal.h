@@ -29,7 +29,7 @@ enum {
 
 struct etcd_api;
 struct etcd_request {
-    struct request base;
+    struct leader_request base;
     enum store_kind kind;         /* of the command that is on its way */
     struct txn *txn;              /* Txn: decoded, in the call's arena */
     struct etcd_listing *listing; /* Range: of very many, while it is told; or NULL */
@@ -112,7 +112,7 @@ static inline struct etcd_api *api_of(const struct etcd_request *request)
 {
     return CONTAINER_OF(request->base.leader, struct etcd_api, leader);
 }
-static inline struct etcd_request *etcd_request_of(struct request *request)
+static inline struct etcd_request *etcd_request_of(struct leader_request *request)
 {
     return CONTAINER_OF(request, struct etcd_request, base);
 }

@@ -183,7 +183,7 @@ static void applied(struct etcd_api *api, const struct store_applied *entry)
     if (list_empty(&api->pruning) || keys_prune_left(api_keys(api))) return;
     LIST_EACH_SAFE(&api->pruning, node, next)
     {
-        reply_compacted(etcd_request_of(CONTAINER_OF(node, struct request, link)));
+        reply_compacted(etcd_request_of(CONTAINER_OF(node, struct leader_request, link)));
     }
 }
 
@@ -194,7 +194,7 @@ static void changed(struct etcd_api *api, const struct replica_status *status)
     if (api->leader.led) return;
     LIST_EACH_SAFE(&api->pruning, node, next)
     {
-        request_refuse_as(CONTAINER_OF(node, struct request, link), LEADER_DOUBT);
+        request_refuse_as(CONTAINER_OF(node, struct leader_request, link), LEADER_DOUBT);
     }
 }
 

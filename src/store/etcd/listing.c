@@ -279,7 +279,7 @@ static void on_turn(struct timer *timer)
 
     LIST_EACH(&api->listings, node)
     {
-        request = etcd_request_of(CONTAINER_OF(node, struct request, link));
+        request = etcd_request_of(CONTAINER_OF(node, struct leader_request, link));
         if (!request->listing->waits) break;
         request = NULL;
     }
@@ -308,7 +308,7 @@ void listing_restored(struct etcd_api *api)
 {
     LIST_EACH_SAFE(&api->listings, node, next)
     {
-        end(etcd_request_of(CONTAINER_OF(node, struct request, link)), ETCD_TIMEOUT);
+        end(etcd_request_of(CONTAINER_OF(node, struct leader_request, link)), ETCD_TIMEOUT);
     }
 }
 

@@ -12,7 +12,7 @@
 #include "wire/pb/etcd_election.pb-c.h"
 
 struct observer {
-    struct errand errand;
+    struct leader_call errand;
     struct list link, dirty;
     struct looker looker; /* at nothing: it has not begun, or there is no room for what it saw */
     struct etcd_api *api;
@@ -115,7 +115,7 @@ static void look(struct observer *observer)
 
 /* -- the call -- */
 
-static void on_caught_up(struct errand *errand, const struct errand_answer *answer)
+static void on_caught_up(struct leader_call *errand, const struct errand_answer *answer)
 {
     struct observer *observer = CONTAINER_OF(errand, struct observer, errand);
 

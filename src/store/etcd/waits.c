@@ -14,7 +14,7 @@ enum {
 
 enum wait_step { WAIT_GRANTS, WAIT_ENTERS, WAIT_FOLLOWS, WAIT_WAITS, WAIT_CONFIRMS, WAIT_LEAVES };
 struct wait { /* lives until nobody waits and nothing of it is on its way */
-    struct errand errand;
+    struct leader_call errand;
     struct list link;  /* waits.all */
     struct list dirty; /* waits.dirty: a key that it looks at has changed */
     struct etcd_api *api;
@@ -91,7 +91,7 @@ static void wait_free(struct wait *wait)
     free(wait);
 }
 
-static void on_left(struct errand *errand, const struct errand_answer *answer)
+static void on_left(struct leader_call *errand, const struct errand_answer *answer)
 {
     (void)answer;
     wait_free(CONTAINER_OF(errand, struct wait, errand));
@@ -170,7 +170,7 @@ static bool has_key(const struct wait *wait)
            own.create == wait->turn.create;
 }
 
-static void on_confirmed(struct errand *errand, const struct errand_answer *answer)
+static void on_confirmed(struct leader_call *errand, const struct errand_answer *answer)
 {
     struct wait *wait = CONTAINER_OF(errand, struct wait, errand);
 
@@ -215,7 +215,7 @@ static void look(struct wait *wait)
     }
 }
 
-static void on_followed(struct errand *errand, const struct errand_answer *answer)
+static void on_followed(struct leader_call *errand, const struct errand_answer *answer)
 {
     struct wait *wait = CONTAINER_OF(errand, struct wait, errand);
 
@@ -231,7 +231,7 @@ static void on_followed(struct errand *errand, const struct errand_answer *answe
 
 /* -- coming in -- */
 
-static void on_entered(struct errand *errand, const struct errand_answer *answer)
+static void on_entered(struct leader_call *errand, const struct errand_answer *answer)
 {
     struct wait *wait = CONTAINER_OF(errand, struct wait, errand);
 
@@ -284,7 +284,7 @@ static void enter(struct wait *wait)
     if (err) refuse(wait, refusal_of(err));
 }
 
-static void on_granted(struct errand *errand, const struct errand_answer *answer)
+static void on_granted(struct leader_call *errand, const struct errand_answer *answer)
 {
     struct wait *wait = CONTAINER_OF(errand, struct wait, errand);
 

@@ -8,27 +8,27 @@ enum {
     REFUSED_DOUBLINGS = 16,
 };
 
-void life_init(struct life *life, const struct life_options *options, boot_time now)
+void life_init(struct worker_life *life, const struct life_options *options, boot_time now)
 {
     assert(options->interval_ms > 0);
     assert(options->fence_ms > options->interval_ms);
-    *life = (struct life){.options = *options,
-                          .seen = now,
-                          .next_beat = now,
-                          .interval_ms = options->interval_ms,
-                          .fence_ms = options->fence_ms,
-                          .base_ms = options->interval_ms};
+    *life = (struct worker_life){.options = *options,
+                                 .seen = now,
+                                 .next_beat = now,
+                                 .interval_ms = options->interval_ms,
+                                 .fence_ms = options->fence_ms,
+                                 .base_ms = options->interval_ms};
     prng_seed(&life->prng, options->seed);
 }
 
-enum life_phase life_phase(const struct life *life)
+enum life_phase life_phase(const struct worker_life *life)
 {
     if (life->draining) return LIFE_DRAINING;
     if (!life->registered) return LIFE_INIT;
     return life->holding ? LIFE_RUNNING : LIFE_READY;
 }
 
-bool life_fence_falls(struct life *life, boot_time now)
+bool life_fence_falls(struct worker_life *life, boot_time now)
 {
     assert(now.ms >= life->seen.ms);
     life->seen = now;
@@ -37,24 +37,24 @@ bool life_fence_falls(struct life *life, boot_time now)
     return true;
 }
 
-bool life_may_act(const struct life *life, boot_time now)
+bool life_may_act(const struct worker_life *life, boot_time now)
 {
     return life->answered && life->registered && now.ms <= life->good_until.ms;
 }
 
-boot_time life_good_until(const struct life *life)
+boot_time life_good_until(const struct worker_life *life)
 {
     return life->answered && life->registered ? life->good_until : (boot_time){0};
 }
 
 /* -- beats -- */
 
-boot_time life_next_beat(const struct life *life)
+boot_time life_next_beat(const struct worker_life *life)
 {
     return life->next_beat;
 }
 
-void life_beat_sent(struct life *life, boot_time now)
+void life_beat_sent(struct worker_life *life, boot_time now)
 {
     uint64_t parts = JITTER_PARTS - prng_below(&life->prng, JITTER_SPREAD + 1);
     uint64_t pause = life->interval_ms * parts / JITTER_PARTS;
@@ -63,26 +63,26 @@ void life_beat_sent(struct life *life, boot_time now)
     life->next_beat.ms = now.ms + (pause ? pause : 1);
 }
 
-void life_beat_now(struct life *life)
+void life_beat_now(struct worker_life *life)
 {
     life->next_beat = life->seen;
 }
 
-uint64_t life_lease_ms(const struct life *life)
+uint64_t life_lease_ms(const struct worker_life *life)
 {
     return 2 * life->interval_ms;
 }
 
 /* A longer lease moves the service's verdict by as much, so the fence may move too; the margin
  * between the two stays what the configuration made it. */
-static uint64_t good_until_ms(const struct life *life, boot_time sent, uint64_t lease_ms)
+static uint64_t good_until_ms(const struct worker_life *life, boot_time sent, uint64_t lease_ms)
 {
     uint64_t usual = 2 * life->base_ms;
 
     return sent.ms + life->fence_ms + (lease_ms > usual ? lease_ms - usual : 0);
 }
 
-enum life_answer life_answered(struct life *life, boot_time sent, uint64_t lease_ms,
+enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_t lease_ms,
                                uint64_t coord_epoch, boot_time now)
 {
     uint64_t good_until = good_until_ms(life, sent, lease_ms);
@@ -102,7 +102,7 @@ enum life_answer life_answered(struct life *life, boot_time sent, uint64_t lease
     return life->registered || life->draining ? LIFE_KEPT : LIFE_REGISTER;
 }
 
-bool life_advised(struct life *life, uint64_t interval_ms)
+bool life_advised(struct worker_life *life, uint64_t interval_ms)
 {
     uint64_t wanted = max_u64(interval_ms, life->options.interval_ms);
 
@@ -110,7 +110,7 @@ bool life_advised(struct life *life, uint64_t interval_ms)
     return wanted > life->interval_ms && life->registered;
 }
 
-bool life_fence_changed(struct life *life, uint64_t fence_ms)
+bool life_fence_changed(struct worker_life *life, uint64_t fence_ms)
 {
     if (fence_ms == life->coordinator_fence_ms || !life->registered) return false;
     life->coordinator_fence_ms = fence_ms;
@@ -122,7 +122,7 @@ bool life_fence_changed(struct life *life, uint64_t fence_ms)
     return true;
 }
 
-uint64_t life_refused(struct life *life)
+uint64_t life_refused(struct worker_life *life)
 {
     uint64_t pause = life->interval_ms;
 
@@ -135,20 +135,20 @@ uint64_t life_refused(struct life *life)
 
 /* -- standing with the service -- */
 
-uint64_t life_fence_ms(const struct life *life, const struct life_terms *terms)
+uint64_t life_fence_ms(const struct worker_life *life, const struct life_terms *terms)
 {
     return terms->fence_ms ? min_u64(life->options.fence_ms, terms->fence_ms)
                            : life->options.fence_ms;
 }
 
-bool life_terms_fit(const struct life *life, const struct life_terms *terms)
+bool life_terms_fit(const struct worker_life *life, const struct life_terms *terms)
 {
     uint64_t fence = life_fence_ms(life, terms);
 
     return fence > life->options.interval_ms && (!terms->failure_ms || fence < terms->failure_ms);
 }
 
-void life_registered(struct life *life, uint64_t interval_ms, const struct life_terms *terms)
+void life_registered(struct worker_life *life, uint64_t interval_ms, const struct life_terms *terms)
 {
     assert(life_terms_fit(life, terms));
     life->interval_ms = max_u64(interval_ms, life->options.interval_ms);
@@ -162,17 +162,17 @@ void life_registered(struct life *life, uint64_t interval_ms, const struct life_
     life_beat_now(life); /* READY */
 }
 
-void life_reset(struct life *life)
+void life_reset(struct worker_life *life)
 {
     life->registered = life->holding = false;
 }
 
-void life_set_holding(struct life *life, bool holding)
+void life_set_holding(struct worker_life *life, bool holding)
 {
     life->holding = holding && life->registered;
 }
 
-void life_drain(struct life *life)
+void life_drain(struct worker_life *life)
 {
     life->draining = true;
     life_beat_now(life);

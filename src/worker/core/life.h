@@ -38,7 +38,7 @@ struct life_options {
     uint64_t fence_ms;    /* worker_self_fence_timeout; > interval_ms */
     uint64_t seed;        /* of the jitter */
 };
-struct life {
+struct worker_life {
     struct life_options options;
     struct prng prng;
     boot_time seen; /* of the last call */
@@ -56,50 +56,51 @@ struct life {
     bool registered, holding, draining;
 };
 
-void life_init(struct life *life, const struct life_options *options, boot_time now);
-enum life_phase life_phase(const struct life *life);
+void life_init(struct worker_life *life, const struct life_options *options, boot_time now);
+enum life_phase life_phase(const struct worker_life *life);
 
 /* True once for each time the fence falls: drop every grant now. To be called with every event,
  * before anything else is made of it; the calls below assert that it was. */
-bool life_fence_falls(struct life *life, boot_time now);
+bool life_fence_falls(struct worker_life *life, boot_time now);
 /* May something be done that others can see, under grants that are held? */
-bool life_may_act(const struct life *life, boot_time now);
-boot_time life_good_until(const struct life *life); /* 0 while it may not act at all */
+bool life_may_act(const struct worker_life *life, boot_time now);
+boot_time life_good_until(const struct worker_life *life); /* 0 while it may not act at all */
 
 /* -- beats -- */
-boot_time life_next_beat(const struct life *life);
+boot_time life_next_beat(const struct worker_life *life);
 /* One is on its way; the next is due a jittered interval later, without catching up. */
-void life_beat_sent(struct life *life, boot_time now);
-void life_beat_now(struct life *life); /* a phase changed: do not wait for the interval */
+void life_beat_sent(struct worker_life *life, boot_time now);
+void life_beat_now(struct worker_life *life); /* a phase changed: do not wait for the interval */
 /* What the sender promises: the next one comes before this much time has passed. */
-uint64_t life_lease_ms(const struct life *life);
+uint64_t life_lease_ms(const struct worker_life *life);
 enum life_answer {
     LIFE_STALE,    /* a lower epoch than one we saw: as good as no answer */
     LIFE_KEPT,     /* acknowledged */
     LIFE_REGISTER, /* acknowledged, and it is time to register (again) */
 };
 /* `sent` and `lease_ms` are those of the beat that is acknowledged. */
-enum life_answer life_answered(struct life *life, boot_time sent, uint64_t lease_ms,
+enum life_answer life_answered(struct worker_life *life, boot_time sent, uint64_t lease_ms,
                                uint64_t coord_epoch, boot_time now);
 /* The service asks for beats every so often. Longer than what we registered for: LIFE_REGISTER
  * follows, and only then it is in force. */
-bool life_advised(struct life *life, uint64_t interval_ms); /* true: register anew with it */
+bool life_advised(struct worker_life *life, uint64_t interval_ms); /* true: register anew with it */
 /* The fence time that the coordinators use now, in an answer to a beat. A shorter one holds at once.
  * True: it differs from the one at registration, so register again. */
-bool life_fence_changed(struct life *life, uint64_t fence_ms);
+bool life_fence_changed(struct worker_life *life, uint64_t fence_ms);
 
 /* Another process has our worker id: beat again after a growing pause. Returns the pause. */
-uint64_t life_refused(struct life *life);
+uint64_t life_refused(struct worker_life *life);
 
 /* -- standing with the service -- */
 /* The fence that these terms lead to: the shorter one. */
-uint64_t life_fence_ms(const struct life *life, const struct life_terms *terms);
+uint64_t life_fence_ms(const struct worker_life *life, const struct life_terms *terms);
 /* Can the worker keep the terms? It must beat, and stop, before the service gives up on it. */
-bool life_terms_fit(const struct life *life, const struct life_terms *terms);
+bool life_terms_fit(const struct worker_life *life, const struct life_terms *terms);
 /* With the interval that the registration was sent with, and terms that fit. A shorter fence also
  * shortens the time that earlier answers gave. */
-void life_registered(struct life *life, uint64_t interval_ms, const struct life_terms *terms);
-void life_reset(struct life *life); /* the service says: drop all, register again */
-void life_set_holding(struct life *life, bool holding); /* READY or RUNNING */
-void life_drain(struct life *life);                     /* for good */
+void life_registered(struct worker_life *life, uint64_t interval_ms,
+                     const struct life_terms *terms);
+void life_reset(struct worker_life *life); /* the service says: drop all, register again */
+void life_set_holding(struct worker_life *life, bool holding); /* READY or RUNNING */
+void life_drain(struct worker_life *life);                     /* for good */
 #endif

@@ -36,7 +36,7 @@ struct scene {
     bool late, worker_done, exited;
     unsigned reported, lines;
     struct job job;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct process *process;
     struct signals *signals;
     struct listener *listeners[PAIRS];

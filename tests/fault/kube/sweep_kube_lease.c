@@ -8,7 +8,7 @@
 #include "prim/kube/lease.h"
 #include "prim/kube/sights.h"
 
-static struct lease_write write_of(const struct lease_view *over)
+static struct lease_write write_of(const struct kube_lease_view *over)
 {
     return (struct lease_write){.prefix = "muster",
                                 .store_id = "0",
@@ -56,7 +56,7 @@ TEST(an_object_is_read_whole_or_not_at_all)
 
     FAULT_SWEEP_ALLOC(k)
     {
-        struct lease_view view = {0};
+        struct kube_lease_view view = {0};
         enum err err = kube_lease_decode(json, "muster", &view, NULL);
         CHECK_ERR("reported", err, fault_alloc_fired() ? ERR_NOMEM : ERR_OK);
         CHECK("nothing came out", !err || view.object == NULL);
@@ -68,7 +68,7 @@ TEST(an_object_is_read_whole_or_not_at_all)
 TEST(an_object_is_written_whole_or_not_at_all)
 {
     struct json *json = stored();
-    struct lease_view view;
+    struct kube_lease_view view;
     uint64_t turns = 0;
 
     CHECK_OK("reads", kube_lease_decode(json, "muster", &view, NULL));
@@ -90,7 +90,7 @@ TEST(an_object_is_written_whole_or_not_at_all)
 
 TEST(a_sight_that_cannot_be_noted_only_makes_us_wait)
 {
-    struct lease_view view = {.uid = "u", .version = "1", .duration_s = 2};
+    struct kube_lease_view view = {.uid = "u", .version = "1", .duration_s = 2};
 
     FAULT_SWEEP_ALLOC(k)
     {

@@ -274,7 +274,7 @@ static enum err count_entry(void *context, const struct wal_found *found)
     held->entries++;
     held->changes += found->entry.kind == ENTRY_CHANGE;
     held->last_term = found->entry.term;
-    struct envelope envelope;
+    struct log_envelope envelope;
     struct machine_recovery recovery;
     held->recovers = !found->reset && found->entry.kind == ENTRY_COMMAND &&
                      !envelope_parse(found->entry.bytes, &envelope, NULL) &&

@@ -71,7 +71,7 @@ TEST(bytes_are_written_whole_or_not_at_all)
 
     FAULT_SWEEP_ALLOC(k)
     {
-        struct envelope envelope = {.version = 1, .level = 1, .command = STR("a command")};
+        struct log_envelope envelope = {.version = 1, .level = 1, .command = STR("a command")};
         struct trial_command command = {.op = TRIAL_SET, .key = STR("key"), .value = STR("value")};
         struct buf bytes;
 

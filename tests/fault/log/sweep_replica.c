@@ -202,7 +202,7 @@ static enum err open_node(struct io *io, void *context, void **ret_state)
 {
     struct node *node = context;
     struct note note = {""};
-    struct machine machine = {
+    struct state_machine machine = {
         .id = 1, .name = "set", .version = 1, .ops = &ops, .state = &node->set};
     enum err err;
 
@@ -358,16 +358,16 @@ static void read_once(struct node *node)
     UNTIL("a read's answer", !waiting);
 }
 
-static void on_changed(struct change *change, enum err err, const struct note *note)
+static void on_changed(struct member_change *change, enum err err, const struct note *note)
 {
     (void)change;
     (void)note;
     answered(err);
 }
 
-static enum err change_once(struct node *node, enum change_kind kind, struct node *whom)
+static enum err change_once(struct node *node, enum member_change_kind kind, struct node *whom)
 {
-    struct change change = {
+    struct member_change change = {
         .kind = kind, .id = whom->id, .address = whom->address, .done = on_changed};
 
     waiting = true;
@@ -405,7 +405,7 @@ static void write_some(size_t count)
     }
 }
 
-static void change_members(enum change_kind kind, struct node *whom)
+static void change_members(enum member_change_kind kind, struct node *whom)
 {
     for (;;) {
         enum err err;

@@ -15,7 +15,7 @@ enum { CLUSTER = 5, FILE_BYTES = 270 << 10, STEP_MS = 20, STEPS_MAX = 2000, ENTR
 struct node {
     struct io *io;
     struct peers *peers;
-    struct worker *worker;
+    struct loop_worker *worker;
     uint64_t id, got, last, entries, snap_bytes, whole;
     uint64_t asked, told, sent_well;
     unsigned refuse;
@@ -23,7 +23,7 @@ struct node {
 static struct sim *sim;
 static struct node nodes[2];
 
-static bool on_frame(void *owner, uint64_t from, struct frame *frame)
+static bool on_frame(void *owner, uint64_t from, struct peer_frame *frame)
 {
     struct node *node = owner;
     struct entry entry;
@@ -45,7 +45,7 @@ static bool on_frame(void *owner, uint64_t from, struct frame *frame)
     return true;
 }
 
-static bool on_snap(void *owner, uint64_t from, struct frame *frame)
+static bool on_snap(void *owner, uint64_t from, struct peer_frame *frame)
 {
     struct node *node = owner;
 
@@ -137,9 +137,9 @@ static void act(void)
     uint64_t index = 0, prev = 0;
 
     for (int step = 0; step < STEPS_MAX; step++) {
-        struct frame frame = {.kind = FRAME_HASH, .u.hash = {.index = index + 1, .term = 1}};
-        struct frame append = {.kind = FRAME_APPEND,
-                               .u.append = {.term = 1, .prev_index = prev, .prev_term = 1}};
+        struct peer_frame frame = {.kind = FRAME_HASH, .u.hash = {.index = index + 1, .term = 1}};
+        struct peer_frame append = {.kind = FRAME_APPEND,
+                                    .u.append = {.term = 1, .prev_index = prev, .prev_term = 1}};
         uint32_t sent = 0;
         for (size_t i = 0; i < 2; i++) {
             want_node(i);

@@ -53,7 +53,7 @@ static enum err strip(struct arena *arena, bool *ret_touched)
 
 static enum err encode(struct arena *arena, bool *ret_touched)
 {
-    struct metadata m = {.destination = STR("c"), .promised = {.cluster = STR("d")}};
+    struct machine_metadata m = {.destination = STR("c"), .promised = {.cluster = STR("d")}};
     struct label pairs[METADATA_MAX] = {0};
     size_t count = 77;
     enum err err = metadata_encode(arena, &m, pairs, &count);

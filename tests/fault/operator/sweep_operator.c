@@ -75,8 +75,8 @@ TEST(nodes_and_reclaims_without_memory)
     FAULT_SWEEP_ALLOC(k)
     {
         const struct label labels[] = {{STR("a"), STR("1")}};
-        struct node told = {.machine_id = STR("m"), .labels = labels, .label_count = 1};
-        const struct node *node;
+        struct cluster_node told = {.machine_id = STR("m"), .labels = labels, .label_count = 1};
+        const struct cluster_node *node;
         struct reclaims *reclaims = NULL, *again = NULL;
         struct nodes *nodes = NULL;
         struct note note;

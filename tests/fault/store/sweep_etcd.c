@@ -17,7 +17,7 @@ enum { KEYS = 300, WATCHES = 3 };
 static struct {
     struct sim *sim;
     struct store_machine *store;
-    struct machine machine;
+    struct state_machine machine;
     struct watch_engine *engine;
     struct feed *feed;
     uint64_t index;

@@ -137,11 +137,11 @@ static enum err open_replica(struct run *run, struct note *note)
 {
     struct conf *conf = run->conf;
     const char *dir = conf_text(conf, "data-dir");
-    struct machine machine = {.id = TRIAL_MACHINE,
-                              .name = "trial",
-                              .version = 1,
-                              .ops = &trial_ops,
-                              .state = run->node.trial};
+    struct state_machine machine = {.id = TRIAL_MACHINE,
+                                    .name = "trial",
+                                    .version = 1,
+                                    .ops = &trial_ops,
+                                    .state = run->node.trial};
     struct replica_options options = {
         .io = run_io(run),
         .log = &run->node.log,

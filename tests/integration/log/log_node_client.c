@@ -20,7 +20,7 @@ struct request {
     char tag[32];
     struct proposal proposal;
     struct read_ticket ticket;
-    struct change change;
+    struct member_change change;
     struct transfer transfer;
     char key[TRIAL_KEY_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
 };
@@ -108,7 +108,7 @@ static void on_read(struct read_ticket *ticket, enum err err)
     end(request);
 }
 
-static void on_changed(struct change *change, enum err err, const struct note *note)
+static void on_changed(struct member_change *change, enum err err, const struct note *note)
 {
     struct request *request = CONTAINER_OF(change, struct request, change);
 
@@ -240,7 +240,7 @@ static enum err change(struct connection *connection, struct str tag, struct str
 {
     static const struct {
         struct str word;
-        enum change_kind kind;
+        enum member_change_kind kind;
         bool address;
     } kinds[] = {
         {{"add", 3}, CHANGE_ADD, true},
@@ -260,7 +260,7 @@ static enum err change(struct connection *connection, struct str tag, struct str
     request = begin(connection, tag);
     if (!request) return ERR_NOMEM;
     snprintf(request->address, sizeof request->address, "%.*s", STR_ARG(address));
-    request->change = (struct change){
+    request->change = (struct member_change){
         .kind = kinds[i].kind, .id = id, .address = request->address, .done = on_changed};
     replica_change(connection->node->replica, &request->change);
     return ERR_OK;

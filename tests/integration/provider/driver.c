@@ -33,7 +33,7 @@ static const char *const ends[] = {
 static struct real_io *real;
 static struct io *io;
 static struct provider *provider;
-static struct worker *decider;
+static struct loop_worker *decider;
 static struct dimensions dimensions;
 static struct machine_reader *reader; /* the decider's */
 static struct dimensions ack_dimensions;

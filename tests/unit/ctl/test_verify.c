@@ -323,7 +323,7 @@ void probe_list(struct probe *probe, const struct provider_fetch_request *reques
 /* -- the tests -- */
 
 static struct canned canned;
-static struct facts facts;
+static struct provider_facts facts;
 
 /* `words`: of the command. The facts as if they came from the options. */
 static enum err verify(const char *const *words, bool dry_run)
@@ -337,7 +337,7 @@ static enum err verify(const char *const *words, bool dry_run)
 static void defaults(void)
 {
     model_reset();
-    facts = (struct facts){
+    facts = (struct provider_facts){
         .shard = "verify-1", .cluster = "muster-verify", .blob = STR("blob"), .wait_ms = 600000};
 }
 

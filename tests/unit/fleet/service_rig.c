@@ -103,7 +103,7 @@ static void format(struct rig_node *node, bool founder)
 static void open_node(struct rig_node *node, const struct rig_options *options)
 {
     struct note note = {""};
-    struct machine machine;
+    struct state_machine machine;
 
     open_instruments(node);
     format(node, !options->waiting);

@@ -20,7 +20,7 @@ struct stage {
 
 static void roster_do(struct roster *roster, struct roster_command command)
 {
-    struct machine machine = roster_registration(roster);
+    struct state_machine machine = roster_registration(roster);
     struct machine_entry at = {.version = 1};
     struct buf bytes, reply;
 
@@ -81,7 +81,7 @@ static struct admit_request wish(uint64_t id, const char *name, const char *raft
 }
 
 static void check_step(const char *why, struct admit_step got, enum admit_kind kind,
-                       enum change_kind change, uint64_t id)
+                       enum member_change_kind change, uint64_t id)
 {
     CHECK_I64(why, got.kind, kind);
     if (kind == ADMIT_CHANGE) CHECK_I64(why, got.change, change);

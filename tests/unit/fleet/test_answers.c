@@ -159,7 +159,7 @@ static void on_applied(void *owner, const struct machine_entry *entry,
     seen++;
 }
 
-static struct fleet_machine *open_machine(struct machine *ret_machine)
+static struct fleet_machine *open_machine(struct state_machine *ret_machine)
 {
     struct fleet_machine_options options = {.applied = on_applied};
     struct fleet_machine *machine;
@@ -170,7 +170,7 @@ static struct fleet_machine *open_machine(struct machine *ret_machine)
     return machine;
 }
 
-static enum fleet_status apply(struct machine *m, const char *id, const char *text)
+static enum fleet_status apply(struct state_machine *m, const char *id, const char *text)
 {
     struct machine_entry entry = {
         .index = 3, .version = 1, .request_id = str_from(id), .command = str_from(text)};
@@ -184,7 +184,7 @@ static enum fleet_status apply(struct machine *m, const char *id, const char *te
     return result.status;
 }
 
-static void copy(struct machine *from, struct machine *to, size_t piece)
+static void copy(struct state_machine *from, struct state_machine *to, size_t piece)
 {
     struct note note = {""};
     struct buf bytes;
@@ -210,7 +210,7 @@ static void copy(struct machine *from, struct machine *to, size_t piece)
 
 TEST(a_repeat_is_answered_and_not_applied)
 {
-    struct machine m;
+    struct state_machine m;
     struct fleet_machine *machine = open_machine(&m);
     struct fleet_row shard;
 
@@ -232,7 +232,7 @@ TEST(a_snapshot_carries_the_answers)
     static const size_t pieces[] = {1, 7, 64, 1 << 20};
 
     for (size_t i = 0; i < ARRAY_LEN(pieces); i++) {
-        struct machine first, second;
+        struct state_machine first, second;
         struct fleet_machine *from = open_machine(&first), *to = open_machine(&second);
         struct fleet_row shard;
 
@@ -267,7 +267,7 @@ TEST(a_snapshot_carries_the_answers)
 
 TEST(answers_that_are_cut_short_are_damage)
 {
-    struct machine first, second;
+    struct state_machine first, second;
     struct fleet_machine *from = open_machine(&first), *to = open_machine(&second);
     struct note note = {""};
     struct buf bytes;

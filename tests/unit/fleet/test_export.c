@@ -197,7 +197,7 @@ static void set_true(void *flag)
 
 static void open_streams(struct rig_node *node)
 {
-    struct machine machine = fleet_machine_registration(fleet_service_machine(node->service));
+    struct state_machine machine = fleet_machine_registration(fleet_service_machine(node->service));
     struct snapshot_service_options options = {.io = node->io,
                                                .metrics = node->metrics,
                                                .replica = node->replica,

@@ -45,7 +45,7 @@ static struct fleet_machine *open_machine(struct seen *seen)
     return machine;
 }
 
-static struct fleet_result apply(struct machine *m, uint64_t index, const char *text,
+static struct fleet_result apply(struct state_machine *m, uint64_t index, const char *text,
                                  struct buf *reply)
 {
     struct machine_entry entry = {
@@ -67,7 +67,7 @@ TEST(the_registration_names_the_format)
 {
     struct seen seen;
     struct fleet_machine *machine = open_machine(&seen);
-    struct machine m = fleet_machine_registration(machine);
+    struct state_machine m = fleet_machine_registration(machine);
 
     CHECK_U32("part of the log's format", m.id, 2);
     CHECK_TEXT("names the snapshot section", m.name, "fleet");
@@ -80,7 +80,7 @@ TEST(replies_carry_the_result_and_the_service_sees_every_command)
 {
     struct seen seen;
     struct fleet_machine *machine = open_machine(&seen);
-    struct machine m = fleet_machine_registration(machine);
+    struct state_machine m = fleet_machine_registration(machine);
     struct fleet_result result;
     struct buf reply;
 
@@ -113,7 +113,7 @@ TEST(a_command_of_unknown_kind_is_not_applied)
 {
     struct seen seen;
     struct fleet_machine *machine = open_machine(&seen);
-    struct machine m = fleet_machine_registration(machine);
+    struct state_machine m = fleet_machine_registration(machine);
     struct machine_entry entry = {.index = 1, .version = 1, .command = STR("{\"kind\":9}")};
     uint64_t hash = m.ops->hash(m.state);
     struct note note = {""};
@@ -134,7 +134,7 @@ TEST(a_reply_says_which_field_and_which_limit)
     char text[400] = "{\"kind\":2", id[300];
     struct seen seen;
     struct fleet_machine *machine = open_machine(&seen);
-    struct machine m = fleet_machine_registration(machine);
+    struct state_machine m = fleet_machine_registration(machine);
     struct fleet_result result;
     struct buf reply;
 
@@ -157,7 +157,7 @@ TEST(a_reply_says_which_field_and_which_limit)
     fleet_machine_close(machine);
 }
 
-static void snapshot(struct machine *m, uint64_t index, struct buf *bytes)
+static void snapshot(struct state_machine *m, uint64_t index, struct buf *bytes)
 {
     void *view;
     bool done = false;
@@ -168,7 +168,8 @@ static void snapshot(struct machine *m, uint64_t index, struct buf *bytes)
     m->ops->snapshot_end(view);
 }
 
-static enum err restore(struct machine *m, uint64_t index, struct str bytes, struct note *note)
+static enum err restore(struct state_machine *m, uint64_t index, struct str bytes,
+                        struct note *note)
 {
     enum err err = m->ops->restore_begin(m->state, index, note);
 
@@ -182,7 +183,8 @@ TEST(a_snapshot_restores_the_state_and_its_hash)
 {
     struct seen seen, other_seen;
     struct fleet_machine *machine = open_machine(&seen), *other = open_machine(&other_seen);
-    struct machine m = fleet_machine_registration(machine), o = fleet_machine_registration(other);
+    struct state_machine m = fleet_machine_registration(machine),
+                         o = fleet_machine_registration(other);
     struct fleet *fleet = fleet_machine_fleet(other);
     struct note note = {""};
     struct buf reply, bytes, again;
@@ -221,7 +223,7 @@ TEST(a_restore_that_is_given_up_leaks_nothing)
 {
     struct seen seen;
     struct fleet_machine *machine = open_machine(&seen);
-    struct machine m = fleet_machine_registration(machine);
+    struct state_machine m = fleet_machine_registration(machine);
     struct note note;
 
     CHECK_OK("begin", m.ops->restore_begin(m.state, 1, &note));
@@ -237,7 +239,8 @@ TEST(the_level_of_the_entry_decides_whether_a_domain_stays_leaving)
 {
     struct seen seen, other_seen;
     struct fleet_machine *machine = open_machine(&seen), *other = open_machine(&other_seen);
-    struct machine m = fleet_machine_registration(machine), o = fleet_machine_registration(other);
+    struct state_machine m = fleet_machine_registration(machine),
+                         o = fleet_machine_registration(other);
     struct fleet_command command = {.kind = FLEET_ASSIGN_DOMAIN};
     struct fleet_leaving leaving;
     struct note note = {""};

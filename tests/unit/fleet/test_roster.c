@@ -18,7 +18,7 @@ static struct roster_entry entry(uint64_t id, const char *name, const char *grpc
 
 static enum err apply_bytes(struct roster *roster, struct str bytes)
 {
-    struct machine machine = roster_registration(roster);
+    struct state_machine machine = roster_registration(roster);
     struct machine_entry at = {.index = 1, .term = 1, .version = 1, .command = bytes};
     struct buf reply;
     enum err err;
@@ -54,13 +54,13 @@ static enum err forget(struct roster *roster, uint64_t id)
 
 static uint64_t hash_of(struct roster *roster)
 {
-    struct machine machine = roster_registration(roster);
+    struct state_machine machine = roster_registration(roster);
     return machine.ops->hash(machine.state);
 }
 
 static void snapshot(struct roster *roster, size_t budget, struct buf *into)
 {
-    struct machine machine = roster_registration(roster);
+    struct state_machine machine = roster_registration(roster);
     bool done = false;
     void *view;
 
@@ -75,7 +75,7 @@ static void snapshot(struct roster *roster, size_t budget, struct buf *into)
 
 static enum err restore(struct roster *roster, struct str bytes, size_t cut, struct note *note)
 {
-    struct machine machine = roster_registration(roster);
+    struct state_machine machine = roster_registration(roster);
     enum err err = machine.ops->restore_begin(machine.state, 9, note), end;
 
     while (!err && bytes.len > 0) {

@@ -1044,7 +1044,8 @@ static uint64_t snapshot_after(uint64_t ms)
 
 static uint64_t size_of_tables(void)
 {
-    struct machine fleet = fleet_machine_registration(fleet_service_machine(rig.nodes[0].service));
+    struct state_machine fleet =
+        fleet_machine_registration(fleet_service_machine(rig.nodes[0].service));
 
     return fleet.ops->size(fleet.state);
 }

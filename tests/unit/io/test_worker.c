@@ -14,7 +14,7 @@ struct numbered {
     pthread_t thread;
 };
 static struct rig rig;
-static struct worker *worker;
+static struct loop_worker *worker;
 static struct numbered jobs[JOBS];
 static int ran_order[JOBS], ran_count, done_order[JOBS], done_count;
 
@@ -189,14 +189,14 @@ TEST(the_thread_shows_the_first_15_characters_of_its_name)
 
 TEST(options_without_a_name_or_a_bound_are_refused)
 {
-    struct worker *untouched = (struct worker *)&rig;
+    struct loop_worker *untouched = (struct loop_worker *)&rig;
 
     rig_open(&rig);
     CHECK_ERR("no bound", worker_open(rig.loop, &(struct worker_options){.name = "x"}, &untouched),
               ERR_INVALID);
     CHECK_ERR("no name", worker_open(rig.loop, &(struct worker_options){.jobs_max = 1}, &untouched),
               ERR_INVALID);
-    CHECK("output untouched", untouched == (struct worker *)&rig);
+    CHECK("output untouched", untouched == (struct loop_worker *)&rig);
     rig_close(&rig);
 }
 
@@ -223,7 +223,7 @@ static void done_sum(struct job *job, enum err err)
 
 TEST(several_workers_beside_one_loop_share_nothing)
 {
-    struct worker *workers[WORKERS];
+    struct loop_worker *workers[WORKERS];
     uint64_t want = 0, got = 0;
     unsigned given[WORKERS] = {0};
 

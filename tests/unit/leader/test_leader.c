@@ -136,7 +136,7 @@ void rpc_fail_not_leader(struct rpc_call *call, const char *leader)
 
 enum way { READS, WRITES, KEEPS, ACTS };
 struct mine {
-    struct request base;
+    struct leader_request base;
     int number;
 };
 static struct sim *sim;
@@ -145,14 +145,14 @@ static struct list kept;
 static enum way way;
 static int begun, gone, drained, freed, written;
 
-static bool admit(struct request *request)
+static bool admit(struct leader_request *request)
 {
     if (leader_here(request->leader)) return true;
     request_redirect(request);
     return false;
 }
 
-static void begin(struct request *request)
+static void begin(struct leader_request *request)
 {
     begun++;
     CHECK_I64("its own memory is there", CONTAINER_OF(request, struct mine, base)->number, 0);
@@ -167,12 +167,12 @@ static void begin(struct request *request)
     request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "half of it");
 }
 
-static void on_read(struct request *request)
+static void on_read(struct leader_request *request)
 {
     request_reply(request, STR("rows"));
 }
 
-static void on_written(struct request *request, enum err err, struct str reply)
+static void on_written(struct leader_request *request, enum err err, struct str reply)
 {
     written++;
     if (!request->call)
@@ -183,19 +183,19 @@ static void on_written(struct request *request, enum err err, struct str reply)
         request_reply(request, reply);
 }
 
-static void on_gone(struct request *request)
+static void on_gone(struct leader_request *request)
 {
     gone++;
     request_free(request);
 }
 
-static void on_drain(struct request *request)
+static void on_drain(struct leader_request *request)
 {
     drained++;
     request_fail(request, GRPC_UNAVAILABLE, "stops");
 }
 
-static void on_freed(struct request *request)
+static void on_freed(struct leader_request *request)
 {
     (void)request;
     freed++;
@@ -482,7 +482,7 @@ TEST(an_answer_that_cannot_be_packed_is_refused)
 
     start(KEEPS);
     ask(&call);
-    request_reply_packed(CONTAINER_OF(kept.next, struct request, link), &pack);
+    request_reply_packed(CONTAINER_OF(kept.next, struct leader_request, link), &pack);
     is("refused", &call, err_grpc_status(ERR_NOMEM), true, "the answer");
     stop(1);
 }

@@ -110,7 +110,7 @@ static bool refuses(struct node *node)
     return true;
 }
 
-static bool on_frame(void *owner, uint64_t from, struct frame *frame)
+static bool on_frame(void *owner, uint64_t from, struct peer_frame *frame)
 {
     struct node *node = owner;
     struct entry entry;
@@ -134,7 +134,7 @@ static bool on_frame(void *owner, uint64_t from, struct frame *frame)
     return true;
 }
 
-static bool on_snap(void *owner, uint64_t from, struct frame *frame)
+static bool on_snap(void *owner, uint64_t from, struct peer_frame *frame)
 {
     struct node *node = owner;
 
@@ -418,7 +418,7 @@ void stranger_write(struct stranger *s, struct str bytes)
     CHECK_OK("write", stream_write(s->stream, &bytes, 1));
 }
 
-void stranger_send(struct stranger *s, const struct frame *frame)
+void stranger_send(struct stranger *s, const struct peer_frame *frame)
 {
     struct buf bytes;
 
@@ -428,21 +428,21 @@ void stranger_send(struct stranger *s, const struct frame *frame)
     buf_deinit(&bytes);
 }
 
-struct frame stranger_hello(uint64_t from, uint64_t to, enum frame_lane lane)
+struct peer_frame stranger_hello(uint64_t from, uint64_t to, enum frame_lane lane)
 {
-    return (struct frame){.kind = FRAME_HELLO,
-                          .u.hello = {.protocol = FRAME_PROTOCOL,
-                                      .lane = lane,
-                                      .cluster_id = RIG_CLUSTER,
-                                      .from = from,
-                                      .to = to,
-                                      .nonce = 1000,
-                                      .level = 2,
-                                      .name = STR("s"),
-                                      .address = STR("stranger:1")}};
+    return (struct peer_frame){.kind = FRAME_HELLO,
+                               .u.hello = {.protocol = FRAME_PROTOCOL,
+                                           .lane = lane,
+                                           .cluster_id = RIG_CLUSTER,
+                                           .from = from,
+                                           .to = to,
+                                           .nonce = 1000,
+                                           .level = 2,
+                                           .name = STR("s"),
+                                           .address = STR("stranger:1")}};
 }
 
-bool stranger_take(struct stranger *s, struct frame *ret_frame)
+bool stranger_take(struct stranger *s, struct peer_frame *ret_frame)
 {
     size_t size = 0;
     enum err err =
@@ -456,7 +456,7 @@ bool stranger_take(struct stranger *s, struct frame *ret_frame)
 
 void stranger_greet(struct stranger *s, uint64_t from, struct node *to, enum frame_lane lane)
 {
-    struct frame hello = stranger_hello(from, to->id, lane), answer = {0};
+    struct peer_frame hello = stranger_hello(from, to->id, lane), answer = {0};
 
     stranger_send(s, &hello);
     RIG_UNTIL("a hello comes back",
@@ -472,6 +472,6 @@ void stranger_meet(struct stranger *s, uint64_t from, struct node *to, enum fram
     uint64_t before = to->hellos;
 
     stranger_greet(s, from, to, lane);
-    stranger_send(s, &(struct frame){.kind = FRAME_BEAT});
+    stranger_send(s, &(struct peer_frame){.kind = FRAME_BEAT});
     RIG_UNTIL("it is known", to->hellos > before || s->closed || s->ended);
 }

@@ -23,7 +23,7 @@ struct node {
     struct io *io;
     struct sim_host *host; /* NULL over real sockets */
     struct peers *peers;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct metrics *metrics;
     struct logger *logger;
     struct log_source log_source;
@@ -38,8 +38,8 @@ struct node {
     uint64_t frames, refused, entries, entry_bytes, hellos, addresses, snaps_lost, snaps_whole,
         clusters;
     uint64_t by_kind[FRAME_KIND_COUNT];
-    uint64_t from;     /* of the last frame */
-    struct frame last; /* its views are gone */
+    uint64_t from;          /* of the last frame */
+    struct peer_frame last; /* its views are gone */
     uint64_t last_index, last_term, entries_hash;
     uint32_t last_level;
     char last_address[REPLICA_ADDRESS_MAX + 1];
@@ -100,12 +100,12 @@ char *rig_path(size_t i, const char *name);                    /* the test's; st
 struct stranger *stranger_dial(size_t i, struct node *to);
 void stranger_close(struct stranger *s);
 void stranger_write(struct stranger *s, struct str bytes);
-void stranger_send(struct stranger *s, const struct frame *frame);
-struct frame stranger_hello(uint64_t from, uint64_t to, enum frame_lane lane);
+void stranger_send(struct stranger *s, const struct peer_frame *frame);
+struct peer_frame stranger_hello(uint64_t from, uint64_t to, enum frame_lane lane);
 /* Says hello and takes the answer; meeting is that and the beat after it. */
 void stranger_greet(struct stranger *s, uint64_t from, struct node *to, enum frame_lane lane);
 void stranger_meet(struct stranger *s, uint64_t from, struct node *to, enum frame_lane lane);
-bool stranger_take(struct stranger *s, struct frame *ret_frame); /* a whole frame that came */
+bool stranger_take(struct stranger *s, struct peer_frame *ret_frame); /* a whole frame that came */
 
 #define RIG_UNTIL(why, condition)                                                                  \
     do {                                                                                           \

@@ -147,7 +147,7 @@ static void close_node(void *state)
 static enum err open_node(struct io *io, void *context, void **ret_state)
 {
     struct node *node = context;
-    struct machine machines[2] = {
+    struct state_machine machines[2] = {
         {.id = TRIAL_MACHINE,
          .name = "trial",
          .version = node->version ? node->version : 1,
@@ -387,7 +387,7 @@ struct call *rig_read(struct node *node, size_t at)
     return call;
 }
 
-static void on_changed(struct change *change, enum err err, const struct note *note)
+static void on_changed(struct member_change *change, enum err err, const struct note *note)
 {
     struct call *call = CONTAINER_OF(change, struct call, change);
 
@@ -397,13 +397,14 @@ static void on_changed(struct change *change, enum err err, const struct note *n
     call->note = *note;
 }
 
-struct call *rig_change(struct node *node, size_t at, enum change_kind kind, struct node *which)
+struct call *rig_change(struct node *node, size_t at, enum member_change_kind kind,
+                        struct node *which)
 {
     struct call *call = &rig.calls[at];
 
     buf_deinit(&call->command);
     *call = (struct call){.node = node};
-    call->change = (struct change){
+    call->change = (struct member_change){
         .kind = kind, .id = which->id, .address = which->address, .done = on_changed};
     replica_change(node->replica, &call->change);
     CHECK("never from inside the call", !call->done);

@@ -49,7 +49,7 @@ struct node {
 struct call {
     struct proposal proposal;
     struct read_ticket ticket;
-    struct change change;
+    struct member_change change;
     struct transfer transfer;
     bool done;
     enum err err;
@@ -94,7 +94,8 @@ uint64_t rig_counter(struct node *node, const char *line); /* of the metrics' te
 struct call *rig_set(struct node *node, size_t call, const char *key, const char *value);
 struct call *rig_add(struct node *node, size_t call, const char *key, int64_t by);
 struct call *rig_read(struct node *node, size_t call);
-struct call *rig_change(struct node *node, size_t call, enum change_kind kind, struct node *which);
+struct call *rig_change(struct node *node, size_t call, enum member_change_kind kind,
+                        struct node *which);
 struct call *rig_transfer(struct node *node, size_t call, uint64_t to);
 int64_t rig_number(struct node *node, const char *key); /* -1: no such register */
 

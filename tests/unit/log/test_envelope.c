@@ -6,13 +6,13 @@
 #include "lib/test.h"
 #include "log/log.h"
 
-static const struct envelope sample = {.machine = 0x01020304,
-                                       .version = 0x11121314,
-                                       .level = 0x21222324,
-                                       .advance_ns = 0x3132333435363738,
-                                       .actor = {"ann", 3},
-                                       .request_id = {"r-9", 3},
-                                       .command = {"do\0it", 5}};
+static const struct log_envelope sample = {.machine = 0x01020304,
+                                           .version = 0x11121314,
+                                           .level = 0x21222324,
+                                           .advance_ns = 0x3132333435363738,
+                                           .actor = {"ann", 3},
+                                           .request_id = {"r-9", 3},
+                                           .command = {"do\0it", 5}};
 static const char sample_bytes[] =
     "\x01\x03\x03\x00\x04\x03\x02\x01\x14\x13\x12\x11\x24\x23\x22\x21"
     "\x38\x37\x36\x35\x34\x33\x32\x31\x05\x00\x00\x00\x00\x00\x00\x00"
@@ -34,7 +34,7 @@ TEST(the_bytes_are_those_of_the_format)
 
 TEST(what_was_written_is_read)
 {
-    struct envelope got;
+    struct log_envelope got;
     struct note note = {""};
 
     CHECK_OK("parse", envelope_parse(str_of(sample_bytes, sizeof sample_bytes - 1), &got, &note));
@@ -51,7 +51,7 @@ TEST(what_was_written_is_read)
 TEST(every_part_may_be_empty_and_may_be_as_long_as_its_limit)
 {
     static char text[REPLICA_COMMAND_MAX];
-    struct envelope given = {.version = 1, .level = 1}, got;
+    struct log_envelope given = {.version = 1, .level = 1}, got;
     struct buf bytes;
 
     memset(text, 'x', sizeof text);
@@ -104,7 +104,7 @@ TEST(what_is_not_known_is_refused)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char bytes[sizeof sample_bytes];
-        struct envelope got = {.machine = 77};
+        struct log_envelope got = {.machine = 77};
         struct note note = {""};
 
         memcpy(bytes, sample_bytes, sizeof bytes);
@@ -120,7 +120,7 @@ TEST(version_and_level_begin_at_one)
 {
     for (size_t at = 8; at <= 12; at += 4) {
         char bytes[sizeof sample_bytes];
-        struct envelope got;
+        struct log_envelope got;
 
         memcpy(bytes, sample_bytes, sizeof bytes);
         memset(bytes + at, 0, 4);
@@ -131,7 +131,7 @@ TEST(version_and_level_begin_at_one)
 TEST(every_cut_is_refused)
 {
     for (size_t len = 0; len < sizeof sample_bytes - 1; len++) {
-        struct envelope got;
+        struct log_envelope got;
         CHECK_ERR("cut", envelope_parse(str_of(sample_bytes, len), &got, NULL), ERR_PARSE);
     }
 }

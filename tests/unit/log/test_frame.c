@@ -19,10 +19,10 @@ static const struct entry entries[] = {
     {.index = 43, .term = 5, .kind = ENTRY_COMMAND, .bytes = {"put", 3}},
     {.index = 44, .term = 6, .kind = ENTRY_CHANGE, .bytes = {"\0\1\2\3", 4}},
 };
-static const struct frame append_frame = {
+static const struct peer_frame append_frame = {
     .kind = FRAME_APPEND, .u.append = {.term = 6, .prev_index = 41, .prev_term = 4, .commit = 40}};
 
-static struct frame samples[] = {
+static struct peer_frame samples[] = {
     {.kind = FRAME_HELLO,
      .u.hello = {.protocol = FRAME_PROTOCOL,
                  .lane = LANE_BULK,
@@ -71,12 +71,12 @@ static struct frame samples[] = {
 
 static struct buf bytes;
 
-static struct frame_link link_of(enum frame_kind kind)
+static struct frame_link link_of(enum peer_frame_kind kind)
 {
     return kind == FRAME_HELLO ? (struct frame_link){0} : SALTED;
 }
 
-static void encode(const struct frame *frame)
+static void encode(const struct peer_frame *frame)
 {
     struct frame_link link = link_of(frame->kind);
 
@@ -99,7 +99,7 @@ static void encode_entries(void)
     frame_seal(&link, &bytes, start);
 }
 
-static enum err decode(struct frame_link link, struct str from, struct frame *ret_frame)
+static enum err decode(struct frame_link link, struct str from, struct peer_frame *ret_frame)
 {
     struct note note = {""};
     size_t size = 12345;
@@ -118,7 +118,7 @@ static enum err decode(struct frame_link link, struct str from, struct frame *re
 }
 
 /* Writes payload bytes anew and makes all sums right again, as somebody who knows the session. */
-static void forge(enum frame_kind kind)
+static void forge(enum peer_frame_kind kind)
 {
     char salt[8];
     uint32_t sum;
@@ -137,7 +137,7 @@ TEST(every_kind_comes_back_as_it_was)
     buf_init(&again, BYTES_MAX);
     for (size_t i = 0; i < ARRAY_LEN(samples); i++) {
         struct frame_link link = link_of(samples[i].kind);
-        struct frame got;
+        struct peer_frame got;
         encode(&samples[i]);
         CHECK_OK(frame_kind_name(samples[i].kind), decode(link, buf_peek(&bytes), &got));
         CHECK_U64("kind", got.kind, samples[i].kind);
@@ -152,7 +152,7 @@ TEST(every_kind_comes_back_as_it_was)
 
 TEST(fields_are_not_mixed_up)
 {
-    struct frame f;
+    struct peer_frame f;
 
     encode(&samples[0]);
     CHECK_OK("hello", decode((struct frame_link){0}, buf_peek(&bytes), &f));
@@ -210,7 +210,7 @@ TEST(fields_are_not_mixed_up)
 
 TEST(entries_come_back_in_order_with_their_indexes)
 {
-    struct frame f;
+    struct peer_frame f;
     struct entry entry;
     size_t count = 0;
 
@@ -262,7 +262,7 @@ TEST(a_frame_that_is_cut_anywhere_is_not_ready)
 {
     for (size_t i = 0; i <= ARRAY_LEN(samples); i++) {
         struct frame_link link = link_of(i < ARRAY_LEN(samples) ? samples[i].kind : FRAME_APPEND);
-        struct frame f;
+        struct peer_frame f;
         char *exact;
         if (i < ARRAY_LEN(samples))
             encode(&samples[i]);
@@ -286,7 +286,7 @@ TEST(any_flipped_bit_is_found)
 {
     for (size_t i = 0; i <= ARRAY_LEN(samples); i++) {
         struct frame_link link = link_of(i < ARRAY_LEN(samples) ? samples[i].kind : FRAME_APPEND);
-        struct frame f;
+        struct peer_frame f;
         if (i < ARRAY_LEN(samples))
             encode(&samples[i]);
         else
@@ -304,7 +304,7 @@ TEST(any_flipped_bit_is_found)
 
 TEST(a_frame_of_another_connection_is_refused_by_its_head)
 {
-    struct frame f;
+    struct peer_frame f;
 
     encode(&samples[3]);
     CHECK_ERR("another session",
@@ -324,8 +324,8 @@ TEST(a_frame_of_another_connection_is_refused_by_its_head)
 TEST(numbers_go_up_by_one)
 {
     struct frame_link out = SALTED, in = SALTED;
-    const struct frame beat = {.kind = FRAME_BEAT};
-    struct frame f;
+    const struct peer_frame beat = {.kind = FRAME_BEAT};
+    struct peer_frame f;
     size_t size;
 
     buf_init(&bytes, BYTES_MAX);
@@ -349,14 +349,15 @@ TEST(numbers_go_up_by_one)
 TEST(a_length_no_frame_has_is_refused_before_anything_is_stored)
 {
     static const uint32_t lengths[] = {FRAME_MAX + 1, 1u << 31, UINT32_MAX};
-    struct frame f;
+    struct peer_frame f;
 
     for (size_t i = 0; i < ARRAY_LEN(lengths); i++) {
         char head[4];
         store_le32(head, lengths[i]);
         CHECK_ERR("four bytes are enough", decode(SALTED, str_of(head, 4), &f), ERR_TOO_LARGE);
     }
-    for (enum frame_kind kind = 1; kind < FRAME_KIND_COUNT; kind++) { /* each has its own bounds */
+    for (enum peer_frame_kind kind = 1; kind < FRAME_KIND_COUNT;
+         kind++) { /* each has its own bounds */
         bool open_end = kind == FRAME_APPEND;
         encode(&samples[kind - 1]);
         CHECK_OK("longer", buf_append(&bytes, str_of((char[300 << 10]){0}, 300 << 10)));
@@ -374,7 +375,7 @@ TEST(a_length_no_frame_has_is_refused_before_anything_is_stored)
 
 TEST(kinds_that_are_none_and_hellos_out_of_place_are_refused)
 {
-    struct frame f;
+    struct peer_frame f;
 
     encode(&samples[12]);
     store_le32(bytes.data + 4, FRAME_KIND_COUNT);
@@ -450,9 +451,9 @@ TEST(values_that_cannot_be_are_refused)
 
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
         const struct wrong *w = &table[i];
-        enum frame_kind kind =
+        enum peer_frame_kind kind =
             w->sample < ARRAY_LEN(samples) ? samples[w->sample].kind : FRAME_APPEND;
-        struct frame f;
+        struct peer_frame f;
         char why[64], value[8];
         if (w->sample < ARRAY_LEN(samples))
             encode(&samples[w->sample]);
@@ -471,7 +472,7 @@ TEST(values_that_cannot_be_are_refused)
 TEST(an_append_takes_only_what_a_frame_may_hold)
 {
     struct entry big = {.index = 42, .term = 5, .kind = ENTRY_COMMAND};
-    struct frame f;
+    struct peer_frame f;
     size_t start, count = 0;
     struct frame_link link = SALTED;
     char *room = calloc(1, ENTRY_BYTES_MAX + 1);
@@ -504,7 +505,7 @@ TEST(random_bytes_are_never_a_frame)
 {
     uint64_t seed = test_seed();
     struct prng prng;
-    struct frame f;
+    struct peer_frame f;
     char junk[200];
 
     prng_seed(&prng, seed);

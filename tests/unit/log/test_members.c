@@ -48,7 +48,7 @@ static const char *text_of(const struct members *members)
 
 static const struct {
     const char *why, *letters;
-    enum change_kind kind;
+    enum member_change_kind kind;
     uint64_t id;
     enum err want;
     const char *text; /* of the new configuration, or a part of the note */
@@ -103,7 +103,7 @@ static const struct {
     {"not without a majority", "Vdd", CHANGE_TAKE, 3, ERR_NOT_READY, "no majority"},
     {"a stranger takes none", "VVV", CHANGE_TAKE, 4, ERR_NOT_FOUND, "is not a member"},
 
-    {"no such change", "VVV", (enum change_kind)9, 1, ERR_INVALID, "kind of change"},
+    {"no such change", "VVV", (enum member_change_kind)9, 1, ERR_INVALID, "kind of change"},
 };
 
 TEST(a_change_is_made_when_every_rule_is_met)
@@ -138,7 +138,7 @@ TEST(nothing_changes_before_the_leader_may)
 {
     for (int what = 0; what < 3; what++) {
         static const char *const notes[] = {"handed over", "own term", "index 55"};
-        for (enum change_kind kind = CHANGE_ADD; kind <= CHANGE_TAKE; kind++) {
+        for (enum member_change_kind kind = CHANGE_ADD; kind <= CHANGE_TAKE; kind++) {
             struct situation s;
             struct members next;
             struct note note = {""};
@@ -283,7 +283,7 @@ TEST(whatever_the_situation_a_change_leaves_a_sound_majority)
                 letters[i] = kinds[rest % 8];
             if (count < 5 && code >= 1 << 3 * (count - 1)) continue; /* seen already */
             situation_make(&s, letters);
-            for (enum change_kind kind = CHANGE_ADD; kind <= CHANGE_TAKE; kind++) {
+            for (enum member_change_kind kind = CHANGE_ADD; kind <= CHANGE_TAKE; kind++) {
                 for (uint64_t id = 1; id <= count + 1; id++) {
                     struct members next;
                     size_t sound = 0, voters = 0;

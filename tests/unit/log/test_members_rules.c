@@ -23,7 +23,7 @@ static struct members_view sound_view(void)
     return view;
 }
 
-static enum err change(const struct members_view *view, enum change_kind kind, uint64_t id)
+static enum err change(const struct members_view *view, enum member_change_kind kind, uint64_t id)
 {
     struct members next;
     return members_change(view, kind, id, STR("host:1"), &next, NULL);

@@ -8,7 +8,7 @@
 TEST(the_clock_sums_what_entries_say_and_never_runs_back)
 {
     struct meta meta;
-    struct envelope envelope = {.advance_ns = 5};
+    struct log_envelope envelope = {.advance_ns = 5};
 
     meta_init(&meta);
     CHECK_U64("starts at nothing", meta.clock_ns, 0);

@@ -6,14 +6,15 @@
 
 #include "peers_rig.h"
 
-static const struct frame some_vote = {
+static const struct peer_frame some_vote = {
     .kind = FRAME_VOTE,
     .u.vote = {
         .version = 2, .term = 7, .candidate_id = 1, .last_log_index = 9, .last_log_term = 6}};
 
-static struct frame hash_frame(uint64_t index)
+static struct peer_frame hash_frame(uint64_t index)
 {
-    return (struct frame){.kind = FRAME_HASH, .u.hash = {.index = index, .term = 1, .hash = 5}};
+    return (struct peer_frame){.kind = FRAME_HASH,
+                               .u.hash = {.index = index, .term = 1, .hash = 5}};
 }
 
 static void open_nodes(size_t count)
@@ -96,20 +97,20 @@ static struct source source_of(size_t len, uint64_t last)
     return source;
 }
 
-static struct frame append_after(uint64_t index)
+static struct peer_frame append_after(uint64_t index)
 {
-    return (struct frame){.kind = FRAME_APPEND,
-                          .u.append = {.term = 1000,
-                                       .prev_index = index,
-                                       .prev_term = index ? 5 + index / 100 : 0,
-                                       .commit = 3}};
+    return (struct peer_frame){.kind = FRAME_APPEND,
+                               .u.append = {.term = 1000,
+                                            .prev_index = index,
+                                            .prev_term = index ? 5 + index / 100 : 0,
+                                            .commit = 3}};
 }
 
 TEST_BOTH(an_append_is_cut_into_frames_and_no_entry_is_lost)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
     struct source source = source_of(1000, 20000);
-    struct frame append = append_after(0);
+    struct peer_frame append = append_after(0);
     uint32_t sent = 0;
 
     two_nodes();
@@ -135,7 +136,7 @@ TEST_BOTH(an_append_is_cut_at_the_most_entries_a_frame_may_have)
 {
     struct node *b = &rig.nodes[1];
     struct source source = source_of(1, 20000);
-    struct frame append = append_after(0);
+    struct peer_frame append = append_after(0);
     uint32_t sent = 0;
 
     two_nodes();
@@ -152,7 +153,7 @@ TEST_BOTH(an_entry_that_is_not_there_ends_the_append)
 {
     struct node *b = &rig.nodes[1];
     struct source source = source_of(10, 7);
-    struct frame append = append_after(0);
+    struct peer_frame append = append_after(0);
     uint32_t sent = 99;
 
     two_nodes();
@@ -177,7 +178,7 @@ TEST_BOTH(an_empty_queue_takes_an_entry_larger_than_its_bound)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
     struct source source = source_of(ENTRY_BYTES_MAX, 100);
-    struct frame append = append_after(0);
+    struct peer_frame append = append_after(0);
     uint32_t sent = 0;
 
     rig.queue_bytes = 64 << 10;
@@ -209,7 +210,7 @@ TEST_BOTH(a_peer_that_takes_nothing_costs_a_full_queue_and_no_more)
     two_nodes();
     b->refuse = true;
     while (full < 100) {
-        struct frame append = append_after(index);
+        struct peer_frame append = append_after(index);
         uint32_t sent = 0;
         enum err err = peers_send_append(a->peers, 2, &append, 3, next_entry, &source, &sent);
         index += sent;
@@ -234,7 +235,7 @@ TEST_BOTH(a_refused_frame_is_given_again_and_those_after_it_wait)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
     struct source source = source_of(50, 10);
-    struct frame append = append_after(0), frame;
+    struct peer_frame append = append_after(0), frame;
     uint32_t sent;
 
     two_nodes();
@@ -267,7 +268,7 @@ TEST_BOTH(a_refused_frame_is_given_again_and_those_after_it_wait)
 TEST_BOTH(holding_one_connection_back_does_not_hold_another)
 {
     struct node *c = &rig.nodes[2];
-    struct frame frame = hash_frame(1);
+    struct peer_frame frame = hash_frame(1);
 
     open_nodes(3);
     RIG_UNTIL("all meet", joined(0, 2) && joined(1, 2));
@@ -287,7 +288,7 @@ TEST_BOTH(holding_one_connection_back_does_not_hold_another)
 TEST(a_connection_held_back_for_long_is_not_taken_for_dead)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
-    struct frame frame = hash_frame(1);
+    struct peer_frame frame = hash_frame(1);
 
     two_nodes();
     b->refuse = true;
@@ -367,7 +368,7 @@ TEST(a_peer_that_is_named_again_is_dialed_soon)
 TEST_BOTH(a_replica_that_comes_back_is_connected_again)
 {
     struct node *a = &rig.nodes[0];
-    struct frame frame = hash_frame(1);
+    struct peer_frame frame = hash_frame(1);
 
     two_nodes();
     for (int i = 0; i < 3; i++) {
@@ -388,7 +389,7 @@ TEST_BOTH(a_replica_that_comes_back_is_connected_again)
 TEST_BOTH(an_address_that_changed_is_dialed_anew)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1], *moved = &rig.nodes[2];
-    struct frame frame = hash_frame(1);
+    struct peer_frame frame = hash_frame(1);
 
     two_nodes();
     rig_node_open_as(2, RIG_CLUSTER, 2);
@@ -406,7 +407,7 @@ TEST_BOTH(an_address_that_changed_is_dialed_anew)
 TEST_BOTH(whoever_is_left_out_is_hung_up_on_but_still_heard)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
-    struct frame frame = hash_frame(1);
+    struct peer_frame frame = hash_frame(1);
 
     two_nodes();
     rig_node_set(0, 1, 1);
@@ -501,7 +502,7 @@ TEST(an_idle_connection_is_kept)
 static void cut(bool forth, bool back)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
-    struct frame frame = hash_frame(1);
+    struct peer_frame frame = hash_frame(1);
     uint64_t since;
 
     open_nodes(2);
@@ -536,7 +537,7 @@ TEST(a_one_way_partition_is_noticed_by_both)
 TEST(a_process_that_was_stopped_is_connected_again)
 {
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
-    struct frame frame = hash_frame(1);
+    struct peer_frame frame = hash_frame(1);
 
     open_nodes(2);
     RIG_UNTIL("they meet", joined(0, 1));
@@ -566,7 +567,7 @@ TEST(frames_under_loss_and_delay_arrive_in_order_or_not_at_all)
                                                         .reorder_ppm = 50000,
                                                         .reorder_ns_max = 20000000});
     for (uint64_t i = 1; i <= 3000; i++) {
-        struct frame frame = hash_frame(i);
+        struct peer_frame frame = hash_frame(i);
         if (peers_send(a->peers, 2, &frame) == ERR_OK) sent++;
         rig_run(5);
         if (b->frames == 0) continue;
@@ -584,7 +585,7 @@ TEST(frames_under_loss_and_delay_arrive_in_order_or_not_at_all)
 TEST_BOTH(closing_in_any_state_leaves_nothing)
 {
     struct source source = source_of(100000, 100);
-    struct frame append = append_after(0);
+    struct peer_frame append = append_after(0);
     uint32_t sent;
 
     bool real = rig.real;
@@ -610,7 +611,7 @@ TEST(the_same_seed_gives_the_same_world)
     uint64_t hashes[2];
 
     for (int i = 0; i < 2; i++) {
-        struct frame frame = hash_frame(1);
+        struct peer_frame frame = hash_frame(1);
         open_nodes(3);
         for (int k = 0; k < 200; k++) {
             (void)peers_send(rig.nodes[0].peers, 2, &frame);

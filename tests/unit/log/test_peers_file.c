@@ -80,7 +80,7 @@ TEST_BOTH(a_receiver_that_holds_back_holds_the_sender)
 {
     enum { SIZE = 40 << 20 };
     struct node *a = &rig.nodes[0], *b = &rig.nodes[1];
-    struct frame hash = {.kind = FRAME_HASH, .u.hash = {.index = 1, .term = 1, .hash = 1}};
+    struct peer_frame hash = {.kind = FRAME_HASH, .u.hash = {.index = 1, .term = 1, .hash = 1}};
     uint64_t out;
 
     two_nodes();

@@ -9,7 +9,7 @@
 
 static struct node *const a = &rig.nodes[0], *const b = &rig.nodes[1];
 
-static const struct frame beat = {.kind = FRAME_BEAT};
+static const struct peer_frame beat = {.kind = FRAME_BEAT};
 
 #define SNAP_BEGIN(number, size)                                                                   \
     {                                                                                              \
@@ -33,9 +33,10 @@ static const struct frame beat = {.kind = FRAME_BEAT};
         .kind = FRAME_SNAP_END, .u.snap_end = {.id = (number) }                                    \
     }
 
-static struct frame hash_frame(uint64_t index)
+static struct peer_frame hash_frame(uint64_t index)
 {
-    return (struct frame){.kind = FRAME_HASH, .u.hash = {.index = index, .term = 1, .hash = 5}};
+    return (struct peer_frame){.kind = FRAME_HASH,
+                               .u.hash = {.index = index, .term = 1, .hash = 5}};
 }
 
 /* Two good nodes; b is the one that is attacked. */
@@ -52,7 +53,7 @@ static void begin(void)
 /* Nobody is harmed: the good pair speaks on, over the same connection. */
 static void finish(void)
 {
-    struct frame frame = hash_frame(42);
+    struct peer_frame frame = hash_frame(42);
     uint64_t before = b->frames;
 
     CHECK_OK("send", peers_send(a->peers, 2, &frame));
@@ -115,7 +116,7 @@ TEST_BOTH(a_huge_length_is_refused_at_once)
 
 /* -- the hello -- */
 
-static void refused_hello(struct frame hello, const char *reason, const char *words)
+static void refused_hello(struct peer_frame hello, const char *reason, const char *words)
 {
     struct stranger *s;
 
@@ -130,7 +131,7 @@ static void refused_hello(struct frame hello, const char *reason, const char *wo
 
 TEST_BOTH(another_cluster_is_refused)
 {
-    struct frame hello = stranger_hello(9, 2, LANE_CONTROL);
+    struct peer_frame hello = stranger_hello(9, 2, LANE_CONTROL);
 
     hello.u.hello.cluster_id = 0xc2;
     refused_hello(hello, "cluster", "cluster 00000000000000c2");
@@ -148,7 +149,7 @@ TEST_BOTH(a_hello_with_our_own_id_is_refused)
 
 TEST_BOTH(another_protocol_is_refused_by_name)
 {
-    struct frame hello = stranger_hello(9, 2, LANE_CONTROL);
+    struct peer_frame hello = stranger_hello(9, 2, LANE_CONTROL);
 
     hello.u.hello.protocol = FRAME_PROTOCOL + 1;
     refused_hello(hello, "version", "speaks protocol 2");
@@ -156,7 +157,7 @@ TEST_BOTH(another_protocol_is_refused_by_name)
 
 TEST_BOTH(a_hello_without_an_address_is_refused)
 {
-    struct frame hello = stranger_hello(9, 2, LANE_CONTROL);
+    struct peer_frame hello = stranger_hello(9, 2, LANE_CONTROL);
 
     hello.u.hello.address = STR_EMPTY;
     refused_hello(hello, "frame", "a value that cannot be");
@@ -164,7 +165,7 @@ TEST_BOTH(a_hello_without_an_address_is_refused)
 
 TEST_BOTH(a_second_hello_is_refused)
 {
-    struct frame again = stranger_hello(9, 2, LANE_CONTROL);
+    struct peer_frame again = stranger_hello(9, 2, LANE_CONTROL);
     struct stranger *s;
 
     begin();
@@ -178,7 +179,7 @@ TEST_BOTH(a_second_hello_is_refused)
 
 TEST_BOTH(frames_before_a_hello_are_refused)
 {
-    struct frame frame = hash_frame(7);
+    struct peer_frame frame = hash_frame(7);
     struct stranger *s;
 
     begin();
@@ -192,7 +193,7 @@ TEST_BOTH(frames_before_a_hello_are_refused)
 
 TEST_BOTH(whoever_says_no_hello_is_hung_up_on)
 {
-    struct frame hello = stranger_hello(9, 2, LANE_CONTROL);
+    struct peer_frame hello = stranger_hello(9, 2, LANE_CONTROL);
     struct stranger *silent, *slow;
     struct buf bytes;
     size_t at = 0;
@@ -215,7 +216,7 @@ TEST_BOTH(whoever_says_no_hello_is_hung_up_on)
 
 TEST_BOTH(many_who_say_nothing_do_not_keep_a_replica_out)
 {
-    struct frame frame = hash_frame(1);
+    struct peer_frame frame = hash_frame(1);
 
     begin();
     for (size_t i = 0; i < RIG_STRANGERS; i++) stranger_dial(i, b);
@@ -246,7 +247,7 @@ TEST_BOTH(senders_nobody_knows_are_few)
 
 TEST_BOTH(frames_recorded_on_another_connection_are_refused)
 {
-    struct frame frame = hash_frame(7);
+    struct peer_frame frame = hash_frame(7);
     struct stranger *first, *second;
     struct buf recorded;
     struct frame_link link;
@@ -271,9 +272,9 @@ TEST_BOTH(frames_recorded_on_another_connection_are_refused)
 /* Whoever recorded a hello can say it again, and that is all. */
 TEST_BOTH(a_recorded_hello_harms_nobody)
 {
-    static const struct frame start = SNAP_BEGIN(1, 10), end = SNAP_CHUNK(1, 0, "0123456789");
+    static const struct peer_frame start = SNAP_BEGIN(1, 10), end = SNAP_CHUNK(1, 0, "0123456789");
     struct stranger *good[2], *bad[2];
-    struct frame frame = hash_frame(7);
+    struct peer_frame frame = hash_frame(7);
     uint64_t hellos;
 
     begin();
@@ -314,7 +315,7 @@ TEST_BOTH(a_recorded_hello_harms_nobody)
 
 TEST_BOTH(a_frame_sent_twice_is_refused)
 {
-    struct frame frame = hash_frame(7);
+    struct peer_frame frame = hash_frame(7);
     struct stranger *s;
     struct buf bytes;
 
@@ -333,7 +334,7 @@ TEST_BOTH(a_frame_sent_twice_is_refused)
 
 TEST_BOTH(a_frame_that_was_left_out_is_noticed)
 {
-    struct frame frame = hash_frame(7);
+    struct peer_frame frame = hash_frame(7);
     struct stranger *s;
 
     begin();
@@ -348,7 +349,7 @@ TEST_BOTH(a_frame_that_was_left_out_is_noticed)
 
 TEST_BOTH(a_damaged_payload_is_refused)
 {
-    struct frame frame = hash_frame(7);
+    struct peer_frame frame = hash_frame(7);
     struct stranger *s;
     struct buf bytes;
 
@@ -366,7 +367,7 @@ TEST_BOTH(a_damaged_payload_is_refused)
 
 TEST(half_a_frame_does_not_keep_a_connection_for_ever)
 {
-    struct frame frame = {.kind = FRAME_APPEND, .u.append = {.term = 1}};
+    struct peer_frame frame = {.kind = FRAME_APPEND, .u.append = {.term = 1}};
     struct stranger *s;
     struct buf bytes;
     size_t at = 0, start;
@@ -396,7 +397,7 @@ TEST(half_a_frame_does_not_keep_a_connection_for_ever)
 
 TEST_BOTH(bytes_in_any_pieces_are_the_same_frames)
 {
-    struct frame frame;
+    struct peer_frame frame;
     struct stranger *s;
     struct buf bytes;
     size_t piece = 1;
@@ -457,7 +458,7 @@ TEST(whoever_does_not_read_is_hung_up_on)
     finish();
 }
 
-static void out_of_place(enum frame_lane lane, const struct frame *frames, size_t count,
+static void out_of_place(enum frame_lane lane, const struct peer_frame *frames, size_t count,
                          const char *words)
 {
     struct stranger *s;
@@ -475,8 +476,8 @@ static void out_of_place(enum frame_lane lane, const struct frame *frames, size_
 
 TEST_BOTH(frames_on_the_wrong_lane_are_refused)
 {
-    static const struct frame on_control[] = {SNAP_BEGIN(1, 10)};
-    static const struct frame on_bulk[] = {{.kind = FRAME_HASH, .u.hash = {1, 1, 1}}};
+    static const struct peer_frame on_control[] = {SNAP_BEGIN(1, 10)};
+    static const struct peer_frame on_bulk[] = {{.kind = FRAME_HASH, .u.hash = {1, 1, 1}}};
     bool real = rig.real;
 
     out_of_place(LANE_CONTROL, on_control, 1, "snap_begin on the wrong lane");
@@ -486,7 +487,7 @@ TEST_BOTH(frames_on_the_wrong_lane_are_refused)
 
 TEST_BOTH(a_vote_for_another_candidate_is_refused)
 {
-    static const struct frame vote[] = {
+    static const struct peer_frame vote[] = {
         {.kind = FRAME_VOTE, .u.vote = {.term = 5, .candidate_id = 8}}};
 
     out_of_place(LANE_CONTROL, vote, 1, "vote for another candidate");
@@ -495,7 +496,7 @@ TEST_BOTH(a_vote_for_another_candidate_is_refused)
 TEST_BOTH(snapshots_out_of_order_are_refused)
 {
     static const struct {
-        struct frame frames[4];
+        struct peer_frame frames[4];
         size_t count;
         const char *words;
     } table[] = {
@@ -523,7 +524,7 @@ TEST_BOTH(snapshots_out_of_order_are_refused)
 
 TEST_BOTH(a_second_connection_of_a_sender_replaces_the_first)
 {
-    static const struct frame start = SNAP_BEGIN(1, 10);
+    static const struct peer_frame start = SNAP_BEGIN(1, 10);
     struct stranger *first, *second, *other_lane;
 
     begin();
@@ -546,7 +547,7 @@ TEST_BOTH(a_second_connection_of_a_sender_replaces_the_first)
 
 TEST_BOTH(a_dialer_that_ends_in_the_middle_is_lost)
 {
-    static const struct frame start = SNAP_BEGIN(1, 10);
+    static const struct peer_frame start = SNAP_BEGIN(1, 10);
     struct stranger *s;
 
     begin();
@@ -565,7 +566,7 @@ struct liar { /* a listener that answers hellos as the test says */
     struct listener *listener;
     struct stream *streams[8];
     size_t count;
-    struct frame hello;
+    struct peer_frame hello;
     struct buf extra; /* after the hello */
     bool mute;
     uint64_t got;
@@ -609,7 +610,7 @@ static void liar_on_accept(void *owner, struct stream *stream)
     stream_start(stream, &events, place);
 }
 
-static void lied_to(struct frame hello, struct str extra, const char *words)
+static void lied_to(struct peer_frame hello, struct str extra, const char *words)
 {
     rig_open(false);
     rig_node_open(0, RIG_CLUSTER);
@@ -636,7 +637,7 @@ static void lied_to(struct frame hello, struct str extra, const char *words)
 
 TEST(a_dialer_believes_no_wrong_answer)
 {
-    struct frame hello = stranger_hello(2, 1, LANE_CONTROL), wrong = hello;
+    struct peer_frame hello = stranger_hello(2, 1, LANE_CONTROL), wrong = hello;
 
     wrong.u.hello.cluster_id = 0xc2;
     lied_to(wrong, STR_EMPTY, "another cluster");
@@ -722,7 +723,7 @@ TEST(under_tls_nobody_else_may_speak)
     };
 
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-        struct frame hello = stranger_hello(9, 2, LANE_CONTROL);
+        struct peer_frame hello = stranger_hello(9, 2, LANE_CONTROL);
         struct stranger *s;
         begin_tls(table[i].identity);
         s = stranger_dial(0, b);

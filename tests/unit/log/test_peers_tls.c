@@ -76,7 +76,7 @@ static void begin(struct tls_context *stranger)
 
 static void finish(uint64_t dials)
 {
-    struct frame frame = {.kind = FRAME_HASH, .u.hash = {.index = 42, .term = 1, .hash = 1}};
+    struct peer_frame frame = {.kind = FRAME_HASH, .u.hash = {.index = 42, .term = 1, .hash = 1}};
     struct node *b = &rig.nodes[1];
 
     CHECK_OK("send", peers_send(rig.nodes[0].peers, 2, &frame));
@@ -132,7 +132,7 @@ TEST(a_stranger_with_a_replica_identity_may_speak)
 TEST(plaintext_to_a_tls_port_is_refused)
 {
     struct node *b = &rig.nodes[1];
-    struct frame hello = stranger_hello(9, 2, LANE_CONTROL);
+    struct peer_frame hello = stranger_hello(9, 2, LANE_CONTROL);
     struct stranger *s;
 
     roots();
@@ -176,7 +176,7 @@ TEST(a_certificate_without_a_replica_identity_is_refused)
 
     roots();
     for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-        struct frame hello = stranger_hello(9, 2, LANE_CONTROL);
+        struct peer_frame hello = stranger_hello(9, 2, LANE_CONTROL);
         struct stranger *s;
         begin(context_of(TLS_CLIENT, &root, str_from(table[i].uri)));
         s = stranger_dial(0, b);

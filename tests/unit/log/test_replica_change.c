@@ -14,7 +14,7 @@ static enum err answer_of(struct call *call)
 }
 
 /* Asks again while a rule is not met yet, as its users do. */
-static enum err change(enum change_kind kind, struct node *which)
+static enum err change(enum member_change_kind kind, struct node *which)
 {
     for (int tries = 0; tries < 200; tries++) {
         RIG_UNTIL("one leads", rig_leader());

@@ -383,7 +383,8 @@ static void propose_after_read(struct read_ticket *ticket, enum err err)
     replica_propose(call->node->replica, &proposal, 1);
 }
 
-static void transfer_after_change(struct change *change, enum err err, const struct note *note)
+static void transfer_after_change(struct member_change *change, enum err err,
+                                  const struct note *note)
 {
     struct call *call = CONTAINER_OF(change, struct call, change);
 

@@ -8,7 +8,7 @@
 
 #define MS(n) ((uint64_t)(n)*DETECT_MS)
 enum { WALL = 1000 * 1000 * 1000, ROOM = 4096 };
-static struct verdict verdicts[ROOM];
+static struct failure_verdict verdicts[ROOM];
 
 static struct detect *opened(const struct detect_options *options)
 {

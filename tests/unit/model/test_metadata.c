@@ -19,7 +19,8 @@ static void check_pair(const struct label *pair, const char *key, struct str val
 
 TEST(five_keys_are_always_written)
 {
-    struct metadata m = {.stamp = {-7, 8192, (double)INFINITY, STR("p=1|ipb=0"), STR("ns\0gang")}};
+    struct machine_metadata m = {
+        .stamp = {-7, 8192, (double)INFINITY, STR("p=1|ipb=0"), STR("ns\0gang")}};
     struct label pairs[METADATA_MAX];
     size_t count = 0;
 
@@ -31,7 +32,7 @@ TEST(five_keys_are_always_written)
     check_pair(&pairs[2], ASSIGNED "need-fingerprint", STR("p=1|ipb=0"));
     check_pair(&pairs[3], ASSIGNED "priority", STR("-7"));
     check_pair(&pairs[4], ASSIGNED "reclamation-penalty-dollars", STR("+Inf"));
-    m = (struct metadata){0};
+    m = (struct machine_metadata){0};
     CHECK_OK("also of nothing", metadata_encode(&arena, &m, pairs, &count));
     CHECK_SIZE("five", count, 5);
     check_pair(&pairs[0], ASSIGNED "group", STR_EMPTY);
@@ -42,9 +43,10 @@ TEST(five_keys_are_always_written)
 
 TEST(ours_are_written_when_they_say_something)
 {
-    struct metadata m = {.destination = STR("east"),
-                         .promised = {STR("west"), STR("p=9"), STR("g"), 9, {1763250000123}}};
-    struct metadata back = {0};
+    struct machine_metadata m = {
+        .destination = STR("east"),
+        .promised = {STR("west"), STR("p=9"), STR("g"), 9, {1763250000123}}};
+    struct machine_metadata back = {0};
     struct label pairs[METADATA_MAX];
     size_t count = 0;
 
@@ -113,7 +115,7 @@ TEST(reals_are_printed_as_go_prints_them)
 {
     arena_init(&arena, 1 << 16);
     for (size_t i = 0; i < ARRAY_LEN(reals); i++) {
-        struct metadata m = {.stamp.interruption_dollars = reals[i].value}, back = {0};
+        struct machine_metadata m = {.stamp.interruption_dollars = reals[i].value}, back = {0};
         struct label pairs[METADATA_MAX];
         size_t count;
         CHECK_OK(reals[i].text, metadata_encode(&arena, &m, pairs, &count));
@@ -126,7 +128,7 @@ TEST(reals_are_printed_as_go_prints_them)
 
 TEST(no_locale_changes_them)
 {
-    struct metadata m = {.stamp.interruption_dollars = 12345.678}, back = {0};
+    struct machine_metadata m = {.stamp.interruption_dollars = 12345.678}, back = {0};
     struct label pairs[METADATA_MAX];
     size_t count;
 
@@ -188,7 +190,7 @@ TEST(reading_takes_what_go_takes)
 
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct label pair = {STR(ASSIGNED "reclamation-penalty-dollars"), str_from(cases[i].text)};
-        struct metadata m = {.stamp.reclamation_dollars = 77};
+        struct machine_metadata m = {.stamp.reclamation_dollars = 77};
         CHECK_ERR(cases[i].text, metadata_decode(&pair, 1, &m, NULL),
                   cases[i].good ? ERR_OK : ERR_PARSE);
         CHECK(cases[i].text, m.stamp.reclamation_dollars == (cases[i].good ? cases[i].value : 77));
@@ -204,7 +206,7 @@ TEST(each_key_is_read_for_itself)
         {STR(ASSIGNED "reclamation-penalty-dollars"), STR("NaN")},
         {STR(ASSIGNED "group"), STR("g\0")},
     };
-    struct metadata m = {.stamp = {5, 1, 2, STR("kept"), STR("old")}};
+    struct machine_metadata m = {.stamp = {5, 1, 2, STR("kept"), STR("old")}};
     struct note note = {"old text"};
 
     CHECK_ERR("two are bad", metadata_decode(pairs, 5, &m, &note), ERR_PARSE);
@@ -224,8 +226,9 @@ TEST(each_key_is_read_for_itself)
 
 TEST(m1_to_m4_of_the_wire)
 {
-    const struct metadata sent = {.stamp = {900000, 8192, 0.5, STR("fp-abc"), STR("rack\0gang-7")}};
-    struct metadata m = {0}, set = {.stamp = {.priority = 42, .interruption_dollars = 7}};
+    const struct machine_metadata sent = {
+        .stamp = {900000, 8192, 0.5, STR("fp-abc"), STR("rack\0gang-7")}};
+    struct machine_metadata m = {0}, set = {.stamp = {.priority = 42, .interruption_dollars = 7}};
     struct label pairs[METADATA_MAX], unknown = {STR("somebody/else"), STR("x")};
     struct label bad[] = {{STR(ASSIGNED "priority"), STR("not-a-number")},
                           {STR(ASSIGNED "interruption-penalty-dollars"), STR("64")},
@@ -243,7 +246,7 @@ TEST(m1_to_m4_of_the_wire)
     CHECK_STR("M1: group", m.stamp.group, STR("rack\0gang-7"));
     CHECK_OK("M2", metadata_decode(&unknown, 1, &set, &note));
     CHECK("M2: as it was", set.stamp.priority == 42 && set.stamp.interruption_dollars == 7);
-    m = (struct metadata){0};
+    m = (struct machine_metadata){0};
     CHECK_ERR("M3", metadata_decode(bad, 3, &m, &note), ERR_PARSE);
     CHECK_HAS("M3: named", note.text, ASSIGNED "priority");
     CHECK("M3: the others", m.stamp.priority == 0 && m.stamp.interruption_dollars == 64);
@@ -280,13 +283,13 @@ TEST(hostile_metadata)
     memset(big, 'x', sizeof big);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct label pair = {str_from(cases[i].key), cases[i].value};
-        struct metadata m = {0};
+        struct machine_metadata m = {0};
         CHECK_ERR(cases[i].why, metadata_decode(&pair, 1, &m, NULL),
                   cases[i].good ? ERR_OK : ERR_PARSE);
     }
     struct label twice[] = {{STR(ASSIGNED "priority"), STR("1")},
                             {STR(ASSIGNED "priority"), STR("2")}};
-    struct metadata m = {0};
+    struct machine_metadata m = {0};
     struct note note;
     CHECK_ERR("a key twice", metadata_decode(twice, 2, &m, &note), ERR_PARSE);
     CHECK_TEXT("told", note.text, ASSIGNED "priority: given twice");
@@ -299,7 +302,7 @@ TEST(hostile_metadata)
 
 TEST(no_memory_is_said)
 {
-    struct metadata m = {.stamp.priority = 1};
+    struct machine_metadata m = {.stamp.priority = 1};
     struct label pairs[METADATA_MAX];
     size_t count = 99;
 

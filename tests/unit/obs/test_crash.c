@@ -80,7 +80,7 @@ static void never_done(struct job *job, enum err err)
 static void die_in_worker(void)
 {
     struct real_io *real;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct job job;
 
     if (real_io_open(&real)) return;

@@ -377,7 +377,7 @@ TEST(with_a_worker_rotation_does_not_wait_for_the_disk)
 {
     const char *path = fresh_path();
     struct real_io *real;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct events_options options = file_options(path);
     CHECK_OK("real", real_io_open(&real));
     CHECK_OK("worker",
@@ -407,7 +407,7 @@ TEST(with_a_worker_the_directory_is_synced_there_too)
 {
     const char *path = fresh_path();
     struct real_io *real;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct fs noted = *fs_real(); /* with one call watched; used from two threads */
     struct events_options options = file_options(path);
     noted.sync_dir = noted_sync_dir;

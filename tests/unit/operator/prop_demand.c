@@ -28,7 +28,7 @@ struct world {
 };
 /* What a request is made of; texts live as long as it. */
 struct drawn {
-    struct request request;
+    struct capacity_request request;
     struct requirement requirements[2];
     struct str values[3];
     struct spread spreads[2];

@@ -16,9 +16,9 @@ static void open_demand(void)
 }
 
 static const struct label one_cpu[] = {{{"cpu", 3}, {"1", 1}}};
-static struct request request_of(uint32_t count)
+static struct capacity_request request_of(uint32_t count)
 {
-    return (struct request){.resources = one_cpu, .resource_count = 1, .count = count};
+    return (struct capacity_request){.resources = one_cpu, .resource_count = 1, .count = count};
 }
 
 TEST(a_request_is_refused_as_the_shard_would_and_alone)
@@ -32,7 +32,7 @@ TEST(a_request_is_refused_as_the_shard_would_and_alone)
     const struct requirement comma = {STR("a,b"), OPERATOR_EXISTS, NULL, 0};
     struct {
         const char *why, *says;
-        struct request request;
+        struct capacity_request request;
         enum err want;
     } cases[] = {
         {"no unit", "count", request_of(0), ERR_INVALID},
@@ -68,9 +68,10 @@ TEST(a_request_is_refused_as_the_shard_would_and_alone)
     }
     CHECK_SIZE("nothing is there", demand_requests(demand) + demand_rows(demand), 0);
     CHECK_ERR("an empty id",
-              demand_put(demand, STR_EMPTY,
-                         &(struct request){.count = 1, .resources = one_cpu, .resource_count = 1},
-                         NULL, &note),
+              demand_put(
+                  demand, STR_EMPTY,
+                  &(struct capacity_request){.count = 1, .resources = one_cpu, .resource_count = 1},
+                  NULL, &note),
               ERR_INVALID);
     CHECK_SIZE("and no row without a request", demand_rows(demand), 0);
     demand_close(demand);
@@ -78,7 +79,7 @@ TEST(a_request_is_refused_as_the_shard_would_and_alone)
 
 TEST(a_refused_request_leaves_the_one_before)
 {
-    struct request request = request_of(3), bad = request_of(0);
+    struct capacity_request request = request_of(3), bad = request_of(0);
     size_t cursor = 0;
 
     open_demand();
@@ -91,13 +92,13 @@ TEST(a_refused_request_leaves_the_one_before)
 /* One workload that invents names must not take those of the others. */
 TEST(names_of_refused_requests_are_not_kept)
 {
-    struct request good = request_of(1);
+    struct capacity_request good = request_of(1);
 
     open_demand();
     for (int i = 0; i < 2 * DIMENSIONS_MAX; i++) {
         char name[16];
         struct label pairs[2] = {{STR_EMPTY, STR("1")}, {STR("cpu"), STR("lots")}};
-        struct request request = {.count = 1, .resources = pairs, .resource_count = 2};
+        struct capacity_request request = {.count = 1, .resources = pairs, .resource_count = 2};
         snprintf(name, sizeof name, "name-%d", i);
         pairs[0].key = str_from(name);
         CHECK_ERR("refused", demand_put(demand, STR("id"), &request, NULL, &note), ERR_PARSE);
@@ -113,7 +114,8 @@ TEST(names_of_refused_requests_are_not_kept)
 TEST(a_look_or_a_refusal_leaves_nothing_behind)
 {
     const struct label half[] = {{STR("cpu"), STR("1")}, {STR("memory"), STR("lots")}};
-    struct request good = request_of(1), bad = {.count = 1, .resources = half, .resource_count = 2};
+    struct capacity_request good = request_of(1),
+                            bad = {.count = 1, .resources = half, .resource_count = 2};
 
     open_demand();
     for (int i = 0; i < 20000; i++) {
@@ -129,7 +131,7 @@ TEST(the_unit_of_a_row_has_room_for_sixteen_names)
     enum { EACH = 10 };
     char names[2][EACH][16];
     struct label pairs[2][EACH];
-    struct request request = {.count = 1, .resource_count = EACH};
+    struct capacity_request request = {.count = 1, .resource_count = EACH};
 
     open_demand();
     for (int half = 0; half < 2; half++)
@@ -142,16 +144,17 @@ TEST(the_unit_of_a_row_has_room_for_sixteen_names)
     request.resources = pairs[1];
     CHECK_ERR("ten others", demand_put(demand, STR("b"), &request, NULL, &note), ERR_FULL);
     CHECK_OK("in place of them",
-             demand_put(demand, STR("a"),
-                        &(struct request){.count = 1, .resources = one_cpu, .resource_count = 1},
-                        NULL, &note));
+             demand_put(
+                 demand, STR("a"),
+                 &(struct capacity_request){.count = 1, .resources = one_cpu, .resource_count = 1},
+                 NULL, &note));
     CHECK_OK("they fit", demand_put(demand, STR("b"), &request, NULL, &note));
     demand_close(demand);
 }
 
 TEST(nothing_is_whole_before_the_first_list_ended)
 {
-    struct request request = request_of(1);
+    struct capacity_request request = request_of(1);
 
     open_demand();
     CHECK_OK("put", demand_put(demand, STR("a"), &request, NULL, &note));

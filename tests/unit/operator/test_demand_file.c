@@ -19,7 +19,7 @@ static enum err read_text(const char *text)
 static void check_full_row(void)
 {
     const struct demand_file_row *row = &file.rows[1];
-    const struct request *r = &row->request;
+    const struct capacity_request *r = &row->request;
 
     CHECK_SIZE("two rows", file.count, 2);
     CHECK_STR("a row of defaults", file.rows[0].name, STR("plain"));

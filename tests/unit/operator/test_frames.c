@@ -23,9 +23,9 @@ static void close_all(void)
     buf_deinit(&out);
 }
 
-static struct frame shard_reads(void)
+static struct operator_frame shard_reads(void)
 {
-    struct frame frame;
+    struct operator_frame frame;
 
     CHECK_OK("the shard reads it", frame_read(buf_peek(&out), &frame, &note));
     return frame;
@@ -33,7 +33,7 @@ static struct frame shard_reads(void)
 
 TEST(the_shard_reads_what_an_operator_says)
 {
-    struct frame frame;
+    struct operator_frame frame;
 
     open_all();
     CHECK_OK("hello", frames_hello(&parts, STR("cluster-a"), &out));
@@ -72,21 +72,21 @@ TEST(a_rollup_arrives_as_the_rows_it_was)
     const struct requirement in = {LABEL_INSTANCE_TYPE, OPERATOR_IN, types, 1};
     const struct label small[] = {{STR("cpu"), STR("500m")}};
     const struct label large[] = {{STR("cpu"), STR("2")}, {STR("memory"), STR("1Gi")}};
-    struct request request = {.requirements = &in,
-                              .requirement_count = 1,
-                              .resources = small,
-                              .resource_count = 1,
-                              .count = 3,
-                              .priority = -5,
-                              .has_reclamation_penalty = true,
-                              .reclamation_penalty = 3,
-                              .same_key = STR("rack"),
-                              .group = STR("rack\0g")};
+    struct capacity_request request = {.requirements = &in,
+                                       .requirement_count = 1,
+                                       .resources = small,
+                                       .resource_count = 1,
+                                       .count = 3,
+                                       .priority = -5,
+                                       .has_reclamation_penalty = true,
+                                       .reclamation_penalty = 3,
+                                       .same_key = STR("rack"),
+                                       .group = STR("rack\0g")};
     struct demand *demand;
     struct dimensions dimensions;
     struct rollup_rows rows;
     struct arena arena;
-    struct frame frame;
+    struct operator_frame frame;
 
     open_all();
     arena_init(&arena, 1 << 20);

@@ -6,14 +6,14 @@ static struct nodes *nodes;
 
 static void tell(const char *machine, enum machine_state state)
 {
-    struct node node = {.machine_id = str_from(machine), .state = state};
+    struct cluster_node node = {.machine_id = str_from(machine), .state = state};
 
     CHECK_OK("tell", nodes_tell(nodes, &node));
 }
 
 static enum node_phase phase_of(const char *machine)
 {
-    const struct node *node = nodes_find(nodes, str_from(machine));
+    const struct cluster_node *node = nodes_find(nodes, str_from(machine));
 
     return node ? node->phase : NODE_PHASE_COUNT;
 }
@@ -49,7 +49,7 @@ TEST(phases_are_those_of_the_table)
 /* The next that changed is this one; PHASE_COUNT: it is gone. */
 static bool takes(const char *want, enum node_phase phase)
 {
-    const struct node *node;
+    const struct cluster_node *node;
     struct str id;
 
     if (!nodes_take(nodes, &id) || !str_equal(id, str_from(want))) return false;
@@ -98,18 +98,18 @@ TEST(everything_told_is_kept_and_replaced_whole)
     const struct label labels[] = {{STR("a"), STR("1")}, {STR("b"), STR("2")}};
     const struct label resources[] = {{STR("cpu"), STR("16")}};
     const struct taint taints[] = {{STR("t"), STR("v"), STR("NoSchedule")}};
-    struct node told = {.machine_id = STR("m"),
-                        .state = MACHINE_FAILED,
-                        .node_name = STR("n"),
-                        .provider_id = STR("p"),
-                        .last_error = STR("broken"),
-                        .labels = labels,
-                        .label_count = 2,
-                        .resources = resources,
-                        .resource_count = 1,
-                        .taints = taints,
-                        .taint_count = 1};
-    const struct node *node;
+    struct cluster_node told = {.machine_id = STR("m"),
+                                .state = MACHINE_FAILED,
+                                .node_name = STR("n"),
+                                .provider_id = STR("p"),
+                                .last_error = STR("broken"),
+                                .labels = labels,
+                                .label_count = 2,
+                                .resources = resources,
+                                .resource_count = 1,
+                                .taints = taints,
+                                .taint_count = 1};
+    const struct cluster_node *node;
 
     CHECK_OK("open", nodes_open(1, &nodes));
     CHECK_OK("tell", nodes_tell(nodes, &told));

@@ -18,18 +18,20 @@
     "{\"kind\":\"List\",\"metadata\":{\"resourceVersion\":\"5\"},\"items\":[" items "]}"
 
 /* The linker puts these in the place of the operator's. */
-const struct node *__wrap_operator_find_node(const struct operator_host *host, struct str id);
-const struct node *__wrap_operator_each_node(const struct operator_host *host, size_t *cursor);
+const struct cluster_node *__wrap_operator_find_node(const struct operator_host *host,
+                                                     struct str id);
+const struct cluster_node *__wrap_operator_each_node(const struct operator_host *host,
+                                                     size_t *cursor);
 void __wrap_operator_reclaim_started(struct operator_host *host, struct str id);
 void __wrap_operator_reclaim_ended(struct operator_host *host, struct str id, struct str why);
 
-static struct node machines[3];
+static struct cluster_node machines[3];
 static size_t machine_count;
 static unsigned started, ended;
 static char why_ended[256];
 
-const struct node *__wrap_operator_find_node(const struct operator_host *host,
-                                             struct str machine_id)
+const struct cluster_node *__wrap_operator_find_node(const struct operator_host *host,
+                                                     struct str machine_id)
 {
     (void)host;
     for (size_t i = 0; i < machine_count; i++)
@@ -37,7 +39,8 @@ const struct node *__wrap_operator_find_node(const struct operator_host *host,
     return NULL;
 }
 
-const struct node *__wrap_operator_each_node(const struct operator_host *host, size_t *cursor)
+const struct cluster_node *__wrap_operator_each_node(const struct operator_host *host,
+                                                     size_t *cursor)
 {
     (void)host;
     return *cursor < machine_count ? &machines[(*cursor)++] : NULL;
@@ -88,12 +91,13 @@ static void drain_one(const char *nodes)
     server_stop(server);
 }
 
-static struct node machine_of(const char *id, const char *provider_id, enum machine_state state)
+static struct cluster_node machine_of(const char *id, const char *provider_id,
+                                      enum machine_state state)
 {
-    return (struct node){.machine_id = str_from(id),
-                         .provider_id = str_from(provider_id),
-                         .state = state,
-                         .phase = node_phase_of(state)};
+    return (struct cluster_node){.machine_id = str_from(id),
+                                 .provider_id = str_from(provider_id),
+                                 .state = state,
+                                 .phase = node_phase_of(state)};
 }
 
 /* The provider and the kubelets write ids in two forms: "no such node" means nothing. */

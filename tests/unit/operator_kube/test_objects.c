@@ -133,7 +133,7 @@ TEST(the_request_of_a_pod_reads_back_as_what_it_asked)
                  "\"whenUnsatisfiable\":\"DoNotSchedule\"},{\"topologyKey\":\"host\",\"maxSkew\":1,"
                  "\"whenUnsatisfiable\":\"ScheduleAnyway\"}]}}");
     struct capacity_view view;
-    struct request r;
+    struct capacity_request r;
     struct note note = {""};
     struct arena arena;
 
@@ -186,7 +186,7 @@ TEST(a_bad_request_names_its_field)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         char text[512];
         struct note note = {""};
-        struct request r;
+        struct capacity_request r;
         struct arena arena;
         struct json *object;
         (void)snprintf(text, sizeof text, "{" META "},\"spec\":{%s}}", rows[i].spec);
@@ -246,16 +246,16 @@ TEST(a_machine_is_shown_with_its_phase)
 {
     struct label labels[] = {{STR("zone"), STR("a")}}, resources[] = {{STR("cpu"), STR("4")}};
     struct taint taints[] = {{STR("k"), STR("v"), STR("NoSchedule")}};
-    struct node node = {.machine_id = STR("m-1"),
-                        .phase = NODE_DRAINING,
-                        .node_name = STR("n-1"),
-                        .last_error = STR("oh"),
-                        .labels = labels,
-                        .label_count = 1,
-                        .resources = resources,
-                        .resource_count = 1,
-                        .taints = taints,
-                        .taint_count = 1};
+    struct cluster_node node = {.machine_id = STR("m-1"),
+                                .phase = NODE_DRAINING,
+                                .node_name = STR("n-1"),
+                                .last_error = STR("oh"),
+                                .labels = labels,
+                                .label_count = 1,
+                                .resources = resources,
+                                .resource_count = 1,
+                                .taints = taints,
+                                .taint_count = 1};
     struct json *want = document(
         "{\"apiVersion\":\"bigfleet.lucy.sh/v1alpha1\",\"kind\":\"UpcomingNode\",\"metadata\":{"
         "\"name\":\"m-1\",\"resourceVersion\":\"5\",\"labels\":{\"app.kubernetes.io/managed-by\":"

@@ -26,7 +26,7 @@ struct fake {
     size_t count;
     uint64_t revision;
     enum fault fault; /* of the next write */
-    struct envelope rival;
+    struct claim_envelope rival;
     bool always; /* each write loses a race against a renewal */
     bool hasty;  /* it guesses also when an earlier attempt may have been applied */
     int reads, writes, lists, begun;
@@ -53,12 +53,12 @@ static struct record *record_of(struct fake *fake, struct str key)
     return made;
 }
 
-static void store(struct fake *fake, struct str key, const struct envelope *envelope,
+static void store(struct fake *fake, struct str key, const struct claim_envelope *envelope,
                   enum prim_act act)
 {
     struct record *record = record_of(fake, key);
     struct prim_seen *seen = &record->seen;
-    struct envelope kept = *envelope;
+    struct claim_envelope kept = *envelope;
     struct record before = *record; /* a renewal borrows from what it replaces */
     if (envelope->owner.at == record->owner) kept.owner.at = before.owner;
     if (envelope->value.at == record->value) kept.value.at = before.value;
@@ -171,12 +171,12 @@ static struct fake *fake_open(void)
     fake->backend.ops = &ops;
     fake->backend.clock = (struct prim_clock){fake_now, fake};
     fake->backend.limits.ttl_step_ms = 1000;
-    fake->rival = (struct envelope){.flags = ENVELOPE_LEASED,
-                                    .ttl_ms = 1000,
-                                    .owner = STR("rival"),
-                                    .value = STR("r"),
-                                    .lease_id = {{99}},
-                                    .request_id = {{99}}};
+    fake->rival = (struct claim_envelope){.flags = ENVELOPE_LEASED,
+                                          .ttl_ms = 1000,
+                                          .owner = STR("rival"),
+                                          .value = STR("r"),
+                                          .lease_id = {{99}},
+                                          .request_id = {{99}}};
     return fake;
 }
 

@@ -3,7 +3,7 @@
 
 #include "lib/test.h"
 
-static const struct envelope sample = {
+static const struct claim_envelope sample = {
     .flags = ENVELOPE_LEASED | ENVELOPE_SLOT,
     .lease_id = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
     .request_id = {{0xf0, 0xf1}},
@@ -15,7 +15,7 @@ static const struct envelope sample = {
     .value = {"a\0b", 3},
 };
 
-static struct buf encoded(const struct envelope *envelope)
+static struct buf encoded(const struct claim_envelope *envelope)
 {
     struct buf bytes;
     buf_init(&bytes, 1 << 20);
@@ -26,7 +26,7 @@ static struct buf encoded(const struct envelope *envelope)
 TEST(what_is_written_is_read_back)
 {
     struct buf bytes = encoded(&sample);
-    struct envelope got;
+    struct claim_envelope got;
     CHECK_SIZE("header, owner, value", bytes.len, ENVELOPE_HEADER + 9);
     CHECK_OK("decoded", envelope_decode(buf_peek(&bytes), &got));
     CHECK_U32("flags", got.flags, sample.flags);
@@ -45,8 +45,8 @@ TEST(it_is_appended_to_what_is_there)
 {
     struct buf bytes = encoded(&sample);
     size_t one = bytes.len;
-    struct envelope got;
-    CHECK_OK("a second one", envelope_encode(&(struct envelope){0}, &bytes));
+    struct claim_envelope got;
+    CHECK_OK("a second one", envelope_encode(&(struct claim_envelope){0}, &bytes));
     CHECK_OK("the second reads", envelope_decode(str_tail(buf_peek(&bytes), one), &got));
     CHECK_SIZE("without owner and value", got.owner.len + got.value.len, 0);
     buf_deinit(&bytes);
@@ -72,7 +72,7 @@ TEST(the_layout_is_the_documented_one)
 TEST(every_changed_byte_and_every_other_length_is_refused)
 {
     struct buf bytes = encoded(&sample);
-    struct envelope got = {.token = 99};
+    struct claim_envelope got = {.token = 99};
     for (size_t i = 0; i < bytes.len; i++) {
         bytes.data[i] = (char)(bytes.data[i] ^ 0x10);
         CHECK_ERR("one bit", envelope_decode(buf_peek(&bytes), &got), ERR_CORRUPT);
@@ -98,7 +98,7 @@ TEST(the_ceiling_of_the_buffer_is_kept)
 TEST(a_lease_of_no_time_or_of_more_than_there_is_is_refused)
 {
     static const int64_t bad[] = {0, 86400001, INT64_MAX};
-    struct envelope strange = sample, got;
+    struct claim_envelope strange = sample, got;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         strange.ttl_ms = bad[i];
         struct buf bytes = encoded(&strange);
@@ -113,7 +113,7 @@ TEST(a_lease_of_no_time_or_of_more_than_there_is_is_refused)
 
 static enum err read_group(uint32_t flags, struct str value, struct envelope_group *group)
 {
-    return envelope_group_read(&(struct envelope){.flags = flags, .value = value}, group);
+    return envelope_group_read(&(struct claim_envelope){.flags = flags, .value = value}, group);
 }
 
 TEST(a_group_record_says_how_many_and_how_long_they_rest)

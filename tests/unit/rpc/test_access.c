@@ -106,7 +106,7 @@ static bool next_of(struct str message, uint32_t number, size_t *cursor, struct 
 {
     const uint8_t *at = (const uint8_t *)message.at + *cursor;
     const uint8_t *end = (const uint8_t *)message.at + message.len;
-    struct head head = {0};
+    struct field_head head = {0};
     const char *problem;
 
     for (; head.number != number; at += head.len + head.payload) {

@@ -130,7 +130,7 @@ void case_list(struct core_case *c, enum list_kind kind, const struct machine *m
 
 void case_put(struct core_case *c, const struct machine *machine, const struct machine_stamp *stamp)
 {
-    struct metadata ours = {.stamp = *stamp};
+    struct machine_metadata ours = {.stamp = *stamp};
     struct label pairs[METADATA_MAX];
     size_t count;
 

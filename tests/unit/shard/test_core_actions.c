@@ -649,7 +649,7 @@ static const char *run_one(struct fleet *f, enum action_kind kind, const char *m
     const struct core_counts *counts = core_counts(f->core);
     enum action_outcome outcome = 0;
     struct effects out;
-    struct task *task;
+    struct machine_task *task;
 
     effects_init(&out);
     CHECK_OK("open", task_open(f->core, &action, with_profile ? &bought->profile : NULL,

@@ -140,7 +140,7 @@ static struct demand gang(const char *cluster, const char *fingerprint, const ch
 static void cycle(struct parking *parking, const struct demand *need, uint32_t acquired,
                   bool satisfied)
 {
-    struct verdict verdict = {.need = need, .bootstraps = acquired, .satisfied = satisfied};
+    struct need_verdict verdict = {.need = need, .bootstraps = acquired, .satisfied = satisfied};
     struct decision decision = {.verdicts = &verdict, .verdict_count = 1};
 
     CHECK_OK("note", parking_note(parking, &decision));
@@ -178,11 +178,11 @@ TEST(only_gangs_without_a_domain_that_could_hold_them_age)
 {
     struct demand a = gang("c", "f", "1"), b = gang("c", "f", "2"), plain = gang("c", "p", ""),
                   lucky = gang("c", "f", "3");
-    struct verdict verdicts[] = {{.need = &a},
-                                 {.need = &b},
-                                 {.need = &plain},
-                                 {.need = &lucky, .satisfiable = true},
-                                 {.need = &a}};
+    struct need_verdict verdicts[] = {{.need = &a},
+                                      {.need = &b},
+                                      {.need = &plain},
+                                      {.need = &lucky, .satisfiable = true},
+                                      {.need = &a}};
     struct decision decision = {.verdicts = verdicts, .verdict_count = 5};
     struct parking *parking;
 
@@ -204,7 +204,7 @@ TEST(only_gangs_without_a_domain_that_could_hold_them_age)
 struct short_row {
     struct demand need;
     struct shortage shortage;
-    struct verdict verdict;
+    struct need_verdict verdict;
 };
 
 static void fill_row(struct arena *arena, struct short_row *row, int32_t priority,
@@ -222,13 +222,13 @@ static void fill_row(struct arena *arena, struct short_row *row, int32_t priorit
     row->need = (struct demand){.key.fingerprint = profile->fingerprint, .profile = profile};
     row->shortage = (struct shortage){0};
     CHECK_OK("keep", amounts_keep(arena, &sum, &row->shortage.unresolved));
-    row->verdict = (struct verdict){.need = &row->need, .shortage = &row->shortage};
+    row->verdict = (struct need_verdict){.need = &row->need, .shortage = &row->shortage};
 }
 
 static const struct shortfall *note_rows(struct ledger *ledger, const struct short_row *rows,
                                          size_t count, size_t *ret_count)
 {
-    struct verdict verdicts[8];
+    struct need_verdict verdicts[8];
     struct decision decision = {.verdicts = verdicts, .verdict_count = count};
     const struct shortfall *const *sorted;
 

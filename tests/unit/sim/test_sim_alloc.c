@@ -17,7 +17,7 @@ struct story {
     struct sim_host *a, *b;
     struct listener *listener;
     struct stream *client, *server;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct job job;
     size_t got;
     bool bad, done;

@@ -12,7 +12,7 @@ struct service {
     struct io *io;
     struct listener *listener;
     struct stream *stream;
-    struct worker *worker;
+    struct loop_worker *worker;
     struct job job;
     struct timer timer;
     struct task task;

@@ -10,7 +10,7 @@ struct bench {
     struct sim *sim;
     struct sim_host *host;
     struct io *io;
-    struct worker *worker;
+    struct loop_worker *worker;
     char log[64];
 };
 struct work {

@@ -76,7 +76,7 @@ static bool is_ready(void *context)
 static void open_replica(struct note *note)
 {
     struct members founders = {.count = 1, .at = {{.id = 1, .role = MEMBER_VOTER}}};
-    struct machine machine = store_machine_registration(store_service_machine(rig.service));
+    struct state_machine machine = store_machine_registration(store_service_machine(rig.service));
     struct datadir made;
 
     snprintf(founders.at[0].address, sizeof founders.at[0].address, "a:7791");

@@ -12,7 +12,7 @@
 
 static struct {
     struct store_machine *store;
-    struct machine machine;
+    struct state_machine machine;
     uint64_t index, clock_ns;
     struct buf reply;
     struct arena arena;
@@ -389,7 +389,7 @@ TEST(a_snapshot_is_the_same_state_and_ends_what_was_read_of_the_old)
 {
     struct store_machine_options options = {0};
     struct store_machine *other;
-    struct machine copy;
+    struct state_machine copy;
     struct note note = {""};
     struct buf bytes, more;
     void *view, *second;
@@ -444,7 +444,7 @@ TEST(a_recovered_store_is_another_and_hands_out_nothing_twice)
     struct store_machine *other;
     struct store_claim claim;
     struct store_id identity;
-    struct machine copy;
+    struct state_machine copy;
     struct note note = {""};
     struct buf bytes;
     uint64_t before, token;

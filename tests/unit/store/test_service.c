@@ -64,7 +64,7 @@ static void open_node(struct node *node, const struct store_service_limits *limi
 {
     struct members founders = {.count = rig.count};
     struct datadir made;
-    struct machine machines[2] = {
+    struct state_machine machines[2] = {
         {.id = TRIAL_MACHINE, .name = "other", .version = 1, .ops = &trial_ops}};
     struct note note = {""};
     bool last = node->number + 1 == rig.count;
@@ -1044,7 +1044,7 @@ TEST(a_restore_amid_a_step_repeats_nothing_and_leaves_nothing_out)
 static void apply_at(uint64_t clock_ns, const struct store_command *command)
 {
     struct store_machine *store = store_service_machine(leader()->service);
-    struct machine machine = store_machine_registration(store);
+    struct state_machine machine = store_machine_registration(store);
     struct machine_entry entry = {.index = store_machine_index(store),
                                   .term = 1,
                                   .clock_ns = clock_ns,

@@ -7,17 +7,18 @@
 static const struct life_terms NO_TERMS;
 enum { START = 1000000, INTERVAL = 500, FENCE = 4000, LEASE = 2 * INTERVAL };
 
-static struct life born(uint64_t seed)
+static struct worker_life born(uint64_t seed)
 {
     struct life_options options = {.interval_ms = INTERVAL, .fence_ms = FENCE, .seed = seed};
-    struct life life;
+    struct worker_life life;
 
     life_init(&life, &options, AT(0));
     return life;
 }
 
 /* One beat there and back. */
-static enum life_answer beat(struct life *life, uint64_t sent, uint64_t epoch, uint64_t answered)
+static enum life_answer beat(struct worker_life *life, uint64_t sent, uint64_t epoch,
+                             uint64_t answered)
 {
     CHECK("no fence yet", !life_fence_falls(life, AT(sent)));
     life_beat_sent(life, AT(sent));
@@ -25,9 +26,9 @@ static enum life_answer beat(struct life *life, uint64_t sent, uint64_t epoch, u
     return life_answered(life, AT(sent), LEASE, epoch, AT(answered));
 }
 
-static struct life working(void)
+static struct worker_life working(void)
 {
-    struct life life = born(1);
+    struct worker_life life = born(1);
 
     CHECK("it is time to register", beat(&life, 0, 1, 10) == LIFE_REGISTER);
     life_registered(&life, INTERVAL, &NO_TERMS);
@@ -36,7 +37,7 @@ static struct life working(void)
 
 TEST(the_first_beat_is_at_once_and_ready_comes_after_registering)
 {
-    struct life life = born(1);
+    struct worker_life life = born(1);
 
     CHECK_U64("at once", life_next_beat(&life).ms, AT(0).ms);
     CHECK_U64("init", life_phase(&life), LIFE_INIT);
@@ -56,7 +57,7 @@ TEST(the_first_beat_is_at_once_and_ready_comes_after_registering)
 
 TEST(beats_come_at_nine_to_ten_tenths_of_the_interval_and_never_in_bursts)
 {
-    struct life life = born(7);
+    struct worker_life life = born(7);
 
     for (uint64_t now = 0, i = 0; i < 1000; i++) {
         uint64_t next;
@@ -70,7 +71,7 @@ TEST(beats_come_at_nine_to_ten_tenths_of_the_interval_and_never_in_bursts)
 
 TEST(an_unanswered_worker_is_fenced_after_the_timeout) /* 89 */
 {
-    struct life life = working();
+    struct worker_life life = working();
 
     CHECK("at 4.0 s it may", !life_fence_falls(&life, AT(FENCE)) && life_may_act(&life, AT(FENCE)));
     CHECK("a moment later the clock alone refuses", !life_may_act(&life, AT(FENCE + 1)));
@@ -82,7 +83,7 @@ TEST(an_unanswered_worker_is_fenced_after_the_timeout) /* 89 */
 
 TEST(an_answer_counts_from_when_its_beat_was_sent) /* 90 */
 {
-    struct life life = working();
+    struct worker_life life = working();
 
     CHECK("kept", beat(&life, 100, 1, 3900) == LIFE_KEPT);
     CHECK_U64("to 4.1 s", life_good_until(&life).ms, AT(100 + FENCE).ms);
@@ -93,7 +94,7 @@ TEST(an_answer_counts_from_when_its_beat_was_sent) /* 90 */
 
 TEST(who_was_stopped_is_fenced_before_what_woke_it_is_looked_at) /* 91, 92 */
 {
-    struct life life = working();
+    struct worker_life life = working();
 
     CHECK("kept", beat(&life, 3000, 1, 3001) == LIFE_KEPT);
     life_beat_sent(&life,
@@ -110,7 +111,7 @@ TEST(who_was_stopped_is_fenced_before_what_woke_it_is_looked_at) /* 91, 92 */
 
 TEST(a_lower_coordinator_epoch_is_no_answer) /* 93, 236 */
 {
-    struct life life = working();
+    struct worker_life life = working();
     static const struct {
         uint64_t epoch;
         enum life_answer want;
@@ -128,7 +129,7 @@ TEST(a_lower_coordinator_epoch_is_no_answer) /* 93, 236 */
 
 TEST(a_registration_that_comes_after_the_fence_gives_nothing) /* 94 */
 {
-    struct life life = born(1);
+    struct worker_life life = born(1);
 
     CHECK("register", beat(&life, 0, 1, 10) == LIFE_REGISTER);
     CHECK("fenced while it was under way", life_fence_falls(&life, AT(FENCE + 1)));
@@ -139,7 +140,7 @@ TEST(a_registration_that_comes_after_the_fence_gives_nothing) /* 94 */
 
 TEST(reset_takes_the_registration)
 {
-    struct life life = working();
+    struct worker_life life = working();
 
     life_reset(&life);
     CHECK("nothing may be done", !life_may_act(&life, AT(20)));
@@ -148,7 +149,7 @@ TEST(reset_takes_the_registration)
 
 TEST(a_draining_worker_does_not_register)
 {
-    struct life life = born(1);
+    struct worker_life life = born(1);
 
     life_drain(&life);
     CHECK("kept", beat(&life, 0, 1, 1) == LIFE_KEPT);
@@ -156,7 +157,7 @@ TEST(a_draining_worker_does_not_register)
 
 TEST(a_fence_time_that_the_coordinators_shorten_holds_at_once)
 {
-    struct life life = working();
+    struct worker_life life = working();
 
     life_registered(&life, INTERVAL, &(struct life_terms){.fence_ms = 3000, .failure_ms = 5000});
     CHECK("kept", life_answered(&life, AT(10), LEASE, 1, AT(10)) == LIFE_KEPT);
@@ -171,7 +172,7 @@ TEST(a_fence_time_that_the_coordinators_shorten_holds_at_once)
 
 TEST(a_longer_interval_is_in_force_once_it_was_registered)
 {
-    struct life life = working();
+    struct worker_life life = working();
 
     CHECK("it asks for a registration", life_advised(&life, 5000));
     CHECK_U64("and promises no longer before it", life_lease_ms(&life), LEASE);
@@ -197,7 +198,7 @@ TEST(for_all_valid_configurations_the_fence_is_before_the_grant) /* 96 */
         uint64_t received = prng_between(&prng, 0, 300); /* after it was sent */
         struct life_options options = {.interval_ms = interval, .fence_ms = fence, .seed = 1};
         uint64_t lease, good_ms, grant_ms;
-        struct life life;
+        struct worker_life life;
 
         life_init(&life, &options, AT(0));
         life_beat_sent(&life, AT(0));
@@ -215,7 +216,7 @@ TEST(for_all_valid_configurations_the_fence_is_before_the_grant) /* 96 */
 
 TEST(the_shorter_fence_is_in_force_and_shortens_what_was_given)
 {
-    struct life life = born(1);
+    struct worker_life life = born(1);
     struct life_terms terms = {.fence_ms = 1500, .failure_ms = 2000, .interval_ms = INTERVAL};
 
     CHECK("register", beat(&life, 0, 1, 10) == LIFE_REGISTER);
@@ -246,7 +247,7 @@ TEST(terms_that_cannot_be_kept_do_not_fit)
         {{3000, 3000, 500}, false},
         {{60000, 61000, 500}, true},
     };
-    struct life life = born(1);
+    struct worker_life life = born(1);
 
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         CHECK_U64("row", life_terms_fit(&life, &rows[i].terms), rows[i].fits);
@@ -272,7 +273,7 @@ TEST(for_all_pairs_of_files_the_fence_is_before_the_grant)
             .interval_ms = own_interval, .fence_ms = own_fence, .seed = 1};
         struct life_terms terms = {fence, failure, interval};
         uint64_t lease, good_ms, dead_ms, evicted_ms;
-        struct life life;
+        struct worker_life life;
 
         life_init(&life, &options, AT(0));
         if (!life_terms_fit(&life, &terms)) continue;
@@ -295,7 +296,7 @@ TEST(for_all_pairs_of_files_the_fence_is_before_the_grant)
 
 TEST(a_worker_whose_id_is_in_use_asks_more_and_more_rarely)
 {
-    struct life life = born(1);
+    struct worker_life life = born(1);
     uint64_t now = 0;
     static const uint64_t pauses[] = {500, 1000, 2000, 4000, 8000, 10000, 10000};
 

@@ -102,8 +102,8 @@ struct fleet_meta sample_meta(uint64_t index)
 
 /* -- a backup -- */
 
-static void put_machine(const struct machine *machine, uint64_t index, struct snap_stream *stream,
-                        struct buf *into)
+static void put_machine(const struct state_machine *machine, uint64_t index,
+                        struct snap_stream *stream, struct buf *into)
 {
     void *view;
     bool done = false;
@@ -121,7 +121,7 @@ static void put_machine(const struct machine *machine, uint64_t index, struct sn
     buf_deinit(&slice);
 }
 
-static void fill_roster(struct machine *machine)
+static void fill_roster(struct state_machine *machine)
 {
     struct roster_command command = {
         .op = ROSTER_PUT,
@@ -144,7 +144,7 @@ void sample_backup(uint64_t index, struct buf *into)
     struct fleet_machine_options options = {0};
     struct fleet_machine *fleet;
     struct roster *roster;
-    struct machine machines[2];
+    struct state_machine machines[2];
     struct snap_stream stream;
     struct snap_head head = {.mark = {.index = index, .term = SAMPLE_TERM},
                              .cluster_id = 0xc1,

@@ -246,7 +246,7 @@ static uint64_t restored_hash(struct bed *bed)
 {
     struct fleet_machine_options options = {0};
     struct fleet_machine *fleet;
-    struct machine machine;
+    struct state_machine machine;
     struct snap_reader *reader;
     struct snap_head head;
     struct buf chunk;

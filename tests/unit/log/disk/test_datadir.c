@@ -60,7 +60,7 @@ static enum err note_entry(void *context, const struct wal_found *found)
     content->entries++;
     content->last = found->entry.index;
     content->last_term = found->entry.term;
-    struct envelope envelope;
+    struct log_envelope envelope;
     content->recovers = !found->reset && found->entry.kind == ENTRY_COMMAND &&
                         !envelope_parse(found->entry.bytes, &envelope, NULL) &&
                         envelope.machine == ENVELOPE_MACHINE_META &&

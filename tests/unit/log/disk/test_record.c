@@ -10,7 +10,7 @@
 
 static const uint64_t salt = 0x0123456789abcdef;
 
-static char *written(const struct record *record, uint64_t with_salt, size_t *ret_size)
+static char *written(const struct log_record *record, uint64_t with_salt, size_t *ret_size)
 {
     *ret_size = record_size(record->bytes.len);
     char *room = malloc(*ret_size);
@@ -29,14 +29,14 @@ TEST(a_record_is_read_as_it_was_written)
     memset(bytes, 0x5A, sizeof bytes);
     for (size_t i = 0; i < ARRAY_LEN(lengths); i++)
         for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
-            struct record got = {0}, record = {
-                                         .kind = kinds[k],
-                                         .serial = 8,
-                                         .synced = 7,
-                                         .index = UINT64_MAX,
-                                         .term = 1ull << 40,
-                                         .bytes = str_of(bytes, lengths[i]),
-                                     };
+            struct log_record got = {0}, record = {
+                                             .kind = kinds[k],
+                                             .serial = 8,
+                                             .synced = 7,
+                                             .index = UINT64_MAX,
+                                             .term = 1ull << 40,
+                                             .bytes = str_of(bytes, lengths[i]),
+                                         };
             size_t size, got_size = 0;
             char *room = written(&record, salt, &size);
             CHECK_SIZE("aligned", size % RECORD_ALIGN, 0);
@@ -58,9 +58,9 @@ TEST(a_record_is_read_as_it_was_written)
 
 TEST(a_record_that_is_cut_off_says_how_much_it_takes)
 {
-    struct record got = {.serial = 99}, record = {.kind = RECORD_COMMAND,
-                                                  .serial = 1,
-                                                  .bytes = STR("nineteen characters")};
+    struct log_record got = {.serial = 99}, record = {.kind = RECORD_COMMAND,
+                                                      .serial = 1,
+                                                      .bytes = STR("nineteen characters")};
     size_t size, want = 0;
     char *room = written(&record, salt, &size);
     for (size_t len = 0; len < size; len++) {
@@ -78,12 +78,12 @@ TEST(a_record_that_is_cut_off_says_how_much_it_takes)
 
 TEST(no_bit_of_a_record_can_change_unnoticed)
 {
-    struct record got = {.serial = 99}, record = {.kind = RECORD_COMMAND,
-                                                  .serial = 5,
-                                                  .synced = 2,
-                                                  .index = 3,
-                                                  .term = 4,
-                                                  .bytes = STR("thirteen char")};
+    struct log_record got = {.serial = 99}, record = {.kind = RECORD_COMMAND,
+                                                      .serial = 5,
+                                                      .synced = 2,
+                                                      .index = 3,
+                                                      .term = 4,
+                                                      .bytes = STR("thirteen char")};
     size_t size, want;
     char *room = written(&record, salt, &size);
     for (size_t bit = 0; bit < size * 8; bit++) {
@@ -100,7 +100,7 @@ TEST(no_bit_of_a_record_can_change_unnoticed)
 
 TEST(a_record_of_another_segment_is_none)
 {
-    struct record got, record = {.kind = RECORD_COMMAND, .serial = 5, .bytes = STR("x")};
+    struct log_record got, record = {.kind = RECORD_COMMAND, .serial = 5, .bytes = STR("x")};
     size_t size, want;
     char *room = written(&record, salt, &size);
     for (int bit = 0; bit < 64; bit++) /* either half alone is enough */
@@ -127,7 +127,7 @@ TEST(what_cannot_be_is_refused_behind_a_right_checksum)
         {"covers itself", 24, 5, 8},  {"covers what comes", 24, UINT64_MAX, 8},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct record got, record = {.kind = RECORD_COMMAND, .serial = 5, .bytes = STR_EMPTY};
+        struct log_record got, record = {.kind = RECORD_COMMAND, .serial = 5, .bytes = STR_EMPTY};
         size_t size, want;
         char *room = written(&record, 0, &size);
         if (cases[i].bytes == 4)
@@ -144,12 +144,12 @@ TEST(what_cannot_be_is_refused_behind_a_right_checksum)
 
 TEST(the_bytes_are_those_of_the_format)
 {
-    struct record record = {.kind = RECORD_CHANGE,
-                            .serial = 0x1122,
-                            .synced = 0x1121,
-                            .index = 0x33,
-                            .term = 0x44,
-                            .bytes = STR("abc")};
+    struct log_record record = {.kind = RECORD_CHANGE,
+                                .serial = 0x1122,
+                                .synced = 0x1121,
+                                .index = 0x33,
+                                .term = 0x44,
+                                .bytes = STR("abc")};
     static const unsigned char want[56] = {
         0, 0, 0,    0, 0, 0, 0, 0, /* checksums, below */
         3, 0, 0,    0, 3, 0, 0, 0, 0x22, 0x11, 0,    0, 0, 0, 0, 0, 0x21, 0x11, 0,   0,   0,   0,

@@ -175,7 +175,7 @@ static void look(struct swarm *swarm, struct node *node, struct members *members
 
 /* What the leader would like: dead members out, then the wanted number of voters. */
 static bool choose(struct swarm *swarm, const struct node *leader, const struct members *members,
-                   enum change_kind *kind, uint64_t *id)
+                   enum member_change_kind *kind, uint64_t *id)
 {
     size_t voters = members_voters(members);
     size_t at = prng_below(&swarm->prng, members->count);
@@ -233,7 +233,7 @@ static void change_members(struct swarm *swarm, uint64_t leader)
     struct members members, next;
     struct members_view view;
     char address[32];
-    enum change_kind kind;
+    enum member_change_kind kind;
     uint64_t id;
     struct note note;
 

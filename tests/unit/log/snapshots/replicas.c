@@ -50,7 +50,7 @@ static enum err start(struct io *io, void *context, void **ret_state)
 {
     struct node *node = context;
     char listen[40];
-    struct machine machines[] = {
+    struct state_machine machines[] = {
         {.id = TRIAL_MACHINE, .name = "trial", .version = 1, .ops = &trial_ops},
         {.id = TRIAL_MACHINE + 1, .name = "newer", .version = 2, .ops = &trial_ops},
     };
@@ -370,7 +370,7 @@ void replicas_wait_same(void)
 
 static enum err change_result;
 static bool change_over;
-static void change_done(struct change *change, enum err err, const struct note *note)
+static void change_done(struct member_change *change, enum err err, const struct note *note)
 {
     (void)change;
     change_result = err;
@@ -383,10 +383,10 @@ static bool change_ended(void)
     return change_over;
 }
 
-enum err replicas_change(enum change_kind kind, size_t number)
+enum err replicas_change(enum member_change_kind kind, size_t number)
 {
     char address[40];
-    struct change change = {.kind = kind, .id = number + 1, .done = change_done};
+    struct member_change change = {.kind = kind, .id = number + 1, .done = change_done};
 
     snprintf(address, sizeof address, "r%zu:7791", number);
     change.address = address;

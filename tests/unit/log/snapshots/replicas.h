@@ -63,6 +63,6 @@ void replicas_fill(void); /* more than a segment of log, over a few large regist
 void replicas_check(size_t number);
 /* All running ones reach the same applied index and the same hash. */
 void replicas_wait_same(void);
-enum err replicas_change(enum change_kind kind, size_t number); /* by the leader; waits */
-uint64_t replicas_metric(size_t number, const char *line);      /* "muster_log_..." */
+enum err replicas_change(enum member_change_kind kind, size_t number); /* by the leader; waits */
+uint64_t replicas_metric(size_t number, const char *line);             /* "muster_log_..." */
 #endif

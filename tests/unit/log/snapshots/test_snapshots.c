@@ -435,7 +435,7 @@ struct forged {
 static void frames_of(struct replica *replica, const struct forged *f)
 {
     static const char zeros[1000];
-    struct frame frame = {.kind = FRAME_SNAP_BEGIN};
+    struct peer_frame frame = {.kind = FRAME_SNAP_BEGIN};
     uint64_t term = replica_status(replica).term + f->term_ahead;
 
     frame.u.snap_begin = (struct frame_snap_begin){
@@ -499,7 +499,7 @@ TEST(what_a_wrong_sender_sends_is_dropped_and_harms_nothing)
 
 TEST(chunks_or_ends_of_nothing_are_passed_over)
 {
-    struct frame frame = {.kind = FRAME_SNAP_CHUNK};
+    struct peer_frame frame = {.kind = FRAME_SNAP_CHUNK};
 
     open_without_policy(1, 1);
     replicas_write(10);
@@ -520,7 +520,7 @@ TEST(chunks_or_ends_of_nothing_are_passed_over)
 TEST(a_sender_that_is_faster_than_the_disk_is_held_back)
 {
     static const char zeros[FRAME_CHUNK_MAX];
-    struct frame frame = {.kind = FRAME_SNAP_BEGIN};
+    struct peer_frame frame = {.kind = FRAME_SNAP_BEGIN};
     uint64_t offset = 0, refused = 0;
 
     open_without_policy(1, 1);
@@ -578,7 +578,7 @@ static void forge(uint64_t term, struct buf *into)
 
 static void send_forged(struct replica *replica, uint64_t term, struct str bytes, bool with_end)
 {
-    struct frame frame = {.kind = FRAME_SNAP_BEGIN};
+    struct peer_frame frame = {.kind = FRAME_SNAP_BEGIN};
 
     frame.u.snap_begin = (struct frame_snap_begin){
         .term = term, .index = 100000, .index_term = term, .bytes = bytes.len, .id = 5};
@@ -593,7 +593,7 @@ static void send_forged(struct replica *replica, uint64_t term, struct str bytes
 
 TEST(a_whole_one_of_a_leader_that_was_deposed_meanwhile_is_not_installed)
 {
-    struct frame end = {.kind = FRAME_SNAP_END, .u.snap_end = {.id = 5}};
+    struct peer_frame end = {.kind = FRAME_SNAP_END, .u.snap_end = {.id = 5}};
     struct buf bytes;
 
     open_without_policy(3, 3);

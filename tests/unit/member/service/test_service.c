@@ -66,7 +66,7 @@ static void open_node(struct node *node)
 {
     struct members founders = {.count = rig.count};
     struct datadir made;
-    struct machine machine;
+    struct state_machine machine;
     struct note note = {""};
     struct member_service_options options = {.io = node->io,
                                              .leader_address = leader_address,

@@ -94,7 +94,7 @@ TEST(keys_stand_under_their_prefix)
 
 /* An entry whose envelope and numbers fit, and what is done to it. */
 struct sample {
-    struct envelope envelope;
+    struct claim_envelope envelope;
     int64_t create, mod, lease;
     const char *key;
 };

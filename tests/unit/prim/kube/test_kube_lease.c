@@ -71,7 +71,7 @@ TEST(an_object_says_what_was_written_and_people_can_read_it)
 {
     struct lease_write write = leased();
     struct json *json = stored(&write, "");
-    struct lease_view view;
+    struct kube_lease_view view;
     struct str text;
 
     CHECK_OK("reads", kube_lease_decode(json, "muster", &view, NULL));
@@ -104,7 +104,7 @@ TEST(an_update_keeps_what_others_wrote_and_names_what_it_replaces)
     struct lease_write write = leased(), renewal;
     struct json *json = stored(&write, "\"finalizers\":[\"x/y\"],\"ownerReferences\":[{\"a\":1}],"),
                 *next;
-    struct lease_view view;
+    struct kube_lease_view view;
     struct str text;
 
     CHECK_OK("reads", kube_lease_decode(json, "muster", &view, NULL));
@@ -160,7 +160,7 @@ TEST(what_is_not_ours_or_damaged_is_never_read_as_a_value)
 {
     for (size_t i = 0; i < ARRAY_LEN(damaged); i++) {
         struct json *json = NULL;
-        struct lease_view view = {0};
+        struct kube_lease_view view = {0};
         struct note note = {""};
         CHECK_OK(damaged[i].why, json_open(str_from(damaged[i].text), 1 << 16, &json, &note));
         CHECK_ERR(damaged[i].why, kube_lease_decode(json, "muster", &view, &note), ERR_CORRUPT);
@@ -171,9 +171,9 @@ TEST(what_is_not_ours_or_damaged_is_never_read_as_a_value)
 
 /* -- sights -- */
 
-static struct lease_view version(const char *text, uint32_t duration_s)
+static struct kube_lease_view version(const char *text, uint32_t duration_s)
 {
-    struct lease_view view = {.uid = "u", .duration_s = duration_s};
+    struct kube_lease_view view = {.uid = "u", .duration_s = duration_s};
     snprintf(view.version, sizeof view.version, "%s", text);
     return view;
 }
@@ -181,7 +181,7 @@ static struct lease_view version(const char *text, uint32_t duration_s)
 TEST(a_holder_is_gone_when_nothing_was_written_for_its_time_and_a_grace)
 {
     struct sights sights;
-    struct lease_view a = version("1", 20), b = version("2", 20);
+    struct kube_lease_view a = version("1", 20), b = version("2", 20);
     int64_t t = 1000ll * SECOND_NS;
 
     kube_sights_init(&sights, 7);
@@ -216,7 +216,7 @@ TEST(the_grace_is_a_tenth_and_at_least_a_second)
 TEST(a_new_object_waits_out_the_second_of_the_one_that_was_deleted)
 {
     struct sights sights;
-    struct lease_view a = version("1", 20);
+    struct kube_lease_view a = version("1", 20);
     int64_t t = 1000ll * SECOND_NS;
 
     kube_sights_init(&sights, 7);
@@ -238,7 +238,7 @@ TEST(a_new_object_waits_out_the_second_of_the_one_that_was_deleted)
 TEST(the_table_of_sights_is_bounded_and_forgets_the_one_not_looked_at)
 {
     struct sights sights;
-    struct lease_view a = version("1", 2);
+    struct kube_lease_view a = version("1", 2);
     char name[32];
 
     kube_sights_init(&sights, 7);

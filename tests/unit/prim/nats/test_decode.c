@@ -120,7 +120,7 @@ TEST(an_acknowledgement_has_a_sequence_or_proves_nothing)
 }
 
 static struct jet_state state_of(const char *marker, const char *operation,
-                                 const struct envelope *envelope, uint64_t sequence,
+                                 const struct claim_envelope *envelope, uint64_t sequence,
                                  struct buf *memory)
 {
     struct jet_state state;
@@ -132,10 +132,10 @@ static struct jet_state state_of(const char *marker, const char *operation,
 
 TEST(what_the_last_message_says_about_the_key)
 {
-    struct envelope put = {.owner = STR("me"), .value = STR("v")};
-    struct envelope renewed = {.revision = 5, .token = 3, .value = STR("v")};
-    struct envelope gone = {.flags = ENVELOPE_TOMBSTONE};
-    struct envelope future = {.revision = 8};
+    struct claim_envelope put = {.owner = STR("me"), .value = STR("v")};
+    struct claim_envelope renewed = {.revision = 5, .token = 3, .value = STR("v")};
+    struct claim_envelope gone = {.flags = ENVELOPE_TOMBSTONE};
+    struct claim_envelope future = {.revision = 8};
     struct buf memory;
     buf_init(&memory, 4096);
     struct jet_state got = state_of("", "", &put, 7, &memory);
@@ -157,7 +157,8 @@ TEST(what_the_last_message_says_about_the_key)
     CHECK_I64("empty is no marker", state_of("", "", NULL, 7, &memory).seen.kind,
               PRIM_SEEN_FOREIGN);
     CHECK_I64("of a future", state_of("", "", &future, 7, &memory).seen.kind, PRIM_SEEN_FOREIGN);
-    struct envelope short_lived = {.flags = ENVELOPE_LEASED, .ttl_ms = 1999, .owner = STR("me")};
+    struct claim_envelope short_lived = {
+        .flags = ENVELOPE_LEASED, .ttl_ms = 1999, .owner = STR("me")};
     CHECK_I64("a lease this store never grants",
               state_of("", "", &short_lived, 7, &memory).seen.kind, PRIM_SEEN_FOREIGN);
     short_lived.ttl_ms = 2000;
@@ -182,7 +183,7 @@ TEST(a_message_as_the_server_tells_it)
     buf_init(&memory, 4096);
     buf_init(&envelope, 4096);
     buf_init(&text, 4096);
-    CHECK_OK("encoded", envelope_encode(&(struct envelope){.value = STR("v")}, &envelope));
+    CHECK_OK("encoded", envelope_encode(&(struct claim_envelope){.value = STR("v")}, &envelope));
     CHECK_OK("text", buf_append_c(&text, "{\"message\":{\"subject\":\"$KV.b.a\",\"seq\":9,\"hdrs\":"
                                          "\"TkFUUy8xLjANCk5hdHMtVFRMOiAxcw0KDQo=\",\"data\":\""));
     CHECK_OK("data", base64_encode(buf_peek(&envelope), &text));

@@ -192,7 +192,7 @@ static void check_memory(struct process *p)
 
     CHECK("no revision is taken back", book_stats(book).revision >= world->revision);
     for (unsigned i = 0; i < MACHINES; i++) {
-        const struct entry *e;
+        const struct book_entry *e;
         const struct fence *mark;
         char id[16];
 
@@ -427,7 +427,7 @@ TEST(an_operation_that_its_backend_cannot_begin_fails)
         struct host_options options = {.state = states[i], .name = "test", .owner = &f};
         struct note note = {.text = ""};
         struct sim_host *machine;
-        const struct entry *e;
+        const struct book_entry *e;
         struct buf bytes;
         struct task task;
 
