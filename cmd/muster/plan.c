@@ -217,7 +217,7 @@ const struct command plan_command = {
              "as text, or \"pinned\"), requirements (key, operator In, NotIn, Exists, DoesNotExist "
              "or Same, values), spread (topology_key, max_skew, when_unsatisfiable), group, "
              "arrival_unix_nanos may be. A cluster that stands here without needs gives its "
-             "machines back; one that does not stand here keeps them.\n"
+             "machines back. Nothing is reclaimed from a cluster that is not listed.\n"
              "docs/decision.md has the rules and an example of both.",
     .options = &plan_table,
     .examples = COMMAND_EXAMPLES(

@@ -237,7 +237,7 @@ static void doctor_ownership(struct doctor *d)
     for (size_t i = 0; i < list->n_unscoped; i++) doctor_unscoped(d, list->unscoped[i]);
     if (list->leaving_count == 0 && list->n_duplicates == 0 && list->n_unscoped == 0 &&
         list->n_contested == 0)
-        doctor_says(d, FINDING_OK, NULL, "domains: no two shards own the same machines");
+        doctor_says(d, FINDING_OK, NULL, "domains: no domain is named by two shards");
 }
 
 /* -- the shards -- */

@@ -142,7 +142,7 @@ TEST(all_is_well)
                "ok    all replicas that answer run the same build\n"
                "ok    store: 3 keys, within its quota\n"
                "ok    workers: 2 of 2 are active\n"
-               "ok    domains: no two shards own the same machines\n"
+               "ok    domains: no domain is named by two shards\n"
                "ok    shard shard-0: cycle 9, 12 machines\n"
                "19 ok, 0 warn, 0 fail\n");
     CHECK_I64("well", canned.ctl.exit_code, 0);
