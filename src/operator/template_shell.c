@@ -208,7 +208,7 @@ static void find_heres(struct heres *heres, const struct template_part *part)
     heres->open_less = text.len > 0 && text.at[text.len - 1] == '<';
 }
 
-/* Could the line that begins so, and goes on with a plain value, be the last of one? */
+/* Could a line that begins so and contains a plain value be the last of one? */
 static const struct here *ended_here(const struct heres *heres, struct str line)
 {
     while (line.len > 0 && line.at[0] == '\t') line = str_tail(line, 1);
@@ -219,16 +219,22 @@ static const struct here *ended_here(const struct heres *heres, struct str line)
     return NULL;
 }
 
-/* The line before part `at`; false: a value is in it, which is no word of a here-document. */
-static bool line_before(const struct template_part *parts, size_t at, struct str *ret_line)
+/* How the line of part `at` begins, up to its first placeholder: what a placeholder is replaced with may
+ * complete the word of a here-document, and so may a line that a backslash continues. */
+static struct str line_start(const struct template_part *parts, size_t at)
 {
-    struct str text = at > 0 ? parts[at - 1].text : STR_EMPTY;
-    const char *end = text.len ? memrchr(text.at, '\n', text.len) : NULL;
+    for (size_t i = at; i-- > 0;) {
+        struct str text = parts[i].text;
+        const char *end;
 
-    if (at > 0 && parts[at - 1].kind != PART_TEXT) return false;
-    if (!end && at > 1) return false;
-    *ret_line = end ? str_tail(text, (size_t)(end - text.at) + 1) : text;
-    return true;
+        if (parts[i].kind != PART_TEXT) continue;
+        end = text.len ? memrchr(text.at, '\n', text.len) : NULL;
+        if (!end && i > 0) continue;
+        if (!end) return text;
+        if (end > text.at && end[-1] == '\\') break;
+        return str_tail(text, (size_t)(end - text.at) + 1);
+    }
+    return STR_EMPTY;
 }
 
 /* -- the verdict -- */
@@ -274,11 +280,8 @@ static enum err check_plain(const struct heres *heres, const struct template_par
 {
     char room[sizeof "requirement " + LABEL_KEY_MAX];
     const char *name = name_of(&parts[at], room);
-    const struct here *here;
-    struct str line;
+    const struct here *here = ended_here(heres, line_start(parts, at));
 
-    if (!line_before(parts, at, &line)) return ERR_OK;
-    here = ended_here(heres, line);
     if (!here) return ERR_OK;
     return note_fail(
         note, ERR_PARSE,
