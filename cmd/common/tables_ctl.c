@@ -207,8 +207,7 @@ TABLE(drain,
 
 const struct option_table test_fence_table = {NULL, 0}, coordinator_ledger_table = {NULL, 0};
 TABLE(mock_run,
-      NEEDED("storage", "FILE", "run.db",
-             "a file for the rows of the items; made when absent"),
+      NEEDED("storage", "FILE", "run.db", "a file for the rows of the items; made when absent"),
       NEEDED("run-id", "ULID", "01JFEAVS7C5DE5XEAEAB91EBT5", "the run the items belong to"),
       FLAG("items", U64, .fallback = "8", .min = 1, .max = 1000, .help = "how many"),
       FLAG("workers", U64, .fallback = "3", .min = 1, .max = 64,

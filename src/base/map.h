@@ -30,7 +30,7 @@ enum err map_put(struct map *m, struct str key, void *value);
 /* The value under `key`, or a new one: `size` bytes, zeroed, with a copy of the key behind them. NULL:
  * no memory, or full. free() it after map_remove, or all by map_free. */
 void *map_make(struct map *m, struct str key, size_t size);
-void map_free(struct map *m); /* map_deinit, and free() for each value */
+void map_free(struct map *m);                    /* map_deinit, and free() for each value */
 void *map_remove(struct map *m, struct str key); /* the value, or NULL */
 size_t map_count(const struct map *m);
 /* Walks in insertion order: start with *cursor 0, NULL at the end. Removing the current entry

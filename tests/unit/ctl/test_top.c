@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "canned.h"
-#include "ctl/screen.h"
 #include "ctl/inspect.h"
+#include "ctl/screen.h"
 
 static struct ctl_survey survey;
 static struct buf frame, shown;
