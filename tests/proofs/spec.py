@@ -12,6 +12,7 @@ PAGES = ("wire", "coordinator", "shard", "workers", "coordination")
 FOLDERS = ("src", "cmd", "include", "tests", "bench", "examples", "proto")
 ENDINGS = (".c", ".h", ".py", ".proto", ".sh", ".txt", ".md")
 CITATION = re.compile(r"\b(?:spec/)?(%s)\.md(?:\))?,?\s+(?:§\s?|section\s)?([A-D]?\d+(?:\.\d+)*)\b" % "|".join(PAGES))
+VAGUE = re.compile(r"\bspec [A-D]\d|\bspecification,? section \d|\bspec's §")
 HEADING = re.compile(r"^#{1,4}\s+(?:Part )?([A-D]\d+(?:\.\d+)*|\d+(?:\.\d+)*)\.?\s", re.M)
 
 
@@ -29,6 +30,8 @@ def citations(root):
                 path = os.path.join(top, name)
                 with open(path, encoding="utf-8", errors="replace") as text:
                     for number, line in enumerate(text, 1):
+                        if folder == "src" and VAGUE.search(line):
+                            yield os.path.relpath(path, root), number, "", line.strip()
                         for page, section in CITATION.findall(line):
                             yield os.path.relpath(path, root), number, page, section
 
@@ -38,7 +41,9 @@ def unresolved(root):
     count = 0
     for path, number, page, section in citations(root):
         count += 1
-        if section not in known[page]:
+        if not page:
+            yield f"{path}:{number}: name the page, as in wire.md 3.2: {section}"
+        elif section not in known[page]:
             yield f"{path}:{number}: docs/spec/{page}.md has no section {section}"
     if count == 0:
         yield "no citation was found: the pattern is wrong"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoint rounds: asked for, answered, forgotten; nobody waits for anybody (specification,
- * section 13). */
+/* Checkpoint rounds: asked for, answered, forgotten; nobody waits for anybody (workers.md 13). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work items: each content once, each result once (specification, section 20).
+/* Work items: each content once, each result once (workers.md 20).
  *
  *   PENDING -> RUNNING -> DONE          and back to PENDING: given back, owner gone;
  *                  `----> FAILED        DONE and FAILED are final */

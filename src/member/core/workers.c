@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registry: admissions, incarnations, drains, deaths (specification, section 3.1). */
+/* The registry: admissions, incarnations, drains, deaths (workers.md 3.1). */
 #include <stdlib.h>
 #include <string.h>
 

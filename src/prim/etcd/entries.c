@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys as prim/change.h wants them. Each write is one transaction of the table in spec B3, and its
+/* Keys as prim/change.h wants them. Each write is one transaction of the table in
+ * coordination.md B3, and its
  * Else answer shows what was in the way, so nothing is read twice.
  *
  * A lease is granted before the transaction that uses it. It is kept for all attempts of a call,

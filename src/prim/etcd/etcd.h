@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcd as a store: etcd://h1:2379,h2:2379/prefix, spec B3.
+/* etcd as a store: etcd://h1:2379,h2:2379/prefix, coordination.md B3.
  *
  * What stands where: every key is "muster/" + prefix + key, its value an envelope. With ?raw=1 it
  * is prefix + key and the bare value, for keys that other programs read; no slots then.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A transaction, put together piece by piece: the table of spec B3. Keys and values are borrowed
+/* A transaction, put together piece by piece: the table of coordination.md B3. Keys and
+ * values are borrowed
  * until it has been encoded. */
 #ifndef PRIM_ETCD_REQUEST_H
 #define PRIM_ETCD_REQUEST_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The coordinators' own store: muster://h1:7790,h2:7790,h3:7790, spec B6.
+/* The coordinators' own store: muster://h1:7790,h2:7790,h3:7790, coordination.md B6.
  *
  *   ?tls=1   TLS; ca=, cert=, key= name files; without ca= the system's roots
  *

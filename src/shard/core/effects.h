@@ -51,7 +51,7 @@ enum effect_kind {
     EFFECT_CYCLE_SOON, /* something was held back or dropped and may go now */
 };
 
-enum core_histogram {                               /* the spec's names without their prefix */
+enum core_histogram {                               /* shard.md 18, without their prefix */
                       OBSERVE_PROVISIONING_LATENCY, /* provisioning_latency_seconds */
                       OBSERVE_CONFIGURE,            /* configure_phase_seconds */
                       OBSERVE_BLOB,                 /* request_bootstrap_seconds */
@@ -100,7 +100,7 @@ struct effect {
             const char *reason; /* "phase1.idle"; static */
             struct str error;   /* why it failed; empty when it did not */
         } audit;
-        struct { /* LOG: the texts of the spec's § 20, so that alerts find them */
+        struct { /* LOG: the texts of shard.md 20, so that alerts find them */
             enum core_level level;
             const char *text;   /* static */
             struct str details; /* "key=value key=value" */
