@@ -7,18 +7,16 @@ with a command line would, without our client.
 import base64
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import tempfile
-import threading
 import time
 import urllib.error
 import urllib.request
 
+from link import Link
 from ports import free_ports
 
 PATIENCE = 90  # so that what is broken fails instead of hanging
@@ -32,86 +30,6 @@ def after(prefix):
     """The end of the range of all keys that begin with prefix."""
     raw = prefix.encode()
     return raw[:-1] + bytes([raw[-1] + 1])
-
-
-class Link:
-    """A TCP proxy before one member. `requests` and `replies` False: bytes that way are swallowed up, silently.
-
-    `delay`: seconds each way, for all that comes; one arrival in ten is `stall` later still, as after a lost packet.
-    """
-
-    def __init__(self, target_port, target_host="127.0.0.1"):
-        self.target = target_host, target_port
-        self.requests = self.replies = True
-        self.accepted = 0
-        self.delay = self.stall = 0
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self.port = self.listener.getsockname()[1]
-        self.open = True
-        self.pairs = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while self.open:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            self.accepted += 1
-            try:
-                server = socket.create_connection(self.target, timeout=5)
-            except OSError:
-                client.close()
-                continue
-            self.pairs.append((client, server))
-            threading.Thread(target=self._carry, args=(client, server, "requests"), daemon=True).start()
-            threading.Thread(target=self._carry, args=(server, client, "replies"), daemon=True).start()
-
-    def _carry(self, source, target, way):
-        held = False
-        try:
-            while True:
-                data = source.recv(65536)
-                if not data:
-                    break
-                if not getattr(self, way):
-                    held = True
-                if held:
-                    continue    # a stream with a hole can only be thrown away
-                if self.delay:
-                    time.sleep(self.delay + (self.stall if random.random() < 0.1 else 0))
-                target.sendall(data)
-        except OSError:
-            pass
-        if not held:
-            for each in (source, target):
-                try:
-                    each.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
-
-    def cut(self, requests=False, replies=False):
-        self.requests, self.replies = requests, replies
-
-    def heal(self):
-        """New connections work; those that lost bytes are reset."""
-        self.requests = self.replies = True
-        self.drop()
-
-    def drop(self):
-        pairs, self.pairs = self.pairs, []
-        for pair in pairs:
-            for each in pair:
-                try:
-                    each.shutdown(socket.SHUT_RDWR)     # a close alone would wait for whoever reads it
-                except OSError:
-                    pass
-                each.close()
-
-    def close(self):
-        self.open = False
-        self.listener.close()
-        self.drop()
 
 
 class Cluster:

@@ -9,7 +9,7 @@ usage: test_forward.py MUSTER MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 """
 from etcds import (EQUAL, KV, LEASE, PATIENT, VERSION, Client, Etcds, check, code_of, compare, grpc, op_put, op_range,
                    patiently, run_cases, wait_for)
-from etcd_cluster import Link
+from link import Link
 
 IN_DOUBT = (grpc.StatusCode.UNAVAILABLE, "etcdserver: request timed out, possibly due to connection lost")
 HEADER = (("x-request-id", "6a1f0c1e-7e67-4f3c-9d0a-3c7f6f1d2b11"),)
@@ -48,8 +48,7 @@ def lose_answer(link, follower, call, applied, meanwhile=lambda: None):
     pending = follower.future(call[0], **call[1])
     wait_for("the leader has applied it", applied)
     meanwhile()
-    link.drop()
-    link.cut(requests=True, replies=True)
+    link.heal()
     return code_of(pending.result)[:2]
 
 

@@ -8,7 +8,7 @@ import threading
 
 from workers import (ACTIVE, DEAD, MEMBER, OWNED, PATIENCE, PATIENT, REVOKING, RUN, SUBSCRIBE, T5, T6, T7, WORK,
                      Workers, beat_until, check, code_of, coordinators, grpc, message, run_cases, stub, wait_for)
-from etcd_cluster import Link
+from link import Link
 
 
 def joins(cluster, worker, instance, channel=None):
@@ -243,8 +243,7 @@ def unanswered_pull():
             pull(worker_id=T5, incarnation=incarnation, max_items=1), timeout=PATIENCE,
             metadata=[("x-request-id", "mesh-1")])
         wait_for("the leader has given one", pulled)
-        link.drop()
-        link.cut(requests=True, replies=True)
+        link.heal()
         code, text, _ = code_of(pending.result)
         check(pulled() == 1, f"one was asked for, {pulled()} were given")
         check(code == grpc.StatusCode.UNKNOWN, f"{code} {text}")

@@ -6,13 +6,12 @@ partitions away by theirs.
 """
 import os
 import re
-import socket
 import sys
-import threading
 
 from runs import World, check, run_cases, wait_for
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../member"))
+from link import Link  # noqa: E402
 from workers import ACTIVE, OWNED, Workers  # noqa: E402
 
 PARTITIONS = 8
@@ -21,49 +20,6 @@ COORDINATORS = {"transport": {"heartbeat_interval": "500ms", "worker_self_fence_
                               "coordinator_failure_timeout": "5s", "beat_reply_max": "5s"},
                 "placement": {"total_partitions": PARTITIONS}, "checkpoint": {"checkpoint_interval_sec": 1}}
 LINES = [f"key{number % 11} {number}" for number in range(200)]
-
-
-class Wire:
-    """Passes bytes between a worker and a coordinator until it is cut; then it is silent, and accepts nobody."""
-
-    def __init__(self, target):
-        host, port = target.rsplit(":", 1)
-        self.target, self.cut, self.open = (host, int(port)), False, []
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"https://127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                here, _ = self.listener.accept()
-            except OSError:
-                return
-            try:
-                there = socket.create_connection(self.target)
-            except OSError:  # the coordinator is restarting
-                here.close()
-                continue
-            self.open += [here, there]
-            for pair in ((here, there), (there, here)):
-                threading.Thread(target=self.copy, args=pair, daemon=True).start()
-
-    def copy(self, source, sink):
-        try:
-            while data := source.recv(65536):
-                if self.cut:
-                    return
-                sink.sendall(data)
-        except OSError:
-            pass
-        if not self.cut:
-            sink.close()
-            source.close()
-
-    def close(self):
-        self.cut = True
-        for one in [self.listener, *self.open]:
-            one.close()
 
 
 class Scene(World):
@@ -79,6 +35,11 @@ class Scene(World):
         times = {"transport__heartbeat_interval": "500ms", "transport__worker_self_fence_timeout": f"{FENCE_MS}ms",
                  "transport__coordinator_failure_timeout": "5s", "transport__clock_skew_budget": "250ms"}
         return self.worker([address or "https://" + self.node.workers], **{**times, **settings})
+
+    def link(self):
+        """A proxy before the coordinator."""
+        host, port = self.node.workers.rsplit(":", 1)
+        return Link(port, host)
 
     def owned_by(self, worker):
         def look():
@@ -101,13 +62,13 @@ class Scene(World):
 def the_shorter_fence_holds():
     """A worker whose file says 60 s stops by the coordinator's 4 s when it is cut off"""
     with Scene() as scene:
-        wire = Wire(scene.node.workers)
-        cut = scene.join(wire.address, transport__worker_self_fence_timeout="60s",
+        link = scene.link()
+        cut = scene.join(f"https://127.0.0.1:{link.port}", transport__worker_self_fence_timeout="60s",
                          transport__coordinator_failure_timeout="61s").start()
         scene.owned_by(cut)
         other = scene.join().start()
         wait_for("the other is ready", lambda: scene.cluster.listed().get(other.id) is not None)
-        wire.close()
+        link.cut()
         cut.wait_says("fenced:")
         fenced = re.search(r"fenced:.*timeout_ms=(\d+)", cut.text())
         check(fenced and int(fenced.group(1)) == FENCE_MS, f"it stopped by {fenced and fenced.group(0)}")
@@ -159,8 +120,8 @@ def a_fence_that_is_shortened_holds():
     longer = {**COORDINATORS, "transport": {**COORDINATORS["transport"], "worker_self_fence_timeout": "60s",
                                             "coordinator_failure_timeout": "61s"}}
     with Scene(longer) as scene:
-        wire = Wire(scene.node.workers)
-        first = scene.join(wire.address, transport__worker_self_fence_timeout="60s", transport__coordinator_failure_timeout="61s").start()
+        link = scene.link()
+        first = scene.join(f"https://127.0.0.1:{link.port}", transport__worker_self_fence_timeout="60s", transport__coordinator_failure_timeout="61s").start()
         scene.owned_by(first)
         scene.node.stop()
         scene.cluster.file(scene.node, COORDINATORS)
@@ -169,7 +130,7 @@ def a_fence_that_is_shortened_holds():
         wait_for("the new time is in force", lambda: re.search(f"worker_self_fence_timeout changed.* coordinator_ms={FENCE_MS}", first.text()))
         second = scene.join().start()
         wait_for("the second is listed", lambda: scene.cluster.listed().get(second.id) is not None)
-        wire.close()
+        link.cut()
         scene.owned_by(second)
         check("fenced:" in first.text(), "the first stopped before the second owned its partitions")
 

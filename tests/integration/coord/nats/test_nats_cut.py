@@ -6,15 +6,14 @@
 """
 import contextlib
 import os
-import socket
 import sys
 import tempfile
-import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.dirname(HERE)]
+sys.path[:0] = [HERE, os.path.dirname(HERE), os.path.join(HERE, "../../../lib")]
 from actors import Actor, check, run, same  # noqa: E402
+from link import Link  # noqa: E402
 from servers import free_ports, start  # noqa: E402
 
 ACTOR, SERVER = sys.argv[1:3]
@@ -22,55 +21,8 @@ DIRECTORY = tempfile.TemporaryDirectory(prefix="muster-nats-cut-")
 PORT, = free_ports(1)
 
 
-class Wire:
-    """TCP between a client and the server. cut(): no connection lives or is made; deaf: answers are swallowed."""
-
-    def __init__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.lock, self.pairs, self.is_cut, self.deaf = threading.Lock(), [], False, False
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self):
-        while True:
-            client, _ = self.listener.accept()
-            with self.lock:
-                if self.is_cut:
-                    client.close()
-                    continue
-                server = socket.create_connection(("127.0.0.1", PORT))
-                self.pairs.append((client, server))
-            threading.Thread(target=self._carry, args=(client, server, False), daemon=True).start()
-            threading.Thread(target=self._carry, args=(server, client, True), daemon=True).start()
-
-    def _carry(self, source, target, answers):
-        with contextlib.suppress(OSError):
-            while True:
-                data = source.recv(65536)
-                if not data:
-                    break
-                if not (answers and self.deaf):
-                    target.sendall(data)
-        for each in (source, target):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-
-    def cut(self):
-        with self.lock:
-            self.is_cut = True
-            for pair in self.pairs:
-                for each in pair:
-                    with contextlib.suppress(OSError):
-                        each.shutdown(socket.SHUT_RDWR)
-            self.pairs = []
-
-    def heal(self):
-        with self.lock:
-            self.is_cut = False
-        self.deaf = False
-
-    def url(self, bucket):
-        return f"nats://127.0.0.1:{self.port}/{bucket}?create=1"
+def through(link, bucket):
+    return f"nats://127.0.0.1:{link.port}/{bucket}?create=1"
 
 
 def direct(bucket):
@@ -82,17 +34,18 @@ def keys_of(events):
 
 
 def a_watch_that_was_cut_says_so_and_shows_what_is_left():
-    wire = Wire()
-    with Actor(ACTOR, direct("h08")) as near, Actor(ACTOR, wire.url("h08")) as far:
+    link = Link(PORT)
+    with Actor(ACTOR, direct("h08")) as near, Actor(ACTOR, through(link, "h08")) as far:
         for key in ("w/stays", "w/goes"):
             near.says("OK/created", "create", "-", key, "v", 0, "-")
         far.says("OK", "watch", 1, "w", 1)
         first = far.events(1, lambda seen: any(event[0] == "end" for event in seen))
         same("both are there", keys_of(first), ["w/goes", "w/stays"])
-        wire.cut()
+        link.cut()
+        link.drop()
         near.says("OK/deleted", "delete", "w/goes", "any", "-")
         near.says("OK/created", "create", "-", "w/comes", "v", 0, "-")
-        wire.heal()
+        link.heal()
         after = far.events(1, lambda seen: any(event[0] == "end" for event in seen))
         same("first of all it says so", after[0][0], "resync")
         same("what is left", keys_of(after), ["w/comes", "w/stays"])
@@ -102,18 +55,17 @@ def a_watch_that_was_cut_says_so_and_shows_what_is_left():
 
 
 def a_claim_whose_answer_is_lost_is_recognised():
-    wire = Wire()
-    with Actor(ACTOR, wire.url("lost"), timeout_ms=20000) as far, Actor(ACTOR, direct("lost")) as near:
+    link = Link(PORT)
+    with Actor(ACTOR, through(link, "lost"), timeout_ms=20000) as far, Actor(ACTOR, direct("lost")) as near:
         for number in range(5):
             key = f"k{number}"
-            wire.deaf = True
+            link.cut(requests=True)
             far.send("create", number, key, "v", 60000, "me")
             deadline = time.monotonic() + 10
             while near("get", key)["code"] != "OK":     # the request has arrived, its answer has not
                 check(time.monotonic() < deadline, "the request arrives")
                 time.sleep(0.01)
-            wire.cut()
-            wire.heal()
+            link.heal()
             got = far.take()
             same("done, once", got["code"], "OK")
             check(got["reason"] in ("created", "replayed"), f"{got}")
@@ -122,11 +74,11 @@ def a_claim_whose_answer_is_lost_is_recognised():
 
 
 def a_holder_that_hears_nothing_is_told_before_its_claim_can_be_anothers():
-    wire = Wire()
-    with Actor(ACTOR, wire.url("deaf")) as far, Actor(ACTOR, direct("deaf"), timeout_ms=1000) as near:
+    link = Link(PORT)
+    with Actor(ACTOR, through(link, "deaf")) as far, Actor(ACTOR, direct("deaf"), timeout_ms=1000) as near:
         far.says("OK/created", "create", 1, "a", "v", 2000, "me")
         far.says("OK", "keep", 1)
-        wire.deaf = True
+        link.cut(requests=True)
         deadline = time.monotonic() + 30
         while True:
             got = near("create", 1, "a", "w", 60000, "other")
@@ -136,7 +88,7 @@ def a_holder_that_hears_nothing_is_told_before_its_claim_can_be_anothers():
             time.sleep(0.01)
         lost = far.wait_lost(1, 30)
         check(lost["at"] <= got["at"], f"told at {lost['at']}, another was let in at {got['at']}")
-        wire.heal()
+        link.heal()
 
 
 with contextlib.ExitStack() as stack:
