@@ -391,12 +391,11 @@ static enum err coordinator_begin(void *state, struct note *note)
     return reached_at(c, told ? told : conf_text(c->role.conf, "listen"), c->grpc_address, note);
 }
 
-static enum err warn_of_open_listeners(void *state, struct note *note)
+static enum err warn_of_open_listeners(void *state, struct note *)
 {
     static const char *const names[] = {"listen", "raft-bind", "etcd-listen"};
     const struct coordinator *c = state;
 
-    (void)note;
     for (size_t i = 0; i < ARRAY_LEN(names) && !c->role.server_tls; i++) {
         const char *address = conf_text(c->role.conf, names[i]);
         if (address && !address_is_loopback(address))

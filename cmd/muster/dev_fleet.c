@@ -190,7 +190,7 @@ static void ask(struct dev *dev, size_t which)
     if (rpc_unary(dev->channel, &call, STR_EMPTY, on_answer, dev, NULL)) look_ended(dev, false);
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
+static void on_answer(void *owner, const struct rpc_client_call *,
                       const struct rpc_outcome *outcome, struct str bytes)
 {
     struct dev *dev = owner;
@@ -200,7 +200,6 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     struct arena arena;
     bool stands;
 
-    (void)call;
     if (dev->stopping) return;
     arena_init(&arena, ANSWER_ARENA_MAX);
     if (outcome->err || message_read(question->type, bytes, NULL, &arena, &answer, NULL))

@@ -119,9 +119,8 @@ static void worker_line(const struct dev_parts *parts, size_t n, struct dev_line
     option(line, "--storage-path", "%s/%s.db", parts->dir, line->name);
 }
 
-static void provider_line(const struct dev_parts *parts, size_t n, struct dev_line *line)
+static void provider_line(const struct dev_parts *parts, size_t, struct dev_line *line)
 {
-    (void)n;
     snprintf(line->name, sizeof line->name, "provider");
     option_port(line, "--listen", parts->ports.provider_grpc);
     option_port(line, "--http-listen", parts->ports.provider_http);

@@ -32,9 +32,8 @@ void dev_ports_usual(struct dev_ports *ports)
     }
 }
 
-static void refuse(void *owner, struct stream *stream)
+static void refuse(void *, struct stream *stream)
 {
-    (void)owner;
     stream_close(stream);
 }
 

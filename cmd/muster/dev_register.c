@@ -60,13 +60,12 @@ static enum err cluster_request(const struct dev_register *r, size_t n, struct b
                          (const char *const[]){dev_cluster(n), id, NULL}, out);
 }
 
-static enum err provider_request(const struct dev_register *r, size_t n, struct buf *out)
+static enum err provider_request(const struct dev_register *r, size_t, struct buf *out)
 {
     Bigfleet__V1alpha1__ProviderEntry provider = BIGFLEET__V1ALPHA1__PROVIDER_ENTRY__INIT;
     Muster__V1__UpsertProviderRequest request = MUSTER__V1__UPSERT_PROVIDER_REQUEST__INIT;
     char name[] = DEV_CLOUD, region[] = DEV_REGION, address[32];
 
-    (void)n;
     dev_address(address, r->parts->ports.provider_grpc);
     provider.name = name;
     provider.region = region;
@@ -76,13 +75,12 @@ static enum err provider_request(const struct dev_register *r, size_t n, struct 
 }
 
 /* By the zones each has. Written down for people: what there is to be had, the provider says. */
-static enum err quota_request(const struct dev_register *r, size_t n, struct buf *out)
+static enum err quota_request(const struct dev_register *r, size_t, struct buf *out)
 {
     Muster__V1__SetQuotaRequest request = MUSTER__V1__SET_QUOTA_REQUEST__INIT;
     Muster__V1__SetQuotaRequest__PerShardEntry slices[DEV_SHARDS_MAX], *pointers[DEV_SHARDS_MAX];
     char name[] = DEV_CLOUD, region[] = DEV_REGION, ids[DEV_SHARDS_MAX][32];
 
-    (void)n;
     for (size_t i = 0; i < r->parts->shards; i++) {
         muster__v1__set_quota_request__per_shard_entry__init(&slices[i]);
         snprintf(ids[i], sizeof ids[i], "shard-%zu", i);
@@ -136,12 +134,11 @@ static bool told_before(struct str bytes)
     return told;
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
+static void on_answer(void *owner, const struct rpc_client_call *,
                       const struct rpc_outcome *outcome, struct str bytes)
 {
     struct dev_register *r = owner;
 
-    (void)call;
     r->asking = false;
     if (outcome->err && outcome->err != ERR_EXISTS) {
         LOG_WARN(r->log, "the coordinators do not know the fleet yet", log_u64("step", r->step),

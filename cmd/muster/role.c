@@ -7,12 +7,11 @@
 #include "rpc/reflection.h"
 #include "wire/descriptors.h"
 
-enum err role_open_ready(void *state, struct note *note)
+enum err role_open_ready(void *state, struct note *)
 {
     struct role_base *role = state;
     const struct chassis_hooks *hooks = chassis_hooks(role->chassis);
 
-    (void)note;
     return health_check_add(role->instruments->health, hooks->ready_check, hooks->ready_reason,
                             &role->ready);
 }

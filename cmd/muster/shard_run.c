@@ -332,11 +332,10 @@ static void say_paused(struct shard_role_state *s)
     LOG_WARN(&s->role.log, "actuation is paused: everything is decided, nothing is done");
 }
 
-static enum err shard_begin(void *state, struct note *note)
+static enum err shard_begin(void *state, struct note *)
 {
     struct shard_role_state *s = state;
 
-    (void)note;
     if (conf_bool(s->role.conf, "actuation-paused"))
         say_paused(s);
     else if (conf_bool(s->role.conf, "dry-run"))

@@ -310,9 +310,8 @@ static void close_worker(void *state)
     role_close(&s->role);
 }
 
-static enum err check_plugin(const struct conf *conf, struct fs *fs, struct note *note)
+static enum err check_plugin(const struct conf *conf, struct fs *, struct note *note)
 {
-    (void)fs;
     if (conf_choice(conf, "process.kind") != PROCESS_PLUGIN || conf_list(conf, "plugin").item_count)
         return ERR_OK;
     return note_fail(note, ERR_INVALID, "process.kind is \"plugin\", and there is no --plugin");

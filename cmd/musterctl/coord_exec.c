@@ -22,11 +22,10 @@ struct run {
 };
 static struct run the_run;
 
-static void on_lost(void *arg, coord_lease *lease, int reason)
+static void on_lost(void *arg, coord_lease *, int reason)
 {
     struct run *run = arg;
 
-    (void)lease;
     atomic_store(&run->lost, reason);
     /* The guard does it, too; this is for a guard that somebody killed. */
     guarded_command_kill(&run->command);

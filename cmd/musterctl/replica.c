@@ -113,9 +113,8 @@ static const struct command transfer_command = {
             .done_else = "leadership handed to another replica"),
 };
 
-static enum err bootstrap_check(struct ctl *ctl, ProtobufCMessage *request)
+static enum err bootstrap_check(struct ctl *ctl, ProtobufCMessage *)
 {
-    (void)request;
     if (conf_list(ctl->conf, "coordinator").item_count <= 1) return ERR_OK;
     return ctl_fail(ctl, ERR_INVALID,
                     "--coordinator: name the one replica that waits to bootstrap");

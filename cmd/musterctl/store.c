@@ -62,13 +62,11 @@ static void entry_json(struct ndjson *json, const Muster__V1__Entry *entry, bool
 
 /* -- get -- */
 
-static enum err get_show(struct ctl *ctl, const ProtobufCMessage *request,
-                         const ProtobufCMessage *answer)
+static enum err get_show(struct ctl *ctl, const ProtobufCMessage *, const ProtobufCMessage *answer)
 {
     const Muster__V1__RangeResponse *found = (const void *)answer;
     struct ndjson json;
 
-    (void)request;
     if (found->n_entries == 0) return ctl_fail(ctl, ERR_NOT_FOUND, "no such key");
     if (ctl->json) {
         ctl_json_begin(ctl, &json);
@@ -313,13 +311,12 @@ static const struct command compact_command = {
 
 /* -- status -- */
 
-static enum err status_show(struct ctl *ctl, const ProtobufCMessage *request,
+static enum err status_show(struct ctl *ctl, const ProtobufCMessage *,
                             const ProtobufCMessage *answer)
 {
     const Muster__V1__StatusResponse *s = (const void *)answer;
     char id[33];
 
-    (void)request;
     if (ctl->json) {
         ctl_json(ctl, answer);
         return ERR_OK;

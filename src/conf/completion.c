@@ -64,11 +64,10 @@ static void put_choices(struct writer *w, const struct option *option)
 /* -- pieces that bash and zsh share; both have `case` -- */
 
 /* "'musterctl cert'|'musterctl cert issue'|..." */
-static enum err path_pattern(void *owner, const struct command_call *call, const char *path)
+static enum err path_pattern(void *owner, const struct command_call *, const char *path)
 {
     struct writer *w = owner;
 
-    (void)call;
     if (!is_program(path)) writer_add(w, "%s'%s'", last_byte(w) == '\n' ? "" : "|", path);
     return w->err;
 }
@@ -278,11 +277,10 @@ static enum err fish_command(void *owner, const struct command_call *call, const
     return w->err;
 }
 
-static enum err fish_path(void *owner, const struct command_call *call, const char *path)
+static enum err fish_path(void *owner, const struct command_call *, const char *path)
 {
     struct writer *w = owner;
 
-    (void)call;
     if (!is_program(path)) writer_add(w, " '%s'", strchr(path, ' ') + 1);
     return w->err;
 }

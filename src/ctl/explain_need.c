@@ -272,12 +272,11 @@ static void need_note_known(struct need_search *s, const Bigfleet__V1alpha1__Nee
              v->need->priority, v->need->group.len ? " group " : "", need_group(v->need, group));
 }
 
-static enum err need_on_frame(void *owner, const ProtobufCMessage *message, struct note *note)
+static enum err need_on_frame(void *owner, const ProtobufCMessage *message, struct note *)
 {
     const Bigfleet__V1alpha1__InspectNeedsResponse *frame = (const void *)message;
     struct need_search *s = owner;
 
-    (void)note;
     if (frame->frame_case == BIGFLEET__V1ALPHA1__INSPECT_NEEDS_RESPONSE__FRAME_HEADER) {
         uint64_t now = clock_wall(clock_real()).ms;
         uint64_t at = (uint64_t)frame->header->computed_at_unix_nanos / 1000000;

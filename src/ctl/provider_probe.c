@@ -29,11 +29,10 @@ struct probe {
 
 /* -- life -- */
 
-static void probe_on_signal(void *owner, int signal)
+static void probe_on_signal(void *owner, int)
 {
     struct probe *probe = owner;
 
-    (void)signal;
     probe->interrupted = true;
     probe->woken = true;
 }
@@ -273,11 +272,7 @@ static void probe_on_refused(void *context, struct str id, const char *why)
     probe_note_fault(walk->listing, id.len > 0 ? id : STR("a record without an id"), why);
 }
 
-static void probe_on_removed(void *context, struct str id)
-{
-    (void)context;
-    (void)id;
-}
+static void probe_on_removed(void *, struct str) {}
 
 static void probe_on_chunk(void *context, struct provider_chunk *own_chunk)
 {

@@ -344,14 +344,13 @@ static void remote_take_unreadable(struct answer *a, enum err err, const struct 
     note_set(&a->text, "the answer cannot be read: %s", why->text[0] ? why->text : err_text(err));
 }
 
-static void remote_on_unary(void *owner, const struct rpc_client_call *call,
+static void remote_on_unary(void *owner, const struct rpc_client_call *,
                             const struct rpc_outcome *outcome, struct str message)
 {
     struct answer *a = owner;
     struct note why = {""};
     enum err err;
 
-    (void)call;
     remote_take_outcome(a, outcome);
     if (a->err) return;
     err = message_read(a->method->answer, message, NULL, a->arena, &a->message, &why);
@@ -414,13 +413,12 @@ static void remote_on_stream_message(void *owner, struct rpc_client_call *call, 
     if (a->refused) rpc_call_cancel(call);
 }
 
-static void remote_on_stream_end(void *owner, struct rpc_client_call *call,
+static void remote_on_stream_end(void *owner, struct rpc_client_call *,
                                  const struct rpc_outcome *outcome)
 {
     struct answer *a = owner;
     struct note kept = a->text;
 
-    (void)call;
     remote_take_outcome(a, outcome);
     if (!a->refused) return;
     a->err = a->refused;

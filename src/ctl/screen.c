@@ -316,12 +316,11 @@ static bool screen_take_frames(struct screen *s, int from)
 }
 
 /* True: the user leaves. */
-static bool screen_take_keys(struct screen *s, struct pollfd *stdin_poll)
+static bool screen_take_keys(struct screen *, struct pollfd *stdin_poll)
 {
     char keys[64];
     ssize_t got = read(STDIN_FILENO, keys, sizeof keys);
 
-    (void)s;
     if (got == 0 && !isatty(STDIN_FILENO)) stdin_poll->fd = -1; /* nobody types there */
     if (got < 0 && errno != EINTR && errno != EAGAIN) stdin_poll->fd = -1;
     for (ssize_t i = 0; i < got; i++)

@@ -43,12 +43,11 @@ static enum err watch_show_again(struct watching *w)
     return err;
 }
 
-static enum err watch_on_change(void *owner, const ProtobufCMessage *message, struct note *note)
+static enum err watch_on_change(void *owner, const ProtobufCMessage *, struct note *note)
 {
     struct watching *w = owner;
     enum err err = watch_show_again(w);
 
-    (void)message;
     if (err) {
         *note = w->ctl->note;
     } else if (w->left && --w->left == 0) {

@@ -134,7 +134,7 @@ static bool outcome_ok(struct str bytes, char said[WHY_CAP])
     return ok;
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
+static void on_answer(void *owner, const struct rpc_client_call *,
                       const struct rpc_outcome *outcome, struct str bytes)
 {
     struct action *a = owner;
@@ -142,7 +142,6 @@ static void on_answer(void *owner, const struct rpc_client_call *call,
     char said[WHY_CAP] = "done";
     bool ok = !outcome->err;
 
-    (void)call;
     if (!ok) dash_why(said, outcome);
     if (ok && a->kind->outcome) ok = outcome_ok(bytes, said);
     pthread_mutex_lock(&dash->actions->lock);

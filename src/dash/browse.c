@@ -107,15 +107,14 @@ static void answer(struct lookup *q, enum err err, const char *why)
     q->state = LOOKUP_ANSWERED;
 }
 
-static void on_range(void *owner, const struct rpc_client_call *call,
-                     const struct rpc_outcome *outcome, struct str bytes)
+static void on_range(void *owner, const struct rpc_client_call *, const struct rpc_outcome *outcome,
+                     struct str bytes)
 {
     struct lookup *q = owner;
     struct dash *dash = q->dash;
     char why[WHY_CAP] = "the answer cannot be shown";
     enum err err = outcome->err;
 
-    (void)call;
     if (err) dash_why(why, outcome);
     pthread_mutex_lock(&dash->browse->lock);
     buf_clear(&q->json);

@@ -72,12 +72,10 @@ static void page_session(void *context, const struct http_request *request,
     response->err = ndjson_end(&json);
 }
 
-static void page_history(void *context, const struct http_request *request,
-                         struct http_response *response)
+static void page_history(void *context, const struct http_request *, struct http_response *response)
 {
     struct dash *dash = context;
 
-    (void)request;
     response->content_type = "application/json";
     pthread_mutex_lock(&dash->lock);
     response->err = history_write(dash->history, SAMPLE_MS, &response->body);

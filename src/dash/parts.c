@@ -99,12 +99,11 @@ static void took_workers(struct dash *dash, const ProtobufCMessage *answer)
 
 /* -- questions and answers that are no plain message -- */
 
-static enum err claims_request(void *part, struct buf *into)
+static enum err claims_request(void *, struct buf *into)
 {
     Muster__V1__RangeRequest request = MUSTER__V1__RANGE_REQUEST__INIT;
     uint8_t from[] = CLAIMS_PREFIX, end[] = CLAIMS_END;
 
-    (void)part;
     request.key = (ProtobufCBinaryData){sizeof from - 1, from};
     request.range_end = (ProtobufCBinaryData){sizeof end - 1, end};
     request.limit = CLAIMS_SHOWN;

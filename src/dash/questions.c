@@ -15,14 +15,13 @@ void question_init(struct question *q, struct dash *dash, const struct question_
     *q = (struct question){.dash = dash, .kind = kind, .owner = owner};
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
+static void on_answer(void *owner, const struct rpc_client_call *,
                       const struct rpc_outcome *outcome, struct str bytes)
 {
     struct question *q = owner;
     ProtobufCMessage *message = NULL;
     struct arena arena;
 
-    (void)call;
     q->busy = false;
     if (q->dash->closing || q->given_up) return;
     q->next = dash_again(q->dash, q->kind->every_ms);

@@ -91,13 +91,12 @@ static void take_frame(struct shard_link *link, const Bigfleet__V1alpha1__Inspec
     }
 }
 
-static void on_need(void *owner, struct rpc_client_call *call, struct str bytes)
+static void on_need(void *owner, struct rpc_client_call *, struct str bytes)
 {
     struct shard_link *link = owner;
     ProtobufCMessage *message;
     struct arena arena;
 
-    (void)call;
     if (link->err) return;
     arena_init(&arena, ANSWER_ARENA_MAX);
     link->err = message_read(&bigfleet__v1alpha1__inspect_needs_response__descriptor, bytes, NULL,
@@ -106,15 +105,13 @@ static void on_need(void *owner, struct rpc_client_call *call, struct str bytes)
     arena_deinit(&arena);
 }
 
-static void on_needs_end(void *owner, struct rpc_client_call *call,
-                         const struct rpc_outcome *outcome)
+static void on_needs_end(void *owner, struct rpc_client_call *, const struct rpc_outcome *outcome)
 {
     struct shard_link *link = owner;
     struct dash *dash = link->base.dash;
     char *why = link->needs_why;
     enum err err = link->err;
 
-    (void)call;
     link->busy = false;
     if (link->headed) ndjson_close_array(&link->writer);
     if (!err) err = ndjson_end(&link->writer);

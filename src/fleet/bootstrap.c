@@ -144,12 +144,11 @@ static void read_answer(struct bootstrap *b, size_t at,
     snprintf(peer->name, sizeof peer->name, "%s", said->name);
 }
 
-static void on_answered(void *owner, size_t at, const struct rpc_client_call *call,
+static void on_answered(void *owner, size_t at, const struct rpc_client_call *,
                         const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     struct bootstrap *b = owner;
 
-    (void)call;
     if (outcome->err && !outcome->answered) return; /* silent */
     b->peers[at].answer = BOOTSTRAP_UNCLEAR;
     snprintf(b->reasons[at], sizeof b->reasons[at],
@@ -220,7 +219,7 @@ static void on_over(void *owner, size_t count)
 /* -- PromiseBootstrap -- */
 
 static void promise_bootstrap(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                              struct str bytes)
+                              struct str)
 {
     struct bootstrap *b = service;
     const Muster__V1__PromiseBootstrapRequest *from =
@@ -231,7 +230,6 @@ static void promise_bootstrap(void *service, struct rpc_call *call, const Protob
                                   .asked = {from->cluster_id, from->replica_id}};
     struct note note = {""};
 
-    (void)bytes;
     response.replica_id = b->identity.replica_id;
     response.name = b->name;
     switch (promise_decide(&facts)) {
@@ -249,13 +247,11 @@ static void promise_bootstrap(void *service, struct rpc_call *call, const Protob
 
 /* -- BootstrapReplica -- */
 
-static void bootstrap_replica(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                              struct str bytes)
+static void bootstrap_replica(void *service, struct rpc_call *call, const ProtobufCMessage *,
+                              struct str)
 {
     struct bootstrap *b = service;
 
-    (void)message;
-    (void)bytes;
     if (b->order || b->decided || b->stopped) {
         (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
         rpc_fail(call, ERR_UNAVAILABLE, NULL);
@@ -275,14 +271,11 @@ static void order_gone(void *service, struct rpc_call *call)
 
 /* -- StateHash: empty, and an older release sees so, too -- */
 
-static void state_hash(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+static void state_hash(void *service, struct rpc_call *call, const ProtobufCMessage *, struct str)
 {
     struct bootstrap *b = service;
     Muster__V1__StateHashResponse response = MUSTER__V1__STATE_HASH_RESPONSE__INIT;
 
-    (void)message;
-    (void)bytes;
     response.replica_id = b->identity.replica_id;
     response.name = b->name;
     rpc_reply(call, &response.base);
@@ -304,11 +297,9 @@ static void other_start(void *service, struct rpc_call *call)
     not_yet(service, call);
 }
 
-static void other_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                          struct str bytes)
+static void other_message(void *service, struct rpc_call *call, const ProtobufCMessage *,
+                          struct str)
 {
-    (void)message;
-    (void)bytes;
     not_yet(service, call);
 }
 

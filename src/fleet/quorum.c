@@ -49,14 +49,13 @@ static void step(struct quorum *q, enum join_event event);
 
 /* -- asking for our place -- */
 
-static void on_answered(void *owner, size_t at, const struct rpc_client_call *call,
+static void on_answered(void *owner, size_t, const struct rpc_client_call *call,
                         const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
     struct quorum *q = owner;
     const Muster__V1__JoinReplicaResponse *of = (const Muster__V1__JoinReplicaResponse *)message;
     struct str leader;
 
-    (void)at;
     if (of && of->voter)
         LOG_DEBUG(&q->log, "the leader says we are a voter");
     else if (of)
@@ -74,9 +73,8 @@ static void on_answered(void *owner, size_t at, const struct rpc_client_call *ca
 }
 
 /* Nobody may have been asked: there is no address, or a name stands for none now. */
-static void on_over(void *owner, size_t count)
+static void on_over(void *owner, size_t)
 {
-    (void)count;
     step(owner, JOIN_ANSWERED);
 }
 

@@ -65,21 +65,18 @@ static void rival_judge(struct rival *r, const Muster__V1__ListReplicasResponse 
     }
 }
 
-static void on_answered(void *owner, size_t at, const struct rpc_client_call *call,
+static void on_answered(void *owner, size_t, const struct rpc_client_call *,
                         const struct rpc_outcome *outcome, const ProtobufCMessage *message)
 {
-    (void)at;
-    (void)call;
     (void)outcome; /* with an error: a follower, or silent */
     if (message) rival_judge(owner, (const Muster__V1__ListReplicasResponse *)message);
 }
 
-static void on_over(void *owner, size_t count)
+static void on_over(void *owner, size_t)
 {
     struct rival *r = owner;
     char cluster[17];
 
-    (void)count;
     r->running = false;
     if (r->was_found) return;
     snprintf(cluster, sizeof cluster, "%016" PRIx64, r->cluster_id);

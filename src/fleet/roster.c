@@ -239,13 +239,12 @@ enum err roster_reply(struct str reply)
 /* -- the state machine -- */
 
 static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
-                      struct note *note)
+                      struct note *)
 {
     struct roster *roster = state;
     struct roster_command command;
     enum reply_code code = REPLY_DONE;
 
-    (void)note;
     if (roster_decode(entry->command, &command))
         code = REPLY_NOT_UNDERSTOOD;
     else if (command.op == ROSTER_PUT)
@@ -264,7 +263,7 @@ static bool has_tails(const struct roster *roster)
 }
 
 /* A few kilobytes, written at once. */
-static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
+static enum err snapshot_begin(void *state, uint64_t, void **ret_view)
 {
     const struct roster *roster = state;
     bool tails = has_tails(roster);
@@ -272,7 +271,6 @@ static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
     struct encoder *out;
     enum err err = section_view_open(NULL, &view);
 
-    (void)index;
     if (err) return err;
     out = section_view_encoder(view);
     encode_u32(out, tails ? SNAPSHOT_FORMAT_TAILS : SNAPSHOT_FORMAT);
@@ -284,12 +282,10 @@ static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
     return section_view_ready(view, ERR_OK, ret_view);
 }
 
-static enum err restore_begin(void *state, uint64_t index, struct note *note)
+static enum err restore_begin(void *state, uint64_t, struct note *)
 {
     struct roster *roster = state;
 
-    (void)index;
-    (void)note;
     forget_all(roster);
     buf_clear(&roster->pending);
     return ERR_OK;

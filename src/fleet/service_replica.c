@@ -377,12 +377,10 @@ static void list_replicas(struct leader_request *request)
 
 /* It is no member any more, which is what was asked for; an entry that stays in the roster is
  * forgotten when room is needed. */
-static void forgotten(struct leader_request *request, enum err err, struct str answer)
+static void forgotten(struct leader_request *request, enum err, struct str)
 {
     Muster__V1__RemoveReplicaResponse response = MUSTER__V1__REMOVE_REPLICA_RESPONSE__INIT;
 
-    (void)err;
-    (void)answer;
     reply(request, &response.base);
 }
 

@@ -18,29 +18,25 @@ static uint64_t read_ns(clockid_t id)
     return (uint64_t)time.tv_sec * 1000 * NS_PER_MS + (uint64_t)time.tv_nsec;
 }
 
-static mono_ns real_mono(struct clock *clock)
+static mono_ns real_mono(struct clock *)
 {
-    (void)clock;
     return (mono_ns){read_ns(CLOCK_MONOTONIC)};
 }
 
-static mono_ns boot_mono(struct clock *clock)
+static mono_ns boot_mono(struct clock *)
 {
-    (void)clock;
     return (mono_ns){read_ns(CLOCK_BOOTTIME)};
 }
 
-static wall_time real_wall(struct clock *clock)
+static wall_time real_wall(struct clock *)
 {
-    (void)clock;
     return (wall_time){read_ns(CLOCK_REALTIME) / NS_PER_MS};
 }
 
-static void real_fill(struct entropy *entropy, void *out, size_t len)
+static void real_fill(struct entropy *, void *out, size_t len)
 {
     char *at = out;
 
-    (void)entropy;
     while (len > 0) {
         ssize_t got = getrandom(at, len, 0);
         if (got < 0 && errno == EINTR) continue;

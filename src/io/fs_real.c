@@ -81,10 +81,9 @@ static bool path_in(const char *dir, const char *name, char path[FS_PATH_CAP])
 
 /* -- files -- */
 
-static enum err real_open(struct fs *fs, const char *path, uint32_t flags, uint32_t mode,
+static enum err real_open(struct fs *, const char *path, uint32_t flags, uint32_t mode,
                           struct fs_file **ret_file)
 {
-    (void)fs;
     /* Not blocking: opening a pipe by mistake must end in an error, not in waiting for its
      * writer. */
     int how = O_NONBLOCK;
@@ -111,17 +110,15 @@ static enum err real_open(struct fs *fs, const char *path, uint32_t flags, uint3
     return ERR_OK;
 }
 
-static void real_close(struct fs *fs, struct fs_file *file)
+static void real_close(struct fs *, struct fs_file *file)
 {
-    (void)fs;
     close(fd_of(file)); /* its result means nothing: what was to be durable was synced */
     free(file);
 }
 
-static enum err real_read_at(struct fs *fs, struct fs_file *file, uint64_t offset, void *into,
+static enum err real_read_at(struct fs *, struct fs_file *file, uint64_t offset, void *into,
                              size_t len, size_t *ret_got)
 {
-    (void)fs;
     size_t done = 0;
     while (done < len) {
         ssize_t got = pread(fd_of(file), (char *)into + done, len - done, (off_t)(offset + done));
@@ -146,17 +143,14 @@ static enum err write_all(int fd, uint64_t offset, struct str bytes)
     return ERR_OK;
 }
 
-static enum err real_write_at(struct fs *fs, struct fs_file *file, uint64_t offset,
-                              struct str bytes)
+static enum err real_write_at(struct fs *, struct fs_file *file, uint64_t offset, struct str bytes)
 {
-    (void)fs;
     return write_all(fd_of(file), offset, bytes);
 }
 
 /* EINTR from a sync says nothing was lost yet, so that one alone is tried again. */
-static enum err real_sync(struct fs *fs, struct fs_file *file)
+static enum err real_sync(struct fs *, struct fs_file *file)
 {
-    (void)fs;
     int bad;
     do bad = fdatasync(fd_of(file));
     while (bad && errno == EINTR);
@@ -171,15 +165,13 @@ static enum err truncate_fd(int fd, uint64_t size)
     return bad ? from_errno(errno) : ERR_OK;
 }
 
-static enum err real_truncate(struct fs *fs, struct fs_file *file, uint64_t size)
+static enum err real_truncate(struct fs *, struct fs_file *file, uint64_t size)
 {
-    (void)fs;
     return truncate_fd(fd_of(file), size);
 }
 
-static enum err real_file_size(struct fs *fs, struct fs_file *file, uint64_t *ret_size)
+static enum err real_file_size(struct fs *, struct fs_file *file, uint64_t *ret_size)
 {
-    (void)fs;
     struct stat info;
     if (fstat(fd_of(file), &info) != 0) return from_errno(errno);
     *ret_size = (uint64_t)info.st_size;
@@ -193,9 +185,8 @@ static enum fs_kind kind_of(mode_t mode)
     return S_ISREG(mode) ? FS_REGULAR : S_ISDIR(mode) ? FS_DIRECTORY : FS_OTHER;
 }
 
-static enum err real_stat(struct fs *fs, const char *path, struct fs_info *ret_info)
+static enum err real_stat(struct fs *, const char *path, struct fs_info *ret_info)
 {
-    (void)fs;
     struct stat info;
     if (stat(path, &info) != 0) return from_errno(errno);
     *ret_info = (struct fs_info){
@@ -208,32 +199,28 @@ static enum err real_stat(struct fs *fs, const char *path, struct fs_info *ret_i
     return ERR_OK;
 }
 
-static enum err real_rename(struct fs *fs, const char *from, const char *to)
+static enum err real_rename(struct fs *, const char *from, const char *to)
 {
-    (void)fs;
     if (rename(from, to) == 0) return ERR_OK;
     /* POSIX lets a file system say either for a directory that is not empty. */
     return errno == EEXIST ? ERR_PRECONDITION : from_errno(errno);
 }
 
-static enum err real_remove(struct fs *fs, const char *path)
+static enum err real_remove(struct fs *, const char *path)
 {
-    (void)fs;
     if (unlink(path) == 0) return ERR_OK;
     if (errno != EISDIR) return from_errno(errno);
     if (rmdir(path) == 0) return ERR_OK;
     return errno == EEXIST ? ERR_PRECONDITION : from_errno(errno);
 }
 
-static enum err real_make_dir(struct fs *fs, const char *path, uint32_t mode)
+static enum err real_make_dir(struct fs *, const char *path, uint32_t mode)
 {
-    (void)fs;
     return mkdir(path, (mode_t)mode) == 0 ? ERR_OK : from_errno(errno);
 }
 
-static enum err real_make_link(struct fs *fs, const char *target, const char *path)
+static enum err real_make_link(struct fs *, const char *target, const char *path)
 {
-    (void)fs;
     return symlink(target, path) == 0 ? ERR_OK : from_errno(errno);
 }
 
@@ -251,9 +238,8 @@ static enum fs_kind entry_kind(int dir_fd, const struct dirent *entry)
     return kind_of(info.st_mode);
 }
 
-static enum err real_list(struct fs *fs, const char *path, fs_list_fn *each, void *context)
+static enum err real_list(struct fs *, const char *path, fs_list_fn *each, void *context)
 {
-    (void)fs;
     DIR *dir = opendir(path);
     if (!dir) return from_errno(errno);
     for (;;) {
@@ -268,9 +254,8 @@ static enum err real_list(struct fs *fs, const char *path, fs_list_fn *each, voi
     return err;
 }
 
-static enum err real_sync_dir(struct fs *fs, const char *path)
+static enum err real_sync_dir(struct fs *, const char *path)
 {
-    (void)fs;
     int bad, fd = open_retrying(path, O_RDONLY | O_DIRECTORY, 0);
     if (fd < 0) return from_errno(errno);
     do bad = fsync(fd);
@@ -282,9 +267,8 @@ static enum err real_sync_dir(struct fs *fs, const char *path)
     return err;
 }
 
-static enum err real_free_bytes(struct fs *fs, const char *path, uint64_t *ret_bytes)
+static enum err real_free_bytes(struct fs *, const char *path, uint64_t *ret_bytes)
 {
-    (void)fs;
     struct statvfs info;
     int bad;
     do bad = statvfs(path, &info);
@@ -324,10 +308,9 @@ static void write_holder(int fd)
     (void)(truncate_fd(fd, 0) == ERR_OK && write_all(fd, 0, str_of(text, len)) == ERR_OK);
 }
 
-static enum err real_lock_dir(struct fs *fs, const char *path, struct fs_lock **ret_lock,
+static enum err real_lock_dir(struct fs *, const char *path, struct fs_lock **ret_lock,
                               struct note *note)
 {
-    (void)fs;
     enum { TRIES_MAX = 16 }; /* each costs somebody a removal of LOCK, which nobody should do */
     char file[FS_PATH_CAP];
     if (!path_in(path, FS_LOCK_NAME, file)) return ERR_INVALID;
@@ -359,9 +342,8 @@ static enum err real_lock_dir(struct fs *fs, const char *path, struct fs_lock **
     return err;
 }
 
-static void real_unlock(struct fs *fs, struct fs_lock *lock)
+static void real_unlock(struct fs *, struct fs_lock *lock)
 {
-    (void)fs;
     (void)truncate_fd(lock->fd, 0); /* so that no message names us after we are gone */
     close(lock->fd);
     free(lock);

@@ -188,11 +188,10 @@ static bool accept_one(struct real_listener *l)
     }
 }
 
-static void on_readable(uv_poll_t *poll, int status, int events)
+static void on_readable(uv_poll_t *poll, int status, int)
 {
     struct real_listener *l = poll->data;
 
-    (void)events;
     real_enter(l->real);
     if (status < 0) put_off(l); /* libuv has stopped watching */
     for (int i = 0; status >= 0 && i < ACCEPTS_PER_TURN && accept_one(l); i++) continue;

@@ -199,12 +199,11 @@ static void on_grace_over(struct timer *timer)
     for (int i = 0; i < OUTPUTS && p->on_line; i++) end_output(&p->outputs[i]);
 }
 
-static void on_output_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_room)
+static void on_output_room(uv_handle_t *handle, size_t, uv_buf_t *ret_room)
 {
     struct output *output = handle->data;
     struct real_io *real = output->process->real;
 
-    (void)suggested;
     real_enter(real);
     *ret_room = uv_buf_init(real->read_room, sizeof real->read_room);
 }

@@ -100,10 +100,7 @@ static void wake_at(struct loop *loop, mono_time due)
     (void)loop, (void)due;
 }
 
-static void wake_now(struct loop *loop)
-{
-    (void)loop;
-}
+static void wake_now(struct loop *) {}
 
 const struct loop_ops real_loop_ops = {
     .wake_at = wake_at,
@@ -236,9 +233,8 @@ static void check_closing(uv_handle_t *handle, void *context)
     assert(ours || uv_is_closing(handle));
 }
 
-static void close_handle(uv_handle_t *handle, void *context)
+static void close_handle(uv_handle_t *handle, void *)
 {
-    (void)context;
     if (!uv_is_closing(handle)) uv_close(handle, NULL);
 }
 

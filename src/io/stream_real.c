@@ -125,12 +125,11 @@ static void close_if_over(struct real_stream *s)
 
 /* -- reading -- */
 
-static void on_room(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_room)
+static void on_room(uv_handle_t *handle, size_t, uv_buf_t *ret_room)
 {
     struct real_stream *s = handle->data;
     struct real_io *real = s->real;
 
-    (void)suggested;
     real_enter(real);
     if (s->read_turn != real->loop.stats.turns) {
         s->read_turn = real->loop.stats.turns;
@@ -436,15 +435,13 @@ static const char *real_peer_address(const struct stream *stream)
     return from_stream(stream)->peer;
 }
 
-static const struct tls_identity *real_peer_identity(const struct stream *stream)
+static const struct tls_identity *real_peer_identity(const struct stream *)
 {
-    (void)stream;
     return NULL;
 }
 
-static const char *real_alpn(const struct stream *stream)
+static const char *real_alpn(const struct stream *)
 {
-    (void)stream;
     return "";
 }
 

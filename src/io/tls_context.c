@@ -143,13 +143,12 @@ static int on_client_hello(SSL *ssl, int *alert, void *owner)
     return SSL_CLIENT_HELLO_ERROR;
 }
 
-static int on_alpn_select(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+static int on_alpn_select(SSL *, const unsigned char **out, unsigned char *out_len,
                           const unsigned char *offered, unsigned offered_len, void *owner)
 {
     const struct tls_context *context = owner;
     unsigned char *chosen;
 
-    (void)ssl;
     if (SSL_select_next_proto(&chosen, out_len, context->alpn, context->alpn_len, offered,
                               offered_len) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
@@ -259,9 +258,8 @@ static bool use_own(SSL_CTX *made, X509 *certificate, size_t index)
     return SSL_CTX_add1_chain_cert(made, certificate) == 1;
 }
 
-static bool trust_root(SSL_CTX *made, X509 *certificate, size_t index)
+static bool trust_root(SSL_CTX *made, X509 *certificate, size_t)
 {
-    (void)index;
     return X509_STORE_add_cert(SSL_CTX_get_cert_store(made), certificate) == 1;
 }
 

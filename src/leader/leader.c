@@ -312,13 +312,12 @@ static bool admit(struct leader_request *request)
 }
 
 static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+                       struct str)
 {
     const struct leader_binding *binding = owner;
     struct leader *leader = binding->leader;
     struct leader_request *request = calloc(1, leader->rules->request_size);
 
-    (void)bytes;
     if (!request) {
         (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
         rpc_fail(call, ERR_NOMEM, NULL);

@@ -43,10 +43,9 @@ struct left { /* names found in log/ or snap/ */
     enum err err;
 };
 
-static void gather(void *context, const char *name, enum fs_kind kind)
+static void gather(void *context, const char *name, enum fs_kind)
 {
     struct left *left = context;
-    (void)kind;
     if (!left->err) left->err = buf_append(&left->names, str_of(name, strlen(name) + 1));
 }
 

@@ -81,38 +81,32 @@ static bool use_reserve(const void *got)
     return true;
 }
 
-static void *heap_malloc(void *data, size_t size)
+static void *heap_malloc(void *, size_t size)
 {
     void *memory = malloc(size);
-    (void)data;
     return use_reserve(memory) ? malloc(size) : memory;
 }
-static void heap_free(void *data, void *memory)
+static void heap_free(void *, void *memory)
 {
-    (void)data;
     if (memory != &no_batch) free(memory);
 }
-static void *heap_calloc(void *data, size_t count, size_t size)
+static void *heap_calloc(void *, size_t count, size_t size)
 {
     void *memory = calloc(count, size);
-    (void)data;
     return use_reserve(memory) ? calloc(count, size) : memory;
 }
-static void *heap_realloc(void *data, void *memory, size_t size)
+static void *heap_realloc(void *, void *memory, size_t size)
 {
     void *grown = realloc(memory, size);
-    (void)data;
     if (grown) return grown; /* else `memory` is still allocated */
     return use_reserve(grown) ? realloc(memory, size) : NULL;
 }
-static void *heap_aligned_alloc(void *data, size_t alignment, size_t size)
+static void *heap_aligned_alloc(void *, size_t alignment, size_t size)
 {
-    (void)data;
     return aligned_alloc(alignment, size); /* of the library's libuv layer only */
 }
-static void heap_aligned_free(void *data, size_t alignment, void *memory)
+static void heap_aligned_free(void *data, size_t, void *memory)
 {
-    (void)alignment;
     heap_free(data, memory);
 }
 static struct raft_heap heap = {

@@ -369,7 +369,7 @@ static void end_pass(struct pass *pass, const Muster__V1__PassBeatsResponse *ans
     set_next_overdue(beats);
 }
 
-static void on_passed(void *owner, const struct rpc_client_call *call,
+static void on_passed(void *owner, const struct rpc_client_call *,
                       const struct rpc_outcome *outcome, struct str message)
 {
     struct pass *pass = owner;
@@ -379,7 +379,6 @@ static void on_passed(void *owner, const struct rpc_client_call *call,
     const Muster__V1__PassBeatsResponse *answer;
     const char *leader = rpc_forwarder_leader(beats->service->forwarder);
 
-    (void)call;
     arena_init(&arena, ANSWER_MAX * 4);
     if (outcome->err || message_read(&muster__v1__pass_beats_response__descriptor, message, NULL,
                                      &arena, &read, NULL)) {
@@ -524,14 +523,13 @@ static void take_metadata(struct beat_said *said, const struct rpc_call *call)
 }
 
 static void on_beat(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                    struct str bytes)
+                    struct str)
 {
     struct beats *beats = service;
     struct note note = {""};
     struct beat_call *beat;
     enum err err;
 
-    (void)bytes;
     rpc_call_set_data(call, NULL);
     if (!has_room(beats, call)) return;
     beat = beat_new(beats);
@@ -561,11 +559,10 @@ static void on_beat(void *service, struct rpc_call *call, const ProtobufCMessage
         file_outgoing(beats, beat);
 }
 
-static void on_beat_done(void *service, struct rpc_call *call)
+static void on_beat_done(void *, struct rpc_call *call)
 {
     struct beat_call *beat = rpc_call_data(call);
 
-    (void)service;
     if (!beat) return;
     beat->call = NULL;
     list_remove(&beat->age);
@@ -613,13 +610,12 @@ static void file_passed(struct beat_batch *batch, uint32_t place, const Protobuf
 }
 
 static void on_passed_beats(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                            struct str bytes)
+                            struct str)
 {
     struct beats *beats = service;
     const Muster__V1__PassBeatsRequest *m = (const Muster__V1__PassBeatsRequest *)message;
     struct beat_batch *batch;
 
-    (void)bytes;
     rpc_call_set_data(call, NULL);
     if (!beats->service->leader.led) {
         rpc_finish(call, GRPC_UNAVAILABLE, STR("not the leader"), STR_EMPTY);
@@ -638,11 +634,10 @@ static void on_passed_beats(void *service, struct rpc_call *call, const Protobuf
     batch_answered(batch);
 }
 
-static void on_passed_done(void *service, struct rpc_call *call)
+static void on_passed_done(void *, struct rpc_call *call)
 {
     struct beat_batch *batch = rpc_call_data(call);
 
-    (void)service;
     if (batch) batch->call = NULL;
 }
 

@@ -152,19 +152,17 @@ static enum err apply(void *state, const struct machine_entry *entry, struct buf
 
 /* -- snapshots -- */
 
-static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
+static enum err snapshot_begin(void *state, uint64_t, void **ret_view)
 {
-    (void)index;
     return member_view_open(((struct member_machine *)state)->membership, ret_view);
 }
 
 /* -- restoring -- */
 
-static enum err restore_begin(void *state, uint64_t index, struct note *note)
+static enum err restore_begin(void *state, uint64_t, struct note *note)
 {
     struct member_machine *machine = state;
 
-    (void)index;
     if (machine->restore) member_restore_close(machine->restore);
     machine->restore = member_restore_open(&machine->options.member);
     if (!machine->restore) note_set(note, "member: %s", err_text(ERR_NOMEM));

@@ -208,13 +208,12 @@ struct noted_event {
     char texts[];
 };
 
-static void on_noted(struct operation_wait *wait, enum err err, const struct member_reply *reply)
+static void on_noted(struct operation_wait *wait, enum err err, const struct member_reply *)
 {
     struct noted *noted = CONTAINER_OF(wait, struct noted, wait);
     struct member_service *service = noted->service;
     struct list *node;
 
-    (void)reply;
     service->telling = false;
     while ((node = list_pop(&noted->events))) {
         struct noted_event *one = CONTAINER_OF(node, struct noted_event, link);

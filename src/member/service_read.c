@@ -198,10 +198,9 @@ static_assert((int)MEMBER_FREE == (int)MUSTER__V1__PARTITION_STATE__PARTITION_FR
                   (int)MEMBER_FENCING == (int)MUSTER__V1__PARTITION_STATE__PARTITION_FENCING,
               "states go over the wire as they are");
 
-static void pack_checkpoint(struct member_service *service, struct pack *row,
+static void pack_checkpoint(struct member_service *, struct pack *row,
                             const struct member_partition *partition)
 {
-    (void)service;
     pack_u64(row, 1, partition->number);
     pack_text(row, 2, partition->checkpoint);
     pack_u64(row, 3, partition->checkpoint_epoch);

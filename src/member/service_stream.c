@@ -33,19 +33,17 @@ void call_stream_end(struct call_stream *stream, enum grpc_status status, const 
     if (stream->call) rpc_finish(part(stream), status, str_from(why), STR_EMPTY);
 }
 
-void call_stream_drained(void *service, struct rpc_call *call)
+void call_stream_drained(void *, struct rpc_call *call)
 {
     struct call_stream *stream = rpc_call_data(call);
 
-    (void)service;
     if (stream) call_stream_end(stream, GRPC_UNAVAILABLE, "this replica stops; ask again");
 }
 
-void call_stream_done(void *service, struct rpc_call *call)
+void call_stream_done(void *, struct rpc_call *call)
 {
     struct call_stream *stream = rpc_call_data(call);
 
-    (void)service;
     if (stream) (void)part(stream);
 }
 
@@ -59,7 +57,7 @@ void call_streams_end(struct member_service *service, const char *why)
 /* -- Control -- */
 
 static void on_subscribe(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                         struct str bytes)
+                         struct str)
 {
     struct member_service *service = owner;
     const Rollout__Transport__V1__ControlSubscribeRequest *m =
@@ -69,7 +67,6 @@ static void on_subscribe(void *owner, struct rpc_call *call, const ProtobufCMess
     char name[ULID_TEXT_CAP];
     enum err err;
 
-    (void)bytes;
     rpc_call_set_data(call, NULL);
     err = ulid_parse(str_from(m->worker_id), &worker, &note);
     if (err) note_prefix(&note, "worker_id");
@@ -92,11 +89,10 @@ static void on_subscribe(void *owner, struct rpc_call *call, const ProtobufCMess
     }
 }
 
-static void on_control_drain(void *owner, struct rpc_call *call)
+static void on_control_drain(void *owner, struct rpc_call *)
 {
     struct member_service *service = owner;
 
-    (void)call;
     control_end(service->control, "this replica stops");
 }
 
@@ -244,11 +240,10 @@ static void on_work_start(void *owner, struct rpc_call *call)
     call_stream_begin(&working->stream, service, call, working_over);
 }
 
-static void on_work_half_closed(void *owner, struct rpc_call *call)
+static void on_work_half_closed(void *, struct rpc_call *call)
 {
     struct working *working = rpc_call_data(call);
 
-    (void)owner;
     if (!working) return;
     working->ended = true;
     if (!working->waits) call_stream_end(&working->stream, GRPC_OK, "");

@@ -155,23 +155,21 @@ static bool stream_may(struct member_service *service, struct rpc_call *call, co
 }
 
 static void on_watch(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                     struct str bytes)
+                     struct str)
 {
     struct member_service *service = owner;
     const Muster__V1__AssignmentRequest *m = (const Muster__V1__AssignmentRequest *)message;
     char room[MEMBER_ID_MAX];
     struct str worker;
 
-    (void)bytes;
     if (stream_may(service, call, m->worker_id, room, &worker))
         watch_begin(service, call, worker, m);
 }
 
-static void on_watch_writable(void *owner, struct rpc_call *call)
+static void on_watch_writable(void *, struct rpc_call *call)
 {
     struct watch *watch = rpc_call_data(call); /* its stream comes first */
 
-    (void)owner;
     if (watch && watch->full) watch_tell(watch);
 }
 
@@ -226,14 +224,12 @@ void lookers_told(struct member_service *service)
     look(CONTAINER_OF(node, struct looker, link));
 }
 
-static void on_look(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                    struct str bytes)
+static void on_look(void *owner, struct rpc_call *call, const ProtobufCMessage *message, struct str)
 {
     struct member_service *service = owner;
     const Muster__V1__WatchChangesRequest *m = (const Muster__V1__WatchChangesRequest *)message;
     struct looker *looker = service->serving ? calloc(1, sizeof *looker) : NULL;
 
-    (void)bytes;
     rpc_call_set_data(call, NULL);
     if (!looker || timer_init(&looker->timer, service->io->loop, on_look_again)) {
         free(looker);
@@ -248,11 +244,10 @@ static void on_look(void *owner, struct rpc_call *call, const ProtobufCMessage *
     look(looker);
 }
 
-static void on_look_writable(void *owner, struct rpc_call *call)
+static void on_look_writable(void *, struct rpc_call *call)
 {
     struct looker *looker = rpc_call_data(call); /* its stream comes first */
 
-    (void)owner;
     if (!looker) return;
     looker->full = false;
     look(looker);

@@ -147,13 +147,12 @@ static void keep_pulling(struct leader_request *request)
 }
 
 static void reply_pulled(struct leader_request *request, const struct member_reply *reply,
-                         uint32_t first, uint32_t count)
+                         uint32_t first, uint32_t)
 {
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
     struct member_result result;
 
-    (void)count;
     if (!request_result(request, reply, first, &result)) return;
     if (pack_items(service, &answer, reply, first))
         request_reply_packed(request, &answer);
@@ -315,13 +314,12 @@ static void submit_begin(struct leader_request *request)
 /* -- Steal -- */
 
 static void reply_stolen(struct leader_request *request, const struct member_reply *reply,
-                         uint32_t first, uint32_t count)
+                         uint32_t first, uint32_t)
 {
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
     struct member_result result;
 
-    (void)count;
     if (!request_result(request, reply, first, &result)) return;
     (void)pack_items(service, &answer, reply, first);
     request_reply_packed(request, &answer);

@@ -31,7 +31,7 @@ static enum member_phase phase_now(const struct member_service *service, struct 
 }
 
 static void reply_registered(struct leader_request *request, const struct member_reply *reply,
-                             uint32_t first, uint32_t count)
+                             uint32_t first, uint32_t)
 {
     struct member_service *service = member_of(request);
     const struct member_local_options *local = &service->options.local;
@@ -42,7 +42,6 @@ static void reply_registered(struct leader_request *request, const struct member
     struct str name = request_worker(request);
     struct member_result result;
 
-    (void)count;
     if (!request_result(request, reply, first, &result)) return;
     if (service->local)
         member_local_admitted(service->local, name, phase_now(service, name, result.admitted),
@@ -114,11 +113,10 @@ static void register_begin(struct leader_request *request)
 /* -- Leave -- */
 
 static void reply_plain(struct leader_request *request, const struct member_reply *reply,
-                        uint32_t first, uint32_t count)
+                        uint32_t first, uint32_t)
 {
     struct member_result result;
 
-    (void)count;
     if (request_result(request, reply, first, &result)) request_reply(request, STR_EMPTY);
 }
 
@@ -255,13 +253,12 @@ static void drain_begin(struct leader_request *request)
 }
 
 static void reply_evicted(struct leader_request *request, const struct member_reply *reply,
-                          uint32_t first, uint32_t count)
+                          uint32_t first, uint32_t)
 {
     struct member_service *service = member_of(request);
     struct pack answer = pack_begin(&service->answer);
     struct member_result result;
 
-    (void)count;
     if (!request_result(request, reply, first, &result)) return;
     pack_u64(&answer, 1, result.incarnation);
     request_reply_packed(request, &answer);

@@ -63,9 +63,8 @@ static void say(const char *text)
     (void)say_bytes(str_from(text));
 }
 
-static bool say_line(void *unused, struct str line)
+static bool say_line(void *, struct str line)
 {
-    (void)unused;
     return say_bytes(line);
 }
 
@@ -134,11 +133,10 @@ static void report(int number, const siginfo_t *info)
     say("*** end\n");
 }
 
-static void on_fatal(int number, siginfo_t *info, void *unused)
+static void on_fatal(int number, siginfo_t *info, void *)
 {
     pid_t self = (pid_t)syscall(SYS_gettid), nobody = 0;
 
-    (void)unused;
     if (atomic_compare_exchange_strong(&dying, &nobody, self)) {
         set_alarm();
         report(number, info);

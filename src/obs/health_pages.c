@@ -22,11 +22,9 @@ static bool say_silence(struct health *h, struct http_response *response)
     return true;
 }
 
-void health_page_alive(void *context, const struct http_request *request,
-                       struct http_response *response)
+void health_page_alive(void *context, const struct http_request *, struct http_response *response)
 {
     struct health *h = context;
-    (void)request;
     if (!say_silence(h, response)) SAY(response, "ok\n");
 }
 
@@ -57,11 +55,9 @@ void health_page_ready(void *context, const struct http_request *request,
         if (checks[i].ready && checks[i].reason[0]) SAY(response, "%s\n", checks[i].reason);
 }
 
-void health_page_metrics(void *context, const struct http_request *request,
-                         struct http_response *response)
+void health_page_metrics(void *context, const struct http_request *, struct http_response *response)
 {
     struct health *h = context;
-    (void)request;
     response->content_type = METRICS_CONTENT_TYPE;
     response->err = metrics_write(h->metrics, &response->body);
 }
@@ -116,8 +112,7 @@ static void say_slow_turns(struct http_response *response, const struct slow_tur
     }
 }
 
-void health_page_loop(void *context, const struct http_request *request,
-                      struct http_response *response)
+void health_page_loop(void *context, const struct http_request *, struct http_response *response)
 {
     struct health *h = context;
     struct slow_turn slow[HEALTH_SLOW_TURNS];
@@ -126,7 +121,6 @@ void health_page_loop(void *context, const struct http_request *request,
     char told[RFC3339_CAP];
     wall_time told_at;
 
-    (void)request;
     pthread_mutex_lock(&h->lock);
     stats = h->loop_stats;
     told_at = h->told_at;

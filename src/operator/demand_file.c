@@ -44,13 +44,12 @@ struct parts { /* a row as it stands in the file */
     struct penalty interruption, reclamation;
 };
 
-static enum err read_penalty(const struct json *value, void *into, struct arena *arena,
+static enum err read_penalty(const struct json *value, void *into, struct arena *,
                              struct note *note)
 {
     struct penalty *penalty = into;
     struct str word = STR_EMPTY;
 
-    (void)arena;
     penalty->given = true;
     penalty->dollars = (double)INFINITY;
     if (!json_get_string(value, "", &word, NULL) && str_equal(word, STR("pinned"))) return ERR_OK;

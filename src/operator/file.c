@@ -100,9 +100,8 @@ static void on_edited(void *owner, struct str text)
         set_good(f, text);
 }
 
-static void on_read_trouble(void *owner, enum err err, const char *why)
+static void on_read_trouble(void *owner, enum err, const char *why)
 {
-    (void)err;
     set_bad(owner, why);
 }
 

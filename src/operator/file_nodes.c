@@ -84,11 +84,10 @@ static void write_soon(struct file_source *f)
 }
 
 /* A roll-up was acknowledged, and the machines were told before that. */
-void file_taken(struct demand_source *source, uint64_t change)
+void file_taken(struct demand_source *source, uint64_t)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
 
-    (void)change;
     if (f->told) return;
     f->told = true;
     write_soon(f);

@@ -77,9 +77,8 @@ static void on_pump(struct task *task)
     pump(CONTAINER_OF(task, struct operator_host, uplink.pump));
 }
 
-static void on_writable(void *owner, struct rpc_client_call *call)
+static void on_writable(void *owner, struct rpc_client_call *)
 {
-    (void)call;
     pump(owner);
 }
 
@@ -106,11 +105,10 @@ enum err uplink_answer(struct operator_host *host, struct str frame)
 
 /* -- the stream -- */
 
-static void on_message(void *owner, struct rpc_client_call *call, struct str message)
+static void on_message(void *owner, struct rpc_client_call *, struct str message)
 {
     struct operator_host *host = owner;
 
-    (void)call;
     if (!host->closing) operator_take_frame(host, message);
 }
 

@@ -11,10 +11,9 @@
 #include "prim/answer.h"
 #include "prim/backend.h"
 
-int64_t prim_boottime_ns(void *unused)
+int64_t prim_boottime_ns(void *)
 {
     struct timespec now;
-    (void)unused;
     /* Counts time asleep too, so that a resumed holder sees at once how late it is (T9). */
     int failed = clock_gettime(CLOCK_BOOTTIME, &now);
     assert(failed == 0);

@@ -232,7 +232,7 @@ static bool is_doubtful(const struct call *call, const struct provider_answer *a
     return !provider_fence_epoch(answer->text, &epoch) || epoch <= call->provider->options.epoch;
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *rpc,
+static void on_answer(void *owner, const struct rpc_client_call *,
                       const struct rpc_outcome *outcome, struct str message)
 {
     struct call *call = owner;
@@ -242,7 +242,6 @@ static void on_answer(void *owner, const struct rpc_client_call *rpc,
                                      .text = outcome->text,
                                      .bytes = message};
 
-    (void)rpc;
     if (outcome->answered)
         call->lane->alive = loop_now(p->options.io->loop);
     else if (outcome->status == GRPC_DEADLINE_EXCEEDED && !p->closing)

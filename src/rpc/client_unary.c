@@ -2,9 +2,8 @@
 /* One request, one answer, over the calls of client_call.c. The call itself holds the answer. */
 #include "rpc/client_internal.h"
 
-static void on_message(void *owner, struct rpc_client_call *call, struct str message)
+static void on_message(void *, struct rpc_client_call *call, struct str message)
 {
-    (void)owner;
     if (call->messages > 1) return; /* judged at the end */
     if (buf_append(&call->message, message))
         client_call_stop(call, ERR_NOMEM, GRPC_RESOURCE_EXHAUSTED, err_text(ERR_NOMEM));

@@ -51,12 +51,11 @@ static bool find(const struct rpc_health *h, struct str name, serving_status *re
 /* -- Check -- */
 
 static void on_check(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                     struct str bytes)
+                     struct str)
 {
     const check_request *request = (const check_request *)message;
     check_response response = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
 
-    (void)bytes;
     if (find(owner, str_from(request->service), &response.status))
         rpc_reply(call, &response.base);
     else
@@ -80,13 +79,12 @@ static void tell(const struct rpc_health *h, struct watcher *w)
 }
 
 static void on_watch(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                     struct str bytes)
+                     struct str)
 {
     struct rpc_health *h = owner;
     struct str name = str_from(((const check_request *)message)->service);
     struct watcher *w;
 
-    (void)bytes;
     if (name.len > RPC_HEALTH_NAME_MAX) {
         rpc_fail(call, ERR_INVALID, &(struct note){"service name is too long"});
         return;
@@ -119,11 +117,10 @@ static void on_watch_drain(void *owner, struct rpc_call *call)
     rpc_finish(call, GRPC_UNAVAILABLE, STR("the server is stopping"), STR_EMPTY);
 }
 
-static void on_watch_done(void *owner, struct rpc_call *call)
+static void on_watch_done(void *, struct rpc_call *call)
 {
     struct watcher *w = rpc_call_data(call);
 
-    (void)owner;
     if (!w) return; /* it was refused */
     list_remove(&w->link);
     free(w);

@@ -178,13 +178,12 @@ static bool make_answer(struct rpc_reflection *r, struct rpc_call *call, const q
 }
 
 static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+                       struct str)
 {
     const question *q = (const question *)message;
     answer a = GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__INIT;
     enum err err;
 
-    (void)bytes;
     a.valid_host = q->host;
     a.original_request = (question *)q;
     if (!make_answer(owner, call, q, &a)) {
@@ -199,15 +198,13 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
         rpc_fail(call, err, NULL);
 }
 
-static void on_half_closed(void *owner, struct rpc_call *call)
+static void on_half_closed(void *, struct rpc_call *call)
 {
-    (void)owner;
     rpc_finish(call, GRPC_OK, STR_EMPTY, STR_EMPTY);
 }
 
-static void on_drain(void *owner, struct rpc_call *call)
+static void on_drain(void *, struct rpc_call *call)
 {
-    (void)owner;
     rpc_finish(call, GRPC_UNAVAILABLE, STR("the server is stopping"), STR_EMPTY);
 }
 

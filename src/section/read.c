@@ -49,12 +49,11 @@ static enum err record_take(struct section_reader *reader, char kind, struct str
     return decode_done(&in) ? ERR_OK : ERR_CORRUPT;
 }
 
-static enum err records_take(void *owner, struct str bytes, size_t *ret_taken, struct note *note)
+static enum err records_take(void *owner, struct str bytes, size_t *ret_taken, struct note *)
 {
     struct section_reader *reader = owner;
     enum err err = ERR_OK;
 
-    (void)note;
     while (!err && bytes.len >= SECTION_RECORD_HEAD) {
         size_t len = load_le32(bytes.at + 1);
 

@@ -102,11 +102,10 @@ static void answer_run(struct decide_job *job, struct decide_context *context, s
         core_got(context->core, str_of(call->machine, call->len), &answer, context->now, out);
 }
 
-static void call_done(struct decide_job *job, enum err err)
+static void call_done(struct decide_job *job, enum err)
 {
     struct provider_call *call = CONTAINER_OF(job, struct provider_call, job);
 
-    (void)err;
     free(call->held);
     free(call);
 }
@@ -212,11 +211,10 @@ static void blob_run(struct decide_job *job, struct decide_context *context, str
     t->kept = core_blob_waits(context->core, t->action);
 }
 
-static void blob_job_done(struct decide_job *job, enum err err)
+static void blob_job_done(struct decide_job *job, enum err)
 {
     struct blob_job *t = CONTAINER_OF(job, struct blob_job, job);
 
-    (void)err;
     if (!t->kept) drop_blob(t->shard, t->action);
     free(t->text);
     free(t);

@@ -2,14 +2,13 @@
 /* InspectNeeds: a question becomes a job, which writes the answer down where the views are. */
 #include "shard/shard_internal.h"
 
-static void inspect_run(struct decide_job *job, struct decide_context *context, struct effects *out)
+static void inspect_run(struct decide_job *job, struct decide_context *context, struct effects *)
 {
     struct inspection *inspection = CONTAINER_OF(job, struct inspection, job);
     struct needs_view view;
     enum err err = core_inspect(context->core, inspection->cluster, inspection->limit,
                                 &context->scratch, &view);
 
-    (void)out;
     inspection_write(inspection, err, &view, core_dimensions(context->core));
 }
 

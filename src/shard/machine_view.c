@@ -106,12 +106,11 @@ static void pack_facts(struct pack *pack, const struct machine_facts *facts, mon
     pack_u64(pack, FIELD_OUTSIDE, facts->outside);
 }
 
-static void facts_run(struct decide_job *job, struct decide_context *context, struct effects *out)
+static void facts_run(struct decide_job *job, struct decide_context *context, struct effects *)
 {
     struct machine_question *q = CONTAINER_OF(job, struct machine_question, job);
     struct machine_facts facts;
 
-    (void)out;
     q->err = core_machine(context->core, id_of(q), context->now, &facts);
     q->pack = pack_begin(&q->answer);
     pack_text(&q->pack, FIELD_SHARD, str_from(q->shard->id)); /* it never changes */
@@ -163,13 +162,12 @@ static void job_done(struct decide_job *job, enum err err)
 }
 
 static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+                       struct str)
 {
     const Muster__V1__ShardMachineRequest *request = (const void *)message;
     size_t len = strlen(request->machine_id);
     struct machine_question *q = calloc(1, sizeof *q + len);
 
-    (void)bytes;
     rpc_call_set_data(call, q);
     if (!q) {
         rpc_fail(call, ERR_NOMEM, NULL);
@@ -185,11 +183,10 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     decide_thread_submit(q->shard->decide_thread, &q->job);
 }
 
-static void on_done(void *service, struct rpc_call *call)
+static void on_done(void *, struct rpc_call *call)
 {
     struct machine_question *q = rpc_call_data(call);
 
-    (void)service;
     if (!q) return;
     q->call = NULL;
     if (q->job_over) question_free(q);

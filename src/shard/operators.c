@@ -163,11 +163,10 @@ static void drain_run(struct decide_job *job, struct decide_context *context, st
     core_drain_report(context->core, &t->report, context->now, context->wall, out);
 }
 
-static void drain_job_done(struct decide_job *job, enum err err)
+static void drain_job_done(struct decide_job *job, enum err)
 {
     struct drain_job *t = CONTAINER_OF(job, struct drain_job, job);
 
-    (void)err;
     t->shard->drain_reports--;
     free(t);
 }

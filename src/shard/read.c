@@ -135,13 +135,12 @@ static struct reader *reader_new(struct inspections *inspections, struct rpc_cal
 }
 
 static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+                       struct str)
 {
     const Bigfleet__V1alpha1__InspectNeedsRequest *request = (const void *)message;
     struct inspections *inspections = service;
     struct reader *r = NULL;
 
-    (void)bytes;
     if (inspections->readers >= inspections->options.readers_max)
         rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many inspections"), STR_EMPTY);
     else if (!(r = reader_new(inspections, call, str_from(request->cluster_id))))
@@ -153,25 +152,22 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     inspections->options.inspect(inspections->options.owner, &r->inspection);
 }
 
-static void on_writable(void *service, struct rpc_call *call)
+static void on_writable(void *, struct rpc_call *call)
 {
     struct reader *r = rpc_call_data(call);
 
-    (void)service;
     if (r && r->answered) pump(r);
 }
 
-static void on_drain(void *service, struct rpc_call *call)
+static void on_drain(void *, struct rpc_call *call)
 {
-    (void)service;
     rpc_finish(call, GRPC_UNAVAILABLE, STR("the shard is stopping"), STR_EMPTY);
 }
 
-static void on_done(void *service, struct rpc_call *call)
+static void on_done(void *, struct rpc_call *call)
 {
     struct reader *r = rpc_call_data(call);
 
-    (void)service;
     if (!r) return;
     r->call = NULL;
     timer_stop(&r->timer);

@@ -90,14 +90,13 @@ static void pack_shortfall(struct report_job *t, const struct shortfall *shortfa
     pack_row(fields, FIELD_SHORTFALLS, &pack);
 }
 
-static void report_run(struct decide_job *job, struct decide_context *context, struct effects *out)
+static void report_run(struct decide_job *job, struct decide_context *context, struct effects *)
 {
     struct report_job *t = CONTAINER_OF(job, struct report_job, job);
     const struct dimensions *dimensions = core_dimensions(context->core);
     struct pack fields = pack_begin(&t->fields);
     struct core_summary summary;
 
-    (void)out;
     t->err = core_summary(context->core, &context->scratch, &summary);
     if (t->err) return;
     pack_summary(t, &summary, &fields);
@@ -270,11 +269,9 @@ enum err report_scope(struct shard *shard, const struct scope_change *change, sh
     return ERR_OK;
 }
 
-static void on_paid(void *context, enum err err, struct str why)
+static void on_paid(void *, enum err err, struct str)
 {
-    (void)context;
     (void)err; /* owed still, or not any more */
-    (void)why;
 }
 
 /* What is on disk is what a restart would find: the core is told until it has heard it. */

@@ -318,15 +318,12 @@ static void on_frame(struct session *session, const struct operator_frame *frame
     }
 }
 
-static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+static void on_message(void *, struct rpc_call *call, const ProtobufCMessage *, struct str bytes)
 {
     struct session *session = rpc_call_data(call);
     struct note note = {""};
     struct operator_frame frame;
 
-    (void)service;
-    (void)message;
     if (!session || session->over) return;
     if (frame_read(bytes, &frame, &note)) {
         note_prefix(&note, "unreadable frame");
@@ -388,19 +385,17 @@ static void on_start(void *service, struct rpc_call *call)
     timer_start_in(&session->timer, s->limits.hello_timeout_ms);
 }
 
-static void on_announced(void *service, struct rpc_call *call, size_t bytes)
+static void on_announced(void *, struct rpc_call *call, size_t bytes)
 {
     struct session *session = rpc_call_data(call);
 
-    (void)service;
     if (session && !session->over) lane_announced(session, bytes);
 }
 
-static void on_half_closed(void *service, struct rpc_call *call)
+static void on_half_closed(void *, struct rpc_call *call)
 {
     struct session *session = rpc_call_data(call);
 
-    (void)service;
     if (!session) return;
     if (session->cluster)
         session_end(session, GRPC_OK, "");
@@ -408,27 +403,24 @@ static void on_half_closed(void *service, struct rpc_call *call)
         session_refuse(session, GRPC_INVALID_ARGUMENT, "the first frame must be hello");
 }
 
-static void on_writable(void *service, struct rpc_call *call)
+static void on_writable(void *, struct rpc_call *call)
 {
     struct session *session = rpc_call_data(call);
 
-    (void)service;
     if (session) pump(session);
 }
 
-static void on_drain(void *service, struct rpc_call *call)
+static void on_drain(void *, struct rpc_call *call)
 {
     struct session *session = rpc_call_data(call);
 
-    (void)service;
     if (session) session_end(session, GRPC_UNAVAILABLE, "the shard is stopping");
 }
 
-static void on_done(void *service, struct rpc_call *call)
+static void on_done(void *, struct rpc_call *call)
 {
     struct session *session = rpc_call_data(call);
 
-    (void)service;
     if (!session) return;
     session->call = NULL;
     session_over(session);

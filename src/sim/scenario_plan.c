@@ -36,9 +36,8 @@ static void tell_crash(void)
     (void)written;
 }
 
-static void on_fatal_signal(int number)
+static void on_fatal_signal(int)
 {
-    (void)number;
     tell_crash();
     _exit(SCENARIO_EXIT_CRASH);
 }
@@ -63,9 +62,8 @@ void scenario_plan_catch_crashes(void)
 
 /* -- running -- */
 
-static void print_trace(void *context, sim_time now, const char *host, const char *text)
+static void print_trace(void *, sim_time now, const char *host, const char *text)
 {
-    (void)context;
     printf("%5" PRIu64 ".%06" PRIu64 " %-4s %s\n", now.ns / 1000000000, now.ns / 1000 % 1000000,
            host, text);
 }

@@ -21,9 +21,8 @@ static const struct sim_cost turn_cost_default = {1000, 20000}, job_cost_default
 
 /* -- the loop's other half -- */
 
-static void wake_at(struct loop *loop, mono_time due)
+static void wake_at(struct loop *loop, mono_time)
 {
-    (void)due;
     sim_host_schedule(CONTAINER_OF(loop, struct sim_host, loop));
 }
 

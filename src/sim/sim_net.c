@@ -137,9 +137,8 @@ void sim_listener_add(struct sim_listener *listener, struct sim_socket *s)
     listener->backlog_count++;
 }
 
-void sim_listener_ready(struct sim_listener *listener, struct sim_socket *s)
+void sim_listener_ready(struct sim_listener *listener, struct sim_socket *)
 {
-    (void)s;
     sim_host_ready(listener->host, &listener->ready);
 }
 

@@ -477,20 +477,18 @@ bool store_change_expired(const struct store_applied *applied, const struct key_
 }
 
 /* -- snapshots -- */
-static enum err snapshot_begin(void *state, uint64_t index, void **ret_view)
+static enum err snapshot_begin(void *state, uint64_t, void **ret_view)
 {
     struct store_machine *machine = state;
 
-    (void)index;
     return machine->part.on ? ERR_FULL : store_view_open(machine->store, ret_view);
 }
 
 /* -- restoring -- */
-static enum err restore_begin(void *state, uint64_t index, struct note *note)
+static enum err restore_begin(void *state, uint64_t, struct note *note)
 {
     struct store_machine *machine = state;
 
-    (void)index;
     store_restore_close(machine->restore);
     machine->restore = store_restore_open(&machine->options.store);
     if (machine->restore) return ERR_OK;

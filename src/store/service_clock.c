@@ -25,12 +25,11 @@ static void tick_in(struct store_service *service, uint64_t ms)
     timer_start(&service->tick, service->tick_at);
 }
 
-static void on_own(struct proposal *proposal, enum err err, struct str reply)
+static void on_own(struct proposal *proposal, enum err err, struct str)
 {
     struct own_proposal *own = CONTAINER_OF(proposal, struct own_proposal, proposal);
     struct store_service *service = own->service;
 
-    (void)reply;
     if (own->kind == STORE_TICK) service->tick_running = false;
     if (own->kind == STORE_COMPACT) service->compact_running = false;
     list_remove(&own->link);

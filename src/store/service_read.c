@@ -227,9 +227,8 @@ static void range(struct leader_request *request)
 
 /* -- Status: of this replica, whoever leads -- */
 
-static bool always(const ProtobufCMessage *message)
+static bool always(const ProtobufCMessage *)
 {
-    (void)message;
     return true;
 }
 

@@ -139,9 +139,8 @@ static void head_of(Muster__V1__WatchResponse__Kind kind, uint64_t revision, str
     pack_u64(into, 2, revision);
 }
 
-static void head(const struct watch *watch, uint64_t revision, bool more, struct pack *into)
+static void head(const struct watch *, uint64_t revision, bool more, struct pack *into)
 {
-    (void)watch;
     head_of(MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES, revision, into);
     pack_u64(into, 4, more);
 }
@@ -451,7 +450,7 @@ static bool check(const Muster__V1__WatchRequest *m, struct note *note)
 }
 
 static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+                       struct str)
 {
     struct store_service *service = owner;
     const Muster__V1__WatchRequest *m = (const Muster__V1__WatchRequest *)message;
@@ -459,7 +458,6 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
     enum grpc_status status;
     const char *text;
 
-    (void)bytes;
     rpc_call_set_data(call, NULL);
     if (!check(m, &note))
         rpc_finish(call, GRPC_INVALID_ARGUMENT, str_from(note.text), STR_EMPTY);
@@ -473,28 +471,25 @@ static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessag
         start(service, call, m);
 }
 
-static void on_writable(void *owner, struct rpc_call *call)
+static void on_writable(void *, struct rpc_call *call)
 {
     struct watcher *watcher = rpc_call_data(call);
 
-    (void)owner;
     if (watcher) watch_stream_writable(&watcher->stream);
 }
 
-static void on_drain(void *owner, struct rpc_call *call)
+static void on_drain(void *, struct rpc_call *call)
 {
     struct watcher *watcher = rpc_call_data(call);
 
-    (void)owner;
     if (watcher && watcher->phase != PHASE_STARTS)
         end(watcher, GRPC_UNAVAILABLE, STR("Watch: this replica stops"));
 }
 
-static void on_done(void *owner, struct rpc_call *call)
+static void on_done(void *, struct rpc_call *call)
 {
     struct watcher *watcher = rpc_call_data(call);
 
-    (void)owner;
     if (watcher) watcher_free(watcher);
 }
 

@@ -12,15 +12,13 @@ enum {
     STEP_MOST = 1 << 20,
 };
 
-static void *zip_alloc(void *context, unsigned count, unsigned size)
+static void *zip_alloc(void *, unsigned count, unsigned size)
 {
-    (void)context;
     return calloc(count, size);
 }
 
-static void zip_free(void *context, void *memory)
+static void zip_free(void *, void *memory)
 {
-    (void)context;
     free(memory);
 }
 

@@ -74,11 +74,10 @@ static struct str view(nghttp2_rcbuf *held)
     return str_of(bytes.base, bytes.len);
 }
 
-static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+static int on_begin_headers(nghttp2_session *, const nghttp2_frame *frame, void *user)
 {
     struct h2 *h2 = user;
 
-    (void)session;
     h2_block_clear(&h2->block); /* the last one may have broken off */
     h2->block.trailers = frame->headers.cat != NGHTTP2_HCAT_REQUEST;
     return 0;
@@ -216,12 +215,11 @@ static bool speaks_after_its_end(const struct h2 *h2, const nghttp2_frame_hd *he
     return false;
 }
 
-static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, void *user)
+static int on_begin_frame(nghttp2_session *, const nghttp2_frame_hd *head, void *user)
 {
     struct h2 *h2 = user;
     bool known;
 
-    (void)session;
     if (speaks_after_its_end(h2, head)) {
         h2_fail(h2, ERR_DENIED, H2_STREAM_CLOSED);
         return NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -274,11 +272,10 @@ static int on_ping(struct h2 *h2, const nghttp2_ping *ping)
     return go_on(h2);
 }
 
-static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+static int on_frame(nghttp2_session *, const nghttp2_frame *frame, void *user)
 {
     struct h2 *h2 = user;
 
-    (void)session;
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS: return on_headers_whole(h2, frame);
     case NGHTTP2_DATA: return on_data_whole(h2, frame);
@@ -292,13 +289,12 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     }
 }
 
-static int on_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
-                    size_t len, void *user)
+static int on_chunk(nghttp2_session *session, uint8_t, int32_t id, const uint8_t *bytes, size_t len,
+                    void *user)
 {
     struct h2 *h2 = user;
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
 
-    (void)flags;
     if (!stream || stream->reset) { /* nobody will consume it */
         h2_engine_err(h2, nghttp2_session_consume_connection(session, len));
         return go_on(h2);

@@ -48,13 +48,12 @@ static enum err keep_trailers(struct h2 *h2, struct h2_stream *stream, const ngh
 /* -- data, when nghttp2 asks for it -- */
 
 static ssize_t read_output(nghttp2_session *session, int32_t id, uint8_t *into, size_t room,
-                           uint32_t *flags, nghttp2_data_source *source, void *user)
+                           uint32_t *flags, nghttp2_data_source *, void *user)
 {
     struct h2 *h2 = user;
     struct h2_stream *stream = h2_streams_get(&h2->streams, id);
     size_t n;
 
-    (void)source;
     if (!stream) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     n = h2_queue_pull(&stream->output, &h2->memory, into, room);
     h2->pending -= n;
@@ -87,12 +86,11 @@ static enum err wake(struct h2 *h2, struct h2_stream *stream)
     return h2_engine_err(h2, nghttp2_session_resume_data(h2->session, stream->id));
 }
 
-static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+static int on_sent(nghttp2_session *, const nghttp2_frame *frame, void *user)
 {
     struct h2 *h2 = user;
     struct h2_stream *stream;
 
-    (void)session;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
     h2_guard_work(&h2->guard);
     stream = h2_streams_get(&h2->streams, frame->hd.stream_id);

@@ -21,11 +21,7 @@ static void *pool_alloc(void *data, size_t size)
     return at;
 }
 
-static void pool_free(void *data, void *pointer)
-{
-    (void)data;
-    (void)pointer;
-}
+static void pool_free(void *, void *) {}
 
 enum err message_read(const ProtobufCMessageDescriptor *type, struct str bytes,
                       const struct message_limits *limits, struct arena *arena,

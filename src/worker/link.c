@@ -212,7 +212,7 @@ bool link_beating(const struct link *link)
 
 /* -- registration -- */
 
-static void on_register_answer(void *owner, const struct rpc_client_call *call,
+static void on_register_answer(void *owner, const struct rpc_client_call *,
                                const struct rpc_outcome *outcome, struct str bytes)
 {
     struct link *link = owner;
@@ -221,7 +221,6 @@ static void on_register_answer(void *owner, const struct rpc_client_call *call,
     ProtobufCMessage *message;
     struct arena arena;
 
-    (void)call;
     link->registering = false;
     if (link->closing) return;
     arena_init(&arena, ANSWER_ARENA_MAX);
@@ -316,12 +315,10 @@ static void watch_later(struct link *link)
     timer_start_in(&link->watch_again, bound + entropy_u64(link->io->entropy) % (bound / 2));
 }
 
-static void on_watch_end(void *owner, struct rpc_client_call *call,
-                         const struct rpc_outcome *outcome)
+static void on_watch_end(void *owner, struct rpc_client_call *call, const struct rpc_outcome *)
 {
     struct link *link = owner;
 
-    (void)outcome;
     if (call != link->watch) return; /* one that was given up */
     link->watch = NULL;
     if (!link->closing && link->watch_wanted) watch_later(link);
@@ -377,14 +374,12 @@ void link_unwatch(struct link *link)
 
 /* -- calls whose answer says only that they were taken -- */
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
-                      const struct rpc_outcome *outcome, struct str bytes)
+static void on_answer(void *owner, const struct rpc_client_call *,
+                      const struct rpc_outcome *outcome, struct str)
 {
     struct link_slot *slot = owner;
     struct link *link = slot->link;
 
-    (void)call;
-    (void)bytes;
     slot->running = false;
     if (link->closing) return;
     host_answered(link->host, (enum link_call)(slot - link->slots), outcome->err);

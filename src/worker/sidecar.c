@@ -137,18 +137,12 @@ static void on_look_open(void *owner)
     if (s->process && !s->closing && !s->halted && !s->reloading) set_ready(s, true);
 }
 
-static void on_look_bytes(void *owner, struct str bytes)
-{
-    (void)owner;
-    (void)bytes;
-}
+static void on_look_bytes(void *, struct str) {}
 
-static void on_look_closed(void *owner, enum err why, const struct note *note)
+static void on_look_closed(void *owner, enum err, const struct note *)
 {
     struct sidecar *s = owner;
 
-    (void)why;
-    (void)note;
     s->look = NULL;
     if (s->closing)
         settle(s);

@@ -172,9 +172,8 @@ void detect_forget(struct detect *d, struct watched *w)
     w->watching = false;
 }
 
-void detect_lease(struct detect *d, struct watched *w, uint64_t lease_ns)
+void detect_lease(struct detect *, struct watched *w, uint64_t lease_ns)
 {
-    (void)d;
     w->lease_ns = lease_ns;
 }
 

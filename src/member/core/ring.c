@@ -282,7 +282,8 @@ static enum err place_bounded(const struct ring *ring, uint32_t partitions, uint
     for (size_t w = 0; w < ring->count; w++) {
         double share = (1 + ring->options.epsilon) * partitions * ring->seats[w]->weight / weights;
 
-        room[w] = share >= partitions ? partitions : (uint32_t)ceil(share - 1e-9);
+        room[w] = share >= partitions ? partitions : (uint32_t)share;
+        if (share - room[w] > 1e-9 && room[w] < partitions) room[w]++; /* rounded up */
     }
     for (uint32_t p = 0; p < partitions; p++) {
         size_t at = first_at(ring, ring->partitions[p]);

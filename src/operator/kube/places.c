@@ -234,9 +234,8 @@ static enum err tell_run(struct chore *chore)
     return err;
 }
 
-static bool tell_ended(struct chore *chore, enum err err)
+static bool tell_ended(struct chore *chore, enum err)
 {
-    (void)err;
     return place_drop(CONTAINER_OF(chore, struct pod_place, tell));
 }
 

@@ -35,12 +35,10 @@ static enum err read_operator(const struct json *value, void *into, struct arena
                      STR_ARG(word));
 }
 
-static enum err read_skew(const struct json *value, void *into, struct arena *arena,
-                          struct note *note)
+static enum err read_skew(const struct json *value, void *into, struct arena *, struct note *note)
 {
     int64_t skew;
 
-    (void)arena;
     if (json_get_i64(value, "", &skew, NULL)) return json_wrong(note, "must be a whole number");
     *(int32_t *)into = skew > INT32_MAX ? INT32_MAX : skew < 1 ? 1 : (int32_t)skew;
     return ERR_OK;

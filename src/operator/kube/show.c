@@ -199,12 +199,11 @@ static bool sweep_prepare(struct chore *chore)
     return true;
 }
 
-static enum err sweep_page(void *owner, const struct json *items, struct note *note)
+static enum err sweep_page(void *owner, const struct json *items, struct note *)
 {
     struct kube_source *s = owner;
     enum err err = ERR_OK;
 
-    (void)note;
     for (size_t i = 0; !err && i < json_count(items); i++) {
         struct str id;
         if (upcoming_machine(json_item(items, i), &id, NULL)) continue;

@@ -35,11 +35,10 @@ static void stream_retry(struct courier_stream *s)
     courier_pause(s->courier, &s->pace, &s->again);
 }
 
-static void stream_message(void *owner, struct rpc_client_call *rpc, struct str message)
+static void stream_message(void *owner, struct rpc_client_call *, struct str message)
 {
     struct courier_call *call = owner;
 
-    (void)rpc;
     if (call->stream) call->stream->on_message(call->stream, message);
 }
 
@@ -52,15 +51,13 @@ static void stream_lost(struct courier_stream *s, enum grpc_status status, struc
     s->on_broken(s, status, text);
 }
 
-static void stream_ended(void *owner, struct rpc_client_call *rpc,
-                         const struct rpc_outcome *outcome)
+static void stream_ended(void *owner, struct rpc_client_call *, const struct rpc_outcome *outcome)
 {
     struct courier_call *call = owner;
     struct courier_stream *s = call->stream;
     struct courier *r;
     uint32_t generation;
 
-    (void)rpc;
     free(call);
     if (!s) return;
     r = s->courier;

@@ -26,11 +26,10 @@ static struct own *lease_of(const struct prim_change *c)
     return c->record ? c->record->own : c->own;
 }
 
-static void *begin(struct prim_change *c)
+static void *begin(struct prim_change *)
 {
     struct own *own = calloc(1, sizeof *own);
 
-    (void)c;
     if (own) arena_init(&own->arena, 1);
     return own;
 }

@@ -122,9 +122,8 @@ static bool note_foreign(void *context, const char *name)
     return false;
 }
 
-static bool stop_at_first(void *context, const char *name)
+static bool stop_at_first(void *context, const char *)
 {
-    (void)name;
     *(bool *)context = true;
     return false;
 }

@@ -595,11 +595,10 @@ void file_hub_close(struct hub *hub)
 
 /* -- from outside -- */
 
-coord_result file_watch(struct prim_backend *backend, const struct prim_call *call,
-                        struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch)
+coord_result file_watch(struct prim_backend *backend, const struct prim_call *, struct str scope,
+                        bool bucket, struct prim_feed *feed, void **ret_watch)
 {
     struct hub *hub = file_store_of(backend)->hub;
-    (void)call;
     coord_result result = file_usable(hub->store);
     if (result.code != COORD_OK) return result;
     struct watch *watch = calloc(1, sizeof *watch + scope.len);

@@ -388,11 +388,10 @@ coord_result kube_op_watch(struct prim_backend *backend, const struct prim_call 
     return prim_ok(COORD_R_NONE);
 }
 
-void kube_op_unwatch(struct prim_backend *backend, void *watch)
+void kube_op_unwatch(struct prim_backend *, void *watch)
 {
     struct watch *w = watch;
 
-    (void)backend;
     pthread_mutex_lock(&w->lock);
     atomic_store(&w->ended, true);
     if (w->stream) kube_watch_cancel(w->stream);

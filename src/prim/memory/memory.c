@@ -157,14 +157,13 @@ static void on_room(void *arg)
     memory_leave(watch->shared);
 }
 
-static coord_result op_watch(struct prim_backend *backend, const struct prim_call *call,
+static coord_result op_watch(struct prim_backend *backend, const struct prim_call *,
                              struct str scope, bool bucket, struct prim_feed *feed,
                              void **ret_watch)
 {
     struct memory_shared *s = memory_shared_of(backend);
     struct watch *watch = malloc(sizeof *watch + scope.len + 1);
 
-    (void)call;
     if (!watch) return prim_no_memory();
     *watch = (struct watch){.shared = s, .feed = feed, .bucket = bucket, .scope_len = scope.len};
     list_init(&watch->link);
@@ -196,9 +195,8 @@ static void op_unwatch(struct prim_backend *backend, void *arg)
 
 /* -- open, close, what it can -- */
 
-static coord_caps op_capabilities(struct prim_backend *backend)
+static coord_caps op_capabilities(struct prim_backend *)
 {
-    (void)backend;
     return (coord_caps){
         .bits = COORD_CAP_CREATE | COORD_CAP_CAS | COORD_CAP_TTL | COORD_CAP_SLOTS |
                 COORD_CAP_SHRINK | COORD_CAP_STORE_ORDER | COORD_CAP_LIST_ATOMIC |

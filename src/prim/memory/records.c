@@ -203,9 +203,8 @@ static void *begin(struct prim_change *c)
     return s;
 }
 
-static void end(struct prim_change *c, const coord_result *result)
+static void end(struct prim_change *c, const coord_result *)
 {
-    (void)result;
     memory_leave(c->own);
 }
 
@@ -415,12 +414,11 @@ coord_result memory_create(struct prim_backend *backend, const struct prim_call 
     return result;
 }
 
-coord_result memory_renew(struct prim_backend *backend, const struct prim_call *call,
+coord_result memory_renew(struct prim_backend *backend, const struct prim_call *,
                           const struct prim_claim *claim, int64_t *ret_sent_ns)
 {
     struct memory_shared *s = memory_shared_of(backend);
 
-    (void)call;
     memory_enter(s);
     coord_result result = check_claim(s, claim);
     if (result.code == COORD_OK) {
@@ -435,12 +433,11 @@ coord_result memory_renew(struct prim_backend *backend, const struct prim_call *
     return result;
 }
 
-coord_result memory_adopt(struct prim_backend *backend, const struct prim_call *call,
+coord_result memory_adopt(struct prim_backend *backend, const struct prim_call *,
                           const struct prim_claim *claim, int64_t *ret_left_ms)
 {
     struct memory_shared *s = memory_shared_of(backend);
 
-    (void)call;
     memory_enter(s);
     coord_result result = check_claim(s, claim);
     /* Rounded down: what is left must not be overstated. */

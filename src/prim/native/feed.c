@@ -209,12 +209,11 @@ static void on_message(struct courier_stream *stream, struct str bytes)
     arena_deinit(&arena);
 }
 
-static void on_broken(struct courier_stream *stream, enum grpc_status status, struct str text)
+static void on_broken(struct courier_stream *stream, enum grpc_status status, struct str)
 {
     struct native_feed *f = CONTAINER_OF(stream, struct native_feed, stream);
     int reason = 0;
 
-    (void)text;
     if (f->next == 0) drop_snapshot(f);
     if (status == GRPC_PERMISSION_DENIED || status == GRPC_UNAUTHENTICATED)
         reason = COORD_R_FORBIDDEN;
@@ -313,8 +312,7 @@ coord_result native_watch(struct prim_backend *base, const struct prim_call *cal
     return result;
 }
 
-void native_unwatch(struct prim_backend *base, void *watch)
+void native_unwatch(struct prim_backend *, void *watch)
 {
-    (void)base;
     close_feed(watch);
 }

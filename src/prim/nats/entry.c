@@ -163,17 +163,15 @@ static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *
 /* -- a change --------------------------------------------------------------------------------- */
 
 /* A change's own is the memory that its last answer stands in. */
-static void *begin(struct prim_change *c)
+static void *begin(struct prim_change *)
 {
     struct buf *memory = malloc(sizeof *memory);
-    (void)c;
     if (memory != NULL) buf_init(memory, JET_ANSWER_MAX);
     return memory;
 }
 
-static void end(struct prim_change *c, const coord_result *result)
+static void end(struct prim_change *c, const coord_result *)
 {
-    (void)result;
     buf_deinit(c->own);
     free(c->own);
 }

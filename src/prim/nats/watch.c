@@ -214,10 +214,9 @@ coord_result jet_watch(struct prim_backend *backend, const struct prim_call *cal
     return result;
 }
 
-void jet_unwatch(struct prim_backend *backend, void *opaque)
+void jet_unwatch(struct prim_backend *, void *opaque)
 {
     struct watch *watch = opaque;
-    (void)backend;
     struct jet_pipe_guard guard;
     atomic_store(&watch->stopped, true);
     (void)pthread_mutex_lock(&watch->lock);

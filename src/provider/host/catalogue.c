@@ -54,12 +54,11 @@ static enum err read_span(const struct json *value, void *into, struct arena *ar
     return err;
 }
 
-static enum err read_fraction(const struct json *value, void *into, struct arena *arena,
+static enum err read_fraction(const struct json *value, void *into, struct arena *,
                               struct note *note)
 {
     double number;
 
-    (void)arena;
     if (json_get_double(value, "", &number, NULL) || !(number >= 0 && number <= 1))
         return json_wrong(note, "must be a number from 0 to 1");
     *(uint32_t *)into = (uint32_t)(number * MILLION + 0.5);
@@ -160,10 +159,8 @@ struct root {
     struct catalogue_behaviour usual;
     const struct json *pools, *waves;
 };
-static enum err keep_value(const struct json *value, void *into, struct arena *arena,
-                           struct note *note)
+static enum err keep_value(const struct json *value, void *into, struct arena *, struct note *note)
 {
-    (void)arena;
     *(const struct json **)into = value;
     return json_kind(value) == JSON_KIND_ARRAY ? ERR_OK : json_wrong(note, "must be tables");
 }

@@ -260,13 +260,12 @@ static void work(struct task *task)
 }
 
 static enum err start(struct backend *backend, const struct backend_operation *operation,
-                      struct note *note)
+                      struct note *)
 {
     struct command *c = command_from(backend);
     struct errand *e = calloc(1, sizeof *e);
     enum err err;
 
-    (void)note;
     if (!e) return ERR_NOMEM;
     e->command = c;
     e->ticket = operation->ticket;
@@ -288,10 +287,9 @@ static enum err start(struct backend *backend, const struct backend_operation *o
     return ERR_OK;
 }
 
-static enum err check(struct backend *backend, enum operation_kind kind,
+static enum err check(struct backend *, enum operation_kind kind,
                       const struct backend_machine *machine, struct note *note)
 {
-    (void)backend;
     if (kind != OPERATION_DELETE || machine->offer->capacity_type != CAPACITY_BARE_METAL)
         return ERR_OK;
     return note_fail(note, ERR_UNSUPPORTED, "bare metal stays");
@@ -427,9 +425,8 @@ static void ready(struct backend *backend)
     timer_start_in(&command_from(backend)->again, 0);
 }
 
-static enum err reload(struct backend *backend, struct note *note)
+static enum err reload(struct backend *backend, struct note *)
 {
-    (void)note;
     ready(backend); /* the script may know of others now */
     return ERR_OK;
 }

@@ -69,11 +69,10 @@ static void answer_free(struct answer *a)
     free(a);
 }
 
-static void on_call_done(void *service, struct rpc_call *call)
+static void on_call_done(void *, struct rpc_call *call)
 {
     struct answer *a = rpc_call_data(call);
 
-    (void)service;
     if (!a) return;
     a->call = NULL;
     answer_free(a);
@@ -135,31 +134,28 @@ static void ask(struct host_service *service, struct rpc_call *call,
     }
 
 static void on_create(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                      struct str bytes)
+                      struct str)
 {
     const Bigfleet__V1alpha1__CreateRequest *r = (const void *)message;
 
-    (void)bytes;
     ask(service, call, &REQUEST(OPERATION_CREATE, r));
 }
 
 static void on_delete(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                      struct str bytes)
+                      struct str)
 {
     const Bigfleet__V1alpha1__DeleteRequest *r = (const void *)message;
 
-    (void)bytes;
     ask(service, call, &REQUEST(OPERATION_DELETE, r));
 }
 
 static void on_drain(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                     struct str bytes)
+                     struct str)
 {
     const Bigfleet__V1alpha1__DrainRequest *r = (const void *)message;
     struct book_request request = REQUEST(OPERATION_DRAIN, r);
     uint64_t seconds = r->grace_period_seconds > 0 ? (uint64_t)r->grace_period_seconds : 0;
 
-    (void)bytes;
     request.grace_ms = min_u64(seconds, UINT32_MAX) * MS_PER_SECOND;
     ask(service, call, &request);
 }
@@ -184,13 +180,12 @@ static size_t take_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, struc
 }
 
 static void on_configure(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                         struct str bytes)
+                         struct str)
 {
     const Bigfleet__V1alpha1__ConfigureRequest *r = (const void *)message;
     struct book_request request = REQUEST(OPERATION_CONFIGURE, r);
     struct label metadata[BOOK_METADATA_MAX];
 
-    (void)bytes;
     request.cluster = str_from(r->cluster_id);
     request.blob = str_of(r->bootstrap_blob.data, r->bootstrap_blob.len);
     request.metadata = metadata;
@@ -255,11 +250,10 @@ static void on_list_timer(struct timer *timer)
     push_list(CONTAINER_OF(timer, struct answer, timer));
 }
 
-static void on_list_writable(void *service, struct rpc_call *call)
+static void on_list_writable(void *, struct rpc_call *call)
 {
     struct answer *a = rpc_call_data(call);
 
-    (void)service;
     if (a && a->walk) push_list(a);
 }
 
@@ -295,7 +289,7 @@ static bool read_filter(const Bigfleet__V1alpha1__ListFilter *r, struct book_fil
 }
 
 static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                    struct str bytes)
+                    struct str)
 {
     struct host_service *s = service;
     struct book_filter filter;
@@ -303,7 +297,6 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
     struct note note = {.text = ""};
     enum err err;
 
-    (void)bytes;
     if (!read_filter((const void *)message, &filter)) {
         rpc_finish(call, GRPC_INVALID_ARGUMENT, STR("states: a number that is no state"),
                    STR_EMPTY);

@@ -296,9 +296,8 @@ enum err reconcile_got(struct core *core, const struct machine *machine,
 
 /* --- machines that are gone --- */
 
-void reconcile_gone(struct core *core, struct str machine, mono_time now, struct effects *out)
+void reconcile_gone(struct core *core, struct str machine, mono_time, struct effects *out)
 {
-    (void)now;
     (void)core_drop(core, machine, "gone: the provider does not know it any more", out);
 }
 

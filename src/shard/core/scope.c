@@ -206,13 +206,12 @@ enum err core_serving(struct core *core, const struct domain *domain, uint32_t *
     return ERR_OK;
 }
 
-void scope_sweep(struct core *core, mono_time now, struct effects *out)
+void scope_sweep(struct core *core, mono_time, struct effects *out)
 {
     struct scope *scope = &core->scope;
     struct map_entry *entry;
     size_t cursor = 0;
 
-    (void)now;
     if (scope->incomplete) scope->incomplete = outside_find(core, scope, &scope->outside) != ERR_OK;
     while ((entry = map_next(&scope->outside, &cursor))) {
         const struct machine_row *row = inventory_row(core->inventory, entry->key);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shard/decide/rails.h"
 
-#include <math.h>
-
 uint64_t rails_reclaim_cap(double fraction, uint64_t configured)
 {
-    double cap = floor(fraction * (double)configured);
+    double cap = fraction * (double)configured;
 
     return cap >= 1 ? (uint64_t)cap : 1;
 }

@@ -792,12 +792,11 @@ struct order_place store_leases(const struct store *store)
     return order_begin(&store->due);
 }
 
-bool store_lease_next(const struct store *store, struct order_place *place, uint64_t clock_ns,
+bool store_lease_next(const struct store *, struct order_place *place, uint64_t clock_ns,
                       struct store_lease *ret_lease)
 {
     const struct lease *lease;
 
-    (void)store;
     while ((lease = order_next(place)))
         if (tell_lease(lease, clock_ns, ret_lease)) return true;
     return false;

@@ -141,24 +141,21 @@ static void alter(struct etcd_api *api, struct rpc_call *call, enum member_chang
 }
 
 static void on_remove(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                      struct str bytes)
+                      struct str)
 {
-    (void)bytes;
     alter(owner, call, CHANGE_REMOVE, ((const Etcdserverpb__MemberRemoveRequest *)message)->id);
 }
 
 static void on_promote(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+                       struct str)
 {
-    (void)bytes;
     alter(owner, call, CHANGE_PROMOTE, ((const Etcdserverpb__MemberPromoteRequest *)message)->id);
 }
 
-static void on_alter_done(void *owner, struct rpc_call *call)
+static void on_alter_done(void *, struct rpc_call *call)
 {
     struct alteration *alteration = rpc_call_data(call);
 
-    (void)owner;
     if (alteration) alteration->call = NULL;
 }
 
@@ -223,15 +220,13 @@ static void say_join_instead(struct rpc_call *call, const struct etcd_member *me
                STR_EMPTY);
 }
 
-static void on_add(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                   struct str bytes)
+static void on_add(void *owner, struct rpc_call *call, const ProtobufCMessage *message, struct str)
 {
     const Etcdserverpb__MemberAddRequest *request = (const Etcdserverpb__MemberAddRequest *)message;
     struct etcd_member members[REPLICA_MEMBERS_MAX];
     size_t count = etcd_members(owner, members);
     enum peers peers = judge_peers(request->peerurls, request->n_peerurls, 0, members, count);
 
-    (void)bytes;
     if (!etcd_is_admin(call))
         etcd_finish(call, ETCD_DENIED);
     else if (peers == PEERS_INVALID)
@@ -244,7 +239,7 @@ static void on_add(void *owner, struct rpc_call *call, const ProtobufCMessage *m
 }
 
 static void on_update(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                      struct str bytes)
+                      struct str)
 {
     const Etcdserverpb__MemberUpdateRequest *request =
         (const Etcdserverpb__MemberUpdateRequest *)message;
@@ -255,7 +250,6 @@ static void on_update(void *owner, struct rpc_call *call, const ProtobufCMessage
         judge_peers(request->peerurls, request->n_peerurls, request->id, members, count);
     bool known = false;
 
-    (void)bytes;
     for (size_t i = 0; i < count; i++) known |= members[i].id == request->id;
     if (!etcd_is_admin(call)) {
         etcd_finish(call, ETCD_DENIED);

@@ -27,11 +27,10 @@ static const struct wait_kind campaign_kind = {
     .says = true, .lost = ETCD_ELECTION_NOT_LEADER, .pack = pack_campaign};
 
 static void on_campaign(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                        struct str bytes)
+                        struct str)
 {
     const V3electionpb__CampaignRequest *m = (const V3electionpb__CampaignRequest *)message;
 
-    (void)bytes;
     waits_begin(service, call, &campaign_kind,
                 &(struct wait_ask){
                     .name = bytes_str(m->name), .value = bytes_str(m->value), .lease = m->lease});

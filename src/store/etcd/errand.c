@@ -184,12 +184,11 @@ static void answered(struct leader_call *errand, struct str message)
     arena_deinit(&arena);
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
+static void on_answer(void *owner, const struct rpc_client_call *,
                       const struct rpc_outcome *outcome, struct str message)
 {
     struct leader_call *errand = owner;
 
-    (void)call;
     if (!outcome->err)
         answered(errand, message);
     else if (errand->kind == ERRAND_GRANT && outcome->status == GRPC_FAILED_PRECONDITION)
@@ -274,17 +273,15 @@ static void on_again(struct timer *timer)
     try_all(&api->errands.pausing);
 }
 
-static void changed(struct etcd_api *api, const struct replica_status *status)
+static void changed(struct etcd_api *api, const struct replica_status *)
 {
-    (void)status;
     if (list_empty(&api->errands.pausing) && list_empty(&api->errands.running)) return;
     if (!leader_here(&api->leader)) (void)etcd_leader_channel(api); /* the old one's calls end */
     try_all(&api->errands.pausing);
 }
 
-static void applied(struct etcd_api *api, const struct store_applied *what)
+static void applied(struct etcd_api *api, const struct store_applied *)
 {
-    (void)what;
     catch_up(api);
 }
 

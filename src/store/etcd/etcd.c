@@ -162,11 +162,10 @@ struct rpc_channel *etcd_leader_channel(struct etcd_api *api)
     return rpc_forwarder_channel(api->forwarder);
 }
 
-bool etcd_stays(void *service, struct rpc_call *call)
+bool etcd_stays(void *service, struct rpc_call *)
 {
     struct etcd_api *api = service;
 
-    (void)call;
     if (leader_here(&api->leader)) return true;
     way_to_leader(api);
     return false;

@@ -177,9 +177,8 @@ static void compacted(struct etcd_request *request, struct str reply)
         etcd_refuse(request, answer.code == COORD_CONFLICT ? ETCD_COMPACTED : ETCD_FUTURE);
 }
 
-static void applied(struct etcd_api *api, const struct store_applied *entry)
+static void applied(struct etcd_api *api, const struct store_applied *)
 {
-    (void)entry;
     if (list_empty(&api->pruning) || keys_prune_left(api_keys(api))) return;
     LIST_EACH_SAFE(&api->pruning, node, next)
     {
@@ -188,9 +187,8 @@ static void applied(struct etcd_api *api, const struct store_applied *entry)
 }
 
 /* It is compacted; who frees it now is another. */
-static void changed(struct etcd_api *api, const struct replica_status *status)
+static void changed(struct etcd_api *api, const struct replica_status *)
 {
-    (void)status;
     if (api->leader.led) return;
     LIST_EACH_SAFE(&api->pruning, node, next)
     {

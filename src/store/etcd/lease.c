@@ -302,14 +302,13 @@ static void on_start(void *service, struct rpc_call *call)
 }
 
 static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+                       struct str)
 {
     struct etcd_api *api = service;
     struct keeper *keeper = rpc_call_data(call);
     struct beat *beat;
     struct store_id id;
 
-    (void)bytes;
     if (!keeper) return;
     beat = calloc(1, sizeof *beat);
     if (!beat) {
@@ -331,22 +330,20 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     keeper_goes_on(keeper);
 }
 
-static void on_half_closed(void *service, struct rpc_call *call)
+static void on_half_closed(void *, struct rpc_call *call)
 {
     struct keeper *keeper = rpc_call_data(call);
 
-    (void)service;
     if (!keeper) return;
     keeper->half_closed = true;
     keeper_goes_on(keeper);
 }
 
-static void on_writable(void *service, struct rpc_call *call)
+static void on_writable(void *, struct rpc_call *call)
 {
     struct keeper *keeper = rpc_call_data(call);
     enum err err = ERR_OK;
 
-    (void)service;
     if (!keeper) return;
     LIST_EACH_SAFE(&keeper->unsent, node, next)
     {
@@ -362,17 +359,15 @@ static void on_writable(void *service, struct rpc_call *call)
     keeper_goes_on(keeper);
 }
 
-static void on_drain(void *service, struct rpc_call *call)
+static void on_drain(void *, struct rpc_call *call)
 {
-    (void)service;
     if (rpc_call_data(call)) etcd_finish(call, ETCD_STOPPED);
 }
 
-static void on_done(void *service, struct rpc_call *call)
+static void on_done(void *, struct rpc_call *call)
 {
     struct keeper *keeper = rpc_call_data(call);
 
-    (void)service;
     if (!keeper) return;
     LIST_EACH_SAFE(&keeper->unsent, node, next)
     free(CONTAINER_OF(node, struct beat, link));
@@ -390,9 +385,8 @@ static const struct rpc_handler keep_alive_handler = {.on_start = on_start,
                                                       .on_done = on_done};
 
 /* Who led is not asked any more: its streams go on elsewhere. */
-static void changed(struct etcd_api *api, const struct replica_status *status)
+static void changed(struct etcd_api *api, const struct replica_status *)
 {
-    (void)status;
     if (leader_here(&api->leader)) return;
     LIST_EACH(&api->keepers, node)
     keeper_end(CONTAINER_OF(node, struct keeper, link), ETCD_LEADER_CHANGED);

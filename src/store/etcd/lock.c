@@ -16,11 +16,10 @@ static void pack_lock(const struct etcd_api *api, struct pack *pack, const struc
 static const struct wait_kind lock_kind = {.lost = ETCD_SESSION_EXPIRED, .pack = pack_lock};
 
 static void on_lock(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                    struct str bytes)
+                    struct str)
 {
     const V3lockpb__LockRequest *m = (const V3lockpb__LockRequest *)message;
 
-    (void)bytes;
     waits_begin(service, call, &lock_kind,
                 &(struct wait_ask){.name = bytes_str(m->name), .lease = m->lease});
 }

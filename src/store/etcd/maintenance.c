@@ -8,9 +8,8 @@
 
 #include "store/etcd/listing.h"
 
-static bool always(const ProtobufCMessage *message)
+static bool always(const ProtobufCMessage *)
 {
-    (void)message;
     return true;
 }
 
@@ -114,9 +113,8 @@ static void auth_status(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-static enum etcd_error check_authenticate(struct etcd_request *request)
+static enum etcd_error check_authenticate(struct etcd_request *)
 {
-    (void)request;
     return ETCD_AUTH_DISABLED;
 }
 
@@ -161,12 +159,11 @@ static void move_reply(struct etcd_api *api, struct rpc_call *call)
     rpc_reply_bytes(call, buf_peek(&api->answer));
 }
 
-static void moved(struct transfer *transfer, enum err err, const struct note *note)
+static void moved(struct transfer *transfer, enum err err, const struct note *)
 {
     struct moving *moving = CONTAINER_OF(transfer, struct moving, transfer);
     struct rpc_call *call = moving->call;
 
-    (void)note;
     if (call) rpc_call_set_data(call, NULL);
     if (call && !err)
         move_reply(moving->api, call);
@@ -187,8 +184,7 @@ static bool is_voter(const struct etcd_api *api, uint64_t id)
     return false;
 }
 
-static void on_move(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                    struct str bytes)
+static void on_move(void *owner, struct rpc_call *call, const ProtobufCMessage *message, struct str)
 {
     struct etcd_api *api = owner;
     uint64_t target = ((const Etcdserverpb__MoveLeaderRequest *)message)->targetid;
@@ -198,7 +194,6 @@ static void on_move(void *owner, struct rpc_call *call, const ProtobufCMessage *
                                                          : ETCD_OK;
     struct moving *moving;
 
-    (void)bytes;
     if (error) {
         etcd_finish(call, error);
         return;
@@ -219,11 +214,10 @@ static void on_move(void *owner, struct rpc_call *call, const ProtobufCMessage *
     replica_transfer(api->options.replica, &moving->transfer);
 }
 
-static void on_move_done(void *owner, struct rpc_call *call)
+static void on_move_done(void *, struct rpc_call *call)
 {
     struct moving *moving = rpc_call_data(call);
 
-    (void)owner;
     if (moving) moving->call = NULL;
 }
 

@@ -180,7 +180,7 @@ static struct observer *observer_new(struct etcd_api *api, struct rpc_call *call
 }
 
 static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+                       struct str)
 {
     struct etcd_api *api = service;
     bool full = api->observers.count >= api->service->limits.watchers_max;
@@ -188,7 +188,6 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     struct observer *observer = NULL;
     enum err err;
 
-    (void)bytes;
     rpc_call_set_data(call, NULL);
     if (!error) observer = observer_new(api, call);
     if (!observer) {
@@ -213,19 +212,17 @@ static void on_writable(void *service, struct rpc_call *call)
     if (!store_machine_restoring(observer->api->service->machine)) look(observer);
 }
 
-static void on_drain(void *service, struct rpc_call *call)
+static void on_drain(void *, struct rpc_call *call)
 {
     struct observer *observer = rpc_call_data(call);
 
-    (void)service;
     if (observer) end_with(observer, ETCD_STOPPED);
 }
 
-static void on_done(void *service, struct rpc_call *call)
+static void on_done(void *, struct rpc_call *call)
 {
     struct observer *observer = rpc_call_data(call);
 
-    (void)service;
     if (!observer) return;
     observer->call = NULL;
     observer->follows = false;
@@ -246,9 +243,8 @@ static void look_all(struct etcd_api *api)
 }
 
 /* Here, and not in a later turn: then every change was seen. */
-static void applied(struct etcd_api *api, const struct store_applied *what)
+static void applied(struct etcd_api *api, const struct store_applied *)
 {
-    (void)what;
     look_all(api);
 }
 

@@ -87,12 +87,11 @@ static bool leaves_us_out(const struct outcast *o, struct str bytes)
     return out;
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *call,
+static void on_answer(void *owner, const struct rpc_client_call *,
                       const struct rpc_outcome *outcome, struct str message)
 {
     struct outcast *o = owner;
 
-    (void)call;
     if (!outcome->err && o->leaderless && leaves_us_out(o, message)) set_out(o, "the leader");
     close_channel(o);
 }

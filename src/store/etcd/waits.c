@@ -56,15 +56,13 @@ static void mark(struct wait *wait, const struct key_value *change)
     loop_defer(wait->api->options.io->loop, &waits->look);
 }
 
-static void on_own_seen(struct looker *looker, uint64_t number, const struct key_value *change)
+static void on_own_seen(struct looker *looker, uint64_t, const struct key_value *change)
 {
-    (void)number;
     mark(CONTAINER_OF(looker, struct wait, own), change);
 }
 
-static void on_before_seen(struct looker *looker, uint64_t number, const struct key_value *change)
+static void on_before_seen(struct looker *looker, uint64_t, const struct key_value *change)
 {
-    (void)number;
     mark(CONTAINER_OF(looker, struct wait, before), change);
 }
 
@@ -91,9 +89,8 @@ static void wait_free(struct wait *wait)
     free(wait);
 }
 
-static void on_left(struct leader_call *errand, const struct errand_answer *answer)
+static void on_left(struct leader_call *errand, const struct errand_answer *)
 {
-    (void)answer;
     wait_free(CONTAINER_OF(errand, struct wait, errand));
 }
 
@@ -395,11 +392,10 @@ static void send_away(struct wait *wait, enum etcd_error error)
     if (wait->step == WAIT_WAITS) gone(wait);
 }
 
-void waits_drain(void *service, struct rpc_call *call)
+void waits_drain(void *, struct rpc_call *call)
 {
     struct wait *wait = rpc_call_data(call);
 
-    (void)service;
     if (wait) send_away(wait, ETCD_STOPPED);
 }
 
@@ -413,11 +409,10 @@ void etcd_waits_end(struct etcd_api *api, enum etcd_error error)
     }
 }
 
-void waits_gone(void *service, struct rpc_call *call)
+void waits_gone(void *, struct rpc_call *call)
 {
     struct wait *wait = rpc_call_data(call);
 
-    (void)service;
     if (!wait) return;
     wait->call = NULL;
     if (wait->step == WAIT_WAITS) leave(wait);

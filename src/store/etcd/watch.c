@@ -83,12 +83,11 @@ static const char *refusal(void *owner, struct key_range range)
 }
 
 static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str bytes)
+                       struct str)
 {
     struct etcd_api *api = service;
     struct watch_call *stream = rpc_call_data(call);
 
-    (void)bytes;
     if (!stream) return;
     if (store_machine_restoring(api->service->machine)) {
         etcd_finish(call, ETCD_TIMEOUT_APPLIED);
@@ -98,19 +97,17 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     pause_if_full(stream);
 }
 
-static void on_writable(void *service, struct rpc_call *call)
+static void on_writable(void *, struct rpc_call *call)
 {
     struct watch_call *stream = rpc_call_data(call);
 
-    (void)service;
     if (!stream) return;
     feed_stream_writable(&stream->feed);
     pause_if_full(stream);
 }
 
-static void on_drain(void *service, struct rpc_call *call)
+static void on_drain(void *, struct rpc_call *call)
 {
-    (void)service;
     if (rpc_call_data(call)) etcd_finish(call, ETCD_STOPPED);
 }
 
@@ -119,11 +116,10 @@ static void on_freed(struct feed_stream *feed)
     free(CONTAINER_OF(feed, struct watch_call, feed));
 }
 
-static void on_done(void *service, struct rpc_call *call)
+static void on_done(void *, struct rpc_call *call)
 {
     struct watch_call *stream = rpc_call_data(call);
 
-    (void)service;
     if (!stream) return;
     list_remove(&stream->link);
     stream->call = NULL;
