@@ -628,6 +628,14 @@ static void d20(struct suite *s)
     coord_lease_unref(lease);
     suite_pass_ttl(s, ttl_ms);
     coord_result r = coord_lease_import(fresh, NULL, blob, len, &none);
+    /* A store whose leader was paused counts less time than we do; an import extends nothing. */
+    int64_t until_ns = real_now_ns() + 60000 * MSEC;
+    while (!s->stepped && r.code == COORD_OK && real_now_ns() < until_ns) {
+        coord_lease_unref(none);
+        none = NULL;
+        suite_pass_ms(s, 10);
+        r = coord_lease_import(fresh, NULL, blob, len, &none);
+    }
     EXPECT(r.code == COORD_EXPIRED && r.reason == COORD_R_DEADLINE, "at its deadline, got %s/%s",
            coord_code_name(r.code), coord_reason_name(r.reason));
     EXPECT(none == NULL, "no handle");
