@@ -225,7 +225,7 @@ int program_main(const struct command *root, int argc, char **argv)
     enum err err;
 
     if (!fill_standard_files()) return err_exit_code(ERR_INTERNAL);
-    err = command_resolve(root, count, (const char *const *)argv + 1, &call, &note);
+    err = command_resolve(root, count, (const char **)argv + 1, &call, &note);
     if (err) return program_fail(&call, err, &note);
     if (call.wish == COMMAND_VERSION) return run_act(&call, NULL, program_version);
     if (call.wish == COMMAND_HELP) return run_act(&call, NULL, print_help);

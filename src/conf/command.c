@@ -65,42 +65,115 @@ enum err command_visit(const struct command *program, command_visit_fn *each, vo
 
 static const struct command *find_child(const struct command *parent, const char *name)
 {
-    for (size_t i = 0; parent->children && parent->children[i]; i++) {
+    for (size_t i = 0; parent->children && parent->children[i]; i++)
         if (strcmp(parent->children[i]->name, name) == 0) return parent->children[i];
+    return NULL;
+}
+
+static void enter(struct command_call *call, const struct command *child)
+{
+    assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is ours */
+    call->path[call->depth++] = child;
+}
+
+/* By its own name, or from the program itself by a flat one. */
+static bool enter_named(struct command_call *call, const char *name)
+{
+    const struct command *here = command_of(call), *child = find_child(here, name);
+
+    if (child) enter(call, child);
+    for (size_t i = 0; !child && call->depth == 1 && here->children[i]; i++) {
+        const struct command *group = here->children[i];
+        for (size_t j = 0; !child && group->children && group->children[j]; j++) {
+            const char *flat = group->children[j]->flat;
+            if (!flat || strcmp(flat, name) != 0) continue;
+            child = group->children[j];
+            enter(call, group);
+            enter(call, child);
+        }
+    }
+    return child != NULL;
+}
+
+/* "list shards", "get shard": the noun comes first here. NULL: the second word is no group. */
+static const struct command *group_of_plural(const struct command *program, const char *word)
+{
+    size_t len = strlen(word);
+
+    for (size_t i = 0; program->children[i]; i++) {
+        const struct command *group = program->children[i];
+        size_t own = strlen(group->name);
+        if (!group->children || group->hidden || strncmp(group->name, word, own) != 0) continue;
+        if (len == own || (len == own + 1 && word[own] == 's')) return group;
     }
     return NULL;
 }
 
-static enum err unknown_command(const struct command_call *call, const char *word,
+static enum err unknown_command(const struct command_call *call, const char *word, const char *next,
                                 struct note *note)
 {
     const struct command *parent = command_of(call);
+    const struct command *group =
+        call->depth == 1 && next ? group_of_plural(call->path[0], next) : NULL;
     char path[COMMAND_PATH_CAP];
     struct nearest nearest;
 
-    nearest_init(&nearest, str_from(word));
-    for (size_t i = 0; parent->children && parent->children[i]; i++) {
-        nearest_offer(&nearest, str_from(parent->children[i]->name), i);
-    }
     command_path_text(call, path);
-    if (nearest_found(&nearest)) {
-        note_set(note, "unknown command '%s' (did you mean '%s'?); see %s --help", word,
-                 parent->children[nearest.place]->name, path);
-    } else {
-        note_set(note, "unknown command '%s'; see %s --help", word, path);
-    }
-    return ERR_INVALID;
+    if (group)
+        return note_fail(note, ERR_INVALID, "unknown command '%s %s' (did you mean '%s %s'?)", word,
+                         next, group->name,
+                         find_child(group, word) ? word : group->children[0]->name);
+    nearest_init(&nearest, str_from(word));
+    for (size_t i = 0; parent->children && parent->children[i]; i++)
+        nearest_offer(&nearest, str_from(parent->children[i]->name), i);
+    if (nearest_found(&nearest))
+        return note_fail(note, ERR_INVALID,
+                         "unknown command '%s' (did you mean '%s'?); see %s --help", word,
+                         parent->children[nearest.place]->name, path);
+    return note_fail(note, ERR_INVALID, "unknown command '%s'; see %s --help", word, path);
 }
 
-/* Follows command words as far as they go: until an option, or a command without children. */
-static enum err walk(struct command_call *call, struct note *note)
+/* -- options before the command -- */
+
+/* Any command's: which words are values is known before the command is. NULL: nobody's. */
+static const struct option *find_option(const struct command *command, struct str flag)
 {
-    while (command_of(call)->children && call->rest_count > 0 && call->rest[0][0] != '-') {
-        const struct command *child = find_child(command_of(call), call->rest[0]);
-        if (!child) return unknown_command(call, call->rest[0], note);
-        assert(call->depth < COMMAND_DEPTH_MAX); /* the tree is ours */
-        call->path[call->depth++] = child;
-        call->rest++;
+    const struct option_table *table = command->options;
+    const struct option *found = NULL;
+
+    for (size_t i = 0; table && i < table->count; i++)
+        if (option_is_flag(&table->options[i], flag)) return &table->options[i];
+    for (size_t i = 0; command->children && command->children[i] && !found; i++)
+        found = find_option(command->children[i], flag);
+    return found;
+}
+
+/* How many words from `words` on belong to options. */
+static size_t skip_options(const struct command *program, size_t count, const char *const *words)
+{
+    size_t i = 0;
+
+    while (i < count && words[i][0] == '-' && strcmp(words[i], "--") != 0) {
+        const struct option *option = find_option(program, str_from(words[i]));
+        i += option && option->kind != OPTION_BOOL ? 2 : 1;
+    }
+    return min_size(i, count);
+}
+
+/* Follows command words as far as they go. */
+static enum err walk(struct command_call *call, const char **words, struct note *note)
+{
+    while (command_of(call)->children) {
+        size_t at = skip_options(call->path[0], call->rest_count, words);
+        const char *word = at < call->rest_count ? words[at] : "-";
+
+        if (word[0] == '-') break;
+        if (!enter_named(call, word))
+            return unknown_command(call, word, at + 1 < call->rest_count ? words[at + 1] : NULL,
+                                   note);
+        memmove(words + 1, words, at * sizeof *words);
+        words[0] = word;
+        call->rest = ++words;
         call->rest_count--;
     }
     return ERR_OK;
@@ -128,11 +201,11 @@ static enum err group_without_command(struct command_call *call, struct note *no
         return ERR_OK;
     }
     command_path_text(call, path);
-    return note_fail(note, ERR_INVALID, "%s: options come after the command, as in %s %s %s",
-                     call->rest[0], path, command_of(call)->children[0]->name, call->rest[0]);
+    return note_fail(note, ERR_INVALID, "%s: no command is given; see %s --help", call->rest[0],
+                     path);
 }
 
-enum err command_resolve(const struct command *program, size_t count, const char *const *words,
+enum err command_resolve(const struct command *program, size_t count, const char **words,
                          struct command_call *ret_call, struct note *note)
 {
     struct command_call call = {.path = {program}, .depth = 1, .rest = words, .rest_count = count};
@@ -140,10 +213,10 @@ enum err command_resolve(const struct command *program, size_t count, const char
     enum err err;
 
     if (help_word) {
-        call.rest++;
+        call.rest = ++words;
         call.rest_count--;
     }
-    err = walk(&call, note);
+    err = walk(&call, words, note);
     if (err) return err;
     if (help_word || has_help(&call))
         call.wish = COMMAND_HELP;

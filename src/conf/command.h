@@ -7,9 +7,8 @@
  * by example: usage, what it does, options with defaults and environment names, examples, exit
  * codes.
  *
- * The surprising rule: options stand after the command they belong to ("muster dev --config x"),
- * so that a word in front of it is always a command. --help works at every level and beats
- * everything else on the line. */
+ * Options may come before, between and after the words of the command: "musterctl -o json shard
+ * list". --help works at every level and beats everything else on the line. */
 #ifndef CONF_COMMAND_H
 #define CONF_COMMAND_H
 #include "conf/option.h"
@@ -24,6 +23,9 @@ struct command_example {
 };
 struct command {
     const char *name;
+    /* One word by which the program knows it as well, "list-shards" for "shard list": names of
+     * older releases. In no list; NULL: none. */
+    const char *flat;
     const char *summary; /* one line in its parent's list; lower case, no full stop */
     const char *about;   /* what it does, in a few sentences; a newline ends a paragraph */
     const struct option_table *options; /* NULL: none */
@@ -70,9 +72,9 @@ struct command_call {
     size_t rest_count;
 };
 
-/* `words` are the command line without the program's name. ERR_INVALID with a note such as
- * "unknown command 'dve' (did you mean 'dev'?)". */
-enum err command_resolve(const struct command *program, size_t count, const char *const *words,
+/* `words` are the command line without the program's name; they are put in order, the command's
+ * own first. ERR_INVALID with a note such as "unknown command 'dve' (did you mean 'dev'?)". */
+enum err command_resolve(const struct command *program, size_t count, const char **words,
                          struct command_call *ret_call, struct note *note);
 const struct command *command_of(const struct command_call *call);
 /* "muster cert issue". */

@@ -129,13 +129,8 @@ void conf_hint(const struct option_table *table, struct str wanted, uint32_t exc
 
 static size_t find_flag(const struct option_table *table, struct str name)
 {
-    char spelled[OPTION_NAME_CAP];
     size_t i = 0;
-    for (; i < table->count; i++) {
-        const char *also = table->options[i].also;
-        option_flag_name(&table->options[i], spelled);
-        if (str_equal(str_from(spelled), name) || (also && str_equal(str_from(also), name))) break;
-    }
+    while (i < table->count && !option_is_flag(&table->options[i], name)) i++;
     return i;
 }
 

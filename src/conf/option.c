@@ -22,6 +22,15 @@ void option_flag_name(const struct option *option, char name[OPTION_NAME_CAP])
     for (char *c = name; *c; c++) *c = (char)(*c == '.' || *c == '_' ? '-' : *c);
 }
 
+bool option_is_flag(const struct option *option, struct str name)
+{
+    char spelled[OPTION_NAME_CAP];
+
+    option_flag_name(option, spelled);
+    return str_equal(str_from(spelled), name) ||
+           (option->also && str_equal(str_from(option->also), name));
+}
+
 void option_environment_name(const struct option *option, char name[OPTION_NAME_CAP])
 {
     snprintf(name, OPTION_NAME_CAP, OPTION_ENVIRONMENT_PREFIX "%s", option->name);

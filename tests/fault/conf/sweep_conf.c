@@ -117,7 +117,7 @@ TEST(texts_survive_any_failed_allocation)
     struct command_call call;
     struct conf *conf;
     CHECK_OK("load", load("a", &conf));
-    CHECK_OK("resolve", command_resolve(&program, 1, (const char *const[]){"leaf"}, &call, NULL));
+    CHECK_OK("resolve", command_resolve(&program, 1, (const char *[]){"leaf"}, &call, NULL));
     FAULT_SWEEP_ALLOC(k)
     {
         struct buf out;

@@ -24,6 +24,7 @@ static const struct command issue = {.name = "issue",
                                      .exits = BIT(1) | BIT(2) | BIT(4),
                                      .run = run_nothing};
 static const struct command show = {.name = "show",
+                                    .flat = "show-cert",
                                     .summary = "show one",
                                     .about = "Shows one.",
                                     .exits = BIT(2),
@@ -44,9 +45,10 @@ static const struct command program = {
 
 static enum err resolve(const char *const *words, struct command_call *ret_call, struct note *note)
 {
+    static const char *copy[16]; /* that is put in order */
     size_t count = 0;
-    while (words[count]) count++;
-    return command_resolve(&program, count, words, ret_call, note);
+    for (; words[count]; count++) copy[count] = words[count];
+    return command_resolve(&program, count, copy, ret_call, note);
 }
 
 static const struct {
@@ -68,6 +70,14 @@ static const struct {
     {"the version", {"--version"}, COMMAND_VERSION, "tool", 1},
     {"nothing at all", {NULL}, COMMAND_MISSING, "tool", 0},
     {"a group alone", {"cert"}, COMMAND_MISSING, "tool cert", 0},
+    {"an option before the command", {"--name", "x", "dev"}, COMMAND_RUN, "tool dev", 2},
+    {"with its value behind =", {"--name=x", "dev", "--name=y"}, COMMAND_RUN, "tool dev", 2},
+    {"between its words",
+     {"cert", "--name", "x", "issue", "n1"},
+     COMMAND_RUN,
+     "tool cert issue",
+     3},
+    {"a flat name", {"show-cert"}, COMMAND_RUN, "tool cert show", 0},
 };
 TEST(a_command_line_names_a_command)
 {
@@ -93,12 +103,18 @@ static const struct {
     {"a slip after help",
      {"help", "cret"},
      "unknown command 'cret' (did you mean 'cert'?); see tool --help"},
-    {"an option too early",
+    {"the verb first",
+     {"show", "certs"},
+     "unknown command 'show certs' (did you mean 'cert show'?)"},
+    {"another verb first",
+     {"get", "cert"},
+     "unknown command 'get cert' (did you mean 'cert issue'?)"},
+    {"an option without a command",
      {"--name", "dev"},
-     "--name: options come after the command, as in tool dev --name"},
+     "--name: no command is given; see tool --help"},
     {"the version belongs to the program",
      {"cert", "--version"},
-     "--version: options come after the command, as in tool cert issue --version"},
+     "--version: no command is given; see tool cert --help"},
 };
 TEST(what_is_no_command_is_refused_with_the_nearest)
 {
