@@ -21,7 +21,7 @@ TABLE(list_shard_reports, WANTED("shard", "ID", "shard-0", "only this one's repo
 
 TABLE(needs,
       FLAG("shard", STRING, .fallback = "127.0.0.1:7780", .placeholder = "ADDRESS",
-           .help = "gRPC address of the shard, as `musterctl list-shards` shows it"),
+           .help = "gRPC address of the shard, as `musterctl shard list` shows it"),
       WANTED("cluster", "ID", "prod-eu-1", "only this one's Needs"),
       FLAG("limit", U64, .fallback = "0", .max = INT32_MAX,
            .help = "at most so many, the most important first; 0: all"),

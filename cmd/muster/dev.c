@@ -58,7 +58,7 @@ static void print_table(const struct dev *dev, FILE *out)
         print_row(out, *child++, i == dev->leader ? "leader" : "follower", ports->replicas[i].grpc,
                   ports->replicas[i].http);
     if (dev->parts.workers)
-        fprintf(out, "  %zu workers  musterctl workers --coordinator 127.0.0.1:%u\n",
+        fprintf(out, "  %zu workers  musterctl worker list --coordinator 127.0.0.1:%u\n",
                 dev->parts.workers, ports->replicas[0].grpc);
     if (!dev->parts.shards) return;
     child += dev->parts.workers;
@@ -86,13 +86,14 @@ static void print_tour(const struct dev *dev, FILE *out)
     fprintf(out, "  4  fail over kill -9 %d   and see /raft elect another leader\n",
             dev->leader < parts->replicas ? dev_child_pid(dev->children[dev->leader]) : 0);
     if (parts->workers)
-        fprintf(out,
-                "     workers   kill -9 any of them, and see musterctl partitions --watch; their "
-                "input is in %s/input\n",
-                parts->dir);
+        fprintf(
+            out,
+            "     workers   kill -9 any of them, and see musterctl partition list --watch; their "
+            "input is in %s/input\n",
+            parts->dir);
     if (!parts->shards) return;
     fprintf(out, "  5  demand    edit %s/cluster-a.toml   and see /fleet follow\n", parts->dir);
-    fprintf(out, "  6  why       musterctl needs --shard 127.0.0.1:%u   or /needs\n",
+    fprintf(out, "  6  why       musterctl need list --shard 127.0.0.1:%u   or /needs\n",
             ports->shards[0].grpc);
 }
 

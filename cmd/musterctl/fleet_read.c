@@ -11,14 +11,15 @@
 
 const struct command list_shards_command = {
     .name = "list-shards",
+    .verb = "list",
     .summary = "the shards that are registered",
     .about = "Lists the registered shards in order of their ids. A shard that has not reported to "
              "the present leader has no last heartbeat yet.",
     .options = &ctl_table,
     .examples = COMMAND_EXAMPLES(
-        {"musterctl list-shards", "who is registered, and when each was last heard"},
-        {"musterctl list-shards -o json | jq -r '.shards[].shard_id'", "their ids, for a script"},
-        {"musterctl list-shards --coordinator c1:7790,c2:7790,c3:7790",
+        {"musterctl shard list", "who is registered, and when each was last heard"},
+        {"musterctl shard list -o json | jq -r '.shards[].shard_id'", "their ids, for a script"},
+        {"musterctl shard list --coordinator c1:7790,c2:7790,c3:7790",
          "whichever of the three leads answers"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(COORDINATOR_PATH "ListShards", bigfleet__v1alpha1__list_shards),
@@ -29,11 +30,12 @@ const struct command list_shards_command = {
 
 const struct command list_domain_assignments_command = {
     .name = "list-domain-assignments",
+    .verb = "list",
     .summary = "which shard owns which topology domain",
     .about = "Lists the assigned domains in order of shard, key and value.",
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl list-domain-assignments", "which shard owns which topology domain"}),
+    .examples =
+        COMMAND_EXAMPLES({"musterctl domain list", "which shard owns which topology domain"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(COORDINATOR_PATH "ListDomainAssignments",
                      bigfleet__v1alpha1__list_domain_assignments),
@@ -44,6 +46,7 @@ const struct command list_domain_assignments_command = {
 
 const struct command list_leaving_domains_command = {
     .name = "list-leaving-domains",
+    .verb = "leaving",
     .summary = "domains that their last shard has not given up yet",
     .about = "Lists the domains that were taken from a shard which has not acknowledged it yet, at "
              "most 1,024, the shard that owns each of them by a forced assignment, and why the "
@@ -52,10 +55,10 @@ const struct command list_leaving_domains_command = {
              "With -o json also the shard ids under which two processes report, and the shards "
              "without domains that share a provider with other shards.",
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl list-leaving-domains", "which shards have not acknowledged yet"},
-        {"musterctl list-leaving-domains -o json | jq .duplicates",
-         "shard ids under which two processes report"}),
+    .examples =
+        COMMAND_EXAMPLES({"musterctl domain leaving", "which shards have not acknowledged yet"},
+                         {"musterctl domain leaving -o json | jq .duplicates",
+                          "shard ids under which two processes report"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(FLEET_PATH "ListOwnershipIssues", muster__v1__list_ownership_issues),
             .more_rows = "contested", /* that a shard acts on against the tables */
@@ -92,11 +95,12 @@ static void quota_rows(struct text_table *table, const ProtobufCMessage *answer)
 
 const struct command list_quotas_command = {
     .name = "list-quotas",
+    .verb = "list",
     .summary = "how many speculative machines each shard may order",
     .about =
         "Lists the quotas in order of provider, region and shard, one row for each shard's slice.",
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES({"musterctl list-quotas", "one row for each shard's slice"}),
+    .examples = COMMAND_EXAMPLES({"musterctl quota list", "one row for each shard's slice"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(COORDINATOR_PATH "ListQuotas", bigfleet__v1alpha1__list_quotas),
             .rows = quota_rows,
@@ -106,10 +110,11 @@ const struct command list_quotas_command = {
 
 const struct command list_providers_command = {
     .name = "list-providers",
+    .verb = "list",
     .summary = "the providers machines come from",
     .about = "Lists the providers in order of their names.",
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES({"musterctl list-providers", "name, address and region of each"}),
+    .examples = COMMAND_EXAMPLES({"musterctl provider list", "name, address and region of each"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(COORDINATOR_PATH "ListProviders", bigfleet__v1alpha1__list_providers),
             CTL_COLUMNS(CTL_COLUMN("PROVIDER", "name"), CTL_COLUMN("ADDRESS", "address"),
@@ -118,10 +123,11 @@ const struct command list_providers_command = {
 
 const struct command list_clusters_command = {
     .name = "list-clusters",
+    .verb = "list",
     .summary = "which shard serves which cluster",
     .about = "Lists the clusters that are bound to a shard, in order of their ids.",
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES({"musterctl list-clusters", "which shard serves which cluster"}),
+    .examples = COMMAND_EXAMPLES({"musterctl cluster list", "which shard serves which cluster"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(FLEET_PATH "ListClusters", muster__v1__list_clusters),
             CTL_COLUMNS(CTL_COLUMN("CLUSTER", "cluster_id"), CTL_COLUMN("SHARD", "shard_id"))),
@@ -129,14 +135,15 @@ const struct command list_clusters_command = {
 
 const struct command list_shard_reports_command = {
     .name = "list-shard-reports",
+    .verb = "reports",
     .summary = "what the shards last reported",
     .about = "Lists what the present leader has heard from the shards: machines, free ones, "
              "shortfalls. A new leader knows a shard again with its next report. The table is a "
              "summary; -o json has every field.",
     .options = &list_shard_reports_table,
     .examples =
-        COMMAND_EXAMPLES({"musterctl list-shard-reports", "one row for each shard that reported"},
-                         {"musterctl list-shard-reports --shard shard-0 -o json",
+        COMMAND_EXAMPLES({"musterctl shard reports", "one row for each shard that reported"},
+                         {"musterctl shard reports --shard shard-0 -o json",
                           "all of it: counts by type and zone, every shortfall"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(COORDINATOR_PATH "ListShardReports", bigfleet__v1alpha1__list_shard_reports),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl assign-domain and its like: every change of the fleet's tables. One thread. */
+/* musterctl domain assign and its like: every change of the fleet's tables. One thread. */
 #include "common/tables.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
@@ -8,20 +8,21 @@
 
 const struct command assign_domain_command = {
     .name = "assign-domain",
+    .verb = "assign",
     .summary = "give a topology domain to a shard",
     .about = "Gives a domain that nobody owns to a shard. Asked for again it changes nothing; one "
              "that another shard owns is a conflict: unassign it first. A domain that was taken "
              "from another shard is refused until that shard has acknowledged it (see `musterctl "
-             "list-leaving-domains`). The shard is told with its next report.",
+             "domain leaving`). The shard is told with its next report.",
     .options = &assign_domain_table,
     .examples = COMMAND_EXAMPLES(
-        {"musterctl assign-domain --key zone --value eu-1a --shard shard-0",
+        {"musterctl domain assign --key zone --value eu-1a --shard shard-0",
          "shard-0 owns the machines of zone eu-1a"},
-        {"musterctl assign-domain --key zone --value eu-1a --shard shard-1 --force-two-owners",
+        {"musterctl domain assign --key zone --value eu-1a --shard shard-1 --force-two-owners",
          "the shard that had it is stopped for good and will never acknowledge"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_WRITE(COORDINATOR_PATH "AssignDomain", bigfleet__v1alpha1__assign_domain,
-                      "musterctl list-domain-assignments"),
+                      "musterctl domain list"),
             CTL_FILL({"topology_key", "key"}, {"topology_value", "value"}, {"shard_id", "shard"},
                      {"force_two_owners", "force-two-owners"}),
             .done = "assigned {topology_key}={topology_value} \xe2\x86\x92 {shard_id}"),
@@ -29,22 +30,24 @@ const struct command assign_domain_command = {
 
 const struct command unassign_domain_command = {
     .name = "unassign-domain",
+    .verb = "unassign",
     .summary = "take a topology domain from its shard",
     .about = "Takes a domain from the shard that owns it. One that nobody owns is fine. The shard "
              "gets the instruction with each report until it acknowledges; until then the domain "
              "is leaving and no other shard can have it.",
     .options = &unassign_domain_table,
     .examples = COMMAND_EXAMPLES(
-        {"musterctl unassign-domain --key zone --value eu-1a", "nobody owns it any more"}),
+        {"musterctl domain unassign --key zone --value eu-1a", "nobody owns it any more"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_WRITE(COORDINATOR_PATH "UnassignDomain", bigfleet__v1alpha1__unassign_domain,
-                      "musterctl list-domain-assignments"),
+                      "musterctl domain list"),
             CTL_FILL({"topology_key", "key"}, {"topology_value", "value"}),
             .done = "unassigned {topology_key}={topology_value}"),
 };
 
 const struct command remove_shard_command = {
     .name = "remove-shard",
+    .verb = "remove",
     .summary = "forget a shard and all it owns",
     .about = "Removes a shard with its domains and its clusters' bindings; rows of quotas that "
              "name it stay. Stop its process first: a shard that reported within its silence time "
@@ -52,42 +55,43 @@ const struct command remove_shard_command = {
              "another shard gets them before that only with `assign-domain --force-two-owners`.",
     .options = &remove_shard_table,
     .examples =
-        COMMAND_EXAMPLES({"musterctl remove-shard --shard shard-0", "forget it and all it owns"}),
+        COMMAND_EXAMPLES({"musterctl shard remove --shard shard-0", "forget it and all it owns"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_WRITE(COORDINATOR_PATH "RemoveShard", bigfleet__v1alpha1__remove_shard,
-                      "musterctl list-shards"),
+                      "musterctl shard list"),
             CTL_FILL({"shard_id", "shard"}, {"force_two_owners", "force-two-owners"}),
             .done = "removed shard {shard_id}"),
 };
 
 const struct command add_shard_command = {
     .name = "add-shard",
+    .verb = "add",
     .summary = "register a shard by hand",
     .about = "Registers a shard. A shard does this itself with its first report; by hand it can be "
              "given domains before it runs.",
     .options = &add_shard_table,
     .examples =
-        COMMAND_EXAMPLES({"musterctl add-shard --shard shard-0 --address shard-0.example:7780",
+        COMMAND_EXAMPLES({"musterctl shard add --shard shard-0 --address shard-0.example:7780",
                           "domains can be given to it before it has started"}),
     .exits = CTL_EXITS | BIT(4),
-    CTL_RPC(CTL_WRITE(FLEET_PATH "AddShard", muster__v1__add_shard, "musterctl list-shards"),
+    CTL_RPC(CTL_WRITE(FLEET_PATH "AddShard", muster__v1__add_shard, "musterctl shard list"),
             CTL_FILL({"shard_id", "shard"}, {"address", "address"}),
             .done = "added shard {shard_id} at {address}"),
 };
 
 const struct command bind_cluster_command = {
     .name = "bind-cluster",
+    .verb = "bind",
     .summary = "say which shard serves a cluster",
     .about = "Binds a cluster to a shard. The first binding wins: a cluster of another shard is a "
              "conflict.",
     .options = &bind_cluster_table,
     .examples = COMMAND_EXAMPLES(
-        {"musterctl bind-cluster --cluster prod-eu-1 --shard shard-0", "shard-0 serves prod-eu-1"}),
+        {"musterctl cluster bind --cluster prod-eu-1 --shard shard-0", "shard-0 serves prod-eu-1"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(
-        CTL_WRITE(FLEET_PATH "BindCluster", muster__v1__bind_cluster, "musterctl list-clusters"),
-        CTL_FILL({"cluster_id", "cluster"}, {"shard_id", "shard"}),
-        .done = "bound cluster {cluster_id} \xe2\x86\x92 {shard_id}"),
+    CTL_RPC(CTL_WRITE(FLEET_PATH "BindCluster", muster__v1__bind_cluster, "musterctl cluster list"),
+            CTL_FILL({"cluster_id", "cluster"}, {"shard_id", "shard"}),
+            .done = "bound cluster {cluster_id} \xe2\x86\x92 {shard_id}"),
 };
 
 /* "shard-0=40": the last '=' parts them, for an id may have one. */
@@ -135,31 +139,33 @@ static enum err quota_read_slices(struct ctl *ctl, ProtobufCMessage *message)
 
 const struct command set_quota_command = {
     .name = "set-quota",
+    .verb = "set",
     .summary = "divide a provider's quota of a region among shards",
     .about = "Replaces the slices of one provider and region: a shard that is not named has none.",
     .options = &set_quota_table,
     .examples = COMMAND_EXAMPLES(
-        {"musterctl set-quota --provider aws --region eu-west-1 --slices shard-0=40,shard-1=20",
+        {"musterctl quota set --provider aws --region eu-west-1 --slices shard-0=40,shard-1=20",
          "the row is these two slices from now on"},
-        {"musterctl set-quota --provider aws --region eu-west-1 --none",
+        {"musterctl quota set --provider aws --region eu-west-1 --none",
          "no shard has a slice of it"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
-    CTL_RPC(CTL_WRITE(FLEET_PATH "SetQuota", muster__v1__set_quota, "musterctl list-quotas"),
+    CTL_RPC(CTL_WRITE(FLEET_PATH "SetQuota", muster__v1__set_quota, "musterctl quota list"),
             CTL_FILL({"provider", "provider"}, {"region", "region"}), .prepare = quota_read_slices,
             .done = "set quota {provider}/{region}: {per_shard} slices"),
 };
 
 const struct command upsert_provider_command = {
     .name = "upsert-provider",
+    .verb = "set",
     .summary = "add a provider, or change its address and region",
     .about = "Writes one provider, whether it is there or not.",
     .options = &upsert_provider_table,
     .examples = COMMAND_EXAMPLES(
-        {"musterctl upsert-provider --name aws --address provider.example:7770 --region eu-west-1",
+        {"musterctl provider set --name aws --address provider.example:7770 --region eu-west-1",
          "a new one, or a new address for it"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_WRITE(FLEET_PATH "UpsertProvider", muster__v1__upsert_provider,
-                      "musterctl list-providers"),
+                      "musterctl provider list"),
             CTL_FILL({"provider.name", "name"}, {"provider.address", "address"},
                      {"provider.region", "region"}),
             .done = "set provider {provider.name} at {provider.address}"),

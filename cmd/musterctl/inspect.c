@@ -107,6 +107,7 @@ const struct command explain_command = {
 
 const struct command state_hash_command = {
     .name = "state-hash",
+    .verb = "hash",
     .summary = "do the replicas hold the same state?",
     .about = "Asks every replica for the hashes of its state machines at one index and compares "
              "them. With one address the cluster's replicas are looked up there; with several, "
@@ -114,8 +115,8 @@ const struct command state_hash_command = {
              "or writes that never pause, leave it open (6).",
     .options = &ctl_table,
     .examples = COMMAND_EXAMPLES(
-        {"musterctl state-hash", "of every replica of the cluster behind 127.0.0.1:7790"},
-        {"musterctl state-hash --coordinator c1:7790,c2:7790,c3:7790",
+        {"musterctl replica hash", "of every replica of the cluster behind 127.0.0.1:7790"},
+        {"musterctl replica hash --coordinator c1:7790,c2:7790,c3:7790",
          "of these, whether or not they "
          "are of one cluster"}),
     .exits = CTL_EXITS | BIT(4),
@@ -124,6 +125,7 @@ const struct command state_hash_command = {
 
 const struct command needs_command = {
     .name = "needs",
+    .verb = "list",
     .summary = "what each Need of a shard got, and why it lacks the rest",
     .about = "Asks a shard what its last cycle decided for each Need, the most important first. "
              "HAS counts machines that serve it, COMING those begun in that cycle, SUPPLY the "
@@ -138,9 +140,9 @@ const struct command needs_command = {
              "Under TLS a certificate of bigfleet://readonly or bigfleet://admin is needed.",
     .options = &needs_table,
     .examples = COMMAND_EXAMPLES(
-        {"musterctl needs --shard shard-0.example:7780", "every Need of its last cycle"},
-        {"musterctl needs --cluster prod-eu-1", "one cluster's, of the shard on this machine"},
-        {"musterctl needs -o json | jq '.needs[] | select(.satisfied | not)'",
+        {"musterctl need list --shard shard-0.example:7780", "every Need of its last cycle"},
+        {"musterctl need list --cluster prod-eu-1", "one cluster's, of the shard on this machine"},
+        {"musterctl need list -o json | jq '.needs[] | select(.satisfied | not)'",
          "all that is known of those that lack something, with the domains that were looked at"}),
     .exits = CTL_EXITS,
     CTL_OFFLINE(needs_act),
@@ -169,7 +171,11 @@ static const struct command verify_command = {
 };
 const struct command provider_command = {
     .name = "provider",
-    .summary = "tries capacity providers",
-    .about = "Talks to a capacity provider itself, not to a coordinator.",
-    .children = COMMAND_CHILDREN(&verify_command),
+    .verbs = true,
+    .summary = "the providers that machines come from: list, set, verify",
+    .about = "A provider starts and stops machines. `verify` talks to the provider itself, the "
+             "others to "
+             "a coordinator.",
+    .children =
+        COMMAND_CHILDREN(&list_providers_command, &upsert_provider_command, &verify_command),
 };

@@ -138,8 +138,9 @@ static const struct command bootstrap_command = {
 
 const struct command replica_command = {
     .name = "replica",
-    .summary = "the replicas of the coordinator: list, add, remove, transfer, bootstrap",
-    .about = "Looks at the replicas of the coordinator and changes who they are.",
+    .verbs = true,
+    .summary = "the replicas of the coordinator: list, add, remove, transfer, bootstrap, hash",
+    .about = "Looks at the replicas of the coordinator and changes the membership.",
     .children = COMMAND_CHILDREN(&list_command, &add_command, &remove_command, &transfer_command,
-                                 &bootstrap_command),
+                                 &bootstrap_command, &state_hash_command),
 };

@@ -12,13 +12,19 @@ const struct command *command_of(const struct command_call *call)
     return call->path[call->depth - 1];
 }
 
+const char *command_name(const struct command *parent, const struct command *child)
+{
+    return parent->verbs && child->verb ? child->verb : child->name;
+}
+
 void command_path_text(const struct command_call *call, char text[COMMAND_PATH_CAP])
 {
     size_t used = 0;
     text[0] = '\0';
     for (size_t i = 0; i < call->depth; i++) {
         used += (size_t)snprintf(text + used, COMMAND_PATH_CAP - used, "%s%s", i > 0 ? " " : "",
-                                 call->path[i]->name);
+                                 i > 0 ? command_name(call->path[i - 1], call->path[i])
+                                       : call->path[0]->name);
         assert(used < COMMAND_PATH_CAP);
     }
 }
@@ -66,7 +72,8 @@ enum err command_visit(const struct command *program, command_visit_fn *each, vo
 static const struct command *find_child(const struct command *parent, const char *name)
 {
     for (size_t i = 0; parent->children && parent->children[i]; i++)
-        if (strcmp(parent->children[i]->name, name) == 0) return parent->children[i];
+        if (strcmp(command_name(parent, parent->children[i]), name) == 0)
+            return parent->children[i];
     return NULL;
 }
 
@@ -76,7 +83,7 @@ static void enter(struct command_call *call, const struct command *child)
     call->path[call->depth++] = child;
 }
 
-/* By its own name, or from the program itself by a flat one. */
+/* By what its parent calls it; in groups with verbs by its name, too. */
 static bool enter_named(struct command_call *call, const char *name)
 {
     const struct command *here = command_of(call), *child = find_child(here, name);
@@ -84,10 +91,10 @@ static bool enter_named(struct command_call *call, const char *name)
     if (child) enter(call, child);
     for (size_t i = 0; !child && call->depth == 1 && here->children[i]; i++) {
         const struct command *group = here->children[i];
-        for (size_t j = 0; !child && group->children && group->children[j]; j++) {
-            const char *flat = group->children[j]->flat;
-            if (!flat || strcmp(flat, name) != 0) continue;
-            child = group->children[j];
+        for (size_t j = 0; !child && group->verbs && group->children[j]; j++) {
+            const struct command *one = group->children[j];
+            if (!one->verb || strcmp(one->name, name) != 0) continue;
+            child = one;
             enter(call, group);
             enter(call, child);
         }
@@ -122,30 +129,29 @@ static enum err unknown_command(const struct command_call *call, const char *wor
     if (group)
         return note_fail(note, ERR_INVALID, "unknown command '%s %s' (did you mean '%s %s'?)", word,
                          next, group->name,
-                         find_child(group, word) ? word : group->children[0]->name);
+                         find_child(group, word) ? word : command_name(group, group->children[0]));
     nearest_init(&nearest, str_from(word));
     for (size_t i = 0; parent->children && parent->children[i]; i++)
-        nearest_offer(&nearest, str_from(parent->children[i]->name), i);
+        nearest_offer(&nearest, str_from(command_name(parent, parent->children[i])), i);
     if (nearest_found(&nearest))
         return note_fail(note, ERR_INVALID,
                          "unknown command '%s' (did you mean '%s'?); see %s --help", word,
-                         parent->children[nearest.place]->name, path);
+                         command_name(parent, parent->children[nearest.place]), path);
     return note_fail(note, ERR_INVALID, "unknown command '%s'; see %s --help", word, path);
 }
 
 /* -- options before the command -- */
 
-/* Any command's: which words are values is known before the command is. NULL: nobody's. */
-static const struct option *find_option(const struct command *command, struct str flag)
+bool command_takes_value(const struct command *program, const char *word)
 {
-    const struct option_table *table = command->options;
-    const struct option *found = NULL;
+    const struct option_table *table = program->options;
 
     for (size_t i = 0; table && i < table->count; i++)
-        if (option_is_flag(&table->options[i], flag)) return &table->options[i];
-    for (size_t i = 0; command->children && command->children[i] && !found; i++)
-        found = find_option(command->children[i], flag);
-    return found;
+        if (option_is_flag(&table->options[i], str_from(word)))
+            return table->options[i].kind != OPTION_BOOL;
+    for (size_t i = 0; program->children && program->children[i]; i++)
+        if (command_takes_value(program->children[i], word)) return true;
+    return false;
 }
 
 /* How many words from `words` on belong to options. */
@@ -153,10 +159,8 @@ static size_t skip_options(const struct command *program, size_t count, const ch
 {
     size_t i = 0;
 
-    while (i < count && words[i][0] == '-' && strcmp(words[i], "--") != 0) {
-        const struct option *option = find_option(program, str_from(words[i]));
-        i += option && option->kind != OPTION_BOOL ? 2 : 1;
-    }
+    while (i < count && words[i][0] == '-' && strcmp(words[i], "--") != 0)
+        i += command_takes_value(program, words[i]) ? 2 : 1;
     return min_size(i, count);
 }
 

@@ -23,9 +23,9 @@ struct command_example {
 };
 struct command {
     const char *name;
-    /* One word by which the program knows it as well, "list-shards" for "shard list": names of
-     * older releases. In no list; NULL: none. */
-    const char *flat;
+    /* What a group with `verbs` calls it: "list" of "list-shards", which is "shard list" then. The
+     * program knows it by its name, too, in no list. NULL: its name. */
+    const char *verb;
     const char *summary; /* one line in its parent's list; lower case, no full stop */
     const char *about;   /* what it does, in a few sentences; a newline ends a paragraph */
     const struct option_table *options; /* NULL: none */
@@ -37,6 +37,7 @@ struct command {
     command_fn *run;                       /* NULL exactly when it has children */
     const void *data;                      /* for `run`; nobody else looks at it */
     bool says_name_only; /* of a program: mistakes begin with its name, without the command's */
+    bool verbs;          /* of a group: its children are called by their verbs */
     bool hidden;         /* in no list and no completion; it runs and has its help all the same */
 };
 
@@ -76,6 +77,10 @@ struct command_call {
  * own first. ERR_INVALID with a note such as "unknown command 'dve' (did you mean 'dev'?)". */
 enum err command_resolve(const struct command *program, size_t count, const char **words,
                          struct command_call *ret_call, struct note *note);
+/* What `parent` calls its child. */
+const char *command_name(const struct command *parent, const struct command *child);
+/* Is the word a flag, of any command of the program, that takes the next word as its value? */
+bool command_takes_value(const struct command *program, const char *word);
 const struct command *command_of(const struct command_call *call);
 /* "muster cert issue". */
 enum { COMMAND_PATH_CAP = 128 };

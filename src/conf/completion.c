@@ -33,7 +33,7 @@ static void each_word(const struct command *command, bool is_program, struct wri
 
     for (size_t i = 0; command->children && command->children[i]; i++)
         if (!command->children[i]->hidden)
-            put(w, command->children[i]->name, command->children[i]->summary);
+            put(w, command_name(command, command->children[i]), command->children[i]->summary);
     if (is_program) put(w, "help", "the help of a command");
     if (is_program) put(w, "--version", "version, commit and engines");
     for (size_t i = 0; table && i < table->count; i++) {
@@ -263,7 +263,8 @@ static enum err fish_command(void *owner, const struct command_call *call, const
 
     for (size_t i = 0; command->children && command->children[i]; i++)
         if (!command->children[i]->hidden)
-            fish_word(w, path, command->children[i]->name, command->children[i]->summary);
+            fish_word(w, path, command_name(command, command->children[i]),
+                      command->children[i]->summary);
     if (is_program(path)) fish_word(w, path, "help", "the help of a command");
     if (is_program(path)) fish_spelling(w, path, &version, "--version");
     for (size_t i = 0; table && i < table->count; i++) {

@@ -22,16 +22,17 @@ static void help_usage(const struct command_call *call, struct writer *w)
     writer_indent(w, str_from(command->about), "  ");
 }
 
-static void help_children(const struct command *const *children, struct writer *w)
+static void help_children(const struct command *group, struct writer *w)
 {
     size_t width = 0;
 
-    for (size_t i = 0; children[i]; i++)
-        if (!children[i]->hidden) width = max_size(width, strlen(children[i]->name));
+    for (const struct command *const *child = group->children; *child; child++)
+        if (!(*child)->hidden) width = max_size(width, strlen(command_name(group, *child)));
     writer_add(w, "\nCommands:\n");
-    for (size_t i = 0; children[i]; i++)
-        if (!children[i]->hidden)
-            writer_add(w, "  %-*s  %s\n", (int)width, children[i]->name, children[i]->summary);
+    for (const struct command *const *child = group->children; *child; child++)
+        if (!(*child)->hidden)
+            writer_add(w, "  %-*s  %s\n", (int)width, command_name(group, *child),
+                       (*child)->summary);
 }
 
 enum err command_option_facts(const struct option *option, struct buf *facts)
@@ -103,7 +104,8 @@ static void help_exits(const struct command *command, struct writer *w)
 static void help_see(const struct command_call *call, struct writer *w)
 {
     writer_add(w, "\nSee %s help ", call->path[0]->name);
-    for (size_t i = 1; i < call->depth; i++) writer_add(w, "%s ", call->path[i]->name);
+    for (size_t i = 1; i < call->depth; i++)
+        writer_add(w, "%s ", command_name(call->path[i - 1], call->path[i]));
     writer_add(w, "COMMAND for one of them%s.\n",
                call->depth == 1 ? ", --version for the version" : "");
 }
@@ -115,7 +117,7 @@ enum err command_help(const struct command_call *call, struct buf *into)
 
     help_usage(call, &w);
     if (command->children)
-        help_children(command->children, &w);
+        help_children(command, &w);
     else
         help_options(command->options, &w);
     if (command->examples) help_examples(command, &w);

@@ -103,8 +103,8 @@ void option_environment_name(const struct option *option,
                              char name[OPTION_NAME_CAP]); /* "MUSTER_HTTP_LISTEN" */
 /* Is `name` the flag, or its other spelling? */
 bool option_is_flag(const struct option *option, struct str name);
-struct str option_section(const struct option *option);   /* "http"; empty when it has none */
-struct str option_key(const struct option *option);       /* "listen" */
+struct str option_section(const struct option *option); /* "http"; empty when it has none */
+struct str option_key(const struct option *option);     /* "listen" */
 const char *option_placeholder(const struct option *option);
 
 /* Reads a value as typed in a flag or the environment. What it keeps is copied into `arena`.

@@ -149,11 +149,11 @@ static void doctor_workers(struct doctor *d)
     if (!s || s->known == 0) return;
     if (s->hold)
         doctor_says(d, FINDING_FAIL,
-                    "is it the network? When they are really gone: `musterctl release-hold`",
+                    "is it the network? When they are really gone: `musterctl worker release-hold`",
                     "workers: so many failed at once that no verdict is given");
     else if (s->suspected + s->dead > 0)
         doctor_says(d, FINDING_WARN,
-                    "`musterctl explain worker ID` for each of `musterctl workers`",
+                    "`musterctl explain worker ID` for each of `musterctl worker list`",
                     "workers: %" PRIu64 " suspected, %" PRIu64 " dead of %" PRIu64, s->suspected,
                     s->dead, s->known);
     else
@@ -179,7 +179,7 @@ static void doctor_leaving(struct doctor *d, const Muster__V1__ListOwnershipIssu
     }
     if (first)
         doctor_says(d, FINDING_WARN,
-                    "`musterctl list-leaving-domains`; is the shard running? Until it "
+                    "`musterctl domain leaving`; is the shard running? Until it "
                     "acknowledges, no other shard gets them",
                     "domains: %" PRIu64
                     " wait until their last shard gives them up (%s=%s: %s%s%s)",
@@ -195,7 +195,7 @@ static void doctor_contested(struct doctor *d, const Muster__V1__ListOwnershipIs
         doctor_says(d, FINDING_FAIL,
                     "the tables are older than the shards, as after a restore? The second shard is "
                     "told to give them up and does when no machine serves there; "
-                    "`musterctl list-leaving-domains`",
+                    "`musterctl domain leaving`",
                     "domain %s=%s: %s owns it, and %s acts on it (%" PRIu64 " such domains)%s%s",
                     first->topology_key, first->topology_value,
                     first->owner_id[0] ? first->owner_id : "nobody", first->shard_id,
@@ -207,7 +207,7 @@ static void doctor_unscoped(struct doctor *d, const Muster__V1__UnscopedProvider
     bool others = provider->n_other_ids > 0;
 
     doctor_says(d, FINDING_FAIL,
-                "`musterctl assign-domain` for each of them: without domains each owns every "
+                "`musterctl domain assign` for each of them: without domains each owns every "
                 "machine of the provider",
                 "provider %s: %zu shard%s without domains use%s it (%s%s%s)%s%s",
                 provider->provider_address, provider->n_shard_ids,
@@ -274,7 +274,8 @@ static void doctor_rails(struct doctor *d, const char *id, const Muster__V1__Sha
                     "shard %s: of %" PRIu32 " machines nobody knows how a call ended", id,
                     s->in_doubt);
     if (s->shortfalls)
-        doctor_says(d, FINDING_WARN, "`musterctl needs --shard` says why; `musterctl explain need`",
+        doctor_says(d, FINDING_WARN,
+                    "`musterctl need list --shard` says why; `musterctl explain need`",
                     "shard %s: %" PRIu32 " Needs are not met", id, s->shortfalls);
 }
 
@@ -357,7 +358,7 @@ void doctor_judge(struct doctor *d)
     doctor_ownership(d);
     for (size_t i = 0; i < d->survey.shard_count; i++) doctor_shard(d, &d->survey.shards[i]);
     if (d->survey.shards_left_out)
-        doctor_says(d, FINDING_WARN, "`musterctl list-shards` lists them",
+        doctor_says(d, FINDING_WARN, "`musterctl shard list` lists them",
                     "%zu more shards were not looked at", d->survey.shards_left_out);
 }
 

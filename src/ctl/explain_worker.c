@@ -135,8 +135,7 @@ static const char *worker_change(const Muster__V1__Worker *w,
 {
     if (s->hold)
         return "so many failed at once that no verdict is given: look at the network, then "
-               "`musterctl "
-               "release-hold`";
+               "`musterctl worker release-hold`";
     switch ((int)w->standing) {
     case MUSTER__V1__STANDING__STANDING_SUSPECTED:
         return "a beat within its time; is the process running, and does it reach the "
@@ -149,7 +148,8 @@ static const char *worker_change(const Muster__V1__Worker *w,
     if (w->draining)
         return "it leaves when it has let go of everything; a restart registers it anew";
     if (!w->grant_capable) return "a worker that fences itself: `muster worker run` does";
-    return "silence past its time makes it suspected, then dead; `musterctl drain` takes it out in "
+    return "silence past its time makes it suspected, then dead; `musterctl worker drain` takes it "
+           "out in "
            "peace; other workers that come or go move partitions";
 }
 
@@ -221,6 +221,7 @@ enum err explain_worker(struct ctl *ctl)
     if (!err && !worker) worker = worker_find(ctl, true, &names, &err);
     if (err) return err;
     if (worker) return worker_explain_found(ctl, worker, status);
-    return ctl_fail(ctl, ERR_NOT_FOUND, "no worker %s is known%s; `musterctl workers` lists all",
-                    names.wanted, nearest_names_hint(&names, hint));
+    return ctl_fail(ctl, ERR_NOT_FOUND,
+                    "no worker %s is known%s; `musterctl worker list` lists all", names.wanted,
+                    nearest_names_hint(&names, hint));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl needs: what each Need of a shard's last cycle got, and why it lacks the rest. Asks the
+/* musterctl need list: what each Need of a shard's last cycle got, and why it lacks the rest. Asks the
  * shard itself: what a coordinator knows is a summary. */
 #include <inttypes.h>
 #include <stdlib.h>

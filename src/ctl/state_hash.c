@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* musterctl state-hash: do the replicas hold the same state? One thread.
+/* musterctl replica hash: do the replicas hold the same state? One thread.
  *
  * Hashes can be compared at one index only. So everybody is asked, then again to be at least as far
  * as the furthest was, until all answers are of the same index; while writes go on that may not

@@ -173,7 +173,7 @@ static enum err top_shards(struct ctl_survey *survey, struct buf *into)
     for (size_t i = 0; i < survey->shard_count; i++) top_shard_row(&table, &survey->shards[i]);
     err = top_section(into, "SHARDS", &table, NULL);
     if (!err && survey->shards_left_out)
-        err = top_line(into, "%zu more are not asked here; musterctl list-shards lists them",
+        err = top_line(into, "%zu more are not asked here; musterctl shard list lists them",
                        survey->shards_left_out);
     return err;
 }

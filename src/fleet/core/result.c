@@ -156,7 +156,7 @@ enum err fleet_result_text(const struct fleet_command *command, const struct fle
         return buf_appendf(
             into,
             "%s: %.*s=%.*s: %.*s has not given it up. Wait for its report (musterctl "
-            "list-leaving-domains), or, if its process is stopped for good, use force_two_owners",
+            "domain leaving), or, if its process is stopped for good, use force_two_owners",
             text, STR_ARG(command->assign_domain.key), STR_ARG(command->assign_domain.value),
             STR_ARG(result->holder));
     default: return buf_append_c(into, text);

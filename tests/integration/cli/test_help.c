@@ -266,10 +266,10 @@ TEST(the_completion_script_completes)
     static const struct {
         const char *why, *line, *want;
     } cases[] = {
-        {"musterctl's commands", "COMP_WORDS=(musterctl list-sha); COMP_CWORD=1",
-         "list-shards\nlist-shard-reports\n"},
+        {"musterctl's commands", "COMP_WORDS=(musterctl s); COMP_CWORD=1",
+         "shard\nstore\nsnapshot\n"},
         {"a command of a group", "COMP_WORDS=(musterctl replica t); COMP_CWORD=2", "transfer\n"},
-        {"a choice after a letter", "COMP_WORDS=(musterctl list-shards -o j); COMP_CWORD=3",
+        {"a choice after a letter", "COMP_WORDS=(musterctl shard list -o j); COMP_CWORD=4",
          "json\n"},
         {"a command", "COMP_WORDS=(muster de); COMP_CWORD=1", "dev\n"},
         {"an option", "COMP_WORDS=(muster dev --http-l); COMP_CWORD=2",

@@ -49,11 +49,11 @@ def same(why, got, want):
 # What is typed, and what may follow: of both programs, a group, a command with an argument before its option, a choice
 # under both spellings of its option, a hidden command.
 LINES = [
-    ("musterctl list-sha", ["list-shards", "list-shard-reports"]),
+    ("musterctl shard re", ["reports", "remove"]),
     ("musterctl replica t", ["transfer"]),
     ("musterctl replica remove node-3 --ou", ["--output"]),
-    ("musterctl list-shards --output j", ["json"]),
-    ("musterctl list-shards -o j", ["json"]),
+    ("musterctl shard list --output j", ["json"]),
+    ("musterctl shard list -o j", ["json"]),
     ("muster dev --log-level w", ["warn"]),
     ("muster dev --no-ins", ["--no-insecure"]),
     ("muster test-fe", []),
@@ -131,8 +131,8 @@ def zsh_completes_and_says_what_each_is_for():
     need("zsh")
     shell = Typed()
     try:
-        for typed, ending, more in [("musterctl replica t", "ransfer", None), ("musterctl list-shards --output j", "son", None),
-                                    ("musterctl list-shards -o j", "son", None),
+        for typed, ending, more in [("musterctl replica t", "ransfer", None), ("musterctl shard list --output j", "son", None),
+                                    ("musterctl shard list -o j", "son", None),
                                     ("musterctl replica remove node-3 --ou", "tput", None),
                                     ("musterctl completion ", "", "a script for fish")]:
             shell.say(typed)
@@ -181,7 +181,7 @@ def a_page_says_what_help_says():
     for words in ["NAME musterctl-cert-issue - ", "SYNOPSIS musterctl cert issue [OPTION]... ", "--dir ", "EXIT STATUS", "musterctl-cert(1)"]:
         assert words in text, f"{words!r} in {text}"
     whole = printed("musterctl.1")
-    assert "musterctl-cert-issue(1)" in whole and "musterctl-list-shards(1)" in whole, whole
+    assert "musterctl-cert-issue(1)" in whole and "musterctl-shard-list(1)" in whole, whole
     settings = printed("muster.toml.5")
     assert "[http]" in settings and "MUSTER COORDINATOR" in settings.upper(), settings[:500]
     done = run(MUSTERCTL, "man", "musterctl-frob.1")

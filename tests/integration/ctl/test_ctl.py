@@ -9,6 +9,7 @@ A stock gRPC client beside it says what the tables must be.
 import datetime
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -44,6 +45,11 @@ def ctl(where, *words):
 
 def good(where, *words):
     done = ctl(where, *words)
+    for _ in range(20):   # an election came between: it is repeated as the message says
+        known = re.search(r"repeat it with (--request-id \w+)", done.stderr)
+        if not known:
+            break
+        done = ctl(where, *words, *known.group(1).split())
     same(f"{' '.join(words)} ends well", (done.returncode, done.stderr), (0, ""))
     return done.stdout
 

@@ -342,7 +342,7 @@ def a_given_request_id_is_the_one_that_is_sent():
         same("sent", server.asked[-1][2]["x-request-id"], "my-id")
         done = ctl(server, "remove-shard", "--shard", "s", "--request-id", "x" * 65)
         same("too long", (done.returncode, done.stdout), (2, ""))
-        has("and says so", done.stderr, "musterctl remove-shard: --request-id: up to 64 visible ASCII")
+        has("and says so", done.stderr, "musterctl shard remove: --request-id: up to 64 visible ASCII")
 
 
 @test
@@ -383,7 +383,7 @@ def an_outcome_that_stays_unknown_names_the_id_to_repeat_it_with():
         release.set()
         same("exit", (done.returncode, done.stdout), (6, ""))
         has("says so", done.stderr, "it is not known whether this was done")
-        has("where to look", done.stderr, "musterctl list-shards")
+        has("where to look", done.stderr, "musterctl shard list")
         has("how to repeat it", done.stderr, f"--request-id {server.asked[0][2]['x-request-id']}")
 
 
@@ -398,7 +398,7 @@ def every_status_has_its_exit_code_and_keeps_its_words():
         with canned(AssignDomain=says(status, "because I say so")) as server:
             done = ctl(server, "assign-domain", "--key", "k", "--value", "v", "--shard", "s")
             same(status, (done.returncode, done.stdout), (exit_code, ""))
-            same(status, done.stderr, "musterctl assign-domain: because I say so "
+            same(status, done.stderr, "musterctl domain assign: because I say so "
                                       f"({status.name} from {server.address})\n")
             same("asked once", server.times(coordinator("AssignDomain")), 1)
 
@@ -440,7 +440,7 @@ def nobody_there_is_6_and_says_where_it_looked():
     done = run("list-shards", "--coordinator", f"{one},{two}")
     same("exit", (done.returncode, done.stdout), (6, ""))
     same("says", done.stderr,
-         f"musterctl list-shards: no coordinator answers at {one}, {two} (dial {two}: connection refused); "
+         f"musterctl shard list: no coordinator answers at {one}, {two} (dial {two}: connection refused); "
          "is one running there? --coordinator says where to look\n")
 
 
@@ -504,12 +504,12 @@ def no_leader_at_all_is_3():
     with canned(ListShards=not_leader(""), AssignDomain=not_leader("")) as one, \
             canned(ListShards=not_leader(""), AssignDomain=not_leader("")) as two:
         where = f"{one.address},{two.address}"
-        for words in (("list-shards",), ("assign-domain", "--key", "k", "--value", "v", "--shard", "s")):
+        for words in (("shard", "list"), ("domain", "assign", "--key", "k", "--value", "v", "--shard", "s")):
             done = in_time(lambda t, words=words: run(*words, "--coordinator", where, "--timeout", t),
                            lambda done: done.returncode != 6)
             same("exit", (done.returncode, done.stdout), (3, ""))
             same("says", done.stderr,
-                 f"musterctl {words[0]}: no leader (coordinator: not leader): an election may be under way; try "
+                 f"musterctl {words[0]} {words[1]}: no leader (coordinator: not leader): an election may be under way; try "
                  f"again, or give every replica to --coordinator. Asked {where.replace(',', ', ')}\n")
         if not (one.asked and two.asked):
             raise AssertionError("both were asked")
@@ -604,7 +604,7 @@ def equal_states_are_0_different_ones_4_and_silence_6():
         same("different", done.returncode, 4)
         has("the table is there", done.stdout, "0000000000000def")
         lacks("no word of equal", done.stdout, "equal")
-        same("says", done.stderr, "musterctl state-hash: the replicas DIFFER at index 57 in fleet\n")
+        same("says", done.stderr, "musterctl replica hash: the replicas DIFFER at index 57 in fleet\n")
         dead = dead_address()
         done = ctl(f"{a.address},{dead},{b.address}", "state-hash", "-o", "json")
         same("one is silent", done.returncode, 6)

@@ -131,7 +131,7 @@ def a_need_that_is_met():
 REASONS = [
     (1, {"matching_supply": {"idle": 0, "speculative": 3, "configured": 12}}, "3 that could be bought, 12 that serve somebody), and more important",
      "a higher priority"),
-    (2, {}, "no machine of a fitting shape is there", "musterctl set-quota"),
+    (2, {}, "no machine of a fitting shape is there", "musterctl quota set"),
     (3, {"same_candidates": [{"domain": "rack-1", "coverage_per_mille": 300}, {"domain": "rack-2", "coverage_per_mille": 625}],
          "acquisition_parked": True, "parked_age_cycles": 9}, "the best, rack-2, has 62.5 % of what is scarcest", "a smaller group"),
     (4, {"preemption": {"victims_found": 5}}, "5 machines are being taken from less important Needs", "the drains that are under way"),
@@ -242,7 +242,7 @@ def a_worker():
     assert said["gives up"][0].startswith("partition 3 to w-2: it has 4.0 s") and said["fenced"][0].startswith("partition 4: "), said
     same("waits for", said["waits for"], ["partition 5, which w-2 still has"])
     same("behind", said["behind"], ["it has applied assignment 8 of 9, and fetches the newer one with its next beat"])
-    assert "why" not in said and "musterctl drain" in said["change"][0], said
+    assert "why" not in said and "musterctl worker drain" in said["change"][0], said
     same("an unknown one", (done.returncode, done.stdout), (5, ""))
     assert "no worker w-2 is known (did you mean w-1?)" in done.stderr, done.stderr
 
@@ -254,10 +254,10 @@ def workers_that_have_nothing_and_why():
         ({"standing": 2}, {}, "suspected: silent for 9.0 s", "it is not active", "a beat within its time"),
         ({"standing": 3, "reason": "lease ran out"}, {}, "dead: lease ran out", "it is not active", "a start of the process"),
         ({"standing": 4, "reason": "left"}, {}, "removed: left", "it is not active", "a start of the process"),
-        ({"standing": 1, "received_at_ms": 0}, {"active": 20}, "has heard no beat of it yet", "more active workers than partitions", "musterctl drain"),
+        ({"standing": 1, "received_at_ms": 0}, {"active": 20}, "has heard no beat of it yet", "more active workers than partitions", "musterctl worker drain"),
         ({"standing": 1, "draining": True}, {}, "active", "it drains", "it leaves when it has let go"),
         ({"standing": 1, "grant_capable": False}, {}, "active", "did not promise to stop by its own clock", "a worker that fences itself"),
-        ({"standing": 2}, {"hold": True}, "suspected", "it is not active", "musterctl release-hold"),
+        ({"standing": 2}, {"hold": True}, "suspected", "it is not active", "musterctl worker release-hold"),
     ]
     for row, status, stands, why, change in cases:
         with members([{**base, **row}], status=status) as server:

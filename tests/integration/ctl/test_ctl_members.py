@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""musterctl status, workers, partitions, checkpoints, work and what a person may do to workers, against canned answers.
+"""musterctl worker status, workers, partitions, checkpoints, work and what a person may do to workers, against canned answers.
 
 usage: test_ctl_members.py MUSTERCTL PROTOC PROTO_ROOT [NAME]    (prints TAP)
 

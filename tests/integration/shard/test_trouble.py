@@ -27,7 +27,7 @@ def needs(world, *more, certificate=None):
 
 
 def needs_in_words():
-    """musterctl needs: a table for people, a document for programs, and why something is lacking."""
+    """musterctl need list: a table for people, a document for programs, and why something is lacking."""
     with World(machines=30, tls=True) as world:
         code, out, err = needs(world, certificate="readonly")
         check(code == 6 and "no shard answers" in err and "--shard" in err and not out, f"nobody: {code} {err}")

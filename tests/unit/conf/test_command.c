@@ -23,8 +23,8 @@ static const struct command issue = {.name = "issue",
                                      .examples = issue_examples,
                                      .exits = BIT(1) | BIT(2) | BIT(4),
                                      .run = run_nothing};
-static const struct command show = {.name = "show",
-                                    .flat = "show-cert",
+static const struct command show = {.name = "show-cert",
+                                    .verb = "show",
                                     .summary = "show one",
                                     .about = "Shows one.",
                                     .exits = BIT(2),
@@ -33,6 +33,7 @@ static const struct command *const cert_children[] = {&issue, &show, NULL};
 static const struct command cert = {.name = "cert",
                                     .summary = "certificates",
                                     .about = "A small authority.",
+                                    .verbs = true,
                                     .children = cert_children};
 static const struct command dev = {.name = "dev",
                                    .summary = "try it out",

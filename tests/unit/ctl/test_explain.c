@@ -249,7 +249,8 @@ TEST(a_worker_in_full)
         "  fenced     partition 2: nobody gets it before a process that was cut off has "
         "stopped by its own clock\n"
         "  waits for  partition 3, which w3 still has\n"
-        "  change     silence past its time makes it suspected, then dead; `musterctl drain` "
+        "  change     silence past its time makes it suspected, then dead; `musterctl worker "
+        "drain` "
         "takes it out in peace; other workers that come or go move partitions\n");
     canned_close(&canned);
 }
@@ -341,7 +342,7 @@ TEST(a_worker_that_nobody_knows_has_a_hint)
     CHECK_ERR("none", explain_worker(&canned.ctl), ERR_NOT_FOUND);
     CHECK_TEXT("near", canned.ctl.note.text,
                "no worker " ULID " is known (did you mean 01JFEAVS7C5DE5XEAEAB91EBT7?); `musterctl "
-               "workers` lists all");
+               "worker list` lists all");
     CHECK_HAS("the tombstones were read", canned_asked("/muster.v1.Membership/ListWorkers"),
               "\"STANDING_REMOVED\"");
     canned_close(&canned);

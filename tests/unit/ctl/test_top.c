@@ -115,7 +115,7 @@ TEST(shards_that_answer_and_one_that_does_not)
         "s1     \xe2\x80\x94      \xe2\x80\x94    \xe2\x80\x94         \xe2\x80\x94           "
         "\xe2\x80\x94     \xe2\x80\x94       \xe2\x80\x94       \xe2\x80\x94            "
         "\xe2\x80\x94      \xe2\x80\x94      no answer: refused\n"
-        "7 more are not asked here; musterctl list-shards lists them\n");
+        "7 more are not asked here; musterctl shard list lists them\n");
     end();
 }
 
