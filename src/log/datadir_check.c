@@ -97,7 +97,7 @@ struct snapshots {
     enum err err;
 };
 
-static void gather(void *context, const char *name, enum fs_kind kind)
+static void datadir_check_gather(void *context, const char *name, enum fs_kind kind)
 {
     struct snapshots *snapshots = context;
     uint64_t index, term;
@@ -129,7 +129,7 @@ static void check_snapshots(struct check *check)
     struct snapshots snapshots = {.check = check};
     buf_init(&snapshots.names, 64 << 10);
     enum err err = snap_dir_path(check->dir, "", path, &note);
-    if (!err && (err = fs_list(check->fs, path, gather, &snapshots)))
+    if (!err && (err = fs_list(check->fs, path, datadir_check_gather, &snapshots)))
         note_set(&note, "list %s: %s", path, err_text(err));
     if (!err && (err = snapshots.err)) note_set(&note, "list %s: %s", path, err_text(err));
     if (err == ERR_NOT_FOUND) err = ERR_CORRUPT;

@@ -67,7 +67,7 @@ static enum err alone(struct work *work, uint64_t self)
 }
 
 /* Reads everything and changes nothing: what cannot be done is said before anything is begun. */
-static enum err look(struct work *work, uint64_t self)
+static enum err datadir_force_check(struct work *work, uint64_t self)
 {
     const struct datadir_force *force = work->force;
     struct wal *wal;
@@ -115,7 +115,7 @@ static enum err append_alone(struct work *work, struct wal *wal, struct vote_fil
     return err;
 }
 
-static enum err write_log(struct work *work)
+static enum err datadir_force_write_log(struct work *work)
 {
     const struct datadir_force *force = work->force;
     struct vote_file *vote_file;
@@ -147,14 +147,14 @@ static enum err force_locked(struct work *work)
     if (!err) err = datadir_may_begin(force->fs, force->dir, &now, false, work->note);
     if (err) return err;
     work->scan.self = now.replica_id;
-    err = look(work, now.replica_id);
+    err = datadir_force_check(work, now.replica_id);
     if (!err) err = recovery_entry(work);
     if (err) return err;
     struct datadir next = {.replica_id = now.replica_id,
                            .cluster_id = datadir_draw_id(force->entropy)};
     err = datadir_begin(force->fs, force->dir, &now, &next, entropy_u64(force->entropy),
                         &work->next, work->note);
-    if (!err) err = write_log(work);
+    if (!err) err = datadir_force_write_log(work);
     return err ? err : datadir_commit(force->fs, force->dir, work->note);
 }
 

@@ -13,8 +13,9 @@ enum { FILE_MODE = 0600, LEFT_MAX = 64 * 1024 };
 
 /* -- rooms -- */
 
-static enum err make_room(struct fs *fs, const char *dir, const char *name, const char *format_name,
-                          struct str line, uint64_t unique, struct note *note)
+static enum err datadir_format_make_room(struct fs *fs, const char *dir, const char *name,
+                                         const char *format_name, struct str line, uint64_t unique,
+                                         struct note *note)
 {
     char path[FS_PATH_CAP];
     struct fs_info info;
@@ -31,8 +32,11 @@ static enum err make_room(struct fs *fs, const char *dir, const char *name, cons
 
 enum err datadir_make_rooms(struct fs *fs, const char *dir, uint64_t unique, struct note *note)
 {
-    enum err err = make_room(fs, dir, "log", "log/FORMAT", STR("muster-log 1\n"), unique, note);
-    if (!err) err = make_room(fs, dir, "snap", "snap/FORMAT", STR("muster-snap 1\n"), unique, note);
+    enum err err =
+        datadir_format_make_room(fs, dir, "log", "log/FORMAT", STR("muster-log 1\n"), unique, note);
+    if (!err)
+        err = datadir_format_make_room(fs, dir, "snap", "snap/FORMAT", STR("muster-snap 1\n"),
+                                       unique, note);
     return err;
 }
 
@@ -43,7 +47,7 @@ struct left { /* names found in log/ or snap/ */
     enum err err;
 };
 
-static void gather(void *context, const char *name, enum fs_kind)
+static void datadir_format_gather(void *context, const char *name, enum fs_kind)
 {
     struct left *left = context;
     if (!left->err) left->err = buf_append(&left->names, str_of(name, strlen(name) + 1));
@@ -53,7 +57,7 @@ static enum err left_in(struct fs *fs, const char *path, struct left *left, stru
 {
     buf_init(&left->names, LEFT_MAX);
     left->err = ERR_OK;
-    enum err err = fs_list(fs, path, gather, left);
+    enum err err = fs_list(fs, path, datadir_format_gather, left);
     if (!err) err = left->err;
     if (err == ERR_NOT_FOUND) err = ERR_OK;
     if (err) {

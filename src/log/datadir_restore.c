@@ -110,7 +110,7 @@ static enum err write_snapshot(struct work *work)
 }
 
 /* An empty log that goes on behind the snapshot. */
-static enum err write_log(struct work *work)
+static enum err datadir_restore_write_log(struct work *work)
 {
     const struct datadir_restore *restore = work->restore;
     struct datadir_first first = {.fs = restore->fs,
@@ -140,7 +140,7 @@ static enum err build(struct work *work)
     enum err err = datadir_make(fs, work->stage, work->note);
     if (!err) err = datadir_make_rooms(fs, work->stage, unique, work->note);
     if (!err) err = write_snapshot(work);
-    if (!err) err = write_log(work);
+    if (!err) err = datadir_restore_write_log(work);
     if (!err)
         err = datadir_write_file(fs, work->stage, DATADIR_FORMAT, &work->next, unique, work->note);
     return err;
@@ -193,7 +193,8 @@ static enum err restore_locked(struct work *work)
     return err ? err : take_place(work);
 }
 
-static enum err check_options(const struct datadir_restore *restore, struct note *note)
+static enum err datadir_restore_check_options(const struct datadir_restore *restore,
+                                              struct note *note)
 {
     size_t len = restore->address ? strlen(restore->address) : 0;
     if (restore->index == 0)
@@ -212,7 +213,7 @@ enum err datadir_restore(const struct datadir_restore *restore, struct datadir *
 {
     struct fs_lock *lock;
     struct work work = {.restore = restore, .note = note};
-    enum err err = check_options(restore, note);
+    enum err err = datadir_restore_check_options(restore, note);
     if (!err) err = datadir_path(restore->dir, STAGE, work.stage, note);
     if (!err) err = datadir_make(restore->fs, restore->dir, note);
     if (!err) err = fs_lock_dir(restore->fs, restore->dir, &lock, note);

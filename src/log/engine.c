@@ -260,7 +260,7 @@ static void call_begin(struct engine *engine, mono_time now)
     engine->message_count = 0;
 }
 
-static void take_entries(struct engine *engine, const struct raft_update *update)
+static void engine_take_entries(struct engine *engine, const struct raft_update *update)
 {
     struct raft_entry *batch = update->entries.batch;
 
@@ -283,8 +283,8 @@ static void take_entries(struct engine *engine, const struct raft_update *update
     engine->flags |= ENGINE_ENTRIES;
 }
 
-static enum err step(struct engine *engine, struct raft_event *event,
-                     const struct guards_step *what)
+static enum err engine_step(struct engine *engine, struct raft_event *event,
+                            const struct guards_step *what)
 {
     struct raft_update update;
     enum err err = ERR_OK;
@@ -300,7 +300,7 @@ static enum err step(struct engine *engine, struct raft_event *event,
     if (!engine->reserve) err = ERR_NOMEM; /* no effect may be used, but what is ours is taken */
     if (update.flags & (RAFT_UPDATE_CURRENT_TERM | RAFT_UPDATE_VOTED_FOR))
         engine->flags |= ENGINE_VOTE;
-    if (update.flags & (RAFT_UPDATE_ENTRIES)) take_entries(engine, &update);
+    if (update.flags & (RAFT_UPDATE_ENTRIES)) engine_take_entries(engine, &update);
     if (update.flags & (RAFT_UPDATE_SNAPSHOT)) {
         raft_configuration_close(&update.snapshot.metadata.configuration);
         engine->flags |= ENGINE_INSTALL;
@@ -331,7 +331,8 @@ static enum err reserve_given(struct engine *engine, size_t count)
     return ERR_OK;
 }
 
-static void give(struct raft_entry *to, const struct entry *entries, size_t count, uint64_t term)
+static void engine_give(struct raft_entry *to, const struct entry *entries, size_t count,
+                        uint64_t term)
 {
     for (size_t i = 0; i < count; i++)
         to[i] = (struct raft_entry){
@@ -357,7 +358,7 @@ static enum err ensure_barrier(struct engine *engine)
         .term = engine->raft.current_term, .type = RAFT_BARRIER, .batch = &no_batch};
     event.submit.entries = &engine->barrier;
     event.submit.n = 1;
-    return step(engine, &event, &plain);
+    return engine_step(engine, &event, &plain);
 }
 
 static struct shape shape_of(const struct engine *engine)
@@ -448,7 +449,7 @@ enum err engine_begin(struct engine *engine, mono_time now, const struct engine_
     if (start->entry_count) {
         entries = raft_malloc(start->entry_count * sizeof *entries);
         if (!entries) return ERR_NOMEM;
-        give(entries, start->entries, start->entry_count, 0);
+        engine_give(entries, start->entries, start->entry_count, 0);
     }
     if (start->snapshot) {
         err = metadata_of(start->snapshot, &metadata);
@@ -468,7 +469,7 @@ enum err engine_begin(struct engine *engine, mono_time now, const struct engine_
     event.start.entries = entries;
     event.start.n_entries = (unsigned)start->entry_count;
     engine->begun = true;
-    err = step(engine, &event, &plain);
+    err = engine_step(engine, &event, &plain);
     if (!err || !engine->reserve) raft_free(entries); /* when a step fails, the library frees it */
     return call_end(engine, err, ret_effects);
 }
@@ -482,7 +483,7 @@ enum err engine_timeout(struct engine *engine, mono_time now, struct engine_effe
 
     assert(engine->begun);
     call_begin(engine, now);
-    err = step(engine, &event, &timeout);
+    err = engine_step(engine, &event, &timeout);
     if (!err) look_at_candidacy(engine, true);
     return call_end(engine, err, ret_effects);
 }
@@ -532,7 +533,7 @@ static enum err settle_change(struct engine *engine)
     members_of(&engine->raft.configuration, &members);
     event.configuration.index = engine->raft.configuration_uncommitted_index;
     err = configuration_of(&members, &event.configuration.conf);
-    return err ? err : step(engine, &event, &plain);
+    return err ? err : engine_step(engine, &event, &plain);
 }
 
 static enum err receive_part(struct engine *engine, uint64_t from,
@@ -548,7 +549,7 @@ static enum err receive_part(struct engine *engine, uint64_t from,
     if (err) return err;
     message.append_entries = *part;
     engine->message_count = 0; /* the last answer covers those before it */
-    return step(engine, &event, &what);
+    return engine_step(engine, &event, &what);
 }
 
 enum err engine_receive_append(struct engine *engine, mono_time now, uint64_t from,
@@ -572,7 +573,7 @@ enum err engine_receive_append(struct engine *engine, mono_time now, uint64_t fr
     call_begin(engine, now);
     guards_leader_heard(&engine->guards, &engine->raft, append->term, now);
     if (append->term >= engine->raft.current_term) election_over(engine);
-    give(engine->given, append->entries, append->entry_count, 0);
+    engine_give(engine->given, append->entries, append->entry_count, 0);
     rest.entries = engine->given;
     rest.entries += guards_trim_append(&engine->raft, &rest);
     while (!err && more) { /* ends: every part but the last takes at least one entry */
@@ -655,7 +656,7 @@ enum err engine_receive(struct engine *engine, mono_time now, const struct raft_
     }
     if (!guards_admit(&engine->guards, &engine->raft, &copy, now))
         return call_end(engine, ERR_OK, ret_effects);
-    err = step(engine, &event, &what);
+    err = engine_step(engine, &event, &what);
     if (!err) look_at_candidacy(engine, false);
     return call_end(engine, err, ret_effects);
 }
@@ -683,7 +684,7 @@ enum err engine_offer(struct engine *engine, mono_time now, uint64_t from, uint6
     install->last_term = mark->term;
     install->conf_index = mark->members_index;
     err = configuration_of(&mark->members, &install->conf);
-    if (!err) err = step(engine, &event, &what);
+    if (!err) err = engine_step(engine, &event, &what);
     if (engine->flags & ENGINE_INSTALL) ret_effects->install = *mark;
     return call_end(engine, err, ret_effects);
 }
@@ -700,7 +701,7 @@ enum err engine_installed(struct engine *engine, mono_time now, const struct sna
     call_begin(engine, now);
     err = metadata_of(mark, &event.persisted_snapshot.metadata);
     event.persisted_snapshot.last = true;
-    if (!err) err = step(engine, &event, &plain);
+    if (!err) err = engine_step(engine, &event, &plain);
     return call_end(engine, err, ret_effects);
 }
 
@@ -716,7 +717,7 @@ enum err engine_persisted(struct engine *engine, mono_time now, uint64_t index,
     if (engine->raft.snapshot.installing || index <= engine->raft.last_stored)
         return call_end(engine, ERR_OK, ret_effects);
     assert(index <= guards_last_index(&engine->raft));
-    return call_end(engine, step(engine, &event, &plain), ret_effects);
+    return call_end(engine, engine_step(engine, &event, &plain), ret_effects);
 }
 
 enum err engine_compacted(struct engine *engine, mono_time now, const struct snapshot_mark *mark,
@@ -735,7 +736,7 @@ enum err engine_compacted(struct engine *engine, mono_time now, const struct sna
     call_begin(engine, now);
     err = metadata_of(mark, &event.snapshot.metadata);
     event.snapshot.trailing = trailing;
-    if (!err) err = step(engine, &event, &plain);
+    if (!err) err = engine_step(engine, &event, &plain);
     return call_end(engine, err, ret_effects);
 }
 
@@ -751,7 +752,7 @@ enum err engine_configuration(struct engine *engine, mono_time now, uint64_t ind
     if (members_decode(bytes, &members)) return ERR_CORRUPT;
     call_begin(engine, now);
     err = configuration_of(&members, &event.configuration.conf);
-    if (!err) err = step(engine, &event, &plain);
+    if (!err) err = engine_step(engine, &event, &plain);
     return call_end(engine, err, ret_effects);
 }
 
@@ -774,10 +775,10 @@ enum err engine_submit(struct engine *engine, mono_time now, const struct entry 
     if (!err) err = reserve_given(engine, count);
     if (err) return err;
     call_begin(engine, now);
-    give(engine->given, entries, count, engine->raft.current_term);
+    engine_give(engine->given, entries, count, engine->raft.current_term);
     event.submit.entries = engine->given;
     event.submit.n = (unsigned)count;
-    err = call_end(engine, step(engine, &event, &plain), ret_effects);
+    err = call_end(engine, engine_step(engine, &event, &plain), ret_effects);
     if (!err) *ret_first = first;
     return err;
 }
@@ -800,7 +801,7 @@ enum err engine_transfer(struct engine *engine, mono_time now, uint64_t to,
     }
     if (!another) return ERR_NOT_FOUND;
     call_begin(engine, now);
-    return call_end(engine, step(engine, &event, &plain), ret_effects);
+    return call_end(engine, engine_step(engine, &event, &plain), ret_effects);
 }
 
 /* -- looking -- */

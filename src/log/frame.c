@@ -292,7 +292,7 @@ struct reader {
     bool bad;
 };
 
-static const char *take(struct reader *r, size_t len)
+static const char *log_frame_take(struct reader *r, size_t len)
 {
     const char *at = r->at;
 
@@ -303,11 +303,11 @@ static const char *take(struct reader *r, size_t len)
 }
 static uint32_t take32(struct reader *r)
 {
-    return load_le32(take(r, 4));
+    return load_le32(log_frame_take(r, 4));
 }
 static uint64_t take64(struct reader *r)
 {
-    return load_le64(take(r, 8));
+    return load_le64(log_frame_take(r, 8));
 }
 
 static void take_fields(struct reader *r, struct peer_frame *frame)
@@ -316,7 +316,7 @@ static void take_fields(struct reader *r, struct peer_frame *frame)
         char bytes[8] = {0};
         uint64_t value;
 
-        memcpy(bytes, take(r, f->wire), f->wire);
+        memcpy(bytes, log_frame_take(r, f->wire), f->wire);
         value = load_le64(bytes);
         if ((f->size < sizeof value && value >> 8 * f->size) || (f->is_flag && value > 1)) {
             r->bad = true;
@@ -349,8 +349,8 @@ static enum err read_hello(struct reader *r, struct frame_hello *hello, struct n
         r->bad = true;
         return ERR_OK;
     }
-    hello->name = str_of(take(r, name_len), name_len);
-    hello->address = str_of(take(r, address_len), address_len);
+    hello->name = str_of(log_frame_take(r, name_len), name_len);
+    hello->address = str_of(log_frame_take(r, address_len), address_len);
     if (!is_plain(hello->name) || !is_plain(hello->address)) r->bad = true;
     return ERR_OK;
 }
@@ -367,7 +367,7 @@ static void read_entry(struct reader *r, struct entry *entry)
         return;
     }
     entry->kind = (enum entry_kind)kind;
-    entry->bytes = str_of(take(r, len), len);
+    entry->bytes = str_of(log_frame_take(r, len), len);
 }
 
 /* Terms never fall along a log and never pass the leader's. */
@@ -408,7 +408,7 @@ static enum err read_payload(struct reader *r, struct peer_frame *frame, struct 
     case FRAME_APPEND: read_append(r, frame); break;
     case FRAME_SNAP_CHUNK:
         frame->u.snap_chunk.bytes = str_of(r->at, r->left);
-        take(r, r->left);
+        log_frame_take(r, r->left);
         break;
     default: break;
     }

@@ -176,7 +176,7 @@ static void on_turn(struct turn_hook *hook)
         peer_line_flush(CONTAINER_OF(node, struct peer_line, dirty));
 }
 
-static void on_wake(struct task *task)
+static void peers_on_wake(struct task *task)
 {
     (void)task; /* only so that the hooks run, again if they have run already */
 }
@@ -327,7 +327,7 @@ static void on_refused(void *owner, const char *peer_address, enum err why, cons
              log_text("note", note ? note->text : ""));
 }
 
-static enum err check_options(const struct peers_options *options, struct note *note)
+static enum err peers_check_options(const struct peers_options *options, struct note *note)
 {
     const char *name = options->name ? options->name : "";
 
@@ -367,7 +367,7 @@ static enum err listen_now(struct peers *peers, const struct peers_options *opti
     return note_fail(note, ERR_INVALID, "the address %s is too long", address);
 }
 
-static void settle(struct peers *peers, const struct peers_options *options)
+static void peers_settle(struct peers *peers, const struct peers_options *options)
 {
     peers->io = options->io;
     if (options->log) peers->log = *options->log;
@@ -385,7 +385,7 @@ static void settle(struct peers *peers, const struct peers_options *options)
     list_init(&peers->strangers);
     list_init(&peers->incoming);
     list_init(&peers->dirty);
-    task_init(&peers->wake, on_wake);
+    task_init(&peers->wake, peers_on_wake);
     task_init(&peers->resume, on_resume);
     prng_seed(&peers->prng, entropy_u64(options->io->entropy));
 }
@@ -394,12 +394,12 @@ enum err peers_open(const struct peers_options *options, struct peers **ret_peer
                     struct note *note)
 {
     struct peers *peers;
-    enum err err = check_options(options, note);
+    enum err err = peers_check_options(options, note);
 
     if (err) return err;
     peers = calloc(1, sizeof *peers);
     if (!peers) return ERR_NOMEM;
-    settle(peers, options);
+    peers_settle(peers, options);
     err = add_metrics(options->metrics, &peers->meter, note);
     if (!err) err = listen_now(peers, options, note);
     if (err) {

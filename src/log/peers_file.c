@@ -44,7 +44,7 @@ static void free_sending(struct sending *s)
 
 /* -- reading, on the worker -- */
 
-static void run(struct job *job)
+static void peers_file_run(struct job *job)
 {
     struct sending *s = CONTAINER_OF(job, struct sending, job);
     struct fs_file *file;
@@ -57,7 +57,7 @@ static void run(struct job *job)
     fs_close(s->fs, file);
 }
 
-static void done(struct job *job, enum err err)
+static void peers_file_done(struct job *job, enum err err)
 {
     struct sending *s = CONTAINER_OF(job, struct sending, job);
     struct peers *peers = s->peers;
@@ -91,7 +91,7 @@ static void read_next(struct sending *s)
 
 /* -- sending -- */
 
-static enum err put(struct sending *s, const struct peer_frame *frame)
+static enum err peers_file_put(struct sending *s, const struct peer_frame *frame)
 {
     struct peer_line *line = &s->peer->bulk;
     enum err err = frame_append(&line->out, frame, &line->output);
@@ -107,7 +107,7 @@ static enum err put_chunk(struct sending *s)
     const struct peer_frame chunk = {
         .kind = FRAME_SNAP_CHUNK,
         .u.snap_chunk = {.id = s->begin.id, .offset = s->at, .bytes = str_of(s->room, s->got)}};
-    enum err err = put(s, &chunk);
+    enum err err = peers_file_put(s, &chunk);
 
     s->has_chunk = false;
     if (!err) s->sent += s->got;
@@ -119,7 +119,7 @@ static enum err put_end(struct sending *s)
     const struct peer_frame end = {.kind = FRAME_SNAP_END, .u.snap_end = {.id = s->begin.id}};
 
     s->ended = true;
-    return put(s, &end);
+    return peers_file_put(s, &end);
 }
 
 void peer_file_pump(struct sending *s)
@@ -131,7 +131,7 @@ void peer_file_pump(struct sending *s)
     if (!s->begun) {
         const struct peer_frame begin = {.kind = FRAME_SNAP_BEGIN, .u.snap_begin = s->begin};
         s->begun = true;
-        err = put(s, &begin);
+        err = peers_file_put(s, &begin);
     }
     /* Above half its bound the stream will say when it has drained, and we go on from there. */
     if (!err && s->has_chunk && stream_pending(line->stream) <= BULK_OUTPUT_MAX / 2)
@@ -155,7 +155,7 @@ static void on_tell(struct task *task)
 
     peer->sending = NULL;
     s->peer = NULL;
-    if (!s->reading) free_sending(s); /* else in done() */
+    if (!s->reading) free_sending(s); /* else in peers_file_done() */
     peer_free_if_over(peer);
     if (!peers->events.on_snap_sent) return;
     peers->calling = true;
@@ -221,7 +221,7 @@ enum err peers_send_file(struct peers *peers, uint64_t to, const struct frame_sn
     s->moved = loop_now(peers->io->loop);
     memcpy(s->path, path, path_len + 1);
     task_init(&s->tell, on_tell);
-    job_init(&s->job, run, done);
+    job_init(&s->job, peers_file_run, peers_file_done);
     peer->sending = s;
     peer_line_look(&peer->bulk);
     return ERR_OK;

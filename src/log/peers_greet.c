@@ -40,7 +40,7 @@ static void report_foreign(struct peers *peers, const struct frame_hello *hello)
     peers->calling = false;
 }
 
-static bool judge(struct incoming *c, const struct frame_hello *hello)
+static bool peers_greet_judge(struct incoming *c, const struct frame_hello *hello)
 {
     struct peers *peers = c->peers;
     struct note note = {""};
@@ -89,7 +89,7 @@ enum err peer_greet(struct incoming *c, const struct frame_hello *hello)
     struct peer_frame frame;
     enum err err;
 
-    if (!judge(c, hello)) return ERR_DENIED;
+    if (!peers_greet_judge(c, hello)) return ERR_DENIED;
     keep_hello(c, hello);
     frame = peers_hello(c->peers, c->lane, c->from, nonce);
     frame.u.hello.cluster_id = c->cluster_id; /* ours, or the one we may join */

@@ -60,7 +60,7 @@ static void incoming_free(struct incoming *c)
     free(c);
 }
 
-static void on_closed(void *owner, enum err why, const struct note *note)
+static void peers_in_on_closed(void *owner, enum err why, const struct note *note)
 {
     struct incoming *c = owner;
     struct peers *peers = c->peers;
@@ -130,7 +130,7 @@ static void note_snap(struct incoming *c, const struct peer_frame *frame)
 }
 
 /* ERR_BUSY: not now. */
-static enum err give(struct incoming *c, struct peer_frame *frame)
+static enum err peers_in_give(struct incoming *c, struct peer_frame *frame)
 {
     struct peers *peers = c->peers;
     const char *wrong;
@@ -181,12 +181,12 @@ static enum err take_frame(struct incoming *c, struct str bytes, size_t *ret_siz
         c->in = link;
         return peer_greet(c, &frame.u.hello);
     }
-    err = c->known ? give(c, &frame) : peer_welcome(c, &frame);
+    err = c->known ? peers_in_give(c, &frame) : peer_welcome(c, &frame);
     if (!err) c->in = link;
     return err;
 }
 
-static bool keep(struct incoming *c, struct str bytes)
+static bool peers_in_keep(struct incoming *c, struct str bytes)
 {
     if (!buf_append(&c->input, bytes)) return true;
     peer_in_refuse(c, REFUSED_MEMORY, "no memory for a frame");
@@ -200,7 +200,7 @@ static bool top_up(struct incoming *c, struct str *rest)
     size_t wanted = frame_wanted(str_tail(buf_peek(&c->input), c->input_at));
     size_t more = wanted > have ? min_size(wanted - have, rest->len) : 0;
 
-    if (!keep(c, str_of(rest->at, more))) return false;
+    if (!peers_in_keep(c, str_of(rest->at, more))) return false;
     *rest = str_tail(*rest, more);
     return true;
 }
@@ -229,7 +229,7 @@ static void take_frames(struct incoming *c, struct str rest)
     if (c->closing) return;
     buf_consume(&c->input, c->input_at);
     c->input_at = 0;
-    if (rest.len > 0 && !keep(c, rest)) return;
+    if (rest.len > 0 && !peers_in_keep(c, rest)) return;
     c->held = err == ERR_BUSY;
     if (c->held || c->input.len == 0)
         c->frame_since = MONO_NEVER;
@@ -237,7 +237,7 @@ static void take_frames(struct incoming *c, struct str rest)
         c->frame_since = loop_now(c->peers->io->loop);
 }
 
-static void on_bytes(void *owner, struct str bytes)
+static void peers_in_on_bytes(void *owner, struct str bytes)
 {
     struct incoming *c = owner;
 
@@ -245,7 +245,7 @@ static void on_bytes(void *owner, struct str bytes)
     c->heard = loop_now(c->peers->io->loop);
     peers_count_bytes(c->peers, BYTES_IN, bytes.len);
     if (c->held) { /* it was on its way when we paused */
-        keep(c, bytes);
+        peers_in_keep(c, bytes);
         return;
     }
     take_frames(c, bytes);
@@ -261,7 +261,7 @@ void peers_refuse_snap(struct peers *peers, uint64_t from)
     }
 }
 
-static void on_end(void *owner)
+static void peers_in_on_end(void *owner)
 {
     struct incoming *c = owner;
 
@@ -285,11 +285,11 @@ void peer_in_resume_all(struct peers *peers)
 }
 
 static const struct stream_events incoming_events = {
-    .on_bytes = on_bytes, .on_end = on_end, .on_closed = on_closed};
+    .on_bytes = peers_in_on_bytes, .on_end = peers_in_on_end, .on_closed = peers_in_on_closed};
 
 /* -- the clock -- */
 
-static void beat(struct incoming *c)
+static void peers_in_beat(struct incoming *c)
 {
     const struct peer_frame frame = {.kind = FRAME_BEAT};
     enum err err = peer_in_answer(c, &frame);
@@ -300,7 +300,7 @@ static void beat(struct incoming *c)
         peer_in_refuse(c, REFUSED_MEMORY, err_text(err));
 }
 
-static void on_timer(struct timer *timer)
+static void peers_in_on_timer(struct timer *timer)
 {
     struct incoming *c = CONTAINER_OF(timer, struct incoming, timer);
     struct peers *peers = c->peers;
@@ -321,13 +321,13 @@ static void on_timer(struct timer *timer)
         peer_in_refuse(c, REFUSED_LATE, "half a frame for too long");
     } else {
         if (c->input.len == 0 && c->input.cap > KEPT_BYTES) buf_deinit(&c->input);
-        if (!c->ended) beat(c);
+        if (!c->ended) peers_in_beat(c);
     }
 }
 
 /* -- the beginning -- */
 
-static void make_room(struct peers *peers)
+static void peers_in_make_room(struct peers *peers)
 {
     struct incoming *oldest = NULL;
 
@@ -344,13 +344,13 @@ void peer_in_accept(struct peers *peers, struct stream *own_stream)
 {
     struct incoming *c = calloc(1, sizeof *c);
 
-    if (!c || timer_init(&c->timer, peers->io->loop, on_timer)) {
+    if (!c || timer_init(&c->timer, peers->io->loop, peers_in_on_timer)) {
         peers_count_refusal(peers, REFUSED_MEMORY);
         stream_close(own_stream);
         free(c);
         return;
     }
-    make_room(peers);
+    peers_in_make_room(peers);
     c->peers = peers;
     c->stream = own_stream;
     c->frame_since = MONO_NEVER;

@@ -42,7 +42,7 @@ static void set_open(struct peer_line *line, bool open)
         gauge_add(connected, open ? 1 : -1);
 }
 
-static void on_timer(struct timer *timer);
+static void peers_out_on_timer(struct timer *timer);
 
 enum err peer_line_init(struct peer_line *line, struct peer *peer, enum frame_lane lane)
 {
@@ -54,7 +54,7 @@ enum err peer_line_init(struct peer_line *line, struct peer *peer, enum frame_la
     list_init(&line->dirty);
     buf_init(&line->input, KEPT_BYTES);
     buf_init(&line->output, queue_bytes + FRAME_BYTES_MAX);
-    return timer_init(&line->timer, peer->peers->io->loop, on_timer);
+    return timer_init(&line->timer, peer->peers->io->loop, peers_out_on_timer);
 }
 
 void peer_line_deinit(struct peer_line *line)
@@ -150,7 +150,7 @@ static void tell_down(struct peer_line *line, enum err why, const char *note)
              log_text("note", note));
 }
 
-static void on_closed(void *owner, enum err why, const struct note *note)
+static void peers_out_on_closed(void *owner, enum err why, const struct note *note)
 {
     struct peer_line *line = owner;
     struct peer *peer = line->peer;
@@ -201,7 +201,7 @@ static bool check_hello(struct peer_line *line, const struct frame_hello *hello,
     return peers_identity_ok(peers, line->stream, hello, note);
 }
 
-static void beat(struct peer_line *line)
+static void peers_out_beat(struct peer_line *line)
 {
     const struct peer_frame frame = {.kind = FRAME_BEAT};
 
@@ -217,7 +217,7 @@ static void open_line(struct peer_line *line, const struct frame_hello *hello)
     set_open(line, true);
     timer_start_in(&line->timer, peers->idle_ms / BEATS_PER_IDLE);
     count_dial(peers, true);
-    beat(line); /* it waits for this one: proof that we read its answer */
+    peers_out_beat(line); /* it waits for this one: proof that we read its answer */
     LOG_INFO(&peers->log, "connected to replica", log_text("replica", line->peer->id_text),
              log_text("address", line->peer->address),
              log_text("lane", peers_lane_name(line->lane)));
@@ -268,7 +268,7 @@ static bool take_answer(struct peer_line *line)
     return true;
 }
 
-static void on_bytes(void *owner, struct str bytes)
+static void peers_out_on_bytes(void *owner, struct str bytes)
 {
     struct peer_line *line = owner;
 
@@ -290,7 +290,7 @@ static void on_drained(void *owner)
         peer_file_pump(line->peer->sending);
 }
 
-static void on_end(void *owner)
+static void peers_out_on_end(void *owner)
 {
     struct peer_line *line = owner;
 
@@ -300,10 +300,10 @@ static void on_end(void *owner)
 }
 
 static const struct stream_events line_events = {.on_open = on_open,
-                                                 .on_bytes = on_bytes,
+                                                 .on_bytes = peers_out_on_bytes,
                                                  .on_drained = on_drained,
-                                                 .on_end = on_end,
-                                                 .on_closed = on_closed};
+                                                 .on_end = peers_out_on_end,
+                                                 .on_closed = peers_out_on_closed};
 
 /* -- dialing -- */
 
@@ -378,11 +378,11 @@ static void on_beat_timer(struct peer_line *line)
         peer_file_over(line->peer->sending, ERR_TIMEOUT);
     } else if (peer_line_queued(line) == 0) { /* what is queued speaks for us */
         trim(&line->output);
-        beat(line);
+        peers_out_beat(line);
     }
 }
 
-static void on_timer(struct timer *timer)
+static void peers_out_on_timer(struct timer *timer)
 {
     struct peer_line *line = CONTAINER_OF(timer, struct peer_line, timer);
 

@@ -12,7 +12,7 @@
 
 /* -- the pump -- */
 
-static void on_wake(struct task *task)
+static void replica_on_wake(struct task *task)
 {
     (void)task; /* its only use is that the turn's hooks run after it */
 }
@@ -24,7 +24,7 @@ void replica_wake(struct replica *replica)
     loop_defer(replica->io->loop, &replica->wake_task);
 }
 
-static void on_timer(struct timer *timer)
+static void replica_on_timer(struct timer *timer)
 {
     replica_wake(CONTAINER_OF(timer, struct replica, timer));
 }
@@ -342,7 +342,7 @@ static enum err take_machines(struct replica *replica, const struct replica_opti
     return ERR_OK;
 }
 
-static enum err check_options(const struct replica_options *options, struct note *note)
+static enum err replica_check_options(const struct replica_options *options, struct note *note)
 {
     const char *missing = !options->io       ? "io"
                           : !options->dir    ? "directory"
@@ -386,7 +386,7 @@ static enum err join_log(struct replica *replica, struct note *note)
     return wal_reset(replica->wal, mark->index, mark->term, note);
 }
 
-static enum err recover(struct replica *replica, struct note *note)
+static enum err replica_recover(struct replica *replica, struct note *note)
 {
     struct wal_options wal = {
         .fs = replica->io->fs,
@@ -537,7 +537,7 @@ static enum err open_parts(struct replica *replica, const struct replica_options
     struct datadir datadir;
     enum err err;
 
-    err = timer_init(&replica->timer, replica->io->loop, on_timer);
+    err = timer_init(&replica->timer, replica->io->loop, replica_on_timer);
     if (!err) err = timer_init(&replica->again, replica->io->loop, on_again);
     if (!err) err = replica_metrics_open(options->metrics, &replica->metrics, note);
     if (!err) err = fs_lock_dir(replica->io->fs, replica->dir, &replica->lock, note);
@@ -545,7 +545,7 @@ static enum err open_parts(struct replica *replica, const struct replica_options
     if (err) return err;
     replica->id = datadir.replica_id;
     replica->cluster_id = datadir.cluster_id;
-    err = recover(replica, note);
+    err = replica_recover(replica, note);
     if (!err) err = open_workers(replica);
     if (!err) err = replica_disk_open(replica);
     if (!err) err = replica_apply_open(replica);
@@ -568,7 +568,7 @@ enum err replica_open(const struct replica_options *options, struct replica **re
     enum err err;
 
     if (!note) note = &fallback;
-    err = check_options(options, note);
+    err = replica_check_options(options, note);
     if (err) return err;
     replica = calloc(1, sizeof *replica);
     if (!replica) return ERR_NOMEM;
@@ -576,7 +576,7 @@ enum err replica_open(const struct replica_options *options, struct replica **re
     if (options->log) replica->log = *options->log;
     replica->events = options->events;
     replica->speaks = options->level ? options->level : 1;
-    task_init(&replica->wake_task, on_wake);
+    task_init(&replica->wake_task, replica_on_wake);
     task_init(&replica->stop_task, on_stop);
     meta_init(&replica->meta);
     replica_propose_open(replica);

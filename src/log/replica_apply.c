@@ -111,7 +111,7 @@ static enum err check_command(const struct replica *replica, const struct log_en
 }
 
 /* force-config left this entry behind everything the log holds. */
-static void recover(struct replica *replica, uint64_t index, struct str command)
+static void replica_apply_recover(struct replica *replica, uint64_t index, struct str command)
 {
     struct machine_recovery recovery;
 
@@ -136,7 +136,8 @@ static enum err apply_meta(struct replica *replica, uint64_t index,
     enum err err = meta_apply(&replica->meta, envelope->command, note);
 
     if (!err && replica->meta.level != before) replica_changed(replica);
-    if (!err && replica->meta.level <= replica->speaks) recover(replica, index, envelope->command);
+    if (!err && replica->meta.level <= replica->speaks)
+        replica_apply_recover(replica, index, envelope->command);
     if (err || replica->meta.level <= replica->speaks) return err;
     return note_fail(note, ERR_VERSION, "it raises the cluster to level %u, this program speaks %u",
                      replica->meta.level, replica->speaks);
@@ -234,7 +235,7 @@ static void apply_entry(struct replica *replica, const struct entry *entry)
 
 /* -- entries that are not in memory -- */
 
-static void old_done(struct replica_old *old)
+static void replica_apply_old_done(struct replica_old *old)
 {
     struct replica *replica = old->replica;
 
@@ -342,7 +343,7 @@ enum err replica_apply_open(struct replica *replica)
     struct replica_apply_state *apply = &replica->apply;
 
     buf_init(&apply->reply, REPLICA_REPLY_MAX);
-    return replica_old_open(&apply->old, replica, old_done);
+    return replica_old_open(&apply->old, replica, replica_apply_old_done);
 }
 
 void replica_apply_close(struct replica *replica)

@@ -290,8 +290,8 @@ static enum err judge_level(const struct replica *replica, const struct member_c
     return asked->kind == CHANGE_ADD ? ERR_VERSION : ERR_NOT_READY;
 }
 
-static enum err judge(struct replica *replica, const struct member_change *asked,
-                      struct members *ret_next, struct note *note)
+static enum err replica_change_judge(struct replica *replica, const struct member_change *asked,
+                                     struct members *ret_next, struct note *note)
 {
     struct replica_change_state *change = &replica->change;
     struct members_view view;
@@ -339,7 +339,7 @@ static void begin_change(struct replica *replica, struct member_change *asked)
 {
     struct members next;
     struct note note = {""};
-    enum err err = judge(replica, asked, &next, &note);
+    enum err err = replica_change_judge(replica, asked, &next, &note);
 
     if (!err) {
         err = write_change(replica, asked, &next, &note);

@@ -95,7 +95,7 @@ static enum err reserve(struct replica_disk *disk, size_t count)
     return ERR_OK;
 }
 
-static enum err gather(struct replica *replica)
+static enum err replica_disk_gather(struct replica *replica)
 {
     struct replica_disk *disk = &replica->disk;
     uint64_t last = entries_last(replica->entries);
@@ -125,7 +125,7 @@ static enum err gather(struct replica *replica)
 static void start_append(struct replica *replica)
 {
     struct replica_disk *disk = &replica->disk;
-    enum err err = gather(replica);
+    enum err err = replica_disk_gather(replica);
 
     if (!err && disk->count > 0) {
         disk->first = disk->next;
@@ -331,7 +331,7 @@ static void start_upkeep(struct replica *replica)
     disk->upkeep_busy = worker_submit(replica->disk_worker, &disk->upkeep) == ERR_OK;
 }
 
-static void on_timer(struct timer *timer)
+static void replica_disk_on_timer(struct timer *timer)
 {
     struct replica_disk *disk = CONTAINER_OF(timer, struct replica_disk, timer);
 
@@ -373,7 +373,7 @@ void replica_disk_release(struct replica *replica)
 enum err replica_disk_open(struct replica *replica)
 {
     struct replica_disk *disk = &replica->disk;
-    enum err err = timer_init(&disk->timer, replica->io->loop, on_timer);
+    enum err err = timer_init(&disk->timer, replica->io->loop, replica_disk_on_timer);
 
     if (err) return err;
     buf_init(&disk->bytes, REPLICA_DISK_BYTES + ENTRY_BYTES_MAX);

@@ -193,7 +193,7 @@ static void pump_sends(struct replica *replica)
         timer_start(&in->timer, due);
 }
 
-static void on_timer(struct timer *timer)
+static void replica_install_on_timer(struct timer *timer)
 {
     replica_wake(CONTAINER_OF(timer, struct replica_installs, timer)->replica);
 }
@@ -244,7 +244,7 @@ static enum err read_kept(struct replica_installs *in)
     return err;
 }
 
-static void run(struct job *job)
+static void replica_install_run(struct job *job)
 {
     struct replica_installs *in = CONTAINER_OF(job, struct replica_installs, job);
 
@@ -265,7 +265,7 @@ static void run(struct job *job)
     }
 }
 
-static void done(struct job *job, enum err err)
+static void replica_install_done(struct job *job, enum err err)
 {
     struct replica_installs *in = CONTAINER_OF(job, struct replica_installs, job);
 
@@ -275,12 +275,12 @@ static void done(struct job *job, enum err err)
 }
 
 /* False: the bulk thread has no room; the state stays as it is and the pump comes again. */
-static bool submit(struct replica_installs *in, enum inbox_work work)
+static bool replica_install_submit(struct replica_installs *in, enum inbox_work work)
 {
     assert(!in->busy);
     in->work = work;
     in->note.text[0] = '\0';
-    job_init(&in->job, run, done);
+    job_init(&in->job, replica_install_run, replica_install_done);
     in->busy = true;
     if (!worker_submit(in->replica->bulk_worker, &in->job)) return true;
     in->busy = false;
@@ -316,7 +316,7 @@ static bool is_current(const struct replica_installs *in, uint64_t from, uint64_
 }
 
 /* Hangs up: letting all of it come and go would cost both sides its bytes. */
-static bool refuse(struct replica *replica, uint64_t from)
+static bool replica_install_refuse(struct replica *replica, uint64_t from)
 {
     peers_refuse_snap(replica->peers, from);
     return true;
@@ -336,15 +336,16 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
         return false;
     }
     if (in->state != NONE)
-        return refuse(replica, from); /* guard 9: one at a time; the leader sends it again */
+        return replica_install_refuse(replica,
+                                      from); /* guard 9: one at a time; the leader sends it again */
     if (begin->term < engine_term(replica->engine) || begin->index <= replica->applied ||
         begin->bytes == 0)
-        return refuse(replica, from); /* heartbeats tell the leader what we have */
+        return replica_install_refuse(replica, from); /* heartbeats tell the leader what we have */
     if (begin->bytes > free_bytes || free_bytes - begin->bytes < replica->disk.reserve_bytes) {
         replica_count(replica, COUNT_SNAPSHOTS_FAILED);
         LOG_WARN(&replica->log, "no space for a snapshot from a peer", log_u64("peer", from),
                  log_u64("bytes", begin->bytes), log_u64("free_bytes", free_bytes));
-        return refuse(replica, from);
+        return replica_install_refuse(replica, from);
     }
     in->state = TAKING;
     in->doomed = in->ended = in->wanted = in->reset_done = false;
@@ -365,10 +366,10 @@ static bool on_chunk(struct replica *replica, uint64_t from, const struct frame_
     struct replica_installs *in = replica->installs;
     enum err err;
 
-    if (!is_current(in, from, chunk->id)) return refuse(replica, from);
+    if (!is_current(in, from, chunk->id)) return replica_install_refuse(replica, from);
     if (in->begin.index <= replica->applied) { /* entries were faster */
         doom(in, ERR_OK, NULL);
-        return refuse(replica, from);
+        return replica_install_refuse(replica, from);
     }
     if (chunk->offset != in->taken || chunk->bytes.len > in->begin.bytes - in->taken) {
         doom(in, ERR_INVALID, "its bytes are out of order or too many");
@@ -388,12 +389,12 @@ static bool on_chunk(struct replica *replica, uint64_t from, const struct frame_
     return true;
 }
 
-static void on_end(struct replica *replica, uint64_t from, uint64_t id)
+static void replica_install_on_end(struct replica *replica, uint64_t from, uint64_t id)
 {
     struct replica_installs *in = replica->installs;
 
     if (!is_current(in, from, id)) {
-        refuse(replica, from); /* no answer: it would count as taken */
+        replica_install_refuse(replica, from); /* no answer: it would count as taken */
         return;
     }
     if (in->taken != in->begin.bytes) {
@@ -410,7 +411,7 @@ bool replica_install_on_snap(struct replica *replica, uint64_t from, struct peer
     switch (frame->kind) {
     case FRAME_SNAP_BEGIN: return on_begin(replica, from, &frame->u.snap_begin);
     case FRAME_SNAP_CHUNK: return on_chunk(replica, from, &frame->u.snap_chunk);
-    case FRAME_SNAP_END: on_end(replica, from, frame->u.snap_end.id); return true;
+    case FRAME_SNAP_END: replica_install_on_end(replica, from, frame->u.snap_end.id); return true;
     default: assert(false); /* the peers know which frames belong on this lane */
     }
     return true;
@@ -432,7 +433,7 @@ bool replica_install_busy(const struct replica *replica)
 /* -- from bytes to state -- */
 
 /* Back to the beginning; nothing of the bulk thread's is left. */
-static void forget(struct replica_installs *in)
+static void replica_install_forget(struct replica_installs *in)
 {
     assert(!in->busy && !in->inbox && !in->reset_busy);
     snap_close(in->reader); /* reads nothing, so it may be closed here */
@@ -454,17 +455,17 @@ static void stop_for(struct replica_installs *in, enum err err, struct note *not
 }
 
 /* Before it has its name nothing of ours depends on it. */
-static bool is_passing(enum err err)
+static bool replica_install_is_passing(enum err err)
 {
     return err == ERR_NO_SPACE || err == ERR_NOMEM || err == ERR_FULL || err == ERR_EXISTS ||
            err == ERR_CORRUPT;
 }
 
-static void take(struct replica_installs *in)
+static void replica_install_take(struct replica_installs *in)
 {
     if (in->work == INBOX_WRITE) { /* the last one ended */
         if (in->err) {
-            if (is_passing(in->err))
+            if (replica_install_is_passing(in->err))
                 doom(in, in->err, in->note.text);
             else
                 stop_for(in, in->err, &in->note);
@@ -478,13 +479,13 @@ static void take(struct replica_installs *in)
         struct buf swap = in->writing;
         in->writing = in->filling;
         in->filling = swap;
-        if (submit(in, INBOX_WRITE)) {
+        if (replica_install_submit(in, INBOX_WRITE)) {
             resume(in);
         } else { /* as before */
             in->filling = in->writing;
             in->writing = swap;
         }
-    } else if (in->ended && submit(in, INBOX_CHECK)) {
+    } else if (in->ended && replica_install_submit(in, INBOX_CHECK)) {
         in->state = CHECKING;
     }
 }
@@ -493,7 +494,7 @@ static void check(struct replica_installs *in)
 {
     const struct snapshot_mark *mark = &in->head.mark;
 
-    if (in->err && is_passing(in->err)) {
+    if (in->err && replica_install_is_passing(in->err)) {
         doom(in, in->err, in->note.text);
     } else if (in->err) {
         stop_for(in, in->err, &in->note);
@@ -572,11 +573,11 @@ static void start_restore(struct replica_installs *in)
     if (err) stop_for(in, err, &in->note);
 }
 
-static void keep(struct replica_installs *in)
+static void replica_install_keep(struct replica_installs *in)
 {
     /* The gate: term and vote of the step that wanted it go first. */
     if (in->work == INBOX_NOTHING) {
-        if (replica_may_step(in->replica)) submit(in, INBOX_KEEP);
+        if (replica_may_step(in->replica)) replica_install_submit(in, INBOX_KEEP);
     } else if (in->err) {
         stop_for(in, in->err, &in->note);
     } else {
@@ -605,10 +606,10 @@ static void restore(struct replica_installs *in)
     if (is_last)
         in->state = RESTORED;
     else
-        submit(in, INBOX_READ);
+        replica_install_submit(in, INBOX_READ);
 }
 
-static void finish(struct replica_installs *in)
+static void replica_install_finish(struct replica_installs *in)
 {
     struct replica *replica = in->replica;
     struct engine_effects effects = {0};
@@ -627,7 +628,7 @@ static void finish(struct replica_installs *in)
     LOG_INFO(&replica->log, "snapshot installed", log_u64("peer", in->from),
              log_u64("index", mark.index), log_u64("bytes", in->begin.bytes),
              log_u64("took_ms", mono_elapsed_ms(in->began, replica_now(replica))));
-    forget(in);
+    replica_install_forget(in);
 }
 
 static void pump_receiving(struct replica_installs *in)
@@ -635,27 +636,27 @@ static void pump_receiving(struct replica_installs *in)
     if (in->busy || in->replica->stopped) return;
     if (in->doomed) {
         if (!in->inbox)
-            forget(in);
+            replica_install_forget(in);
         else
-            submit(in, INBOX_DROP);
+            replica_install_submit(in, INBOX_DROP);
         return;
     }
     switch (in->state) {
     case NONE: break;
-    case TAKING: take(in); break;
+    case TAKING: replica_install_take(in); break;
     case CHECKING: check(in); break;
     case OFFERED: break;
-    case KEEPING: keep(in); break;
+    case KEEPING: replica_install_keep(in); break;
     case RESTORING: restore(in); break;
     case RESTORED: break;
     }
     if (in->replica->stopped || in->busy || in->doomed) return;
     if (in->state == OFFERED) offer(in);
-    if (in->state == KEEPING && in->work == INBOX_NOTHING) keep(in);
+    if (in->state == KEEPING && in->work == INBOX_NOTHING) replica_install_keep(in);
     if (in->replica->stopped || in->busy) return;
     if (in->state == RESTORING && in->work == INBOX_NOTHING) restore(in);
     if (in->replica->stopped || in->busy) return;
-    if (in->state == RESTORED) finish(in);
+    if (in->state == RESTORED) replica_install_finish(in);
 }
 
 void replica_install_pump(struct replica *replica)
@@ -674,7 +675,7 @@ enum err replica_install_open(struct replica *replica)
     enum err err;
 
     if (!in) return ERR_NOMEM;
-    err = timer_init(&in->timer, replica->io->loop, on_timer);
+    err = timer_init(&in->timer, replica->io->loop, replica_install_on_timer);
     if (err) {
         free(in);
         return err;

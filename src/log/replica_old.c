@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static void run(struct job *job)
+static void replica_old_run(struct job *job)
 {
     struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
     struct replica *replica = old->replica;
@@ -14,7 +14,7 @@ static void run(struct job *job)
                         old->entries, &old->note);
 }
 
-static void done(struct job *job, enum err err)
+static void replica_old_done(struct job *job, enum err err)
 {
     struct replica_old *old = CONTAINER_OF(job, struct replica_old, job);
 
@@ -44,7 +44,7 @@ bool replica_old_read(struct replica_old *old, uint64_t first, uint64_t last)
         bytes += old->places[old->count].size;
         old->count++;
     }
-    job_init(&old->job, run, done);
+    job_init(&old->job, replica_old_run, replica_old_done);
     old->busy = old->count > 0 && !worker_submit(replica->bulk_worker, &old->job);
     if (old->busy)
         replica_count(replica, COUNT_OLD_READS);

@@ -56,8 +56,8 @@ static struct proposal *take_to(struct replica *replica, struct list *list, uint
 }
 
 /* Ends one that is in no list any more. */
-static void finish(struct replica *replica, struct proposal *proposal, enum err err,
-                   struct str reply)
+static void replica_propose_finish(struct replica *replica, struct proposal *proposal, enum err err,
+                                   struct str reply)
 {
     if (is_ghost(proposal)) {
         list_append(&replica->propose.ghosts, &proposal->link);
@@ -73,7 +73,7 @@ static void finish(struct replica *replica, struct proposal *proposal, enum err 
 static void decide(struct replica *replica, struct proposal *proposal, enum err err)
 {
     if (is_ghost(proposal)) {
-        finish(replica, proposal, err, STR_EMPTY);
+        replica_propose_finish(replica, proposal, err, STR_EMPTY);
         return;
     }
     proposal->state = PROPOSAL_DECIDED;
@@ -111,7 +111,8 @@ static bool has_room(const struct replica *replica, const struct proposal *propo
     return shared <= propose->shared_bytes || propose->used_entries == 0;
 }
 
-static enum err judge(const struct replica *replica, const struct proposal *proposal)
+static enum err replica_propose_judge(const struct replica *replica,
+                                      const struct proposal *proposal)
 {
     const struct state_machine *machine;
 
@@ -150,7 +151,7 @@ uint64_t replica_propose_advance(struct replica *replica)
     return min_u64(elapsed - min_u64(elapsed, paused), REPLICA_CLOCK_CAP_MS * NS_PER_MS);
 }
 
-static enum err gather(struct replica *replica, struct proposal *proposal)
+static enum err replica_propose_gather(struct replica *replica, struct proposal *proposal)
 {
     struct replica_propose *propose = &replica->propose;
     struct log_envelope envelope = {
@@ -198,8 +199,8 @@ void replica_propose(struct replica *replica, struct proposal *const *proposals,
         proposal->index = proposal->term = 0;
         proposal->bytes = ENTRY_OVERHEAD + ENVELOPE_HEAD + proposal->actor.len +
                           proposal->request_id.len + proposal->command.len;
-        err = judge(replica, proposal);
-        if (!err) err = gather(replica, proposal);
+        err = replica_propose_judge(replica, proposal);
+        if (!err) err = replica_propose_gather(replica, proposal);
         if (err) {
             decide(replica, proposal, err);
             continue;
@@ -269,7 +270,7 @@ static void place_gathered(struct replica *replica, uint64_t first)
     list_splice(&pending->proposals, &propose->gathered);
 }
 
-static void submit(struct replica *replica)
+static void replica_propose_submit(struct replica *replica)
 {
     struct replica_propose *propose = &replica->propose;
     struct engine_effects effects = {0};
@@ -299,7 +300,7 @@ static void submit(struct replica *replica)
         buf_clear(&propose->bytes);
 }
 
-static void tell_refused(struct replica *replica)
+static void replica_propose_notify_refused(struct replica *replica)
 {
     struct list refused;
 
@@ -308,7 +309,7 @@ static void tell_refused(struct replica *replica)
     list_splice(&refused, &replica->propose.refused);
     for (struct list *node; (node = list_pop(&refused));) {
         struct proposal *proposal = proposal_at(node);
-        finish(replica, proposal, proposal->outcome, STR_EMPTY);
+        replica_propose_finish(replica, proposal, proposal->outcome, STR_EMPTY);
     }
 }
 
@@ -353,8 +354,8 @@ void replica_propose_applied(struct replica *replica, uint64_t index, uint64_t t
 
         for (struct proposal *next; (next = take_to(replica, list, index));) {
             assert(next->index == index); /* skipped ones were ended by the jump */
-            finish(replica, next, next->term == term ? ERR_OK : ERR_NOT_LEADER,
-                   next->term == term ? reply : STR_EMPTY);
+            replica_propose_finish(replica, next, next->term == term ? ERR_OK : ERR_NOT_LEADER,
+                                   next->term == term ? reply : STR_EMPTY);
         }
     }
 }
@@ -381,8 +382,8 @@ void replica_propose_pump(struct replica *replica)
     for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++)
         if (mono_due(propose->pending[i].until, replica_now(replica)))
             end_pending(replica, &propose->pending[i], ERR_UNKNOWN);
-    if (propose->count > 0 && replica_may_step(replica)) submit(replica);
-    tell_refused(replica);
+    if (propose->count > 0 && replica_may_step(replica)) replica_propose_submit(replica);
+    replica_propose_notify_refused(replica);
 }
 
 /* -- life -- */
@@ -407,7 +408,7 @@ void replica_propose_close(struct replica *replica)
     refuse_gathered(replica, ERR_CLOSED); /* never submitted: surely not in the log */
     for (size_t i = 0; i < REPLICA_TERMS_KEPT; i++)
         end_pending(replica, &propose->pending[i], ERR_UNKNOWN);
-    while (!list_empty(&propose->refused)) tell_refused(replica);
+    while (!list_empty(&propose->refused)) replica_propose_notify_refused(replica);
     for (struct list *node; (node = list_pop(&propose->ghosts));) free(proposal_at(node));
     buf_deinit(&propose->bytes);
     free(propose->entries);

@@ -15,14 +15,14 @@ static struct read_ticket *ticket_at(struct list *node)
     return CONTAINER_OF(node, struct read_ticket, link);
 }
 
-static void refuse(struct replica *replica, struct read_ticket *ticket, enum err err)
+static void replica_read_refuse(struct replica *replica, struct read_ticket *ticket, enum err err)
 {
     ticket->outcome = err;
     list_append(&replica->reads.refused, &ticket->link);
     replica_wake(replica);
 }
 
-static enum err judge(const struct replica *replica)
+static enum err replica_read_judge(const struct replica *replica)
 {
     if (replica->stopped || replica->closing) return ERR_CLOSED;
     if (engine_role(replica->engine) != REPLICA_LEADER) return ERR_NOT_LEADER;
@@ -32,13 +32,13 @@ static enum err judge(const struct replica *replica)
 
 void replica_read(struct replica *replica, struct read_ticket *ticket)
 {
-    enum err err = judge(replica);
+    enum err err = replica_read_judge(replica);
 
     list_init(&ticket->link);
     ticket->index = 0;
     replica->reads.count++;
     if (err)
-        refuse(replica, ticket, err);
+        replica_read_refuse(replica, ticket, err);
     else
         list_append(&replica->reads.fresh, &ticket->link);
     replica_wake(replica);
@@ -93,7 +93,7 @@ static void confirm(struct replica *replica)
     replica_wake(replica);
 }
 
-static void begin(struct replica *replica)
+static void replica_read_begin(struct replica *replica)
 {
     struct replica_reads *reads = &replica->reads;
 
@@ -141,7 +141,7 @@ void replica_read_role(struct replica *replica)
     reads->running = false;
     list_splice(&reads->round, &reads->fresh);
     for (struct list *node; (node = list_pop(&reads->round));)
-        refuse(replica, ticket_at(node), ERR_NOT_LEADER);
+        replica_read_refuse(replica, ticket_at(node), ERR_NOT_LEADER);
 }
 
 mono_time replica_read_due(const struct replica *replica)
@@ -158,7 +158,7 @@ static void tell(struct replica *replica, struct read_ticket *ticket, enum err e
     ticket->done(ticket, err);
 }
 
-static void tell_refused(struct replica *replica)
+static void replica_read_notify_refused(struct replica *replica)
 {
     struct list refused;
 
@@ -175,7 +175,7 @@ void replica_read_pump(struct replica *replica)
     if (replica->stopped) return; /* confirmed or not: a state that is not trusted answers nobody */
     if (replica_may_step(replica)) {
         if (!reads->running && !list_empty(&reads->fresh))
-            begin(replica);
+            replica_read_begin(replica);
         else if (reads->running && mono_due(reads->resend_at, replica_now(replica)))
             ask(replica);
     }
@@ -186,7 +186,7 @@ void replica_read_pump(struct replica *replica)
         list_remove(&ticket->link);
         tell(replica, ticket, ERR_OK);
     }
-    tell_refused(replica);
+    replica_read_notify_refused(replica);
 }
 
 void replica_read_open(struct replica *replica)
@@ -204,6 +204,6 @@ void replica_read_close(struct replica *replica, enum err err)
     list_splice(&reads->round, &reads->fresh);
     list_splice(&reads->round, &reads->confirmed);
     for (struct list *node; (node = list_pop(&reads->round));)
-        refuse(replica, ticket_at(node), err);
-    while (!list_empty(&reads->refused)) tell_refused(replica);
+        replica_read_refuse(replica, ticket_at(node), err);
+    while (!list_empty(&reads->refused)) replica_read_notify_refused(replica);
 }

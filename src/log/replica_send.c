@@ -97,7 +97,7 @@ static bool send_some(struct replica_lag *lag, peers_entry_fn *next, uint64_t co
 
 static void lag_run(struct replica_lag *lag);
 
-static void old_done(struct replica_old *old)
+static void replica_send_old_done(struct replica_old *old)
 {
     struct replica_lag *lag = CONTAINER_OF(old, struct replica_lag, old);
     struct replica *replica = lag->replica;
@@ -130,7 +130,7 @@ static void start_read(struct replica_lag *lag)
 {
     struct replica_old *old = &lag->old;
 
-    lag->active = (old->entries || !replica_old_open(old, lag->replica, old_done)) &&
+    lag->active = (old->entries || !replica_old_open(old, lag->replica, replica_send_old_done)) &&
                   replica_old_read(old, lag->next, lag->end);
 }
 

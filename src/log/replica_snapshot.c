@@ -75,7 +75,7 @@ static enum err write_slice(struct replica_snapshots *s)
     return err;
 }
 
-static void run(struct job *job)
+static void replica_snapshot_run(struct job *job)
 {
     struct replica_snapshots *s = CONTAINER_OF(job, struct replica_snapshots, job);
 
@@ -95,7 +95,7 @@ static void run(struct job *job)
     }
 }
 
-static void done(struct job *job, enum err err)
+static void replica_snapshot_done(struct job *job, enum err err)
 {
     struct replica_snapshots *s = CONTAINER_OF(job, struct replica_snapshots, job);
 
@@ -104,13 +104,13 @@ static void done(struct job *job, enum err err)
     replica_wake(s->replica);
 }
 
-static void submit(struct replica_snapshots *s, enum file_work work)
+static void replica_snapshot_submit(struct replica_snapshots *s, enum file_work work)
 {
     assert(!s->busy);
     s->work = work;
     s->err = ERR_OK;
     s->note.text[0] = '\0';
-    job_init(&s->job, run, done);
+    job_init(&s->job, replica_snapshot_run, replica_snapshot_done);
     s->busy = true;
     if (worker_submit(s->replica->bulk_worker, &s->job)) { /* full: it is asked again */
         s->busy = false;
@@ -139,7 +139,7 @@ static void failed(struct replica *replica, enum err err, struct note *note)
 }
 
 /* What passes by itself is tried again later; an error of the disk does not pass. */
-static bool is_passing(enum err err)
+static bool replica_snapshot_is_passing(enum err err)
 {
     return err == ERR_NO_SPACE || err == ERR_NOMEM || err == ERR_FULL || err == ERR_EXISTS;
 }
@@ -163,7 +163,7 @@ static bool policy_says(const struct replica *replica)
                replica->snapshot_bytes;
 }
 
-static void on_timer(struct timer *timer)
+static void replica_snapshot_on_timer(struct timer *timer)
 {
     struct replica_snapshots *s = CONTAINER_OF(timer, struct replica_snapshots, timer);
     struct replica *replica = s->replica;
@@ -206,7 +206,7 @@ static bool has_section(const struct replica *replica, uint32_t id)
 
 static bool compact(struct replica *replica);
 
-static void begin(struct replica *replica)
+static void replica_snapshot_begin(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
     struct snap_head head = {
@@ -249,11 +249,11 @@ static void take_slice(struct replica *replica)
 
     /* A slice the bulk thread had no room for is still in the buffer. */
     if (s->err == ERR_BUSY) {
-        submit(s, s->work);
+        replica_snapshot_submit(s, s->work);
         return;
     }
     if (s->err) {
-        if (is_passing(s->err)) {
+        if (replica_snapshot_is_passing(s->err)) {
             failed(replica, s->err, &s->note);
         } else {
             note_prefix(&s->note, "write a snapshot");
@@ -269,17 +269,17 @@ static void take_slice(struct replica *replica)
         return;
     }
     if (s->slice.len > 0) {
-        submit(s, FILE_WRITE);
+        replica_snapshot_submit(s, FILE_WRITE);
         return;
     }
     s->state = FINISHING;
-    submit(s, FILE_FINISH);
+    replica_snapshot_submit(s, FILE_FINISH);
 }
 
 /* -- the end -- */
 
 /* Entries that came after a reset stay: they are behind it. */
-static void forget(struct replica *replica)
+static void replica_snapshot_forget(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
     uint64_t to = min_u64(s->forget_to, entries_first(replica->entries) + (FORGET_ENTRIES - 1));
@@ -316,7 +316,7 @@ static bool compact(struct replica *replica)
     return true;
 }
 
-static void settle(struct replica *replica)
+static void replica_snapshot_settle(struct replica *replica)
 {
     struct replica_snapshots *s = replica->snapshots;
 
@@ -384,13 +384,13 @@ void replica_snapshot_pump(struct replica *replica)
     if (replica->stopped) return;
     if (!s->busy && s->state == GIVING_UP) {
         if (s->writer)
-            submit(s, FILE_ABANDON);
+            replica_snapshot_submit(s, FILE_ABANDON);
         else {
             s->state = IDLE;
             s->tidy_due = true; /* it may have got its name just before */
         }
     }
-    if (s->state == IDLE) begin(replica);
+    if (s->state == IDLE) replica_snapshot_begin(replica);
     if (!s->busy && s->state == TAKING) take_slice(replica);
     if (!s->busy && s->state == FINISHING) {
         if (s->err)
@@ -398,8 +398,8 @@ void replica_snapshot_pump(struct replica *replica)
         else
             s->state = DURABLE;
     }
-    if (s->state == DURABLE && !replica->stopped) settle(replica);
-    if (!replica->stopped) forget(replica);
+    if (s->state == DURABLE && !replica->stopped) replica_snapshot_settle(replica);
+    if (!replica->stopped) replica_snapshot_forget(replica);
     if (!replica->stopped) tidy(replica);
 }
 
@@ -409,7 +409,7 @@ enum err replica_snapshot_open(struct replica *replica)
     enum err err;
 
     if (!s) return ERR_NOMEM;
-    err = timer_init(&s->timer, replica->io->loop, on_timer);
+    err = timer_init(&s->timer, replica->io->loop, replica_snapshot_on_timer);
     if (err) {
         free(s);
         return err;

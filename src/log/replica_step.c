@@ -26,7 +26,8 @@ static enum err hold(struct replica *replica, const struct raft_message *message
     return ERR_OK;
 }
 
-static enum err take_entries(struct replica *replica, const struct engine_effects *effects)
+static enum err replica_step_take_entries(struct replica *replica,
+                                          const struct engine_effects *effects)
 {
     enum err err = ERR_OK;
 
@@ -78,7 +79,8 @@ void replica_effects(struct replica *replica, enum err err, const struct engine_
 {
     struct note note = {""};
 
-    if (!err && (effects->flags & ENGINE_ENTRIES)) err = take_entries(replica, effects);
+    if (!err && (effects->flags & ENGINE_ENTRIES))
+        err = replica_step_take_entries(replica, effects);
     if (err) {
         note_set(&note, "the engine: %s",
                  err == ERR_CORRUPT ? "a peer's log differs from ours below what is committed"

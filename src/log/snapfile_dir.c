@@ -48,7 +48,7 @@ struct listing {
     enum err err;
 };
 
-static void gather(void *context, const char *name, enum fs_kind kind)
+static void snapfile_dir_gather(void *context, const char *name, enum fs_kind kind)
 {
     struct listing *listing = context;
     uint64_t index, term;
@@ -76,7 +76,7 @@ static enum err list_snapshots(struct fs *fs, const char *dir, struct listing *r
     char path[FS_PATH_CAP];
     struct listing listing = {.at = malloc(NAMES_MAX * sizeof *listing.at)};
     enum err err = listing.at ? snap_dir_path(dir, "", path, note) : ERR_NOMEM;
-    if (!err) err = fs_list(fs, path, gather, &listing);
+    if (!err) err = fs_list(fs, path, snapfile_dir_gather, &listing);
     if (!err) err = listing.err;
     if (err) {
         free(listing.at);

@@ -19,7 +19,7 @@ struct snap_writer {
     enum err failed; /* nothing may be finished after it */
 };
 
-static enum err put(struct snap_writer *writer, struct str bytes, struct note *note)
+static enum err snapfile_write_put(struct snap_writer *writer, struct str bytes, struct note *note)
 {
     enum err err = fs_write_at(writer->fs, writer->file, writer->at, bytes);
     if (err) {
@@ -42,7 +42,7 @@ static enum err put(struct snap_writer *writer, struct str bytes, struct note *n
 /* What the stream made, or why it made nothing. */
 static enum err put_made(struct snap_writer *writer, enum err err, struct note *note)
 {
-    if (!err) return put(writer, buf_peek(&writer->room), note);
+    if (!err) return snapfile_write_put(writer, buf_peek(&writer->room), note);
     note_set(note, "write %s: %s", writer->temp, err_text(err));
     writer->failed = err;
     return err;

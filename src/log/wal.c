@@ -78,7 +78,7 @@ enum err wal_sync(struct wal *wal, struct note *note)
     return ERR_OK;
 }
 
-static enum err gather(struct wal *wal, struct log_record record, struct note *note)
+static enum err wal_gather(struct wal *wal, struct log_record record, struct note *note)
 {
     size_t size = record_size(record.bytes.len);
     if (wal->batch_len > 0 && wal->batch_len + size > WAL_BATCH_MAX) {
@@ -110,7 +110,7 @@ static enum err roll(struct wal *wal, struct note *note)
     enum err err = wal_ensure_spare(wal, note);
     if (err) return err;
     struct wal_segment next = wal->spares[0];
-    err = gather(wal, (struct log_record){.kind = RECORD_SEAL, .index = next.sequence}, note);
+    err = wal_gather(wal, (struct log_record){.kind = RECORD_SEAL, .index = next.sequence}, note);
     if (!err) err = wal_sync(wal, note);
     if (err) return err;
     err = wal_open_segment(wal, &next, FS_READ | FS_WRITE, &file, note);
@@ -145,7 +145,7 @@ static enum err append_record(struct wal *wal, struct log_record record,
         .offset = (uint32_t)wal->offset,
         .size = (uint32_t)size,
     };
-    err = gather(wal, record, note);
+    err = wal_gather(wal, record, note);
     if (!err && ret_place) *ret_place = place;
     return err;
 }
@@ -196,7 +196,7 @@ enum err wal_seal(struct wal *wal, struct note *note)
     assert(wal->synced == wal->serial && wal->batch_len == 0);
     /* A segment without room is ended: that is a seal, too. */
     if (!fits(wal, RECORD_HEAD)) return roll(wal, note);
-    err = gather(wal, (struct log_record){.kind = RECORD_SEAL}, note);
+    err = wal_gather(wal, (struct log_record){.kind = RECORD_SEAL}, note);
     return err ? err : wal_sync(wal, note);
 }
 

@@ -27,7 +27,8 @@ static enum err path_of(const struct reader *reader, uint64_t sequence, char pat
 }
 
 /* What looks damaged is so only if the segment is still the log's. */
-static enum err judge(struct reader *reader, uint64_t sequence, uint64_t offset, enum err err)
+static enum err wal_read_judge(struct reader *reader, uint64_t sequence, uint64_t offset,
+                               enum err err)
 {
     char path[FS_PATH_CAP];
     struct fs_info info;
@@ -48,7 +49,7 @@ static enum err enter(struct reader *reader, uint64_t sequence)
     enum err err = path_of(reader, sequence, path);
     if (!err) err = fs_open(reader->fs, path, FS_READ, 0, &reader->file);
     if (!err) err = wal_read_head(reader->fs, reader->file, sequence, &head);
-    if (err) return judge(reader, sequence, 0, err);
+    if (err) return wal_read_judge(reader, sequence, 0, err);
     reader->sequence = sequence;
     reader->salt = head.salt;
     return ERR_OK;
@@ -81,8 +82,8 @@ static size_t run_of(const struct wal_place *places, size_t count, size_t *ret_l
 }
 
 /* One record out of the bytes that were read; the entry's bytes go to the end of `into`. */
-static enum err take(struct reader *reader, struct str bytes, struct buf *into,
-                     struct entry *ret_entry)
+static enum err wal_read_take(struct reader *reader, struct str bytes, struct buf *into,
+                              struct entry *ret_entry)
 {
     struct log_record record;
     size_t size;
@@ -109,15 +110,16 @@ static enum err read_run(struct reader *reader, const struct wal_place *places, 
     enum err err = room_for(reader, len);
     if (err) return err;
     err = fs_read_at(reader->fs, reader->file, places[0].offset, reader->room, len, &got);
-    if (err) return judge(reader, places[0].sequence, places[0].offset, err);
+    if (err) return wal_read_judge(reader, places[0].sequence, places[0].offset, err);
     for (size_t i = 0; i < count; i++) {
         size_t from = places[i].offset - places[0].offset;
         struct str bytes = str_of(reader->room + min_size(from, got),
                                   min_size(places[i].size, got - min_size(from, got)));
-        err = take(reader, bytes, into, &entries[i]);
+        err = wal_read_take(reader, bytes, into, &entries[i]);
         if (err == ERR_CORRUPT && !again) /* a read may be led astray once */
             return read_run(reader, places + i, count - i, len - from, true, into, entries + i);
-        if (err == ERR_CORRUPT) return judge(reader, places[i].sequence, places[i].offset, err);
+        if (err == ERR_CORRUPT)
+            return wal_read_judge(reader, places[i].sequence, places[i].offset, err);
         if (err) return note_fail(reader->note, err, "read %s: %s", reader->dir, err_text(err));
     }
     return ERR_OK;

@@ -130,8 +130,8 @@ static enum err window_make(struct recovery *r, size_t want)
 }
 
 /* Bytes from `offset` on: at least `want` unless the file ends before. `again`: not from memory. */
-static enum err look(struct recovery *r, uint64_t offset, size_t want, bool again,
-                     struct str *ret_bytes)
+static enum err wal_recover_check(struct recovery *r, uint64_t offset, size_t want, bool again,
+                                  struct str *ret_bytes)
 {
     assert(offset <= r->segment.size && want <= WINDOW_MAX);
     uint64_t left = r->segment.size - offset;
@@ -175,7 +175,7 @@ static enum err record_at(struct recovery *r, uint64_t offset, struct log_record
     *ret_size = 0;
     for (;;) {
         if (r->segment.size - offset < want) return ERR_OK; /* it would end behind the file */
-        enum err err = look(r, offset, want, again, &bytes);
+        enum err err = wal_recover_check(r, offset, want, again, &bytes);
         if (err) return err;
         err = record_read(bytes, r->segment.salt, ret_record, &size);
         if (!err) {
@@ -220,7 +220,7 @@ static enum err judge_tail(struct recovery *r, uint64_t offset, uint64_t *ret_en
     uint64_t end = offset, size = r->segment.size;
     for (uint64_t at = offset; at + RECORD_HEAD <= size;) {
         struct str bytes;
-        enum err err = look(r, at, RECORD_HEAD, false, &bytes);
+        enum err err = wal_recover_check(r, at, RECORD_HEAD, false, &bytes);
         if (err) return err;
         size_t i = 0;
         for (; i + RECORD_HEAD <= bytes.len; i += RECORD_ALIGN) {
@@ -307,7 +307,7 @@ static enum err take_spares(struct recovery *r, size_t from, uint64_t stop_offse
         size_t size;
         struct str bytes;
         enum err err = segment_enter(r, r->sequences[i]);
-        if (!err) err = look(r, SEGMENT_HEAD, RECORD_HEAD, false, &bytes);
+        if (!err) err = wal_recover_check(r, SEGMENT_HEAD, RECORD_HEAD, false, &bytes);
         if (err) return err;
         bool in_use = record_read_head(bytes, r->segment.salt, &record, &size) == ERR_OK;
         if (!in_use && wal->read_only) {
@@ -366,7 +366,7 @@ static enum err rewrite(struct recovery *r, const struct wal_segment *segment, s
 }
 
 /* Cuts the torn tail and makes the rest durable. */
-static enum err settle(struct recovery *r, uint64_t end, uint64_t torn_end)
+static enum err wal_recover_settle(struct recovery *r, uint64_t end, uint64_t torn_end)
 {
     struct wal *wal = r->wal;
     enum err err = wal_open_segment(wal, wal_in_use(wal), FS_READ | FS_WRITE, &wal->file, r->note);
@@ -435,7 +435,7 @@ static enum err read_all(struct recovery *r)
     wal->serial = wal->synced = r->expected > 0 ? r->expected - 1 : 0;
     wal->offset = end;
     wal->sealed = r->last_is_seal;
-    return wal->read_only ? ERR_OK : settle(r, end, torn_end);
+    return wal->read_only ? ERR_OK : wal_recover_settle(r, end, torn_end);
 }
 
 enum err wal_recover(struct wal *wal, bool create, wal_found_fn *each, void *context,

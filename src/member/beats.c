@@ -485,7 +485,7 @@ static void came(struct beats *beats, struct beat_call *beat)
     if (!timer_running(&beats->overdue)) set_next_overdue(beats);
 }
 
-static void file(struct beats *beats, struct beat_call *beat)
+static void beats_file(struct beats *beats, struct beat_call *beat)
 {
     enum beats_way way;
 
@@ -554,7 +554,7 @@ static void on_beat(void *service, struct rpc_call *call, const ProtobufCMessage
     rpc_call_set_data(call, beat);
     came(beats, beat);
     if (beats->service->leader.led)
-        file(beats, beat);
+        beats_file(beats, beat);
     else
         file_outgoing(beats, beat);
 }
@@ -606,7 +606,7 @@ static void file_passed(struct beat_batch *batch, uint32_t place, const Protobuf
     beat->batch = batch;
     beat->place = place;
     came(beats, beat); /* to us; who passed it on looks at the whole time */
-    file(beats, beat);
+    beats_file(beats, beat);
 }
 
 static void on_passed_beats(void *service, struct rpc_call *call, const ProtobufCMessage *message,

@@ -24,8 +24,8 @@ static uint32_t turn(uint32_t word, unsigned by)
     return word >> by | word << (32 - by);
 }
 
-static void mix(uint32_t s[16], unsigned a, unsigned b, unsigned c, unsigned d, uint32_t x,
-                uint32_t y)
+static void blake3_mix(uint32_t s[16], unsigned a, unsigned b, unsigned c, unsigned d, uint32_t x,
+                       uint32_t y)
 {
     s[a] += s[b] + x;
     s[d] = turn(s[d] ^ s[a], 16);
@@ -52,10 +52,10 @@ static void compress(const uint32_t chain[WORDS], const uint32_t block[16], uint
     memcpy(m, block, sizeof m);
     for (unsigned round = 0; round < ROUNDS; round++) {
         for (unsigned i = 0; i < 4; i++) /* columns */
-            mix(s, i, 4 + i, 8 + i, 12 + i, m[2 * i], m[2 * i + 1]);
+            blake3_mix(s, i, 4 + i, 8 + i, 12 + i, m[2 * i], m[2 * i + 1]);
         for (unsigned i = 0; i < 4; i++) /* diagonals */
-            mix(s, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4, m[8 + 2 * i],
-                m[9 + 2 * i]);
+            blake3_mix(s, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4, m[8 + 2 * i],
+                       m[9 + 2 * i]);
         for (unsigned i = 0; i < 16; i++) next[i] = m[order[i]];
         memcpy(m, next, sizeof m);
     }

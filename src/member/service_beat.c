@@ -59,12 +59,13 @@ void id_in_use(const struct member_service *service, struct str worker,
 
 /* -- answers -- */
 
-static struct str worker_of(const struct beat_call *beat)
+static struct str service_beat_worker_of(const struct beat_call *beat)
 {
     return str_of(beat->said.worker, ULID_LEN);
 }
 
-static uint64_t lease_of(const struct member_service *service, const struct member_worker *worker)
+static uint64_t service_beat_lease_of(const struct member_service *service,
+                                      const struct member_worker *worker)
 {
     return worker->lease_ms
                ? worker->lease_ms
@@ -78,11 +79,12 @@ static void ack(struct member_service *service, struct beat_call *beat,
 
     if (worker && beat->said.has_due) {
         answer.has_drift = true;
-        answer.drift_ms =
-            (int64_t)(beat->at.ms + lease_of(service, worker)) - (int64_t)beat->said.due_ms;
+        answer.drift_ms = (int64_t)(beat->at.ms + service_beat_lease_of(service, worker)) -
+                          (int64_t)beat->said.due_ms;
     }
     buf_clear(&service->inner);
-    answer.has_control = control_take(service->control, worker_of(beat), &service->inner);
+    answer.has_control =
+        control_take(service->control, service_beat_worker_of(beat), &service->inner);
     answer.control = buf_peek(&service->inner);
     beats_ack(service->beats, beat, &answer);
 }
@@ -91,9 +93,9 @@ void beat_acknowledge(struct member_service *service, struct beat_call *beat)
 {
     struct member_worker worker;
 
-    if (!service->serving || member_local_judged(service->local, worker_of(beat))) {
+    if (!service->serving || member_local_judged(service->local, service_beat_worker_of(beat))) {
         beats_refuse(service->beats, beat, GRPC_UNAVAILABLE, "a decision about it is on its way");
-    } else if (!member_find_worker(membership_of(service), worker_of(beat), &worker)) {
+    } else if (!member_find_worker(membership_of(service), service_beat_worker_of(beat), &worker)) {
         ack(service, beat, NULL, beat->incarnation != 0);
     } else {
         /* Its incarnation may have ended since it was heard; 0: it was not taken at all. */
@@ -108,7 +110,8 @@ void beat_acknowledge(struct member_service *service, struct beat_call *beat)
 static void note_beat(struct member_service *service, const struct beat_call *beat)
 {
     ledger_beat(service, beat);
-    if (service->options.events) member_events_heartbeat(service->options.events, worker_of(beat));
+    if (service->options.events)
+        member_events_heartbeat(service->options.events, service_beat_worker_of(beat));
 }
 
 /* -- something is proposed for it -- */
@@ -126,11 +129,11 @@ static void on_decided(struct operation_wait *wait, enum err err, const struct m
         beats_refuse(service->beats, beat, GRPC_UNAVAILABLE,
                      "what it changes could not be written down");
     } else if (result.status == MEMBER_S_DONE || result.status == MEMBER_S_SAME) {
-        member_local_admitted(service->local, worker_of(beat), (enum member_phase)beat->said.phase,
-                              now_ns(service));
+        member_local_admitted(service->local, service_beat_worker_of(beat),
+                              (enum member_phase)beat->said.phase, now_ns(service));
         tell_events(service); /* registered before its first heartbeat */
         note_beat(service, beat);
-        if (member_find_worker(membership_of(service), worker_of(beat), &worker))
+        if (member_find_worker(membership_of(service), service_beat_worker_of(beat), &worker))
             ack(service, beat, &worker, result.admitted && worker.incarnation > 1);
         else
             ack(service, beat, NULL, false); /* gone again already */
@@ -164,7 +167,7 @@ static struct member_beat as_the_core_sees_it(const struct beat_call *beat)
 {
     const struct beat_said *said = &beat->said;
     struct member_beat heard = {
-        .worker = worker_of(beat),
+        .worker = service_beat_worker_of(beat),
         .phase = (enum member_phase)said->phase,
         .due = {.has_due = said->has_due, .due_wall_ms = (int64_t)said->due_ms},
         .incarnation = said->incarnation,
@@ -210,7 +213,7 @@ enum beats_way beat_heard(struct member_service *service, struct beat_call *beat
         beats_refuse(service->beats, beat, GRPC_NOT_FOUND, "unknown worker");
         return BEATS_OVER;
     case MEMBER_BEAT_IN_USE:
-        id_in_use(service, worker_of(beat), &how.in_use, &note);
+        id_in_use(service, service_beat_worker_of(beat), &how.in_use, &note);
         beats_refuse_text(service->beats, beat, GRPC_ALREADY_EXISTS, str_from(note.text));
         return BEATS_OVER;
     }

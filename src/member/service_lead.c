@@ -168,7 +168,7 @@ static bool changes_a_worker(enum member_topic topic)
 }
 
 /* Who is no worker any more has no stream and no orders. */
-static void let_go(struct member_service *service, const struct member_event *event)
+static void service_lead_let_go(struct member_service *service, const struct member_event *event)
 {
     if (event->topic == MEMBER_EV_DEREGISTERED || event->topic == MEMBER_EV_FAILED)
         control_release(service->control, event->worker);
@@ -187,9 +187,9 @@ static void say_told(struct member_service *service)
         timer_start_in(&service->tell, TELL_MS);
 }
 
-static void follow(struct member_service *service, const struct member_event *event)
+static void service_lead_follow(struct member_service *service, const struct member_event *event)
 {
-    let_go(service, event);
+    service_lead_let_go(service, event);
     if (changes_a_worker(event->topic)) ledger_worker(service, event->worker);
     member_counted(service, event);
 }
@@ -219,7 +219,7 @@ static void on_noted(struct operation_wait *wait, enum err err, const struct mem
         struct noted_event *one = CONTAINER_OF(node, struct noted_event, link);
 
         if (!err) (void)tell_one(service, &one->event);
-        if (!err) follow(service, &one->event);
+        if (!err) service_lead_follow(service, &one->event);
         free(one);
     }
     if (!err || err == ERR_UNKNOWN) service->told = noted->last;
@@ -282,7 +282,7 @@ void tell_events(struct member_service *service)
     }
     for (number = service->told; member_next_event(membership, &number, &event);) {
         if (tell_one(service, &event)) break; /* the sink is full: asked again later */
-        follow(service, &event);
+        service_lead_follow(service, &event);
         service->told = number;
     }
     if (service->told_saying < service->told && !timer_running(&service->tell))

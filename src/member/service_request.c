@@ -148,7 +148,7 @@ void request_put_many(struct leader_request *request, size_t count)
 
 /* -- the way of a call -- */
 
-static bool admit(struct leader_request *request)
+static bool member_service_request_admit(struct leader_request *request)
 {
     if (method_of(request)->of_worker && !take_worker(request)) return false;
     if (leader_here(request->leader)) return true;
@@ -169,7 +169,7 @@ static void begin(struct leader_request *request)
         request_read(request);
 }
 
-static void read(struct leader_request *request)
+static void member_service_request_read(struct leader_request *request)
 {
     if (!member_of(request)->serving)
         request_refuse(request, GRPC_UNAVAILABLE, "%s: leadership is changing",
@@ -178,7 +178,8 @@ static void read(struct leader_request *request)
         method_of(request)->read(request);
 }
 
-static void written(struct leader_request *request, enum err err, struct str reply)
+static void member_service_request_written(struct leader_request *request, enum err err,
+                                           struct str reply)
 {
     (void)err, (void)reply; /* what is written goes by batches */
     assert(false);
@@ -192,7 +193,7 @@ static void gone(struct leader_request *request)
     if (mine->pulls) pull_gone(mine); /* else it ends with its batch */
 }
 
-static void drain(struct leader_request *request)
+static void member_service_request_drain(struct leader_request *request)
 {
     if (member_request_of(request)->pulls)
         request_refuse(request, GRPC_UNAVAILABLE, "%s: this replica stops; ask again",
@@ -208,11 +209,11 @@ const struct leader_rules member_rules_of_calls = {
     .request_size = sizeof(struct member_request),
     .full = GRPC_RESOURCE_EXHAUSTED,
     .doubt = GRPC_UNAVAILABLE,
-    .admit = admit,
+    .admit = member_service_request_admit,
     .begin = begin,
-    .read = read,
-    .written = written,
+    .read = member_service_request_read,
+    .written = member_service_request_written,
     .gone = gone,
-    .drain = drain,
+    .drain = member_service_request_drain,
     .freed = freed,
 };

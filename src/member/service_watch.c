@@ -69,7 +69,7 @@ struct watch {
     char worker[];
 };
 
-static struct str worker_of(const struct watch *watch)
+static struct str service_watch_worker_of(const struct watch *watch)
 {
     return str_of(watch->worker, watch->len);
 }
@@ -78,7 +78,7 @@ static void watch_over(struct call_stream *stream)
 {
     struct watch *watch = CONTAINER_OF(stream, struct watch, stream);
 
-    map_remove(&stream->service->watches, worker_of(watch));
+    map_remove(&stream->service->watches, service_watch_worker_of(watch));
     free(watch);
 }
 
@@ -88,7 +88,8 @@ static void watch_tell(struct watch *watch)
     struct pack answer = pack_begin(&service->answer);
     enum err err;
 
-    pack_assignment(service, &answer, worker_of(watch), watch->incarnation, watch->round);
+    pack_assignment(service, &answer, service_watch_worker_of(watch), watch->incarnation,
+                    watch->round);
     err = answer.err ? answer.err : rpc_send_bytes(watch->stream.call, buf_peek(&service->answer));
     watch->full = err == ERR_FULL;
     if (err && err != ERR_FULL && err != ERR_CLOSED)
@@ -123,7 +124,7 @@ static void watch_begin(struct member_service *service, struct rpc_call *call, s
         *watch = (struct watch){.incarnation = m->incarnation, .len = worker.len};
         memcpy(watch->worker, worker.at, worker.len);
     }
-    if (!watch || map_put(&service->watches, worker_of(watch), watch)) {
+    if (!watch || map_put(&service->watches, service_watch_worker_of(watch), watch)) {
         free(watch);
         rpc_fail(call, ERR_NOMEM, NULL);
         return;

@@ -119,7 +119,7 @@ static void enqueue_begin(struct leader_request *request)
 
 /* -- Pull -- */
 
-static void pull(struct leader_request *request);
+static void service_work_pull(struct leader_request *request);
 
 static void on_pull_time_up(struct timer *timer)
 {
@@ -160,7 +160,7 @@ static void reply_pulled(struct leader_request *request, const struct member_rep
         keep_pulling(request);
 }
 
-static void pull(struct leader_request *request)
+static void service_work_pull(struct leader_request *request)
 {
     const Muster__V1__PullRequest *m = (const Muster__V1__PullRequest *)request->message;
 
@@ -182,7 +182,7 @@ static void pull_begin(struct leader_request *request)
 
     member_request_of(request)->until =
         mono_after(loop_now(service->io->loop), min_u64(m->wait_ms, WAIT_MAX_MS));
-    pull(request);
+    service_work_pull(request);
 }
 
 void pull_gone(struct member_request *mine)
@@ -203,7 +203,7 @@ void pulls_again(struct member_service *service)
         mine = CONTAINER_OF(node, struct member_request, base.link);
         mine->pulls = false;
         timer_deinit(&mine->timer);
-        pull(&mine->base);
+        service_work_pull(&mine->base);
     }
 }
 

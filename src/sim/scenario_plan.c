@@ -68,8 +68,8 @@ static void print_trace(void *, sim_time now, const char *host, const char *text
            host, text);
 }
 
-static enum scenario_end run_one(const struct scenario_plan *plan, uint64_t seed,
-                                 enum scenario_profile profile, uint64_t *events)
+static enum scenario_end scenario_plan_run_one(const struct scenario_plan *plan, uint64_t seed,
+                                               enum scenario_profile profile, uint64_t *events)
 {
     const struct scenario *scenario = plan->scenario;
     struct scenario_result result = {0};
@@ -115,7 +115,8 @@ int scenario_plan_run(const struct scenario_plan *plan)
             enum scenario_end end;
             if (profile == SCENARIO_MILD ? !plan->mild : !plan->harsh) continue;
             runs++;
-            end = run_one(plan, plan->seed + i, (enum scenario_profile)profile, &events);
+            end = scenario_plan_run_one(plan, plan->seed + i, (enum scenario_profile)profile,
+                                        &events);
             if (end == SCENARIO_PASSED) continue;
             if (plan->expect_failure) {
                 printf("%s: bug %s caught by seed %" PRIu64 " (run %" PRIu64 ")\n",

@@ -70,7 +70,8 @@ int64_t disk_now_ns(struct sim_fs *disk)
 
 /* -- writes on their way to the disk -- */
 
-static void forget(struct sim_fs *disk, struct sim_node *node, struct pending_write *write)
+static void sim_fs_data_forget(struct sim_fs *disk, struct sim_node *node,
+                               struct pending_write *write)
 {
     list_remove(&write->link);
     node->write_count--;
@@ -84,7 +85,7 @@ static void make_durable(struct sim_fs *disk, struct sim_node *node, struct pend
         content_resize(&node->durable, (size_t)write->offset);
     else if (!write->dropped)
         content_put(&node->durable, write->offset, write->bytes, write->len);
-    forget(disk, node, write);
+    sim_fs_data_forget(disk, node, write);
 }
 
 /* A kernel writes back when much is dirty; so memory stays bounded however rarely a file is
@@ -265,7 +266,7 @@ void data_crash(struct sim_fs *disk, struct sim_node *node)
         if (fate == KEPT)
             make_durable(disk, node, write);
         else
-            forget(disk, node, write);
+            sim_fs_data_forget(disk, node, write);
     }
     if (!wrote && !node->diverged) return; /* the two are equal */
     assert(node->durable.len <= node->live.cap);
@@ -279,7 +280,7 @@ void data_deinit(struct sim_fs *disk, struct sim_node *node)
 {
     LIST_EACH_SAFE(&node->writes, link, following)
     {
-        forget(disk, node, CONTAINER_OF(link, struct pending_write, link));
+        sim_fs_data_forget(disk, node, CONTAINER_OF(link, struct pending_write, link));
     }
     free(node->live.at);
     free(node->durable.at);

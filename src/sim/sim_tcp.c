@@ -70,7 +70,7 @@ static struct list *bucket(struct sim_host *host, uint64_t connection)
     return &host->sockets[connection % SIM_BUCKETS];
 }
 
-static struct sim_socket *find(struct sim_host *host, uint64_t connection, uint8_t side)
+static struct sim_socket *sim_tcp_find(struct sim_host *host, uint64_t connection, uint8_t side)
 {
     LIST_EACH(bucket(host, connection), node)
     {
@@ -117,7 +117,7 @@ static void drop_early(struct sim_socket *s)
 }
 
 /* The network forgets it. */
-static void forget(struct sim_socket *s)
+static void sim_tcp_forget(struct sim_socket *s)
 {
     if (s->state == SIM_GONE) return;
     s->state = SIM_GONE;
@@ -131,7 +131,7 @@ static void forget(struct sim_socket *s)
 void sim_socket_free(struct sim_socket *s)
 {
     if (!s) return;
-    forget(s);
+    sim_tcp_forget(s);
     sim_event_deinit(&s->timer);
     sim_bytes_deinit(&s->out);
     sim_bytes_deinit(&s->in);
@@ -141,7 +141,7 @@ void sim_socket_free(struct sim_socket *s)
 /* It is over; the process is told if it still holds the handle. */
 static void fail(struct sim_socket *s, enum err why, const char *text)
 {
-    forget(s);
+    sim_tcp_forget(s);
     s->why = why;
     s->why_text = text;
     if (s->stream)
@@ -338,7 +338,7 @@ static void receive_syn(struct sim_packet *packet)
 {
     struct sim_host *host = packet->to;
     struct sim_listener *listener = sim_listener_find(host, str_of(packet->bytes, packet->len));
-    struct sim_socket *s = find(host, packet->connection, 1);
+    struct sim_socket *s = sim_tcp_find(host, packet->connection, 1);
 
     if (s) { /* a repeat: our answer was lost, or is on its way */
         if (s->state == SIM_SYN_RECEIVED) emit(s, SIM_SYN_ACK, 0, 0, false, false);
@@ -486,7 +486,7 @@ void sim_tcp_receive(struct sim_packet *packet)
         sim_packet_free(packet);
         return;
     }
-    s = find(packet->to, packet->connection, packet->side);
+    s = sim_tcp_find(packet->to, packet->connection, packet->side);
     if (!s) {
         answer_reset(packet);
         sim_packet_free(packet);
@@ -572,7 +572,7 @@ void sim_sockets_power_cut(struct sim_host *host)
         {
             struct sim_socket *s = CONTAINER_OF(node, struct sim_socket, link);
             if (s->stream) {
-                forget(s); /* freed with the handle */
+                sim_tcp_forget(s); /* freed with the handle */
                 s->why = ERR_IO;
                 s->why_text = "power cut";
             } else {

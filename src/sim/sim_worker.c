@@ -32,7 +32,7 @@ static void start_next(struct sim_worker *w)
     sim_event_in(&w->event, sim_draw(&w->host->cost_prng, w->host->options.job_cost) / 2);
 }
 
-static void advance(struct sim_event *event)
+static void sim_worker_advance(struct sim_event *event)
 {
     struct sim_worker *w = CONTAINER_OF(event, struct sim_worker, event);
     struct sim_host *host = w->host;
@@ -131,7 +131,7 @@ enum err sim_worker_open(struct loop *loop, const struct worker_options *options
     enum err err;
 
     if (!w) return ERR_NOMEM;
-    err = sim_event_init(&w->event, host->sim, advance);
+    err = sim_event_init(&w->event, host->sim, sim_worker_advance);
     if (err) {
         free(w);
         return err;

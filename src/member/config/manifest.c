@@ -26,8 +26,8 @@ static const char *const protocols[] = {"framed-json-uds", "grpc-uds", NULL};
 
 /* -- values, each with a closing NUL -- */
 
-static enum err keep(struct manifest *m, const char *path, struct str text, const char **ret_copy,
-                     struct note *note)
+static enum err manifest_keep(struct manifest *m, const char *path, struct str text,
+                              const char **ret_copy, struct note *note)
 {
     if (str_has(text, '\0')) return note_fail(note, ERR_INVALID, "'%s' holds a NUL", path);
     *ret_copy = arena_dup(&m->memory, text);
@@ -49,7 +49,7 @@ static enum err need(struct manifest *m, const char *path, struct str *ret_text,
 
     if (err) return ERR_PARSE;
     if (is_blank(text)) return note_fail(note, ERR_INVALID, "'%s' must not be blank", path);
-    err = keep(m, path, text, &copy, note);
+    err = manifest_keep(m, path, text, &copy, note);
     if (!err) *ret_text = str_of(copy, text.len);
     return err;
 }
@@ -95,7 +95,8 @@ static enum err need_list(struct manifest *m, const char *path, size_t max,
     if (!texts) return ERR_NOMEM;
     for (const struct toml_value *v = toml_first(list); v && !err; v = toml_next(v)) {
         struct str text;
-        err = toml_string(v, &text, note) ? ERR_PARSE : keep(m, path, text, &texts[i++], note);
+        err = toml_string(v, &text, note) ? ERR_PARSE
+                                          : manifest_keep(m, path, text, &texts[i++], note);
     }
     *ret_list = texts;
     *ret_count = count;

@@ -136,7 +136,7 @@ static uint64_t next_of(const struct detect *d, const struct watched *w)
 /* -- who is to be looked at, and when -- */
 
 /* Thresholds are passed strictly. */
-static void file(struct detect *d, struct watched *w, uint64_t at_ns)
+static void detect_file(struct detect *d, struct watched *w, uint64_t at_ns)
 {
     if (heap_put(&d->dues, &w->look, at_ns + 1)) (void)member_must(NULL);
 }
@@ -163,7 +163,7 @@ void detect_watch(struct detect *d, struct watched *w, uint64_t lease_ns, uint64
     w->lease_ns = lease_ns ? lease_ns : 2 * d->options.heartbeat_interval_ns;
     w->last_ns = now_ns - d->granted_ns;
     w->due_ns = now_ns + w->lease_ns - d->granted_ns;
-    file(d, w, next_of(d, w));
+    detect_file(d, w, next_of(d, w));
 }
 
 void detect_forget(struct detect *d, struct watched *w)
@@ -258,7 +258,7 @@ struct beat_heard detect_beat(struct detect *d, struct watched *w, const struct 
     w->last_ns = now_ns - d->granted_ns;
     w->suspected = w->held = false;
     w->confirmed = 0;
-    if (next_of(d, w) + 1 < w->look.due) file(d, w, next_of(d, w));
+    if (next_of(d, w) + 1 < w->look.due) detect_file(d, w, next_of(d, w));
     return heard;
 }
 
@@ -300,8 +300,8 @@ void detect_release(struct detect *d)
 
 /* One worker whose time may have come. Writes up to two verdicts, and files it again unless it has
  * failed. */
-static size_t judge(struct detect *d, struct watched *w, uint64_t now_ns,
-                    struct failure_verdict *out)
+static size_t detect_judge(struct detect *d, struct watched *w, uint64_t now_ns,
+                           struct failure_verdict *out)
 {
     uint64_t late_ns = late_of(d, w, now_ns);
     size_t count = 0;
@@ -311,17 +311,17 @@ static size_t judge(struct detect *d, struct watched *w, uint64_t now_ns,
         out[count++] = (struct failure_verdict){VERDICT_SUSPECTED, w, late_ns};
     }
     if (!w->suspected || now_ns <= hard_of(d, w)) {
-        file(d, w, next_of(d, w));
+        detect_file(d, w, next_of(d, w));
         return count;
     }
     if (d->options.kind == DETECT_SILENCE && w->confirmed < d->options.confirm_scans) {
         w->confirmed++;
-        file(d, w, now_ns + d->cadence_ns - 1); /* by the next scan */
+        detect_file(d, w, now_ns + d->cadence_ns - 1); /* by the next scan */
         return count;
     }
     if (!brake_lets(d, w, now_ns)) {
         w->held = true;
-        file(d, w, d->hold_ns - 1); /* then it had its time */
+        detect_file(d, w, d->hold_ns - 1); /* then it had its time */
         if (!d->hold_told) out[count++] = (struct failure_verdict){VERDICT_MASS_HOLD, NULL, 0};
         d->hold_told = true;
         return count;
@@ -349,7 +349,8 @@ size_t detect_scan(struct detect *d, uint64_t now_ns, struct failure_verdict *re
 
     grant_lateness(d, now_ns);
     while (count + EACH <= room && (node = heap_pop_due(&d->dues, now_ns)) != NULL)
-        count += judge(d, CONTAINER_OF(node, struct watched, look), now_ns, ret_verdicts + count);
+        count +=
+            detect_judge(d, CONTAINER_OF(node, struct watched, look), now_ns, ret_verdicts + count);
     node = heap_peek(&d->dues);
     *ret_more = node && node->due <= now_ns;
     return count;

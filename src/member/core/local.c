@@ -96,7 +96,7 @@ static uint64_t advised_ns(const struct member_local *local)
 }
 
 /* Shorter ones would be failed before they fence. */
-static uint64_t lease_of(const struct member_local *local, const struct worker *worker)
+static uint64_t local_lease_of(const struct member_local *local, const struct worker *worker)
 {
     return max_u64(worker->lease_ms * MEMBER_NS_PER_MS,
                    2 * local->options.detect.heartbeat_interval_ns);
@@ -161,7 +161,7 @@ static struct local_worker *watch(struct member_local *local, struct worker *wor
     worker->local = l;
     local->counts.watched++;
     detect_watch(local->detect, &l->watched,
-                 max_u64(lease_of(local, worker), 2 * advised_ns(local)), now_ns);
+                 max_u64(local_lease_of(local, worker), 2 * advised_ns(local)), now_ns);
     return l;
 }
 
@@ -335,7 +335,7 @@ static void take_load(struct member_local *local, struct local_worker *l,
 static void hear(struct member_local *local, struct local_worker *l, const struct member_beat *beat,
                  uint64_t now_ns, int64_t wall_ms, struct member_heard *heard)
 {
-    uint64_t short_ns = lease_of(local, l->worker), long_ns = 2 * advised_ns(local);
+    uint64_t short_ns = local_lease_of(local, l->worker), long_ns = 2 * advised_ns(local);
     int64_t lead_ms = beat->due.has_due ? beat->due.due_wall_ms - wall_ms : 0;
     bool took =
         long_ns > short_ns && lead_ms > (int64_t)((short_ns + long_ns) / 2 / MEMBER_NS_PER_MS);
@@ -423,7 +423,7 @@ static enum process process_of(const struct local_worker *l, const struct member
 static bool in_use(struct member_local *local, const struct local_worker *l, uint64_t now_ns,
                    struct member_in_use *ret_in_use)
 {
-    uint64_t lease_ns = max_u64(lease_of(local, l->worker), 2 * advised_ns(local));
+    uint64_t lease_ns = max_u64(local_lease_of(local, l->worker), 2 * advised_ns(local));
     uint64_t silent_ns = now_ns - l->heard_ns;
 
     if (l->sentence || silent_ns > lease_ns) return false;
@@ -603,8 +603,8 @@ static struct member_op sentence_op(const struct member_local *local, const stru
     return op;
 }
 
-static void judge(struct member_local *local, const struct failure_verdict *verdict,
-                  uint64_t now_ns, int64_t wall_ms)
+static void local_judge(struct member_local *local, const struct failure_verdict *verdict,
+                        uint64_t now_ns, int64_t wall_ms)
 {
     struct local_worker *l = verdict->worker ? verdict->worker->owner : NULL;
     struct member_event event = {0};
@@ -703,7 +703,7 @@ enum err member_local_scan(struct member_local *local, uint64_t now_ns, uint64_t
     while (more) {
         size_t count = detect_scan(local->detect, now_ns, verdicts, VERDICTS, &more);
 
-        for (size_t i = 0; i < count; i++) judge(local, &verdicts[i], now_ns, wall_ms);
+        for (size_t i = 0; i < count; i++) local_judge(local, &verdicts[i], now_ns, wall_ms);
     }
     propose_sentences(local, now_ns, &batch);
     propose_ready(local, &batch);

@@ -270,8 +270,8 @@ static void set_fencing(struct membership *m, struct partition *p, uint64_t unti
     set_state(m, p, MEMBER_FENCING, until_ns);
 }
 
-static void tell(struct membership *m, const struct partition *p, enum member_topic topic,
-                 uint64_t waited_ms)
+static void partitions_notify(struct membership *m, const struct partition *p,
+                              enum member_topic topic, uint64_t waited_ms)
 {
     struct member_event event;
 
@@ -295,15 +295,15 @@ static void grant(struct membership *m, struct partition *p, struct worker *work
         partition_hold(p);
     }
     set_state(m, p, MEMBER_OWNED, 0);
-    tell(m, p, MEMBER_EV_PARTITION_GRANTED, 0);
+    partitions_notify(m, p, MEMBER_EV_PARTITION_GRANTED, 0);
 }
 
-static void revoke(struct membership *m, struct partition *p)
+static void partitions_revoke(struct membership *m, struct partition *p)
 {
     row_edit(m, &p->row);
     set_state(m, p, MEMBER_REVOKING,
               m->clock_ns + m->head.rules.revoke_timeout_ms * MEMBER_NS_PER_MS);
-    tell(m, p, MEMBER_EV_PARTITION_REVOKING, 0);
+    partitions_notify(m, p, MEMBER_EV_PARTITION_REVOKING, 0);
 }
 
 void partitions_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns)
@@ -337,7 +337,7 @@ static uint32_t move_limit(const struct member_rules *rules)
 }
 
 /* One step of one partition. True: it is where it is to be, or somebody else has to act first. */
-static bool step(struct membership *m, struct partition *p)
+static bool partitions_step(struct membership *m, struct partition *p)
 {
     switch (p->state) {
     case MEMBER_FREE:
@@ -349,7 +349,7 @@ static bool step(struct membership *m, struct partition *p)
         if (p->target == p->owner) return true;
         if (is_suspected(m, p->owner)) return false; /* suspicion moves nothing */
         if (m->of_partition[MEMBER_REVOKING] >= move_limit(&m->head.rules)) return false;
-        revoke(m, p);
+        partitions_revoke(m, p);
         return true;
     case MEMBER_REVOKING:
         if (p->target != p->owner) return true;
@@ -369,7 +369,7 @@ void partitions_settle(struct membership *m)
     m->unsettled = false;
     m->work += total / 64;
     for (uint32_t i = 0; i < total; i++)
-        if (!step(m, &m->partitions[i])) m->unsettled = true;
+        if (!partitions_step(m, &m->partitions[i])) m->unsettled = true;
 }
 
 /* -- time -- */
@@ -397,7 +397,8 @@ void partitions_expire(struct membership *m)
         p->timeouts++;
         p->deadline_ns = m->clock_ns + m->head.rules.revoke_timeout_ms * MEMBER_NS_PER_MS;
         partition_due(m, p);
-        tell(m, p, MEMBER_EV_REVOKE_TIMEOUT, (m->clock_ns - p->since_ns) / MEMBER_NS_PER_MS);
+        partitions_notify(m, p, MEMBER_EV_REVOKE_TIMEOUT,
+                          (m->clock_ns - p->since_ns) / MEMBER_NS_PER_MS);
         member_touch(m, p->owner);
     }
     free(due);

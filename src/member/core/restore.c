@@ -204,7 +204,7 @@ enum err member_restore_feed(struct member_restore *restore, struct str bytes, s
 }
 
 /* What follows from the rows. */
-static enum err follow(struct membership *m)
+static enum err restore_follow(struct membership *m)
 {
     struct order_place place = order_begin(&m->workers);
     struct worker *w;
@@ -224,7 +224,7 @@ static enum err restore_whole(struct member_restore *restore)
                  (!m->partitions || restore->partitions == m->head.rules.total_partitions);
     enum err err = whole ? section_read_end(&restore->reader) : ERR_CORRUPT;
 
-    if (!err) err = follow(m);
+    if (!err) err = restore_follow(m);
     rows_settle(m);
     return !err && member_hash(m) != restore->reader.hash ? ERR_CORRUPT : err;
 }

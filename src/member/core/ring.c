@@ -33,7 +33,7 @@ struct ring {
     bool stale;
 };
 
-static uint64_t mix(uint64_t h)
+static uint64_t ring_mix(uint64_t h)
 {
     h = (h ^ h >> 33) * 0xff51afd7ed558ccdu;
     h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
@@ -45,7 +45,7 @@ uint64_t ring_hash(struct str key)
     uint64_t h = 0xcbf29ce484222325u;
 
     for (size_t i = 0; i < key.len; i++) h = (h ^ (unsigned char)key.at[i]) * 0x100000001b3u;
-    return mix(h);
+    return ring_mix(h);
 }
 
 enum err ring_open(const struct ring_options *options, struct ring **ret_ring)
@@ -303,7 +303,8 @@ static void place_rendezvous(const struct ring *ring, uint32_t partitions, uint3
 
         ret_owners[p] = 0;
         for (uint32_t w = 0; w < ring->count; w++) {
-            uint64_t hash = mix(ring->seats[w]->hash ^ ring->partitions[p] * 0x9e3779b97f4a7c15u);
+            uint64_t hash =
+                ring_mix(ring->seats[w]->hash ^ ring->partitions[p] * 0x9e3779b97f4a7c15u);
 
             if (hash <= most && w) continue;
             most = hash;

@@ -149,7 +149,7 @@ static bool is_asked(const struct local_worker *l)
            l->phase > MEMBER_INIT;
 }
 
-static void drain(const struct local_worker *l, struct batch *batch)
+static void rounds_drain(const struct local_worker *l, struct batch *batch)
 {
     (void)batch_put(batch, &(struct member_op){.kind = MEMBER_OP_DRAIN,
                                                .worker = worker_id(l->worker),
@@ -163,7 +163,7 @@ static void miss(struct member_local *local, struct local_worker *l, struct batc
 
     l->misses++;
     local->counts.missed_rounds++;
-    if (most && l->misses >= most && !l->worker->draining) drain(l, batch);
+    if (most && l->misses >= most && !l->worker->draining) rounds_drain(l, batch);
 }
 
 static bool rests(const struct member_local *local, const struct local_worker *l, uint64_t now_ns)

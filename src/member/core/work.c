@@ -74,8 +74,8 @@ static void move(struct membership *m, struct item *item, enum member_item_state
     item_file(m, item);
 }
 
-static void tell(struct membership *m, const struct item *item, enum member_topic topic,
-                 const struct worker *worker, struct str text)
+static void work_notify(struct membership *m, const struct item *item, enum member_topic topic,
+                        const struct worker *worker, struct str text)
 {
     struct member_event event;
 
@@ -93,9 +93,9 @@ static void finish(struct membership *m, struct item *item, enum member_item_sta
     set_payload(m, item, STR_EMPTY);
     set_result(m, item, result);
     if (state == MEMBER_ITEM_DONE)
-        tell(m, item, MEMBER_EV_WORK_COMPLETED, by, STR_EMPTY);
+        work_notify(m, item, MEMBER_EV_WORK_COMPLETED, by, STR_EMPTY);
     else
-        tell(m, item, MEMBER_EV_WORK_FAILED, by, result);
+        work_notify(m, item, MEMBER_EV_WORK_FAILED, by, result);
 }
 
 /* -- operations -- */
@@ -144,8 +144,8 @@ static void assign(struct membership *m, size_t op, struct item *item)
     m->assigned[m->assigned_count++] = (struct assigned){op, item};
 }
 
-static struct member_result pull(struct membership *m, size_t number, const struct member_op *op,
-                                 struct worker *worker)
+static struct member_result work_pull(struct membership *m, size_t number,
+                                      const struct member_op *op, struct worker *worker)
 {
     struct member_result result = answer(MEMBER_S_DONE, worker);
     uint64_t bytes = 0;
@@ -159,7 +159,7 @@ static struct member_result pull(struct membership *m, size_t number, const stru
         bytes += item->payload_len;
         if (op->limit && bytes > op->limit && result.items) break;
         move(m, item, MEMBER_ITEM_RUNNING, worker);
-        tell(m, item, MEMBER_EV_WORK_DISPATCHED, worker, STR_EMPTY);
+        work_notify(m, item, MEMBER_EV_WORK_DISPATCHED, worker, STR_EMPTY);
         assign(m, number, item);
         result.items++;
     }
@@ -211,7 +211,7 @@ static struct member_result steal(struct membership *m, size_t number, struct wo
         count += choose(victim, true, items + count, want - count);
     for (uint32_t i = 0; i < count; i++) {
         move(m, items[i], MEMBER_ITEM_RUNNING, thief);
-        tell(m, items[i], MEMBER_EV_WORK_STOLEN, thief, STR_EMPTY);
+        work_notify(m, items[i], MEMBER_EV_WORK_STOLEN, thief, STR_EMPTY);
         assign(m, number, items[i]);
     }
     result.items = count;
@@ -261,7 +261,7 @@ struct member_result work_apply(struct membership *m, size_t number, const struc
     if (op->kind == MEMBER_OP_ENQUEUE) return enqueue(m, op);
     status = worker_current(m, op, &worker);
     if (status) return answer(status, worker);
-    if (op->kind == MEMBER_OP_PULL) return pull(m, number, op, worker);
+    if (op->kind == MEMBER_OP_PULL) return work_pull(m, number, op, worker);
     if (op->kind == MEMBER_OP_STEAL) return steal(m, number, worker);
     return of_item(m, op, worker);
 }

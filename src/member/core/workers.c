@@ -85,7 +85,8 @@ void worker_end_set(struct membership *m, struct worker *worker)
 }
 
 /* -- endings -- */
-static void let_go(struct membership *m, struct worker *worker, uint64_t fence_ns, bool died)
+static void workers_let_go(struct membership *m, struct worker *worker, uint64_t fence_ns,
+                           bool died)
 {
     partitions_let_go(m, worker, fence_ns);
     work_let_go(m, worker, died);
@@ -118,7 +119,7 @@ static void condemn(struct membership *m, struct worker *worker, enum member_cau
     if (!m->head.rules.failure_per_worker || !worker->failed_told) member_event_add(m, &event);
     worker->failed_told = true;
     worker->cause = cause;
-    let_go(m, worker, fence_ns, true);
+    workers_let_go(m, worker, fence_ns, true);
     end(m, worker, MEMBER_DEAD);
     eligibility_changed(m, worker, before, RING_DEATH);
     if (before.was) m->place_now = true; /* a death waits for no window */
@@ -170,7 +171,7 @@ static void take_terms(struct membership *m, struct worker *worker, const struct
     member_text(m, &worker->labels, &worker->labels_len, op->labels);
 }
 
-static void admit(struct membership *m, struct worker *worker, const struct member_op *op)
+static void workers_admit(struct membership *m, struct worker *worker, const struct member_op *op)
 {
     set_standing(m, worker, MEMBER_ACTIVE);
     set_draining(m, worker, false);
@@ -204,7 +205,7 @@ static struct member_result enter(struct membership *m, struct worker *worker,
     else
         worker = worker_new(m, op->worker);
     worker->flips = 0;
-    admit(m, worker, op);
+    workers_admit(m, worker, op);
     member_event_begin(m, MEMBER_EV_REGISTERED, worker, &event);
     if (worker->incarnation > 1) event.text = was_dead ? STR("dead") : STR("removed");
     member_event_add(m, &event);
@@ -240,8 +241,8 @@ static struct member_result restart(struct membership *m, struct worker *worker,
         condemn(m, worker, MEMBER_CONFLICT, op->fence_ns, m->wall_ms);
         return answer(MEMBER_S_CONFLICTED, worker);
     }
-    let_go(m, worker, op->fence_ns, true);
-    admit(m, worker, op);
+    workers_let_go(m, worker, op->fence_ns, true);
+    workers_admit(m, worker, op);
     member_event_add(m, member_event_begin(m, MEMBER_EV_RESTARTED, worker, &event));
     eligibility_changed(m, worker, before, RING_RESTART);
     result = answer(MEMBER_S_DONE, worker);
@@ -355,7 +356,7 @@ struct member_result worker_leave(struct membership *m, const struct member_op *
     before = eligibility_of(m, worker);
     row_edit(m, &worker->row);
     member_event_add(m, member_event_begin(m, MEMBER_EV_DEREGISTERED, worker, &event));
-    let_go(m, worker, 0, false);
+    workers_let_go(m, worker, 0, false);
     leave_behind(m, worker, MEMBER_LEFT);
     end(m, worker, MEMBER_REMOVED);
     eligibility_changed(m, worker, before, RING_LEAVE);

@@ -79,7 +79,7 @@ static bool is_rollouts(enum event_topic topic, const char *key)
     return at && (at == list || at[-1] == ' ') && (at[len] == '\0' || at[len] == ' ');
 }
 
-static void put_text(struct ndjson *line, struct str key, struct str text)
+static void events_put_text(struct ndjson *line, struct str key, struct str text)
 {
     if (text.len)
         ndjson_string(line, key, text);
@@ -141,13 +141,13 @@ enum err event_line_write(const struct event_line *event, struct str run_id, boo
     ndjson_close_object(&line);
     ndjson_close_object(&line);
     ndjson_c_string(&line, STR("level"), info->level);
-    put_text(&line, STR("run_id"), event->run_id.len ? event->run_id : run_id);
-    put_text(&line, STR("worker_id"), event->worker_id);
+    events_put_text(&line, STR("run_id"), event->run_id.len ? event->run_id : run_id);
+    events_put_text(&line, STR("worker_id"), event->worker_id);
     ndjson_null(&line, STR("trace_id"));
     ndjson_null(&line, STR("span_id"));
     ndjson_null(&line, STR("plugin_id"));
     ndjson_null(&line, STR("algorithm"));
-    put_text(&line, STR("message"), event->message);
+    events_put_text(&line, STR("message"), event->message);
     if (count) {
         ndjson_open_object(&line, STR("attrs"));
         for (size_t i = 0; i < count; i++) field_json(&line, &fields[i]);
@@ -210,7 +210,7 @@ void member_events_set(struct member_events *events, enum member_events_heartbea
 /* -- telling -- */
 
 /* Counts under the lock; writes without it, for the sink has its own. */
-static enum err tell(struct member_events *events, struct event_line event)
+static enum err events_notify(struct member_events *events, struct event_line event)
 {
     enum events_class class = event.topic == TOPIC_WORKER_HEARTBEAT ? EVENT_MAY_DROP : EVENT_KEEP;
     struct str line;
@@ -259,7 +259,7 @@ enum err member_events_emit(struct member_events *events, const struct event_lin
     assert(event->topic < TOPIC_COUNT);
     if (!events) return ERR_OK;
     if (event->topic == TOPIC_WORKER_FAILED && !event->replayed) warn_of_failure(events, event);
-    return events->sink ? tell(events, *event) : ERR_OK;
+    return events->sink ? events_notify(events, *event) : ERR_OK;
 }
 
 /* Which one in how many this heartbeat stands for, 0: it is not told. Under the lock. A second that
@@ -293,7 +293,7 @@ void member_events_heartbeat(struct member_events *events, struct str worker_id)
     if (!stands_for) events->stats.suppressed++;
     pthread_mutex_unlock(&events->lock);
     if (!stands_for) return;
-    (void)tell(
+    (void)events_notify(
         events,
         (struct event_line){
             .topic = TOPIC_WORKER_HEARTBEAT,

@@ -124,7 +124,7 @@ static bool put(struct member_ledger *l, struct str key, struct str value)
 }
 
 /* Takes the row that was made in l->row. */
-static void keep(struct member_ledger *l, enum err made, enum space space, struct str id)
+static void ledger_keep(struct member_ledger *l, enum err made, enum space space, struct str id)
 {
     char room[KEY_CAP];
 
@@ -137,12 +137,13 @@ static void keep(struct member_ledger *l, enum err made, enum space space, struc
 
 void member_ledger_worker(struct member_ledger *ledger, const struct worker_row *row)
 {
-    if (ledger) keep(ledger, worker_row_write(row, &ledger->row), WORKERS, row->worker_id);
+    if (ledger) ledger_keep(ledger, worker_row_write(row, &ledger->row), WORKERS, row->worker_id);
 }
 
 void member_ledger_beat(struct member_ledger *ledger, const struct heartbeat_row *row)
 {
-    if (ledger) keep(ledger, heartbeat_row_write(row, &ledger->row), HEARTBEATS, row->worker_id);
+    if (ledger)
+        ledger_keep(ledger, heartbeat_row_write(row, &ledger->row), HEARTBEATS, row->worker_id);
 }
 
 /* Before the file was read an empty row stands for one that may be in it. */
@@ -210,7 +211,7 @@ static void say_how(struct member_ledger *l)
     l->stats.in_trouble = trouble;
 }
 
-static void written(struct member_ledger *l)
+static void ledger_written(struct member_ledger *l)
 {
     l->stats.rows += l->content_rows;
     l->stats.batches++;
@@ -232,7 +233,7 @@ static void done(struct job *job, enum err err)
         l->changed = true;
         pause = l->retry_ms;
     } else if (l->loaded) {
-        written(l);
+        ledger_written(l);
     } else {
         take_old(l);
     }

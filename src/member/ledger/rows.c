@@ -15,7 +15,7 @@ static enum err put_varint(struct buf *into, uint64_t value)
     return buf_append(into, str_of(bytes, len));
 }
 
-static enum err put_text(struct buf *into, struct str text)
+static enum err rows_put_text(struct buf *into, struct str text)
 {
     enum err err = put_varint(into, text.len);
     return err ? err : buf_append(into, text);
@@ -47,8 +47,8 @@ enum err heartbeat_row_write(const struct heartbeat_row *row, struct buf *into)
         (row->has_load && !(row->load >= 0 && row->load <= 1)))
         return ERR_INVALID;
     load = row->has_load ? (uint64_t)(row->load * MILLION + 0.5) + 1 : 0;
-    err = put_text(into, row->worker_id);
-    if (!err) err = put_text(into, row->run_id);
+    err = rows_put_text(into, row->worker_id);
+    if (!err) err = rows_put_text(into, row->run_id);
     if (!err) err = put_varint(into, (uint64_t)row->phase * 2); /* zig-zag of a positive number */
     if (!err) err = put_varint(into, row->due_at_ms);
     if (!err) err = put_varint(into, row->received_at_ms);
@@ -65,14 +65,14 @@ enum err worker_row_write(const struct worker_row *row, struct buf *into)
         row->standing > STANDING_MAX || row->reason > REASON_MAX ||
         (row->instance.len && !printable(row->instance, ROW_INSTANCE_MAX)))
         return ERR_INVALID;
-    err = put_text(into, row->worker_id);
-    if (!err) err = put_text(into, row->run_id);
+    err = rows_put_text(into, row->worker_id);
+    if (!err) err = rows_put_text(into, row->run_id);
     if (!err) err = put_varint(into, row->registered_at_ms);
     if (!err) err = put_varint(into, row->incarnation);
     if (!err) err = put_varint(into, row->standing);
     if (!err) err = put_varint(into, row->reason);
     if (!err) err = put_varint(into, row->draining);
-    if (!err) err = put_text(into, row->instance);
+    if (!err) err = rows_put_text(into, row->instance);
     return ended(into, before, err);
 }
 

@@ -161,7 +161,7 @@ static struct thread *draw_ready(struct list *from, struct sim_threads *p)
     return NULL;
 }
 
-static void run_one(struct thread *t)
+static void threads_run_one(struct thread *t)
 {
     switch_to(t);
     if (!t->over) return;
@@ -179,7 +179,7 @@ void threads_run_ready(struct post *post)
     p->posted = false;
     list_init(&batch);
     list_splice(&batch, &p->ready); /* what these make ready has its turn after the loop's own */
-    for (struct thread *t; (t = draw_ready(&batch, p));) run_one(t);
+    for (struct thread *t; (t = draw_ready(&batch, p));) threads_run_one(t);
     LIST_EACH_SAFE(&p->threads, node, following)
     {
         struct thread *t = CONTAINER_OF(node, struct thread, of_process);
@@ -314,7 +314,7 @@ int __wrap_pthread_create(pthread_t *ret, const pthread_attr_t *a, void *(*run)(
     return 0;
 }
 
-static struct thread *find(struct sim_threads *p, uint64_t number)
+static struct thread *threads_find(struct sim_threads *p, uint64_t number)
 {
     LIST_EACH(&p->threads, node)
     {
@@ -332,7 +332,7 @@ int __wrap_pthread_join(pthread_t id, void **ret_result)
     struct thread *t;
 
     if (!p) return __real_pthread_join(id, ret_result);
-    t = find(p, (uint64_t)id);
+    t = threads_find(p, (uint64_t)id);
     while (!t->over) (void)thread_wait(t, SIM_THREADS_FOREVER);
     if (ret_result) *ret_result = t->result;
     thread_free(t);
@@ -372,7 +372,7 @@ static void let_others_run(void)
     struct thread *t = p ? draw_ready(&p->ready, p) : NULL;
 
     if (!t) die("the loop waits for a lock that a waiting thread has");
-    run_one(t);
+    threads_run_one(t);
 }
 
 int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
