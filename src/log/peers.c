@@ -322,9 +322,9 @@ static void on_refused(void *owner, const char *peer_address, enum err why, cons
     struct peers *peers = owner;
 
     peers_count_refusal(peers, REFUSED_TLS);
-    LOG_WARN(&peers->log, "connection refused", log_text("reason", peers_refusal_name(REFUSED_TLS)),
-             log_text("peer", peer_address), log_err("err", why),
-             log_text("note", note ? note->text : ""));
+    LOG_WARN(&peers->log, "rejected a connection from a peer",
+             log_text("reason", peers_refusal_name(REFUSED_TLS)), log_text("peer", peer_address),
+             log_err("err", why), log_text("note", note ? note->text : ""));
 }
 
 static enum err peers_check_options(const struct peers_options *options, struct note *note)

@@ -123,7 +123,7 @@ static void introduce(struct incoming *c)
     struct peers *peers = c->peers;
     struct peer *peer;
 
-    LOG_INFO(&peers->log, "replica connected", log_text("replica", c->from_text),
+    LOG_INFO(&peers->log, "a replica connected to this one", log_text("replica", c->from_text),
              log_text("name", c->name), log_text("address", c->address),
              log_text("lane", peers_lane_name(c->lane)), log_u64("level", c->level));
     if (peers->events.on_hello) {

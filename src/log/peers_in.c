@@ -38,11 +38,12 @@ void peer_in_refuse(struct incoming *c, enum refusal refusal, const char *note)
     if (c->closing) return;
     peers_count_refusal(peers, refusal);
     if (c->known)
-        LOG_WARN(&peers->log, "hung up on replica", log_text("reason", peers_refusal_name(refusal)),
-                 log_text("replica", c->from_text), log_text("lane", peers_lane_name(c->lane)),
-                 log_text("note", note));
+        LOG_WARN(&peers->log, "closed the connection of a replica",
+                 log_text("reason", peers_refusal_name(refusal)), log_text("replica", c->from_text),
+                 log_text("lane", peers_lane_name(c->lane)), log_text("note", note));
     else
-        LOG_WARN(&peers->log, "connection refused", log_text("reason", peers_refusal_name(refusal)),
+        LOG_WARN(&peers->log, "rejected a connection from a peer",
+                 log_text("reason", peers_refusal_name(refusal)),
                  log_text("peer", stream_peer_address(c->stream)), log_text("note", note));
     peer_in_hang_up(c);
 }
@@ -67,9 +68,9 @@ static void peers_in_on_closed(void *owner, enum err why, const struct note *not
 
     if (!peers->closing) {
         if (c->known && !c->closing)
-            LOG_INFO(&peers->log, "replica hung up", log_text("replica", c->from_text),
-                     log_text("lane", peers_lane_name(c->lane)), log_err("err", why),
-                     log_text("note", note->text));
+            LOG_INFO(&peers->log, "a replica closed its connection",
+                     log_text("replica", c->from_text), log_text("lane", peers_lane_name(c->lane)),
+                     log_err("err", why), log_text("note", note->text));
         lose_snap(c);
     }
     peer_in_leave_list(c);

@@ -144,8 +144,8 @@ static void tell_down(struct peer_line *line, enum err why, const char *note)
 
     if (line->told) return;
     line->told = true;
-    LOG_WARN(&peers->log, "no connection to replica", log_text("replica", line->peer->id_text),
-             log_text("address", line->peer->address),
+    LOG_WARN(&peers->log, "cannot connect to a replica: retrying",
+             log_text("replica", line->peer->id_text), log_text("address", line->peer->address),
              log_text("lane", peers_lane_name(line->lane)), log_err("err", why),
              log_text("note", note));
 }

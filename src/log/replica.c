@@ -141,8 +141,9 @@ void replica_fail(struct replica *replica, enum err why, const struct note *note
     if (replica->stopped || replica->closing) return;
     replica->stopped = why;
     replica->stopped_note = *note;
-    LOG_ERROR(&replica->log, "replica stopped", log_err("err", why), log_text("why", note->text),
-              log_u64("term", replica->role_term), log_u64("applied", replica->applied));
+    LOG_ERROR(&replica->log, "this replica stopped: it can no longer trust its log or disk",
+              log_err("err", why), log_text("why", note->text), log_u64("term", replica->role_term),
+              log_u64("applied", replica->applied));
     loop_defer(replica->io->loop, &replica->stop_task);
 }
 
@@ -265,7 +266,7 @@ static void adopt_done(struct job *job, enum err err)
     }
     replica->cluster_id = replica->adopt_id;
     snprintf(cluster, sizeof cluster, "%016" PRIx64, replica->cluster_id);
-    LOG_INFO(&replica->log, "joined a cluster", log_text("cluster", cluster));
+    LOG_INFO(&replica->log, "adopted the id of the cluster", log_text("cluster", cluster));
     replica_changed(replica);
 }
 
@@ -380,8 +381,8 @@ static enum err join_log(struct replica *replica, struct note *note)
                  replica->dir, (unsigned long long)first, (unsigned long long)mark->index);
         return ERR_CORRUPT;
     }
-    LOG_WARN(&replica->log, "log discarded: it does not join the snapshot", log_u64("last", last),
-             log_u64("snapshot", mark->index));
+    LOG_WARN(&replica->log, "discarded the log: it ends before the snapshot begins",
+             log_u64("last", last), log_u64("snapshot", mark->index));
     entries_reset(replica->entries, mark->index);
     return wal_reset(replica->wal, mark->index, mark->term, note);
 }

@@ -162,7 +162,7 @@ static enum err start_transfer(struct replica *replica, uint64_t to, struct note
                          err_text(err));
     change->transferring = true;
     change->transfer_until = mono_after(replica_now(replica), 2 * (uint64_t)replica->election_ms);
-    LOG_INFO(&replica->log, "handing leadership over", log_u64("to", to));
+    LOG_INFO(&replica->log, "handing leadership to another replica", log_u64("to", to));
     replica_effects(replica, err, &effects);
     return ERR_OK;
 }
@@ -256,7 +256,7 @@ static void seek_relief(struct replica *replica)
     change->relief_at = mono_after(now, change->relief_pause_ms);
     to = next_voter(replica);
     if (to == 0) return; /* alone, or cut off */
-    LOG_WARN(&replica->log, "the disk is full: another is asked to lead");
+    LOG_WARN(&replica->log, "disk is full: handing leadership to another replica");
     (void)start_transfer(replica, to, &note);
 }
 

@@ -113,7 +113,7 @@ static void dial_all(struct replica *replica)
     }
     err = peers_set(replica->peers, where, count);
     if (!err) return;
-    LOG_WARN(&replica->log, "peers not set, trying again", log_err("err", err));
+    LOG_WARN(&replica->log, "list of peers could not be applied: retrying", log_err("err", err));
     dial->due = true;
     dial->look_at = mono_after(replica_now(replica), replica->election_ms);
 }

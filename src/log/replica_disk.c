@@ -244,10 +244,11 @@ static void judge_space(struct replica *replica, uint64_t free_bytes)
     if (full == disk->full) return;
     disk->full = full;
     if (full)
-        LOG_WARN(&replica->log, "disk space below its reserve: proposals are refused",
+        LOG_WARN(&replica->log, "disk space is below its reserve: writes are rejected",
                  log_u64("free_bytes", free_bytes), log_u64("reserve_bytes", disk->reserve_bytes));
     else
-        LOG_INFO(&replica->log, "disk space is back", log_u64("free_bytes", free_bytes));
+        LOG_INFO(&replica->log, "disk space is above its reserve again",
+                 log_u64("free_bytes", free_bytes));
     replica_changed(replica);
 }
 

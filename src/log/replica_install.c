@@ -136,7 +136,7 @@ static void start_send(struct replica *replica, struct send *send)
     send->index = begin.index;
     send->term = begin.term;
     send->began = replica_now(replica);
-    LOG_INFO(&replica->log, "sending a snapshot", log_u64("peer", send->to),
+    LOG_INFO(&replica->log, "sending a snapshot to a replica", log_u64("peer", send->to),
              log_u64("index", begin.index), log_u64("bytes", begin.bytes));
 }
 
@@ -153,7 +153,7 @@ void replica_install_on_sent(struct replica *replica, uint64_t to, uint64_t id, 
         if (send->broken < BROKEN_DOUBLINGS_MAX) send->broken++;
         if (err != ERR_CANCELLED) {
             replica_count(replica, COUNT_SNAPSHOTS_FAILED);
-            LOG_WARN(&replica->log, "sending a snapshot broke off", log_u64("peer", to),
+            LOG_WARN(&replica->log, "sending a snapshot failed: retrying", log_u64("peer", to),
                      log_err("err", err), log_u64("index", send->index));
         }
         return;
@@ -305,8 +305,9 @@ static void doom(struct replica_installs *in, enum err err, const char *why)
     replica_wake(replica);
     if (!err) return;
     replica_count(replica, COUNT_SNAPSHOTS_FAILED);
-    LOG_WARN(&replica->log, "a snapshot from a peer was dropped", log_u64("peer", in->from),
-             log_u64("index", in->begin.index), log_err("err", err), log_text("why", why));
+    LOG_WARN(&replica->log, "dropped an incomplete snapshot from the leader",
+             log_u64("peer", in->from), log_u64("index", in->begin.index), log_err("err", err),
+             log_text("why", why));
 }
 
 static bool is_current(const struct replica_installs *in, uint64_t from, uint64_t id)
@@ -343,8 +344,9 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
         return replica_install_refuse(replica, from); /* heartbeats tell the leader what we have */
     if (begin->bytes > free_bytes || free_bytes - begin->bytes < replica->disk.reserve_bytes) {
         replica_count(replica, COUNT_SNAPSHOTS_FAILED);
-        LOG_WARN(&replica->log, "no space for a snapshot from a peer", log_u64("peer", from),
-                 log_u64("bytes", begin->bytes), log_u64("free_bytes", free_bytes));
+        LOG_WARN(&replica->log, "no disk space for a snapshot from the leader",
+                 log_u64("peer", from), log_u64("bytes", begin->bytes),
+                 log_u64("free_bytes", free_bytes));
         return replica_install_refuse(replica, from);
     }
     in->state = TAKING;
@@ -355,7 +357,7 @@ static bool on_begin(struct replica *replica, uint64_t from, const struct frame_
     in->work = INBOX_NOTHING;
     in->unique = entropy_u64(replica->io->entropy);
     in->began = replica_now(replica);
-    LOG_INFO(&replica->log, "receiving a snapshot", log_u64("peer", from),
+    LOG_INFO(&replica->log, "receiving a snapshot from the leader", log_u64("peer", from),
              log_u64("index", begin->index), log_u64("bytes", begin->bytes));
     replica_changed(replica);
     return true;

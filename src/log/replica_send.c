@@ -107,8 +107,9 @@ static void replica_send_old_done(struct replica_old *old)
         return;
     }
     if (old->err) { /* compacted meanwhile, or no memory: the engine asks again */
-        LOG_WARN(&replica->log, "old entries could not be read", log_err("err", old->err),
-                 log_text("why", old->note.text), log_u64("peer", lag->id));
+        LOG_WARN(&replica->log, "log entries for a slow replica could not be read: retrying",
+                 log_err("err", old->err), log_text("why", old->note.text),
+                 log_u64("peer", lag->id));
         lag->active = false;
         return;
     }

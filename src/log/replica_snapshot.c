@@ -133,7 +133,7 @@ void replica_snapshot_give_up(struct replica *replica)
 static void failed(struct replica *replica, enum err err, struct note *note)
 {
     replica_count(replica, COUNT_SNAPSHOTS_FAILED);
-    LOG_WARN(&replica->log, "snapshot given up; the log before it stays", log_err("err", err),
+    LOG_WARN(&replica->log, "snapshot failed: the log is not compacted", log_err("err", err),
              log_text("why", note->text), log_u64("index", replica->snapshots->head.mark.index));
     replica_snapshot_give_up(replica);
 }
@@ -234,7 +234,7 @@ static void replica_snapshot_begin(struct replica *replica)
     if (err == ERR_FULL) { /* somebody else reads it, for a backup: when it is looked at next */
         sections_end(&s->sections);
         s->state = IDLE;
-        LOG_DEBUG(&replica->log, "no snapshot now: a machine is being read");
+        LOG_DEBUG(&replica->log, "snapshot postponed: a backup is reading the state");
         return;
     }
     if (err) failed(replica, err, &(struct note){"begin"});

@@ -65,10 +65,10 @@ static void note_role(struct replica *replica)
     if (!led && role != REPLICA_LEADER) return;
     if (role == REPLICA_LEADER) {
         replica_count(replica, COUNT_LEADERSHIPS);
-        LOG_INFO(&replica->log, "leading", log_u64("term", term),
+        LOG_INFO(&replica->log, "became leader", log_u64("term", term),
                  log_u64("last", entries_last(replica->entries)));
     } else {
-        LOG_INFO(&replica->log, "no longer leading", log_u64("term", term));
+        LOG_INFO(&replica->log, "lost leadership", log_u64("term", term));
     }
     replica_propose_role(replica);
     replica_read_role(replica);
@@ -189,7 +189,7 @@ static void step_frame(struct replica *replica, uint64_t from, const struct peer
                                                : receive_message(replica, from, frame, &effects);
 
     if (err == ERR_INVALID) {
-        LOG_WARN(&replica->log, "frame refused: no sound replica sends it", log_u64("peer", from),
+        LOG_WARN(&replica->log, "rejected an invalid frame from a replica", log_u64("peer", from),
                  log_text("kind", frame_kind_name(frame->kind)));
         return;
     }

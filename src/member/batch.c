@@ -53,7 +53,7 @@ static void on_proposed(struct proposal *proposal, enum err err, struct str byte
     /* No memory for the answer: it was applied, but how it went is not known. */
     if (!err && (member_reply_parse(bytes, &reply) || reply.ops != batch->ops)) err = ERR_UNKNOWN;
     if (err && err != ERR_NOT_LEADER)
-        LOG_DEBUG(&service->log, "an entry of membership was not taken", log_err("err", err));
+        LOG_DEBUG(&service->log, "a membership entry was not committed", log_err("err", err));
     tell_waits(batch, err, err ? NULL : &reply);
     batch_free(batch);
     if (service->batch) loop_defer(service->io->loop, &service->batch_task);

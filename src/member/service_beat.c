@@ -53,7 +53,7 @@ void id_in_use(const struct member_service *service, struct str worker,
              STR_ARG(worker),
              in_use->heard ? "heard" : "not heard yet by this leader, which took over",
              (unsigned long long)in_use->silent_ms);
-    LOG_WARN(&service->log, "refused a second process with a worker id that is in use",
+    LOG_WARN(&service->log, "rejected a second process with a worker id that is in use",
              log_str("worker", worker), log_u64("heard_ms_ago", in_use->silent_ms));
 }
 

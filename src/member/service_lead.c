@@ -424,7 +424,7 @@ static void on_led(struct operation_wait *wait, enum err err, const struct membe
 
         if (result.status != MEMBER_S_DONE && result.status != MEMBER_S_SAME)
             LOG_ERROR(&service->log,
-                      "the placement of this configuration is not the cluster's, which stays: "
+                      "configured placement differs from the cluster's and is ignored, because "
                       "partitions are owned",
                       log_text("why", member_status_text(result.status)));
     }

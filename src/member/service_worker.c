@@ -221,7 +221,7 @@ static void read_checkpoint(struct leader_request *request)
     }
     (void)watch_ask(service, worker, 0);
     if (m->error[0])
-        LOG_WARN(&service->log, "a worker could not write its checkpoint",
+        LOG_WARN(&service->log, "a worker reported that it could not write a checkpoint",
                  log_str("worker", worker), log_u64("round", m->round),
                  log_text("error", m->error));
     if (service->row.len) pack_row(&answer, 1, &row);

@@ -199,14 +199,13 @@ static void say_how(struct member_ledger *l)
     bool trouble = l->result != ERR_OK;
 
     if (l->set_aside)
-        LOG_WARN(l->log, "the heartbeat ledger was damaged; it is set aside and a new one begun",
+        LOG_WARN(l->log, "heartbeat ledger was damaged: set aside and replaced by a new one",
                  log_text("path", l->path), log_text("why", l->why.text));
     if (trouble && !l->stats.in_trouble)
-        LOG_WARN(l->log, "the heartbeat ledger cannot be written; nothing else is affected",
-                 log_text("path", l->path), log_text("why", l->why.text),
-                 log_bool("tried_again", !l->foreign));
+        LOG_WARN(l->log, "heartbeat ledger cannot be written", log_text("path", l->path),
+                 log_text("why", l->why.text), log_bool("tried_again", !l->foreign));
     if (!trouble && l->stats.in_trouble)
-        LOG_INFO(l->log, "the heartbeat ledger is written again", log_text("path", l->path));
+        LOG_INFO(l->log, "heartbeat ledger is writable again", log_text("path", l->path));
     l->set_aside = false;
     l->stats.in_trouble = trouble;
 }

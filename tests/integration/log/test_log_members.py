@@ -117,7 +117,7 @@ def over_tls():
         victim.options = [*good[:2], *files("admin")]
         victim.start()
         others = [node for node in cluster.nodes.values() if node is not victim]
-        wait_for("it is refused", lambda: all("connection refused\" reason=" in log_of(node) for node in others))
+        wait_for("it is refused", lambda: all("rejected a connection from a peer\" reason=" in log_of(node) for node in others))
         load.progress()
         victim.stop()
         victim.options = good

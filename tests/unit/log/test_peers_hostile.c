@@ -79,7 +79,7 @@ TEST_BOTH(garbage_is_refused)
     begin();
     s = stranger_dial(0, b);
     stranger_write(s, STR("GET / HTTP/1.1\r\nHost: raft\r\n\r\n"));
-    expect_refused(s, "frame", "connection refused");
+    expect_refused(s, "frame", "rejected a connection from a peer");
     CHECK_SIZE("it was not answered", s->got.len, 0);
     finish();
 }
@@ -173,7 +173,7 @@ TEST_BOTH(a_second_hello_is_refused)
     stranger_meet(s, 9, b, LANE_CONTROL);
     s->out.session = 0; /* as the first: unsalted */
     stranger_send(s, &again);
-    expect_refused(s, "frame", "hung up on replica");
+    expect_refused(s, "frame", "closed the connection of a replica");
     finish();
 }
 
@@ -186,7 +186,7 @@ TEST_BOTH(frames_before_a_hello_are_refused)
     s = stranger_dial(0, b);
     s->out.session = 12345;
     stranger_send(s, &frame);
-    expect_refused(s, "frame", "connection refused");
+    expect_refused(s, "frame", "rejected a connection from a peer");
     CHECK_U64("nothing was given", b->frames, 0);
     finish();
 }

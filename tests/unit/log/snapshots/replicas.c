@@ -25,7 +25,7 @@ static void print_line(void *context, enum log_level level, struct str line)
 {
     struct node *node = context;
     (void)level;
-    node->began += memmem(line.at, line.len, "receiving a snapshot", 20) != NULL;
+    node->began += memmem(line.at, line.len, "receiving a snapshot from the leader", 20) != NULL;
     if (world.loud || getenv("MUSTER_TEST_LOUD"))
         fprintf(stderr, "%8.3f r%zu %.*s", (double)sim_now(world.sim).ns / 1e9, node->number,
                 STR_ARG(line));
