@@ -61,7 +61,7 @@ def judge(home):
             found[name] = os.path.join(folder, name)
     for name in ["coord.h", *(name.format(store) for store in STORES for name in ("{}.so", "libmuster-{}.a", "muster-{}.pc")),
                  "libmuster.so.1", "libmuster.so.1.0.0", "libmuster.so", "libmuster.a", "muster.pc",
-                 "libmuster.3", "musterctl-needs.1", "muster.toml.5", "_musterctl", "singleton.c", "muster_coord.py", "singleton.py"]:
+                 "libmuster.3", "musterctl-need-list.1", "muster.toml.5", "_musterctl", "singleton.c", "muster_coord.py", "singleton.py"]:
         check(f"{name} is there", name in found, sorted(found))
     prefix = os.path.dirname(os.path.dirname(os.path.dirname(found["coord.h"])))
     libraries = os.path.dirname(found["libmuster.so"])
