@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The rules for safe membership changes: R1, R2, R2b and R3 of docs/raft-guards.md. Keeps no state;
+ * the leader asks before it writes a change, and may ask again later. */
 #include "log/members.h"
 
 #include <string.h>

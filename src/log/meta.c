@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Applies machine 0. Invariant: neither the replicated clock nor the cluster level ever decreases.
+ * Runs inside apply, on the loop thread. */
 #include "log/meta.h"
 
 #include <string.h>

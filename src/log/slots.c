@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The array of entries in blocks. Invariant: a slot never moves while its index is kept. Pure
+ * memory. */
 #include "log/slots.h"
 
 #include <stdlib.h>

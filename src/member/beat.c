@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Decodes heartbeats and their metadata, encodes the responses. Invariant: unreadable metadata is
+ * ignored, an invalid id is rejected with its field's name. Keeps no state. */
 #include "member/beat.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sends directives to workers. Invariant: at most one directive of each kind waits for a worker,
+ * the newest. Loop thread, leader only. */
 #include "member/control.h"
 
 #include <stdlib.h>

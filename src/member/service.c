@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens, closes and registers the parts of the membership service, and follows who leads. Loop
+ * thread. */
 #include "member/service.h"
 
 #include <stdio.h>

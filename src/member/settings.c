@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Turns checked settings into the options of the service. Keeps no state. */
 #include "member/settings.h"
 
 #include <math.h>

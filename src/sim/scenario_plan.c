@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the worlds of a scenario one after another and reports the first seed that fails. Main
+ * thread. */
 #include "sim/scenario_plan.h"
 
 #include <inttypes.h>

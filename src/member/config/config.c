@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the settings of worker membership and checks the rules between them. Invariant: all
+ * problems are reported together, before anything is opened. Runs at start and at a reload. */
 #include "member/config/config.h"
 
 #include <stdarg.h>

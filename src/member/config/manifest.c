@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and checks the manifest of a plugin. Every text that the facts point to belongs to the
+ * manifest and ends with NUL. Loads nothing. */
 #include "member/config/manifest.h"
 
 #include <stdio.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The failure detector: a heap of workers by the time of their next threshold. Invariant: a worker
+ * fails only after its deadline, moved by every late scan, has passed. Pure. */
 #include "member/core/detect.h"
 
 #include <math.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Assigns partitions to workers by consistent hashing with bounded loads. Invariant: the result
+ * depends on the workers and weights only, not on the order in which they came. Pure. */
 #include "member/core/ring.h"
 
 #include <math.h>

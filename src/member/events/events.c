@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the events of workers as lines of JSON. Invariant: only heartbeats may be dropped; every
+ * other event is accepted or refused with ERR_FULL. Any thread. */
 #include "member/events/events.h"
 
 #include <inttypes.h>

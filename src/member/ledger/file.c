@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and replaces a file of keys and values. Invariant: a file is replaced whole or not at all,
+ * and its checksum is verified before a record is returned. Calls block. */
 #include "member/ledger/file.h"
 
 #include "base/bytes.h"

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Encodes and decodes the rows of the heartbeat ledger, in rollout's encoding. Invariant: one
+ * encoding for each row, anything else is refused. Keeps no state. */
 #include "member/ledger/rows.h"
 
 enum { MILLION = 1000000, VARINT_MAX = 10, PHASE_MAX = 4, STANDING_MAX = 3, REASON_MAX = 4 };
