@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rules for Prometheus and the dashboard for Grafana name what there is.
 
-usage: test_alerts.py SOURCE MUSTER     (prints TAP)
+usage: test_alerts.py SOURCE MUSTER            (prints TAP)
+       test_alerts.py SOURCE MUSTER --write    makes docs/metrics.md anew
 
 A fleet is started by `muster dev` and its metrics are read as Prometheus would. Shows: every metric, label and label value
-of an expression is exposed by some process; every metric is documented, but for SELECTED; each alert has its section in docs/alerts.md, and both of its tests."""
+of an expression is exposed by some process; docs/metrics.md lists every metric; each alert has its section in docs/alerts.md, and both of its tests."""
 import http.client
 import json
 import os
@@ -34,11 +35,8 @@ ADDED = {"job", "instance"}            # by Prometheus, to every series
 WORDS = set("""sum count max min avg by on without and or unless rate increase histogram_quantile time group_left ignoring
             label_values bool""".split())
 # Series that appear when it happens the first time, so a fleet that is well does not show their values.
-# Families of which the pages explain a selection.
-SELECTED = ("bigfleet_shard_", "muster_shard_", "muster_operator_", "muster_rpc_", "muster_config_", "muster_member_ledger_",
-            "muster_provider_state_", "muster_tls_")
-PAGES = ("observability", "shard", "operators", "workers", "dashboard")  # that explain metrics
 LATER = {("muster_coordinator_exports_total", "outcome"), ("muster_member_failures_total", "reason")}
+FACTS = {}      # family -> (type, help), as the processes say
 PLURAL = re.compile(r"_(bucket|sum|count)$")
 
 
@@ -146,9 +144,11 @@ def scraped(addresses):
 
 def read_metrics(text, families):
     for line in text.splitlines():
-        declared = re.match(r"# TYPE (\S+) ", line)
+        declared = re.match(r"# (TYPE|HELP) (\S+) (.*)", line)
         if declared:
-            families.setdefault(declared.group(1), {})
+            what, name, text_of = declared.groups()
+            families.setdefault(name, {})
+            FACTS.setdefault(name, {})[what] = text_of
             continue
         series = re.match(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? ", line)
         if series is None or line.startswith("#"):
@@ -198,11 +198,40 @@ def every_metric_exists():
                 "sum by (shrad) (bigfleet_coordinator_pending_instructions)",
                 "nonsense > 1"):
         ok(wrong(families, bad), f"refused: {bad}")
-    documented = set(re.findall(r"[a-z]\w+", "".join(load(f"docs/{page}.md") for page in PAGES)))
-    missing = sorted(name for name in families if name.startswith(("muster_", "bigfleet_")) and name not in documented
-                     and not name.startswith(SELECTED))
-    ok(not missing, "each metric has its row in the documentation",
-       f"add a row to docs/observability.md (or {', '.join(PAGES[1:])}):\n" + "\n".join(missing))
+    page, rows = read_page(), metric_rows(families)
+    # Not its labels: a series appears when it is counted the first time.
+    stale = [name for name, row in rows.items() if name not in page or page[name][::2] != row[::2]]
+    ok(not stale, "docs/metrics.md lists each metric as it is",
+       f"make it anew with {os.path.relpath(__file__, SOURCE)} SOURCE MUSTER --write: {stale}")
+
+
+def metric_rows(families):
+    """name -> type, labels, help"""
+    return {name: (FACTS[name]["TYPE"], set(families[name]) - {"le"}, FACTS[name].get("HELP", "")) for name in families
+            if name.startswith(("muster_", "bigfleet_"))}
+
+
+def read_page():
+    try:
+        page = load("docs/metrics.md")
+    except FileNotFoundError:
+        return {}
+    return {name: (kind, set(re.findall(r"`(\w+)`", labels)), text) for name, kind, labels, text in
+            re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) ?\| (.*) \|$", page, re.M)}
+
+
+def write_page():
+    """Families that no process of `muster dev` has (a Kubernetes operator's) keep their rows, and labels without a series
+    at this moment stay."""
+    rows, before = metric_rows(exposed()), read_page()
+    for name, (kind, labels, text) in before.items():
+        rows[name] = (*rows[name][:1], rows[name][1] | labels, *rows[name][2:]) if name in rows else (kind, labels, text)
+    with open(os.path.join(SOURCE, "docs", "metrics.md"), "w", encoding="utf-8") as file:
+        file.write("# Metrics\n\nEvery metric of every process, as `/metrics` describes it; made by a script and checked by a test. "
+                   "[Observability](observability.md) says\nwhich of them to watch, [alerts](alerts.md) what to do.\n\n"
+                   "| metric | type | labels | meaning |\n|---|---|---|---|\n")
+        for name, (kind, labels, text) in sorted(rows.items()):
+            file.write(f"| `{name}` | {kind} | {', '.join(f'`{label}`' for label in sorted(labels))} | {text} |\n")
 
 
 def each_alert_has_its_page():
@@ -241,4 +270,7 @@ def the_board_is_whole():
     ok(not over and max(x for x, _ in places) < 24, "and no two lie over each other", over[:3])
 
 
+if "--write" in sys.argv:
+    write_page()
+    sys.exit()
 judge(each_alert_has_its_page, links_lead_somewhere, the_board_is_whole, every_metric_exists)
