@@ -2,13 +2,13 @@
 /* Worker membership as a service of the coordinator: rollout's Heartbeat, Control and Work, and
  * muster.v1.Membership beside them (proto/muster/v1/member.proto).
  *
- * The core decides, in two halves (core/member.h, core/local.h); this is the way in and out. Calls
- * that came to a follower are passed on to the leader, beats among them many in one call. A beat is
- * acknowledged behind a leadership round that began after it came, and within reply_max_ms at all
- * events. What changes the registry is gathered into one entry of the log.
+ * The core decides, in two halves (core/member.h, core/local.h); the service is its I/O. A follower
+ * forwards calls to the leader, many heartbeats in one call. A heartbeat is acknowledged after a
+ * leadership round that began after its arrival, and is answered within reply_max_ms in any case.
+ * Changes of the registry are gathered into one entry of the log.
  *
- * The surprising rule: nothing of a leader's own half outlives its leadership. A new leader takes
- * everybody for having just beaten, so nobody is failed by a change of leaders.
+ * The surprising rule: the leader's own half ends with its leadership. A new leader treats every
+ * worker as if it had just sent a heartbeat, so a change of leaders fails no worker.
  *
  * Order of life, all on the loop's thread:
  *     member_service_open -> replica_open with its machine -> member_service_attach
@@ -35,7 +35,7 @@ struct member_service_options {
     struct io *io;
     const struct log_source *log; /* may be NULL; copied */
     struct metrics *metrics;      /* may be NULL; one service per registry */
-    /* The leader's gRPC address, "" when nobody knows; valid during the call. */
+    /* The leader's gRPC address, "" if unknown; valid during the call. */
     const char *(*leader_address)(void *owner);
     void *owner;
     struct tls_context *tls; /* to the leader; NULL: plaintext */
@@ -44,7 +44,7 @@ struct member_service_options {
     /* Without `enabled` the machine follows the log and nothing is served. */
     bool enabled;
     struct ulid run;
-    bool any_run;       /* of beats: another run's are taken, too */
+    bool any_run;       /* accept heartbeats of other runs, too */
     bool bind_identity; /* a certificate speaks for its own worker only */
     struct member_rules rules;
     struct member_local_options local;

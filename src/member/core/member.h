@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is a worker, in which incarnation, who owns which partition, what work is to be done: the
- * replicated half of membership. Its other half, which only the leader has, is local.h.
+/* The replicated half of worker membership: workers and their incarnations, the owners of
+ * partitions, the work queue. The leader's own half is local.h.
  *
- * Every change is an entry of the log: a command of one or more operations, applied in order and as
- * one. Decisions are replicated, observations are not: that a worker is silent is the leader's to
- * know, that it is dead is an operation. The time is the log's own clock (T, which only moves while
- * there is a leader, and never faster than the leader's); wall times travel in the command and are
- * shown, never compared. Nothing is drawn here.
+ * Every change is an entry of the log. An entry is a command of one or more operations, which are
+ * applied in order and atomically. Decisions are replicated, observations are not: the leader alone
+ * knows that a worker is silent; that a worker is dead is an operation. The time is the log's clock
+ * T. T moves only while there is a leader, and never faster than the leader's clock. Wall times
+ * come with the command; they are displayed and never compared.
  *
- * Before the operations, what T has reached happens by itself, in a fixed order: fences end,
- * windows close, revocations run out of time, dead workers become tombstones. member_next_due says
- * when the leader must propose a tick. After them partitions move as far as they may, so that a
- * death and what follows from it stand in one entry.
+ * Before the operations, everything that is due at T happens in a fixed order: fences end, windows
+ * close, revocations time out, dead workers become tombstones. member_next_due() returns when the
+ * leader must propose a tick. After the operations, partitions move as far as they may, so that a
+ * death and its consequences are in one entry.
  *
- * The rule everything here serves: a partition is given to somebody only when its former owner has
- * said that it let go, has left, or must have fenced itself. Each grant carries a number that grows
- * (the fencing token), and there is no state in which two may process.
+ * Safety: a partition gets a new owner only after the former owner released it, left, or must have
+ * fenced itself. Each grant has a fencing token that grows. In no state may two workers process one
+ * partition.
  *
- * Refused is an answer, never an error, and changes nothing. An operation may come twice (a retry
- * whose first answer was lost, two leaders): it names the incarnation it was meant for, and does
- * nothing where that is over. One owner, one thread; texts in operations are copied, texts in views
- * are borrowed until the next call that changes anything. */
+ * A refused operation has a result and changes nothing; it is not an error. An operation may arrive
+ * twice, after a retry or from two leaders. It names the incarnation that it is for, and does
+ * nothing if that incarnation is over. One owner, one thread. Texts in operations are copied; texts
+ * in views are borrowed until the next call that changes anything. */
 #ifndef MEMBER_CORE_MEMBER_H
 #define MEMBER_CORE_MEMBER_H
 #include "base/arena.h"
@@ -28,15 +28,15 @@
 #include "base/note.h"
 
 enum {
-    MEMBER_ID_MAX = 128, /* of 0x21..0x7E; ULIDs come in upper case */
+    MEMBER_ID_MAX = 128, /* bytes 0x21 to 0x7E; ULIDs are in upper case */
     MEMBER_LABELS_MAX = 4096,
     MEMBER_REFERENCE_MAX = 512, /* of a checkpoint: opaque */
     MEMBER_REASON_MAX = 256,
     MEMBER_PAYLOAD_MAX = 1 << 20,
     MEMBER_WORK_RESULT_MAX = 64 << 10,
     MEMBER_OPS_MAX = 8192,      /* of one command */
-    MEMBER_EVENTS_MAX = 100000, /* not yet emitted: then nobody is admitted until they are */
-    MEMBER_FLIPS_MAX = 3,       /* restarts in MEMBER_FLIPS_NS, then two share one name */
+    MEMBER_EVENTS_MAX = 100000, /* not yet emitted; past it no worker is admitted */
+    MEMBER_FLIPS_MAX = 3,       /* restarts in MEMBER_FLIPS_NS; more: two processes share an id */
     MEMBER_PULL_MAX = 1024,     /* items of one PULL or STEAL */
     MEMBER_WEIGHT_MAX = 1000000,
 };
@@ -46,22 +46,23 @@ struct membership;
 struct member_options {
     uint64_t quota_bytes; /* the same on every replica; 0: 512 MiB */
 };
-struct member_instance { /* drawn by a worker's process at its start; zero: none was told */
+struct member_instance { /* random, chosen by a worker's process at its start; zero: none */
     uint8_t b[16];
 };
 struct member_digest { /* of a work item's content */
     uint8_t b[32];
 };
 
-/* -- the rules all replicas decide by; they come by an operation (MEMBER_OP_CONFIGURE) -- */
+/* -- rules, equal on all replicas, because an operation sets them (MEMBER_OP_CONFIGURE) -- */
 enum member_placement { MEMBER_RING, MEMBER_RING_BOUNDED, MEMBER_RENDEZVOUS };
 struct member_rules { /* member_rules_defaults() fills all of it */
     uint32_t total_partitions, virtual_nodes;
     enum member_placement placement;
     uint32_t epsilon_ppm;    /* bounded: 250,000 is a quarter more than the mean */
-    uint32_t move_limit_ppm; /* of partitions being revoked at once; at least one */
+    uint32_t move_limit_ppm; /* share of partitions in revocation at once; at least one */
     bool ring_on_register;   /* false: at READY */
-    bool grant_to_legacy;    /* to who never registered: then nothing proves that it fences */
+    bool
+        grant_to_legacy; /* also to workers that never registered; nothing proves that they fence */
     bool evict_on_revoke_timeout;
     bool failure_per_worker; /* false: one failure for each incarnation */
     uint64_t rebalance_window_ms, revoke_timeout_ms, dead_retention_ms, tombstone_retention_ms;
@@ -73,7 +74,7 @@ void member_rules_defaults(struct member_rules *ret_rules);
 /* -- operations -- */
 /* The numbers are part of the log's format. */
 enum member_kind {
-    MEMBER_OP_TICK = 1, /* nothing but what T brings */
+    MEMBER_OP_TICK = 1, /* only what is due at T */
     /* The first of a new leader: `worker` is the leader's id, `number` its term. The coordinator
      * epoch rises by one, once for each term. */
     MEMBER_OP_LEAD,
@@ -87,12 +88,12 @@ enum member_kind {
      * incarnation may still believe to own what it had. lease, labels, weight, capable: of a
      * register call. */
     MEMBER_OP_REGISTER,
-    MEMBER_OP_READY, /* it has said READY: may own partitions */
+    MEMBER_OP_READY, /* the worker reported READY: it may own partitions */
     MEMBER_OP_DRAIN, /* on or off (`flag`) */
     /* `worker`, `incarnation`, `due_ms`, `reason`, `fence_ns`: 0 when the deadline itself proves
      * that it has fenced. */
     MEMBER_OP_DEAD,
-    MEMBER_OP_LEAVE, /* it has stopped. With `flag`: only if it holds no partition */
+    MEMBER_OP_LEAVE, /* the worker stopped. With `flag`: only if it holds no partition */
     /* `partition`, `epoch`: of the grant it gives back; `text`: reference of its checkpoint. */
     MEMBER_OP_ACK_REVOKE,
     /* The same of a checkpoint that was merely written; `wall_ms`. */
@@ -105,15 +106,15 @@ enum member_kind {
     MEMBER_OP_ENQUEUE, /* `item`, `bytes` */
     /* `worker`, `incarnation`; `number` items, `limit` bytes (0: no limit) */
     MEMBER_OP_PULL,
-    MEMBER_OP_WORK_START, /* `item`: its owner has begun it, so nobody steals it */
+    MEMBER_OP_WORK_START, /* `item`: its owner started it; it cannot be stolen */
     /* `item`, `bytes` its result; with `flag` it has failed, `text` says why. */
     MEMBER_OP_SUBMIT,
     MEMBER_OP_RELEASE, /* `item` given back */
-    MEMBER_OP_STEAL,   /* `worker` has nothing to do */
+    MEMBER_OP_STEAL,   /* `worker` is idle and takes items of another worker */
     MEMBER_OP_LAST = MEMBER_OP_STEAL
 };
 enum member_cause { MEMBER_FAILED, MEMBER_EVICTED, MEMBER_CONFLICT };
-struct member_op { /* which fields count: see each; views */
+struct member_op { /* each kind above says which fields it uses; texts are views */
     enum member_kind kind;
     struct str worker;
     uint64_t incarnation;
@@ -170,7 +171,7 @@ struct member_result {
 
 /* -- commands -- */
 struct member_command {
-    int64_t wall_ms; /* of the leader, for what is shown */
+    int64_t wall_ms; /* the leader's, for display */
     const struct member_op *ops;
     size_t op_count;
 };
@@ -194,21 +195,20 @@ void member_apply(struct membership *membership, uint64_t index, uint64_t clock_
 struct member_item;
 bool member_assigned(const struct membership *membership, size_t number, size_t *ret_op,
                      struct member_item *ret_item);
-/* History was lost (a restore from an old copy, force-config): workers may have been admitted and
- * partitions granted that are not known here. Epochs, incarnations and rounds go on at
- * recovery_above(), so every later grant has a higher token. The instances of active workers become
- * `instance`, which is nobody's: whoever beats or registers is admitted anew, and what it had is
- * given to somebody only when its fence is over. */
+/* History was lost by a restore from an old copy or by force-config: workers and grants may exist
+ * that this state does not know. Epochs, incarnations and rounds continue at recovery_above(), so
+ * every later grant has a higher token. Active workers get `instance`, which no process has: each
+ * worker is admitted again, and its partitions move only after its fence is over. */
 void member_recover(struct membership *membership, uint64_t index, uint64_t clock_ns,
                     uint64_t floor, const struct member_instance *instance);
 /* T of the next thing that is due; UINT64_MAX: nothing. */
 uint64_t member_next_due(const struct membership *membership);
 uint64_t member_clock_ns(const struct membership *membership);
 uint64_t member_hash(const struct membership *membership);
-uint64_t member_work(const struct membership *membership);  /* grows with what commands cost */
-uint64_t member_bytes(const struct membership *membership); /* of the quota */
+uint64_t member_work(const struct membership *membership);  /* cost of the commands so far */
+uint64_t member_bytes(const struct membership *membership); /* used of the quota */
 
-/* -- events: what happened, in order, kept until MEMBER_OP_EMITTED -- */
+/* -- events, in order, kept until MEMBER_OP_EMITTED -- */
 enum member_topic {
     MEMBER_EV_REGISTERED = 1,
     MEMBER_EV_DEREGISTERED,
@@ -224,7 +224,7 @@ enum member_topic {
     MEMBER_EV_WORK_COMPLETED,
     MEMBER_EV_WORK_FAILED,
     MEMBER_EV_WORK_STOLEN,
-    /* of the leader alone (local.h): never kept */
+    /* only on the leader (local.h), never replicated */
     MEMBER_EV_SUSPECTED,
     MEMBER_EV_RECOVERED,
     MEMBER_EV_CLOCK_SKEW,
@@ -235,11 +235,11 @@ enum member_topic {
 };
 struct member_event {
     enum member_topic topic;
-    uint64_t number; /* grows by one; 0: of the leader alone */
+    uint64_t number; /* consecutive; 0: only on the leader */
     uint64_t index;  /* of the entry; its identity is "<index>.<n>" */
     uint32_t n;
-    int64_t wall_ms;   /* of the command that caused it */
-    struct str worker; /* or the leader's id; empty: none */
+    int64_t wall_ms;   /* time of the command that caused it */
+    struct str worker; /* worker or leader; empty: none */
     uint64_t incarnation;
     struct str text; /* REGISTERED: "dead" on re-admission of a dead one; FAILED: "evicted",
                         "identity_conflict" or ""; ASSIGNMENT_CHANGED: cause; WORK_FAILED: reason */
@@ -265,15 +265,15 @@ enum member_removal {
 };
 struct member_worker {
     struct str id, labels;
-    enum member_standing standing; /* SUSPECTED is the leader's: local.h */
+    enum member_standing standing; /* SUSPECTED exists only on the leader, see local.h */
     enum member_removal removal;
-    enum member_cause cause; /* of its death */
+    enum member_cause cause; /* why it is dead */
     uint64_t incarnation;
     struct member_instance instance;
     bool has_instance, capable, ready, draining, on_ring;
     uint32_t lease_ms, weight;
     int64_t registered_ms, ended_ms; /* wall; ended: dead or removed */
-    uint32_t partitions, items;      /* that it holds */
+    uint32_t partitions, items;      /* held by it */
 };
 bool member_find_worker(const struct membership *membership, struct str id,
                         struct member_worker *ret_worker);
@@ -285,10 +285,10 @@ enum member_partition_state { MEMBER_FREE, MEMBER_OWNED, MEMBER_REVOKING, MEMBER
 struct member_partition {
     uint32_t number;
     enum member_partition_state state;
-    struct str owner; /* FREE: empty; FENCING: who had it */
+    struct str owner; /* FREE: empty; FENCING: the former owner */
     uint64_t owner_incarnation;
     uint64_t grant_epoch; /* of the last grant: the fencing token */
-    struct str target;    /* who is to own it; empty: nobody */
+    struct str target;    /* the next owner; empty: none */
     uint64_t deadline_ns; /* T: REVOKING, FENCING; FREE: since when */
     struct str checkpoint;
     uint64_t checkpoint_epoch; /* grant under which it was written */
@@ -310,11 +310,11 @@ enum member_item_state {
 struct member_item {
     struct member_digest id;
     enum member_item_state state;
-    uint64_t place; /* in the queue: as they came */
+    uint64_t place; /* in the queue, in order of arrival */
     struct str worker;
     uint64_t incarnation;
     bool started;
-    uint32_t attempts; /* workers that died over it */
+    uint32_t attempts; /* workers that died while they had it */
     int64_t enqueued_ms, changed_ms;
     struct str payload; /* until it is final */
     struct str result;  /* DONE: as submitted; FAILED: why */
@@ -328,7 +328,7 @@ bool member_next_item(const struct membership *membership, const struct member_d
 struct member_status_counts {
     uint64_t coord_epoch, assignment_epoch, checkpoint_round, term;
     struct str leader;   /* holder of the lease row */
-    uint64_t advised_ms; /* 0: nothing was */
+    uint64_t advised_ms; /* 0: none was advised */
     uint32_t active, draining, dead, tombstones;
     uint32_t total_partitions, of_state[4];  /* by enum member_partition_state */
     uint64_t oldest_free_ns;                 /* T since when; UINT64_MAX: none is free */
@@ -338,7 +338,7 @@ struct member_status_counts {
 };
 struct member_status_counts member_counts(const struct membership *membership);
 const struct member_rules *member_rules(const struct membership *membership);
-/* Of the rules: for refusing a configuration that another leader would not share. */
+/* Hash of the rules: a configuration that differs from the cluster's is refused. */
 uint64_t member_rules_fingerprint(const struct member_rules *rules);
 
 /* -- snapshot: the view of one moment (section/section.h); and its way back -- */
