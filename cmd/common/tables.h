@@ -10,7 +10,7 @@
     each(dev) each(coordinator_run) each(shard_run) each(operator_run) each(provider_run) \
     each(worker_run) each(force_config) each(rejoin) each(set_epoch) each(plan) each(cert_ca) \
     each(cert_rotate) each(cert_retire) each(cert_issue) each(cert_renew) each(cert_show) \
-    each(config_check) each(config_reference) each(ctl) each(ctl_offline) \
+    each(config_check) each(config_reference) each(ctl) each(ctl_offline) each(removal) \
     each(list_shard_reports) each(needs) each(top) each(doctor) each(explain) \
     each(assign_domain) each(unassign_domain) each(remove_shard) each(add_shard) \
     each(bind_cluster) each(set_quota) each(upsert_provider) each(provider_verify) \

@@ -5,7 +5,8 @@
 #include "common/tables.h"
 #include "common/tables_internal.h"
 
-const char *const ctl_outputs[] = {"table", "json", NULL};
+const char *const plain_outputs[] = {"table", "json", NULL};
+const char *const ctl_outputs[] = {"table", "json", "yaml", "wide", "name", NULL};
 
 /* A text that must be given, and says something about this call only. */
 #define NEEDED(option_name, shown, sample, what)                                                   \
@@ -15,6 +16,7 @@ const char *const ctl_outputs[] = {"table", "json", NULL};
     FLAG(option_name, STRING, .placeholder = (shown), .example = (sample), .help = (what))
 
 TABLE(ctl, CTL_OPTIONS);
+TABLE(removal, OPTION_YES, CTL_OPTIONS);
 TABLE(ctl_offline, OPTION_OUTPUT);
 
 TABLE(list_shard_reports, WANTED("shard", "ID", "shard-0", "only this one's report"), CTL_OPTIONS);
@@ -25,7 +27,7 @@ TABLE(needs,
       WANTED("cluster", "ID", "prod-eu-1", "only this one's Needs"),
       FLAG("limit", U64, .fallback = "0", .max = INT32_MAX,
            .help = "at most so many, the most important first; 0: all"),
-      OPTION_OUTPUT,
+      OPTIONS_OUTPUT,
       OPTION("timeout", DURATION, .fallback = "10s", .min = 1, .max = 86400 * 1000ull,
              .help = "how long it may take to reach the shard"),
       OPTIONS_CTL_TLS("readonly", "the shard's"));
@@ -63,7 +65,7 @@ TABLE(remove_shard, NEEDED("shard", "ID", "shard-0", "the shard to forget"),
       FLAG("force-two-owners", BOOL,
            .help = "remove it although it reported within its silence time; its process goes on "
                    "acting on its machines until it is stopped"),
-      OPTION_REQUEST_ID, CTL_OPTIONS);
+      OPTION_YES, OPTION_REQUEST_ID, CTL_OPTIONS);
 
 TABLE(add_shard, NEEDED("shard", "ID", "shard-0", "the new shard"),
       NEEDED("address", "ADDRESS", "shard-0.example:7780", "where operators reach it"),

@@ -5,12 +5,24 @@
 #define COMMON_TABLES_CTL_H
 #include "conf/option.h"
 
-extern const char *const ctl_outputs[];
-enum ctl_output { CTL_OUTPUT_TABLE, CTL_OUTPUT_JSON };
+extern const char *const plain_outputs[], *const ctl_outputs[]; /* of enum ctl_output */
+enum ctl_output {
+    CTL_OUTPUT_TABLE,
+    CTL_OUTPUT_JSON,
+    CTL_OUTPUT_YAML,
+    CTL_OUTPUT_WIDE, /* a table with all scalar fields */
+    CTL_OUTPUT_NAME, /* the first column of a table */
+};
 
 #define OPTION_OUTPUT                                                                              \
-    FLAG("output", ENUM, .also = "-o", .choices = ctl_outputs, .fallback = "table",                \
+    FLAG("output", ENUM, .also = "-o", .choices = plain_outputs, .fallback = "table",              \
          .help = "a table for people, or one JSON document for programs")
+#define OPTIONS_OUTPUT                                                                             \
+    FLAG("output", ENUM, .also = "-o", .choices = ctl_outputs, .fallback = "table",                \
+         .help =                                                                                   \
+             "a table; a document for programs, json or yaml; wide: a table with every field; "    \
+             "name: the first column alone"),                                                      \
+        FLAG("no-headers", BOOL, .help = "print the rows of a table without their titles")
 /* `who` it is that shows a certificate, and `whose` the authority must have made, too. */
 #define OPTIONS_CTL_TLS(who, whose)                                                                \
     OPTION("tls.cert-file", STRING, .also = "--tls-cert", .placeholder = "FILE",                   \
@@ -29,7 +41,8 @@ enum ctl_output { CTL_OUTPUT_TABLE, CTL_OUTPUT_JSON };
         OPTION("timeout", DURATION, .fallback = (wait), .min = 1, .max = 86400 * 1000ull,          \
                .help = "how long one call may take, with finding the leader and trying again"),    \
         OPTIONS_CTL_TLS("admin", "the coordinator's")
-#define CTL_OPTIONS OPTION_OUTPUT, CTL_CONNECTION_OPTIONS("10s")
+#define CTL_OPTIONS OPTIONS_OUTPUT, CTL_CONNECTION_OPTIONS("10s")
+#define OPTION_YES  FLAG("yes", BOOL, .help = "do not ask; only a person at a terminal is asked")
 #define OPTION_REQUEST_ID                                                                          \
     FLAG("request-id", STRING, .placeholder = "ID",                                                \
          .help = "the id of a command whose outcome stayed unknown: repeated under the same id "   \

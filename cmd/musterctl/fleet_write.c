@@ -60,6 +60,7 @@ const struct command remove_shard_command = {
     CTL_RPC(CTL_WRITE(COORDINATOR_PATH "RemoveShard", bigfleet__v1alpha1__remove_shard,
                       "musterctl shard list"),
             CTL_FILL({"shard_id", "shard"}, {"force_two_owners", "force-two-owners"}),
+            .asks = "The domains and clusters of the shard lose their owner.",
             .done = "removed shard {shard_id}"),
 };
 

@@ -29,7 +29,7 @@ const struct command evict_command = {
     .about = "Declares a worker dead, as if it had been silent for too long: one worker_failed "
              "event with the reason evicted. What it owned goes to others when it must have fenced "
              "itself. If it beats again it comes back under a new incarnation.",
-    .options = &ctl_table,
+    .options = &removal_table,
     COMMAND_ARGUMENTS("WORKER", 1, 1),
     .examples =
         COMMAND_EXAMPLES({"musterctl worker evict 01JFEAVS7C5DE5XEAEAB91EBT6",
@@ -37,6 +37,7 @@ const struct command evict_command = {
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl worker list"),
             CTL_FILL({"worker_id", NULL}),
+            .asks = "The worker counts as failed, and its partitions go to other workers.",
             .done = "evicted {worker_id}, incarnation {incarnation}"),
 };
 

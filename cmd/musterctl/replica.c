@@ -86,14 +86,17 @@ static const struct command remove_command = {
     .summary = "take a replica out of the cluster",
     .about = "Removes a replica from the cluster for good; its data directory must not be used "
              "again. Refused when the others would not be a majority that answers.",
-    .options = &ctl_table,
+    .options = &removal_table,
     COMMAND_ARGUMENTS("REPLICA", 1, 1),
     .examples = COMMAND_EXAMPLES({"musterctl replica remove node-3", "by its name"},
                                  {"musterctl replica remove 00c0ffee00c0ffee",
                                   "by its identity, when the name is not clear"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_ONCE(FLEET_PATH "RemoveReplica", muster__v1__remove_replica, look),
-            CTL_FILL({"replica", NULL}), .done = "removed replica {replica}"),
+            CTL_FILL({"replica", NULL}),
+            .asks =
+                "The replica leaves the cluster for good; its data directory cannot be used again.",
+            .done = "removed replica {replica}"),
 };
 
 static const struct command transfer_command = {

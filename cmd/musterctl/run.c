@@ -3,6 +3,10 @@
  * prints, and turns the error into an exit code. One thread. */
 #include "musterctl/run.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "common/program.h"
 #include "common/tables_ctl.h"
 
@@ -11,10 +15,27 @@ static const char *run_request_id(const struct ctl *ctl)
     return ctl_has_option(ctl, "request-id") ? conf_text(ctl->conf, "request-id") : NULL;
 }
 
-static bool run_wants_json(const struct ctl *ctl)
+static void run_set_output(struct ctl *ctl)
 {
-    if (ctl_has_option(ctl, "json") && conf_bool(ctl->conf, "json")) return true;
-    return ctl_has_option(ctl, "output") && conf_choice(ctl->conf, "output") == CTL_OUTPUT_JSON;
+    enum ctl_output output = CTL_OUTPUT_TABLE;
+
+    if (ctl_has_option(ctl, "output")) output = (enum ctl_output)conf_choice(ctl->conf, "output");
+    if (ctl_has_option(ctl, "json") && conf_bool(ctl->conf, "json")) output = CTL_OUTPUT_JSON;
+    ctl->json = output == CTL_OUTPUT_JSON || output == CTL_OUTPUT_YAML;
+    ctl->yaml = output == CTL_OUTPUT_YAML;
+    ctl->wide = output == CTL_OUTPUT_WIDE;
+    if (output == CTL_OUTPUT_NAME) ctl->table_flags = TABLE_NAMES;
+    if (ctl_has_option(ctl, "no-headers") && conf_bool(ctl->conf, "no-headers"))
+        ctl->table_flags |= TABLE_NO_HEADERS;
+    if (isatty(STDOUT_FILENO) && !getenv("NO_COLOR")) ctl->table_flags |= TABLE_BOLD;
+}
+
+static bool run_confirm(const char *what)
+{
+    char answer[16] = "";
+
+    fprintf(stderr, "%s Continue? [y/N] ", what);
+    return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
 }
 
 int ctl_run(void *context, const struct command_call *call)
@@ -29,7 +50,9 @@ int ctl_run(void *context, const struct command_call *call)
 
     if (err) return err_exit_code(err);
     ctl.conf = conf;
-    ctl.json = run_wants_json(&ctl);
+    run_set_output(&ctl);
+    if (isatty(STDIN_FILENO) && !(ctl_has_option(&ctl, "yes") && conf_bool(conf, "yes")))
+        ctl.confirm = run_confirm;
     ctl_init(&ctl);
     if (!ctl.action->offline) err = remote_open(conf, run_request_id(&ctl), &ctl.remote, &ctl.note);
     if (!err) err = ctl_do(&ctl);

@@ -10,12 +10,13 @@
 #include <string.h>
 
 #include "conf/printable.h"
+#include "ctl/yaml.h"
 #include "wire/json/message_json.h"
 
 /* A million domains, decoded, and as text. */
 static const size_t memory_max = (size_t)4 << 30;
 static const size_t out_max = (size_t)1 << 30;
-enum { LINE_MAX_BYTES = 64 * 1024 };
+enum { LINE_MAX_BYTES = 64 * 1024, YAML_MAX = 1 << 30 };
 
 void ctl_init(struct ctl *ctl)
 {
@@ -115,17 +116,32 @@ void ctl_line(struct ctl *ctl, const char *format, ...)
 
 void ctl_print_table(struct ctl *ctl, const struct text_table *table)
 {
-    ctl_printed(ctl, table_print(table, &ctl->out));
+    ctl_printed(ctl, table_print(table, ctl->table_flags, &ctl->out));
 }
 
 void ctl_json_begin(struct ctl *ctl, struct ndjson *json)
 {
+    ctl->json_begin = ctl->out.len;
     ndjson_begin(json, &ctl->out, NDJSON_LINE);
+}
+
+/* The document that was just written, in place. */
+static void ctl_make_yaml(struct ctl *ctl)
+{
+    struct str document = str_tail(buf_peek(&ctl->out), ctl->json_begin);
+    struct buf yaml;
+
+    buf_init(&yaml, YAML_MAX);
+    ctl_printed(ctl, yaml_from_json(document, &yaml));
+    ctl->out.len = ctl->json_begin;
+    ctl_append(ctl, buf_peek(&yaml));
+    buf_deinit(&yaml);
 }
 
 void ctl_json_end(struct ctl *ctl, struct ndjson *json)
 {
     ctl_printed(ctl, ndjson_end(json));
+    if (ctl->yaml && !ctl->print_err) ctl_make_yaml(ctl);
 }
 
 void ctl_json(struct ctl *ctl, const ProtobufCMessage *answer)

@@ -24,8 +24,13 @@ struct ctl {
     enum err print_err;    /* the first failure to append to `out` */
     struct note note;
     int exit_code; /* of a command that ends well, and still has something to say */
-    bool json;
-    int (*print)(struct str text); /* to standard output, at once; an exit code */
+    bool json;     /* a document instead of a table */
+    bool yaml;     /* and that as YAML */
+    bool wide;     /* a list has a column for each scalar field of its rows */
+    uint32_t table_flags;
+    size_t json_begin;                 /* of the document in `out` */
+    bool (*confirm)(const char *what); /* asks a person; NULL: there is none, or --yes is given */
+    int (*print)(struct str text);     /* to standard output, at once; an exit code */
     void (*warn)(const struct command_call *call, struct str lines); /* to standard error */
 };
 typedef enum err ctl_fn(struct ctl *ctl);
@@ -108,6 +113,7 @@ struct ctl_rpc {
      * {"result":"done","request_id":...,"request":{...},"response":{...}}. */
     const char *done, *done_if, *done_else;
 
+    const char *asks; /* what it does, before a person has to confirm it; NULL: nobody is asked */
     bool answer_only; /* for programs it is the answer, as a list's */
     /* Whether the answer says that the change was done; sets the note. */
     enum err (*check)(struct ctl *ctl, const ProtobufCMessage *answer);

@@ -4,6 +4,7 @@
  *
  * Invariant: a field that a command's table names is in its message; anything else is our own bug
  * and asserted. One thread. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -203,6 +204,14 @@ static void rpc_words_cell(struct text_table *table, const char *const *words, u
     table_text(table, number < count ? words[number] : "?");
 }
 
+static const char *rpc_enum_name(struct rpc_value value)
+{
+    const ProtobufCEnumValue *found =
+        protobuf_c_enum_descriptor_get_value(value.field->descriptor, (int)rpc_number(value));
+
+    return found ? found->name : "?";
+}
+
 static void rpc_cell(struct text_table *table, const struct ctl_column *column,
                      const ProtobufCMessage *row)
 {
@@ -231,6 +240,8 @@ static void rpc_cell(struct text_table *table, const struct ctl_column *column,
         table_format(table, "%.2f", *(const double *)(const void *)value.at);
     else if (value.field->type == PROTOBUF_C_TYPE_FIXED64)
         table_hex(table, (uint64_t)rpc_number(value));
+    else if (value.field->type == PROTOBUF_C_TYPE_ENUM)
+        table_text(table, rpc_enum_name(value));
     else
         table_number(table, rpc_number(value));
 }
@@ -251,23 +262,60 @@ static void rpc_put_rows(struct text_table *table, const struct ctl_column *colu
             rpc_cell(table, column, (*(ProtobufCMessage ***)(void *)rows.at)[i]);
 }
 
+/* The columns, then one for each scalar field that none of them shows. */
+static void rpc_widen(const struct ctl_column *columns, const ProtobufCMessageDescriptor *row,
+                      struct arena *memory, struct ctl_column wide[TABLE_COLUMNS_MAX + 1])
+{
+    static const char *const no_yes[] = {"no", "yes", NULL};
+    size_t own = 0, count;
+
+    for (; columns[own].title; own++) wide[own] = columns[own];
+    count = own;
+    for (unsigned i = 0; i < row->n_fields && count < TABLE_COLUMNS_MAX; i++) {
+        const ProtobufCFieldDescriptor *field = &row->fields[i];
+        bool shown = field->label == PROTOBUF_C_LABEL_REPEATED ||
+                     field->type == PROTOBUF_C_TYPE_MESSAGE || field->type == PROTOBUF_C_TYPE_BYTES;
+        char *title = shown ? NULL : arena_dup(memory, str_from(field->name));
+
+        for (size_t k = 0; k < own && !shown; k++)
+            shown = columns[k].field && strcmp(columns[k].field, field->name) == 0;
+        if (shown || !title) continue;
+        for (char *c = title; *c; c++) *c = (char)toupper((unsigned char)*c);
+        wide[count++] =
+            (struct ctl_column){.title = title,
+                                .field = field->name,
+                                .words = field->type == PROTOBUF_C_TYPE_BOOL ? no_yes : NULL,
+                                .cell = str_ends(str_from(field->name), STR("_unix_ns")) ||
+                                                str_ends(str_from(field->name), STR("_at_ms"))
+                                            ? CTL_TIME
+                                            : CTL_OR_DASH};
+    }
+    wide[count] = (struct ctl_column){0};
+}
+
 void ctl_rpc_print(struct ctl *ctl, const struct ctl_rpc *rpc, const ProtobufCMessage *answer)
 {
     const char *titles[TABLE_COLUMNS_MAX + 1] = {NULL};
+    const struct ctl_column *columns = rpc->columns;
+    struct ctl_column wide[TABLE_COLUMNS_MAX + 1];
     struct text_table table;
 
     if (ctl->json) {
         ctl_json(ctl, answer);
         return;
     }
-    if (rpc->head) rpc->head(ctl, answer);
-    for (size_t i = 0; rpc->columns[i].title; i++) titles[i] = rpc->columns[i].title;
+    if (ctl->wide && !rpc->rows) {
+        rpc_widen(columns, answer->descriptor->fields[0].descriptor, &ctl->memory, wide);
+        columns = wide;
+    }
+    if (rpc->head && !(ctl->table_flags & (TABLE_NAMES | TABLE_NO_HEADERS))) rpc->head(ctl, answer);
+    for (size_t i = 0; columns[i].title; i++) titles[i] = columns[i].title;
     table_init(&table, titles, &ctl->memory);
     if (rpc->rows)
         rpc->rows(&table, answer);
     else
-        rpc_put_rows(&table, rpc->columns, rpc_rows(answer));
-    if (rpc->more_rows) rpc_put_rows(&table, rpc->columns, rpc_value_in(answer, rpc->more_rows));
+        rpc_put_rows(&table, columns, rpc_rows(answer));
+    if (rpc->more_rows) rpc_put_rows(&table, columns, rpc_value_in(answer, rpc->more_rows));
     ctl_print_table(ctl, &table);
 }
 
@@ -424,6 +472,8 @@ enum err ctl_rpc_run(struct ctl *ctl, const struct ctl_rpc *rpc)
     if (request) protobuf_c_message_init(rpc->request, request);
     if (!err) err = ctl_rpc_fill(ctl, request, rpc->fill);
     if (!err && rpc->prepare) err = rpc->prepare(ctl, request);
+    if (!err && rpc->asks && ctl->confirm && !ctl->confirm(rpc->asks))
+        err = ctl_fail(ctl, ERR_INVALID, "not confirmed: nothing was changed");
     if (!err) err = ctl_rpc_fetch(ctl, rpc, request, &answer);
     if (err) return err;
     if (rpc->show) return rpc->show(ctl, request, answer);

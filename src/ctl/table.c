@@ -128,9 +128,8 @@ void table_time(struct text_table *t, int64_t unix_ns)
 }
 
 static enum err table_put(const struct text_table *t, size_t column, struct str text, size_t width,
-                          struct buf *into)
+                          bool last, struct buf *into)
 {
-    bool last = column + 1 == t->column_count;
     enum err err = buf_append(into, text);
 
     if (err) return err;
@@ -138,16 +137,32 @@ static enum err table_put(const struct text_table *t, size_t column, struct str 
     return buf_appendf(into, "%*s", (int)(t->width[column] - width + GAP), "");
 }
 
-enum err table_print(const struct text_table *t, struct buf *into)
+static enum err table_put_titles(const struct text_table *t, bool bold, struct buf *into)
+{
+    enum err err = bold ? buf_append_c(into, "\033[1m") : ERR_OK;
+
+    for (size_t i = 0; i < t->column_count && !err; i++) {
+        bool last = i + 1 == t->column_count;
+        if (last && bold)
+            err = buf_appendf(into, "%s\033[0m\n", t->columns[i]);
+        else
+            err = table_put(t, i, str_from(t->columns[i]), strlen(t->columns[i]), last, into);
+    }
+    return err;
+}
+
+enum err table_print(const struct text_table *t, uint32_t flags, struct buf *into)
 {
     enum err err = t->err;
     size_t column = 0;
 
-    for (size_t i = 0; i < t->column_count && !err; i++)
-        err = table_put(t, i, str_from(t->columns[i]), strlen(t->columns[i]), into);
+    if (!err && !(flags & (TABLE_NO_HEADERS | TABLE_NAMES)))
+        err = table_put_titles(t, flags & TABLE_BOLD, into);
     assert(t->column_count > 0 && (t->err || t->cells % t->column_count == 0));
     for (const struct table_cell *cell = t->first; cell && !err; cell = cell->next) {
-        err = table_put(t, column, cell->text, cell->width, into);
+        bool last = column + 1 == t->column_count || flags & TABLE_NAMES;
+        if (column == 0 || !(flags & TABLE_NAMES))
+            err = table_put(t, column, cell->text, cell->width, last, into);
         column = (column + 1) % t->column_count;
     }
     return err;

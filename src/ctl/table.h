@@ -6,8 +6,13 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-enum { TABLE_COLUMNS_MAX = 12 };
+enum { TABLE_COLUMNS_MAX = 32 };
 #define TABLE_DASH "\xe2\x80\x94" /* of what never was, or is not known */
+enum table_flags {
+    TABLE_NO_HEADERS = BIT(0),
+    TABLE_NAMES = BIT(1), /* the first column alone, without its title */
+    TABLE_BOLD = BIT(2),  /* titles stand out on a terminal */
+};
 struct table_cell;
 struct text_table {
     struct arena *memory; /* of the cells; borrowed */
@@ -32,5 +37,5 @@ void table_hex(struct text_table *table, uint64_t number); /* 16 digits */
  * is) is a dash, U+2014. */
 void table_time(struct text_table *table, int64_t unix_ns);
 /* ERR_NOMEM, ERR_FULL. */
-enum err table_print(const struct text_table *table, struct buf *into);
+enum err table_print(const struct text_table *table, uint32_t flags, struct buf *into);
 #endif

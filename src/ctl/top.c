@@ -62,7 +62,7 @@ static enum err top_rows(struct buf *into, const char *title, const struct text_
     enum err err;
 
     buf_init(&text, (SCREEN_FRAME_MAX - into->len) / 4 * ROOM_QUARTERS);
-    err = table_print(table, &text);
+    err = table_print(table, 0, &text);
     for (size_t i = 0; i < text.len; i++)
         if (text.data[i] == '\n') {
             end = i + 1;

@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+import yaml
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "fleet"))
 from dead import dead_address  # noqa: E402
 from in_time import in_time  # noqa: E402
@@ -144,6 +146,51 @@ def tables():
         same("no slice", good(node, "set-quota", "--provider", "aws", "--region", "eu-west-1", "--none"),
              "set quota aws/eu-west-1: 0 slices\n")
         same("none listed", good(node, "list-quotas"), "PROVIDER  REGION  SHARD  SLICE\n")
+
+
+def formats():
+    """A list as a table, wide, as names, without titles, as JSON and as YAML; an option may stand before the command."""
+    with alone() as cluster:
+        node = cluster.leader()
+        for name in ("a", "b"):
+            good(node, "shard", "add", "--shard", name, "--address", "h:1")
+        same("names", good(node, "-o", "name", "shard", "list"), "a\nb\n")
+        table = good(node, "shard", "list").splitlines()
+        same("no titles", good(node, "shard", "list", "--no-headers").splitlines(), table[1:])
+        same("YAML says what JSON says", yaml.safe_load(good(node, "shard", "list", "-o", "yaml")), good_json(node, "shard", "list"))
+        same("an empty list", yaml.safe_load(good(node, "cluster", "list", "-o", "yaml")), {"clusters": []})
+        wide = good(node, "replica", "list", "-o", "wide").splitlines()
+        check(wide[0].startswith(good(node, "replica", "list").splitlines()[0]) and "VOTER" in wide[0] and " yes " in wide[1], wide)
+        has("the order of words", bad(node, 2, "did you mean 'shard list'?", "get", "shards"), "get shards")
+
+
+def at_a_terminal(node, answer, *words):
+    """The exit code and what it printed, of a command that a person runs."""
+    ours, its = os.openpty()
+    with subprocess.Popen([CTL, *words, "--coordinator", node.grpc], stdin=its, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, env={"PATH": "/usr/bin:/bin"}) as process:
+        os.close(its)
+        os.write(ours, answer.encode() + b"\n")
+        text = process.communicate(timeout=120)[0]
+        os.close(ours)
+        return process.returncode, text
+
+
+def asks():
+    """Who removes at a terminal is asked; --yes answers, and a script is not asked."""
+    with alone() as cluster:
+        node = cluster.leader()
+        for name in ("a", "b", "c"):
+            good(node, "shard", "add", "--shard", name, "--address", "h:1")
+        code, text = at_a_terminal(node, "n", "shard", "remove", "--shard", "a")
+        check(code == 2 and "Continue? [y/N]" in text and "not confirmed: nothing was changed" in text, (code, text))
+        same("all are there", good(node, "shard", "list", "-o", "name"), "a\nb\nc\n")
+        code, text = at_a_terminal(node, "y", "shard", "remove", "--shard", "a")
+        check(code == 0 and "removed shard a" in text, (code, text))
+        code, text = at_a_terminal(node, "n", "shard", "remove", "--shard", "b", "--yes")
+        check(code == 0 and "Continue?" not in text, (code, text))
+        good(node, "shard", "remove", "--shard", "c")
+        same("none is left", good(node, "shard", "list", "-o", "name"), "")
 
 
 def exit_codes():
@@ -337,4 +384,4 @@ def original_name():
         same("and begins with the name", done.stderr[:13], "bigfleetctl: ")
 
 
-run_cases([tables, exit_codes, leaders, unknown, replicas, instructions, tls, original_name])
+run_cases([tables, formats, asks, exit_codes, leaders, unknown, replicas, instructions, tls, original_name])

@@ -682,7 +682,7 @@ def what_is_wrong_with_the_command_line_is_2_and_nothing_is_dialled():
                                          "--machines", "m", "--priority", "9999999999"), "--priority: needs"),
             ("an identity that is none", ("replica", "add", "--id", "1", "--name", "n", "--raft-address", "h:1"),
              "--id: needs the identity as 16 hexadecimal digits"),
-            ("an output nobody knows", ("list-shards", "-o", "yaml"), "must be one of table, json")):
+            ("an output nobody knows", ("list-shards", "-o", "xml"), "must be one of table, json")):
         done = run(*words)
         same(why, (done.returncode, done.stdout), (2, ""))
         has(why, done.stderr, says_what)
