@@ -117,17 +117,6 @@ static enum err open_files(void *state, struct note *note)
     return ERR_OK;
 }
 
-static void on_audit_trouble(void *context, enum err trouble, const char *note, uint64_t lost)
-{
-    struct shard_role_state *s = context;
-
-    if (trouble)
-        LOG_ERROR(&s->role.log, "audit log is not being written", log_err("err", trouble),
-                  log_text("why", note));
-    else
-        LOG_WARN(&s->role.log, "audit log is written again", log_u64("lost", lost));
-}
-
 static enum err open_audit(void *state, struct note *note)
 {
     struct shard_role_state *s = state;
@@ -140,8 +129,8 @@ static enum err open_audit(void *state, struct note *note)
         .path = path,
         .mode = AUDIT_MODE,
         .rotate_bytes = AUDIT_ROTATE_NEVER,
-        .on_trouble = on_audit_trouble,
-        .context = s,
+        .log = &s->role.log,
+        .name = "audit log",
     };
     enum err err;
 
