@@ -13,7 +13,6 @@ const struct command version_command = {
     .summary = "version, commit, compiler and engines",
     .about = "Prints which build this is, and the engines it runs on as they are loaded now. The "
              "same as --version.",
-    .exits = BIT(1) | BIT(2),
     PROGRAM_ACT(program_version),
 };
 
@@ -33,7 +32,6 @@ static const struct command bash_command = {
         {"source <(muster completion bash)", "for this shell; musterctl has its own"},
         {"muster completion bash > ~/.local/share/bash-completion/completions/muster",
          "for every new one"}),
-    .exits = BIT(1) | BIT(2),
     PROGRAM_ACT(print_bash),
 };
 
@@ -51,7 +49,6 @@ static const struct command zsh_command = {
         {"source <(muster completion zsh)",
          "for this shell, after compinit; musterctl has its own"},
         {"muster completion zsh > ~/.zfunc/_muster", "for every new one, with ~/.zfunc in fpath"}),
-    .exits = BIT(1) | BIT(2),
     PROGRAM_ACT(print_zsh),
 };
 
@@ -68,7 +65,6 @@ static const struct command fish_command = {
     .examples = COMMAND_EXAMPLES(
         {"muster completion fish | source", "for this shell; musterctl has its own"},
         {"muster completion fish > ~/.config/fish/completions/muster.fish", "for every new one"}),
-    .exits = BIT(1) | BIT(2),
     PROGRAM_ACT(print_fish),
 };
 
@@ -168,7 +164,7 @@ const struct command man_command = {
     .examples =
         COMMAND_EXAMPLES({"muster man", "which pages there are"},
                          {"muster man muster-dev.1 | man -l -", "one of them, read at once"}),
-    .exits = BIT(1) | BIT(2) | BIT(5),
+    .exits = BIT(5),
     PROGRAM_ACT(print_page),
     .hidden = true,
 };

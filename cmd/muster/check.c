@@ -20,6 +20,6 @@ const struct command check_command = {
     COMMAND_ARGUMENTS("DIR", 1, 1),
     .examples = COMMAND_EXAMPLES(
         {"muster check /var/lib/muster", "before a restart after trouble, or on a backup"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .exits = BIT(4) | BIT(5),
     PROGRAM_ACT(check),
 };

@@ -103,6 +103,6 @@ const struct command coordinator_ledger_command = {
     COMMAND_ARGUMENTS("FILE", 1, 1),
     .examples = COMMAND_EXAMPLES(
         {"muster coordinator ledger ./data/rollout.db", "who there was, and each one's last beat"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .exits = BIT(4) | BIT(5),
     PROGRAM_ACT(print_ledger),
 };

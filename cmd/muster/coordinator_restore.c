@@ -35,6 +35,6 @@ const struct command coordinator_restore_command = {
          "from what `musterctl backup` saved"},
         {"muster coordinator restore e/latest --data-dir d --raft-advertise n0:7791 --yes",
          "from the newest export, over the data of the replica that is there"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .exits = BIT(4) | BIT(5),
     PROGRAM_ACT(restore),
 };

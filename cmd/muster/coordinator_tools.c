@@ -69,7 +69,7 @@ const struct command force_config_command = {
     COMMAND_ARGUMENTS("DIR", 1, 1),
     .examples = COMMAND_EXAMPLES({"muster coordinator force-config /var/lib/muster --yes",
                                   "on the one replica that is left, and is the newest of them"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .exits = BIT(4) | BIT(5),
     PROGRAM_ACT(force_config),
 };
 const struct command rejoin_command = {
@@ -85,6 +85,6 @@ const struct command rejoin_command = {
     .examples = COMMAND_EXAMPLES({"muster coordinator rejoin /var/lib/muster --yes",
                                   "after `muster check` found it damaged, or the cluster was "
                                   "restored or forced without it"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .exits = BIT(4) | BIT(5),
     PROGRAM_ACT(rejoin),
 };

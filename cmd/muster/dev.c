@@ -203,7 +203,7 @@ const struct command dev_command = {
         {"MUSTER_LOG_LEVEL=debug muster dev", "an option from the environment"},
         {"muster dev --config muster.toml", "options from a file; kill -HUP reads it again"},
         {"muster dev --print-config", "what would be in force, and why"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
+    .exits = BIT(4) | BIT(6),
     .run = chassis_run,
     .data = &hooks,
 };

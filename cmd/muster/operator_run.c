@@ -236,7 +236,7 @@ static const struct command operator_run_command = {
          "~/.kube/config",
          "a Kubernetes cluster, once deploy/kubernetes/crds.yaml is applied there"},
         {"curl -s 127.0.0.1:8770/metrics | grep muster_operator_", "what it does"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
+    .exits = BIT(4) | BIT(6),
     .run = chassis_run,
     .data = &hooks,
 };

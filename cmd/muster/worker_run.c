@@ -351,7 +351,7 @@ static const struct command worker_run_command = {
          "under a name of its own"},
         {"muster worker run --config w.toml --plugin examples/plugins/lengths.toml --hot-reload",
          "with a plugin, started again when its files change"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
+    .exits = BIT(4) | BIT(6),
     .run = chassis_run,
     .data = &hooks,
 };

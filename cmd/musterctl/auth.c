@@ -50,7 +50,6 @@ static const struct command table_command = {
     .examples = COMMAND_EXAMPLES(
         {"musterctl auth table", "every method and the identity it asks for"},
         {"musterctl auth table | grep bigfleet://admin", "what only an administrator may do"}),
-    .exits = BIT(1) | BIT(2),
     CTL_OFFLINE(auth_table),
 };
 const struct command auth_command = {

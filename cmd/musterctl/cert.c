@@ -446,7 +446,7 @@ static const struct command cert_ca_command = {
     .examples = COMMAND_EXAMPLES(
         {"musterctl cert ca", "make the authority in ./tls, or say that it is there"},
         {"musterctl cert ca --dir /etc/muster/tls --days 365", "elsewhere, for a year"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
+    .exits = BIT(4) | BIT(6),
     CTL_OFFLINE(ca_ensure),
 };
 
@@ -461,7 +461,7 @@ static const struct command cert_rotate_command = {
         COMMAND_EXAMPLES({"musterctl cert rotate", "a new root signs; the old one stays trusted"},
                          {"musterctl cert renew && musterctl cert retire",
                           "later, when every process has the new ca.pem"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5) | BIT(6),
+    .exits = BIT(4) | BIT(5) | BIT(6),
     CTL_OFFLINE(ca_rotate),
 };
 
@@ -473,7 +473,7 @@ static const struct command cert_retire_command = {
     .options = &cert_retire_table,
     .examples =
         COMMAND_EXAMPLES({"musterctl cert retire", "drop every root but the one that signs"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5) | BIT(6),
+    .exits = BIT(4) | BIT(5) | BIT(6),
     CTL_OFFLINE(ca_retire),
 };
 
@@ -493,7 +493,7 @@ static const struct command cert_issue_command = {
         {"musterctl cert issue --dir ./tls shard --id eu-1 --names shard1.example,10.0.0.7",
          "one that is served under a name and an address"},
         {"musterctl cert issue admin", "tls/admin.pem, for musterctl and people"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5) | BIT(6),
+    .exits = BIT(4) | BIT(5) | BIT(6),
     CTL_OFFLINE(issue),
 };
 
@@ -509,7 +509,7 @@ static const struct command cert_renew_command = {
         {"musterctl cert renew", "every certificate in ./tls that is past two thirds of its life"},
         {"musterctl cert renew tls/replica-1.pem --force --new-key",
          "this one, now, with a fresh key"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5) | BIT(6),
+    .exits = BIT(4) | BIT(5) | BIT(6),
     CTL_OFFLINE(renew),
 };
 
@@ -524,7 +524,7 @@ static const struct command cert_show_command = {
     .examples = COMMAND_EXAMPLES(
         {"musterctl cert show tls/replica-1.pem", "who it is, who signed it, how long it lasts"},
         {"musterctl cert show tls/*.pem", "everything in a directory"}),
-    .exits = BIT(1) | BIT(2) | BIT(5),
+    .exits = BIT(5),
     CTL_OFFLINE(show),
 };
 

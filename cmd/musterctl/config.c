@@ -65,7 +65,7 @@ static const struct command check_command = {
     COMMAND_ARGUMENTS("FILE", 1, 1),
     .examples = COMMAND_EXAMPLES({"musterctl config check muster.toml",
                                   "every problem with line and column, or that there is none"}),
-    .exits = BIT(1) | BIT(2) | BIT(5),
+    .exits = BIT(5),
     PROGRAM_ACT(check_file),
 };
 
@@ -77,7 +77,6 @@ static const struct command reference_command = {
     .options = &config_reference_table,
     .examples = COMMAND_EXAMPLES({"musterctl config reference > muster.toml",
                                   "a file to start from: everything is there, commented out"}),
-    .exits = BIT(1) | BIT(2),
     PROGRAM_ACT(print_reference),
 };
 

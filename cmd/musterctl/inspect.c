@@ -27,7 +27,7 @@ const struct command top_command = {
                          {"musterctl top --every 5s --coordinator c1:7790,c2:7790,c3:7790",
                           "less often, from elsewhere"},
                          {"musterctl top --once", "one picture, whole, for a script or a ticket"}),
-    .exits = BIT(1) | BIT(2) | BIT(6),
+    .exits = BIT(6),
     CTL_OFFLINE(top_act),
 };
 
@@ -50,7 +50,6 @@ const struct command doctor_command = {
         {"musterctl doctor --data-dir /var/lib/muster", "and how full this machine's disk is"},
         {"musterctl doctor -o json | jq '.findings[] | select(.result != \"ok\")'",
          "for a program"}),
-    .exits = BIT(1) | BIT(2),
     CTL_OFFLINE(doctor_act),
 };
 
@@ -164,7 +163,7 @@ static const struct command verify_command = {
         {"musterctl provider verify --dry-run p.example:7770", "what would it work on?"},
         {"musterctl provider verify --machine-type m5.large --wait 15m p.example:7770",
          "a cloud's, with time to create one"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5) | BIT(6),
+    .exits = BIT(4) | BIT(5) | BIT(6),
     CTL_OFFLINE(provider_verify),
 };
 const struct command provider_command = {

@@ -121,7 +121,6 @@ const struct command member_status_command = {
     .examples = COMMAND_EXAMPLES(
         {"musterctl status", "four numbers, then the workers"},
         {"musterctl status --json", "the four numbers, as GET /status gives them"}),
-    .exits = BIT(1) | BIT(2),
     .run = run_status,
     .data = &(const struct ctl_action){.act = status_show},
 };

@@ -123,7 +123,7 @@ static const struct command snapshot_restore_command = {
     .examples = COMMAND_EXAMPLES(
         {"musterctl snapshot restore f.tar --data-dir d --node-id n0 --raft-advertise n0:7791",
          "offline, while the coordinator is stopped"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .exits = BIT(4) | BIT(5),
     CTL_OFFLINE(snapshot_restore),
 };
 const struct command snapshot_command = {
@@ -145,7 +145,7 @@ const struct command restore_command = {
     .examples = COMMAND_EXAMPLES(
         {"musterctl restore b.muster --data-dir coord-data --raft-advertise node-0:7791",
          "then start it, and let the others join with empty directories"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .exits = BIT(4) | BIT(5),
     CTL_OFFLINE(restore),
 };
 

@@ -14,7 +14,8 @@
 #define CONF_COMMAND_H
 #include "conf/option.h"
 
-enum { COMMAND_DEPTH_MAX = 4 }; /* muster, config, show, ... */
+enum { COMMAND_DEPTH_MAX = 4 };                  /* muster, config, show, ... */
+#define COMMAND_EXITS (BIT(0) | BIT(1) | BIT(2)) /* that every command can end with */
 
 struct command_call;
 typedef int command_fn(void *context, const struct command_call *call); /* an exit code */
@@ -30,7 +31,7 @@ struct command {
     const char *arguments;              /* as usage shows them, "FILE..."; NULL: it takes none */
     size_t arguments_min, arguments_max;
     const struct command_example *examples; /* ends with a NULL line; NULL: none */
-    uint32_t exits; /* BIT(code) for each exit code besides 0 it can end with */
+    uint32_t exits; /* BIT(code) for each exit code it can end with beside COMMAND_EXITS */
     const struct command *const *children; /* ends with NULL; NULL: it runs by itself */
     command_fn *run;                       /* NULL exactly when it has children */
     const void *data;                      /* for `run`; nobody else looks at it */

@@ -209,7 +209,7 @@ static void exits(const struct command *command, struct writer *w)
 {
     writer_add(w, ".SH EXIT STATUS\n");
     for (size_t i = 0; command_exit_meaning(i); i++)
-        if (i == 0 || (command->exits & BIT(i)))
+        if ((COMMAND_EXITS | command->exits) & BIT(i))
             writer_add(w, ".TP\n%zu\n%s\n", i, command_exit_meaning(i));
 }
 

@@ -163,5 +163,5 @@ struct ctl_action {
 enum err ctl_do(struct ctl *ctl);
 
 /* What every command that calls a coordinator can end with. */
-#define CTL_EXITS (BIT(1) | BIT(2) | BIT(3) | BIT(6))
+#define CTL_EXITS (BIT(3) | BIT(6))
 #endif
