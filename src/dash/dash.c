@@ -80,14 +80,14 @@ void dash_maybe_closed(struct dash *dash)
     void *owner = dash->closed_owner;
 
     if (!dash->closing || dash->channels_open > 0) return;
-    if (!browse_idle(dash) || !actions_idle(dash)) return;
+    if (!page_requests_idle(&dash->lookups) || !page_requests_idle(&dash->actions)) return;
     parts_close(dash);
     free(dash->shards.rows);
     free(dash->replicas.rows);
     groups_close(dash);
     notes_close(dash);
     browse_close(dash);
-    actions_close(dash);
+    page_requests_close(&dash->actions);
     timer_deinit(&dash->tick);
     tls_context_unref(dash->tls);
     tls_context_unref(dash->shard_tls);
@@ -329,9 +329,7 @@ void dash_close(struct dash *dash, void (*done)(void *owner), void *owner)
     dash->closed = done;
     dash->closed_owner = owner;
     timer_stop(&dash->tick);
-    pages_close(dash); /* no handler runs from here on */
-    browse_stop(dash);
-    actions_stop(dash);
+    pages_close(dash);     /* no handler runs from here on */
     dash->channels_open++; /* not gone while it is being taken apart */
     links_hang_up(&dash->shards);
     links_hang_up(&dash->replicas);

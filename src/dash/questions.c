@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dash/questions.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "dash/dash_internal.h"
+#include "wire/json/message_json.h"
 #include "wire/message.h"
 
 /* -- questions -- */
@@ -13,25 +15,48 @@ void question_init(struct question *q, struct dash *dash, const struct question_
                    void *owner)
 {
     *q = (struct question){.dash = dash, .kind = kind, .owner = owner};
+    buf_init(&q->json, PART_MAX);
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *,
-                      const struct rpc_outcome *outcome, struct str bytes)
+void question_deinit(struct question *q)
+{
+    buf_deinit(&q->json);
+}
+
+/* `answer` NULL: there is none, and `why` says so. */
+static void question_take(struct question *q, const ProtobufCMessage *answer)
+{
+    const struct question_kind *kind = q->kind;
+    struct ndjson json;
+
+    q->next = dash_again(q->dash, kind->every_ms);
+    q->dash->dirty[kind->topic] = true;
+    for (size_t i = 0; !answer && i < SERIES_COUNT; i++)
+        if (kind->series & BIT(i)) q->dash->now.values[i] = NAN;
+    if (!answer) return;
+    buf_clear(&q->json);
+    ndjson_begin(&json, &q->json, NDJSON_LINE);
+    (kind->write ? kind->write : message_json_fields)(&json, answer);
+    if (ndjson_end(&json)) snprintf(q->why, WHY_CAP, "too much to show here; musterctl lists it");
+    if (kind->took) kind->took(q->owner, answer);
+}
+
+static void question_on_answer(void *owner, const struct rpc_client_call *,
+                               const struct rpc_outcome *outcome, struct str bytes)
 {
     struct question *q = owner;
     ProtobufCMessage *message = NULL;
     struct arena arena;
 
     q->busy = false;
-    if (q->dash->closing || q->given_up) return;
-    q->next = dash_again(q->dash, q->kind->every_ms);
+    if (q->dash->closing) return;
     q->why[0] = '\0';
     arena_init(&arena, ANSWER_ARENA_MAX);
     if (outcome->err)
         dash_why(q->why, outcome);
     else if (message_read(q->kind->answer, bytes, NULL, &arena, &message, NULL))
         snprintf(q->why, WHY_CAP, "the answer cannot be read");
-    q->kind->took(q->owner, q->why[0] ? NULL : message);
+    question_take(q, q->why[0] ? NULL : message);
     arena_deinit(&arena);
 }
 
@@ -48,13 +73,12 @@ void question_ask(struct question *q, struct rpc_channel *channel)
     if (q->busy || !dash_due(q->dash, q->next)) return;
     buf_init(&request, PART_MAX);
     if (q->kind->request) err = q->kind->request(q->owner, &request);
-    if (!err) err = rpc_unary(channel, &call, buf_peek(&request), on_answer, q, NULL);
+    if (!err) err = rpc_unary(channel, &call, buf_peek(&request), question_on_answer, q, NULL);
     buf_deinit(&request);
     q->busy = !err;
     if (!err) return;
-    q->next = dash_again(q->dash, q->kind->every_ms);
     snprintf(q->why, WHY_CAP, "%s", err_text(err));
-    q->kind->took(q->owner, NULL);
+    question_take(q, NULL);
 }
 
 /* -- links -- */

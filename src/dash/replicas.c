@@ -33,7 +33,6 @@ static void took(void *owner, const ProtobufCMessage *answer)
     const Muster__V1__StateHashResponse *said = (const void *)answer;
     char text[DASH_ID_CAP];
 
-    if (!said) return;
     dash_id_text(said->replica_id, text);
     if (strcmp(text, link->base.id) != 0) {
         snprintf(link->question.why, WHY_CAP, "another replica answers at its address");
@@ -52,6 +51,7 @@ static void took(void *owner, const ProtobufCMessage *answer)
 static const struct question_kind question = {.path = "/muster.v1.Fleet/StateHash",
                                               .answer =
                                                   &muster__v1__state_hash_response__descriptor,
+                                              .topic = TOPIC_RAFT,
                                               .every_ms = EVERY_MS,
                                               .attempts_max = 1,
                                               .took = took};
@@ -92,11 +92,19 @@ static void opened(void *row)
     question_init(&link->question, link->base.dash, &question, link);
 }
 
+static void closed(void *row)
+{
+    struct replica_link *link = row;
+
+    question_deinit(&link->question);
+}
+
 enum err replicas_open(struct dash *dash)
 {
     dash->replicas = (struct links){.dash = dash,
                                     .row_size = sizeof(struct replica_link),
                                     .count = REPLICAS_MAX,
-                                    .opened = opened};
+                                    .opened = opened,
+                                    .closed = closed};
     return links_open(&dash->replicas);
 }

@@ -16,7 +16,6 @@ enum { NEEDS_SHOWN = 500, EVERY_MS = 2000 };
 struct shard_link {
     struct link base;
     struct question status;
-    struct buf status_json;
     uint64_t configured, actions, cycles;
     double cost, cycle_ms;
     bool told; /* its status was understood: the numbers above are known */
@@ -38,8 +37,11 @@ static bool is_paid(const char *state)
     return strcmp(state, "Speculative") != 0;
 }
 
-static void take_numbers(struct shard_link *link, const Muster__V1__ShardStatusResponse *s)
+static void shard_took_status(void *owner, const ProtobufCMessage *answer)
 {
+    const Muster__V1__ShardStatusResponse *s = (const void *)answer;
+    struct shard_link *link = owner;
+
     link->told = s->cycle > 0 && !s->inventory_left_out;
     link->cost = 0;
     link->configured = link->actions = 0;
@@ -53,25 +55,12 @@ static void take_numbers(struct shard_link *link, const Muster__V1__ShardStatusR
     for (size_t i = 0; i < s->n_actions; i++) link->actions += s->actions[i]->count;
 }
 
-static void took_status(void *owner, const ProtobufCMessage *answer)
-{
-    struct shard_link *link = owner;
-    struct ndjson json;
-
-    link->base.dash->dirty[TOPIC_SHARDS] = true;
-    if (!answer) return;
-    buf_clear(&link->status_json);
-    ndjson_begin(&json, &link->status_json, NDJSON_LINE);
-    message_json_fields(&json, answer);
-    if (ndjson_end(&json)) snprintf(link->status.why, WHY_CAP, "too much to show");
-    take_numbers(link, (const void *)answer);
-}
-
 static const struct question_kind status_question = {
     .path = "/muster.v1.ShardView/Status",
     .answer = &muster__v1__shard_status_response__descriptor,
+    .topic = TOPIC_SHARDS,
     .every_ms = EVERY_MS,
-    .took = took_status};
+    .took = shard_took_status};
 
 /* -- needs: a header, then rows -- */
 
@@ -179,7 +168,7 @@ void shards_write(struct dash *dash, enum topic topic, struct ndjson *json)
     ndjson_u64(json, STR("listed"), dash->shards_listed);
     ndjson_open_array(json, STR("shards"));
     for (const struct shard_link *link = NULL; (link = links_next(&dash->shards, link));) {
-        const struct buf *said = needs ? &link->needs_json : &link->status_json;
+        const struct buf *said = needs ? &link->needs_json : &link->status.json;
         const char *why = needs ? link->needs_why : link->status.why;
 
         ndjson_open_object(json, NDJSON_ITEM);
@@ -212,7 +201,7 @@ void shards_sample(struct dash *dash, struct sample *sample)
             add(sample, SERIES_NEEDS, (double)link->needs);
             add(sample, SERIES_UNMET, (double)link->unmet);
         }
-        if (link->status.why[0] || link->status_json.len == 0) continue;
+        if (link->status.why[0] || link->status.json.len == 0) continue;
         add(sample, SERIES_ACTIONS, (double)link->actions);
         add(sample, SERIES_CYCLES, (double)link->cycles);
         sample->values[SERIES_CYCLE_MS] = fmax(sample->values[SERIES_CYCLE_MS], link->cycle_ms);
@@ -229,7 +218,6 @@ static void opened(void *row)
     struct shard_link *link = row;
 
     question_init(&link->status, link->base.dash, &status_question, link);
-    buf_init(&link->status_json, PART_MAX);
     buf_init(&link->needs_json, PART_MAX);
     buf_init(&link->next_json, PART_MAX);
 }
@@ -238,7 +226,7 @@ static void closed(void *row)
 {
     struct shard_link *link = row;
 
-    buf_deinit(&link->status_json);
+    question_deinit(&link->status);
     buf_deinit(&link->needs_json);
     buf_deinit(&link->next_json);
 }
