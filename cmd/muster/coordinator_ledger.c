@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tables.h"
 #include "member/ledger/file.h"
@@ -95,14 +96,7 @@ static enum err print_ledger(struct program_run *run)
 }
 
 const struct command coordinator_ledger_command = {
-    .name = "ledger",
-    .summary = "print the heartbeat ledger",
-    .about = "Prints the rows of the file at storage.path, one JSON object a line: the workers, "
-             "then the last beat of each that was written. Nothing decides by it.",
-    .options = &coordinator_ledger_table,
-    COMMAND_ARGUMENTS("FILE", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"muster coordinator ledger ./data/rollout.db", "who there was, and each one's last beat"}),
-    .exits = BIT(4) | BIT(5),
+    HELP_MUSTER_COORDINATOR_LEDGER,  .options = &coordinator_ledger_table,
+    COMMAND_ARGUMENTS("FILE", 1, 1), .exits = BIT(4) | BIT(5),
     PROGRAM_ACT(print_ledger),
 };

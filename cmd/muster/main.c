@@ -3,19 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tools.h"
 #include "muster/bigfleet.h"
 #include "muster/commands.h"
 
 static const struct command program = {
-    .name = "muster",
-    .summary = "a fleet control plane",
-    .about = "Runs the replicas of the fleet coordinator, by themselves or three at once with "
-             "`muster dev`, shards, capacity providers, clusters' operators, and workers.",
-    .examples =
-        COMMAND_EXAMPLES({"muster dev", "start here, then open http://127.0.0.1:8790/"},
-                         {"muster dev --print-config", "every setting with where it came from"}),
+    HELP_MUSTER,
     .children = COMMAND_CHILDREN(
         &dev_command, &coordinator_command, &shard_command, &operator_command, &provider_command,
         &worker_command, &check_command, &plan_command, &test_fence_command, &mock_run_command,

@@ -7,6 +7,7 @@
 
 #include "base/hex.h"
 #include "base/ulid.h"
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tables.h"
 #include "member/blake3.h"
@@ -70,14 +71,9 @@ static enum err test_fence(struct program_run *run)
 }
 
 const struct command test_fence_command = {
-    .name = "test-fence",
-    .summary = "print a coordinator_fenced event, then abort",
-    .about = "Prints the event of a coordinator of epoch STALE that has seen OBSERVED, then "
-             "aborts, as rollout's command of this name does.",
+    HELP_MUSTER_TEST_FENCE,
     .options = &test_fence_table,
     COMMAND_ARGUMENTS("STALE OBSERVED", 2, 2),
-    .examples =
-        COMMAND_EXAMPLES({"muster test-fence 0 1", "one coordinator_fenced event, then signal 6"}),
     PROGRAM_ACT(test_fence),
     .hidden = true,
 };
@@ -287,14 +283,8 @@ static enum err run_mock_run(struct program_run *run)
 }
 
 const struct command mock_run_command = {
-    .name = "mock-run",
-    .summary = "drive the work queue from its first item to its last",
-    .about = "Gives items to workers that only this process knows: the last one steals from the "
-             "others. Prints the events of the queue, and run_done.",
+    HELP_MUSTER_MOCK_RUN,
     .options = &mock_run_table,
-    .examples =
-        COMMAND_EXAMPLES({"muster mock-run --storage run.db --run-id 01JFEAVS7C5DE5XEAEAB91EBT5",
-                          "eight items, three workers, two of the items stolen"}),
     PROGRAM_ACT(run_mock_run),
     .hidden = true,
 };

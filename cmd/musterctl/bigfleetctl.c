@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "musterctl/bigfleetctl.h"
+#include "common/help.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,14 +18,7 @@ static const struct command *const children[] = {
     &version_command,         NULL,
 };
 static const struct command program = {
-    .name = "bigfleetctl",
-    .summary = "the commands of bigfleetctl, by musterctl",
-    .about = "Takes the command lines of bigfleetctl. The leader is found from any replica; "
-             "musterctl has all of this and more.",
-    .examples = COMMAND_EXAMPLES(
-        {"bigfleetctl --coordinator c1:7790 list-shards", "options may stand before the command"},
-        {"bigfleetctl assign-domain --key zone --value eu-1a --shard shard-0",
-         "a domain gets an owner"}),
+    HELP_BIGFLEETCTL,
     .children = children,
     .says_name_only = true,
 };

@@ -1,28 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl: the tool beside a fleet. */
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tools.h"
 #include "musterctl/bigfleetctl.h"
 #include "musterctl/commands.h"
 
 static const struct command program = {
-    .name = "musterctl",
-    .summary = "looks at a fleet and changes it; makes its certificates",
-    .about = "Talks to a coordinator: any replica will do, the leader is found. Also makes the "
-             "certificates a fleet proves itself with, checks configuration files, and claims, "
-             "locks and compares on any store (`musterctl coord`). Installed under the name "
-             "bigfleetctl it takes that program's command lines.",
-    .examples =
-        COMMAND_EXAMPLES({"musterctl list-shards --coordinator c1:7790,c2:7790,c3:7790",
-                          "any replicas; whoever leads is found"},
-                         {"musterctl assign-domain --key zone --value eu-1a --shard shard-0",
-                          "a domain gets an owner"},
-                         {"musterctl state-hash", "do the replicas hold the same state?"},
-                         {"musterctl coord exec --group nightly --slots 1 -- ./backup.sh",
-                          "one at a time, whoever starts it, on whatever store you have"},
-                         {"musterctl cert ca && musterctl cert issue admin",
-                          "an authority, and a certificate for you"},
-                         {"musterctl config check muster.toml", "is this file good?"}),
+    HELP_MUSTERCTL,
     .children = COMMAND_CHILDREN(
         &top_command, &explain_command, &doctor_command, &list_shards_command,
         &list_domain_assignments_command, &list_leaving_domains_command, &list_quotas_command,

@@ -3,6 +3,7 @@
  * ripple-cli's status was, and in full. One thread. */
 #include <inttypes.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
@@ -43,20 +44,8 @@ static const struct ctl_action workers_action = {
                         CTL_COLUMN("REGISTERED", "registered_at_ms", .cell = CTL_TIME),
                         CTL_COLUMN("REASON", "reason", .cell = CTL_OR_DASH))}};
 const struct command workers_command = {
-    .name = "workers",
-    .summary = "the workers, and how each stands",
-    .about = "Lists the workers in order of their ids. STANDING is what the coordinator decided, "
-             "PHASE what the worker says, SILENT how long ago its last beat came; a new leader "
-             "knows no beats yet.",
-    .options = &workers_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl workers", "who there is, how each stands, how long each has been silent"},
-        {"musterctl workers --standing dead", "who has failed of late"},
-        {"musterctl workers --watch", "the same, anew with every change"},
-        {"musterctl workers -o json | jq -r '.workers[].worker_id'", "their ids, for a script"}),
-    .exits = CTL_EXITS,
-    .run = ctl_run,
-    .data = &workers_action,
+    HELP_MUSTERCTL_WORKERS, .options = &workers_table, .exits = CTL_EXITS,
+    .run = ctl_run,         .data = &workers_action,
 };
 
 /* -- status -- */
@@ -112,15 +101,8 @@ static int run_status(void *context, const struct command_call *call)
 }
 
 const struct command member_status_command = {
-    .name = "status",
-    .summary = "workers and partitions in four numbers",
-    .about = "Prints how many workers are active, how many are known (active, suspected and dead), "
-             "how many partitions there are and the assignment epoch, then the workers. The exit "
-             "code is 1 when the cluster is not well, 2 when nobody answered.",
+    HELP_MUSTERCTL_STATUS,
     .options = &status_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl status", "four numbers, then the workers"},
-        {"musterctl status --json", "the four numbers, as GET /status gives them"}),
     .run = run_status,
     .data = &(const struct ctl_action){.act = status_show},
 };
@@ -145,26 +127,16 @@ static const char *const partition_states[] = {"FREE", "OWNED", "REVOKING", "FEN
     }
 
 const struct command partitions_command = {
-    .name = "partitions",
-    .summary = "the partitions, and who owns each",
-    .about = "Lists the partitions in order. REVOKING is on its way from its owner to the next, "
-             "FENCING waits until a dead owner must have stopped.",
+    HELP_MUSTERCTL_PARTITIONS,
     .options = &partitions_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl partitions", "who owns each, and under which grant"},
-        {"musterctl partitions --worker 01JFEAVS7C5DE5XEAEAB91EBT6 --watch", "one worker's, live"}),
     .exits = CTL_EXITS,
     CTL_RUN(.rpc = PARTITIONS_RPC("worker")),
 };
 
 const struct command assignment_command = {
-    .name = "assignment",
-    .summary = "the partitions of one worker",
-    .about = "Lists the partitions of one worker; none for a worker that nobody knows.",
+    HELP_MUSTERCTL_ASSIGNMENT,
     .options = &member_list_table,
     COMMAND_ARGUMENTS("WORKER", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl assignment 01JFEAVS7C5DE5XEAEAB91EBT6", "what it may process now"}),
     .exits = CTL_EXITS,
     CTL_RUN(.rpc = PARTITIONS_RPC(NULL)),
 };
@@ -181,12 +153,8 @@ static void checkpoints_head(struct ctl *ctl, const ProtobufCMessage *answer)
 }
 
 const struct command checkpoints_command = {
-    .name = "checkpoints",
-    .summary = "the newest checkpoint of each partition",
-    .about = "Prints the round that is under way, then the newest acknowledged checkpoint of each "
-             "partition that has one.",
+    HELP_MUSTERCTL_CHECKPOINTS,
     .options = &member_list_table,
-    .examples = COMMAND_EXAMPLES({"musterctl checkpoints", "the newest one of each partition"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(MEMBERSHIP_PATH "ListCheckpoints", muster__v1__list_checkpoints),
             .head = checkpoints_head, .page_request = "from", .page_row = "partition",
@@ -202,12 +170,8 @@ const struct command checkpoints_command = {
 static const char *const work_states[] = {"PENDING", "RUNNING", "DONE", "FAILED", NULL};
 
 const struct command work_command = {
-    .name = "work",
-    .summary = "the items of the work queue",
-    .about = "Lists the items in order of their ids, which are the hash of their content.",
+    HELP_MUSTERCTL_WORK,
     .options = &work_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl work --unfinished", "what waits and what runs, and where"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(MEMBERSHIP_PATH "ListWork", muster__v1__list_work),
             CTL_FILL({"unfinished", "unfinished"}), .page_request = "after", .page_row = "id",

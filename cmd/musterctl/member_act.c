@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl drain, evict, release-hold, checkpoint: what a person may do to workers. One thread. */
+#include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
 #include "wire/pb/muster_v1_member.pb-c.h"
 
 const struct command drain_command = {
-    .name = "drain",
-    .summary = "ask a worker to finish, give back and leave",
-    .about = "Tells a worker to stop taking work, to give back what it has and to leave. Nothing "
-             "is taken from it by force; see evict.",
+    HELP_MUSTERCTL_DRAIN,
     .options = &drain_table,
     COMMAND_ARGUMENTS("WORKER", 1, 1),
-    .examples = COMMAND_EXAMPLES({"musterctl drain 01JFEAVS7C5DE5XEAEAB91EBT6",
-                                  "it finishes, gives everything back and leaves"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker, "musterctl workers"),
             CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}), .done_if = "delivered",
@@ -22,16 +18,9 @@ const struct command drain_command = {
 };
 
 const struct command evict_command = {
-    .name = "evict",
-    .summary = "declare a worker failed",
-    .about = "Declares a worker dead, as if it had been silent for too long: one worker_failed "
-             "event with the reason evicted. What it owned goes to others when it must have fenced "
-             "itself. If it beats again it comes back under a new incarnation.",
+    HELP_MUSTERCTL_EVICT,
     .options = &ctl_table,
     COMMAND_ARGUMENTS("WORKER", 1, 1),
-    .examples =
-        COMMAND_EXAMPLES({"musterctl evict 01JFEAVS7C5DE5XEAEAB91EBT6",
-                          "it counts as failed; what it had is given away after its fence time"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl workers"),
             CTL_FILL({"worker_id", NULL}),
@@ -39,12 +28,8 @@ const struct command evict_command = {
 };
 
 const struct command release_hold_command = {
-    .name = "release-hold",
-    .summary = "declare failures that are held back",
-    .about = "When a third of the workers falls silent at once their failures are held back, for "
-             "it is probably the network. This ends the hold at once.",
+    HELP_MUSTERCTL_RELEASE_HOLD,
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES({"musterctl release-hold", "they are really dead, all of them"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold, "musterctl status"),
             .done_if = "held", .done = "failures are declared again",
@@ -52,12 +37,8 @@ const struct command release_hold_command = {
 };
 
 static const struct command now_command = {
-    .name = "now",
-    .summary = "begin a round of checkpoints",
-    .about = "Asks every worker that owns partitions for a checkpoint of each, beside the rounds "
-             "that come by themselves.",
+    HELP_MUSTERCTL_CHECKPOINT_NOW,
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES({"musterctl checkpoint now", "before a restart, say"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow", muster__v1__checkpoint_now,
                      "musterctl checkpoints"),
@@ -65,8 +46,6 @@ static const struct command now_command = {
 };
 
 const struct command checkpoint_command = {
-    .name = "checkpoint",
-    .summary = "checkpoints beside those that come by themselves",
-    .about = "Begins a round of checkpoints. `musterctl checkpoints` lists them.",
+    HELP_MUSTERCTL_CHECKPOINT,
     .children = COMMAND_CHILDREN(&now_command),
 };
