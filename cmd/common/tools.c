@@ -16,35 +16,21 @@ const struct command version_command = {
 
 /* -- completion -- */
 
-static enum err print_bash(struct program_run *run)
+static enum err tools_completion(struct program_run *run)
 {
-    return command_completion_bash(run->call->path[0], &run->out);
+    const char *shell = command_of(run->call)->name;
+
+    return (strcmp(shell, "bash") == 0  ? command_completion_bash
+            : strcmp(shell, "zsh") == 0 ? command_completion_zsh
+                                        : command_completion_fish)(run->call->path[0], &run->out);
 }
 
-static const struct command bash_command = {
-    HELP_MUSTER_COMPLETION_BASH,
-    PROGRAM_ACT(print_bash),
-};
-
-static enum err print_zsh(struct program_run *run)
-{
-    return command_completion_zsh(run->call->path[0], &run->out);
-}
-
-static const struct command zsh_command = {
-    HELP_MUSTER_COMPLETION_ZSH,
-    PROGRAM_ACT(print_zsh),
-};
-
-static enum err print_fish(struct program_run *run)
-{
-    return command_completion_fish(run->call->path[0], &run->out);
-}
-
-static const struct command fish_command = {
-    HELP_MUSTER_COMPLETION_FISH,
-    PROGRAM_ACT(print_fish),
-};
+static const struct command bash_command = {HELP_MUSTER_COMPLETION_BASH,
+                                            PROGRAM_ACT(tools_completion)};
+static const struct command zsh_command = {HELP_MUSTER_COMPLETION_ZSH,
+                                           PROGRAM_ACT(tools_completion)};
+static const struct command fish_command = {HELP_MUSTER_COMPLETION_FISH,
+                                            PROGRAM_ACT(tools_completion)};
 
 const struct command completion_command = {
     HELP_MUSTER_COMPLETION,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl: the tool beside a fleet. */
 #include "common/help.h"
+#include <string.h>
+
 #include "common/program.h"
 #include "common/tools.h"
-#include "musterctl/bigfleetctl.h"
+#include "common/words.h"
 #include "musterctl/commands.h"
 
 static const struct command program = {
@@ -24,6 +26,7 @@ static const struct command program = {
 
 int main(int argc, char **argv)
 {
-    if (argc > 0 && bigfleetctl_is(argv[0])) return bigfleetctl_main(argc, argv);
+    if (argc > 0 && strcmp(words_program(argv[0]), "bigfleetctl") == 0)
+        return bigfleetctl_main(argc, argv);
     return program_main(&program, argc, argv);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the coordinators are asked: one row for each question. The answer becomes JSON by its
  * descriptor, so a field that is added to the contract is on the page's data without a line here.
- * The store's rows are written by hand: identities of leases are for their holders only. */
+ * The store's claims are written by hand: identities of leases are for their holders only. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -138,23 +138,6 @@ static void write_claims(struct ndjson *json, const ProtobufCMessage *answer)
     ndjson_close_array(json);
 }
 
-static void write_store(struct ndjson *json, const ProtobufCMessage *answer)
-{
-    const Muster__V1__StatusResponse *s = (const void *)answer;
-
-    ndjson_u64(json, STR("revision"), s->revision);
-    ndjson_u64(json, STR("compacted"), s->compacted);
-    ndjson_u64(json, STR("keys"), s->keys);
-    ndjson_u64(json, STR("bytes"), s->bytes);
-    ndjson_u64(json, STR("quota"), s->quota);
-    ndjson_u64(json, STR("leases"), s->leases);
-    ndjson_u64(json, STR("groups"), s->groups);
-    ndjson_u64(json, STR("waiters"), s->waiters);
-    ndjson_u64(json, STR("watchers"), s->watchers);
-    ndjson_u64(json, STR("clients"), s->clients);
-    ndjson_bool(json, STR("no_space"), s->no_space);
-}
-
 /* -- the table -- */
 
 #define PART(in_topic, its_name, its_path, every, package, message, ...)                           \
@@ -179,8 +162,7 @@ static const struct question_kind kinds[] = {
     PART(FLEET, "reports", COORDINATOR "ListShardReports", 2000, bigfleet__v1alpha1,
          list_shard_reports_response, .took = took_reports,
          .series = BIT(SERIES_MACHINES) | BIT(SERIES_SHORTFALLS)),
-    PART(STORE, "status", STORE "Status", 1000, muster__v1, status_response, .write = write_store,
-         .took = took_store,
+    PART(STORE, "status", STORE "Status", 1000, muster__v1, status_response, .took = took_store,
          .series = BIT(SERIES_REVISION) | BIT(SERIES_KEYS) | BIT(SERIES_LEASES)),
     PART(STORE, "claims", STORE "Range", 2000, muster__v1, range_response, .write = write_claims,
          .took = took_claims, .request = claims_request),
