@@ -18,11 +18,7 @@ const struct command version_command = {
 
 static enum err tools_completion(struct program_run *run)
 {
-    const char *shell = command_of(run->call)->name;
-
-    return (strcmp(shell, "bash") == 0  ? command_completion_bash
-            : strcmp(shell, "zsh") == 0 ? command_completion_zsh
-                                        : command_completion_fish)(run->call->path[0], &run->out);
+    return command_completion(run->call->path[0], command_of(run->call)->name, &run->out);
 }
 
 static const struct command bash_command = {HELP_MUSTER_COMPLETION_BASH,

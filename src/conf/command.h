@@ -91,9 +91,8 @@ enum err command_visit(const struct command *program, command_visit_fn *each, vo
 enum { COMMAND_TEXT_MAX = 512 * 1024 }; /* a ceiling that fits every text below */
 enum err command_help(const struct command_call *call, struct buf *into);
 /* A script that completes commands, options and choices; zsh and fish show what each is for. */
-enum err command_completion_bash(const struct command *program, struct buf *into);
-enum err command_completion_zsh(const struct command *program, struct buf *into);
-enum err command_completion_fish(const struct command *program, struct buf *into);
+/* `shell` is bash, zsh or fish. */
+enum err command_completion(const struct command *program, const char *shell, struct buf *into);
 /* The page of one command for man(1), as troff; of the program it lists all commands. `release` is
  * what the page's foot says: "muster 0.1.0". */
 enum err command_man(const struct command_call *call, const char *release, struct buf *into);

@@ -176,7 +176,7 @@ TEST(completion_knows_commands_options_and_choices)
 {
     struct buf out;
     buf_init(&out, COMMAND_TEXT_MAX);
-    CHECK_OK("writes", command_completion_bash(&program, &out));
+    CHECK_OK("writes", command_completion(&program, "bash", &out));
     CHECK_OK("end", buf_append_byte(&out, '\0'));
     CHECK_HAS("program", out.data, "'tool') words=(dev cert help --version --help) ;;");
     CHECK_HAS("group", out.data, "'tool cert') words=(issue show --help) ;;");
@@ -190,12 +190,12 @@ TEST(the_other_shells_are_told_what_each_is_for)
 {
     struct buf out;
     buf_init(&out, COMMAND_TEXT_MAX);
-    CHECK_OK("zsh", command_completion_zsh(&program, &out));
+    CHECK_OK("zsh", command_completion(&program, "zsh", &out));
     CHECK_OK("end", buf_append_byte(&out, '\0'));
     CHECK_HAS("commands", out.data,
               "'tool cert') told=( 'issue:make a certificate' 'show:show one'");
     buf_clear(&out);
-    CHECK_OK("fish", command_completion_fish(&program, &out));
+    CHECK_OK("fish", command_completion(&program, "fish", &out));
     CHECK_OK("end", buf_append_byte(&out, '\0'));
     CHECK_HAS("commands", out.data,
               "complete -c tool -n '__tool_at cert' -f -a issue -d 'make a certificate'\n");
@@ -243,11 +243,11 @@ TEST(a_full_buffer_is_an_answer)
         buf_init(&out, max);
         CHECK_ERR("help", command_help(&call, &out), ERR_FULL);
         buf_clear(&out);
-        CHECK_ERR("completion", command_completion_bash(&program, &out), ERR_FULL);
+        CHECK_ERR("completion", command_completion(&program, "bash", &out), ERR_FULL);
         buf_clear(&out);
-        CHECK_ERR("zsh", command_completion_zsh(&program, &out), ERR_FULL);
+        CHECK_ERR("zsh", command_completion(&program, "zsh", &out), ERR_FULL);
         buf_clear(&out);
-        CHECK_ERR("fish", command_completion_fish(&program, &out), ERR_FULL);
+        CHECK_ERR("fish", command_completion(&program, "fish", &out), ERR_FULL);
         buf_clear(&out);
         CHECK_ERR("man", command_man(&call, "tool 1.2", &out), ERR_FULL);
         buf_deinit(&out);
