@@ -26,7 +26,7 @@ struct group {
 
 /* -- asking -- */
 
-static enum err request(void *owner, struct buf *into)
+static enum err group_request(void *owner, struct buf *into)
 {
     struct group *g = owner;
     Muster__V1__HoldersRequest ask = MUSTER__V1__HOLDERS_REQUEST__INIT;
@@ -37,7 +37,7 @@ static enum err request(void *owner, struct buf *into)
     return message_write(&ask.base, into, NULL);
 }
 
-static void took(void *owner, const ProtobufCMessage *message)
+static void group_took(void *owner, const ProtobufCMessage *message)
 {
     struct group *g = owner;
     const Muster__V1__HoldersResponse *answer = (const void *)message;
@@ -52,8 +52,8 @@ static const struct question_kind question = {.path = "/muster.v1.Coordination/H
                                               .answer = &muster__v1__holders_response__descriptor,
                                               .topic = TOPIC_STORE,
                                               .every_ms = EVERY_MS,
-                                              .request = request,
-                                              .took = took};
+                                              .request = group_request,
+                                              .took = group_took};
 
 void groups_ask(struct dash *dash)
 {
@@ -112,7 +112,7 @@ void groups_end_list(struct dash *dash)
     }
 }
 
-/* -- telling, and life -- */
+/* -- publishing, and life -- */
 
 void groups_write(struct dash *dash, enum topic topic, struct ndjson *json)
 {

@@ -23,7 +23,7 @@ enum { CLAIMS_SHOWN = 1000 };
 
 /* -- what the rest takes of the answers -- */
 
-static void took_replicas(void *owner, const ProtobufCMessage *answer)
+static void parts_took_replicas(void *owner, const ProtobufCMessage *answer)
 {
     struct dash *dash = owner;
     const Muster__V1__ListReplicasResponse *list = (const void *)answer;
@@ -41,7 +41,7 @@ static void took_replicas(void *owner, const ProtobufCMessage *answer)
     dash->now.values[SERIES_LAG] = most >= least ? (double)(most - least) : NAN;
 }
 
-static void took_shards(void *owner, const ProtobufCMessage *answer)
+static void parts_took_shards(void *owner, const ProtobufCMessage *answer)
 {
     struct dash *dash = owner;
     const Bigfleet__V1alpha1__ListShardsResponse *list = (const void *)answer;
@@ -54,7 +54,7 @@ static void took_shards(void *owner, const ProtobufCMessage *answer)
     dash->dirty[TOPIC_SHARDS] = dash->dirty[TOPIC_NEEDS] = true;
 }
 
-static void took_reports(void *owner, const ProtobufCMessage *answer)
+static void parts_took_reports(void *owner, const ProtobufCMessage *answer)
 {
     struct dash *dash = owner;
     const Bigfleet__V1alpha1__ListShardReportsResponse *list = (const void *)answer;
@@ -69,7 +69,7 @@ static void took_reports(void *owner, const ProtobufCMessage *answer)
     dash->now.values[SERIES_SHORTFALLS] = shortfalls;
 }
 
-static void took_claims(void *owner, const ProtobufCMessage *answer)
+static void parts_took_claims(void *owner, const ProtobufCMessage *answer)
 {
     struct dash *dash = owner;
     const Muster__V1__RangeResponse *range = (const void *)answer;
@@ -83,7 +83,7 @@ static void took_claims(void *owner, const ProtobufCMessage *answer)
     groups_end_list(dash);
 }
 
-static void took_store(void *owner, const ProtobufCMessage *answer)
+static void parts_took_store(void *owner, const ProtobufCMessage *answer)
 {
     struct dash *dash = owner;
     const Muster__V1__StatusResponse *status = (const void *)answer;
@@ -93,7 +93,7 @@ static void took_store(void *owner, const ProtobufCMessage *answer)
     dash->now.values[SERIES_LEASES] = (double)status->leases;
 }
 
-static void took_workers(void *owner, const ProtobufCMessage *answer)
+static void parts_took_workers(void *owner, const ProtobufCMessage *answer)
 {
     struct dash *dash = owner;
     const Muster__V1__ClusterStatusResponse *status = (const void *)answer;
@@ -103,7 +103,7 @@ static void took_workers(void *owner, const ProtobufCMessage *answer)
 
 /* -- questions and answers that are no plain message -- */
 
-static enum err claims_request(void *, struct buf *into)
+static enum err parts_claims_request(void *, struct buf *into)
 {
     Muster__V1__RangeRequest request = MUSTER__V1__RANGE_REQUEST__INIT;
     uint8_t from[] = CLAIMS_PREFIX, end[] = CLAIMS_END;
@@ -115,7 +115,7 @@ static enum err claims_request(void *, struct buf *into)
     return message_write(&request.base, into, NULL);
 }
 
-static void write_claims(struct ndjson *json, const ProtobufCMessage *answer)
+static void parts_write_claims(struct ndjson *json, const ProtobufCMessage *answer)
 {
     const Muster__V1__RangeResponse *range = (const void *)answer;
 
@@ -147,9 +147,9 @@ static void write_claims(struct ndjson *json, const ProtobufCMessage *answer)
     }
 static const struct question_kind kinds[] = {
     PART(RAFT, "replicas", FLEET "ListReplicas", 1000, muster__v1, list_replicas_response,
-         .took = took_replicas, .series = BIT(SERIES_LAG)),
+         .took = parts_took_replicas, .series = BIT(SERIES_LAG)),
     PART(TOPOLOGY, "shards", COORDINATOR "ListShards", 2000, bigfleet__v1alpha1,
-         list_shards_response, .took = took_shards),
+         list_shards_response, .took = parts_took_shards),
     PART(TOPOLOGY, "domains", COORDINATOR "ListDomainAssignments", 3000, bigfleet__v1alpha1,
          list_domain_assignments_response),
     PART(TOPOLOGY, "clusters", FLEET "ListClusters", 3000, muster__v1, list_clusters_response),
@@ -160,14 +160,15 @@ static const struct question_kind kinds[] = {
     PART(TOPOLOGY, "instructions", FLEET "ListInstructions", 2000, muster__v1,
          list_instructions_response),
     PART(FLEET, "reports", COORDINATOR "ListShardReports", 2000, bigfleet__v1alpha1,
-         list_shard_reports_response, .took = took_reports,
+         list_shard_reports_response, .took = parts_took_reports,
          .series = BIT(SERIES_MACHINES) | BIT(SERIES_SHORTFALLS)),
-    PART(STORE, "status", STORE "Status", 1000, muster__v1, status_response, .took = took_store,
+    PART(STORE, "status", STORE "Status", 1000, muster__v1, status_response,
+         .took = parts_took_store,
          .series = BIT(SERIES_REVISION) | BIT(SERIES_KEYS) | BIT(SERIES_LEASES)),
-    PART(STORE, "claims", STORE "Range", 2000, muster__v1, range_response, .write = write_claims,
-         .took = took_claims, .request = claims_request),
+    PART(STORE, "claims", STORE "Range", 2000, muster__v1, range_response,
+         .write = parts_write_claims, .took = parts_took_claims, .request = parts_claims_request),
     PART(WORKERS, "status", MEMBERS "ClusterStatus", 1000, muster__v1, cluster_status_response,
-         .took = took_workers, .series = BIT(SERIES_WORKERS)),
+         .took = parts_took_workers, .series = BIT(SERIES_WORKERS)),
     PART(WORKERS, "workers", MEMBERS "ListWorkers", 2000, muster__v1, list_workers_response),
     PART(WORKERS, "partitions", MEMBERS "ListPartitions", 2000, muster__v1,
          list_partitions_response),

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Each answer becomes JSON once, when it comes; a question that fails keeps the JSON it has. Runs on
+ * the loop's thread. */
 #include "dash/questions.h"
 
 #include <math.h>
@@ -83,12 +85,12 @@ void question_ask(struct question *q, struct rpc_channel *channel)
 
 /* -- links -- */
 
-static struct link *row_at(const struct links *links, size_t i)
+static struct link *link_at(const struct links *links, size_t i)
 {
     return (struct link *)(void *)((char *)links->rows + i * links->row_size);
 }
 
-static void free_row(struct link *link)
+static void link_free(struct link *link)
 {
     const struct links *links = link->links;
 
@@ -96,23 +98,23 @@ static void free_row(struct link *link)
     memset(link, 0, links->row_size);
 }
 
-static void channel_closed(void *owner)
+static void link_channel_closed(void *owner)
 {
     struct link *link = owner;
     struct dash *dash = link->dash;
 
-    free_row(link);
+    link_free(link);
     dash_channel_closed(dash);
 }
 
-static void hang_up(struct link *link)
+static void link_hang_up(struct link *link)
 {
     if (!link->dash || link->closing) return;
     link->closing = true;
-    rpc_channel_close(link->channel, channel_closed, link);
+    rpc_channel_close(link->channel, link_channel_closed, link);
 }
 
-static void dial(struct links *links, struct link *link, const char *id, const char *address)
+static void link_dial(struct links *links, struct link *link, const char *id, const char *address)
 {
     const char *addresses[] = {address, NULL};
     struct note note = {""};
@@ -136,7 +138,7 @@ enum err links_open(struct links *links)
 
 void links_begin_list(struct links *links)
 {
-    for (size_t i = 0; i < links->count; i++) row_at(links, i)->listed = false;
+    for (size_t i = 0; i < links->count; i++) link_at(links, i)->listed = false;
 }
 
 void links_listed(struct links *links, const char *id, const char *address)
@@ -145,7 +147,7 @@ void links_listed(struct links *links, const char *id, const char *address)
 
     if (!address[0] || strlen(id) >= LINK_ID_CAP || strlen(address) >= RPC_ADDRESS_CAP) return;
     for (size_t i = 0; i < links->count; i++) {
-        struct link *link = row_at(links, i);
+        struct link *link = link_at(links, i);
 
         if (link->dash && !link->closing && strcmp(link->id, id) == 0 &&
             strcmp(link->address, address) == 0) {
@@ -154,18 +156,18 @@ void links_listed(struct links *links, const char *id, const char *address)
         }
         if (!link->dash && !room) room = link;
     }
-    if (room) dial(links, room, id, address);
+    if (room) link_dial(links, room, id, address);
 }
 
 void links_end_list(struct links *links)
 {
     for (size_t i = 0; i < links->count; i++)
-        if (!row_at(links, i)->listed) hang_up(row_at(links, i));
+        if (!link_at(links, i)->listed) link_hang_up(link_at(links, i));
 }
 
 void links_hang_up(struct links *links)
 {
-    for (size_t i = 0; links->rows && i < links->count; i++) hang_up(row_at(links, i));
+    for (size_t i = 0; links->rows && i < links->count; i++) link_hang_up(link_at(links, i));
 }
 
 void *links_next(const struct links *links, const void *row)
@@ -174,6 +176,6 @@ void *links_next(const struct links *links, const void *row)
         row ? (size_t)((const char *)row - (const char *)links->rows) / links->row_size + 1 : 0;
 
     for (; i < links->count; i++)
-        if (row_at(links, i)->dash && !row_at(links, i)->closing) return row_at(links, i);
+        if (link_at(links, i)->dash && !link_at(links, i)->closing) return link_at(links, i);
     return NULL;
 }
