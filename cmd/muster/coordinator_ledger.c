@@ -91,8 +91,8 @@ static enum err print_ledger(struct program_run *run)
     if (!err) err = print_all(records, &p);
     buf_deinit(&content);
     if (err || !p.unreadable) return err;
-    return program_refuse(run, ERR_CORRUPT, "%zu rows could not be read and were left out",
-                          p.unreadable);
+    return note_fail(&run->note, ERR_CORRUPT, "%zu rows could not be read and were left out",
+                     p.unreadable);
 }
 
 const struct command coordinator_ledger_command = {

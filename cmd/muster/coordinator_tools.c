@@ -11,7 +11,7 @@
 static enum err agreed(struct program_run *run, const char *what)
 {
     if (conf_bool(run->conf, "yes")) return ERR_OK;
-    return program_refuse(run, ERR_INVALID, "%s; say --yes if that is what you want", what);
+    return note_fail(&run->note, ERR_INVALID, "%s; say --yes if that is what you want", what);
 }
 
 static enum err force_config(struct program_run *run)

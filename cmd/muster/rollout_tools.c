@@ -41,7 +41,7 @@ static enum err read_epoch(struct program_run *run, size_t place, uint64_t *ret_
     const char *text = conf_argument(run->conf, place);
 
     if (str_to_u64(str_from(text), ret_epoch) == ERR_OK) return ERR_OK;
-    return program_refuse(run, ERR_INVALID, "'%s' is no epoch", text);
+    return note_fail(&run->note, ERR_INVALID, "'%s' is no epoch", text);
 }
 
 static enum err test_fence(struct program_run *run)

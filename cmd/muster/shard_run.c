@@ -425,8 +425,8 @@ static enum err set_epoch(struct program_run *run)
     enum err err;
 
     if (str_to_u64(str_from(number), &epoch))
-        return program_refuse(run, ERR_INVALID, "%s: the epoch must be a number, such as 41",
-                              number);
+        return note_fail(&run->note, ERR_INVALID, "%s: the epoch must be a number, such as 41",
+                         number);
     err = lift_epoch(run, dir, epoch);
     program_give_to_owner(dir);
     return err;

@@ -33,9 +33,8 @@ typedef enum err ctl_fn(struct ctl *ctl);
 void ctl_init(struct ctl *ctl); /* of a zeroed one: memory and out */
 void ctl_deinit(struct ctl *ctl);
 bool ctl_has_option(const struct ctl *ctl, const char *name);
-/* Sets the note and returns `err`. */
-enum err ctl_fail(struct ctl *ctl, enum err err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Sets the note; is `err`. */
+#define ctl_fail(ctl, err, ...) note_fail(&(ctl)->note, (err), __VA_ARGS__)
 
 /* -- calling -- */
 
