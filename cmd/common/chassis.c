@@ -9,14 +9,14 @@
 
 #include "common/files.h"
 #include "common/instruments.h"
-#include "common/serve.h"
+#include "common/status.h"
 #include "common/tables.h"
 #include "common/version.h"
 #include "io/real.h"
 #include "io/signals.h"
 #include "obs/events.h"
 
-/* How often the files that may change under us are looked at: the TLS pair; queued events. */
+/* How often the TLS pair is compared with its files. */
 enum { LOOK_EVERY_MS = 1000, SIGNAL_EXIT = 128 };
 
 struct chassis {
@@ -31,7 +31,7 @@ struct chassis {
     struct tls_context *tls;
     uint64_t tls_loads;      /* of the pair that is served */
     struct note tls_refused; /* what was said last about files that cannot be taken; "" */
-    struct serve serve;
+    struct status_server status;
     struct signals *signals;
     struct timer live_timer, look_timer;
     mono_time started;
@@ -77,13 +77,13 @@ const struct chassis_hooks *chassis_hooks(const struct chassis *chassis)
 
 const char *chassis_http_address(const struct chassis *chassis)
 {
-    return chassis->serve.address;
+    return chassis->status.address;
 }
 
 void chassis_publish(struct chassis *chassis, const char *path, int status,
                      const char *content_type, struct str content)
 {
-    struct http_server *http = chassis->serve.http;
+    struct http_server *http = chassis->status.http;
 
     if (http) (void)http_publish_as(http, path, status, content_type, content);
 }
@@ -139,7 +139,7 @@ const char *chassis_warning(const struct chassis *chassis)
 
 struct http_server *chassis_http(const struct chassis *chassis)
 {
-    return chassis->serve.http;
+    return chassis->status.http;
 }
 
 /* -- opening, in this order -- */
@@ -181,11 +181,8 @@ static enum err open_tls(struct chassis *c, struct note *note)
 static void publish_numbers(struct chassis *c)
 {
     struct loop *loop = chassis_io(c)->loop;
-    struct status_numbers numbers = {
-        .uptime_ms = mono_elapsed_ms(c->started, loop_now(loop)),
-        .loop = loop_stats(loop),
-    };
-    serve_publish(&c->serve, &numbers);
+
+    status_server_send(&c->status, mono_elapsed_ms(c->started, loop_now(loop)), loop_stats(loop));
 }
 
 static void on_live_timer(struct timer *timer)
@@ -195,7 +192,7 @@ static void on_live_timer(struct timer *timer)
     timer_start_in(timer, conf_number(c->conf, "http.live-every"));
 }
 
-static enum err open_serve(struct chassis *c, struct note *note)
+static enum err open_status_server(struct chassis *c, struct note *note)
 {
     const struct status_facts facts = {.command = c->name,
                                        .version = version_number(),
@@ -208,7 +205,7 @@ static enum err open_serve(struct chassis *c, struct note *note)
         .key_file = conf_text(c->conf, "tls.key-file"),
         .ca_file = c->hooks->knows_callers ? conf_text(c->conf, "tls.ca-file") : NULL,
     };
-    return serve_open(&c->serve, c->instruments, &facts, &http, note);
+    return status_server_open(&c->status, c->instruments, &facts, &http, note);
 }
 
 static void on_signal(void *owner, int signal);
@@ -239,7 +236,7 @@ static enum err open_parts(struct chassis *c, struct note *note)
     if (!err) err = instruments_open(chassis_io(c), c->conf, c->name, &c->instruments, note);
     if (!err) err = open_tls(c, note);
     if (!err) instruments_set_tls(c->instruments, c->tls);
-    if (!err) err = open_serve(c, note);
+    if (!err) err = open_status_server(c, note);
     if (!err) err = timer_init(&c->live_timer, chassis_io(c)->loop, on_live_timer);
     if (!err) err = timer_init(&c->look_timer, chassis_io(c)->loop, on_look_timer);
     if (!err) err = signals_open(chassis_io(c)->loop, numbers, on_signal, c, &c->signals);
@@ -271,7 +268,7 @@ static void close_parts(struct chassis *c)
     free(c->state);
     timer_deinit(&c->look_timer);
     timer_deinit(&c->live_timer);
-    serve_close(&c->serve);
+    status_server_close(&c->status);
     tls_context_unref(c->tls);
     instruments_close(c->instruments);
     if (c->lock) fs_unlock(chassis_io(c)->fs, c->lock);
@@ -354,7 +351,7 @@ static void look_at_tls(struct chassis *c, bool asked)
     err = tls_context_reload(c->tls, &changed, &note);
     uint64_t loads = tls_context_info(c->tls).loads;
     if (!err && loads != c->tls_loads) {
-        err = c->serve.http ? http_reload_tls(c->serve.http, &note) : ERR_OK;
+        err = c->status.http ? http_reload_tls(c->status.http, &note) : ERR_OK;
         if (!err) {
             c->tls_loads = loads;
             instruments_set_tls(c->instruments, c->tls);
@@ -372,7 +369,6 @@ static void on_look_timer(struct timer *timer)
     struct chassis *c = CONTAINER_OF(timer, struct chassis, look_timer);
 
     look_at_tls(c, false);
-    (void)events_flush(c->instruments->events); /* a sink in trouble tells by itself */
     timer_start_in(timer, LOOK_EVERY_MS);
 }
 
@@ -444,7 +440,7 @@ static void say_started(const struct chassis *c)
 {
     bool events = conf_choice(c->conf, "events.sink") == EVENTS_STDOUT;
     const char *scheme = c->tls ? "https" : "http", *trust = c->tls ? "--insecure " : "";
-    const char *address = c->serve.address;
+    const char *address = c->status.address;
     bool taken = events || (c->hooks->owns_stdout && c->hooks->owns_stdout(c->state));
     FILE *out = taken ? stderr : stdout;
 
@@ -469,7 +465,7 @@ static void run(struct chassis *c)
 
     if (banner_first) say_started(c);
     LOG_INFO(log, "started", log_text("version", version_number()),
-             log_text("commit", version_commit()), log_text("http", c->serve.address),
+             log_text("commit", version_commit()), log_text("http", c->status.address),
              log_text("data_dir", conf_text(c->conf, "data-dir")));
     if (warning) LOG_WARN(log, "listener is open to the network without TLS");
     instruments_event(c->instruments, "started");

@@ -11,7 +11,6 @@
 #include "common/files.h"
 #include "common/tables.h"
 #include "common/version.h"
-#include "io/worker.h"
 #include "obs/crash.h"
 #include "obs/events.h"
 #include "obs/health.h"
@@ -19,7 +18,6 @@
 #include "text/ndjson.h"
 #include "text/rfc3339.h"
 
-enum { EVENTS_JOBS_MAX = 64 };
 enum { LOG_FILE_MODE = 0640, LOG_REPEATS_PER_SECOND = 20 }; /* 20: a reload tells all it changed */
 
 /* -- the log file: one descriptor for the logger, and another file behind it after a reopen -- */
@@ -89,16 +87,6 @@ static enum err open_log(struct instruments *in, struct io *io, const struct con
 
 /* -- events -- */
 
-static void on_events_trouble(void *context, enum err trouble, const char *note, uint64_t lost)
-{
-    struct instruments *in = context;
-    if (trouble)
-        LOG_ERROR(&in->log, "events cannot be written", log_err("err", trouble),
-                  log_text("why", note));
-    else
-        LOG_WARN(&in->log, "events are written again", log_u64("lost", lost));
-}
-
 static enum err open_events(struct instruments *in, struct io *io, const struct conf *conf,
                             struct note *note)
 {
@@ -107,11 +95,6 @@ static enum err open_events(struct instruments *in, struct io *io, const struct 
         files_below_data_dir(conf, "events.file", conf_text(conf, "events.file"), path, note);
 
     if (err) return err;
-    if (conf_choice(conf, "events.sink") == EVENTS_FILE) {
-        struct worker_options worker = {.name = "events", .jobs_max = EVENTS_JOBS_MAX};
-        err = worker_open(io->loop, &worker, &in->events_worker);
-        if (err) return err;
-    }
     struct events_options options = {
         .kind = (enum events_kind)conf_choice(conf, "events.sink"),
         .fs = io->fs,
@@ -120,9 +103,9 @@ static enum err open_events(struct instruments *in, struct io *io, const struct 
         .mode = LOG_FILE_MODE,
         .rotate_bytes = conf_number(conf, "events.file-max"),
         .keep = (uint32_t)conf_number(conf, "events.files-kept"),
-        .worker = in->events_worker,
-        .on_trouble = on_events_trouble,
-        .context = in,
+        .loop = io->loop,
+        .log = &in->log,
+        .name = "events",
     };
     err = events_open(&options, &in->events, note);
     if (err) note_prefix(note, "events.file %s", path);
@@ -143,7 +126,7 @@ void instruments_event(struct instruments *instruments, const char *what)
     ndjson_c_string(&line, STR("event"), what);
     ndjson_u64(&line, STR("pid"), (uint64_t)getpid());
     ndjson_c_string(&line, STR("version"), version_number());
-    if (!ndjson_end(&line)) { /* a sink in trouble tells by itself, see above */
+    if (!ndjson_end(&line)) { /* a failure is logged by the sink */
         (void)events_write(instruments->events, EVENT_KEEP, str_of(out.data, out.len - 1));
     }
     buf_deinit(&out);
@@ -159,16 +142,6 @@ static enum err add_metrics(struct instruments *in, struct note *note)
         .kind = METRIC_COUNTER,
         .labels = {"result"},
     };
-    struct metric_options waiting = {
-        .name = "muster_config_settings_waiting",
-        .help = "Settings whose new value needs a restart.",
-        .kind = METRIC_GAUGE,
-    };
-    struct metric_options not_after = {
-        .name = "muster_tls_not_after_seconds",
-        .help = "When our certificate ends, in seconds since 1970; 0 without TLS.",
-        .kind = METRIC_GAUGE,
-    };
     struct metrics_build build = {.version = version_number(), .commit = version_commit()};
     struct metric_family *family;
     enum err err = metrics_open(&in->metrics);
@@ -178,12 +151,13 @@ static enum err add_metrics(struct instruments *in, struct note *note)
     if (err) return err;
     in->reloads[false] = metric_counter(family, &STR("refused"));
     in->reloads[true] = metric_counter(family, &STR("ok"));
-    err = metrics_add(in->metrics, &waiting, &family, note);
-    if (err) return err;
-    in->waiting = metric_gauge(family, NULL);
-    err = metrics_add(in->metrics, &not_after, &family, note);
-    if (!err) in->tls_not_after = metric_gauge(family, NULL);
-    return err;
+    err = metrics_add_gauge(in->metrics, "muster_config_settings_waiting",
+                            "Settings whose new value needs a restart.", &in->waiting, note);
+    return err ? err
+               : metrics_add_gauge(
+                     in->metrics, "muster_tls_not_after_seconds",
+                     "When our certificate ends, in seconds since 1970; 0 without TLS.",
+                     &in->tls_not_after, note);
 }
 
 void instruments_count_reload(struct instruments *instruments, bool ok, size_t waiting)
@@ -229,7 +203,6 @@ void instruments_close(struct instruments *instruments)
     if (!instruments) return;
     health_close(instruments->health);
     events_close(instruments->events);
-    worker_close(instruments->events_worker);
     metrics_close(instruments->metrics);
     logger_close(instruments->logger);
     if (instruments->log_fd >= 0) close(instruments->log_fd);
@@ -254,12 +227,12 @@ enum err instruments_serve(struct instruments *instruments, struct http_server *
 
     if (!err)
         err = health_check_add(instruments->health, "process", "starting", &instruments->ready);
-    return err ? err : health_move(instruments->health, http, note);
+    return err || !http ? err : health_serve(instruments->health, http, note);
 }
 
 void instruments_unserve(struct instruments *instruments)
 {
-    if (instruments->health) (void)health_move(instruments->health, NULL, NULL);
+    if (instruments->health) health_unserve(instruments->health);
 }
 
 void instruments_set_ready(struct instruments *instruments, bool ready)

@@ -23,7 +23,6 @@ struct instruments {
     struct counter *reloads[2]; /* refused, ok */
     struct gauge *waiting, *tls_not_after;
     struct events *events;
-    struct loop_worker *events_worker; /* a rotated file is synced beside the loop; NULL: no file */
     struct loop *loop;
     struct health *health;
     struct health_check *ready;

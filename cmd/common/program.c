@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,16 +169,6 @@ int program_act(void *context, const struct command_call *call)
     exit_code = run_act(call, conf, action->act);
     conf_close(conf);
     return exit_code;
-}
-
-enum err program_refuse(struct program_run *run, enum err err, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(run->note.text, sizeof run->note.text, format, args);
-    va_end(args);
-    return err;
 }
 
 static enum err print_help(struct program_run *run)

@@ -53,9 +53,6 @@ int program_act(void *context, const struct command_call *call); /* what `data` 
         .act = (fn)                                                                                \
     }
 enum err program_version(struct program_run *run); /* prints which build this is */
-/* Sets the note and returns `err`. */
-enum err program_refuse(struct program_run *run, enum err err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 /* For a command that root runs over the data directory of a service: gives what root owns in it to the
  * directory's owner, so that the service can start. Errors are left to that start, which names the

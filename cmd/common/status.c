@@ -1,42 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Publishes the assets of the status page when the listener opens, and an event with new numbers
+ * whenever the process sends some. Runs on the loop's thread; the listener's own thread serves what
+ * was published. */
 #include "common/status.h"
 
+#include <stdio.h>
+
+#include "conf/option.h"
 #include "text/ndjson.h"
 
-/* {name} is where a fact goes. The server's policy is default-src 'self', so style and script are
- * pages of their own (status_assets.c) and nothing in the markup may stand inline. */
-static const char page[] =
-    "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-    "<meta name=\"viewport\" content=\"width=device-width\">\n"
-    "<meta name=\"color-scheme\" content=\"light dark\">\n"
-    "<link rel=\"stylesheet\" href=\"" STATUS_CSS_PATH "\">\n"
-    "<script src=\"" STATUS_JS_PATH "\" defer></script>\n"
-    "<title>{command}</title>\n</head>\n<body>\n<header>\n<h1>{command}</h1>\n"
-    "<p id=\"state\" class=\"waiting\" role=\"status\">connecting</p>\n</header>\n<main>\n"
-    "<noscript><p>Live numbers need JavaScript; /metrics has them without.</p></noscript>\n"
-    "{warning}"
-    "<p>This page shows this process only: its event loop, probes and metrics. The coordinators "
-    "serve the dashboard of the whole fleet, by default on port 8790.</p>\n"
-    "<h2>Now</h2>\n<dl class=\"cards\">\n"
-    "<div><dt>up for</dt><dd id=\"uptime\">\u2013</dd></div>\n"
-    "<div><dt>loop turns</dt><dd id=\"turns\">\u2013</dd></div>\n"
-    "<div><dt>mean turn</dt><dd id=\"mean\">\u2013</dd></div>\n"
-    "<div><dt>longest turn</dt><dd id=\"longest\">\u2013</dd></div>\n"
-    "<div><dt>turns over 1 ms</dt><dd id=\"slow\">\u2013</dd></div>\n"
-    "<div><dt>ran</dt><dd id=\"work\">\u2013</dd></div>\n"
-    "<div><dt>http</dt><dd id=\"requests\">\u2013</dd></div>\n"
-    "</dl>\n<h2>This process</h2>\n<dl class=\"rows\">\n"
-    "<div><dt>version</dt><dd>{version}</dd></div>\n"
-    "<div><dt>commit</dt><dd>{commit}</dd></div>\n"
-    "<div><dt>data directory</dt><dd>{data_dir}</dd></div>\n"
-    "</dl>\n<h2>Look closer</h2>\n<ul class=\"links\">\n"
-    "<li><a href=\"/healthz\">/healthz</a><span>is the process alive?</span></li>\n"
-    "<li><a href=\"/readyz\">/readyz</a><span>may it be given work?</span></li>\n"
-    "<li><a href=\"/metrics\">/metrics</a><span>numbers for Prometheus</span></li>\n"
-    "<li><a href=\"/debug/loop\">/debug/loop</a><span>what the turns of the loop cost</span></li>\n"
-    "</ul>\n</main>\n</body>\n</html>\n";
+enum { TEXT_MAX = 64 * 1024, LIVE_EVENTS_KEPT = 4 };
 
-static enum err append_escaped(const char *text, struct buf *into)
+#define ASSET(name)                                                                                \
+    extern const unsigned char status_##name[];                                                    \
+    extern const size_t status_##name##_len;
+ASSET(html)
+ASSET(css)
+ASSET(js)
+
+/* -- the page -- */
+
+static enum err status_append_escaped(const char *text, struct buf *into)
 {
     enum err err = ERR_OK;
     for (const char *c = text; *c && !err; c++) {
@@ -51,59 +35,117 @@ static enum err append_escaped(const char *text, struct buf *into)
     return err;
 }
 
-static enum err append_fact(const struct status_facts *facts, struct str name, struct buf *into)
+static enum err status_append_fact(const struct status_facts *facts, struct str name,
+                                   struct buf *into)
 {
     enum err err;
 
-    if (str_equal(name, STR("command"))) return append_escaped(facts->command, into);
-    if (str_equal(name, STR("version"))) return append_escaped(facts->version, into);
-    if (str_equal(name, STR("commit"))) return append_escaped(facts->commit, into);
-    if (str_equal(name, STR("data_dir"))) return append_escaped(facts->data_dir, into);
+    if (str_equal(name, STR("command"))) return status_append_escaped(facts->command, into);
+    if (str_equal(name, STR("version"))) return status_append_escaped(facts->version, into);
+    if (str_equal(name, STR("commit"))) return status_append_escaped(facts->commit, into);
+    if (str_equal(name, STR("data_dir"))) return status_append_escaped(facts->data_dir, into);
     assert(str_equal(name, STR("warning")));
     if (!facts->warning) return ERR_OK;
     err = buf_append_c(into, "<p class=\"warning\">");
-    if (!err) err = append_escaped(facts->warning, into);
+    if (!err) err = status_append_escaped(facts->warning, into);
     return err ? err : buf_append_c(into, "</p>\n");
 }
 
-enum err status_page(const struct status_facts *facts, struct buf *into)
+/* {name} in the asset is where a fact goes. */
+static enum err status_publish_page(struct http_server *http, const struct status_facts *facts)
 {
-    struct str rest = str_from(page), markup, name;
+    struct str rest = str_of(status_html, status_html_len), markup, name;
+    struct buf page;
     enum err err = ERR_OK;
 
+    buf_init(&page, TEXT_MAX);
     while (!err && str_split(&rest, '{', &markup)) {
-        err = buf_append(into, markup);
-        if (!err && rest.at && str_split(&rest, '}', &name)) err = append_fact(facts, name, into);
+        err = buf_append(&page, markup);
+        if (!err && rest.at && str_split(&rest, '}', &name))
+            err = status_append_fact(facts, name, &page);
     }
+    if (!err) err = http_publish(http, "/", "text/html; charset=utf-8", buf_peek(&page));
+    buf_deinit(&page);
     return err;
 }
 
-enum err status_event(const struct status_numbers *numbers, struct buf *into)
+/* -- the listener -- */
+
+static enum err status_add_pages(struct status_server *s, const struct status_facts *facts,
+                                 struct note *note)
 {
-    const struct loop_stats *loop = &numbers->loop;
-    struct ndjson line;
+    enum err err = status_publish_page(s->http, facts);
+
+    if (!err)
+        err = http_publish(s->http, "/status.css", "text/css; charset=utf-8",
+                           str_of(status_css, status_css_len));
+    if (!err)
+        err = http_publish(s->http, "/status.js", "text/javascript; charset=utf-8",
+                           str_of(status_js, status_js_len));
+    if (!err) err = http_channel_open(s->http, "/status/events", LIVE_EVENTS_KEPT, &s->live);
+    return err ? err : instruments_serve(s->instruments, s->http, note);
+}
+
+enum err status_server_open(struct status_server *s, struct instruments *instruments,
+                            const struct status_facts *facts, const struct http_options *http,
+                            struct note *note)
+{
     enum err err;
 
-    ndjson_begin(&line, into, NDJSON_LINE);
-    ndjson_u64(&line, STR("uptime_ms"), numbers->uptime_ms);
+    s->instruments = instruments;
+    if (option_address_off(http->address)) return instruments_serve(instruments, NULL, note);
+    if (strlen(http->address) >= STATUS_ADDRESS_CAP)
+        return note_fail(note, ERR_INVALID, "http.listen: the address is too long");
+    err = http_open(http, &s->http, note);
+    if (err == ERR_BUSY)
+        return note_fail(
+            note, err,
+            "http.listen %s is taken by another process; stop that one, or take a free port with "
+            "--http-listen 127.0.0.1:0",
+            http->address);
+    if (err) {
+        note_prefix(note, "http.listen"); /* the address is in there already */
+        return err;
+    }
+    snprintf(s->address, sizeof s->address, "%s", http_address(s->http));
+    return status_add_pages(s, facts, note);
+}
+
+void status_server_close(struct status_server *s)
+{
+    if (s->instruments) instruments_unserve(s->instruments);
+    http_close(s->http);
+}
+
+/* -- live numbers -- */
+
+void status_server_send(struct status_server *s, uint64_t uptime_ms, struct loop_stats loop)
+{
+    struct http_stats http;
+    struct ndjson line;
+    struct buf event;
+
+    if (!s->http) return;
+    http = http_stats(s->http);
+    buf_init(&event, TEXT_MAX);
+    ndjson_begin(&line, &event, NDJSON_LINE);
+    ndjson_u64(&line, STR("uptime_ms"), uptime_ms);
     ndjson_open_object(&line, STR("loop"));
-    ndjson_u64(&line, STR("turns"), loop->turns);
-    ndjson_u64(&line, STR("slow_wall"), loop->slow_wall);
-    ndjson_u64(&line, STR("slow_cpu"), loop->slow_cpu);
-    ndjson_u64(&line, STR("wall_ns_max"), loop->wall_ns_max);
-    ndjson_u64(&line, STR("cpu_ns_max"), loop->cpu_ns_max);
-    ndjson_u64(&line, STR("wall_ns_total"), loop->wall_ns_total);
-    ndjson_u64(&line, STR("cpu_ns_total"), loop->cpu_ns_total);
-    ndjson_u64(&line, STR("timers_fired"), loop->timers_fired);
-    ndjson_u64(&line, STR("tasks_run"), loop->tasks_run);
-    ndjson_u64(&line, STR("posts_run"), loop->posts_run);
+    ndjson_u64(&line, STR("turns"), loop.turns);
+    ndjson_u64(&line, STR("slow_wall"), loop.slow_wall);
+    ndjson_u64(&line, STR("slow_cpu"), loop.slow_cpu);
+    ndjson_u64(&line, STR("wall_ns_max"), loop.wall_ns_max);
+    ndjson_u64(&line, STR("cpu_ns_max"), loop.cpu_ns_max);
+    ndjson_u64(&line, STR("cpu_ns_total"), loop.cpu_ns_total);
+    ndjson_u64(&line, STR("timers_fired"), loop.timers_fired);
+    ndjson_u64(&line, STR("tasks_run"), loop.tasks_run);
+    ndjson_u64(&line, STR("posts_run"), loop.posts_run);
     ndjson_close_object(&line);
     ndjson_open_object(&line, STR("http"));
-    ndjson_u64(&line, STR("requests"), numbers->http.requests);
-    ndjson_u64(&line, STR("errors"), numbers->http.errors);
-    ndjson_u64(&line, STR("connections"), numbers->http.connections);
+    ndjson_u64(&line, STR("requests"), http.requests);
+    ndjson_u64(&line, STR("connections"), http.connections);
     ndjson_close_object(&line);
-    err = ndjson_end(&line);
-    if (!err) into->len--; /* an event's data has no closing newline */
-    return err;
+    if (!ndjson_end(&line)) /* an event has no line end */
+        (void)http_channel_send(s->live, STR("status"), str_of(event.data, event.len - 1));
+    buf_deinit(&event);
 }

@@ -1,35 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The status page of a process: one plain page inside the binary, kept live by server-sent events.
- * Shows what is known, and nothing that is not there yet.
+/* The HTTP side of a process: the status page (assets/status.html) with its live numbers, probes
+ * and metrics on one listener. At the address "0" there is none: what is sent to it is dropped.
  *
  * The surprising rule: the server forbids inline style and script (Content-Security-Policy), so
  * both are served at paths of their own, and the page holds neither. */
 #ifndef COMMON_STATUS_H
 #define COMMON_STATUS_H
-#include "base/buf.h"
-#include "io/http.h"
-#include "io/loop.h"
+#include "common/instruments.h"
 
-#define STATUS_PATH        "/"
-#define STATUS_CSS_PATH    "/status.css"
-#define STATUS_JS_PATH     "/status.js"
-#define STATUS_EVENTS_PATH "/status/events"
-enum { STATUS_TEXT_MAX = 64 * 1024 };
-
-struct status_facts {
-    const char *command; /* "muster dev" */
-    const char *version, *commit, *data_dir;
+enum { STATUS_ADDRESS_CAP = 320 };
+struct status_facts { /* what the page shows for {command} and its like */
+    const char *command, *version, *commit, *data_dir;
     const char *warning; /* shown on top; NULL: none */
 };
-/* The page as HTML. ERR_FULL, ERR_NOMEM. */
-enum err status_page(const struct status_facts *facts, struct buf *into);
-extern const char status_css[], status_js[]; /* what belongs at the two paths */
-
-struct status_numbers {
-    uint64_t uptime_ms;
-    struct loop_stats loop;
-    struct http_stats http;
+struct status_server {
+    struct instruments *instruments;
+    char address[STATUS_ADDRESS_CAP]; /* with the real port; "": it is off */
+    struct http_server *http;         /* NULL: it is off */
+    struct http_channel *live;
 };
-/* One live event as a line of JSON. ERR_FULL, ERR_NOMEM. */
-enum err status_event(const struct status_numbers *numbers, struct buf *into);
+/* The texts of both must outlive the listener. ERR_BUSY when the address is taken, with a note that
+ * says what to do; what http_open answers. */
+enum err status_server_open(struct status_server *server, struct instruments *instruments,
+                            const struct status_facts *facts, const struct http_options *http,
+                            struct note *note);
+void status_server_close(struct status_server *server); /* fine on a zeroed one */
+/* Sends the live page new numbers. */
+void status_server_send(struct status_server *server, uint64_t uptime_ms, struct loop_stats loop);
 #endif

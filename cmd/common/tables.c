@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of the tools, and the list of all tables. */
 #include "common/tables.h"
-#include "common/tables_internal.h"
 
 /* -- musterctl: these say something about one call, so they are flags only -- */
 

@@ -57,4 +57,12 @@ enum instruction_choice {
 /* What conf_choice answers: log.level and log.format in the order of obs/log.h, events.sink in that
  * of obs/events.h. */
 enum backend_choice { BACKEND_CATALOGUE, BACKEND_PROCESS, BACKEND_COMMAND };
+
+/* -- for the files of tables -- */
+/* A table and its rows. */
+#define TABLE(name, ...)                                                                           \
+    static const struct option name##_options[] = {__VA_ARGS__};                                   \
+    const struct option_table name##_table = {name##_options, ARRAY_LEN(name##_options)}
+/* A row that says something about one call only. */
+#define FLAG(name, kind, ...) OPTION(name, kind, .flags = OPTION_FLAG_ONLY, __VA_ARGS__)
 #endif

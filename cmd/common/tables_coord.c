@@ -2,7 +2,6 @@
 /* The options of `musterctl coord`: which store, then what each operation takes. */
 #include "common/tables.h"
 #include "common/tables_ctl.h"
-#include "common/tables_internal.h"
 
 #define COORD_OPTIONS                                                                              \
     OPTION_OUTPUT,                                                                                 \

@@ -3,7 +3,6 @@
 #include "common/tables_ctl.h"
 
 #include "common/tables.h"
-#include "common/tables_internal.h"
 
 const char *const plain_outputs[] = {"table", "json", NULL};
 const char *const ctl_outputs[] = {"table", "json", "yaml", "wide", "name", NULL};

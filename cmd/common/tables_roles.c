@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of the roles: what runs, from flags, the environment or a file. */
 #include "common/tables.h"
-#include "common/tables_internal.h"
 #include "member/config/options.h"
 
 /* -- what every role has -- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "common/tools.h"
+#include "common/help.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,74 +10,26 @@
 #include "common/version.h"
 
 const struct command version_command = {
-    .name = "version",
-    .summary = "version, commit, compiler and engines",
-    .about = "Prints which build this is, and the engines it runs on as they are loaded now. The "
-             "same as --version.",
-    .exits = BIT(1) | BIT(2),
+    HELP_MUSTER_VERSION,
     PROGRAM_ACT(program_version),
 };
 
 /* -- completion -- */
 
-static enum err print_bash(struct program_run *run)
+static enum err tools_completion(struct program_run *run)
 {
-    return command_completion_bash(run->call->path[0], &run->out);
+    return command_completion(run->call->path[0], command_of(run->call)->name, &run->out);
 }
 
-static const struct command bash_command = {
-    .name = "bash",
-    .summary = "a script for bash",
-    .about = "Prints a script that teaches bash the commands, options and choices of this program. "
-             "It is made from the same tables as --help.",
-    .examples = COMMAND_EXAMPLES(
-        {"source <(muster completion bash)", "for this shell; musterctl has its own"},
-        {"muster completion bash > ~/.local/share/bash-completion/completions/muster",
-         "for every new one"}),
-    .exits = BIT(1) | BIT(2),
-    PROGRAM_ACT(print_bash),
-};
-
-static enum err print_zsh(struct program_run *run)
-{
-    return command_completion_zsh(run->call->path[0], &run->out);
-}
-
-static const struct command zsh_command = {
-    .name = "zsh",
-    .summary = "a script for zsh",
-    .about = "Prints a script that teaches zsh the commands, options and choices of this program, "
-             "and what each is for. It is made from the same tables as --help.",
-    .examples = COMMAND_EXAMPLES(
-        {"source <(muster completion zsh)",
-         "for this shell, after compinit; musterctl has its own"},
-        {"muster completion zsh > ~/.zfunc/_muster", "for every new one, with ~/.zfunc in fpath"}),
-    .exits = BIT(1) | BIT(2),
-    PROGRAM_ACT(print_zsh),
-};
-
-static enum err print_fish(struct program_run *run)
-{
-    return command_completion_fish(run->call->path[0], &run->out);
-}
-
-static const struct command fish_command = {
-    .name = "fish",
-    .summary = "a script for fish",
-    .about = "Prints a script that teaches fish the commands, options and choices of this program, "
-             "and what each is for. It is made from the same tables as --help.",
-    .examples = COMMAND_EXAMPLES(
-        {"muster completion fish | source", "for this shell; musterctl has its own"},
-        {"muster completion fish > ~/.config/fish/completions/muster.fish", "for every new one"}),
-    .exits = BIT(1) | BIT(2),
-    PROGRAM_ACT(print_fish),
-};
+static const struct command bash_command = {HELP_MUSTER_COMPLETION_BASH,
+                                            PROGRAM_ACT(tools_completion)};
+static const struct command zsh_command = {HELP_MUSTER_COMPLETION_ZSH,
+                                           PROGRAM_ACT(tools_completion)};
+static const struct command fish_command = {HELP_MUSTER_COMPLETION_FISH,
+                                            PROGRAM_ACT(tools_completion)};
 
 const struct command completion_command = {
-    .name = "completion",
-    .summary = "completion scripts for shells",
-    .about = "Scripts that let a shell complete commands and options. `make install` puts them "
-             "where the shells look.",
+    HELP_MUSTER_COMPLETION,
     .children = COMMAND_CHILDREN(&bash_command, &zsh_command, &fish_command),
 };
 
@@ -160,15 +113,6 @@ static enum err print_page(struct program_run *run)
 }
 
 const struct command man_command = {
-    .name = "man",
-    .summary = "manual pages",
-    .about = "Prints a manual page, made from the same tables as --help; without one, the names of "
-             "all. `make install` installs them.",
-    COMMAND_ARGUMENTS("[PAGE]", 0, 1),
-    .examples =
-        COMMAND_EXAMPLES({"muster man", "which pages there are"},
-                         {"muster man muster-dev.1 | man -l -", "one of them, read at once"}),
-    .exits = BIT(1) | BIT(2) | BIT(5),
-    PROGRAM_ACT(print_page),
+    HELP_MUSTER_MAN, COMMAND_ARGUMENTS("[PAGE]", 0, 1), .exits = BIT(5), PROGRAM_ACT(print_page),
     .hidden = true,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster check DIR: is a replica's data directory whole? */
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tables.h"
 #include "io/fs.h"
@@ -12,14 +13,8 @@ static enum err check(struct program_run *run)
 }
 
 const struct command check_command = {
-    .name = "check",
-    .summary = "verify a data directory",
-    .about = "Reads a replica's whole data directory: its identity, term and vote, every record of "
-             "the log, every chunk of the snapshot, and whether they join. Says what is wrong, "
-             "naming file and offset, and changes nothing. The replica must not be running.",
+    HELP_MUSTER_CHECK,
     COMMAND_ARGUMENTS("DIR", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"muster check /var/lib/muster", "before a restart after trouble, or on a backup"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .exits = BIT(4) | BIT(5),
     PROGRAM_ACT(check),
 };

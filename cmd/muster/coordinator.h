@@ -32,7 +32,6 @@ struct coordinator_workers {
     struct member_config config;
     struct cert_workers *ca;
     struct events *sink;
-    struct loop_worker *sink_worker;
     struct member_events *events;
     struct member_ledger *ledger;
     struct member_service *service;

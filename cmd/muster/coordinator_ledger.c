@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tables.h"
 #include "member/ledger/file.h"
@@ -90,19 +91,12 @@ static enum err print_ledger(struct program_run *run)
     if (!err) err = print_all(records, &p);
     buf_deinit(&content);
     if (err || !p.unreadable) return err;
-    return program_refuse(run, ERR_CORRUPT, "%zu rows could not be read and were left out",
-                          p.unreadable);
+    return note_fail(&run->note, ERR_CORRUPT, "%zu rows could not be read and were left out",
+                     p.unreadable);
 }
 
 const struct command coordinator_ledger_command = {
-    .name = "ledger",
-    .summary = "print the heartbeat ledger",
-    .about = "Prints the rows of the file at storage.path, one JSON object a line: the workers, "
-             "then the last beat of each that was written. Nothing decides by it.",
-    .options = &coordinator_ledger_table,
-    COMMAND_ARGUMENTS("FILE", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"muster coordinator ledger ./data/rollout.db", "who there was, and each one's last beat"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    HELP_MUSTER_COORDINATOR_LEDGER,  .options = &coordinator_ledger_table,
+    COMMAND_ARGUMENTS("FILE", 1, 1), .exits = BIT(4) | BIT(5),
     PROGRAM_ACT(print_ledger),
 };

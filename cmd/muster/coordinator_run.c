@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "dash/token.h"
 #include "fleet/export.h"
@@ -562,38 +563,15 @@ static const struct chassis_hooks hooks = {
 };
 
 static const struct command coordinator_run_command = {
-    .name = "run",
-    .summary = "run one replica of the coordinator",
-    .about = "Runs one replica of the fleet coordinator: the replicated tables of shards, "
-             "clusters, domains, quotas and providers, its gRPC service, probes, metrics and a "
-             "status page. Without options it is a cluster of one on this machine.\n"
-             "Every replica of a cluster is started with the same arguments but its own --id and "
-             "addresses. Ordinal 0 bootstraps the cluster once --bootstrap-expect less one other "
-             "replicas answered that they have no log and promised to stay out of it; all others, "
-             "and every restart, ask at --join-addr for their place until they have it. A replica "
-             "that comes back at another address is rewritten in place; one that lost its disk "
-             "comes back as a new one under its old name.\n"
-             "SIGTERM or Ctrl-C hands leadership over, drains and ends. SIGHUP reads the "
-             "configuration again; changed TLS files are noticed without it.",
+    HELP_MUSTER_COORDINATOR_RUN,
     .options = &coordinator_run_table,
-    .examples = COMMAND_EXAMPLES(
-        {"muster coordinator run", "a cluster of one on this machine"},
-        {"muster coordinator run --config node-1.toml --join-addr 127.0.0.1:7790",
-         "one that joins it: id = \"node-1\", its own addresses and data-dir. Start the first one "
-         "with "
-         "--join-addr from then on, too: it finds its cluster again when its directory is lost"},
-        {"muster coordinator run --id $HOSTNAME --join-addr coordinator:7790 --config tls.toml",
-         "the same arguments on every replica of a stateful set"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
+    .exits = BIT(4) | BIT(6),
     .run = chassis_run,
     .data = &hooks,
 };
 
 const struct command coordinator_command = {
-    .name = "coordinator",
-    .summary = "a replica of the fleet coordinator, and tools for its data directory",
-    .about = "Runs a replica of the coordinator, or works on the data directory of one that is not "
-             "running.",
+    HELP_MUSTER_COORDINATOR,
     .children = COMMAND_CHILDREN(&coordinator_run_command, &force_config_command, &rejoin_command,
                                  &coordinator_restore_command, &coordinator_ledger_command),
 };

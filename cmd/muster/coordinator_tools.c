@@ -2,6 +2,7 @@
 /* muster coordinator force-config, rejoin: the offline tools for bad days. */
 #include <inttypes.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tables.h"
 #include "log/datadir.h"
@@ -10,7 +11,7 @@
 static enum err agreed(struct program_run *run, const char *what)
 {
     if (conf_bool(run->conf, "yes")) return ERR_OK;
-    return program_refuse(run, ERR_INVALID, "%s; say --yes if that is what you want", what);
+    return note_fail(&run->note, ERR_INVALID, "%s; say --yes if that is what you want", what);
 }
 
 static enum err force_config(struct program_run *run)
@@ -56,35 +57,13 @@ static enum err rejoin(struct program_run *run)
 }
 
 const struct command force_config_command = {
-    .name = "force-config",
-    .summary = "make one replica the only voter, when a majority is gone",
-    .about = "For the day when a majority of replicas is lost for good. Makes this replica the "
-             "only voter, under a new cluster identity, so that the others are refused should they "
-             "come back. Its log and state stay; what was acknowledged by a majority without it is "
-             "lost. The store gets a new id, and the term, revisions, fencing tokens and the "
-             "workers' epochs go on far above all that the lost ones can have given out: the "
-             "machine's clock must be right. Take the replica with the highest last index (muster "
-             "check tells). The replica must not be running.",
+    HELP_MUSTER_COORDINATOR_FORCE_CONFIG,
     .options = &force_config_table,
     COMMAND_ARGUMENTS("DIR", 1, 1),
-    .examples = COMMAND_EXAMPLES({"muster coordinator force-config /var/lib/muster --yes",
-                                  "on the one replica that is left, and is the newest of them"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .exits = BIT(4) | BIT(5),
     PROGRAM_ACT(force_config),
 };
 const struct command rejoin_command = {
-    .name = "rejoin",
-    .summary = "give a damaged replica a new, empty life",
-    .about = "For a replica whose log or state is damaged, or whose cluster was restored or forced "
-             "(force-config) without it: puts what it has aside and draws a new identity of no "
-             "cluster. Started with --join-addr, it joins the cluster there as a learner that "
-             "catches up from the others. A replica that forgot its votes must not vote under its "
-             "old name. The replica must not be running.",
-    .options = &rejoin_table,
-    COMMAND_ARGUMENTS("DIR", 1, 1),
-    .examples = COMMAND_EXAMPLES({"muster coordinator rejoin /var/lib/muster --yes",
-                                  "after `muster check` found it damaged, or the cluster was "
-                                  "restored or forced without it"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
-    PROGRAM_ACT(rejoin),
+    HELP_MUSTER_COORDINATOR_REJOIN, .options = &rejoin_table, COMMAND_ARGUMENTS("DIR", 1, 1),
+    .exits = BIT(4) | BIT(5),       PROGRAM_ACT(rejoin),
 };

@@ -41,17 +41,6 @@ static enum err read_config(struct coordinator *c, struct note *note)
 
 /* -- events -- */
 
-static void on_trouble(void *context, enum err trouble, const char *note, uint64_t lost)
-{
-    const struct coordinator *c = context;
-
-    if (trouble)
-        LOG_ERROR(c->log, "workers' events cannot be written", log_err("err", trouble),
-                  log_text("why", note));
-    else
-        LOG_WARN(c->log, "workers' events are written again", log_u64("lost", lost));
-}
-
 static enum err open_events(struct coordinator *c, struct note *note)
 {
     static const enum events_kind kinds[] = {[CONFIG_SINK_STDOUT] = EVENTS_STDOUT,
@@ -68,19 +57,15 @@ static enum err open_events(struct coordinator *c, struct note *note)
         .rotate_bytes = conf_number(conf, "events.file-max"),
         .keep = (uint32_t)conf_number(conf, "events.files-kept"),
         .queue_max = w->config.events.queue,
-        .on_trouble = on_trouble,
-        .context = c,
+        .loop = c->role.io->loop,
+        .log = c->log,
+        .name = "workers' events",
     };
     enum err err =
         files_below_data_dir(conf, "events.worker_file", w->config.events.file, path, note);
 
     if (err) return err;
-    if (options.kind == EVENTS_FILE)
-        err = worker_open(c->role.io->loop,
-                          &(struct worker_options){.name = "events", .jobs_max = 64},
-                          &w->sink_worker);
-    options.worker = w->sink_worker;
-    if (!err) err = events_open(&options, &w->sink, note);
+    err = events_open(&options, &w->sink, note);
     if (err) {
         note_prefix(note, "events.worker_file");
         return err;
@@ -337,7 +322,6 @@ void coordinator_workers_close(struct coordinator *c)
     member_ledger_close(w->ledger);
     member_events_close(w->events);
     events_close(w->sink);
-    worker_close(w->sink_worker);
     cert_workers_close(w->ca);
     buf_deinit(&w->page);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster dev: everything that exists, on one machine. */
 #include "muster/dev.h"
+#include "common/help.h"
 
 #include <string.h>
 
@@ -177,34 +178,6 @@ static const struct chassis_hooks hooks = {
 };
 
 const struct command dev_command = {
-    .name = "dev",
-    .summary = "run what exists on this machine",
-    .about =
-        "Runs a fleet as processes of their own on loopback ports, with their data and logs below "
-        "--data-dir, where they are found again by the next run: three coordinators, a provider "
-        "with a simulated cloud of three zones, two shards that share the zones, three clusters' "
-        "operators, whose demand stands in DIR/cluster-a.toml and its like and moves up and down "
-        "until such a file is edited, and twenty workers, which count the words in DIR/input. Says "
-        "where each is and \"ready\" once the coordinators have a leader, the shards report and "
-        "the workers beat; one that dies is started again. Each writes its log to DIR/NAME.log. "
-        "This process itself has a status page, probes and metrics too.\n"
-        "With --chaos one of them is killed or made to stand still for some seconds, and the next "
-        "only when the fleet is whole again: never two replicas at once. What was done is said "
-        "here and on the dashboard.\n"
-        "SIGTERM or Ctrl-C stops all of it. SIGHUP reads the configuration again, says what "
-        "changed and what needs a restart, and opens the log file anew. An event file that was "
-        "moved away and TLS files that changed are noticed without it.",
-    .options = &dev_table,
-    .examples = COMMAND_EXAMPLES(
-        {"muster dev", "the whole fleet; its dashboard is at http://127.0.0.1:8790/"},
-        {"muster dev --chaos", "the same, while parts of it are killed and paused, one at a time"},
-        {"muster dev --shards 0", "coordinators alone"},
-        {"muster dev --free-ports --http-listen 127.0.0.1:0 --data-dir /tmp/m",
-         "on free ports, with its own directory"},
-        {"MUSTER_LOG_LEVEL=debug muster dev", "an option from the environment"},
-        {"muster dev --config muster.toml", "options from a file; kill -HUP reads it again"},
-        {"muster dev --print-config", "what would be in force, and why"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
-    .run = chassis_run,
-    .data = &hooks,
+    HELP_MUSTER_DEV,    .options = &dev_table, .exits = BIT(4) | BIT(6),
+    .run = chassis_run, .data = &hooks,
 };

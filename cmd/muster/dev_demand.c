@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The demand files (demand/cluster-a.toml and its like) are in the binary. Each is written with one
+ * of eight numbers in place of its first count: the text of a file alone shows which of the eight it
+ * has, and whether it is still ours. Runs on the loop's thread. */
 #include "muster/dev_demand.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     STEPS = 8,
@@ -11,97 +15,59 @@ enum {
     EDIT_POLL_MS = 1000, /* how often the files are compared with what was written */
 };
 
-#define MOVES                                                                                      \
-    "# `muster dev` moves the first count up and down, until you edit this file. Save, and its\n"  \
-    "# operator sees it within a second.\n"
+#define ASSET(cluster)                                                                             \
+    extern const unsigned char demand_##cluster[];                                                 \
+    extern const size_t demand_##cluster##_len;
+ASSET(cluster_a)
+ASSET(cluster_b)
+ASSET(cluster_c)
 
-/* One count of each moves; all eight differ: the file alone says where its wave is. */
 static const struct wave {
-    const char *name, *before, *after; /* of the count */
-    unsigned counts[STEPS];
+    const char *name; /* of the request whose count moves */
+    const unsigned char *toml;
+    const size_t *len;
+    unsigned counts[STEPS]; /* all of them differ */
 } waves[DEV_OPERATORS] = {
-    {"web",
-     "# What cluster-a wants.\n" MOVES "[[requests]]\n"
-     "name = \"web\"\n"
-     "count = ",
-     "\n"
-     "resources = {cpu = \"1500m\", memory = \"6Gi\"}\n"
-     "priority = 1000\n"
-     "spread = [{key = \"topology.kubernetes.io/zone\", max-skew = 1, when = "
-     "\"DoNotSchedule\"}]\n"
-     "\n"
-     "[[requests]]\n"
-     "name = \"database\"\n"
-     "count = 3\n"
-     "resources = {cpu = \"12\", memory = \"48Gi\"}\n"
-     "priority = 2000\n"
-     "interruption-penalty = 500\n"
-     "reclamation-penalty = 100\n",
-     {12, 16, 20, 24, 22, 18, 14, 10}},
-    {"batch",
-     "# What cluster-b wants: batch work that takes what is cheap, and eight cards in one "
-     "rack.\n" MOVES "[[requests]]\n"
-     "name = \"batch\"\n"
-     "count = ",
-     "\n"
-     "resources = {cpu = \"8\", memory = \"24Gi\"}\n"
-     "\n"
-     "[[requests]]\n"
-     "name = \"training\"\n"
-     "count = 2\n"
-     "resources = {cpu = \"96\", memory = \"384Gi\", \"nvidia.com/gpu\" = 8}\n"
-     "priority = 500\n"
-     "co-locate = {key = \"topology.bigfleet/rack\", group = \"training\"}\n",
-     {20, 26, 32, 28, 22, 16, 8, 12}},
-    {"api",
-     "# What cluster-c wants; it lives in the zone of the second shard.\n" MOVES "[[requests]]\n"
-     "name = \"api\"\n"
-     "count = ",
-     "\n"
-     "resources = {cpu = \"4\", memory = \"16Gi\"}\n"
-     "priority = 800\n"
-     "\n"
-     "[[requests]]\n"
-     "name = \"encode\"\n"
-     "count = 2\n"
-     "resources = {cpu = \"32\", memory = \"64Gi\"}\n"
-     "instance-types = [\"c5.9xlarge\"]\n"
-     "\n"
-     "[[requests]]\n"
-     "name = \"index\"\n"
-     "count = 1\n"
-     "resources = {cpu = \"60\", memory = \"240Gi\"}\n"
-     "instance-types = [\"metal-64\"]\n"
-     "reclamation-penalty = 50\n",
-     {8, 10, 13, 16, 14, 11, 7, 6}},
+    {"web", demand_cluster_a, &demand_cluster_a_len, {12, 16, 20, 24, 22, 18, 14, 10}},
+    {"batch", demand_cluster_b, &demand_cluster_b_len, {20, 26, 32, 28, 22, 16, 8, 12}},
+    {"api", demand_cluster_c, &demand_cluster_c_len, {8, 10, 13, 16, 14, 11, 7, 6}},
 };
 
-static struct str text_of(size_t cluster, size_t step, char text[TEXT_CAP])
+static struct str demand_text(size_t cluster, size_t step, char text[TEXT_CAP])
 {
     const struct wave *wave = &waves[cluster];
-    int len = snprintf(text, TEXT_CAP, "%s%u%s", wave->before, wave->counts[step], wave->after);
+    struct str toml = str_of(wave->toml, *wave->len), count = STR("\ncount = "), after;
+    const char *at = memmem(toml.at, toml.len, count.at, count.len);
+    int len;
 
+    assert(at);
+    after = str_tail(toml, (size_t)(at - toml.at) + count.len);
+    after = str_tail(after, str_find(after, '\n'));
+    len = snprintf(text, TEXT_CAP, "%.*s%.*s%u%.*s", (int)(at - toml.at), toml.at, STR_ARG(count),
+                   wave->counts[step], STR_ARG(after));
     return str_of(text, (size_t)len);
 }
 
-static void path_of(const struct dev_demand *demand, size_t cluster, char path[DEV_PATH_CAP + 64])
+static void demand_path(const struct dev_demand *demand, size_t cluster,
+                        char path[DEV_PATH_CAP + 64])
 {
     snprintf(path, DEV_PATH_CAP + 64, "%s/%s.toml", demand->options.dir, dev_cluster(cluster));
 }
 
 /* -- moving -- */
 
-/* STEPS: it is no text of ours. */
-static size_t step_of(size_t cluster, struct str content)
+/* STEPS: the text is not one of ours. */
+static size_t demand_step_of(size_t cluster, struct str content)
 {
     char text[TEXT_CAP];
     size_t step = 0;
 
-    while (step < STEPS && !str_equal(content, text_of(cluster, step, text))) step++;
+    while (step < STEPS && !str_equal(content, demand_text(cluster, step, text))) step++;
     return step;
 }
 
-static void say_moved(const struct dev_demand *demand, size_t cluster, size_t from, size_t to)
+static void demand_report_move(const struct dev_demand *demand, size_t cluster, size_t from,
+                               size_t to)
 {
     const struct wave *wave = &waves[cluster];
     char text[160];
@@ -111,7 +77,7 @@ static void say_moved(const struct dev_demand *demand, size_t cluster, size_t fr
     demand->options.say(demand->options.owner, text, false);
 }
 
-static void say_yours(struct dev_demand *demand, size_t cluster)
+static void demand_report_edit(struct dev_demand *demand, size_t cluster)
 {
     char text[160];
 
@@ -122,39 +88,39 @@ static void say_yours(struct dev_demand *demand, size_t cluster)
     demand->options.say(demand->options.owner, text, true);
 }
 
-static size_t step_in(const struct dev_demand *demand, size_t cluster, const char *path)
+static size_t demand_step_in(const struct dev_demand *demand, size_t cluster, const char *path)
 {
     struct buf content;
     size_t step = STEPS;
 
     buf_init(&content, FILE_MAX);
     if (!fs_read_whole(demand->options.io->fs, path, FILE_MAX, &content))
-        step = step_of(cluster, buf_peek(&content));
+        step = demand_step_of(cluster, buf_peek(&content));
     buf_deinit(&content);
     return step;
 }
 
-static void move_one(struct dev_demand *demand, size_t cluster)
+static void demand_move(struct dev_demand *demand, size_t cluster)
 {
     struct io *io = demand->options.io;
     char path[DEV_PATH_CAP + 64], made[DEV_PATH_CAP + 72], text[TEXT_CAP];
     size_t step, next;
     enum err err;
 
-    path_of(demand, cluster, path);
-    step = step_in(demand, cluster, path);
+    demand_path(demand, cluster, path);
+    step = demand_step_in(demand, cluster, path);
     next = (step + 1) % STEPS;
     snprintf(made, sizeof made, "%s.next", path);
     err = step == STEPS ? ERR_OK
-                        : fs_publish(io->fs, made, text_of(cluster, next, text), FILE_MODE,
+                        : fs_publish(io->fs, made, demand_text(cluster, next, text), FILE_MODE,
                                      entropy_u64(io->entropy));
-    /* A disk takes its time: who edited it meanwhile has it. */
-    if (!err && step != STEPS && step_in(demand, cluster, path) != step) {
+    /* The file may have been edited while the new one was written. */
+    if (!err && step != STEPS && demand_step_in(demand, cluster, path) != step) {
         (void)fs_remove(io->fs, made);
         step = STEPS;
     }
     if (step == STEPS) {
-        say_yours(demand, cluster); /* also one that was taken away */
+        demand_report_edit(demand, cluster); /* also a file that was removed */
         return;
     }
     if (!err) err = fs_rename(io->fs, made, path);
@@ -162,27 +128,27 @@ static void move_one(struct dev_demand *demand, size_t cluster)
         LOG_WARN(demand->options.log, "demand could not be moved",
                  log_text("cluster", dev_cluster(cluster)), log_err("err", err));
     else
-        say_moved(demand, cluster, step, next);
+        demand_report_move(demand, cluster, step, next);
 }
 
-static void on_poll(struct timer *timer)
+static void demand_on_poll(struct timer *timer)
 {
     struct dev_demand *demand = CONTAINER_OF(timer, struct dev_demand, poll);
     char path[DEV_PATH_CAP + 64];
 
     for (size_t i = 0; i < DEV_OPERATORS; i++) {
         if (demand->yours[i]) continue;
-        path_of(demand, i, path);
-        if (step_in(demand, i, path) == STEPS) say_yours(demand, i);
+        demand_path(demand, i, path);
+        if (demand_step_in(demand, i, path) == STEPS) demand_report_edit(demand, i);
     }
     timer_start_in(timer, EDIT_POLL_MS);
 }
 
-static void on_due(struct timer *timer)
+static void demand_on_due(struct timer *timer)
 {
     struct dev_demand *demand = CONTAINER_OF(timer, struct dev_demand, timer);
 
-    move_one(demand, demand->turn++ % DEV_OPERATORS);
+    demand_move(demand, demand->turn++ % DEV_OPERATORS);
     timer_start_in(timer, demand->options.every_ms);
 }
 
@@ -196,11 +162,11 @@ enum err dev_demand_open(struct dev_demand *demand, const struct dev_demand_opti
     enum err err;
 
     *demand = (struct dev_demand){.options = *options};
-    err = timer_init(&demand->timer, io->loop, on_due);
-    if (!err) err = timer_init(&demand->poll, io->loop, on_poll);
+    err = timer_init(&demand->timer, io->loop, demand_on_due);
+    if (!err) err = timer_init(&demand->poll, io->loop, demand_on_poll);
     for (size_t i = 0; !err && i < DEV_OPERATORS; i++) {
-        path_of(demand, i, path);
-        err = dev_write_once(io->fs, path, text_of(i, 0, text), entropy_u64(io->entropy), note);
+        demand_path(demand, i, path);
+        err = dev_write_once(io->fs, path, demand_text(i, 0, text), entropy_u64(io->entropy), note);
     }
     if (err || options->every_ms == 0) return err;
     timer_start_in(&demand->timer, options->every_ms);

@@ -1,36 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* muster: the fleet control plane; its roles are its commands. */
+/* muster: the fleet control plane; its roles are its commands. Under the names of the originals it
+ * takes their command lines. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tools.h"
-#include "muster/bigfleet.h"
+#include "common/words.h"
 #include "muster/commands.h"
 
 static const struct command program = {
-    .name = "muster",
-    .summary = "a fleet control plane",
-    .about = "Runs the replicas of the fleet coordinator, by themselves or three at once with "
-             "`muster dev`, shards, capacity providers, clusters' operators, and workers.",
-    .examples =
-        COMMAND_EXAMPLES({"muster dev", "start here, then open http://127.0.0.1:8790/"},
-                         {"muster dev --print-config", "every setting with where it came from"}),
+    HELP_MUSTER,
     .children = COMMAND_CHILDREN(
         &dev_command, &coordinator_command, &shard_command, &operator_command, &provider_command,
         &worker_command, &check_command, &plan_command, &test_fence_command, &mock_run_command,
         &completion_command, &man_command, &version_command),
 };
+static struct words words;
 
-/* Under rollout's names it takes rollout's command lines: rollout-coordinator is its coordinator
- * alone, and neither runs one without a file. */
-enum { WORDS_MAX = 256 };
-
-static const char *own_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
+/* -- rollout: none of its coordinators runs without a file -- */
 
 static bool has_config(int argc, char **argv)
 {
@@ -43,27 +33,69 @@ static int rollout_main(int argc, char **argv)
 {
     bool runs = argc > 2 && strcmp(argv[1], "coordinator") == 0 && strcmp(argv[2], "run") == 0;
 
-    if (runs && !has_config(argc, argv)) {
-        fprintf(stderr, "%s: --config FILE is required\n", own_name(argv[0]));
-        return 2;
-    }
-    return program_main(&program, argc, argv);
+    if (!runs || has_config(argc, argv)) return program_main(&program, argc, argv);
+    fprintf(stderr, "%s: --config FILE is required\n", words_program(argv[0]));
+    return 2;
+}
+
+/* rollout's coordinator alone: its commands are those of `muster coordinator`. */
+static int rollout_coordinator_main(int argc, char **argv)
+{
+    static char coordinator[] = "coordinator";
+
+    words_add(&words, argv[0]);
+    words_add(&words, coordinator);
+    for (int i = 1; i < argc; i++) words_add(&words, argv[i]);
+    return words.too_many ? program_main(&program, argc, argv)
+                          : rollout_main(words.count, words.word);
+}
+
+/* -- bigfleet: `bigfleet coordinator -id=node-1` is `muster coordinator run --id=node-1` -- */
+
+/* A file or the environment may set the option: a word of ours would win over both. */
+static bool bigfleet_sets_concurrency(int argc, char **argv)
+{
+    for (int i = 2; i < argc; i++)
+        if (strstr(argv[i], "-config")) return true;
+    return getenv("MUSTER_CONFIG") || getenv("MUSTER_EXECUTE_CONCURRENCY");
+}
+
+/* Its defaults hold where ours differ and theirs is safe: a coordinator is node-1 and bootstraps
+ * nothing unless asked to. What listens stays on loopback without TLS, as everywhere. */
+static int bigfleet_main(int argc, char **argv)
+{
+    static char run[] = "run", id[] = "--id=node-1", no_bootstrap[] = "--no-bootstrap";
+    static char one_at_a_time[] = "--execute-concurrency=1";
+    bool coordinator = argc > 1 && strcmp(argv[1], "coordinator") == 0;
+    bool shard = argc > 1 && strcmp(argv[1], "shard") == 0;
+
+    /* A command line with the word `run` is one of muster's. */
+    if ((!coordinator && !shard) || (argc > 2 && argv[2][0] != '-'))
+        return program_main(&program, argc, argv);
+    words_add(&words, argv[0]);
+    words_add(&words, argv[1]);
+    words_add(&words, run);
+    /* First, so that what is given comes later and counts. */
+    if (coordinator) words_add(&words, id);
+    if (coordinator) words_add(&words, no_bootstrap);
+    if (shard && !bigfleet_sets_concurrency(argc, argv)) words_add(&words, one_at_a_time);
+    for (int i = 2; i < argc; i++) words_add_flag(&words, argv[i]);
+    if (!words.too_many) return program_main(&program, words.count, words.word);
+    fprintf(stderr, "%s: too many words\n", argv[0]);
+    return 2;
 }
 
 int main(int argc, char **argv)
 {
-    const char *name = argc > 0 ? own_name(argv[0]) : "";
-    char *words[WORDS_MAX + 2] = {argv[0], (char[]){"coordinator"}};
+    const char *name = argc > 0 ? words_program(argv[0]) : "";
 
     if (strcmp(name, "muster") == 0 && argc > 1 && strcmp(argv[1], "sim") == 0) {
         fprintf(stderr, "muster: the simulator is a program of its own: muster-sim --scenario log "
                         "--seed 7; see muster-sim --help\n");
         return 2;
     }
-    if (strcmp(name, "bigfleet") == 0) return bigfleet_main(&program, argc, argv);
+    if (strcmp(name, "bigfleet") == 0) return bigfleet_main(argc, argv);
     if (strcmp(name, "rollout") == 0) return rollout_main(argc, argv);
-    if (strcmp(name, "rollout-coordinator") != 0 || argc > WORDS_MAX)
-        return program_main(&program, argc, argv);
-    memcpy(words + 2, argv + 1, (size_t)(argc - 1) * sizeof(char *));
-    return rollout_main(argc + 1, words);
+    if (strcmp(name, "rollout-coordinator") == 0) return rollout_coordinator_main(argc, argv);
+    return program_main(&program, argc, argv);
 }

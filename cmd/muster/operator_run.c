@@ -4,6 +4,7 @@
  * `hooks` has the order of its start. The operator closes its source. */
 #include <stdio.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "io/fs.h"
 #include "muster/commands.h"
@@ -210,40 +211,12 @@ static const struct chassis_hooks hooks = {
 };
 
 static const struct command operator_run_command = {
-    .name = "run",
-    .summary = "run one cluster's operator",
-    .about = "Runs the operator of one cluster: it tells the cluster's shard all demand, when it "
-             "connects, when it changes and every ten seconds; gives new machines what they are "
-             "started with; shows the state of machines; and empties those the shard takes back.\n"
-             "Demand is a list of requests, each with a name, the resources of one unit and how "
-             "many units there are:\n"
-             "    [[requests]]\n"
-             "    name = \"web\"\n"
-             "    count = 12\n"
-             "    resources = {cpu = \"4\", memory = \"16Gi\"}\n"
-             "A request stands there for the whole life of its workload, not only until it has its "
-             "machines: one that is taken out when it is met gives its machines back. The other "
-             "keys are in docs/operators.md.\n"
-             "It may be killed at any time: demand is read again, machines are told again, and "
-             "reclaims that were begun are taken up.",
-    .options = &operator_run_table,
-    .examples = COMMAND_EXAMPLES(
-        {"muster operator run --cluster-id a --shard-addr 127.0.0.1:7780 --demand a.toml",
-         "a cluster whose demand stands in a file"},
-        {"muster operator run --config a.toml --bootstrap-template a.tmpl --drain-command ./drain",
-         "with what new machines are started with, and who empties them"},
-        {"muster operator run --cluster-id cluster-k --shard-addr 127.0.0.1:7780 --kubeconfig "
-         "~/.kube/config",
-         "a Kubernetes cluster, once deploy/kubernetes/crds.yaml is applied there"},
-        {"curl -s 127.0.0.1:8770/metrics | grep muster_operator_", "what it does"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
-    .run = chassis_run,
+    HELP_MUSTER_OPERATOR_RUN, .options = &operator_run_table,
+    .exits = BIT(4) | BIT(6), .run = chassis_run,
     .data = &hooks,
 };
 
 const struct command operator_command = {
-    .name = "operator",
-    .summary = "a cluster's operator: turns workloads into demand",
-    .about = "Runs the operator of a cluster.",
+    HELP_MUSTER_OPERATOR,
     .children = COMMAND_CHILDREN(&operator_run_command),
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* muster plan: what would the engine do with this fleet, and why? Nothing is touched. */
 #include "shard/plan/plan.h"
+#include "common/help.h"
 
 #include <stdio.h>
 
@@ -199,32 +200,8 @@ static enum err plan(struct program_run *run)
 }
 
 const struct command plan_command = {
-    .name = "plan",
-    .summary = "what the decision engine would do with a fleet, and why",
-    .about = "Reads machines and demand from files (or makes them up), decides once and tells "
-             "every action and every need that is not served, with the reason. Nothing is touched "
-             "and nobody is called.\n"
-             "A file is one JSON document; named *.ndjson it holds one machine or one cluster a "
-             "line. Unknown and misspelt fields are refused.\n"
-             "{\"machines\": [...]}: id and state (Speculative, Creating, Idle, Configuring, "
-             "Configured, Draining, Deleting, Failed) must be there; cluster, instance_type, zone, "
-             "capacity_type (BareMetal, Reserved, OnDemand, Spot), price_per_hour, "
-             "interruption_probability, resources and allocatable ({\"cpu\": \"4\", \"memory\": "
-             "\"16Gi\"}), labels, host, last_error, shard_metadata, idle_seconds may be.\n"
-             "{\"clusters\": [{\"cluster_id\": ..., \"needs\": [...]}]}, and of a need: "
-             "aggregate_resources (all it wants) must be there; min_unit (what one machine must "
-             "hold), priority, interruption_penalty_bucket and reclamation_penalty_bucket (dollars "
-             "as text, or \"pinned\"), requirements (key, operator In, NotIn, Exists, DoesNotExist "
-             "or Same, values), spread (topology_key, max_skew, when_unsatisfiable), group, "
-             "arrival_unix_nanos may be. A cluster that stands here without needs gives its "
-             "machines back. Nothing is reclaimed from a cluster that is not listed.\n"
-             "docs/decision.md has the rules and an example of both.",
+    HELP_MUSTER_PLAN,
     .options = &plan_table,
-    .examples = COMMAND_EXAMPLES(
-        {"muster plan --inventory machines.json --needs needs.json", "what would you do, and why?"},
-        {"muster plan --generate --machines 500 --needs 40 --seed 7", "a made-up fleet, planned"},
-        {"muster plan --generate --machines 6 --needs 2 --clusters 1 --dump /tmp/fleet",
-         "writes /tmp/fleet-inventory.ndjson and /tmp/fleet-needs.ndjson: change them, plan them"}),
-    .exits = BIT(1) | BIT(2) | BIT(5),
+    .exits = BIT(5),
     PROGRAM_ACT(plan),
 };

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "muster/commands.h"
 #include "muster/provider_backend.h"
@@ -157,38 +158,12 @@ static const struct chassis_hooks hooks = {
 };
 
 static const struct command provider_run_command = {
-    .name = "run",
-    .summary = "run the reference provider",
-    .about = "Runs a capacity provider: shards create, configure, drain and delete its machines by "
-             "gRPC. It keeps every machine, operation and fencing mark in one file and answers "
-             "only what is durable there, so it may be killed at any moment.\n"
-             "The machines are those of a catalogue: types, zones, racks, prices, quotas, how long "
-             "things take, how often they fail, and when spot capacity is taken back. Without "
-             "--catalogue it sells a small lively cloud. A changed catalogue is taken over while "
-             "it runs. With --backend process each machine is a process on this host, with "
-             "--backend command every operation runs a script of yours. SIGTERM or Ctrl-C stops "
-             "it; operations under way go on after the next start.",
-    .options = &provider_run_table,
-    .examples =
-        COMMAND_EXAMPLES({"muster provider run",
-                          "a small cloud on this machine, for `muster shard run --provider-addr "
-                          "127.0.0.1:7770`"},
-                         {"muster provider run --seed-count 20000 --catalogue cloud.toml",
-                          "a larger one of your own"},
-                         {"muster provider run --backend process --process-node ./node-agent",
-                          "machines that are processes"},
-                         {"muster provider run --backend command --command-script ./my-cloud.sh",
-                          "any cloud, by a script"},
-                         {"muster provider run --config provider.toml --addr :7770",
-                          "open to the network, with the TLS files named in the file"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
-    .run = chassis_run,
+    HELP_MUSTER_PROVIDER_RUN, .options = &provider_run_table,
+    .exits = BIT(4) | BIT(6), .run = chassis_run,
     .data = &hooks,
 };
 
 const struct command provider_command = {
-    .name = "provider",
-    .summary = "a capacity provider: machines to buy",
-    .about = "Runs the reference provider.",
+    HELP_MUSTER_PROVIDER,
     .children = COMMAND_CHILDREN(&provider_run_command),
 };

@@ -7,6 +7,7 @@
 
 #include "base/hex.h"
 #include "base/ulid.h"
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tables.h"
 #include "member/blake3.h"
@@ -40,7 +41,7 @@ static enum err read_epoch(struct program_run *run, size_t place, uint64_t *ret_
     const char *text = conf_argument(run->conf, place);
 
     if (str_to_u64(str_from(text), ret_epoch) == ERR_OK) return ERR_OK;
-    return program_refuse(run, ERR_INVALID, "'%s' is no epoch", text);
+    return note_fail(&run->note, ERR_INVALID, "'%s' is no epoch", text);
 }
 
 static enum err test_fence(struct program_run *run)
@@ -70,15 +71,9 @@ static enum err test_fence(struct program_run *run)
 }
 
 const struct command test_fence_command = {
-    .name = "test-fence",
-    .summary = "print a coordinator_fenced event, then abort",
-    .about = "Prints the event of a coordinator of epoch STALE that has seen OBSERVED, then "
-             "aborts, as rollout's command of this name does.",
+    HELP_MUSTER_TEST_FENCE,
     .options = &test_fence_table,
     COMMAND_ARGUMENTS("STALE OBSERVED", 2, 2),
-    .examples =
-        COMMAND_EXAMPLES({"muster test-fence 0 1", "one coordinator_fenced event, then signal 6"}),
-    .exits = BIT(2),
     PROGRAM_ACT(test_fence),
     .hidden = true,
 };
@@ -288,15 +283,8 @@ static enum err run_mock_run(struct program_run *run)
 }
 
 const struct command mock_run_command = {
-    .name = "mock-run",
-    .summary = "drive the work queue from its first item to its last",
-    .about = "Gives items to workers that only this process knows: the last one steals from the "
-             "others. Prints the events of the queue, and run_done.",
+    HELP_MUSTER_MOCK_RUN,
     .options = &mock_run_table,
-    .examples =
-        COMMAND_EXAMPLES({"muster mock-run --storage run.db --run-id 01JFEAVS7C5DE5XEAEAB91EBT5",
-                          "eight items, three workers, two of the items stolen"}),
-    .exits = BIT(1) | BIT(2),
     PROGRAM_ACT(run_mock_run),
     .hidden = true,
 };

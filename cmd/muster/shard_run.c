@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/files.h"
+#include "common/help.h"
 #include "common/tables.h"
 #include "coordclient/coordclient.h"
 #include "muster/commands.h"
@@ -117,17 +118,6 @@ static enum err open_files(void *state, struct note *note)
     return ERR_OK;
 }
 
-static void on_audit_trouble(void *context, enum err trouble, const char *note, uint64_t lost)
-{
-    struct shard_role_state *s = context;
-
-    if (trouble)
-        LOG_ERROR(&s->role.log, "audit log is not being written", log_err("err", trouble),
-                  log_text("why", note));
-    else
-        LOG_WARN(&s->role.log, "audit log is written again", log_u64("lost", lost));
-}
-
 static enum err open_audit(void *state, struct note *note)
 {
     struct shard_role_state *s = state;
@@ -140,8 +130,8 @@ static enum err open_audit(void *state, struct note *note)
         .path = path,
         .mode = AUDIT_MODE,
         .rotate_bytes = AUDIT_ROTATE_NEVER,
-        .on_trouble = on_audit_trouble,
-        .context = s,
+        .log = &s->role.log,
+        .name = "audit log",
     };
     enum err err;
 
@@ -435,59 +425,25 @@ static enum err set_epoch(struct program_run *run)
     enum err err;
 
     if (str_to_u64(str_from(number), &epoch))
-        return program_refuse(run, ERR_INVALID, "%s: the epoch must be a number, such as 41",
-                              number);
+        return note_fail(&run->note, ERR_INVALID, "%s: the epoch must be a number, such as 41",
+                         number);
     err = lift_epoch(run, dir, epoch);
     program_give_to_owner(dir);
     return err;
 }
 
 static const struct command set_epoch_command = {
-    .name = "set-epoch",
-    .summary = "let a shard that lost its data directory act again",
-    .about = "A shard counts its starts in its data directory, and its provider refuses every call "
-             "that carries a lower count than it has seen. A shard whose directory was lost counts "
-             "from 1 and is refused (\"fenced\") until its count is above that. This command makes "
-             "the next start use an epoch above EPOCH, the number that the shard's log names. It "
-             "never lowers an epoch.\n"
-             "Only for a shard that lost its directory. When another process of the same shard "
-             "runs, stop one of the two instead. The shard must not be running.",
-    .options = &set_epoch_table,
-    COMMAND_ARGUMENTS("EPOCH", 1, 1),
-    .examples =
-        COMMAND_EXAMPLES({"muster shard set-epoch --data-dir /var/lib/muster/shard-a 41",
-                          "the provider has seen epoch 41 of this shard"},
-                         {"muster shard set-epoch --data-dir /var/lib/muster/shard-a $(date +%s)",
-                          "nobody knows the number: seconds are above any count of starts"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
-    PROGRAM_ACT(set_epoch),
+    HELP_MUSTER_SHARD_SET_EPOCH, .options = &set_epoch_table, COMMAND_ARGUMENTS("EPOCH", 1, 1),
+    .exits = BIT(4) | BIT(5),    PROGRAM_ACT(set_epoch),
 };
 
 static const struct command shard_run_command = {
-    .name = "run",
-    .summary = "run one shard",
-    .about = "Runs one shard: it lists the machines of its provider, hears what the clusters' "
-             "operators want, decides which machines to buy, move, preempt and give back, and does "
-             "so. It keeps an epoch and its domains on disk and nothing else: after a restart the "
-             "machines come from the provider and the demand from the operators.\n"
-             "It works without any coordinator; with --coordinator-addr it reports there and takes "
-             "its domains from there. SIGTERM or Ctrl-C ends its sessions and stops; calls under "
-             "way are not waited for, the next start finds what became of them.",
-    .options = &shard_run_table,
-    .examples = COMMAND_EXAMPLES(
-        {"muster shard run --provider-addr 127.0.0.1:7770", "a shard on this machine"},
-        {"muster shard run --provider-addr 127.0.0.1:7770 --dry-run --audit-log audit.ndjson",
-         "the first day beside another system: what would it do?"},
-        {"muster shard run --config shard-0.toml --coordinator-addr node-0:7790,node-1:7790",
-         "one of many, under TLS"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
-    .run = chassis_run,
+    HELP_MUSTER_SHARD_RUN,    .options = &shard_run_table,
+    .exits = BIT(4) | BIT(6), .run = chassis_run,
     .data = &hooks,
 };
 
 const struct command shard_command = {
-    .name = "shard",
-    .summary = "a shard: turns demand into machines",
-    .about = "Runs a shard controller, or repairs the epoch of one that lost its data directory.",
+    HELP_MUSTER_SHARD,
     .children = COMMAND_CHILDREN(&shard_run_command, &set_epoch_command),
 };

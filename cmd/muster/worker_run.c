@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cert/workers.h"
+#include "common/help.h"
 #include "common/tables.h"
 #include "io/clock_boot.h"
 #include "member/config/config.h"
@@ -331,34 +332,12 @@ static const struct chassis_hooks hooks = {
 };
 
 static const struct command worker_run_command = {
-    .name = "run",
-    .summary = "run one worker",
-    .about = "Runs a worker: it beats to the coordinators over mutual TLS, is given partitions, "
-             "reads their input, writes checkpoints when it is asked to, and gives partitions back "
-             "when they are wanted elsewhere. A partition that another worker had goes on at its "
-             "newest checkpoint.\n"
-             "A worker that no coordinator answers for transport.worker_self_fence_timeout fences "
-             "itself: it stops its work and its plugins, says so, and registers anew once it is "
-             "answered.\n"
-             "SIGTERM or Ctrl-C drains it: it writes what it has begun, gives everything back, and "
-             "ends; a second one ends it at once. It may be killed at any time. SIGHUP starts its "
-             "plugins anew.\n"
-             "Every key is in docs/workers.md.",
-    .options = &worker_run_table,
-    .examples = COMMAND_EXAMPLES(
-        {"muster worker run --config examples/worker.toml", "a worker of the run in the file"},
-        {"muster worker run --config w.toml --worker-id 01JFEAVS7C5DE5XEAEAB91EBT6",
-         "under a name of its own"},
-        {"muster worker run --config w.toml --plugin examples/plugins/lengths.toml --hot-reload",
-         "with a plugin, started again when its files change"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
-    .run = chassis_run,
+    HELP_MUSTER_WORKER_RUN,   .options = &worker_run_table,
+    .exits = BIT(4) | BIT(6), .run = chassis_run,
     .data = &hooks,
 };
 
 const struct command worker_command = {
-    .name = "worker",
-    .summary = "a worker: processes partitions, and beats",
-    .about = "Runs a worker.",
+    HELP_MUSTER_WORKER,
     .children = COMMAND_CHILDREN(&worker_run_command),
 };

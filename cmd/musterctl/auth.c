@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl auth: who may call what, from the very table the servers read. */
+#include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
@@ -42,21 +43,11 @@ static enum err auth_table(struct ctl *ctl)
 }
 
 static const struct command table_command = {
-    .name = "table",
-    .summary = "every method and who may call it",
-    .about = "Prints the table this build's servers judge callers by. It holds under TLS; without "
-             "it there is no identity, and servers listen on loopback only unless told otherwise.",
+    HELP_MUSTERCTL_AUTH_TABLE,
     .options = &ctl_offline_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl auth table", "every method and the identity it asks for"},
-        {"musterctl auth table | grep bigfleet://admin", "what only an administrator may do"}),
-    .exits = BIT(1) | BIT(2),
     CTL_OFFLINE(auth_table),
 };
 const struct command auth_command = {
-    .name = "auth",
-    .summary = "who may call what",
-    .about = "Shows the rules of access. Certificates with these identities come from `musterctl "
-             "cert issue`.",
+    HELP_MUSTERCTL_AUTH,
     .children = COMMAND_CHILDREN(&table_command),
 };

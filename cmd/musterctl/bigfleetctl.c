@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "musterctl/bigfleetctl.h"
+/* The original's tool: its command lines, turned into ours. */
+#include "common/help.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/program.h"
 #include "common/tools.h"
+#include "common/words.h"
 #include "musterctl/commands.h"
 
 static const struct command *const children[] = {
@@ -17,51 +18,24 @@ static const struct command *const children[] = {
     &version_command,         NULL,
 };
 static const struct command program = {
-    .name = "bigfleetctl",
-    .summary = "the commands of bigfleetctl, by musterctl",
-    .about = "Takes the command lines of bigfleetctl. The leader is found from any replica; "
-             "musterctl has all of this and more.",
-    .examples = COMMAND_EXAMPLES(
-        {"bigfleetctl --coordinator c1:7790 list-shards", "options may stand before the command"},
-        {"bigfleetctl assign-domain --key zone --value eu-1a --shard shard-0",
-         "a domain gets an owner"}),
+    HELP_BIGFLEETCTL,
     .children = children,
     .says_name_only = true,
 };
 
-bool bigfleetctl_is(const char *program_name)
-{
-    const char *slash = strrchr(program_name, '/');
-
-    return strcmp(slash ? slash + 1 : program_name, program.name) == 0;
-}
-
-/* -coordinator is --coordinator, as Go's flags are; `text` has room for it. */
-static char *two_dashes(char *word, char **text)
-{
-    char *longer = *text;
-
-    if (word[0] != '-' || word[1] == '-' || strlen(word) <= 2) return word;
-    if (word[2] == '=') return word; /* -o=json */
-    *text += sprintf(longer, "-%s", word) + 1;
-    return longer;
-}
-
 int bigfleetctl_main(int argc, char **argv)
 {
-    char *memory, *text;
-    size_t size = 1;
-    bool value = false; /* of the option before it */
-    int exit_code = EXIT_FAILURE;
+    static struct words words; /* each option with two dashes */
+    bool value = false;        /* of the option before it */
 
-    for (int i = 0; i < argc; i++) size += strlen(argv[i]) + 2;
-    memory = text = malloc(size);
-    if (!memory) return exit_code;
-    for (int i = 1; i < argc; i++) {
-        if (!value) argv[i] = two_dashes(argv[i], &text);
-        value = !value && command_takes_value(&program, argv[i]);
+    for (int i = 0; i < argc && !words.too_many; i++) {
+        bool option = i > 0 && !value && argv[i][0] == '-' && argv[i][1] != '\0';
+
+        (option ? words_add_flag : words_add)(&words, argv[i]);
+        value =
+            option && !words.too_many && command_takes_value(&program, words.word[words.count - 1]);
     }
-    if (program_main(&program, argc, argv) == 0) exit_code = EXIT_SUCCESS;
-    free(memory);
-    return exit_code;
+    if (words.too_many) fprintf(stderr, "%s: too many words\n", program.name);
+    return !words.too_many && program_main(&program, words.count, words.word) == 0 ? EXIT_SUCCESS
+                                                                                   : EXIT_FAILURE;
 }

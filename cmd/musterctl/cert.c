@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cert/cert.h"
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tables.h"
 #include "conf/nearest.h"
@@ -437,105 +438,52 @@ static enum err show(struct ctl *ctl)
 /* -- the commands ------------------------------------------------------------------------------ */
 
 static const struct command cert_ca_command = {
-    .name = "ca",
-    .summary = "make the authority, or find it",
-    .about = "Makes a root certificate and its key in a directory. When they are there already "
-             "they are kept; nothing is ever overwritten. One that has another --common-name than "
-             "was asked for, or is not the --rollout one, is a conflict.",
+    HELP_MUSTERCTL_CERT_CA,
     .options = &cert_ca_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl cert ca", "make the authority in ./tls, or say that it is there"},
-        {"musterctl cert ca --dir /etc/muster/tls --days 365", "elsewhere, for a year"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(6),
+    .exits = BIT(4) | BIT(6),
     CTL_OFFLINE(ca_ensure),
 };
 
 static const struct command cert_rotate_command = {
-    .name = "rotate",
-    .summary = "begin to sign with a new root",
-    .about = "Makes a new root that signs from now on; the old ones stay in ca.pem and stay "
-             "trusted, so nothing breaks. Give the new ca.pem to every process, then renew the "
-             "certificates, then retire the old roots.",
+    HELP_MUSTERCTL_CERT_ROTATE,
     .options = &cert_rotate_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl cert rotate", "a new root signs; the old one stays trusted"},
-                         {"musterctl cert renew && musterctl cert retire",
-                          "later, when every process has the new ca.pem"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5) | BIT(6),
+    .exits = BIT(4) | BIT(5) | BIT(6),
     CTL_OFFLINE(ca_rotate),
 };
 
 static const struct command cert_retire_command = {
-    .name = "retire",
-    .summary = "drop the old roots after a rotation",
-    .about = "Drops every root but the one that signs. Refused while a certificate in --dir is "
-             "still signed by an old one, unless --force.",
+    HELP_MUSTERCTL_CERT_RETIRE,
     .options = &cert_retire_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl cert retire", "drop every root but the one that signs"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5) | BIT(6),
+    .exits = BIT(4) | BIT(5) | BIT(6),
     CTL_OFFLINE(ca_retire),
 };
 
 static const struct command cert_issue_command = {
-    .name = "issue",
-    .summary = "make a certificate for one identity",
-    .about = "Makes a key and a certificate signed by the authority in --dir. A good one that is "
-             "there already is kept; one with other names, or past two thirds of its life, is "
-             "renewed with its key kept.\n"
-             "Kinds: replica, shard, cluster (an operator), provider, worker and store need --id; "
-             "admin, readonly, worker-service and server do not.",
+    HELP_MUSTERCTL_CERT_ISSUE,
     .options = &cert_issue_table,
     COMMAND_ARGUMENTS("KIND", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl cert issue replica --id 1",
-         "tls/replica-1.pem: muster://replica/1 and bigfleet://admin"},
-        {"musterctl cert issue --dir ./tls shard --id eu-1 --names shard1.example,10.0.0.7",
-         "one that is served under a name and an address"},
-        {"musterctl cert issue admin", "tls/admin.pem, for musterctl and people"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5) | BIT(6),
+    .exits = BIT(4) | BIT(5) | BIT(6),
     CTL_OFFLINE(issue),
 };
 
 static const struct command cert_renew_command = {
-    .name = "renew",
-    .summary = "renew certificates that are due",
-    .about = "Renews certificates with the names and uses they have. Without FILE, all in --dir. "
-             "One that is still good is kept, unless --force. One that is refused does not stop "
-             "the others; the exit code is the highest of all.",
+    HELP_MUSTERCTL_CERT_RENEW,
     .options = &cert_renew_table,
     COMMAND_ARGUMENTS("[FILE]...", 0, CONF_ARGUMENTS_MAX),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl cert renew", "every certificate in ./tls that is past two thirds of its life"},
-        {"musterctl cert renew tls/replica-1.pem --force --new-key",
-         "this one, now, with a fresh key"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5) | BIT(6),
+    .exits = BIT(4) | BIT(5) | BIT(6),
     CTL_OFFLINE(renew),
 };
 
 static const struct command cert_show_command = {
-    .name = "show",
-    .summary = "show what certificates say",
-    .about = "Prints every certificate in PEM files: subject, names, dates, use, key and "
-             "fingerprint. A private key is called one, and nothing of it is shown. A file that "
-             "cannot be read does not stop the others.",
+    HELP_MUSTERCTL_CERT_SHOW,
     .options = &cert_show_table,
     COMMAND_ARGUMENTS("FILE...", 1, CONF_ARGUMENTS_MAX),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl cert show tls/replica-1.pem", "who it is, who signed it, how long it lasts"},
-        {"musterctl cert show tls/*.pem", "everything in a directory"}),
-    .exits = BIT(1) | BIT(2) | BIT(5),
+    .exits = BIT(5),
     CTL_OFFLINE(show),
 };
 
 const struct command cert_command = {
-    .name = "cert",
-    .summary = "a small certificate authority for development and small sites",
-    .about =
-        "Keeps one authority in a directory and gives every identity of a fleet its certificate. "
-        "Keys are written 0600. Every command can be repeated: what is good is kept.",
-    .examples = COMMAND_EXAMPLES({"musterctl cert ca && musterctl cert issue replica --id 1",
-                                  "an authority and a first certificate"}),
+    HELP_MUSTERCTL_CERT,
     .children = COMMAND_CHILDREN(&cert_ca_command, &cert_issue_command, &cert_show_command,
                                  &cert_renew_command, &cert_rotate_command, &cert_retire_command),
 };

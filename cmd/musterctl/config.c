@@ -2,6 +2,7 @@
 /* musterctl config: looks at configuration files without starting anything. */
 #include <stdio.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "common/tables.h"
 #include "conf/printable.h"
@@ -56,34 +57,18 @@ static enum err print_reference(struct program_run *run)
 }
 
 static const struct command check_command = {
-    .name = "check",
-    .summary = "check a configuration file",
-    .about = "Reads the file as `muster dev --config FILE` would and prints every problem with its "
-             "line and column, and what the settings contradict. Nothing is started and nothing is "
-             "written; the environment is not looked at.",
-    .options = &config_check_table,
-    COMMAND_ARGUMENTS("FILE", 1, 1),
-    .examples = COMMAND_EXAMPLES({"musterctl config check muster.toml",
-                                  "every problem with line and column, or that there is none"}),
-    .exits = BIT(1) | BIT(2) | BIT(5),
+    HELP_MUSTERCTL_CONFIG_CHECK,     .options = &config_check_table,
+    COMMAND_ARGUMENTS("FILE", 1, 1), .exits = BIT(5),
     PROGRAM_ACT(check_file),
 };
 
 static const struct command reference_command = {
-    .name = "reference",
-    .summary = "print every option with its default",
-    .about = "Prints a TOML file that names every option with what it does, its bounds, its flag, "
-             "its environment variable and its default. All of it is commented out.",
+    HELP_MUSTERCTL_CONFIG_REFERENCE,
     .options = &config_reference_table,
-    .examples = COMMAND_EXAMPLES({"musterctl config reference > muster.toml",
-                                  "a file to start from: everything is there, commented out"}),
-    .exits = BIT(1) | BIT(2),
     PROGRAM_ACT(print_reference),
 };
 
 const struct command config_command = {
-    .name = "config",
-    .summary = "configuration files: check one, print the reference",
-    .about = "Helps with configuration files. `muster dev --print-config` shows what is in force.",
+    HELP_MUSTERCTL_CONFIG,
     .children = COMMAND_CHILDREN(&check_command, &reference_command),
 };

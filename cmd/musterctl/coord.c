@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl coord: the primitives of libmuster from a shell, over whatever store there is. */
 #include "musterctl/coord.h"
+#include "common/help.h"
 
 #include <inttypes.h>
 #include <pwd.h>
@@ -217,20 +218,7 @@ enum err coord_ctl_value(struct ctl *ctl, size_t place, coord_str *ret_value)
 }
 
 const struct command coord_command = {
-    .name = "coord",
-    .summary = "claims, locks, slots and compare-and-set on the store you have",
-    .about = "Create if absent, compare and set, hold one of N slots, over files, etcd, Kubernetes "
-             "or NATS: the same words and the same promises, and a refusal where a store cannot "
-             "keep them (`musterctl coord caps` tells what it can).\n"
-             "A lease alone cannot make \"I hold it\" true at the instant a side effect lands: "
-             "pass the token along and refuse smaller ones.",
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl coord exec --group nightly --slots 1 -- ./backup.sh",
-         "one at a time; the next one is refused, or waits with --wait 1h"},
-        {"musterctl coord create leader/indexer me --ttl 30s --lease /run/me.lease",
-         "claim a name; `renew` and `release` take the handle"},
-        {"musterctl coord cas config/flags 7 on", "set it if nobody did since revision 7"},
-        {"musterctl coord holders nightly --store etcd://h1:2379,h2:2379", "who holds it?"}),
+    HELP_MUSTERCTL_COORD,
     .children = COMMAND_CHILDREN(
         &coord_exec_command, &coord_create_command, &coord_cas_command, &coord_get_command,
         &coord_delete_command, &coord_acquire_command, &coord_renew_command, &coord_release_command,

@@ -51,7 +51,7 @@ enum err coord_ctl_keep_lease(struct coord_ctl *coord, const coord_lease *lease,
 enum err coord_ctl_load_lease(struct coord_ctl *coord, const char *path, coord_lease **ret_lease);
 
 /* What all of them can end with. */
-#define COORD_EXITS (BIT(1) | BIT(2) | BIT(4) | BIT(6))
+#define COORD_EXITS (BIT(4) | BIT(6))
 
 extern const struct command coord_create_command, coord_cas_command, coord_get_command;
 extern const struct command coord_delete_command, coord_acquire_command, coord_holders_command;

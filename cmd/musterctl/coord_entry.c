@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <unistd.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/coord.h"
 
@@ -131,54 +132,27 @@ static enum err delete_entry(struct coord_ctl *coord)
 }
 
 const struct command coord_create_command = {
-    .name = "create",
-    .summary = "make an entry if there is none",
-    .about = "One step at the store: of any number of callers exactly one succeeds. Exit code 4: "
-             "somebody holds it.",
+    HELP_MUSTERCTL_COORD_CREATE,
     .options = &coord_create_table,
     COMMAND_ARGUMENTS("KEY [VALUE]", 1, 2),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl coord create config/flags off", "an entry that stays"},
-        {"musterctl coord create leader/indexer me --ttl 30s --lease /run/me.lease",
-         "a claim that ends unless renewed"}),
     .exits = COORD_EXITS,
     COORD_ACT(create),
 };
 const struct command coord_cas_command = {
-    .name = "cas",
-    .summary = "set an entry if it is still at a revision",
-    .about = "Comparison and write are one step at the store. Exit code 4: it has changed. The "
-             "revision comes from `get -o json`, or from the command that wrote it.",
+    HELP_MUSTERCTL_COORD_CAS,
     .options = &coord_cas_table,
     COMMAND_ARGUMENTS("KEY REVISION [VALUE]", 2, 3),
-    .examples =
-        COMMAND_EXAMPLES({"musterctl coord cas config/flags 7 on", "if it is still at revision 7"},
-                         {"musterctl coord cas config/flags 0 on", "if there is none"}),
     .exits = COORD_EXITS,
     COORD_ACT(cas),
 };
 const struct command coord_get_command = {
-    .name = "get",
-    .summary = "read an entry",
-    .about = "The answer reflects every write that was acknowledged before. Exit code 5: absent, "
-             "or its claim has ended.",
+    HELP_MUSTERCTL_COORD_GET,
     .options = &coord_get_table,
     COMMAND_ARGUMENTS("KEY", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl coord get config/flags", "its value"},
-        {"musterctl coord get config/flags -o json | jq .revision", "for a later cas"}),
     .exits = COORD_EXITS | BIT(5),
     COORD_ACT(get),
 };
 const struct command coord_delete_command = {
-    .name = "delete",
-    .summary = "remove an entry",
-    .about = "A leased entry is removed with its --lease, or by --force.",
-    .options = &coord_delete_table,
-    COMMAND_ARGUMENTS("KEY", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl coord delete config/flags --revision 7", "if it is still at revision 7"},
-        {"musterctl coord delete leader/indexer --force", "another's claim; its holder is told"}),
-    .exits = COORD_EXITS | BIT(5),
-    COORD_ACT(delete_entry),
+    HELP_MUSTERCTL_COORD_DELETE,   .options = &coord_delete_table, COMMAND_ARGUMENTS("KEY", 1, 1),
+    .exits = COORD_EXITS | BIT(5), COORD_ACT(delete_entry),
 };

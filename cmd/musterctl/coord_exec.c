@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/time.h"
+#include "common/help.h"
 #include "common/tables.h"
 #include "ctl/guarded_command.h"
 #include "musterctl/coord.h"
@@ -191,24 +192,9 @@ static int run_exec(void *context, const struct command_call *call)
 }
 
 const struct command coord_exec_command = {
-    .name = "exec",
-    .summary = "run a command while holding a slot",
-    .about =
-        "Acquires one of --slots, runs the command, keeps the claim, gives it back at the end. The "
-        "command finds COORD_SLOT, COORD_TOKEN, COORD_GROUP and COORD_OWNER in its environment. "
-        "When the claim cannot be renewed it gets TERM, and KILL before another could be let in; a "
-        "second process sees to that even if this one is stopped or killed.\n"
-        "Ends as the command ends (128 + N after signal N, 127 when there is no such command). "
-        "Exit code 4: every slot is held, or the claim was lost.",
+    HELP_MUSTERCTL_COORD_EXEC,
     .options = &coord_exec_table,
     COMMAND_ARGUMENTS("-- COMMAND...", 1, CONF_ARGUMENTS_MAX),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl coord exec --group nightly --slots 1 -- ./backup.sh",
-         "one at a time on this host; exit code 4 when another runs"},
-        {"musterctl coord exec --group crawl --slots 3 --wait 10m -- sh -c 'crawl $COORD_SLOT'",
-         "three at a time, each with its number; wait for a place"},
-        {"musterctl coord exec --group import --store etcd://h1:2379,h2:2379 -- ./import.sh",
-         "one in the whole cluster"}),
     .exits = COORD_EXITS,
     .run = run_exec,
     .data = &(const struct ctl_action){.act = act, .offline = true},

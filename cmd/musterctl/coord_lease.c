@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "io/clock.h"
 #include "io/fs.h"
@@ -82,23 +83,14 @@ static enum err release(struct coord_ctl *coord)
 }
 
 const struct command coord_renew_command = {
-    .name = "renew",
-    .summary = "push the end of a claim away by its TTL",
-    .about = "Exit code 4: the claim is over, for good. 6: not known; try again before it ends.",
+    HELP_MUSTERCTL_COORD_RENEW,
     .options = &coord_lease_table,
-    .examples =
-        COMMAND_EXAMPLES({"while musterctl coord renew --lease /run/me.lease; do sleep 10; done",
-                          "ends when the claim is lost; `coord exec` does this for you"}),
     .exits = COORD_EXITS | BIT(5),
     COORD_ACT(renew),
 };
 const struct command coord_release_command = {
-    .name = "release",
-    .summary = "give a claim back",
-    .about = "Never touches an entry that belongs to another by now. The handle's file is removed.",
+    HELP_MUSTERCTL_COORD_RELEASE,
     .options = &coord_release_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl coord release --lease /run/me.lease", "the next one can have it at once"}),
     .exits = COORD_EXITS | BIT(5),
     COORD_ACT(release),
 };

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/hex.h"
+#include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/coord.h"
 
@@ -199,48 +200,26 @@ static enum err caps(struct coord_ctl *coord)
 }
 
 const struct command coord_acquire_command = {
-    .name = "acquire",
-    .summary = "hold one of N slots of a group",
-    .about = "Never more than N hold at once. Keep it with `renew` and give it back with "
-             "`release`; `coord exec` does both around a command. Exit code 4: all are held.",
+    HELP_MUSTERCTL_COORD_ACQUIRE,
     .options = &coord_acquire_table,
     COMMAND_ARGUMENTS("[VALUE]", 0, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl coord acquire --group workers --slots 3 --ttl 30s --lease /run/w.lease",
-         "one of three"},
-        {"musterctl coord acquire --group nightly --wait 10m --lease /run/n.lease", "wait for it"}),
     .exits = COORD_EXITS,
     COORD_ACT(acquire),
 };
 const struct command coord_holders_command = {
-    .name = "holders",
-    .summary = "who holds a group's slots",
-    .about = "Never lists more than the group has, nor a claim that has ended.",
-    .options = &coord_table,
-    COMMAND_ARGUMENTS("GROUP", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl coord holders workers", "who holds which slot, with its fencing token"}),
-    .exits = COORD_EXITS | BIT(5),
-    COORD_ACT(holders),
+    HELP_MUSTERCTL_COORD_HOLDERS,  .options = &coord_table, COMMAND_ARGUMENTS("GROUP", 1, 1),
+    .exits = COORD_EXITS | BIT(5), COORD_ACT(holders),
 };
 const struct command coord_resize_command = {
-    .name = "resize",
-    .summary = "change how many slots a group has",
-    .about = "Shrinking evicts nobody: the group counts as full until the slots above are free.",
+    HELP_MUSTERCTL_COORD_RESIZE,
     .options = &coord_resize_table,
     COMMAND_ARGUMENTS("GROUP SLOTS", 2, 2),
-    .examples = COMMAND_EXAMPLES({"musterctl coord resize workers 5", "two more may join"}),
     .exits = COORD_EXITS | BIT(5),
     COORD_ACT(resize),
 };
 const struct command coord_caps_command = {
-    .name = "caps",
-    .summary = "what a store can enforce, and what it refuses",
-    .about = "Found out when the store is opened, not told by its name. What says no here is "
-             "refused, never done by halves.",
+    HELP_MUSTERCTL_COORD_CAPS,
     .options = &coord_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl coord caps --store etcd://h1:2379", "what this cluster can enforce"}),
     .exits = COORD_EXITS,
     COORD_ACT(caps),
 };

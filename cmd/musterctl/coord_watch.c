@@ -7,6 +7,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/coord.h"
 
@@ -111,16 +112,9 @@ static int run(void *context, const struct command_call *call)
 }
 
 const struct command coord_watch_command = {
-    .name = "watch",
-    .summary = "what is there, then every change",
-    .about = "First a line `entry` for each key and `end`, then `put`, `delete` and `expired` as "
-             "they come; no gap, nothing twice. After `resync` a new list follows, and what it "
-             "lacks is gone. Ends with Ctrl-C.",
+    HELP_MUSTERCTL_COORD_WATCH,
     .options = &coord_watch_table,
     COMMAND_ARGUMENTS("SCOPE", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl coord watch workers -o json", "who comes and goes, for a program"},
-        {"musterctl coord watch --key config/flags --count 1", "wait for the next change"}),
     .exits = COORD_EXITS,
     .run = run,
     COORD_DATA(watch_scope),

@@ -3,6 +3,7 @@
  * them. One thread. */
 #include <stdlib.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
@@ -10,17 +11,8 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 const struct command list_shards_command = {
-    .name = "list-shards",
-    .verb = "list",
-    .summary = "the shards that are registered",
-    .about = "Lists the registered shards in order of their ids. A shard that has not reported to "
-             "the present leader has no last heartbeat yet.",
+    HELP_MUSTERCTL_LIST_SHARDS,
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl shard list", "who is registered, and when each was last heard"},
-        {"musterctl shard list -o json | jq -r '.shards[].shard_id'", "their ids, for a script"},
-        {"musterctl shard list --coordinator c1:7790,c2:7790,c3:7790",
-         "whichever of the three leads answers"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(COORDINATOR_PATH "ListShards", bigfleet__v1alpha1__list_shards),
             CTL_COLUMNS(CTL_COLUMN("SHARD", "shard_id"), CTL_COLUMN("ADDRESS", "address"),
@@ -29,13 +21,8 @@ const struct command list_shards_command = {
 };
 
 const struct command list_domain_assignments_command = {
-    .name = "list-domain-assignments",
-    .verb = "list",
-    .summary = "which shard owns which topology domain",
-    .about = "Lists the assigned domains in order of shard, key and value.",
+    HELP_MUSTERCTL_LIST_DOMAIN_ASSIGNMENTS,
     .options = &ctl_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl domain list", "which shard owns which topology domain"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(COORDINATOR_PATH "ListDomainAssignments",
                      bigfleet__v1alpha1__list_domain_assignments),
@@ -45,20 +32,8 @@ const struct command list_domain_assignments_command = {
 };
 
 const struct command list_leaving_domains_command = {
-    .name = "list-leaving-domains",
-    .verb = "leaving",
-    .summary = "domains that their last shard has not given up yet",
-    .about = "Lists the domains that were taken from a shard which has not acknowledged it yet, at "
-             "most 1,024, the shard that owns each of them by a forced assignment, and why the "
-             "last shard still has it: mostly machines that serve there. Then the domains that a "
-             "shard acts on although the tables give them to another shard, as after a restore. "
-             "With -o json also the shard ids under which two processes report, and the shards "
-             "without domains that share a provider with other shards.",
+    HELP_MUSTERCTL_LIST_LEAVING_DOMAINS,
     .options = &ctl_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl domain leaving", "which shards have not acknowledged yet"},
-                         {"musterctl domain leaving -o json | jq .duplicates",
-                          "shard ids under which two processes report"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(FLEET_PATH "ListOwnershipIssues", muster__v1__list_ownership_issues),
             .more_rows = "contested", /* that a shard acts on against the tables */
@@ -94,13 +69,8 @@ static void quota_rows(struct text_table *table, const ProtobufCMessage *answer)
 }
 
 const struct command list_quotas_command = {
-    .name = "list-quotas",
-    .verb = "list",
-    .summary = "how many speculative machines each shard may order",
-    .about =
-        "Lists the quotas in order of provider, region and shard, one row for each shard's slice.",
+    HELP_MUSTERCTL_LIST_QUOTAS,
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES({"musterctl quota list", "one row for each shard's slice"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(COORDINATOR_PATH "ListQuotas", bigfleet__v1alpha1__list_quotas),
             .rows = quota_rows,
@@ -109,12 +79,8 @@ const struct command list_quotas_command = {
 };
 
 const struct command list_providers_command = {
-    .name = "list-providers",
-    .verb = "list",
-    .summary = "the providers machines come from",
-    .about = "Lists the providers in order of their names.",
+    HELP_MUSTERCTL_LIST_PROVIDERS,
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES({"musterctl provider list", "name, address and region of each"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(COORDINATOR_PATH "ListProviders", bigfleet__v1alpha1__list_providers),
             CTL_COLUMNS(CTL_COLUMN("PROVIDER", "name"), CTL_COLUMN("ADDRESS", "address"),
@@ -122,29 +88,16 @@ const struct command list_providers_command = {
 };
 
 const struct command list_clusters_command = {
-    .name = "list-clusters",
-    .verb = "list",
-    .summary = "which shard serves which cluster",
-    .about = "Lists the clusters that are bound to a shard, in order of their ids.",
+    HELP_MUSTERCTL_LIST_CLUSTERS,
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES({"musterctl cluster list", "which shard serves which cluster"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(FLEET_PATH "ListClusters", muster__v1__list_clusters),
             CTL_COLUMNS(CTL_COLUMN("CLUSTER", "cluster_id"), CTL_COLUMN("SHARD", "shard_id"))),
 };
 
 const struct command list_shard_reports_command = {
-    .name = "list-shard-reports",
-    .verb = "reports",
-    .summary = "what the shards last reported",
-    .about = "Lists what the present leader has heard from the shards: machines, free ones, "
-             "shortfalls. A new leader knows a shard again with its next report. The table is a "
-             "summary; -o json has every field.",
+    HELP_MUSTERCTL_LIST_SHARD_REPORTS,
     .options = &list_shard_reports_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl shard reports", "one row for each shard that reported"},
-                         {"musterctl shard reports --shard shard-0 -o json",
-                          "all of it: counts by type and zone, every shortfall"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(COORDINATOR_PATH "ListShardReports", bigfleet__v1alpha1__list_shard_reports),
             CTL_FILL({"shard_id", "shard"}),

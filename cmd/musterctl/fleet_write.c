@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl domain assign and its like: every change of the fleet's tables. One thread. */
+#include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
@@ -7,19 +8,8 @@
 #include "wire/pb/muster_v1_fleet.pb-c.h"
 
 const struct command assign_domain_command = {
-    .name = "assign-domain",
-    .verb = "assign",
-    .summary = "give a topology domain to a shard",
-    .about = "Gives a domain that nobody owns to a shard. Asked for again it changes nothing; one "
-             "that another shard owns is a conflict: unassign it first. A domain that was taken "
-             "from another shard is refused until that shard has acknowledged it (see `musterctl "
-             "domain leaving`). The shard is told with its next report.",
+    HELP_MUSTERCTL_ASSIGN_DOMAIN,
     .options = &assign_domain_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl domain assign --key zone --value eu-1a --shard shard-0",
-         "shard-0 owns the machines of zone eu-1a"},
-        {"musterctl domain assign --key zone --value eu-1a --shard shard-1 --force-two-owners",
-         "the shard that had it is stopped for good and will never acknowledge"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_WRITE(COORDINATOR_PATH "AssignDomain", bigfleet__v1alpha1__assign_domain,
                       "musterctl domain list"),
@@ -29,15 +19,8 @@ const struct command assign_domain_command = {
 };
 
 const struct command unassign_domain_command = {
-    .name = "unassign-domain",
-    .verb = "unassign",
-    .summary = "take a topology domain from its shard",
-    .about = "Takes a domain from the shard that owns it. One that nobody owns is fine. The shard "
-             "gets the instruction with each report until it acknowledges; until then the domain "
-             "is leaving and no other shard can have it.",
+    HELP_MUSTERCTL_UNASSIGN_DOMAIN,
     .options = &unassign_domain_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl domain unassign --key zone --value eu-1a", "nobody owns it any more"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_WRITE(COORDINATOR_PATH "UnassignDomain", bigfleet__v1alpha1__unassign_domain,
                       "musterctl domain list"),
@@ -46,16 +29,8 @@ const struct command unassign_domain_command = {
 };
 
 const struct command remove_shard_command = {
-    .name = "remove-shard",
-    .verb = "remove",
-    .summary = "forget a shard and all it owns",
-    .about = "Removes a shard with its domains and its clusters' bindings; rows of quotas that "
-             "name it stay. Stop its process first: a shard that reported within its silence time "
-             "is refused. Its domains are leaving until it acknowledges that it gave them up; "
-             "another shard gets them before that only with `assign-domain --force-two-owners`.",
+    HELP_MUSTERCTL_REMOVE_SHARD,
     .options = &remove_shard_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl shard remove --shard shard-0", "forget it and all it owns"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_WRITE(COORDINATOR_PATH "RemoveShard", bigfleet__v1alpha1__remove_shard,
                       "musterctl shard list"),
@@ -65,15 +40,8 @@ const struct command remove_shard_command = {
 };
 
 const struct command add_shard_command = {
-    .name = "add-shard",
-    .verb = "add",
-    .summary = "register a shard by hand",
-    .about = "Registers a shard. A shard does this itself with its first report; by hand it can be "
-             "given domains before it runs.",
+    HELP_MUSTERCTL_ADD_SHARD,
     .options = &add_shard_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl shard add --shard shard-0 --address shard-0.example:7780",
-                          "domains can be given to it before it has started"}),
     .exits = CTL_EXITS | BIT(4),
     CTL_RPC(CTL_WRITE(FLEET_PATH "AddShard", muster__v1__add_shard, "musterctl shard list"),
             CTL_FILL({"shard_id", "shard"}, {"address", "address"}),
@@ -81,14 +49,8 @@ const struct command add_shard_command = {
 };
 
 const struct command bind_cluster_command = {
-    .name = "bind-cluster",
-    .verb = "bind",
-    .summary = "say which shard serves a cluster",
-    .about = "Binds a cluster to a shard. The first binding wins: a cluster of another shard is a "
-             "conflict.",
+    HELP_MUSTERCTL_BIND_CLUSTER,
     .options = &bind_cluster_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl cluster bind --cluster prod-eu-1 --shard shard-0", "shard-0 serves prod-eu-1"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_WRITE(FLEET_PATH "BindCluster", muster__v1__bind_cluster, "musterctl cluster list"),
             CTL_FILL({"cluster_id", "cluster"}, {"shard_id", "shard"}),
@@ -139,16 +101,8 @@ static enum err quota_read_slices(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 const struct command set_quota_command = {
-    .name = "set-quota",
-    .verb = "set",
-    .summary = "divide a provider's quota of a region among shards",
-    .about = "Replaces the slices of one provider and region: a shard that is not named has none.",
+    HELP_MUSTERCTL_SET_QUOTA,
     .options = &set_quota_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl quota set --provider aws --region eu-west-1 --slices shard-0=40,shard-1=20",
-         "the row is these two slices from now on"},
-        {"musterctl quota set --provider aws --region eu-west-1 --none",
-         "no shard has a slice of it"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_WRITE(FLEET_PATH "SetQuota", muster__v1__set_quota, "musterctl quota list"),
             CTL_FILL({"provider", "provider"}, {"region", "region"}), .prepare = quota_read_slices,
@@ -156,14 +110,8 @@ const struct command set_quota_command = {
 };
 
 const struct command upsert_provider_command = {
-    .name = "upsert-provider",
-    .verb = "set",
-    .summary = "add a provider, or change its address and region",
-    .about = "Writes one provider, whether it is there or not.",
+    HELP_MUSTERCTL_UPSERT_PROVIDER,
     .options = &upsert_provider_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl provider set --name aws --address provider.example:7770 --region eu-west-1",
-         "a new one, or a new address for it"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_WRITE(FLEET_PATH "UpsertProvider", muster__v1__upsert_provider,
                       "musterctl provider list"),

@@ -2,6 +2,7 @@
 /* musterctl instruction: what waits to be told to shards, and telling it by hand. One thread. */
 #include <stdio.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
@@ -26,14 +27,8 @@ static void kind_cell(struct text_table *table, const ProtobufCMessage *row)
 }
 
 static const struct command list_command = {
-    .name = "list",
-    .summary = "instructions no shard has confirmed yet",
-    .about = "Lists the instructions the present leader holds for the shards. Each is sent with "
-             "every report of its shard until that confirms it; a new leader begins with none.",
+    HELP_MUSTERCTL_INSTRUCTION_LIST,
     .options = &instruction_list_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl instruction list", "what no shard has confirmed yet"},
-        {"musterctl instruction list --shard shard-0 -o json", "with what each one says"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(FLEET_PATH "ListInstructions", muster__v1__list_instructions),
             CTL_FILL({"shard_id", "shard"}),
@@ -93,19 +88,8 @@ static enum err queue_prepare(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 static const struct command queue_command = {
-    .name = "queue",
-    .summary = "tell shards something by hand",
-    .about = "Queues an instruction at the leader for one or several shards. It carries the "
-             "leader's term and a sequence number, is sent with every report of its shard until "
-             "that confirms it, and is lost when another replica becomes leader before that.",
+    HELP_MUSTERCTL_INSTRUCTION_QUEUE,
     .options = &instruction_queue_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl instruction queue --shards s0 --kind cross-shard-drain --machines m1 "
-         "--priority "
-         "900",
-         "s0 drains a machine for a need of priority 900"},
-        {"musterctl instruction queue --shards s0 --kind assign-domain --key zone --value eu-1a",
-         "tell it again what it owns"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_WRITE(FLEET_PATH "QueueInstruction", muster__v1__queue_instruction,
                       "musterctl instruction list"),
@@ -113,9 +97,6 @@ static const struct command queue_command = {
 };
 
 const struct command instruction_command = {
-    .name = "instruction",
-    .summary = "instructions to shards: list, queue",
-    .about = "Looks at the instructions that wait for shards, and queues one by hand. Assigning "
-             "and unassigning a domain queue theirs themselves.",
+    HELP_MUSTERCTL_INSTRUCTION,
     .children = COMMAND_CHILDREN(&list_command, &queue_command),
 };

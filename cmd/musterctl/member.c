@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* musterctl worker status, workers, partitions, assignment, checkpoints, work: worker membership, as
- * ripple-cli's status was, and in full. One thread. */
+ * ripple-cli's status was, and in full; drain, evict, release-hold, checkpoint. One thread. */
 #include <inttypes.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
@@ -43,22 +44,8 @@ static const struct ctl_action workers_action = {
                         CTL_COLUMN("REGISTERED", "registered_at_ms", .cell = CTL_TIME),
                         CTL_COLUMN("REASON", "reason", .cell = CTL_OR_DASH))}};
 const struct command workers_command = {
-    .name = "workers",
-    .verb = "list",
-    .summary = "the workers, and how each stands",
-    .about = "Lists the workers in order of their ids. STANDING is what the coordinator decided, "
-             "PHASE what the worker says, SILENT how long ago its last beat came; a new leader "
-             "knows no beats yet.",
-    .options = &workers_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl worker list", "who there is, how each stands, how long each has been silent"},
-        {"musterctl worker list --standing dead", "who has failed of late"},
-        {"musterctl worker list --watch", "the same, anew with every change"},
-        {"musterctl worker list -o json | jq -r '.workers[].worker_id'",
-         "their ids, for a script"}),
-    .exits = CTL_EXITS,
-    .run = ctl_run,
-    .data = &workers_action,
+    HELP_MUSTERCTL_WORKERS, .options = &workers_table, .exits = CTL_EXITS,
+    .run = ctl_run,         .data = &workers_action,
 };
 
 /* -- status -- */
@@ -114,17 +101,8 @@ static int run_status(void *context, const struct command_call *call)
 }
 
 const struct command member_status_command = {
-    .name = "status",
-    .verb = "status",
-    .summary = "workers and partitions in four numbers",
-    .about = "Prints how many workers are active, how many are known (active, suspected and dead), "
-             "how many partitions there are and the assignment epoch, then the workers. The exit "
-             "code is 1 when the cluster is not well, 2 when nobody answered.",
+    HELP_MUSTERCTL_STATUS,
     .options = &status_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl worker status", "four numbers, then the workers"},
-        {"musterctl worker status --json", "the four numbers, as GET /status gives them"}),
-    .exits = BIT(1) | BIT(2),
     .run = run_status,
     .data = &(const struct ctl_action){.act = status_show},
 };
@@ -149,29 +127,16 @@ static const char *const partition_states[] = {"FREE", "OWNED", "REVOKING", "FEN
     }
 
 const struct command partitions_command = {
-    .name = "partitions",
-    .verb = "list",
-    .summary = "the partitions, and who owns each",
-    .about = "Lists the partitions in order. REVOKING is on its way from its owner to the next, "
-             "FENCING waits until a dead owner must have stopped.",
+    HELP_MUSTERCTL_PARTITIONS,
     .options = &partitions_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl partition list", "who owns each, and under which grant"},
-                         {"musterctl partition list --worker 01JFEAVS7C5DE5XEAEAB91EBT6 --watch",
-                          "one worker's, live"}),
     .exits = CTL_EXITS,
     CTL_RUN(.rpc = PARTITIONS_RPC("worker")),
 };
 
 const struct command assignment_command = {
-    .name = "assignment",
-    .verb = "partitions",
-    .summary = "the partitions of one worker",
-    .about = "Lists the partitions of one worker; none for a worker that nobody knows.",
+    HELP_MUSTERCTL_ASSIGNMENT,
     .options = &member_list_table,
     COMMAND_ARGUMENTS("WORKER", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl worker partitions 01JFEAVS7C5DE5XEAEAB91EBT6", "what it may process now"}),
     .exits = CTL_EXITS,
     CTL_RUN(.rpc = PARTITIONS_RPC(NULL)),
 };
@@ -188,13 +153,8 @@ static void checkpoints_head(struct ctl *ctl, const ProtobufCMessage *answer)
 }
 
 const struct command checkpoints_command = {
-    .name = "checkpoints",
-    .verb = "list",
-    .summary = "the newest checkpoint of each partition",
-    .about = "Prints the round that is under way, then the newest acknowledged checkpoint of each "
-             "partition that has one.",
+    HELP_MUSTERCTL_CHECKPOINTS,
     .options = &member_list_table,
-    .examples = COMMAND_EXAMPLES({"musterctl checkpoint list", "the newest one of each partition"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(MEMBERSHIP_PATH "ListCheckpoints", muster__v1__list_checkpoints),
             .head = checkpoints_head, .page_request = "from", .page_row = "partition",
@@ -210,13 +170,8 @@ const struct command checkpoints_command = {
 static const char *const work_states[] = {"PENDING", "RUNNING", "DONE", "FAILED", NULL};
 
 const struct command work_command = {
-    .name = "work",
-    .verb = "list",
-    .summary = "the items of the work queue",
-    .about = "Lists the items in order of their ids, which are the hash of their content.",
+    HELP_MUSTERCTL_WORK,
     .options = &work_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl queue list --unfinished", "what waits and what runs, and where"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(MEMBERSHIP_PATH "ListWork", muster__v1__list_work),
             CTL_FILL({"unfinished", "unfinished"}), .page_request = "after", .page_row = "id",
@@ -226,4 +181,53 @@ const struct command work_command = {
                         CTL_COLUMN("STARTED", "started_at_ms", .cell = CTL_TIME),
                         CTL_COLUMN("ATTEMPTS", "attempts"), CTL_COLUMN("BYTES", "bytes"),
                         CTL_COLUMN("REASON", "reason", .cell = CTL_OR_DASH))),
+};
+
+/* -- what a person may do to workers -- */
+
+const struct command drain_command = {
+    HELP_MUSTERCTL_DRAIN,
+    .options = &drain_table,
+    COMMAND_ARGUMENTS("WORKER", 1, 1),
+    .exits = CTL_EXITS | BIT(4) | BIT(5),
+    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Drain", muster__v1__drain_worker, "musterctl worker list"),
+            CTL_FILL({"worker_id", NULL}, {"deadline_ms", "deadline"}), .done_if = "delivered",
+            .done = "{worker_id} has been told to drain",
+            .done_else = "{worker_id} will be told to drain with its next beat"),
+};
+
+const struct command evict_command = {
+    HELP_MUSTERCTL_EVICT,
+    .options = &removal_table,
+    COMMAND_ARGUMENTS("WORKER", 1, 1),
+    .exits = CTL_EXITS | BIT(4) | BIT(5),
+    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "Evict", muster__v1__evict, "musterctl worker list"),
+            CTL_FILL({"worker_id", NULL}),
+            .asks = "The worker counts as failed, and its partitions go to other workers.",
+            .done = "evicted {worker_id}, incarnation {incarnation}"),
+};
+
+const struct command release_hold_command = {
+    HELP_MUSTERCTL_RELEASE_HOLD,
+    .options = &ctl_table,
+    .exits = CTL_EXITS,
+    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "ReleaseHold", muster__v1__release_hold,
+                     "musterctl worker status"),
+            .done_if = "held", .done = "failures are declared again",
+            .done_else = "nothing was held back"),
+};
+
+static const struct command now_command = {
+    HELP_MUSTERCTL_CHECKPOINT_NOW,
+    .options = &ctl_table,
+    .exits = CTL_EXITS,
+    CTL_RPC(CTL_ONCE(MEMBERSHIP_PATH "CheckpointNow", muster__v1__checkpoint_now,
+                     "musterctl checkpoint list"),
+            .done = "round {round} asks {workers} workers"),
+};
+
+const struct command checkpoint_command = {
+    HELP_MUSTERCTL_CHECKPOINT,
+    .verbs = true,
+    .children = COMMAND_CHILDREN(&checkpoints_command, &now_command),
 };

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/help.h"
 #include "common/tables.h"
 #include "musterctl/commands.h"
 #include "musterctl/run.h"
@@ -28,14 +29,8 @@ static void silence_cell(struct text_table *table, const ProtobufCMessage *row)
 }
 
 static const struct command list_command = {
-    .name = "list",
-    .summary = "the replicas, who leads and how far each is",
-    .about =
-        "Lists the replicas in order of their names. MATCH is the index up to which the leader "
-        "knows a replica's log to agree with its own, SILENT how long ago it last answered.",
+    HELP_MUSTERCTL_REPLICA_LIST,
     .options = &ctl_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl replica list", "who they are, who leads, who is silent"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(FLEET_PATH "ListReplicas", muster__v1__list_replicas),
             CTL_COLUMNS(CTL_COLUMN("NAME", "name", .cell = CTL_OR_DASH),
@@ -62,16 +57,8 @@ static enum err add_read_id(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 static const struct command add_command = {
-    .name = "add",
-    .summary = "make a replica known, or give it new addresses",
-    .about = "Asks the leader to give a replica its place, as the replica itself does when it was "
-             "started with --join-addr: a new one becomes a learner, one that has caught up a "
-             "voter, one that moved gets its new addresses. An older identity of the same name is "
-             "removed first.",
+    HELP_MUSTERCTL_REPLICA_ADD,
     .options = &replica_add_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl replica add --id 00c0ffee00c0ffee --name node-4 --raft-address n4.example:7791",
-         "make it known; repeat until it says that it is a voter"}),
     .exits = CTL_EXITS | BIT(4),
     /* The server knows the identity: said again, it changes nothing. */
     CTL_RPC(CTL_WRITE(FLEET_PATH "JoinReplica", muster__v1__join_replica, look),
@@ -82,15 +69,9 @@ static const struct command add_command = {
 };
 
 static const struct command remove_command = {
-    .name = "remove",
-    .summary = "take a replica out of the cluster",
-    .about = "Removes a replica from the cluster for good; its data directory must not be used "
-             "again. Refused when the others would not be a majority that answers.",
+    HELP_MUSTERCTL_REPLICA_REMOVE,
     .options = &removal_table,
     COMMAND_ARGUMENTS("REPLICA", 1, 1),
-    .examples = COMMAND_EXAMPLES({"musterctl replica remove node-3", "by its name"},
-                                 {"musterctl replica remove 00c0ffee00c0ffee",
-                                  "by its identity, when the name is not clear"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_ONCE(FLEET_PATH "RemoveReplica", muster__v1__remove_replica, look),
             CTL_FILL({"replica", NULL}),
@@ -100,15 +81,9 @@ static const struct command remove_command = {
 };
 
 static const struct command transfer_command = {
-    .name = "transfer",
-    .summary = "hand leadership to another replica",
-    .about = "Asks the leader to let another replica lead, without an outage: to the one that is "
-             "named, or to whoever is furthest.",
+    HELP_MUSTERCTL_REPLICA_TRANSFER,
     .options = &ctl_table,
     COMMAND_ARGUMENTS("[REPLICA]", 0, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl replica transfer", "to whoever is furthest, before this one is restarted"},
-        {"musterctl replica transfer node-2", "to this one"}),
     .exits = CTL_EXITS | BIT(4) | BIT(5),
     CTL_RPC(CTL_ONCE(FLEET_PATH "TransferLeadership", muster__v1__transfer_leadership, look),
             CTL_FILL({"replica", NULL}), .done_if = "replica",
@@ -124,15 +99,8 @@ static enum err bootstrap_check(struct ctl *ctl, ProtobufCMessage *)
 }
 
 static const struct command bootstrap_command = {
-    .name = "bootstrap",
-    .summary = "let the replica that waits bootstrap a cluster now",
-    .about = "Tells the one replica that waits to bootstrap a cluster (ordinal 0 over an empty "
-             "data directory) to do so although not all others answered or promised. Refused when "
-             "a replica that answers has a log. Make sure first that no silent replica holds data: "
-             "its cluster would exist beside the new one.",
+    HELP_MUSTERCTL_REPLICA_BOOTSTRAP,
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES({"musterctl replica bootstrap --coordinator c1:7790",
-                                  "c1 waits for replicas that will not come"}),
     .exits = CTL_EXITS | BIT(4),
     CTL_RPC(CTL_ONCE(FLEET_PATH "BootstrapReplica", muster__v1__bootstrap_replica, look),
             .prepare = bootstrap_check,
@@ -140,10 +108,8 @@ static const struct command bootstrap_command = {
 };
 
 const struct command replica_command = {
-    .name = "replica",
+    HELP_MUSTERCTL_REPLICA,
     .verbs = true,
-    .summary = "the replicas of the coordinator: list, add, remove, transfer, bootstrap, hash",
-    .about = "Looks at the replicas of the coordinator and changes the membership.",
     .children = COMMAND_CHILDREN(&list_command, &add_command, &remove_command, &transfer_command,
                                  &bootstrap_command, &state_hash_command),
 };

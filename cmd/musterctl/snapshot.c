@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/help.h"
 #include "common/program.h"
 #include "common/restore_archive.h"
 #include "common/tables.h"
@@ -100,52 +101,24 @@ static enum err restore(struct ctl *ctl)
 }
 
 static const struct command snapshot_save_command = {
-    .name = "save",
-    .summary = "save the fleet tables as the original does",
-    .about = "Streams a fresh snapshot of the fleet tables from the leader into a tar of meta.json "
-             "and state, which bigfleet reads too. It holds nothing else: `musterctl backup` saves "
-             "everything. The file is complete or untouched. --timeout does not bound the stream.",
-    .options = &ctl_table,
-    COMMAND_ARGUMENTS("FILE", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl snapshot save fleet.tar", "the fleet tables, as bigfleet keeps them"}),
-    .exits = CTL_EXITS | BIT(5),
-    CTL_ACT(snapshot_save),
+    HELP_MUSTERCTL_SNAPSHOT_SAVE, .options = &ctl_table,  COMMAND_ARGUMENTS("FILE", 1, 1),
+    .exits = CTL_EXITS | BIT(5),  CTL_ACT(snapshot_save),
 };
 static const struct command snapshot_restore_command = {
-    .name = "restore",
-    .summary = "make a data directory out of a saved snapshot",
-    .about = "Offline: replaces what the data directory holds by what the archive holds, with this "
-             "node as the only voter. Takes a tar or a directory, of the original as well, and "
-             "backups. It asks nothing; `musterctl restore` does.",
-    .options = &snapshot_restore_table,
-    COMMAND_ARGUMENTS("FILE-OR-DIR", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl snapshot restore f.tar --data-dir d --node-id n0 --raft-advertise n0:7791",
-         "offline, while the coordinator is stopped"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    HELP_MUSTERCTL_SNAPSHOT_RESTORE,        .options = &snapshot_restore_table,
+    COMMAND_ARGUMENTS("FILE-OR-DIR", 1, 1), .exits = BIT(4) | BIT(5),
     CTL_OFFLINE(snapshot_restore),
 };
 const struct command snapshot_command = {
-    .name = "snapshot",
-    .summary = "the fleet tables as an archive of the original's kind",
-    .about = "Saves and restores the fleet tables in the format of bigfleet.",
+    HELP_MUSTERCTL_SNAPSHOT,
     .children = COMMAND_CHILDREN(&snapshot_save_command, &snapshot_restore_command),
 };
 
 const struct command restore_command = {
-    .name = "restore",
-    .summary = "make a data directory out of a backup",
-    .about =
-        "The same as `muster coordinator restore`, for a machine where only musterctl is: offline, "
-        "this node becomes the only voter of a new cluster. Takes a backup, an export or a saved "
-        "snapshot, and says what it lacks. Data that is there is replaced with --yes only.",
+    HELP_MUSTERCTL_RESTORE,
     .options = &coordinator_restore_table,
     COMMAND_ARGUMENTS("ARCHIVE", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl restore b.muster --data-dir coord-data --raft-advertise node-0:7791",
-         "then start it, and let the others join with empty directories"}),
-    .exits = BIT(1) | BIT(2) | BIT(4) | BIT(5),
+    .exits = BIT(4) | BIT(5),
     CTL_OFFLINE(restore),
 };
 
@@ -168,20 +141,9 @@ static enum err backup(struct ctl *ctl)
 }
 
 const struct command backup_command = {
-    .name = "backup",
-    .summary = "save everything the coordinator keeps, or verify what was saved",
-    .about = "Streams every section of the replicated state at one index from the leader into a "
-             "file, each with its length and checksum. The file is complete and verified, or "
-             "untouched. --timeout does not bound the stream.\n"
-             "`backup verify` reads a backup, an export or a saved snapshot as a restore would and "
-             "says what it holds, what it lacks, or at which offset it is damaged.",
+    HELP_MUSTERCTL_BACKUP,
     .options = &ctl_table,
     COMMAND_ARGUMENTS("FILE | verify FILE", 1, 2),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl backup backup.muster", "everything the coordinator keeps, at one index"},
-        {"musterctl backup verify backup.muster", "is it whole? asks no coordinator"},
-        {"musterctl backup verify /exports/latest",
-         "the same of an export, or of a saved snapshot"}),
     .exits = CTL_EXITS | BIT(5),
     CTL_ACT(backup),
 };

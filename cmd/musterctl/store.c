@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/hex.h"
+#include "common/help.h"
 #include "common/tables.h"
 #include "ctl/store_side.h"
 #include "musterctl/commands.h"
@@ -80,15 +81,9 @@ static enum err get_show(struct ctl *ctl, const ProtobufCMessage *, const Protob
 }
 
 static const struct command get_command = {
-    .name = "get",
-    .summary = "the value of a key",
-    .about = "Prints the value of one key as of now, whoever wrote last, or as of a revision that "
-             "is not compacted yet. Claims stand under muster/.",
+    HELP_MUSTERCTL_STORE_GET,
     .options = &store_get_table,
     COMMAND_ARGUMENTS("KEY", 1, 1),
-    .examples =
-        COMMAND_EXAMPLES({"musterctl store get app/config", "its value, and a line end"},
-                         {"musterctl store get app/config --revision 812 -o json", "as it was"}),
     .exits = CTL_EXITS | BIT(5),
     CTL_RPC(CTL_READ(STORE_PATH "Range", muster__v1__range),
             CTL_FILL({"key", NULL}, {"revision", "revision"}), .show = get_show),
@@ -105,14 +100,9 @@ static enum err put_prepare(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 static const struct command put_command = {
-    .name = "put",
-    .summary = "set a plain key",
-    .about = "Sets a plain key, whatever stood there. Claims (muster/...) are not set so: "
-             "`musterctl coord` does.",
+    HELP_MUSTERCTL_STORE_PUT,
     .options = &store_write_table,
     COMMAND_ARGUMENTS("KEY VALUE", 2, 2),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl store put app/config on", "the new value, whatever was there"}),
     .exits = CTL_EXITS,
     CTL_RPC(.method = {STORE_PATH "Put", &muster__v1__outcome__descriptor, REMOTE_WRITE,
                        "musterctl store get"},
@@ -134,14 +124,9 @@ static enum err del_prepare(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 static const struct command del_command = {
-    .name = "del",
-    .summary = "delete plain keys",
-    .about = "Deletes one plain key, or with --prefix every one that begins with it, in one step. "
-             "A range that holds claims (muster/...) is refused.",
+    HELP_MUSTERCTL_STORE_DEL,
     .options = &store_del_table,
     COMMAND_ARGUMENTS("KEY", 1, 1),
-    .examples = COMMAND_EXAMPLES({"musterctl store del app/config", "one key"},
-                                 {"musterctl store del app/ --prefix", "all that begin so"}),
     .exits = CTL_EXITS | BIT(5),
     CTL_RPC(.method = {STORE_PATH "DeleteRange", &muster__v1__outcome__descriptor, REMOTE_WRITE,
                        "musterctl store ls"},
@@ -200,14 +185,9 @@ static enum err ls_act(struct ctl *ctl)
 }
 
 static const struct command ls_command = {
-    .name = "ls",
-    .summary = "keys that begin with a prefix",
-    .about = "Lists keys in order, all of one revision; with -o json one line each. Claims stand "
-             "under muster/.",
+    HELP_MUSTERCTL_STORE_LS,
     .options = &store_get_table,
     COMMAND_ARGUMENTS("[PREFIX]", 0, 1),
-    .examples = COMMAND_EXAMPLES({"musterctl store ls", "every key"},
-                                 {"musterctl store ls muster/jobs/", "claims, with their holders"}),
     .exits = CTL_EXITS,
     CTL_ACT(ls_act),
 };
@@ -265,18 +245,8 @@ static enum err watch_act(struct ctl *ctl)
 }
 
 static const struct command watch_command = {
-    .name = "watch",
-    .summary = "changes of keys that begin with a prefix",
-    .about = "Prints what is there, then each change as it happens, until it is interrupted; with "
-             "--revision every change from that one on. A leader that is gone ends it: go on with "
-             "the last revision and one.",
-    .options = &store_get_table,
-    COMMAND_ARGUMENTS("[PREFIX]", 0, 1),
-    .examples =
-        COMMAND_EXAMPLES({"musterctl store watch muster/", "every claim, as it comes and goes"},
-                         {"musterctl store watch app/ --revision 812", "from there on"}),
-    .exits = CTL_EXITS | BIT(5),
-    CTL_ACT(watch_act),
+    HELP_MUSTERCTL_STORE_WATCH,  .options = &store_get_table, COMMAND_ARGUMENTS("[PREFIX]", 0, 1),
+    .exits = CTL_EXITS | BIT(5), CTL_ACT(watch_act),
 };
 
 /* -- compact -- */
@@ -293,14 +263,9 @@ static enum err compact_prepare(struct ctl *ctl, ProtobufCMessage *message)
 }
 
 static const struct command compact_command = {
-    .name = "compact",
-    .summary = "forget history before a revision",
-    .about = "Frees what only the past before this revision needs. The leader does so by itself, "
-             "five minutes after, or when history takes a quarter of the quota.",
+    HELP_MUSTERCTL_STORE_COMPACT,
     .options = &ctl_table,
     COMMAND_ARGUMENTS("REVISION", 1, 1),
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl store compact 812", "reads and watches of what was before are over"}),
     .exits = CTL_EXITS | BIT(4),
     /* No command number goes with it: a repeat after a lost answer would be told of a conflict. */
     CTL_RPC(.method = {STORE_PATH "Compact", &muster__v1__outcome__descriptor, REMOTE_ONCE,
@@ -334,12 +299,8 @@ static enum err status_show(struct ctl *ctl, const ProtobufCMessage *,
 }
 
 static const struct command status_command = {
-    .name = "status",
-    .summary = "how far and how full the store is",
-    .about = "Tells what the replica that answers knows: identity, revisions, sizes, and how many "
-             "hold, wait and watch.",
+    HELP_MUSTERCTL_STORE_STATUS,
     .options = &ctl_table,
-    .examples = COMMAND_EXAMPLES({"musterctl store status", "who it is, how far, how full"}),
     .exits = CTL_EXITS,
     CTL_RPC(CTL_READ(STORE_PATH "Status", muster__v1__status), .show = status_show),
 };
@@ -347,40 +308,21 @@ static const struct command status_command = {
 /* -- import, export -- */
 
 static const struct command import_command = {
-    .name = "import",
-    .summary = "copy keys from an etcd into the store",
-    .about = "Reads the keys of an etcd cluster as of one moment and writes those that the store "
-             "lacks or has otherwise. Run again, it goes on where it was. At the end both sides "
-             "are read once more, counted and hashed. Leases are not copied; keys that hang on one "
-             "are left out unless --leased is given.",
+    HELP_MUSTERCTL_STORE_IMPORT,
     .options = &store_import_table,
-    .examples = COMMAND_EXAMPLES(
-        {"musterctl store import --from etcd://old:2379", "every key of an etcd"},
-        {"musterctl store import --from 'etcds://old:2379?ca=ca.pem' --prefix /registry/ --leased",
-         "what a Kubernetes API server keeps, its events among it"}),
     .exits = CTL_EXITS | BIT(4),
     CTL_OFFLINE(store_copy_import),
 };
 
 static const struct command export_command = {
-    .name = "export",
-    .summary = "copy keys from the store into an etcd",
-    .about = "The way back of import: reads the store as of one moment and makes the keys of an "
-             "etcd cluster the same, then counts and hashes both.",
+    HELP_MUSTERCTL_STORE_EXPORT,
     .options = &store_export_table,
-    .examples =
-        COMMAND_EXAMPLES({"musterctl store export --to etcd://new:2379", "every key, into an etcd"},
-                         {"musterctl store export --to etcd://new:2379 --prefix app/ --replace",
-                          "and what it has beside them under app/ goes"}),
     .exits = CTL_EXITS | BIT(4),
     CTL_OFFLINE(store_copy_export),
 };
 
 const struct command store_command = {
-    .name = "store",
-    .summary = "the coordinators' own store: keys, how it is, copies from etcd",
-    .about = "Plain keys of the store that the coordinators replicate, and how it is. For claims, "
-             "slots and leases on it see `musterctl coord`.",
+    HELP_MUSTERCTL_STORE,
     .children =
         COMMAND_CHILDREN(&get_command, &put_command, &del_command, &ls_command, &watch_command,
                          &compact_command, &status_command, &import_command, &export_command),

@@ -13,7 +13,8 @@
 #define CONF_COMMAND_H
 #include "conf/option.h"
 
-enum { COMMAND_DEPTH_MAX = 4 }; /* muster, config, show, ... */
+enum { COMMAND_DEPTH_MAX = 4 };                  /* muster, config, show, ... */
+#define COMMAND_EXITS (BIT(0) | BIT(1) | BIT(2)) /* that every command can end with */
 
 struct command_call;
 typedef int command_fn(void *context, const struct command_call *call); /* an exit code */
@@ -32,7 +33,7 @@ struct command {
     const char *arguments;              /* as usage shows them, "FILE..."; NULL: it takes none */
     size_t arguments_min, arguments_max;
     const struct command_example *examples; /* ends with a NULL line; NULL: none */
-    uint32_t exits; /* BIT(code) for each exit code besides 0 it can end with */
+    uint32_t exits; /* BIT(code) for each exit code it can end with beside COMMAND_EXITS */
     const struct command *const *children; /* ends with NULL; NULL: it runs by itself */
     command_fn *run;                       /* NULL exactly when it has children */
     const void *data;                      /* for `run`; nobody else looks at it */
@@ -97,9 +98,8 @@ enum err command_visit(const struct command *program, command_visit_fn *each, vo
 enum { COMMAND_TEXT_MAX = 512 * 1024 }; /* a ceiling that fits every text below */
 enum err command_help(const struct command_call *call, struct buf *into);
 /* A script that completes commands, options and choices; zsh and fish show what each is for. */
-enum err command_completion_bash(const struct command *program, struct buf *into);
-enum err command_completion_zsh(const struct command *program, struct buf *into);
-enum err command_completion_fish(const struct command *program, struct buf *into);
+/* `shell` is bash, zsh or fish. */
+enum err command_completion(const struct command *program, const char *shell, struct buf *into);
 /* The page of one command for man(1), as troff; of the program it lists all commands. `release` is
  * what the page's foot says: "muster 0.1.0". */
 enum err command_man(const struct command_call *call, const char *release, struct buf *into);

@@ -15,7 +15,7 @@
 typedef void word_fn(struct writer *w, const char *word, const char *what);
 
 /* False: there is no such spelling. */
-static bool negated(const struct option *option, char no[OPTION_NAME_CAP])
+static bool completion_negated(const struct option *option, char no[OPTION_NAME_CAP])
 {
     char flag[OPTION_NAME_CAP];
 
@@ -25,8 +25,8 @@ static bool negated(const struct option *option, char no[OPTION_NAME_CAP])
     return true;
 }
 
-static void each_word(const struct command *command, bool is_program, struct writer *w,
-                      word_fn *put)
+static void completion_each_word(const struct command *command, bool is_program, struct writer *w,
+                                 word_fn *put)
 {
     const struct option_table *table = command->options;
     char flag[OPTION_NAME_CAP];
@@ -40,22 +40,22 @@ static void each_word(const struct command *command, bool is_program, struct wri
         const struct option *option = &table->options[i];
         option_flag_name(option, flag);
         put(w, flag, option->help);
-        if (negated(option, flag)) put(w, flag, option->help);
+        if (completion_negated(option, flag)) put(w, flag, option->help);
     }
     put(w, "--help", "what it does, its options, examples");
 }
 
-static bool is_program(const char *path)
+static bool completion_is_program(const char *path)
 {
     return !strchr(path, ' ');
 }
 
-static char last_byte(const struct writer *w)
+static char completion_last_byte(const struct writer *w)
 {
     return w->into->len > 0 ? w->into->data[w->into->len - 1] : '\0';
 }
 
-static void put_choices(struct writer *w, const struct option *option)
+static void completion_put_choices(struct writer *w, const struct option *option)
 {
     for (size_t i = 0; option->choices[i]; i++)
         writer_add(w, "%s%s", i > 0 ? " " : "", option->choices[i]);
@@ -64,15 +64,17 @@ static void put_choices(struct writer *w, const struct option *option)
 /* -- pieces that bash and zsh share; both have `case` -- */
 
 /* "'musterctl cert'|'musterctl cert issue'|..." */
-static enum err path_pattern(void *owner, const struct command_call *, const char *path)
+static enum err completion_case_paths(void *owner, const struct command_call *, const char *path)
 {
     struct writer *w = owner;
 
-    if (!is_program(path)) writer_add(w, "%s'%s'", last_byte(w) == '\n' ? "" : "|", path);
+    if (!completion_is_program(path))
+        writer_add(w, "%s'%s'", completion_last_byte(w) == '\n' ? "" : "|", path);
     return w->err;
 }
 
-static enum err choices_arms(void *owner, const struct command_call *call, const char *path)
+static enum err completion_case_choices(void *owner, const struct command_call *call,
+                                        const char *path)
 {
     const struct option_table *table = command_of(call)->options;
     struct writer *w = owner;
@@ -85,7 +87,7 @@ static enum err choices_arms(void *owner, const struct command_call *call, const
         writer_add(w, "        '%s %s'", path, flag);
         if (option->also) writer_add(w, "|'%s %s'", path, option->also);
         writer_add(w, ") words=(");
-        put_choices(w, option);
+        completion_put_choices(w, option);
         writer_add(w, ") ;;\n");
     }
     return w->err;
@@ -96,7 +98,7 @@ static enum err choices_arms(void *owner, const struct command_call *call, const
 static void bash_word(struct writer *w, const char *word, const char *what)
 {
     (void)what; /* bash has no place for it */
-    writer_add(w, "%s%s", last_byte(w) == '(' ? "" : " ", word);
+    writer_add(w, "%s%s", completion_last_byte(w) == '(' ? "" : " ", word);
 }
 
 static enum err bash_arm(void *owner, const struct command_call *call, const char *path)
@@ -104,47 +106,15 @@ static enum err bash_arm(void *owner, const struct command_call *call, const cha
     struct writer *w = owner;
 
     writer_add(w, "        '%s') words=(", path);
-    each_word(command_of(call), is_program(path), w, bash_word);
+    completion_each_word(command_of(call), completion_is_program(path), w, bash_word);
     writer_add(w, ") ;;\n");
     return w->err;
-}
-
-enum err command_completion_bash(const struct command *program, struct buf *into)
-{
-    const char *name = program->name;
-    struct writer w = {.into = into};
-
-    writer_add(
-        &w,
-        "# Completion for %s in bash: source <(%s completion bash)\n"
-        "_%s_complete() {\n"
-        "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} path=%s i\n"
-        "    local -a words=()\n"
-        "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
-        "        case \"$path ${COMP_WORDS[i]}\" in\n",
-        name, name, name, name);
-    (void)command_visit(program, path_pattern, &w);
-    writer_add(&w, ") path+=\" ${COMP_WORDS[i]}\" ;;\n"
-                   "        *) break ;;\n"
-                   "        esac\n"
-                   "    done\n"
-                   "    case $path in\n");
-    (void)command_visit(program, bash_arm, &w);
-    writer_add(&w, "    esac\n    case \"$path $before\" in\n");
-    (void)command_visit(program, choices_arms, &w);
-    writer_add(&w,
-               "    esac\n"
-               "    mapfile -t COMPREPLY < <(compgen -W \"${words[*]}\" -- \"$word\")\n"
-               "}\n"
-               "complete -o default -F _%s_complete %s\n",
-               name, name);
-    return w.err;
 }
 
 /* -- zsh -- */
 
 /* Into single quotes, on one line, and its first sentence is enough. */
-static void quoted(struct writer *w, const char *text, const char *quote)
+static void completion_quoted(struct writer *w, const char *text, const char *quote)
 {
     for (const char *c = text; *c && *c != '\n' && *c != ';'; c++) {
         if (*c == '\'')
@@ -157,7 +127,7 @@ static void quoted(struct writer *w, const char *text, const char *quote)
 static void zsh_word(struct writer *w, const char *word, const char *what)
 {
     writer_add(w, " '%s:", word); /* no name of ours has a colon */
-    quoted(w, what, "'\\''");
+    completion_quoted(w, what, "'\\''");
     writer_add(w, "'");
 }
 
@@ -166,47 +136,9 @@ static enum err zsh_arm(void *owner, const struct command_call *call, const char
     struct writer *w = owner;
 
     writer_add(w, "        '%s') told=(", path);
-    each_word(command_of(call), is_program(path), w, zsh_word);
+    completion_each_word(command_of(call), completion_is_program(path), w, zsh_word);
     writer_add(w, ") ;;\n");
     return w->err;
-}
-
-enum err command_completion_zsh(const struct command *program, struct buf *into)
-{
-    const char *name = program->name;
-    struct writer w = {.into = into};
-
-    writer_add(&w,
-               "#compdef %s\n"
-               "# Completion for %s in zsh: source <(%s completion zsh), or a file _%s in $fpath\n"
-               "_%s() {\n"
-               "    local before=${words[CURRENT-1]} at=%s i\n"
-               "    local -a told typed=(\"${(@)words}\")\n"
-               "    for ((i = 2; i < CURRENT; i++)); do\n"
-               "        case \"$at ${typed[i]}\" in\n",
-               name, name, name, name, name, name);
-    (void)command_visit(program, path_pattern, &w);
-    writer_add(&w, ") at+=\" ${typed[i]}\" ;;\n"
-                   "        *) break ;;\n"
-                   "        esac\n"
-                   "    done\n"
-                   "    local -a words=()\n"
-                   "    case \"$at $before\" in\n");
-    (void)command_visit(program, choices_arms, &w);
-    writer_add(&w, "    esac\n"
-                   "    if ((${#words})); then\n"
-                   "        compadd -a words\n"
-                   "        return\n"
-                   "    fi\n"
-                   "    case $at in\n");
-    (void)command_visit(program, zsh_arm, &w);
-    writer_add(&w,
-               "    esac\n"
-               "    _describe -t commands %s told || _files\n"
-               "}\n"
-               "if [ \"$funcstack[1]\" = _%s ]; then _%s \"$@\"; else compdef _%s %s; fi\n",
-               name, name, name, name, name);
-    return w.err;
 }
 
 /* -- fish: a line for each word; it knows by itself what an option is -- */
@@ -222,7 +154,7 @@ static void fish_begin(struct writer *w, const char *path)
 static void fish_end(struct writer *w, const char *what)
 {
     writer_add(w, " -d '");
-    quoted(w, what, "\\'");
+    completion_quoted(w, what, "\\'");
     writer_add(w, "'\n");
 }
 
@@ -244,7 +176,7 @@ static void fish_spelling(struct writer *w, const char *path, const struct optio
     if (option->kind != OPTION_BOOL) writer_add(w, option->choices ? " -x" : " -r");
     if (option->choices) {
         writer_add(w, " -a '");
-        put_choices(w, option);
+        completion_put_choices(w, option);
         writer_add(w, "'");
     }
     fish_end(w, option->help);
@@ -265,14 +197,14 @@ static enum err fish_command(void *owner, const struct command_call *call, const
         if (!command->children[i]->hidden)
             fish_word(w, path, command_name(command, command->children[i]),
                       command->children[i]->summary);
-    if (is_program(path)) fish_word(w, path, "help", "the help of a command");
-    if (is_program(path)) fish_spelling(w, path, &version, "--version");
+    if (completion_is_program(path)) fish_word(w, path, "help", "the help of a command");
+    if (completion_is_program(path)) fish_spelling(w, path, &version, "--version");
     for (size_t i = 0; table && i < table->count; i++) {
         const struct option *option = &table->options[i];
         option_flag_name(option, flag);
         fish_spelling(w, path, option, flag);
         if (option->also) fish_spelling(w, path, option, option->also);
-        if (negated(option, flag)) fish_spelling(w, path, option, flag);
+        if (completion_negated(option, flag)) fish_spelling(w, path, option, flag);
     }
     fish_spelling(w, path, &help, "--help");
     return w->err;
@@ -282,32 +214,54 @@ static enum err fish_path(void *owner, const struct command_call *, const char *
 {
     struct writer *w = owner;
 
-    if (!is_program(path)) writer_add(w, " '%s'", strchr(path, ' ') + 1);
+    if (!completion_is_program(path)) writer_add(w, " '%s'", strchr(path, ' ') + 1);
     return w->err;
 }
 
-enum err command_completion_fish(const struct command *program, struct buf *into)
-{
-    const char *name = program->name;
-    struct writer w = {.into = into};
+/* -- the scripts: completion/bash.txt and its like -- */
 
-    writer_add(&w,
-               "# Completion for %s in fish: %s completion fish | source\n"
-               "set -g __%s_paths",
-               name, name, name);
-    (void)command_visit(program, fish_path, &w);
-    writer_add(&w,
-               "\n"
-               "function __%s_at --description 'are these the commands of the line?'\n"
-               "    set -l path\n"
-               "    for word in (commandline -opc)[2..-1]\n"
-               "        set -l longer $path $word\n"
-               "        contains -- \"$longer\" $__%s_paths; or break\n"
-               "        set path $longer\n"
-               "    end\n"
-               "    test \"$path\" = \"$argv\"\n"
-               "end\n",
-               name, name);
-    (void)command_visit(program, fish_command, &w);
+#define ASSET(shell)                                                                               \
+    extern const unsigned char completion_##shell[];                                               \
+    extern const size_t completion_##shell##_len;
+ASSET(bash)
+ASSET(zsh)
+ASSET(fish)
+
+static const struct {
+    const char *shell;
+    const unsigned char *script;
+    const size_t *len;
+    command_visit_fn *paths, *words; /* write what stands for {{paths}} and {{words}} */
+} shells[] = {
+    {"bash", completion_bash, &completion_bash_len, completion_case_paths, bash_arm},
+    {"zsh", completion_zsh, &completion_zsh_len, completion_case_paths, zsh_arm},
+    {"fish", completion_fish, &completion_fish_len, fish_path, fish_command},
+};
+
+enum err command_completion(const struct command *program, const char *shell, struct buf *into)
+{
+    struct writer w = {.into = into};
+    struct str rest, text;
+    size_t i = 0;
+
+    while (strcmp(shells[i].shell, shell) != 0) i++;
+    rest = str_of(shells[i].script, *shells[i].len);
+    while (!w.err && str_split(&rest, '{', &text)) {
+        writer_put(&w, text);
+        if (!str_starts(rest, STR("{"))) { /* a brace of the shell's own */
+            if (rest.at) writer_put(&w, STR("{"));
+            continue;
+        }
+        (void)str_split(&rest, '}', &text);
+        rest = str_tail(rest, 1);
+        if (str_equal(text, STR("{name")))
+            writer_add(&w, "%s", program->name);
+        else
+            (void)command_visit(program,
+                                str_equal(text, STR("{paths"))   ? shells[i].paths
+                                : str_equal(text, STR("{words")) ? shells[i].words
+                                                                 : completion_case_choices,
+                                &w);
+    }
     return w.err;
 }

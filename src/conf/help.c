@@ -97,7 +97,7 @@ static void help_exits(const struct command *command, struct writer *w)
 {
     writer_add(w, "\nExit codes:\n");
     for (size_t i = 0; command_exit_meaning(i); i++)
-        if (i == 0 || (command->exits & BIT(i)))
+        if ((COMMAND_EXITS | command->exits) & BIT(i))
             writer_add(w, "  %zu  %s\n", i, command_exit_meaning(i));
 }
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "conf/command.h"
-#include "conf/printable.h"
 #include "conf/writer.h"
+#include "text/utf8.h"
 
 enum { PAGE_NAME_CAP = COMMAND_PATH_CAP };
 
@@ -23,7 +23,7 @@ struct troff {
     char before;
 };
 
-static void put_char(struct troff *t, int32_t code)
+static void put_char(struct troff *t, uint32_t code)
 {
     bool guarded = t->line_start && (code == '.' || code == '\'');
     /* of --option, and of a range of options; not the hyphen of a word */
@@ -44,9 +44,10 @@ static void put_text(struct writer *w, struct str text, bool literal)
     struct troff t = {.w = w, .literal = literal, .line_start = true};
 
     while (text.len > 0) {
-        int32_t code;
-        text = str_tail(text, printable_next(text, &code));
-        if (code == PRINTABLE_NONE) code = '?';
+        uint32_t code;
+        size_t len = utf8_read(text, &code);
+        text = str_tail(text, max_size(len, 1));
+        if (len == 0) code = '?';
         if (code == '`' && !literal) {
             t.bold = !t.bold;
             writer_add(w, t.bold ? "\\fB" : "\\fP");
@@ -208,7 +209,7 @@ static void exits(const struct command *command, struct writer *w)
 {
     writer_add(w, ".SH EXIT STATUS\n");
     for (size_t i = 0; command_exit_meaning(i); i++)
-        if (i == 0 || (command->exits & BIT(i)))
+        if ((COMMAND_EXITS | command->exits) & BIT(i))
             writer_add(w, ".TP\n%zu\n%s\n", i, command_exit_meaning(i));
 }
 

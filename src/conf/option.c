@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "conf/printable.h"
 #include "conf/units.h"
+#include "text/utf8.h"
 
 const struct option *option_find(const struct option_table *table, const char *name)
 {
@@ -287,12 +287,12 @@ static enum err format_quoted(struct str text, struct buf *into)
     enum err err = buf_append_byte(into, '"');
 
     while (text.len > 0 && !err) {
-        int32_t code;
-        size_t len = printable_next(text, &code);
-        assert(code != PRINTABLE_NONE); /* a value is UTF-8, see check_text */
+        uint32_t code;
+        size_t len = utf8_read(text, &code);
+        assert(len > 0); /* a value is UTF-8, see check_text */
         if (code == '"' || code == '\\')
             err = buf_appendf(into, "\\%c", text.at[0]);
-        else if (!printable_code(code))
+        else if (utf8_is_control(code))
             err = buf_appendf(into, "\\u%04X", (unsigned)code);
         else
             err = buf_append(into, str_of(text.at, len));

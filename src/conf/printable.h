@@ -10,12 +10,6 @@
 #define CONF_PRINTABLE_H
 #include "base/buf.h"
 
-/* The character at the front of `text`, which is not empty: its length in bytes and its number; a
- * byte that begins no character is 1 long and numbered PRINTABLE_NONE. */
-enum { PRINTABLE_NONE = -1 };
-size_t printable_next(struct str text, int32_t *ret_code);
-/* Whether it may stand in a line for people. False for PRINTABLE_NONE. */
-bool printable_code(int32_t code);
 /* ERR_FULL, ERR_NOMEM. */
 enum err printable_append(struct str text, struct buf *into);
 #endif

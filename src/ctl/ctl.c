@@ -36,18 +36,6 @@ bool ctl_has_option(const struct ctl *ctl, const char *name)
     return option_find(command_of(ctl->call)->options, name) != NULL;
 }
 
-enum err ctl_fail(struct ctl *ctl, enum err err, const char *format, ...)
-{
-    char text[NOTE_CAP];
-    va_list args;
-
-    va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    note_set(&ctl->note, "%s", text);
-    return err;
-}
-
 /* -- calling -- */
 
 enum err ctl_call(struct ctl *ctl, const struct remote_method *method,

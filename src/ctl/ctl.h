@@ -38,9 +38,8 @@ typedef enum err ctl_fn(struct ctl *ctl);
 void ctl_init(struct ctl *ctl); /* of a zeroed one: memory and out */
 void ctl_deinit(struct ctl *ctl);
 bool ctl_has_option(const struct ctl *ctl, const char *name);
-/* Sets the note and returns `err`. */
-enum err ctl_fail(struct ctl *ctl, enum err err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Sets the note; is `err`. */
+#define ctl_fail(ctl, err, ...) note_fail(&(ctl)->note, (err), __VA_ARGS__)
 
 /* -- calling -- */
 
@@ -169,5 +168,5 @@ struct ctl_action {
 enum err ctl_do(struct ctl *ctl);
 
 /* What every command that calls a coordinator can end with. */
-#define CTL_EXITS (BIT(1) | BIT(2) | BIT(3) | BIT(6))
+#define CTL_EXITS (BIT(3) | BIT(6))
 #endif

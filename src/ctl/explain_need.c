@@ -345,10 +345,10 @@ static enum err need_find(struct ctl *ctl, struct ctl_survey *survey, const char
         return ctl_fail(ctl, ERR_NOT_FOUND, "%s has no Need '%s'; it has those of priority %s",
                         s.cluster, s.which, s.known);
     err = need_ask_shards(&s, survey, ""); /* for their names */
-    return err ? err
-               : ctl_fail(ctl, ERR_NOT_FOUND,
-                          "no Need of a cluster %s is known%s; its operator may not be connected",
-                          s.cluster, nearest_names_hint(&s.clusters, hint));
+    if (err) return err;
+    return ctl_fail(ctl, ERR_NOT_FOUND,
+                    "no Need of a cluster %s is known%s; its operator may not be connected",
+                    s.cluster, nearest_names_hint(&s.clusters, hint));
 }
 
 enum err explain_need(struct ctl *ctl)

@@ -14,7 +14,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "conf/printable.h"
+#include "text/utf8.h"
 
 enum { SECTIONS_MAX = 16, ROWS_DEFAULT = 24, COLUMNS_DEFAULT = 80, COLUMNS_MAX = 1000 };
 static const char enter_screen[] = "\033[?1049h\033[?25l"; /* a page of its own, no cursor */
@@ -94,8 +94,7 @@ static enum err screen_put_cut(struct str line, size_t columns, struct buf *into
     enum err err;
 
     while (rest.len > 0 && columns > 0) {
-        int32_t code;
-        rest = str_tail(rest, printable_next(rest, &code));
+        rest = str_tail(rest, max_size(utf8_step(rest.at, rest.len), 1));
         columns--;
     }
     err = buf_append(into, str_of(line.at, line.len - rest.len));

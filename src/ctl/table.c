@@ -8,6 +8,7 @@
 
 #include "conf/printable.h"
 #include "text/rfc3339.h"
+#include "text/utf8.h"
 
 enum { CELL_MAX = 64 * 1024, FORMAT_CAP = 1024, GAP = 2 };
 
@@ -38,9 +39,10 @@ static size_t table_width_of(struct str text)
     size_t width = 0;
 
     while (text.len > 0) {
-        int32_t code;
-        text = str_tail(text, printable_next(text, &code));
-        if (!printable_code(code)) return SIZE_MAX;
+        uint32_t code;
+        size_t len = utf8_read(text, &code);
+        if (len == 0 || utf8_is_control(code)) return SIZE_MAX;
+        text = str_tail(text, len);
         width++;
     }
     return width;

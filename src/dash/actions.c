@@ -29,7 +29,6 @@ enum {
     TIMEOUT_MS = 10000,
 };
 
-struct action;
 struct action_kind {
     const char *name, *path;
     const char *arguments[ARGUMENTS_MAX + 1]; /* fields of the body, in this order */
@@ -37,12 +36,9 @@ struct action_kind {
     uint32_t force; /* a field that is true; 0: none */
     bool outcome;   /* the answer is the store's Outcome */
 };
-enum action_state { ACTION_FREE, ACTION_ASKED, ACTION_SENT, ACTION_DONE };
 struct action {
-    struct dash *dash;
+    struct page_request base;
     const struct action_kind *kind;
-    enum action_state state;
-    uint64_t number;
     wall_time at;
     const char *by;                    /* "token" or "certificate"; static text */
     char certificate[CERTIFICATE_CAP]; /* whose, where one was shown: by the token, too; "" */
@@ -50,15 +46,6 @@ struct action {
     bool ok;
     char said[WHY_CAP];
 };
-struct actions {
-    pthread_mutex_t lock; /* of everything here */
-    struct post post;
-    bool posted;
-    size_t sent;
-    uint64_t numbers;
-    struct action ring[ACTIONS_KEPT];
-};
-
 static const struct action_kind kinds[] = {
     {"transfer-leadership", "/muster.v1.Fleet/TransferLeadership", {"replica"}, .field = 1},
     {"retire-replica", "/muster.v1.Fleet/RemoveReplica", {"replica"}, .field = 1},
@@ -76,29 +63,29 @@ static const struct action_kind kinds[] = {
 
 /* -- telling -- */
 
-static void write_action(struct ndjson *json, struct str key, const struct action *a)
+static void action_write(struct ndjson *json, struct str key, const struct action *a)
 {
     ndjson_open_object(json, key);
-    ndjson_u64(json, STR("number"), a->number);
+    ndjson_u64(json, STR("number"), a->base.number);
     ndjson_u64(json, STR("at_ms"), a->at.ms);
     ndjson_c_string(json, STR("action"), a->kind->name);
     ndjson_c_string(json, STR("by"), a->by);
     if (a->certificate[0]) ndjson_c_string(json, STR("certificate"), a->certificate);
     for (size_t i = 0; a->kind->arguments[i]; i++)
         ndjson_c_string(json, str_from(a->kind->arguments[i]), a->arguments[i]);
-    ndjson_bool(json, STR("done"), a->state == ACTION_DONE);
+    ndjson_bool(json, STR("done"), a->base.state == REQUEST_DONE);
     ndjson_bool(json, STR("ok"), a->ok);
     ndjson_c_string(json, STR("said"), a->said);
     ndjson_close_object(json);
 }
 
-static void finish(struct action *a, bool ok, const char *said)
+static void action_end(struct action *a, bool ok, const char *said)
 {
-    struct dash *dash = a->dash;
+    struct dash *dash = a->base.all->dash;
     struct ndjson json;
     struct buf event;
 
-    a->state = ACTION_DONE;
+    page_request_done(&a->base);
     a->ok = ok;
     dash->hurry = true; /* who acted wants to see it */
     snprintf(a->said, sizeof a->said, "%s", said);
@@ -107,7 +94,7 @@ static void finish(struct action *a, bool ok, const char *said)
              log_text("certificate", a->certificate), log_bool("ok", ok), log_text("said", said));
     buf_init(&event, REQUEST_MAX);
     ndjson_begin_value(&json, &event, NDJSON_LINE);
-    write_action(&json, NDJSON_ITEM, a);
+    action_write(&json, NDJSON_ITEM, a);
     if (!ndjson_end(&json)) dash_send(dash, "action", json_line(&event));
     buf_deinit(&event);
 }
@@ -115,7 +102,7 @@ static void finish(struct action *a, bool ok, const char *said)
 /* -- the loop's side -- */
 
 /* What the store decided; an answer that cannot be read decided something we do not know. */
-static bool outcome_ok(struct str bytes, char said[WHY_CAP])
+static bool action_outcome_ok(struct str bytes, char said[WHY_CAP])
 {
     const Muster__V1__Outcome *outcome;
     ProtobufCMessage *message;
@@ -134,24 +121,23 @@ static bool outcome_ok(struct str bytes, char said[WHY_CAP])
     return ok;
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *,
-                      const struct rpc_outcome *outcome, struct str bytes)
+static void action_on_answer(void *owner, const struct rpc_client_call *,
+                             const struct rpc_outcome *outcome, struct str bytes)
 {
     struct action *a = owner;
-    struct dash *dash = a->dash;
     char said[WHY_CAP] = "done";
     bool ok = !outcome->err;
 
     if (!ok) dash_why(said, outcome);
-    if (ok && a->kind->outcome) ok = outcome_ok(bytes, said);
-    pthread_mutex_lock(&dash->actions->lock);
-    dash->actions->sent--;
-    finish(a, ok, said);
-    pthread_mutex_unlock(&dash->actions->lock);
+    if (ok && a->kind->outcome) ok = action_outcome_ok(bytes, said);
+    pthread_mutex_lock(&a->base.all->lock);
+    action_end(a, ok, said);
+    pthread_mutex_unlock(&a->base.all->lock);
 }
 
-static enum err start(struct action *a)
+static enum err action_send(struct page_request *row)
 {
+    struct action *a = (struct action *)(void *)row;
     struct rpc_call_options call = {.path = a->kind->path, .timeout_ms = TIMEOUT_MS};
     struct buf request;
     struct pack pack;
@@ -163,37 +149,21 @@ static enum err start(struct action *a)
         pack_text(&pack, a->kind->field + i, str_from(a->arguments[i]));
     if (a->kind->force) pack_u64(&pack, a->kind->force, 1);
     err = pack.err;
-    if (!err) err = rpc_unary(a->dash->channel, &call, buf_peek(&request), on_answer, a, NULL);
+    if (!err)
+        err = rpc_unary(row->all->dash->channel, &call, buf_peek(&request), action_on_answer, a,
+                        NULL);
     buf_deinit(&request);
     return err;
 }
 
-static void on_post(struct post *post)
+static void action_fail(struct page_request *row, enum err err)
 {
-    struct actions *actions = CONTAINER_OF(post, struct actions, post);
-    struct dash *dash = actions->ring[0].dash;
-
-    pthread_mutex_lock(&actions->lock);
-    actions->posted = false;
-    for (size_t i = 0; i < ACTIONS_KEPT && !dash->closing; i++) {
-        struct action *a = &actions->ring[i];
-        enum err err;
-        if (a->state != ACTION_ASKED) continue;
-        err = start(a);
-        if (err) {
-            finish(a, false, err_text(err));
-        } else {
-            a->state = ACTION_SENT;
-            actions->sent++;
-        }
-    }
-    pthread_mutex_unlock(&actions->lock);
-    dash_maybe_closed(dash);
+    action_end((struct action *)(void *)row, false, err_text(err));
 }
 
 /* -- the HTTP thread's side -- */
 
-static void refuse(struct http_response *response, int status, const char *why)
+static void action_refuse(struct http_response *response, int status, const char *why)
 {
     struct ndjson json;
 
@@ -205,7 +175,7 @@ static void refuse(struct http_response *response, int status, const char *why)
 }
 
 /* "https://host:port" of a page of ours ends in what it asked for as Host. */
-static bool own_origin(const struct http_request *request)
+static bool action_own_origin(const struct http_request *request)
 {
     struct str origin = request->origin, slashes = STR("://");
     size_t at;
@@ -217,22 +187,10 @@ static bool own_origin(const struct http_request *request)
            str_equal_nocase(str_tail(origin, slashes.len), request->host);
 }
 
-static struct action *room(struct actions *actions)
-{
-    struct action *oldest = NULL;
-
-    for (size_t i = 0; i < ACTIONS_KEPT; i++) {
-        struct action *a = &actions->ring[i];
-        if (a->state == ACTION_FREE) return a;
-        if (a->state == ACTION_DONE && (!oldest || a->number < oldest->number)) oldest = a;
-    }
-    return oldest;
-}
-
 /* NULL: it was refused. */
-static const struct action_kind *read_body(const struct json *body,
-                                           char arguments[ARGUMENTS_MAX][ARGUMENT_CAP],
-                                           struct note *note)
+static const struct action_kind *action_read_body(const struct json *body,
+                                                  char arguments[ARGUMENTS_MAX][ARGUMENT_CAP],
+                                                  struct note *note)
 {
     const struct action_kind *kind = NULL;
     struct str name, text;
@@ -263,7 +221,7 @@ static const struct action_kind *read_body(const struct json *body,
 
 /* Every administrator has the same URI: the common name tells people apart, and the serial number
  * certificates. */
-static void name_certificate(const struct tls_identity *identity, char into[CERTIFICATE_CAP])
+static void action_name_certificate(const struct tls_identity *identity, char into[CERTIFICATE_CAP])
 {
     struct str name;
 
@@ -274,36 +232,31 @@ static void name_certificate(const struct tls_identity *identity, char into[CERT
              name.len < identity->common_name.len ? "..." : "", STR_ARG(identity->serial_hex));
 }
 
-static void take(struct dash *dash, const struct action_kind *kind, const char *by,
-                 const struct tls_identity *identity, char arguments[ARGUMENTS_MAX][ARGUMENT_CAP],
-                 struct http_response *response)
+static void action_take(struct dash *dash, const struct action_kind *kind, const char *by,
+                        const struct tls_identity *identity,
+                        char arguments[ARGUMENTS_MAX][ARGUMENT_CAP], struct http_response *response)
 {
-    struct actions *actions = dash->actions;
+    struct page_requests *all = &dash->actions;
     struct action *a;
 
-    pthread_mutex_lock(&actions->lock);
-    a = room(actions);
+    pthread_mutex_lock(&all->lock);
+    a = (struct action *)(void *)page_requests_room(all);
     if (a) {
-        *a = (struct action){.dash = dash, .kind = kind, .state = ACTION_ASKED, .by = by};
-        a->number = ++actions->numbers;
-        a->at = clock_wall(dash->io->clock);
-        name_certificate(identity, a->certificate);
+        *a = (struct action){.kind = kind, .by = by, .at = clock_wall(dash->io->clock)};
+        action_name_certificate(identity, a->certificate);
         memcpy(a->arguments, arguments, sizeof a->arguments);
+        page_request_post(all, &a->base);
         response->status = 202;
         response->err =
-            buf_appendf(&response->body, "{\"number\":%llu}\n", (unsigned long long)a->number);
-        if (!actions->posted) {
-            actions->posted = true;
-            loop_post(dash->io->loop, &actions->post);
-        }
+            buf_appendf(&response->body, "{\"number\":%llu}\n", (unsigned long long)a->base.number);
     } else {
-        refuse(response, 503, "too many actions at once");
+        action_refuse(response, 503, "too many actions at once");
     }
-    pthread_mutex_unlock(&actions->lock);
+    pthread_mutex_unlock(&all->lock);
 }
 
-static void page_do(struct dash *dash, const struct http_request *request,
-                    struct http_response *response)
+static void actions_do(struct dash *dash, const struct http_request *request,
+                       struct http_response *response)
 {
     char arguments[ARGUMENTS_MAX][ARGUMENT_CAP] = {{0}};
     const char *by = dash_admin_by(dash, request);
@@ -312,76 +265,58 @@ static void page_do(struct dash *dash, const struct http_request *request,
     struct note note = {""};
 
     if (!dash->token[0]) {
-        refuse(response, 403, dash->read_only);
-    } else if (!own_origin(request)) {
-        refuse(response, 403, "asked for by another site");
+        action_refuse(response, 403, dash->read_only);
+    } else if (!action_own_origin(request)) {
+        action_refuse(response, 403, "asked for by another site");
     } else if (!by) {
-        refuse(response, 401,
-               "the admin token is needed (Authorization: Bearer TOKEN), or an admin certificate");
+        action_refuse(
+            response, 401,
+            "the admin token is needed (Authorization: Bearer TOKEN), or an admin certificate");
     } else if (!str_equal(request->content_type, STR("application/json"))) {
-        refuse(response, 415, "expected application/json");
+        action_refuse(response, 415, "expected application/json");
     } else if (json_open(request->body, BODY_MAX, &body, &note) ||
-               !(kind = read_body(body, arguments, &note))) {
-        refuse(response, 400, note.text);
+               !(kind = action_read_body(body, arguments, &note))) {
+        action_refuse(response, 400, note.text);
     } else {
-        take(dash, kind, by, request->identity, arguments, response);
+        action_take(dash, kind, by, request->identity, arguments, response);
     }
     json_close(body);
 }
 
-static void page_list(struct dash *dash, struct http_response *response)
+static void actions_list(struct dash *dash, struct http_response *response)
 {
-    struct actions *actions = dash->actions;
+    struct page_requests *all = &dash->actions;
     struct ndjson json;
 
-    pthread_mutex_lock(&actions->lock);
+    pthread_mutex_lock(&all->lock);
     ndjson_begin(&json, &response->body, NDJSON_LINE);
     ndjson_open_array(&json, STR("actions"));
-    for (uint64_t n = actions->numbers; n > 0 && actions->numbers - n < ACTIONS_KEPT; n--)
-        for (size_t i = 0; i < ACTIONS_KEPT; i++)
-            if (actions->ring[i].state != ACTION_FREE && actions->ring[i].number == n)
-                write_action(&json, NDJSON_ITEM, &actions->ring[i]);
+    for (uint64_t n = all->numbers; n > 0 && all->numbers - n < all->count; n--)
+        for (size_t i = 0; i < all->count; i++) {
+            const struct page_request *row = page_request_at(all, i);
+            if (row->state != REQUEST_FREE && row->number == n)
+                action_write(&json, NDJSON_ITEM, (const struct action *)(const void *)row);
+        }
     ndjson_close_array(&json);
     response->err = ndjson_end(&json);
-    pthread_mutex_unlock(&actions->lock);
+    pthread_mutex_unlock(&all->lock);
 }
 
-static void page_actions(void *context, const struct http_request *request,
-                         struct http_response *response)
+void actions_page(void *context, const struct http_request *request, struct http_response *response)
 {
     response->content_type = "application/json";
     if (request->method == HTTP_POST)
-        page_do(context, request, response);
+        actions_do(context, request, response);
     else
-        page_list(context, response);
+        actions_list(context, response);
 }
-
-/* -- life -- */
 
 enum err actions_open(struct dash *dash)
 {
-    struct actions *actions = dash->actions = calloc(1, sizeof *actions);
-
-    if (!actions) return ERR_NOMEM;
-    pthread_mutex_init(&actions->lock, NULL);
-    post_init(&actions->post, on_post);
-    actions->ring[0].dash = dash;
-    return http_route(dash->http, "/api/actions", HTTP_GET | HTTP_POST, page_actions, dash);
-}
-
-void actions_stop(struct dash *dash)
-{
-    (void)http_unroute(dash->http, "/api/actions"); /* never was, when opening failed */
-}
-
-bool actions_idle(const struct dash *dash)
-{
-    return !dash->actions || (!dash->actions->posted && dash->actions->sent == 0);
-}
-
-void actions_close(struct dash *dash)
-{
-    if (!dash->actions) return;
-    pthread_mutex_destroy(&dash->actions->lock);
-    free(dash->actions);
+    dash->actions = (struct page_requests){.dash = dash,
+                                           .row_size = sizeof(struct action),
+                                           .count = ACTIONS_KEPT,
+                                           .send = action_send,
+                                           .fail = action_fail};
+    return page_requests_open(&dash->actions);
 }

@@ -12,7 +12,7 @@
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
 enum {
-    QUESTIONS = 16,
+    LOOKUPS = 16,
     PREFIX_MAX = 1024,
     KEYS_SHOWN = 200,
     VALUE_SHOWN = 2048, /* bytes; `bytes` says how many there are */
@@ -20,10 +20,8 @@ enum {
     REPLY_MAX = 2 << 20,
 };
 
-enum lookup_state { LOOKUP_FREE, LOOKUP_ASKED, LOOKUP_SENT, LOOKUP_ANSWERED };
 struct lookup {
-    struct dash *dash;
-    enum lookup_state state;
+    struct page_request base;
     bool values;
     size_t prefix_len;
     char prefix[PREFIX_MAX];
@@ -31,17 +29,9 @@ struct lookup {
     int status;
     struct buf json;
 };
-struct browse {
-    pthread_mutex_t lock; /* of everything here */
-    struct post post;
-    bool posted;
-    size_t sent;
-    struct lookup questions[QUESTIONS];
-};
-
 /* -- the loop's side -- */
 
-static void write_entry(struct ndjson *json, const Muster__V1__Entry *e, bool values)
+static void lookup_write_entry(struct ndjson *json, const Muster__V1__Entry *e, bool values)
 {
     struct str value = str_of(e->value.data, e->value.len);
 
@@ -62,7 +52,7 @@ static void write_entry(struct ndjson *json, const Muster__V1__Entry *e, bool va
     ndjson_close_object(json);
 }
 
-static enum err write_answer(struct lookup *q, struct str bytes)
+static enum err lookup_write(struct lookup *q, struct str bytes)
 {
     const Muster__V1__RangeResponse *range;
     ProtobufCMessage *message;
@@ -83,7 +73,7 @@ static enum err write_answer(struct lookup *q, struct str bytes)
         ndjson_u64(&json, STR("revision"), range->revision);
         ndjson_open_array(&json, STR("keys"));
         for (size_t i = 0; i < range->n_entries; i++)
-            write_entry(&json, range->entries[i], q->values);
+            lookup_write_entry(&json, range->entries[i], q->values);
         ndjson_close_array(&json);
         err = ndjson_end(&json);
     }
@@ -91,7 +81,7 @@ static enum err write_answer(struct lookup *q, struct str bytes)
     return err;
 }
 
-static void answer(struct lookup *q, enum err err, const char *why)
+static void lookup_end(struct lookup *q, enum err err, const char *why)
 {
     struct ndjson json;
 
@@ -103,29 +93,32 @@ static void answer(struct lookup *q, enum err err, const char *why)
         ndjson_c_string(&json, STR("error"), why);
         (void)ndjson_end(&json); /* empty then, and the status says enough */
     }
-    q->at = loop_now(q->dash->io->loop);
-    q->state = LOOKUP_ANSWERED;
+    q->at = loop_now(q->base.all->dash->io->loop);
+    page_request_done(&q->base);
 }
 
-static void on_range(void *owner, const struct rpc_client_call *, const struct rpc_outcome *outcome,
-                     struct str bytes)
+static void lookup_on_range(void *owner, const struct rpc_client_call *,
+                            const struct rpc_outcome *outcome, struct str bytes)
 {
     struct lookup *q = owner;
-    struct dash *dash = q->dash;
     char why[WHY_CAP] = "the answer cannot be shown";
     enum err err = outcome->err;
 
     if (err) dash_why(why, outcome);
-    pthread_mutex_lock(&dash->browse->lock);
+    pthread_mutex_lock(&q->base.all->lock);
     buf_clear(&q->json);
-    if (!err) err = write_answer(q, bytes);
-    answer(q, err, why);
-    dash->browse->sent--;
-    pthread_mutex_unlock(&dash->browse->lock);
+    if (!err) err = lookup_write(q, bytes);
+    lookup_end(q, err, why);
+    pthread_mutex_unlock(&q->base.all->lock);
+}
+
+static void lookup_fail(struct page_request *request, enum err err)
+{
+    lookup_end((struct lookup *)(void *)request, err, err_text(err));
 }
 
 /* The first key behind all that begin with this; 0 bytes of it: there is none. */
-static size_t prefix_end(const struct lookup *q, uint8_t end[PREFIX_MAX])
+static size_t lookup_prefix_end(const struct lookup *q, uint8_t end[PREFIX_MAX])
 {
     size_t len = q->prefix_len;
 
@@ -135,15 +128,16 @@ static size_t prefix_end(const struct lookup *q, uint8_t end[PREFIX_MAX])
     return len;
 }
 
-static enum err ask(struct lookup *q)
+static enum err lookup_send(struct page_request *request_row)
 {
+    struct lookup *q = (struct lookup *)(void *)request_row;
     struct rpc_call_options call = {.path = "/muster.v1.Coordination/Range",
                                     .timeout_ms = CALL_TIMEOUT_MS,
                                     .idempotent = true,
                                     .response_max = ANSWER_MAX};
     Muster__V1__RangeRequest request = MUSTER__V1__RANGE_REQUEST__INIT;
     uint8_t start[PREFIX_MAX + 1] = {0}, end[PREFIX_MAX] = {0};
-    size_t end_len = prefix_end(q, end);
+    size_t end_len = lookup_prefix_end(q, end);
     struct buf bytes;
     enum err err;
 
@@ -156,98 +150,56 @@ static enum err ask(struct lookup *q)
     request.keys_only = !q->values;
     buf_init(&bytes, PART_MAX);
     err = message_write(&request.base, &bytes, NULL);
-    if (!err) err = rpc_unary(q->dash->channel, &call, buf_peek(&bytes), on_range, q, NULL);
+    if (!err)
+        err = rpc_unary(q->base.all->dash->channel, &call, buf_peek(&bytes), lookup_on_range, q,
+                        NULL);
     buf_deinit(&bytes);
     return err;
 }
 
-static void on_post(struct post *post)
-{
-    struct browse *browse = CONTAINER_OF(post, struct browse, post);
-    struct dash *dash = browse->questions[0].dash;
-
-    pthread_mutex_lock(&browse->lock);
-    browse->posted = false;
-    for (size_t i = 0; i < QUESTIONS && !dash->closing; i++) {
-        struct lookup *q = &browse->questions[i];
-        enum err err;
-        if (q->state != LOOKUP_ASKED) continue;
-        err = ask(q);
-        if (err) {
-            answer(q, err, err_text(err));
-        } else {
-            q->state = LOOKUP_SENT;
-            browse->sent++;
-        }
-    }
-    pthread_mutex_unlock(&browse->lock);
-    dash_maybe_closed(dash);
-}
-
 /* -- the HTTP thread's side -- */
 
-static struct lookup *find(struct browse *browse, struct str prefix, bool values)
+static struct lookup *lookup_find(struct page_requests *all, struct str prefix, bool values)
 {
-    for (size_t i = 0; i < QUESTIONS; i++) {
-        struct lookup *q = &browse->questions[i];
-        if (q->state != LOOKUP_FREE && q->values == values &&
+    for (size_t i = 0; i < all->count; i++) {
+        struct lookup *q = (struct lookup *)(void *)page_request_at(all, i);
+        if (q->base.state != REQUEST_FREE && q->values == values &&
             str_equal(str_of(q->prefix, q->prefix_len), prefix))
             return q;
     }
     return NULL;
 }
 
-/* A free row, else the oldest answer; NULL: all are being asked. */
-static struct lookup *room(struct browse *browse)
+static void lookup_begin(struct page_requests *all, struct lookup *q, struct str prefix,
+                         bool values)
 {
-    struct lookup *oldest = NULL;
-
-    for (size_t i = 0; i < QUESTIONS; i++) {
-        struct lookup *q = &browse->questions[i];
-        if (q->state == LOOKUP_FREE) return q;
-        if (q->state == LOOKUP_ANSWERED && (!oldest || q->at.ms < oldest->at.ms)) oldest = q;
-    }
-    return oldest;
-}
-
-static void begin(struct dash *dash, struct lookup *q, struct str prefix, bool values)
-{
-    struct browse *browse = dash->browse;
-
-    q->state = LOOKUP_ASKED;
     q->values = values;
     q->prefix_len = prefix.len;
     if (prefix.len) memcpy(q->prefix, prefix.at, prefix.len);
-    if (!browse->posted) {
-        browse->posted = true;
-        loop_post(dash->io->loop, &browse->post);
-    }
+    page_request_post(all, &q->base);
 }
 
-static void serve(struct dash *dash, struct str prefix, bool values, struct http_response *response)
+static void lookup_serve(struct dash *dash, struct str prefix, bool values,
+                         struct http_response *response)
 {
-    mono_time now = clock_mono(dash->io->clock);
-    struct lookup *q = find(dash->browse, prefix, values);
+    struct page_requests *all = &dash->lookups;
+    struct lookup *q = lookup_find(all, prefix, values);
+    bool answered = q && q->base.state == REQUEST_DONE;
 
-    if (q && q->state == LOOKUP_ANSWERED) {
-        bool fresh = mono_elapsed_ms(q->at, now) < FRESH_MS;
-        if (fresh) {
-            response->status = q->status;
-            response->err = buf_append(&response->body, buf_peek(&q->json));
-            return;
-        }
+    if (answered && mono_elapsed_ms(q->at, clock_mono(dash->io->clock)) < FRESH_MS) {
+        response->status = q->status;
+        response->err = buf_append(&response->body, buf_peek(&q->json));
+        return;
     }
-    if (!q || q->state == LOOKUP_ANSWERED) {
-        if (!q) q = room(dash->browse);
-        if (q) begin(dash, q, prefix, values);
-    }
+    if (!q) q = (struct lookup *)(void *)page_requests_room(all);
+    if (q && q->base.state != REQUEST_WAITING && q->base.state != REQUEST_SENT)
+        lookup_begin(all, q, prefix, values);
     response->status = q ? 202 : 503;
     response->err = buf_append_c(&response->body, q ? "{\"pending\":true}\n"
                                                     : "{\"error\":\"too many questions\"}\n");
 }
 
-static void page_keys(void *context, const struct http_request *request,
-                      struct http_response *response)
+void browse_page(void *context, const struct http_request *request, struct http_response *response)
 {
     struct dash *dash = context;
     struct buf prefix;
@@ -260,9 +212,9 @@ static void page_keys(void *context, const struct http_request *request,
         response->status = 400;
         response->err = buf_append_c(&response->body, "{\"error\":\"bad prefix\"}\n");
     } else {
-        pthread_mutex_lock(&dash->browse->lock);
-        serve(dash, buf_peek(&prefix), dash_admin_by(dash, request) != NULL, response);
-        pthread_mutex_unlock(&dash->browse->lock);
+        pthread_mutex_lock(&dash->lookups.lock);
+        lookup_serve(dash, buf_peek(&prefix), dash_admin_by(dash, request) != NULL, response);
+        pthread_mutex_unlock(&dash->lookups.lock);
     }
     buf_deinit(&prefix);
 }
@@ -271,32 +223,25 @@ static void page_keys(void *context, const struct http_request *request,
 
 enum err browse_open(struct dash *dash)
 {
-    struct browse *browse = dash->browse = calloc(1, sizeof *browse);
+    struct page_requests *all = &dash->lookups;
+    enum err err;
 
-    if (!browse) return ERR_NOMEM;
-    pthread_mutex_init(&browse->lock, NULL);
-    post_init(&browse->post, on_post);
-    for (size_t i = 0; i < QUESTIONS; i++) {
-        browse->questions[i].dash = dash;
-        buf_init(&browse->questions[i].json, REPLY_MAX);
-    }
-    return http_route(dash->http, "/api/keys", HTTP_GET, page_keys, dash);
-}
-
-void browse_stop(struct dash *dash)
-{
-    (void)http_unroute(dash->http, "/api/keys"); /* never was, when opening failed */
-}
-
-bool browse_idle(const struct dash *dash)
-{
-    return !dash->browse || (!dash->browse->posted && dash->browse->sent == 0);
+    *all = (struct page_requests){.dash = dash,
+                                  .row_size = sizeof(struct lookup),
+                                  .count = LOOKUPS,
+                                  .send = lookup_send,
+                                  .fail = lookup_fail};
+    err = page_requests_open(all);
+    for (size_t i = 0; !err && i < all->count; i++)
+        buf_init(&((struct lookup *)(void *)page_request_at(all, i))->json, REPLY_MAX);
+    return err;
 }
 
 void browse_close(struct dash *dash)
 {
-    if (!dash->browse) return;
-    for (size_t i = 0; i < QUESTIONS; i++) buf_deinit(&dash->browse->questions[i].json);
-    pthread_mutex_destroy(&dash->browse->lock);
-    free(dash->browse);
+    struct page_requests *all = &dash->lookups;
+
+    for (size_t i = 0; all->rows && i < all->count; i++)
+        buf_deinit(&((struct lookup *)(void *)page_request_at(all, i))->json);
+    page_requests_close(all);
 }

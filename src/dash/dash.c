@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Life of the dashboard and its tick: once a second each topic that changed is published and sent,
+ * then the questions that are due are asked. Runs on the loop's thread; closing waits until no call
+ * and no request of the HTTP thread is left. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +21,7 @@ static const char *topic_name(enum topic topic)
 
 /* -- small verbs -- */
 
-static bool is_young(const struct dash *dash)
+static bool dash_is_young(const struct dash *dash)
 {
     return !mono_due(dash->young_until, loop_now(dash->io->loop));
 }
@@ -28,7 +31,7 @@ mono_time dash_again(const struct dash *dash, uint64_t every_ms)
     mono_time now = loop_now(dash->io->loop);
     bool calm = !dash->watched && mono_due(dash->calm_from, now);
 
-    if (is_young(dash)) return mono_after(now, YOUNG_TICK_MS);
+    if (dash_is_young(dash)) return mono_after(now, YOUNG_TICK_MS);
     return mono_after(now, calm ? every_ms * CALM_FACTOR : every_ms);
 }
 
@@ -49,7 +52,7 @@ void dash_why(char why[WHY_CAP], const struct rpc_outcome *outcome)
 }
 
 /* In a time that says nothing of where they differ. False without a token. */
-static bool token_matches(const struct dash *dash, struct str authorization)
+static bool dash_token_matches(const struct dash *dash, struct str authorization)
 {
     struct str bearer = STR("Bearer "), given = str_tail(authorization, bearer.len);
     size_t len = strlen(dash->token);
@@ -60,7 +63,7 @@ static bool token_matches(const struct dash *dash, struct str authorization)
     return differ == 0;
 }
 
-static bool is_admin(const struct tls_identity *identity)
+static bool dash_is_admin(const struct tls_identity *identity)
 {
     struct str uri;
 
@@ -70,8 +73,8 @@ static bool is_admin(const struct tls_identity *identity)
 
 const char *dash_admin_by(const struct dash *dash, const struct http_request *request)
 {
-    if (token_matches(dash, request->authorization)) return "token";
-    return dash->token[0] && is_admin(request->identity) ? "certificate" : NULL;
+    if (dash_token_matches(dash, request->authorization)) return "token";
+    return dash->token[0] && dash_is_admin(request->identity) ? "certificate" : NULL;
 }
 
 void dash_maybe_closed(struct dash *dash)
@@ -80,14 +83,14 @@ void dash_maybe_closed(struct dash *dash)
     void *owner = dash->closed_owner;
 
     if (!dash->closing || dash->channels_open > 0) return;
-    if (!browse_idle(dash) || !actions_idle(dash)) return;
+    if (!page_requests_idle(&dash->lookups) || !page_requests_idle(&dash->actions)) return;
     parts_close(dash);
     free(dash->shards.rows);
     free(dash->replicas.rows);
     groups_close(dash);
     notes_close(dash);
     browse_close(dash);
-    actions_close(dash);
+    page_requests_close(&dash->actions);
     timer_deinit(&dash->tick);
     tls_context_unref(dash->tls);
     tls_context_unref(dash->shard_tls);
@@ -122,7 +125,7 @@ enum err dash_channel_open(struct dash *dash, const char *const *addresses, enum
 
 /* -- this replica -- */
 
-static void see_leader(struct dash *dash, const struct dash_self *self)
+static void dash_see_leader(struct dash *dash, const struct dash_self *self)
 {
     struct leader_seen *last = dash->leader_count ? &dash->leaders[dash->leader_count - 1] : NULL;
 
@@ -141,7 +144,7 @@ void dash_id_text(uint64_t id, char text[DASH_ID_CAP])
     snprintf(text, DASH_ID_CAP, "%016llx", (unsigned long long)id);
 }
 
-static void put_id(struct ndjson *json, const char *key, uint64_t id)
+static void dash_put_id(struct ndjson *json, const char *key, uint64_t id)
 {
     char text[DASH_ID_CAP];
 
@@ -149,12 +152,12 @@ static void put_id(struct ndjson *json, const char *key, uint64_t id)
     ndjson_c_string(json, str_from(key), id ? text : NULL);
 }
 
-static void write_self(struct dash *dash, struct ndjson *json)
+static void dash_write_self(struct dash *dash, struct ndjson *json)
 {
     struct dash_self self;
 
     dash->self(dash->owner, &self);
-    see_leader(dash, &self);
+    dash_see_leader(dash, &self);
     if (dash->snapshot != self.snapshot || dash->snapshot_at.ms == 0) {
         dash->snapshot = self.snapshot;
         dash->snapshot_at = clock_wall(dash->io->clock);
@@ -162,8 +165,8 @@ static void write_self(struct dash *dash, struct ndjson *json)
     dash->now.values[SERIES_COMMIT] = (double)self.commit;
     dash->now.values[SERIES_TERM] = (double)self.term;
     ndjson_open_object(json, STR("self"));
-    put_id(json, "replica_id", self.id);
-    put_id(json, "leader_id", self.leader_id);
+    dash_put_id(json, "replica_id", self.id);
+    dash_put_id(json, "leader_id", self.leader_id);
     ndjson_c_string(json, STR("role"), self.role);
     ndjson_bool(json, STR("ready"), self.ready);
     ndjson_bool(json, STR("voter"), self.voter);
@@ -186,7 +189,7 @@ static void write_self(struct dash *dash, struct ndjson *json)
         ndjson_open_object(json, NDJSON_ITEM);
         ndjson_u64(json, STR("at_ms"), dash->leaders[i].at.ms);
         ndjson_u64(json, STR("term"), dash->leaders[i].term);
-        put_id(json, "leader_id", dash->leaders[i].leader_id);
+        dash_put_id(json, "leader_id", dash->leaders[i].leader_id);
         ndjson_close_object(json);
     }
     ndjson_close_array(json);
@@ -194,13 +197,13 @@ static void write_self(struct dash *dash, struct ndjson *json)
 
 /* -- topics -- */
 
-static void tell_topic(struct dash *dash, enum topic topic)
+static void dash_publish_topic(struct dash *dash, enum topic topic)
 {
     struct ndjson json;
 
     buf_clear(&dash->text);
     ndjson_begin(&json, &dash->text, NDJSON_LINE);
-    if (topic == TOPIC_RAFT) write_self(dash, &json);
+    if (topic == TOPIC_RAFT) dash_write_self(dash, &json);
     parts_write(dash, topic, &json);
     shards_write(dash, topic, &json);
     replicas_write(dash, topic, &json);
@@ -218,7 +221,7 @@ static void tell_topic(struct dash *dash, enum topic topic)
         dash_send(dash, topic_name(topic), json_line(&dash->text));
 }
 
-static void tell_sample(struct dash *dash)
+static void dash_publish_sample(struct dash *dash)
 {
     dash->now.at = clock_wall(dash->io->clock);
     shards_sample(dash, &dash->now);
@@ -231,24 +234,24 @@ static void tell_sample(struct dash *dash)
 
 /* Answers of the last tick are told, then the next questions asked: one event a second for each
  * topic that moved, however many answers it is made of. */
-static void on_tick(struct timer *timer)
+static void dash_on_tick(struct timer *timer)
 {
     struct dash *dash = CONTAINER_OF(timer, struct dash, tick);
     mono_time now = loop_now(dash->io->loop);
 
     bool watched = http_stats(dash->http).readers > 0;
 
-    timer_start_in(timer, is_young(dash) ? YOUNG_TICK_MS : TICK_MS);
+    timer_start_in(timer, dash_is_young(dash) ? YOUNG_TICK_MS : TICK_MS);
     dash->eager = dash->hurry || (watched && !dash->watched);
     dash->hurry = false;
     dash->watched = watched;
     dash->dirty[TOPIC_RAFT] = true; /* this replica's own numbers need no question */
     for (size_t i = 0; i < TOPICS; i++) {
-        if (dash->dirty[i]) tell_topic(dash, (enum topic)i);
+        if (dash->dirty[i]) dash_publish_topic(dash, (enum topic)i);
         dash->dirty[i] = false;
     }
     if (mono_due(dash->sample_due, now)) {
-        tell_sample(dash);
+        dash_publish_sample(dash);
         dash->sample_due = mono_after(now, SAMPLE_MS);
     }
     parts_ask(dash);
@@ -260,14 +263,15 @@ static void on_tick(struct timer *timer)
 
 /* -- life -- */
 
-static void copy_text(char *to, size_t cap, const char *from)
+static void dash_copy_text(char *to, size_t cap, const char *from)
 {
     snprintf(to, cap, "%s", from ? from : "");
 }
 
-static enum err open_rest(struct dash *dash, const struct dash_options *options, struct note *note)
+static enum err dash_open_rest(struct dash *dash, const struct dash_options *options,
+                               struct note *note)
 {
-    enum err err = timer_init(&dash->tick, dash->io->loop, on_tick);
+    enum err err = timer_init(&dash->tick, dash->io->loop, dash_on_tick);
 
     if (!err) err = parts_open(dash);
     if (!err) err = shards_open(dash);
@@ -299,12 +303,12 @@ enum err dash_open(const struct dash_options *options, struct dash **ret_dash, s
     dash->shard_tls = options->shard_tls ? options->shard_tls : options->tls;
     if (dash->tls) tls_context_ref(dash->tls);
     if (dash->shard_tls) tls_context_ref(dash->shard_tls);
-    copy_text(dash->node, sizeof dash->node, options->node);
-    copy_text(dash->version, sizeof dash->version, options->version);
-    copy_text(dash->commit, sizeof dash->commit, options->commit);
-    copy_text(dash->warning, sizeof dash->warning, options->warning);
-    copy_text(dash->read_only, sizeof dash->read_only, options->read_only);
-    copy_text(dash->token, sizeof dash->token, options->token);
+    dash_copy_text(dash->node, sizeof dash->node, options->node);
+    dash_copy_text(dash->version, sizeof dash->version, options->version);
+    dash_copy_text(dash->commit, sizeof dash->commit, options->commit);
+    dash_copy_text(dash->warning, sizeof dash->warning, options->warning);
+    dash_copy_text(dash->read_only, sizeof dash->read_only, options->read_only);
+    dash_copy_text(dash->token, sizeof dash->token, options->token);
     dash->self = options->self;
     dash->owner = options->owner;
     pthread_mutex_init(&dash->lock, NULL);
@@ -313,7 +317,7 @@ enum err dash_open(const struct dash_options *options, struct dash **ret_dash, s
     dash->young_until = mono_after(loop_now(dash->io->loop), YOUNG_MS);
     dash->calm_from = mono_after(loop_now(dash->io->loop), CALM_AFTER_MS);
     dash->history = calloc(1, sizeof *dash->history);
-    err = dash->history ? open_rest(dash, options, note) : ERR_NOMEM;
+    err = dash->history ? dash_open_rest(dash, options, note) : ERR_NOMEM;
     if (err) {
         note_prefix(note, "dashboard");
         dash_close(dash, NULL, NULL); /* no channel is open yet: it is gone at once */
@@ -329,9 +333,7 @@ void dash_close(struct dash *dash, void (*done)(void *owner), void *owner)
     dash->closed = done;
     dash->closed_owner = owner;
     timer_stop(&dash->tick);
-    pages_close(dash); /* no handler runs from here on */
-    browse_stop(dash);
-    actions_stop(dash);
+    pages_close(dash);     /* no handler runs from here on */
     dash->channels_open++; /* not gone while it is being taken apart */
     links_hang_up(&dash->shards);
     links_hang_up(&dash->replicas);

@@ -8,7 +8,8 @@
  *   replicas.c what each replica says of itself
  *   groups.c   slots and waiters of the groups that have a holder
  *   notes.c    lines of a file that readers are to know
- *   browse.c   the keys of the store below a prefix: asked on the HTTP thread, answered by the loop
+ *   page_requests.c  requests that the HTTP thread passes to the loop
+ *   browse.c   the keys of the store below a prefix
  *   actions.c  what may be done, by whom, and how it ended
  *   pages.c    the assets of the page, and the routes that have no topic
  *
@@ -41,43 +42,35 @@ enum {
     LEADERS_KEPT = 32,
 };
 
-enum topic {
-    TOPIC_RAFT,
-    TOPIC_TOPOLOGY,
-    TOPIC_FLEET,
-    TOPIC_SHARDS,
-    TOPIC_NEEDS,
-    TOPIC_STORE,
-    TOPIC_WORKERS,
-    TOPIC_NOTES,
-    TOPICS
-};
-
-struct dash_part_kind { /* parts.c */
-    enum topic topic;
-    uint32_t series; /* BIT() of those it fills: not known while it is not answered */
-    const char *name;
-    struct question_kind question;
-    /* The answer as fields of an open object; NULL: by its descriptor. */
-    void (*write)(struct ndjson *json, const ProtobufCMessage *answer);
-    /* What the rest of the dashboard takes of it; may be NULL. */
-    void (*took)(struct dash *dash, const ProtobufCMessage *answer);
-};
-struct dash_part {
-    const struct dash_part_kind *kind;
-    struct question question;
-    struct buf json; /* of the last answer; empty: there was none */
-};
-
 struct leader_seen {
     wall_time at;
     uint64_t term, leader_id;
 };
 
-struct group;   /* groups.c */
-struct notes;   /* notes.c */
-struct browse;  /* browse.c */
-struct actions; /* actions.c */
+struct group; /* groups.c */
+struct notes; /* notes.c */
+
+enum page_request_state { REQUEST_FREE, REQUEST_WAITING, REQUEST_SENT, REQUEST_DONE };
+struct page_request { /* first in each row */
+    struct page_requests *all;
+    enum page_request_state state;
+    uint64_t number; /* from 1 on, in the order in which they came */
+};
+/* A few requests that the HTTP thread passes to the loop; those that are done stay until their rows
+ * are needed. */
+struct page_requests {
+    struct dash *dash;
+    size_t row_size, count;
+    /* On the loop, under the lock; after an error fail() ends the request. */
+    enum err (*send)(struct page_request *request);
+    void (*fail)(struct page_request *request, enum err err);
+    pthread_mutex_t lock; /* of what follows, and of the rows */
+    struct post post;
+    bool posted;
+    size_t sent;
+    uint64_t numbers;
+    void *rows;
+};
 
 struct dash {
     struct io *io;
@@ -91,7 +84,7 @@ struct dash {
     struct http_channel *events;
     struct rpc_channel *channel;
     size_t channels_open;
-    struct dash_part *parts;
+    struct question *parts; /* parts.c */
     bool dirty[TOPICS];
     mono_time young_until, calm_from;
     bool watched;
@@ -109,8 +102,7 @@ struct dash {
     pthread_mutex_t lock; /* of the history, which the HTTP thread writes out */
     struct history *history;
     struct notes *notes; /* NULL: no file was named */
-    struct browse *browse;
-    struct actions *actions;
+    struct page_requests lookups, actions;
     struct timer tick;
     struct buf text; /* scratch of one topic or event */
     void (*closed)(void *owner);
@@ -177,17 +169,24 @@ void notes_close(struct dash *dash);
 void notes_ask(struct dash *dash);
 void notes_write(struct dash *dash, enum topic topic, struct ndjson *json);
 
+/* -- page_requests.c; all but the first and the last two under the lock -- */
+enum err page_requests_open(struct page_requests *all); /* ERR_NOMEM; the first fields are set */
+struct page_request *page_request_at(const struct page_requests *all, size_t i);
+/* A free row, else the oldest that is done; NULL: there is none. */
+struct page_request *page_requests_room(struct page_requests *all);
+void page_request_post(struct page_requests *all, struct page_request *request);
+void page_request_done(struct page_request *request);
+bool page_requests_idle(const struct page_requests *all);
+void page_requests_close(struct page_requests *all); /* fine on a zeroed one */
+
 /* -- browse.c -- */
 enum err browse_open(struct dash *dash);
-void browse_stop(struct dash *dash);
-bool browse_idle(const struct dash *dash);
 void browse_close(struct dash *dash);
+http_handler browse_page;
 
 /* -- actions.c -- */
 enum err actions_open(struct dash *dash);
-void actions_stop(struct dash *dash);
-bool actions_idle(const struct dash *dash);
-void actions_close(struct dash *dash);
+http_handler actions_page;
 
 /* -- pages.c -- */
 enum err pages_open(struct dash *dash);

@@ -26,7 +26,7 @@ struct group {
 
 /* -- asking -- */
 
-static enum err request(void *owner, struct buf *into)
+static enum err group_request(void *owner, struct buf *into)
 {
     struct group *g = owner;
     Muster__V1__HoldersRequest ask = MUSTER__V1__HOLDERS_REQUEST__INIT;
@@ -37,25 +37,23 @@ static enum err request(void *owner, struct buf *into)
     return message_write(&ask.base, into, NULL);
 }
 
-/* Without an answer what was known stays; the claims beside it say what is wrong. */
-static void took(void *owner, const ProtobufCMessage *message)
+static void group_took(void *owner, const ProtobufCMessage *message)
 {
     struct group *g = owner;
     const Muster__V1__HoldersResponse *answer = (const void *)message;
 
-    if (!answer) return;
     g->known = answer->found;
     g->slots = answer->slot_count;
     g->waiters = answer->waiters;
     g->cooldown_ms = answer->cooldown_ms;
-    g->question.dash->dirty[TOPIC_STORE] = true;
 }
 
 static const struct question_kind question = {.path = "/muster.v1.Coordination/Holders",
                                               .answer = &muster__v1__holders_response__descriptor,
+                                              .topic = TOPIC_STORE,
                                               .every_ms = EVERY_MS,
-                                              .request = request,
-                                              .took = took};
+                                              .request = group_request,
+                                              .took = group_took};
 
 void groups_ask(struct dash *dash)
 {
@@ -108,11 +106,13 @@ void groups_end_list(struct dash *dash)
 {
     for (size_t i = 0; i < GROUPS_SHOWN; i++) {
         struct group *g = &dash->groups[i];
-        if (!g->listed && !g->question.busy) g->question.dash = NULL; /* else with the next list */
+        if (g->listed || g->question.busy) continue; /* a busy one goes with the next list */
+        question_deinit(&g->question);
+        g->question.dash = NULL;
     }
 }
 
-/* -- telling, and life -- */
+/* -- publishing, and life -- */
 
 void groups_write(struct dash *dash, enum topic topic, struct ndjson *json)
 {
@@ -139,5 +139,7 @@ enum err groups_open(struct dash *dash)
 
 void groups_close(struct dash *dash)
 {
+    for (size_t i = 0; dash->groups && i < GROUPS_SHOWN; i++)
+        question_deinit(&dash->groups[i].question);
     free(dash->groups);
 }

@@ -13,7 +13,7 @@
 
 enum {
     NOTES_SHOWN = 50,
-    TAIL_MAX = 64 << 10, /* of the file; what stands before is not looked at */
+    TAIL_MAX = 64 << 10, /* of the file; what is before is not read */
     TEXT_MAX = 500,
     FROM_MAX = 60,
     LINES_MAX = 4096,
@@ -37,7 +37,7 @@ struct notes {
 
 /* -- on the worker -- */
 
-static enum err read_tail(struct notes *n, uint64_t size)
+static enum err notes_read_tail(struct notes *n, uint64_t size)
 {
     struct fs *fs = n->dash->io->fs;
     uint64_t from = size > TAIL_MAX ? size - TAIL_MAX : 0;
@@ -56,7 +56,7 @@ static enum err read_tail(struct notes *n, uint64_t size)
     return err;
 }
 
-static void look(struct job *job)
+static void notes_look(struct job *job)
 {
     struct notes *n = CONTAINER_OF(job, struct notes, job);
     struct fs_info info;
@@ -71,7 +71,7 @@ static void look(struct job *job)
         return;
     }
     if (n->err || fs_same(&info, &n->seen)) return;
-    n->err = read_tail(n, info.size);
+    n->err = notes_read_tail(n, info.size);
     if (n->err) return;
     n->seen = info;
     n->changed = true;
@@ -79,7 +79,7 @@ static void look(struct job *job)
 
 /* -- on the loop -- */
 
-static bool write_note(struct ndjson *json, struct str line)
+static bool notes_write_one(struct ndjson *json, struct str line)
 {
     struct note note = {""};
     struct json *object = NULL;
@@ -102,7 +102,7 @@ static bool write_note(struct ndjson *json, struct str line)
 }
 
 /* The last line, and what is left before it. */
-static struct str last_line(struct str *rest)
+static struct str notes_last_line(struct str *rest)
 {
     size_t from;
     struct str line;
@@ -115,7 +115,7 @@ static struct str last_line(struct str *rest)
     return line;
 }
 
-static void take(struct notes *n)
+static void notes_take(struct notes *n)
 {
     struct str rest = buf_peek(&n->tail);
     struct ndjson json;
@@ -125,13 +125,13 @@ static void take(struct notes *n)
     ndjson_begin_value(&json, &n->json, NDJSON_LINE);
     ndjson_open_array(&json, NDJSON_ITEM);
     for (size_t i = 0; i < LINES_MAX && rest.len > 0 && shown < NOTES_SHOWN; i++)
-        if (write_note(&json, last_line(&rest))) shown++;
+        if (notes_write_one(&json, notes_last_line(&rest))) shown++;
     ndjson_close_array(&json);
     if (ndjson_end(&json)) buf_clear(&n->json);
     n->dash->dirty[TOPIC_NOTES] = true;
 }
 
-static void looked(struct job *job, enum err err)
+static void notes_looked(struct job *job, enum err err)
 {
     struct notes *n = CONTAINER_OF(job, struct notes, job);
 
@@ -139,7 +139,7 @@ static void looked(struct job *job, enum err err)
     if (err || n->dash->closing) return;
     if (n->err != n->trouble) n->dash->dirty[TOPIC_NOTES] = true;
     n->trouble = n->err;
-    if (!n->err && n->changed) take(n);
+    if (!n->err && n->changed) notes_take(n);
 }
 
 void notes_ask(struct dash *dash)
@@ -173,7 +173,7 @@ enum err notes_open(struct dash *dash, const char *path)
     n->dash = dash;
     buf_init(&n->tail, TAIL_MAX);
     buf_init(&n->json, PART_MAX);
-    job_init(&n->job, look, looked);
+    job_init(&n->job, notes_look, notes_looked);
     if (snprintf(n->path, sizeof n->path, "%s", path) >= (int)sizeof n->path) return ERR_TOO_LARGE;
     return worker_open(dash->io->loop, &options, &n->worker);
 }

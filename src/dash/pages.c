@@ -82,6 +82,17 @@ static void page_history(void *context, const struct http_request *, struct http
     pthread_mutex_unlock(&dash->lock);
 }
 
+static const struct {
+    const char *path;
+    unsigned methods;
+    http_handler *handler;
+} routes[] = {
+    {"/api/session", HTTP_GET, page_session},
+    {"/api/history", HTTP_GET, page_history},
+    {"/api/keys", HTTP_GET, browse_page},
+    {"/api/actions", HTTP_GET | HTTP_POST, actions_page},
+};
+
 enum err pages_open(struct dash *dash)
 {
     enum err err = ERR_OK;
@@ -89,12 +100,13 @@ enum err pages_open(struct dash *dash)
     for (size_t i = 0; i < ARRAY_LEN(pages) && !err; i++)
         err = http_publish(dash->http, pages[i].path, pages[i].type,
                            str_of(pages[i].content, *pages[i].len));
-    if (!err) err = http_route(dash->http, "/api/session", HTTP_GET, page_session, dash);
-    return err ? err : http_route(dash->http, "/api/history", HTTP_GET, page_history, dash);
+    for (size_t i = 0; i < ARRAY_LEN(routes) && !err; i++)
+        err = http_route(dash->http, routes[i].path, routes[i].methods, routes[i].handler, dash);
+    return err;
 }
 
 void pages_close(struct dash *dash)
 {
-    (void)http_unroute(dash->http, "/api/session"); /* never were, when opening failed */
-    (void)http_unroute(dash->http, "/api/history");
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) /* some never were, when opening failed */
+        (void)http_unroute(dash->http, routes[i].path);
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the coordinators are asked: one row for each question. The answer becomes JSON by its
  * descriptor, so a field that is added to the contract is on the page's data without a line here.
- * The store's rows are written by hand: identities of leases are for their holders only. */
+ * The store's claims are written by hand: identities of leases are for their holders only. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "dash/dash_internal.h"
-#include "wire/json/message_json.h"
 #include "wire/message.h"
 #include "wire/pb/bigfleet_v1alpha1_coordinator.pb-c.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
@@ -25,8 +23,9 @@ enum { CLAIMS_SHOWN = 1000 };
 
 /* -- what the rest takes of the answers -- */
 
-static void took_replicas(struct dash *dash, const ProtobufCMessage *answer)
+static void parts_took_replicas(void *owner, const ProtobufCMessage *answer)
 {
+    struct dash *dash = owner;
     const Muster__V1__ListReplicasResponse *list = (const void *)answer;
     uint64_t most = 0, least = UINT64_MAX;
 
@@ -42,8 +41,9 @@ static void took_replicas(struct dash *dash, const ProtobufCMessage *answer)
     dash->now.values[SERIES_LAG] = most >= least ? (double)(most - least) : NAN;
 }
 
-static void took_shards(struct dash *dash, const ProtobufCMessage *answer)
+static void parts_took_shards(void *owner, const ProtobufCMessage *answer)
 {
+    struct dash *dash = owner;
     const Bigfleet__V1alpha1__ListShardsResponse *list = (const void *)answer;
 
     links_begin_list(&dash->shards);
@@ -54,8 +54,9 @@ static void took_shards(struct dash *dash, const ProtobufCMessage *answer)
     dash->dirty[TOPIC_SHARDS] = dash->dirty[TOPIC_NEEDS] = true;
 }
 
-static void took_reports(struct dash *dash, const ProtobufCMessage *answer)
+static void parts_took_reports(void *owner, const ProtobufCMessage *answer)
 {
+    struct dash *dash = owner;
     const Bigfleet__V1alpha1__ListShardReportsResponse *list = (const void *)answer;
     double machines = 0, shortfalls = 0;
 
@@ -68,8 +69,9 @@ static void took_reports(struct dash *dash, const ProtobufCMessage *answer)
     dash->now.values[SERIES_SHORTFALLS] = shortfalls;
 }
 
-static void took_claims(struct dash *dash, const ProtobufCMessage *answer)
+static void parts_took_claims(void *owner, const ProtobufCMessage *answer)
 {
+    struct dash *dash = owner;
     const Muster__V1__RangeResponse *range = (const void *)answer;
 
     groups_begin_list(dash);
@@ -81,8 +83,9 @@ static void took_claims(struct dash *dash, const ProtobufCMessage *answer)
     groups_end_list(dash);
 }
 
-static void took_store(struct dash *dash, const ProtobufCMessage *answer)
+static void parts_took_store(void *owner, const ProtobufCMessage *answer)
 {
+    struct dash *dash = owner;
     const Muster__V1__StatusResponse *status = (const void *)answer;
 
     dash->now.values[SERIES_REVISION] = (double)status->revision;
@@ -90,8 +93,9 @@ static void took_store(struct dash *dash, const ProtobufCMessage *answer)
     dash->now.values[SERIES_LEASES] = (double)status->leases;
 }
 
-static void took_workers(struct dash *dash, const ProtobufCMessage *answer)
+static void parts_took_workers(void *owner, const ProtobufCMessage *answer)
 {
+    struct dash *dash = owner;
     const Muster__V1__ClusterStatusResponse *status = (const void *)answer;
 
     dash->now.values[SERIES_WORKERS] = (double)status->active;
@@ -99,7 +103,7 @@ static void took_workers(struct dash *dash, const ProtobufCMessage *answer)
 
 /* -- questions and answers that are no plain message -- */
 
-static enum err claims_request(void *, struct buf *into)
+static enum err parts_claims_request(void *, struct buf *into)
 {
     Muster__V1__RangeRequest request = MUSTER__V1__RANGE_REQUEST__INIT;
     uint8_t from[] = CLAIMS_PREFIX, end[] = CLAIMS_END;
@@ -111,7 +115,7 @@ static enum err claims_request(void *, struct buf *into)
     return message_write(&request.base, into, NULL);
 }
 
-static void write_claims(struct ndjson *json, const ProtobufCMessage *answer)
+static void parts_write_claims(struct ndjson *json, const ProtobufCMessage *answer)
 {
     const Muster__V1__RangeResponse *range = (const void *)answer;
 
@@ -134,41 +138,18 @@ static void write_claims(struct ndjson *json, const ProtobufCMessage *answer)
     ndjson_close_array(json);
 }
 
-static void write_store(struct ndjson *json, const ProtobufCMessage *answer)
-{
-    const Muster__V1__StatusResponse *s = (const void *)answer;
-
-    ndjson_u64(json, STR("revision"), s->revision);
-    ndjson_u64(json, STR("compacted"), s->compacted);
-    ndjson_u64(json, STR("keys"), s->keys);
-    ndjson_u64(json, STR("bytes"), s->bytes);
-    ndjson_u64(json, STR("quota"), s->quota);
-    ndjson_u64(json, STR("leases"), s->leases);
-    ndjson_u64(json, STR("groups"), s->groups);
-    ndjson_u64(json, STR("waiters"), s->waiters);
-    ndjson_u64(json, STR("watchers"), s->watchers);
-    ndjson_u64(json, STR("clients"), s->clients);
-    ndjson_bool(json, STR("no_space"), s->no_space);
-}
-
 /* -- the table -- */
-
-static void took(void *owner, const ProtobufCMessage *answer);
 
 #define PART(in_topic, its_name, its_path, every, package, message, ...)                           \
     {                                                                                              \
-        .topic = TOPIC_##in_topic, .name = its_name,                                               \
-        .question = {.path = its_path,                                                             \
-                     .every_ms = every,                                                            \
-                     .answer = &package##__##message##__descriptor,                                \
-                     .took = took},                                                                \
-        __VA_ARGS__                                                                                \
+        .topic = TOPIC_##in_topic, .name = its_name, .path = its_path, .every_ms = every,          \
+        .answer = &package##__##message##__descriptor, __VA_ARGS__                                 \
     }
-static const struct dash_part_kind kinds[] = {
+static const struct question_kind kinds[] = {
     PART(RAFT, "replicas", FLEET "ListReplicas", 1000, muster__v1, list_replicas_response,
-         .took = took_replicas, .series = BIT(SERIES_LAG)),
+         .took = parts_took_replicas, .series = BIT(SERIES_LAG)),
     PART(TOPOLOGY, "shards", COORDINATOR "ListShards", 2000, bigfleet__v1alpha1,
-         list_shards_response, .took = took_shards),
+         list_shards_response, .took = parts_took_shards),
     PART(TOPOLOGY, "domains", COORDINATOR "ListDomainAssignments", 3000, bigfleet__v1alpha1,
          list_domain_assignments_response),
     PART(TOPOLOGY, "clusters", FLEET "ListClusters", 3000, muster__v1, list_clusters_response),
@@ -179,15 +160,15 @@ static const struct dash_part_kind kinds[] = {
     PART(TOPOLOGY, "instructions", FLEET "ListInstructions", 2000, muster__v1,
          list_instructions_response),
     PART(FLEET, "reports", COORDINATOR "ListShardReports", 2000, bigfleet__v1alpha1,
-         list_shard_reports_response, .took = took_reports,
+         list_shard_reports_response, .took = parts_took_reports,
          .series = BIT(SERIES_MACHINES) | BIT(SERIES_SHORTFALLS)),
-    PART(STORE, "status", STORE "Status", 1000, muster__v1, status_response, .write = write_store,
-         .took = took_store,
+    PART(STORE, "status", STORE "Status", 1000, muster__v1, status_response,
+         .took = parts_took_store,
          .series = BIT(SERIES_REVISION) | BIT(SERIES_KEYS) | BIT(SERIES_LEASES)),
-    PART(STORE, "claims", STORE "Range", 2000, muster__v1, range_response, .write = write_claims,
-         .took = took_claims, .question.request = claims_request),
+    PART(STORE, "claims", STORE "Range", 2000, muster__v1, range_response,
+         .write = parts_write_claims, .took = parts_took_claims, .request = parts_claims_request),
     PART(WORKERS, "status", MEMBERS "ClusterStatus", 1000, muster__v1, cluster_status_response,
-         .took = took_workers, .series = BIT(SERIES_WORKERS)),
+         .took = parts_took_workers, .series = BIT(SERIES_WORKERS)),
     PART(WORKERS, "workers", MEMBERS "ListWorkers", 2000, muster__v1, list_workers_response),
     PART(WORKERS, "partitions", MEMBERS "ListPartitions", 2000, muster__v1,
          list_partitions_response),
@@ -195,71 +176,35 @@ static const struct dash_part_kind kinds[] = {
          list_checkpoints_response),
 };
 
-/* -- asking -- */
-
-static void show(struct dash_part *part, const ProtobufCMessage *answer)
-{
-    struct ndjson json;
-
-    buf_clear(&part->json);
-    ndjson_begin(&json, &part->json, NDJSON_LINE);
-    if (part->kind->write)
-        part->kind->write(&json, answer);
-    else
-        message_json_fields(&json, answer);
-    if (ndjson_end(&json))
-        snprintf(part->question.why, WHY_CAP, "too much to show here; musterctl lists it");
-    if (part->kind->took) part->kind->took(part->question.dash, answer);
-}
-
-static void took(void *owner, const ProtobufCMessage *answer)
-{
-    struct dash_part *part = owner;
-    struct dash *dash = part->question.dash;
-
-    dash->dirty[part->kind->topic] = true;
-    for (size_t i = 0; !answer && i < SERIES_COUNT; i++)
-        if (part->kind->series & BIT(i)) dash->now.values[i] = NAN;
-    if (answer) show(part, answer);
-}
+/* -- asking, publishing -- */
 
 void parts_ask(struct dash *dash)
 {
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        question_ask(&dash->parts[i].question, dash->channel);
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) question_ask(&dash->parts[i], dash->channel);
 }
-
-/* -- telling, and life -- */
 
 void parts_write(struct dash *dash, enum topic topic, struct ndjson *json)
 {
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        const struct dash_part *part = &dash->parts[i];
-        if (kinds[i].topic == topic && part->json.len > 0)
-            ndjson_raw(json, str_from(kinds[i].name), json_line(&part->json));
-    }
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
+        if (kinds[i].topic == topic && dash->parts[i].json.len > 0)
+            ndjson_raw(json, str_from(kinds[i].name), json_line(&dash->parts[i].json));
     ndjson_open_object(json, STR("errors"));
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++)
-        if (kinds[i].topic == topic && dash->parts[i].question.why[0])
-            ndjson_c_string(json, str_from(kinds[i].name), dash->parts[i].question.why);
+        if (kinds[i].topic == topic && dash->parts[i].why[0])
+            ndjson_c_string(json, str_from(kinds[i].name), dash->parts[i].why);
     ndjson_close_object(json);
 }
 
 enum err parts_open(struct dash *dash)
 {
     dash->parts = calloc(ARRAY_LEN(kinds), sizeof *dash->parts);
-    if (!dash->parts) return ERR_NOMEM;
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
-        dash->parts[i].kind = &kinds[i];
-        question_init(&dash->parts[i].question, dash, &kinds[i].question, &dash->parts[i]);
-        buf_init(&dash->parts[i].json, PART_MAX);
-    }
-    return ERR_OK;
+    for (size_t i = 0; dash->parts && i < ARRAY_LEN(kinds); i++)
+        question_init(&dash->parts[i], dash, &kinds[i], dash);
+    return dash->parts ? ERR_OK : ERR_NOMEM;
 }
 
 void parts_close(struct dash *dash)
 {
-    if (!dash->parts) return;
-    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) buf_deinit(&dash->parts[i].json);
+    for (size_t i = 0; dash->parts && i < ARRAY_LEN(kinds); i++) question_deinit(&dash->parts[i]);
     free(dash->parts);
 }

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Each answer becomes JSON once, when it comes; a question that fails keeps the JSON it has. Runs on
+ * the loop's thread. */
 #include "dash/questions.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "dash/dash_internal.h"
+#include "wire/json/message_json.h"
 #include "wire/message.h"
 
 /* -- questions -- */
@@ -13,25 +17,48 @@ void question_init(struct question *q, struct dash *dash, const struct question_
                    void *owner)
 {
     *q = (struct question){.dash = dash, .kind = kind, .owner = owner};
+    buf_init(&q->json, PART_MAX);
 }
 
-static void on_answer(void *owner, const struct rpc_client_call *,
-                      const struct rpc_outcome *outcome, struct str bytes)
+void question_deinit(struct question *q)
+{
+    buf_deinit(&q->json);
+}
+
+/* `answer` NULL: there is none, and `why` says so. */
+static void question_take(struct question *q, const ProtobufCMessage *answer)
+{
+    const struct question_kind *kind = q->kind;
+    struct ndjson json;
+
+    q->next = dash_again(q->dash, kind->every_ms);
+    q->dash->dirty[kind->topic] = true;
+    for (size_t i = 0; !answer && i < SERIES_COUNT; i++)
+        if (kind->series & BIT(i)) q->dash->now.values[i] = NAN;
+    if (!answer) return;
+    buf_clear(&q->json);
+    ndjson_begin(&json, &q->json, NDJSON_LINE);
+    (kind->write ? kind->write : message_json_fields)(&json, answer);
+    if (ndjson_end(&json)) snprintf(q->why, WHY_CAP, "too much to show here; musterctl lists it");
+    if (kind->took) kind->took(q->owner, answer);
+}
+
+static void question_on_answer(void *owner, const struct rpc_client_call *,
+                               const struct rpc_outcome *outcome, struct str bytes)
 {
     struct question *q = owner;
     ProtobufCMessage *message = NULL;
     struct arena arena;
 
     q->busy = false;
-    if (q->dash->closing || q->given_up) return;
-    q->next = dash_again(q->dash, q->kind->every_ms);
+    if (q->dash->closing) return;
     q->why[0] = '\0';
     arena_init(&arena, ANSWER_ARENA_MAX);
     if (outcome->err)
         dash_why(q->why, outcome);
     else if (message_read(q->kind->answer, bytes, NULL, &arena, &message, NULL))
         snprintf(q->why, WHY_CAP, "the answer cannot be read");
-    q->kind->took(q->owner, q->why[0] ? NULL : message);
+    question_take(q, q->why[0] ? NULL : message);
     arena_deinit(&arena);
 }
 
@@ -48,23 +75,22 @@ void question_ask(struct question *q, struct rpc_channel *channel)
     if (q->busy || !dash_due(q->dash, q->next)) return;
     buf_init(&request, PART_MAX);
     if (q->kind->request) err = q->kind->request(q->owner, &request);
-    if (!err) err = rpc_unary(channel, &call, buf_peek(&request), on_answer, q, NULL);
+    if (!err) err = rpc_unary(channel, &call, buf_peek(&request), question_on_answer, q, NULL);
     buf_deinit(&request);
     q->busy = !err;
     if (!err) return;
-    q->next = dash_again(q->dash, q->kind->every_ms);
     snprintf(q->why, WHY_CAP, "%s", err_text(err));
-    q->kind->took(q->owner, NULL);
+    question_take(q, NULL);
 }
 
 /* -- links -- */
 
-static struct link *row_at(const struct links *links, size_t i)
+static struct link *link_at(const struct links *links, size_t i)
 {
     return (struct link *)(void *)((char *)links->rows + i * links->row_size);
 }
 
-static void free_row(struct link *link)
+static void link_free(struct link *link)
 {
     const struct links *links = link->links;
 
@@ -72,23 +98,23 @@ static void free_row(struct link *link)
     memset(link, 0, links->row_size);
 }
 
-static void channel_closed(void *owner)
+static void link_channel_closed(void *owner)
 {
     struct link *link = owner;
     struct dash *dash = link->dash;
 
-    free_row(link);
+    link_free(link);
     dash_channel_closed(dash);
 }
 
-static void hang_up(struct link *link)
+static void link_hang_up(struct link *link)
 {
     if (!link->dash || link->closing) return;
     link->closing = true;
-    rpc_channel_close(link->channel, channel_closed, link);
+    rpc_channel_close(link->channel, link_channel_closed, link);
 }
 
-static void dial(struct links *links, struct link *link, const char *id, const char *address)
+static void link_dial(struct links *links, struct link *link, const char *id, const char *address)
 {
     const char *addresses[] = {address, NULL};
     struct note note = {""};
@@ -112,7 +138,7 @@ enum err links_open(struct links *links)
 
 void links_begin_list(struct links *links)
 {
-    for (size_t i = 0; i < links->count; i++) row_at(links, i)->listed = false;
+    for (size_t i = 0; i < links->count; i++) link_at(links, i)->listed = false;
 }
 
 void links_listed(struct links *links, const char *id, const char *address)
@@ -121,7 +147,7 @@ void links_listed(struct links *links, const char *id, const char *address)
 
     if (!address[0] || strlen(id) >= LINK_ID_CAP || strlen(address) >= RPC_ADDRESS_CAP) return;
     for (size_t i = 0; i < links->count; i++) {
-        struct link *link = row_at(links, i);
+        struct link *link = link_at(links, i);
 
         if (link->dash && !link->closing && strcmp(link->id, id) == 0 &&
             strcmp(link->address, address) == 0) {
@@ -130,18 +156,18 @@ void links_listed(struct links *links, const char *id, const char *address)
         }
         if (!link->dash && !room) room = link;
     }
-    if (room) dial(links, room, id, address);
+    if (room) link_dial(links, room, id, address);
 }
 
 void links_end_list(struct links *links)
 {
     for (size_t i = 0; i < links->count; i++)
-        if (!row_at(links, i)->listed) hang_up(row_at(links, i));
+        if (!link_at(links, i)->listed) link_hang_up(link_at(links, i));
 }
 
 void links_hang_up(struct links *links)
 {
-    for (size_t i = 0; links->rows && i < links->count; i++) hang_up(row_at(links, i));
+    for (size_t i = 0; links->rows && i < links->count; i++) link_hang_up(link_at(links, i));
 }
 
 void *links_next(const struct links *links, const void *row)
@@ -150,6 +176,6 @@ void *links_next(const struct links *links, const void *row)
         row ? (size_t)((const char *)row - (const char *)links->rows) / links->row_size + 1 : 0;
 
     for (; i < links->count; i++)
-        if (row_at(links, i)->dash && !row_at(links, i)->closing) return row_at(links, i);
+        if (link_at(links, i)->dash && !link_at(links, i)->closing) return link_at(links, i);
     return NULL;
 }

@@ -2,37 +2,56 @@
 /* Questions that are asked again and again, and links to those who are asked at addresses of their
  * own.
  *
- * A question has at most one call under way. Its answer is read by its descriptor; without one the
- * last picture stays with its owner, and `why` says what is wrong. */
+ * A question has at most one call under way. Its answer is read by its descriptor and kept as JSON;
+ * while no answer comes the last one stays, and `why` says what is wrong. */
 #ifndef DASH_QUESTIONS_H
 #define DASH_QUESTIONS_H
 #include <protobuf-c/protobuf-c.h>
 
+#include "dash/history.h"
 #include "rpc/client.h"
 
 enum { WHY_CAP = 200, LINK_ID_CAP = 256 };
 
+enum topic {
+    TOPIC_RAFT,
+    TOPIC_TOPOLOGY,
+    TOPIC_FLEET,
+    TOPIC_SHARDS,
+    TOPIC_NEEDS,
+    TOPIC_STORE,
+    TOPIC_WORKERS,
+    TOPIC_NOTES,
+    TOPICS
+};
+
 struct dash;
 struct question_kind {
-    const char *path;
+    const char *name, *path; /* name: of the answer, in its topic */
     const ProtobufCMessageDescriptor *answer;
+    enum topic topic; /* is published again after each answer */
+    uint32_t series;  /* BIT() of those it fills: not known while it is not answered */
     uint64_t every_ms;
     uint32_t attempts_max; /* 0: as many as a client makes */
     /* The request; NULL: an empty one. ERR_NOMEM, ERR_FULL. */
     enum err (*request)(void *owner, struct buf *into);
-    /* NULL: it was not answered, and `why` says so. */
+    /* The answer as fields of an open object; NULL: all of it, by its descriptor. */
+    void (*write)(struct ndjson *json, const ProtobufCMessage *answer);
+    /* What the rest of the dashboard takes of the answer; may be NULL. */
     void (*took)(void *owner, const ProtobufCMessage *answer);
 };
 struct question {
     struct dash *dash;
     const struct question_kind *kind;
     void *owner;
-    bool busy, given_up; /* given_up: nobody wants the answer */
+    bool busy;
     mono_time next;
-    char why[WHY_CAP]; /* the last one was not answered; "" */
+    struct buf json;   /* of the last answer; empty: there was none */
+    char why[WHY_CAP]; /* the last one was not answered, or cannot be shown; "" */
 };
 void question_init(struct question *question, struct dash *dash, const struct question_kind *kind,
                    void *owner);
+void question_deinit(struct question *question); /* fine on a zeroed one */
 /* If it is due, and not under way. */
 void question_ask(struct question *question, struct rpc_channel *channel);
 

@@ -12,7 +12,7 @@ enum { REPLICAS_MAX = 16, EVERY_MS = 2000 };
 struct replica_link {
     struct link base;
     struct question question;
-    bool told;
+    bool known;
     uint64_t snapshot, first, applied, log_bytes, disk_free;
     wall_time snapshot_at; /* since when this one is known here */
 };
@@ -27,21 +27,20 @@ void replicas_listed(struct dash *dash, uint64_t id, const char *address)
 
 /* -- asking -- */
 
-static void took(void *owner, const ProtobufCMessage *answer)
+static void replica_took(void *owner, const ProtobufCMessage *answer)
 {
     struct replica_link *link = owner;
     const Muster__V1__StateHashResponse *said = (const void *)answer;
     char text[DASH_ID_CAP];
 
-    if (!said) return;
     dash_id_text(said->replica_id, text);
     if (strcmp(text, link->base.id) != 0) {
         snprintf(link->question.why, WHY_CAP, "another replica answers at its address");
         return;
     }
-    if (!link->told || link->snapshot != said->snapshot)
+    if (!link->known || link->snapshot != said->snapshot)
         link->snapshot_at = clock_wall(link->base.dash->io->clock);
-    link->told = true;
+    link->known = true;
     link->snapshot = said->snapshot;
     link->first = said->first;
     link->applied = said->applied;
@@ -52,9 +51,10 @@ static void took(void *owner, const ProtobufCMessage *answer)
 static const struct question_kind question = {.path = "/muster.v1.Fleet/StateHash",
                                               .answer =
                                                   &muster__v1__state_hash_response__descriptor,
+                                              .topic = TOPIC_RAFT,
                                               .every_ms = EVERY_MS,
                                               .attempts_max = 1,
-                                              .took = took};
+                                              .took = replica_took};
 
 void replicas_ask(struct dash *dash)
 {
@@ -72,7 +72,7 @@ void replicas_write(struct dash *dash, enum topic topic, struct ndjson *json)
         ndjson_open_object(json, NDJSON_ITEM);
         ndjson_c_string(json, STR("replica_id"), link->base.id);
         ndjson_c_string(json, STR("why"), link->question.why[0] ? link->question.why : NULL);
-        if (link->told) {
+        if (link->known) {
             ndjson_u64(json, STR("snapshot"), link->snapshot);
             ndjson_u64(json, STR("snapshot_seen_ms"), link->snapshot ? link->snapshot_at.ms : 0);
             ndjson_u64(json, STR("first"), link->first);
@@ -85,11 +85,18 @@ void replicas_write(struct dash *dash, enum topic topic, struct ndjson *json)
     ndjson_close_array(json);
 }
 
-static void opened(void *row)
+static void replica_opened(void *row)
 {
     struct replica_link *link = row;
 
     question_init(&link->question, link->base.dash, &question, link);
+}
+
+static void replica_closed(void *row)
+{
+    struct replica_link *link = row;
+
+    question_deinit(&link->question);
 }
 
 enum err replicas_open(struct dash *dash)
@@ -97,6 +104,7 @@ enum err replicas_open(struct dash *dash)
     dash->replicas = (struct links){.dash = dash,
                                     .row_size = sizeof(struct replica_link),
                                     .count = REPLICAS_MAX,
-                                    .opened = opened};
+                                    .opened = replica_opened,
+                                    .closed = replica_closed};
     return links_open(&dash->replicas);
 }

@@ -16,10 +16,9 @@ enum { NEEDS_SHOWN = 500, EVERY_MS = 2000 };
 struct shard_link {
     struct link base;
     struct question status;
-    struct buf status_json;
     uint64_t configured, actions, cycles;
     double cost, cycle_ms;
-    bool told; /* its status was understood: the numbers above are known */
+    bool known; /* the numbers above */
     /* needs: a stream */
     struct buf needs_json, next_json; /* the last answer; the one that comes in */
     char needs_why[WHY_CAP];
@@ -33,49 +32,40 @@ struct shard_link {
 /* -- status -- */
 
 /* A machine that is not there yet, or not any more, is not paid for. */
-static bool is_paid(const char *state)
+static bool shard_is_paid(const char *state)
 {
     return strcmp(state, "Speculative") != 0;
 }
 
-static void take_numbers(struct shard_link *link, const Muster__V1__ShardStatusResponse *s)
+static void shard_took_status(void *owner, const ProtobufCMessage *answer)
 {
-    link->told = s->cycle > 0 && !s->inventory_left_out;
+    const Muster__V1__ShardStatusResponse *s = (const void *)answer;
+    struct shard_link *link = owner;
+
+    link->known = s->cycle > 0 && !s->inventory_left_out;
     link->cost = 0;
     link->configured = link->actions = 0;
     link->cycle_ms = s->cycle_ms;
     link->cycles = s->cycle;
     for (size_t i = 0; i < s->n_inventory; i++) {
         const Muster__V1__Holding *h = s->inventory[i];
-        if (is_paid(h->state)) link->cost += h->price_per_hour * h->count;
+        if (shard_is_paid(h->state)) link->cost += h->price_per_hour * h->count;
         if (strcmp(h->state, "Configured") == 0) link->configured += h->count;
     }
     for (size_t i = 0; i < s->n_actions; i++) link->actions += s->actions[i]->count;
 }
 
-static void took_status(void *owner, const ProtobufCMessage *answer)
-{
-    struct shard_link *link = owner;
-    struct ndjson json;
-
-    link->base.dash->dirty[TOPIC_SHARDS] = true;
-    if (!answer) return;
-    buf_clear(&link->status_json);
-    ndjson_begin(&json, &link->status_json, NDJSON_LINE);
-    message_json_fields(&json, answer);
-    if (ndjson_end(&json)) snprintf(link->status.why, WHY_CAP, "too much to show");
-    take_numbers(link, (const void *)answer);
-}
-
 static const struct question_kind status_question = {
     .path = "/muster.v1.ShardView/Status",
     .answer = &muster__v1__shard_status_response__descriptor,
+    .topic = TOPIC_SHARDS,
     .every_ms = EVERY_MS,
-    .took = took_status};
+    .took = shard_took_status};
 
 /* -- needs: a header, then rows -- */
 
-static void take_frame(struct shard_link *link, const Bigfleet__V1alpha1__InspectNeedsResponse *f)
+static void needs_take_frame(struct shard_link *link,
+                             const Bigfleet__V1alpha1__InspectNeedsResponse *f)
 {
     if (f->frame_case == BIGFLEET__V1ALPHA1__INSPECT_NEEDS_RESPONSE__FRAME_HEADER &&
         !link->headed) {
@@ -91,7 +81,7 @@ static void take_frame(struct shard_link *link, const Bigfleet__V1alpha1__Inspec
     }
 }
 
-static void on_need(void *owner, struct rpc_client_call *, struct str bytes)
+static void needs_on_message(void *owner, struct rpc_client_call *, struct str bytes)
 {
     struct shard_link *link = owner;
     ProtobufCMessage *message;
@@ -101,11 +91,11 @@ static void on_need(void *owner, struct rpc_client_call *, struct str bytes)
     arena_init(&arena, ANSWER_ARENA_MAX);
     link->err = message_read(&bigfleet__v1alpha1__inspect_needs_response__descriptor, bytes, NULL,
                              &arena, &message, NULL);
-    if (!link->err) take_frame(link, (const void *)message);
+    if (!link->err) needs_take_frame(link, (const void *)message);
     arena_deinit(&arena);
 }
 
-static void on_needs_end(void *owner, struct rpc_client_call *, const struct rpc_outcome *outcome)
+static void needs_on_end(void *owner, struct rpc_client_call *, const struct rpc_outcome *outcome)
 {
     struct shard_link *link = owner;
     struct dash *dash = link->base.dash;
@@ -129,9 +119,10 @@ static void on_needs_end(void *owner, struct rpc_client_call *, const struct rpc
         snprintf(why, WHY_CAP, "no memory for its answer");
 }
 
-static void ask_needs(struct shard_link *link)
+static void needs_ask(struct shard_link *link)
 {
-    static const struct rpc_call_events events = {.on_message = on_need, .on_end = on_needs_end};
+    static const struct rpc_call_events events = {.on_message = needs_on_message,
+                                                  .on_end = needs_on_end};
     Bigfleet__V1alpha1__InspectNeedsRequest request =
         BIGFLEET__V1ALPHA1__INSPECT_NEEDS_REQUEST__INIT;
     struct rpc_call_options options = {.path = "/bigfleet.v1alpha1.ShardRead/InspectNeeds",
@@ -165,7 +156,7 @@ void shards_ask(struct dash *dash)
 {
     for (struct shard_link *link = NULL; (link = links_next(&dash->shards, link));) {
         question_ask(&link->status, link->base.channel);
-        ask_needs(link);
+        needs_ask(link);
     }
 }
 
@@ -179,7 +170,7 @@ void shards_write(struct dash *dash, enum topic topic, struct ndjson *json)
     ndjson_u64(json, STR("listed"), dash->shards_listed);
     ndjson_open_array(json, STR("shards"));
     for (const struct shard_link *link = NULL; (link = links_next(&dash->shards, link));) {
-        const struct buf *said = needs ? &link->needs_json : &link->status_json;
+        const struct buf *said = needs ? &link->needs_json : &link->status.json;
         const char *why = needs ? link->needs_why : link->status.why;
 
         ndjson_open_object(json, NDJSON_ITEM);
@@ -192,7 +183,7 @@ void shards_write(struct dash *dash, enum topic topic, struct ndjson *json)
     ndjson_close_array(json);
 }
 
-static void add(struct sample *sample, enum series series, double value)
+static void shards_add(struct sample *sample, enum series series, double value)
 {
     double *sum = &sample->values[series];
 
@@ -209,36 +200,35 @@ void shards_sample(struct dash *dash, struct sample *sample)
     for (size_t i = 0; i < ARRAY_LEN(ours); i++) sample->values[ours[i]] = NAN;
     for (const struct shard_link *link = NULL; (link = links_next(&dash->shards, link));) {
         if (!link->needs_why[0] && link->needs_json.len > 0) {
-            add(sample, SERIES_NEEDS, (double)link->needs);
-            add(sample, SERIES_UNMET, (double)link->unmet);
+            shards_add(sample, SERIES_NEEDS, (double)link->needs);
+            shards_add(sample, SERIES_UNMET, (double)link->unmet);
         }
-        if (link->status.why[0] || link->status_json.len == 0) continue;
-        add(sample, SERIES_ACTIONS, (double)link->actions);
-        add(sample, SERIES_CYCLES, (double)link->cycles);
+        if (link->status.why[0] || link->status.json.len == 0) continue;
+        shards_add(sample, SERIES_ACTIONS, (double)link->actions);
+        shards_add(sample, SERIES_CYCLES, (double)link->cycles);
         sample->values[SERIES_CYCLE_MS] = fmax(sample->values[SERIES_CYCLE_MS], link->cycle_ms);
-        if (!link->told) continue;
-        add(sample, SERIES_CONFIGURED, (double)link->configured);
-        add(sample, SERIES_COST, link->cost);
+        if (!link->known) continue;
+        shards_add(sample, SERIES_CONFIGURED, (double)link->configured);
+        shards_add(sample, SERIES_COST, link->cost);
     }
 }
 
 /* -- life -- */
 
-static void opened(void *row)
+static void shard_opened(void *row)
 {
     struct shard_link *link = row;
 
     question_init(&link->status, link->base.dash, &status_question, link);
-    buf_init(&link->status_json, PART_MAX);
     buf_init(&link->needs_json, PART_MAX);
     buf_init(&link->next_json, PART_MAX);
 }
 
-static void closed(void *row)
+static void shard_closed(void *row)
 {
     struct shard_link *link = row;
 
-    buf_deinit(&link->status_json);
+    question_deinit(&link->status);
     buf_deinit(&link->needs_json);
     buf_deinit(&link->next_json);
 }
@@ -249,7 +239,7 @@ enum err shards_open(struct dash *dash)
                                   .row_size = sizeof(struct shard_link),
                                   .count = SHARDS_MAX,
                                   .shards = true,
-                                  .opened = opened,
-                                  .closed = closed};
+                                  .opened = shard_opened,
+                                  .closed = shard_closed};
     return links_open(&dash->shards);
 }

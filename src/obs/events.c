@@ -7,6 +7,7 @@
 
 #include "io/line_out.h"
 #include "obs/events_file.h"
+#include "obs/log.h"
 
 enum { FAST_LINE = 2048 }; /* longer lines are put together on the heap */
 
@@ -24,14 +25,14 @@ struct events {
     struct events_file *file;
     struct queued *queue, **queue_end; /* oldest first; where the next one is hung in */
     size_t queue_max, queue_count, queue_bytes, droppable;
-    events_trouble_fn *on_trouble;
-    void *context;
+    const struct log_source *log;
+    const char *name;
     struct events_stats stats;
     uint64_t lost_in_trouble;
     enum err trouble;
 };
 
-/* What to tell once the lock is released. */
+/* What to log once the lock is released. */
 struct news {
     bool changed;
     enum err trouble;
@@ -78,11 +79,15 @@ static void lose(struct events *events, struct news *news)
     *news = (struct news){true, ERR_FULL, events->lost_in_trouble};
 }
 
-static void tell(struct events *events, struct news news)
+static void events_log(struct events *events, struct news news)
 {
-    if (!news.changed || !events->on_trouble) return;
-    events->on_trouble(events->context, news.trouble,
-                       news.trouble ? err_text(news.trouble) : "event lines flow again", news.lost);
+    if (!news.changed || !events->log) return;
+    if (news.trouble)
+        LOG_ERROR(events->log, "lines cannot be written", log_text("of", events->name),
+                  log_err("err", news.trouble), log_text("why", err_text(news.trouble)));
+    else
+        LOG_WARN(events->log, "lines are written again", log_text("of", events->name),
+                 log_u64("lost", news.lost));
 }
 
 /* -- the queue, under lock -- */
@@ -214,7 +219,7 @@ enum err events_write(struct events *events, enum events_class class, struct str
     err = write_locked(events, class, str_of(room, line.len + 1), &news);
     pthread_mutex_unlock(&events->lock);
     if (room != fast) free(room);
-    tell(events, news);
+    events_log(events, news);
     return err;
 }
 
@@ -229,7 +234,7 @@ bool events_flush(struct events *events)
         events->stats.refusing = false; /* refused for memory, with nothing queued to go out */
     }
     pthread_mutex_unlock(&events->lock);
-    tell(events, news);
+    events_log(events, news);
     return empty;
 }
 
@@ -258,8 +263,8 @@ enum err events_open(const struct events_options *options, struct events **ret_e
     events->queue_end = &events->queue;
     events->kind = EVENTS_NONE; /* until its sink is there */
     events->queue_max = options->queue_max ? options->queue_max : EVENTS_QUEUE_MAX;
-    events->on_trouble = options->on_trouble;
-    events->context = options->context;
+    events->log = options->log;
+    events->name = options->name;
     if (options->kind == EVENTS_STDOUT) {
         err = line_out_init(&events->out, options->fd ? options->fd : 1);
         if (err) note_set(note, "standard output is not open");

@@ -5,7 +5,8 @@
  * A file belongs to one process. Nothing waits: when the sink does not take a line
  * (a full pipe, a full disk), lines queue up to queue_max. Then lines that may be lost are dropped
  * and counted, and one that must be kept is refused with ERR_FULL: the caller stops admitting work
- * rather than lose it. events_flush() tries again; trouble and its end are each told once.
+ * rather than lose it. events_flush() tries again. The log says once that lines cannot be written,
+ * and once that they are written again.
  *
  * The surprising rule: ERR_OK means taken, not durable. Lines are synced when their file is
  * rotated away and at close. */
@@ -18,7 +19,8 @@
 
 struct events;
 struct fs;
-struct loop_worker;
+struct log_source;
+struct loop;
 
 enum events_kind { EVENTS_NONE, EVENTS_STDOUT, EVENTS_FILE };
 enum events_class {
@@ -31,9 +33,6 @@ enum {
     EVENTS_QUEUE_BYTES_MAX = 64 << 20,
     EVENTS_KEEP_MAX = 1000, /* rotated files */
 };
-/* `trouble` ERR_OK: lines flow again, and `lost` were lost since trouble began. Called by whoever
- * was writing, once per change, without the sink's lock. */
-typedef void events_trouble_fn(void *context, enum err trouble, const char *note, uint64_t lost);
 struct events_options {
     enum events_kind kind;
     int fd;                /* EVENTS_STDOUT: 0 means 1, standard output; borrowed */
@@ -43,12 +42,12 @@ struct events_options {
     uint32_t mode;         /* 0: 0644 */
     uint64_t rotate_bytes; /* 0: never; else a file that has reached it becomes path.1 */
     uint32_t keep;         /* 0: 5; path.1 is the newest, path.<keep> the oldest */
-    /* Syncs and closes rotated files, if all writes come from its loop's thread. NULL: the writer
-     * does it, and waits. Close it after the events. */
-    struct loop_worker *worker;
-    size_t queue_max; /* lines; 0: EVENTS_QUEUE_MAX */
-    events_trouble_fn *on_trouble;
-    void *context;
+    /* A worker of this loop syncs and closes rotated files; all writes come from its thread. NULL:
+     * the writer does both, and waits. */
+    struct loop *loop;
+    size_t queue_max;             /* lines; 0: EVENTS_QUEUE_MAX */
+    const struct log_source *log; /* NULL: nothing is logged */
+    const char *name;             /* of the lines, in the log: "events"; static text */
 };
 struct events_stats {
     uint64_t written, lost, rotations, failed_rotations;

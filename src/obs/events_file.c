@@ -9,6 +9,7 @@
 #include "io/worker.h"
 
 enum {
+    RETIRE_JOBS_MAX = 64,
     KEEP_DEFAULT = 5,
     MODE_DEFAULT = 0644,
     LOOK_EVERY_MS = 1000,
@@ -131,13 +132,17 @@ enum err events_file_open(const struct events_options *options, struct events_fi
     if (!f) return ERR_NOMEM;
     f->fs = options->fs;
     f->clock = options->clock;
-    f->worker = options->worker;
     f->mode = options->mode ? options->mode : MODE_DEFAULT;
     f->keep = options->keep ? options->keep : KEEP_DEFAULT;
     f->rotate_bytes = options->rotate_bytes;
     f->path = str_dup(str_from(options->path));
     f->directory = directory_of(options->path);
-    err = f->path && f->directory ? reopen(f) : ERR_NOMEM;
+    err = f->path && f->directory ? ERR_OK : ERR_NOMEM;
+    if (!err && options->loop)
+        err = worker_open(options->loop,
+                          &(struct worker_options){.name = "events", .jobs_max = RETIRE_JOBS_MAX},
+                          &f->worker);
+    if (!err) err = reopen(f);
     if (err) {
         note_set(note, "open %s: %s", options->path, err_text(err));
         events_file_close(f);
@@ -155,6 +160,7 @@ void events_file_close(struct events_file *f)
         (void)fs_sync(f->fs, f->file);
         fs_close(f->fs, f->file);
     }
+    worker_close(f->worker);
     free(f->directory);
     free(f->path);
     free(f);

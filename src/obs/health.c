@@ -99,35 +99,25 @@ static const struct {
     {"/debug/ring", health_page_ring}, {"/metrics", health_page_metrics},
 };
 
-static enum err pages_add(struct health *h, struct note *note)
+enum err health_serve(struct health *h, struct http_server *server, struct note *note)
 {
-    for (; h->page_count < ARRAY_LEN(pages); h->page_count++) {
+    enum err err = ERR_OK;
+
+    assert(!h->server);
+    h->server = server; /* no page is served yet, so no other thread reads it */
+    for (; !err && h->page_count < ARRAY_LEN(pages); h->page_count += !err) {
         const char *path = pages[h->page_count].path;
-        enum err err = http_route(h->server, path, HTTP_GET, pages[h->page_count].handler, h);
-        if (err) return note_fail(note, err, "page %s: %s", path, err_text(err));
+        err = http_route(server, path, HTTP_GET, pages[h->page_count].handler, h);
+        if (err) note_set(note, "page %s: %s", path, err_text(err));
     }
-    return ERR_OK;
+    if (err) health_unserve(h);
+    return err;
 }
 
-static void pages_remove(struct health *h)
+void health_unserve(struct health *h)
 {
     while (h->page_count > 0) (void)http_unroute(h->server, pages[--h->page_count].path);
-}
-
-enum err health_move(struct health *h, struct http_server *server, struct note *note)
-{
-    enum err err;
-
-    pages_remove(h);
-    health_metrics_keep(h, server);
-    h->server = server; /* no page is served at this moment, so nobody reads it meanwhile */
-    if (!server) return ERR_OK;
-    err = pages_add(h, note);
-    if (err) {
-        pages_remove(h);
-        h->server = NULL;
-    }
-    return err;
+    h->server = NULL;
 }
 
 enum err health_open(const struct health_options *options, struct health **ret_health,
@@ -140,7 +130,6 @@ enum err health_open(const struct health_options *options, struct health **ret_h
     h = calloc(1, sizeof *h);
     if (!h) return ERR_NOMEM;
     pthread_mutex_init(&h->lock, NULL);
-    h->server = options->server;
     h->loop = options->loop;
     h->clock = loop_clock(options->loop);
     h->metrics = options->metrics;
@@ -151,14 +140,11 @@ enum err health_open(const struct health_options *options, struct health **ret_h
     if (!err && h->events) err = health_check_add(h, "events", "", &h->events_check);
     if (!err && h->events) health_check_set(h->events_check, true, NULL);
     if (!err) err = health_metrics_add(h, note);
-    if (!err) {
-        snapshot(h);
-        if (h->server) err = pages_add(h, note);
-    }
     if (err) {
         health_close(h);
         return err;
     }
+    snapshot(h);
     loop_on_slow(h->loop, on_slow, h);
     h->hooked = true;
     timer_start_in(&h->timer, HEALTH_TICK_MS);
@@ -170,7 +156,7 @@ void health_close(struct health *h)
 {
     if (!h) return;
     if (h->hooked) loop_on_slow(h->loop, NULL, NULL);
-    pages_remove(h);
+    health_unserve(h);
     health_metrics_remove(h);
     timer_deinit(&h->timer);
     pthread_mutex_destroy(&h->lock);

@@ -31,23 +31,21 @@ enum {
     HEALTH_STALE_MS = 5000,
 };
 struct health_options {
-    struct http_server *server; /* NULL: on none, as after health_move */
     struct loop *loop;
     struct metrics *metrics;
     struct logger *logger;   /* or NULL */
     struct events *events;   /* or NULL */
     uint32_t stale_after_ms; /* 0: HEALTH_STALE_MS; silence after which the loop counts as hung */
 };
-/* On the loop's thread, as health_close. Takes the loop's slow-turn hook. ERR_INVALID, ERR_EXISTS
- * when a path or metric is taken, ERR_FULL, ERR_NOMEM. Metrics that were added stay in the
- * registry. */
+/* On the loop's thread, as all but the checks. Takes the loop's slow-turn hook; serves no page yet.
+ * ERR_INVALID, ERR_EXISTS when a metric is taken, ERR_FULL, ERR_NOMEM. Metrics that were added stay
+ * in the registry. */
 enum err health_open(const struct health_options *options, struct health **ret_health,
                      struct note *note);
 void health_close(struct health *health); /* NULL is fine */
-/* Takes the pages off their server, which may be closed after, and puts them on another, as when a
- * listener is opened anew; `server` NULL: on none for now. Loop's thread. Errors as http_route, and
- * then they are on none. */
-enum err health_move(struct health *health, struct http_server *server, struct note *note);
+/* Serves the pages, once. Errors as http_route; then the server has none of them. */
+enum err health_serve(struct health *health, struct http_server *server, struct note *note);
+void health_unserve(struct health *health); /* before the server is closed; fine when not served */
 
 /* A named reason not to be ready. It fails with `reason` until it is set. Any thread. `name` is
  * static text. ERR_FULL, ERR_EXISTS. */

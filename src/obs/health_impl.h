@@ -24,8 +24,8 @@ struct slow_turn {
 };
 
 struct health {
-    struct http_server *server;
-    struct loop *loop; /* the loop's thread only */
+    struct http_server *server; /* NULL: the pages are not served */
+    struct loop *loop;          /* the loop's thread only */
     struct clock *clock;
     struct metrics *metrics;
     struct logger *logger;
@@ -33,10 +33,8 @@ struct health {
     uint64_t stale_after_ms;
     struct timer timer;
     bool hooked;
-    struct http_stats http_before; /* of servers the pages were on before */
-    struct http_stats http_base;   /* of this one when the pages came to it: it may be a return */
-    size_t page_count;             /* routed so far */
-    atomic_uint_fast64_t beat_ms;  /* the loop's last sign of life, on its monotonic clock */
+    size_t page_count;            /* routed so far */
+    atomic_uint_fast64_t beat_ms; /* the loop's last sign of life, on its monotonic clock */
 
     struct metric_fields *loop_fields, *http_fields, *log_fields, *events_fields;
 
@@ -54,7 +52,5 @@ uint64_t health_silence_ms(struct health *h);
 http_handler health_page_alive, health_page_ready, health_page_loop, health_page_ring,
     health_page_metrics;
 enum err health_metrics_add(struct health *h, struct note *note);
-/* Before the pages move to `next`, which may be NULL: counters never fall, nor count twice. */
-void health_metrics_keep(struct health *h, const struct http_server *next);
 void health_metrics_remove(struct health *h); /* fine when they were never added */
 #endif

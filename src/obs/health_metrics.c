@@ -68,30 +68,10 @@ static const struct metric_field events_fields[] = {
      GAUGE(struct events_stats, queued)},
 };
 
-/* Counts go on where the server before left off; connections and readers are those of now. */
-static struct http_stats http_totals(const struct health *h)
-{
-    struct http_stats total = {0};
-    if (!h->server) return h->http_before;
-    total = http_stats(h->server);
-    total.requests += h->http_before.requests - h->http_base.requests;
-    total.errors += h->http_before.errors - h->http_base.errors;
-    total.events_sent += h->http_before.events_sent - h->http_base.events_sent;
-    total.events_dropped += h->http_before.events_dropped - h->http_base.events_dropped;
-    return total;
-}
-
-void health_metrics_keep(struct health *h, const struct http_server *next)
-{
-    h->http_before = http_totals(h);
-    h->http_before.connections = h->http_before.readers = 0;
-    h->http_base = next ? http_stats(next) : (struct http_stats){0};
-}
-
 static void collect(void *context)
 {
     struct health *h = context;
-    struct http_stats http = http_totals(h);
+    struct http_stats http = h->server ? http_stats(h->server) : (struct http_stats){0};
     struct loop_numbers loop = {.silence_ms = health_silence_ms(h)};
 
     pthread_mutex_lock(&h->lock);

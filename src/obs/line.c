@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "text/utf8.h"
+
 void line_init(struct log_line *line, char *room, size_t cap)
 {
     *line = (struct log_line){.at = room, .cap = cap};
@@ -47,30 +49,9 @@ void line_add_i64(struct log_line *line, int64_t value)
     line_add_u64(line, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
-/* One code point of UTF-8 at the start of `text`: its length, or 0 when it is none. */
-static size_t code_point(struct str text, uint32_t *ret_code)
-{
-    unsigned char lead = (unsigned char)text.at[0];
-    size_t len = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
-    uint32_t code = len == 1 ? lead : lead & (0x7fu >> len);
-
-    if (len > text.len || !str_is_utf8(str_of(text.at, len))) return 0;
-    for (size_t i = 1; i < len; i++) code = code << 6 | ((unsigned char)text.at[i] & 0x3f);
-    *ret_code = code;
-    return len;
-}
-
-/* What could end a line, move the cursor or turn the reading direction in somebody's terminal. */
-static bool is_unsafe(uint32_t code)
-{
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x2028 || code == 0x2029 ||
-           code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
-           (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
-}
-
 static void add_escaped(struct log_line *line, uint32_t code)
 {
-    char text[sizeof "\\uffff"]; /* is_unsafe() takes no code above */
+    char text[sizeof "\\uffff"]; /* no control character is above */
 
     switch (code) {
     case '\n': line_add(line, STR("\\n")); break;
@@ -95,9 +76,9 @@ void line_add_quoted(struct log_line *line, struct str text, size_t max)
             continue;
         }
         if (c >= 0x80) {
-            len = code_point(str_tail(text, i), &code);
+            len = utf8_read(str_tail(text, i), &code);
             if (len > 0 && i + len > max) break; /* never half a character */
-            if (len > 0 && !is_unsafe(code)) {
+            if (len > 0 && !utf8_is_control(code)) {
                 i += len;
                 continue;
             }

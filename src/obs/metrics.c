@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "obs/metrics_impl.h"
+#include "text/utf8.h"
 
 /* -- values -- */
 
@@ -115,14 +116,12 @@ failed:
 static size_t value_put(struct str value, char *into)
 {
     static const char unknown[] = "\xef\xbf\xbd";
-    size_t len = min_size(value.len, METRIC_LABEL_MAX);
+    size_t len = 0;
     if (str_is_utf8(value)) {
-        if (len < value.len)
-            while (len > 0 && ((unsigned char)value.at[len] & 0xc0) == 0x80) len--;
+        len = utf8_clip(value, METRIC_LABEL_MAX).len;
         if (len > 0) memcpy(into, value.at, len);
         return len;
     }
-    len = 0;
     for (size_t i = 0; i < value.len; i++) {
         bool plain = (unsigned char)value.at[i] < 0x80;
         size_t size = plain ? 1 : sizeof unknown - 1;
@@ -314,46 +313,13 @@ void metric_round_end(struct metric_family *family)
 
 /* -- families -- */
 
-static bool name_is_valid(const char *name, bool is_label)
+/* Every metric is described by a constant of our own; the tests of the page read its names. */
+static bool metric_is_sound(const struct metric_options *options)
 {
-    if (!name || !name[0] || strlen(name) > METRIC_NAME_MAX) return false;
-    if (is_label && name[0] == '_' && name[1] == '_') return false; /* Prometheus's own */
-    for (const char *at = name; *at; at++) {
-        bool letter = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || *at == '_' ||
-                      (*at == ':' && !is_label);
-        if (!letter && !(*at >= '0' && *at <= '9' && at > name)) return false;
-    }
-    return true;
-}
-
-static const char *wrong_label(const struct metric_options *options)
-{
-    for (size_t i = 0; i < METRIC_LABELS_MAX && options->labels[i]; i++) {
-        const char *label = options->labels[i];
-        bool is_bound = options->kind == METRIC_HISTOGRAM && strcmp(label, "le") == 0;
-
-        if (!name_is_valid(label, true) || is_bound) return "not a label name";
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(options->labels[k], label) == 0) return "label twice";
-    }
-    return options->labels[METRIC_LABELS_MAX] ? "too many labels" : NULL;
-}
-
-/* NULL: nothing. */
-static const char *wrong_with(const struct metric_options *options)
-{
-    if (!name_is_valid(options->name, false)) return "not a metric name";
-    if (!options->help || !str_is_utf8(str_from(options->help)) || options->per_unit < 0 ||
-        options->series_max > METRIC_SERIES_MAX)
-        return "help, per_unit or series_max";
-    if ((options->kind == METRIC_HISTOGRAM) != (options->bucket_count > 0) ||
-        options->bucket_count > METRIC_BUCKETS_MAX)
-        return "bucket count";
-    for (size_t i = 0; i < options->bucket_count; i++)
-        if (!isfinite(options->buckets[i]) ||
-            (i > 0 && options->buckets[i] <= options->buckets[i - 1]))
-            return "buckets must be finite and grow";
-    return wrong_label(options);
+    return options->name && options->help && !options->labels[METRIC_LABELS_MAX] &&
+           options->series_max <= METRIC_SERIES_MAX &&
+           options->bucket_count <= METRIC_BUCKETS_MAX &&
+           (options->kind == METRIC_HISTOGRAM) == (options->bucket_count > 0);
 }
 
 static void family_free(struct metric_family *family)
@@ -434,13 +400,10 @@ static enum err family_insert(struct metrics *metrics, struct metric_family *own
 enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
                      struct metric_family **ret_family, struct note *note)
 {
-    const char *wrong = wrong_with(options);
     struct metric_family *family;
     enum err err;
 
-    if (wrong)
-        return note_fail(note, ERR_INVALID, "metric %s: %s", options->name ? options->name : "",
-                         wrong);
+    assert(metric_is_sound(options));
     family = family_make(metrics, options);
     if (!family) return ERR_NOMEM;
     pthread_mutex_lock(&metrics->lock);

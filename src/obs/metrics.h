@@ -26,7 +26,6 @@ enum {
     METRIC_LABEL_MAX = 128,   /* bytes of a label value; more is cut */
     METRIC_SERIES_MAX = 4096, /* of one family */
     METRIC_BUCKETS_MAX = 32,
-    METRIC_NAME_MAX = 128,
 };
 struct metric_options {
     const char *name, *help; /* copied */
@@ -50,8 +49,7 @@ struct histogram;
 
 enum err metrics_open(struct metrics **ret_metrics); /* ERR_NOMEM */
 void metrics_close(struct metrics *metrics);         /* every handle dies; NULL is fine */
-/* Any thread. ERR_INVALID with a note (bad name, label or buckets), ERR_EXISTS, ERR_FULL,
- * ERR_NOMEM. A family without labels has its one series at once, so that 0 is shown. */
+/* Any thread. ERR_EXISTS with a note, ERR_FULL, ERR_NOMEM. A family without labels has its one series at once, so that 0 is shown. */
 enum err metrics_add(struct metrics *metrics, const struct metric_options *options,
                      struct metric_family **ret_family, struct note *note);
 /* One without labels, at once with its one series. Errors as metrics_add. */

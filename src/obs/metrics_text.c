@@ -11,92 +11,77 @@
 
 #define OVERFLOW_NAME "muster_metrics_overflow_total"
 
-struct writer {
+struct page {
     struct buf *out;
     enum err err; /* the first failure; later calls do nothing */
 };
 
-static void put(struct writer *w, struct str text)
+static void page_add(struct page *page, struct str text)
 {
-    if (!w->err) w->err = buf_append(w->out, text);
+    if (!page->err) page->err = buf_append(page->out, text);
 }
 
-static void put_c(struct writer *w, const char *text)
+__attribute__((format(printf, 2, 3))) static void page_format(struct page *page, const char *format,
+                                                              ...)
 {
-    put(w, str_from(text));
+    va_list args;
+
+    if (page->err) return;
+    va_start(args, format);
+    page->err = buf_vappendf(page->out, format, args);
+    va_end(args);
 }
 
-/* Backslash and line end are escaped, quotes where quotes stand around. The text is UTF-8: a
- * scraper would drop the whole page, so help texts are refused and values made so when they come
- * in. */
-static void put_escaped(struct writer *w, struct str text, bool quoted)
+/* Backslash and line end are escaped, quotes where quotes stand around. A scraper drops a page that
+ * is not UTF-8: help texts are our own, and label values were made UTF-8 when they came in. */
+static void page_escaped(struct page *page, struct str text, bool quoted)
 {
-    for (size_t i = 0; i < text.len && !w->err; i++) {
+    for (size_t i = 0; i < text.len && !page->err; i++) {
         char c = text.at[i];
-        if (c == '\\')
-            put(w, STR("\\\\"));
-        else if (c == '\n')
-            put(w, STR("\\n"));
-        else if (c == '"' && quoted)
-            put(w, STR("\\\""));
-        else
-            put(w, str_of(&text.at[i], 1));
+        if (c == '\\' || (c == '"' && quoted)) page_add(page, STR("\\"));
+        page_add(page, c == '\n' ? STR("\\n") : str_of(&text.at[i], 1));
     }
 }
 
-static void put_double(struct writer *w, double value)
+static void page_double(struct page *page, double value)
 {
     char room[48];
     struct log_line line;
     if (isnan(value)) {
-        put(w, STR("NaN"));
+        page_add(page, STR("NaN"));
     } else if (isinf(value)) {
-        put_c(w, value > 0 ? "+Inf" : "-Inf");
+        page_add(page, value > 0 ? STR("+Inf") : STR("-Inf"));
     } else {
         line_init(&line, room, sizeof room);
         line_add_double(&line, value);
-        put(w, line_peek(&line));
+        page_add(page, line_peek(&line));
     }
 }
 
-static void put_u64(struct writer *w, uint64_t value)
-{
-    if (!w->err) w->err = buf_appendf(w->out, "%" PRIu64, value);
-}
-
-static void put_counter(struct writer *w, const struct metric_family *family, uint64_t value)
-{
-    if (family->per_unit == 1)
-        put_u64(w, value);
-    else
-        put_double(w, (double)value / family->per_unit);
-}
-
-/* "{a="x",b="y"}"; `bound` adds le, and nothing at all is written without labels. */
-static void put_labels(struct writer *w, const struct metric_family *family,
-                       const struct metric_series *series, const double *bound)
+/* "NAME{a="x",b="y"} "; `bound` adds le, and without labels there are no braces. */
+static void page_sample(struct page *page, const struct metric_family *family, const char *suffix,
+                        const struct metric_series *series, const double *bound)
 {
     struct str rest = str_of(series->key, series->key_len), value;
-    if (family->label_count == 0 && !bound) return;
-    put_c(w, "{");
+    bool labels = family->label_count > 0 || bound;
+
+    page_format(page, "%s%s%s", family->name, suffix, labels ? "{" : "");
     for (size_t i = 0; i < family->label_count; i++) {
         (void)str_split(&rest, '\0', &value);
-        put_c(w, i ? "," : "");
-        put_c(w, family->labels[i]);
-        put_c(w, "=\"");
-        put_escaped(w, value, true);
-        put_c(w, "\"");
+        page_format(page, "%s%s=\"", i ? "," : "", family->labels[i]);
+        page_escaped(page, value, true);
+        page_add(page, STR("\""));
     }
     if (bound) {
-        put_c(w, family->label_count ? ",le=\"" : "le=\"");
-        put_double(w, *bound);
-        put_c(w, "\"");
+        page_format(page, "%sle=\"", family->label_count ? "," : "");
+        page_double(page, *bound);
+        page_add(page, STR("\""));
     }
-    put_c(w, "}");
+    page_add(page, labels ? STR("} ") : STR(" "));
 }
 
-static void put_histogram(struct writer *w, const struct metric_family *family,
-                          const struct metric_series *series)
+static void page_histogram(struct page *page, const struct metric_family *family,
+                           const struct metric_series *series)
 {
     const struct histogram *histogram = series->value.histogram;
     uint64_t count = 0, sum_bits;
@@ -105,58 +90,41 @@ static void put_histogram(struct writer *w, const struct metric_family *family,
     for (size_t i = 0; i <= family->bound_count; i++) {
         double bound = i < family->bound_count ? family->bounds[i] : INFINITY;
         count += atomic_load_explicit(&histogram->buckets[i], memory_order_relaxed);
-        put_c(w, family->name);
-        put_c(w, "_bucket");
-        put_labels(w, family, series, &bound);
-        put_c(w, " ");
-        put_u64(w, count);
-        put_c(w, "\n");
+        page_sample(page, family, "_bucket", series, &bound);
+        page_format(page, "%" PRIu64 "\n", count);
     }
     sum_bits = atomic_load_explicit(&histogram->sum_bits, memory_order_relaxed);
     memcpy(&sum, &sum_bits, sizeof sum);
-    put_c(w, family->name);
-    put_c(w, "_sum");
-    put_labels(w, family, series, NULL);
-    put_c(w, " ");
-    put_double(w, sum);
-    put_c(w, "\n");
-    put_c(w, family->name);
-    put_c(w, "_count");
-    put_labels(w, family, series, NULL);
-    put_c(w, " ");
-    put_u64(w, count); /* the same as +Inf, whatever other threads add meanwhile */
-    put_c(w, "\n");
+    page_sample(page, family, "_sum", series, NULL);
+    page_double(page, sum);
+    page_add(page, STR("\n"));
+    page_sample(page, family, "_count", series, NULL);
+    page_format(page, "%" PRIu64 "\n", count); /* as +Inf, whatever other threads add meanwhile */
 }
 
-static void put_series(struct writer *w, const struct metric_family *family,
-                       const struct metric_series *series)
+static void page_series(struct page *page, const struct metric_family *family,
+                        const struct metric_series *series)
 {
     if (family->kind == METRIC_HISTOGRAM) {
-        put_histogram(w, family, series);
+        page_histogram(page, family, series);
         return;
     }
-    put_c(w, family->name);
-    put_labels(w, family, series, NULL);
-    put_c(w, " ");
-    if (family->kind == METRIC_COUNTER)
-        put_counter(w, family, counter_value(&series->value.counter));
+    page_sample(page, family, "", series, NULL);
+    if (family->kind == METRIC_GAUGE)
+        page_double(page, gauge_value(&series->value.gauge));
+    else if (family->per_unit == 1)
+        page_format(page, "%" PRIu64, counter_value(&series->value.counter));
     else
-        put_double(w, gauge_value(&series->value.gauge));
-    put_c(w, "\n");
+        page_double(page, (double)counter_value(&series->value.counter) / family->per_unit);
+    page_add(page, STR("\n"));
 }
 
-static void put_head(struct writer *w, const char *name, const char *help, enum metric_kind kind)
+static void page_head(struct page *page, const char *name, const char *help, enum metric_kind kind)
 {
     static const char *const kinds[] = {"counter", "gauge", "histogram"};
-    put_c(w, "# HELP ");
-    put_c(w, name);
-    put_c(w, " ");
-    put_escaped(w, str_from(help), false);
-    put_c(w, "\n# TYPE ");
-    put_c(w, name);
-    put_c(w, " ");
-    put_c(w, kinds[kind]);
-    put_c(w, "\n");
+    page_format(page, "# HELP %s ", name);
+    page_escaped(page, str_from(help), false);
+    page_format(page, "\n# TYPE %s %s\n", name, kinds[kind]);
 }
 
 static int by_key(const void *a, const void *b)
@@ -166,31 +134,29 @@ static int by_key(const void *a, const void *b)
                        str_of((*right)->key, (*right)->key_len));
 }
 
-static void put_family(struct writer *w, struct metric_family *family,
-                       const struct metric_series **room)
+static void page_family(struct page *page, struct metric_family *family,
+                        const struct metric_series **room)
 {
     struct map_entry *entry;
     size_t cursor = 0, count = 0;
 
     while ((entry = map_next(&family->series, &cursor))) room[count++] = entry->value;
     if (family->other_used) room[count++] = family->other;
-    put_head(w, family->name, family->help, family->kind);
+    page_head(page, family->name, family->help, family->kind);
     qsort(room, count, sizeof(void *), by_key);
-    for (size_t i = 0; i < count; i++) put_series(w, family, room[i]);
+    for (size_t i = 0; i < count; i++) page_series(page, family, room[i]);
 }
 
-static void put_overflows(struct writer *w, const struct metrics *metrics)
+static void page_overflows(struct page *page, const struct metrics *metrics)
 {
-    put_head(w, OVERFLOW_NAME,
-             "Uses of the series \"other\" because a metric had no room for more.", METRIC_COUNTER);
+    page_head(page, OVERFLOW_NAME,
+              "Uses of the series \"other\" because a metric had no room for more.",
+              METRIC_COUNTER);
     for (size_t i = 0; i < metrics->family_count; i++) {
         uint64_t count = atomic_load(&metrics->families[i]->overflows);
         if (count == 0) continue;
-        put_c(w, OVERFLOW_NAME "{metric=\"");
-        put_c(w, metrics->families[i]->name);
-        put_c(w, "\"} ");
-        put_u64(w, count);
-        put_c(w, "\n");
+        page_format(page, OVERFLOW_NAME "{metric=\"%s\"} %" PRIu64 "\n", metrics->families[i]->name,
+                    count);
     }
 }
 
@@ -205,7 +171,7 @@ static void collect(struct metrics *metrics)
 
 enum err metrics_write(struct metrics *metrics, struct buf *into)
 {
-    struct writer w = {.out = into};
+    struct page page = {.out = into};
     size_t before = into->len;
     bool told = false;
     const struct metric_series **room = malloc((METRIC_SERIES_MAX + 1) * sizeof(void *));
@@ -213,16 +179,16 @@ enum err metrics_write(struct metrics *metrics, struct buf *into)
     if (!room) return ERR_NOMEM;
     collect(metrics);
     pthread_mutex_lock(&metrics->lock);
-    for (size_t i = 0; i < metrics->family_count && !w.err; i++) {
+    for (size_t i = 0; i < metrics->family_count && !page.err; i++) {
         if (!told && strcmp(metrics->families[i]->name, OVERFLOW_NAME) > 0) {
-            put_overflows(&w, metrics);
+            page_overflows(&page, metrics);
             told = true;
         }
-        put_family(&w, metrics->families[i], room);
+        page_family(&page, metrics->families[i], room);
     }
-    if (!told) put_overflows(&w, metrics);
+    if (!told) page_overflows(&page, metrics);
     pthread_mutex_unlock(&metrics->lock);
     free(room);
-    if (w.err) into->len = before;
-    return w.err;
+    if (page.err) into->len = before;
+    return page.err;
 }

@@ -28,27 +28,6 @@ static const uint8_t escape_len[0x80] = {
 
 enum { UNIT = 6 }; /* \uXXXX */
 
-/* The number of the character of `step` bytes, if it is one that steers a terminal or turns the
- * direction of writing (C1, marks without width, separators, embeddings, isolates); else 0. */
-static uint32_t steering(const char *at, size_t step)
-{
-    const unsigned char *byte = (const unsigned char *)at;
-    uint32_t code;
-
-    if (step == 2)
-        code = (uint32_t)(byte[0] & 0x1f) << 6 | (byte[1] & 0x3f);
-    else if (step == 3)
-        code =
-            (uint32_t)(byte[0] & 0x0f) << 12 | (uint32_t)(byte[1] & 0x3f) << 6 | (byte[2] & 0x3f);
-    else
-        return 0;
-    return (code >= 0x80 && code < 0xa0) || code == 0x061c || code == 0xfeff ||
-                   (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
-                   (code >= 0x2066 && code <= 0x2069)
-               ? code
-               : 0;
-}
-
 /* True when one of eight bytes is a control character, '"', '\\' or not ASCII. A byte b below n
  * shows in the top bit of b - n, as long as b itself has none; a borrow from a lower byte can only
  * turn a clean word into a suspect one, which is then looked at byte by byte. */
@@ -84,11 +63,12 @@ static size_t escaped_size(struct str s)
         s = str_tail(s, plain);
         if (s.len == 0) return size;
         unsigned char byte = (unsigned char)s.at[0];
-        size_t step = utf8_step(s.at, s.len);
-        size += byte < 0x80            ? escape_len[byte]
-                : steering(s.at, step) ? UNIT
-                : step > 0             ? step
-                                       : sizeof replacement;
+        uint32_t code;
+        size_t step = utf8_read(s, &code);
+        size += byte < 0x80             ? escape_len[byte]
+                : step == 0             ? sizeof replacement
+                : utf8_is_control(code) ? UNIT
+                                        : step;
         s = str_tail(s, max_size(step, 1));
     }
 }
@@ -123,17 +103,18 @@ static char *put_escaped(char *at, struct str s)
         s = str_tail(s, plain);
         if (s.len == 0) return at;
         unsigned char byte = (unsigned char)s.at[0];
-        size_t step = utf8_step(s.at, s.len);
+        uint32_t code;
+        size_t step = utf8_read(s, &code);
         if (byte < 0x80) {
             at = put_escape(at, byte);
-        } else if (steering(s.at, step)) {
-            at = put_unit(at, steering(s.at, step));
-        } else if (step > 0) {
-            memcpy(at, s.at, step);
-            at += step;
-        } else {
+        } else if (step == 0) {
             memcpy(at, replacement, sizeof replacement);
             at += sizeof replacement;
+        } else if (utf8_is_control(code)) {
+            at = put_unit(at, code);
+        } else {
+            memcpy(at, s.at, step);
+            at += step;
         }
         s = str_tail(s, max_size(step, 1));
     }

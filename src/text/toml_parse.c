@@ -114,33 +114,21 @@ static enum err refuse_again(struct toml_parser *p, const struct toml_value *old
                      toml_quote(old->key).text, old->key_at.line);
 }
 
-/* The table "a" of the dotted key a.b in `table`, made when it is new. */
-static enum err enter_dotted(struct toml_parser *p, struct toml_value *table, struct str key,
-                             struct toml_position at, struct toml_value **ret_child)
+/* The table "a" of the dotted key a.b (form DOTTED) or of the header [a.b] (IMPLICIT) in `table`,
+ * made when it is new. A header may enter every table but one that was written whole. */
+static enum err enter_table(struct toml_parser *p, struct toml_value *table, enum toml_form form,
+                            struct str key, struct toml_position at, struct toml_value **ret_child)
 {
-    struct toml_value *old = toml_lookup(table, key);
+    struct toml_value *old = toml_lookup(table, key), *child = old;
+    bool header = form == TOML_IMPLICIT;
 
     if (!old)
-        return toml_add(p, table, &key, (struct toml_new){TOML_TABLE, TOML_DOTTED, at, at},
-                        ret_child);
-    if (old->type != TOML_TABLE || old->form != TOML_DOTTED) return refuse_child(p, old, at);
-    *ret_child = old;
-    return ERR_OK;
-}
-
-/* The table "a" of the header [a.b] in `table`, made when it is new. */
-static enum err enter_super(struct toml_parser *p, struct toml_value *table, struct str key,
-                            struct toml_position at, struct toml_value **ret_child)
-{
-    struct toml_value *old = toml_lookup(table, key);
-
-    if (!old)
-        return toml_add(p, table, &key, (struct toml_new){TOML_TABLE, TOML_IMPLICIT, at, at},
-                        ret_child);
-    if (old->type == TOML_ARRAY && old->form == TOML_ELEMENTS) old = old->children.last;
-    if (old->type != TOML_TABLE || old->form == TOML_INLINE)
-        return refuse_child(p, toml_lookup(table, key), at);
-    *ret_child = old;
+        return toml_add(p, table, &key, (struct toml_new){TOML_TABLE, form, at, at}, ret_child);
+    if (header && old->type == TOML_ARRAY && old->form == TOML_ELEMENTS) child = old->children.last;
+    if (child->type != TOML_TABLE ||
+        (header ? child->form == TOML_INLINE : child->form != TOML_DOTTED))
+        return refuse_child(p, old, at);
+    *ret_child = child;
     return ERR_OK;
 }
 
@@ -194,7 +182,7 @@ static enum err parse_header(struct toml_parser *p, struct toml_value **ret_sect
         err = parse_key(p, &key, &at);
         if (err) return err;
         if (!skip_dot(p)) break;
-        err = enter_super(p, table, key, at, &table);
+        err = enter_table(p, table, TOML_IMPLICIT, key, at, &table);
         if (err) return err;
     }
     if (!toml_looking_at(p, closing))
@@ -217,7 +205,7 @@ static enum err parse_pair(struct toml_parser *p, struct toml_value *table)
         err = parse_key(p, &key, &at);
         if (err) return err;
         if (!skip_dot(p)) break;
-        err = enter_dotted(p, table, key, at, &table);
+        err = enter_table(p, table, TOML_DOTTED, key, at, &table);
         if (err) return err;
     }
     if (toml_peek(p) != '=') return expected(p, "'=' after the key");

@@ -26,6 +26,31 @@ size_t utf8_step(const char *at, size_t left)
     return 4;
 }
 
+size_t utf8_read(struct str s, uint32_t *ret_scalar)
+{
+    size_t len = utf8_step(s.at, s.len);
+    uint32_t scalar = (unsigned char)s.at[0];
+
+    if (len > 1) scalar &= 0x7fu >> len;
+    for (size_t i = 1; i < len; i++) scalar = scalar << 6 | ((unsigned char)s.at[i] & 0x3f);
+    *ret_scalar = scalar;
+    return len;
+}
+
+bool utf8_is_control(uint32_t scalar)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0, 0x1f},        {0x7f, 0x9f},     {0x061c, 0x061c}, /* Arabic mark */
+        {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2066, 0x2069}, {0xfeff, 0xfeff},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(ranges); i++)
+        if (scalar >= ranges[i].first && scalar <= ranges[i].last) return true;
+    return false;
+}
+
 bool utf8_is_scalar(uint32_t code_point)
 {
     return code_point <= 0x10ffff && (code_point < 0xd800 || code_point > 0xdfff);

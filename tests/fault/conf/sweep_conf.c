@@ -126,9 +126,9 @@ TEST(texts_survive_any_failed_allocation)
         err = conf_print(conf, "x", &out);
         if (!err) err = conf_print_reference(&test_table, "x", &out);
         if (!err) err = command_help(&call, &out);
-        if (!err) err = command_completion_bash(&program, &out);
-        if (!err) err = command_completion_zsh(&program, &out);
-        if (!err) err = command_completion_fish(&program, &out);
+        if (!err) err = command_completion(&program, "bash", &out);
+        if (!err) err = command_completion(&program, "zsh", &out);
+        if (!err) err = command_completion(&program, "fish", &out);
         if (!err) err = command_man(&call, "x", &out);
         CHECK_ERR("done, or out of memory", err, fault_alloc_fired() ? ERR_NOMEM : ERR_OK);
         buf_deinit(&out);

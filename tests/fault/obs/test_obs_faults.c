@@ -98,9 +98,9 @@ TEST(health_survives_any_allocation_that_fails)
             last = logger_open(&(struct logger_options){.clock = &now.clock, .fd = 2}, &logger);
         if (!last)
             last = health_open(
-                &(struct health_options){
-                    .server = server, .loop = &loop, .metrics = metrics, .logger = logger},
+                &(struct health_options){.loop = &loop, .metrics = metrics, .logger = logger},
                 &health, &note);
+        if (!last) last = health_serve(health, server, &note);
         if (!last) last = health_check_add(health, "c", "r", &check);
         health_close(health);
         http_close(server);

@@ -30,7 +30,8 @@ enum err health_open(const struct health_options *options, struct health **ret_h
                      struct note *note)
 {
     (void)note;
-    health = (struct health){.server = options->server};
+    (void)options;
+    health = (struct health){.count = 0};
     *ret_health = &health;
     ask();
     return ERR_OK;
@@ -53,12 +54,17 @@ void health_check_set(struct health_check *check, bool ready, const char *reason
     ask();
 }
 
-enum err health_move(struct health *h, struct http_server *server, struct note *note)
+enum err health_serve(struct health *h, struct http_server *server, struct note *note)
 {
     (void)note;
     h->server = server;
     ask();
     return ERR_OK;
+}
+
+void health_unserve(struct health *h)
+{
+    h->server = NULL;
 }
 
 void health_close(struct health *h)

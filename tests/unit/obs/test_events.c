@@ -18,6 +18,7 @@
 #include "lib/fake_clock.h"
 #include "lib/fault_fs.h"
 #include "lib/test.h"
+#include "obs/log.h"
 
 static char path_room[256];
 static const char *fresh_path(void)
@@ -51,18 +52,29 @@ static void content_is(const char *why, const char *path, const char *suffix, co
     free(got);
 }
 
-struct told {
+struct told { /* what the log was told of the sink */
+    struct logger *logger;
+    struct log_source log;
     int times;
-    enum err last;
-    uint64_t lost;
+    char last[256];
 };
-static void on_trouble(void *context, enum err trouble, const char *note, uint64_t lost)
+static void told_line(void *context, enum log_level level, struct str line)
 {
     struct told *told = context;
-    (void)note;
+    (void)level;
     told->times++;
-    told->last = trouble;
-    told->lost = lost;
+    snprintf(told->last, sizeof told->last, "%.*s", STR_ARG(line));
+}
+
+static void told_open(struct told *told, struct events_options *options)
+{
+    const struct logger_options to = {
+        .clock = clock_real(), .sink = told_line, .sink_context = told};
+    *told = (struct told){.times = 0};
+    CHECK_OK("log", logger_open(&to, &told->logger));
+    log_source_init(&told->log, told->logger, "test", NULL);
+    options->log = &told->log;
+    options->name = "lines";
 }
 
 static struct events *sink(struct events_options options)
@@ -155,13 +167,12 @@ TEST(a_file_moved_away_by_others_is_followed)
 TEST(a_full_disk_queues_reports_once_and_recovers)
 {
     const char *path = fresh_path();
-    struct told told = {0};
+    struct told told;
     struct fault_fs fault;
     struct events_options options = file_options(path);
     fault_fs_init(&fault, fs_real());
     options.fs = fault_fs_fs(&fault);
-    options.on_trouble = on_trouble;
-    options.context = &told;
+    told_open(&told, &options);
     options.queue_max = 3;
     struct events *events = sink(options);
     CHECK_OK("write", events_write(events, EVENT_KEEP, STR("{\"n\":1}")));
@@ -174,7 +185,7 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     CHECK_OK("queued", events_write(events, EVENT_KEEP, STR("{\"n\":2}")));
     CHECK_OK("queued", events_write(events, EVENT_MAY_DROP, STR("{\"beat\":2}")));
     CHECK_I64("told once", told.times, 1);
-    CHECK_ERR("what", told.last, ERR_NO_SPACE);
+    CHECK_HAS("what", told.last, "err=NO_SPACE");
     CHECK_ERR("a beat too many is dropped",
               events_write(events, EVENT_MAY_DROP, STR("{\"beat\":3}")), ERR_FULL);
     CHECK_OK("a transition takes the oldest beat's place",
@@ -189,19 +200,19 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     fault_fs_disarm(&fault);
     CHECK("it flows", events_flush(events));
     CHECK_I64("told again", told.times, 2);
-    CHECK_ERR("that it is over", told.last, ERR_OK);
-    CHECK_U64("and what it cost", told.lost, 3);
+    CHECK_HAS("that it is over", told.last, "lines are written again");
+    CHECK_HAS("and what it cost", told.last, "lost=3");
     CHECK_OK("go on", events_write(events, EVENT_KEEP, STR("{\"n\":5}")));
     fault_fs_arm(&fault,
                  (struct fault_fs_plan){
                      .calls = FAULT_FS_WRITE, .nth = 1, .err = ERR_IO, .from_then_on = true});
     CHECK_OK("queued again", events_write(events, EVENT_KEEP, STR("{\"n\":6}")));
     CHECK_I64("new trouble is told anew", told.times, 3);
-    CHECK_ERR("what", told.last, ERR_IO);
+    CHECK_HAS("what", told.last, "err=IO");
     fault_fs_disarm(&fault);
     CHECK_OK("the next line takes it along", events_write(events, EVENT_KEEP, STR("{\"n\":7}")));
     CHECK_I64("and its end", told.times, 4);
-    CHECK_U64("this time without loss", told.lost, 0);
+    CHECK_HAS("this time without loss", told.last, "lost=0");
     char *all = content(path, "");
     for (int n = 1; n <= 7; n++) {
         char want[32];
@@ -211,6 +222,7 @@ TEST(a_full_disk_queues_reports_once_and_recovers)
     CHECK("in order", strstr(all, "{\"n\":2}") < strstr(all, "{\"n\":3}"));
     free(all);
     events_close(events);
+    logger_close(told.logger);
 }
 
 /* RLIMIT_FSIZE makes the kernel itself write a part and then refuse, like a full disk. */
@@ -249,16 +261,14 @@ TEST(a_line_cut_by_the_kernel_is_cut_off)
 TEST(a_reader_that_stops_holds_up_nobody)
 {
     int ends[2];
-    struct told told = {0};
+    struct told told;
     uint64_t refused = 0, dropped = 0;
     char room[65536];
     size_t bytes = 0, beats = 0, keeps = 0;
     CHECK("pipe", pipe(ends) == 0);
-    struct events *events = sink((struct events_options){.kind = EVENTS_STDOUT,
-                                                         .fd = ends[1],
-                                                         .queue_max = 50,
-                                                         .on_trouble = on_trouble,
-                                                         .context = &told});
+    struct events_options options = {.kind = EVENTS_STDOUT, .fd = ends[1], .queue_max = 50};
+    told_open(&told, &options);
+    struct events *events = sink(options);
     for (int i = 0; i < 10000; i++) {
         if (events_write(events, EVENT_MAY_DROP,
                          STR("{\"topic\":\"worker_heartbeat\",\"pad\":\"................\"}")) ==
@@ -299,6 +309,7 @@ TEST(a_reader_that_stops_holds_up_nobody)
     CHECK_I64("recovery is told", told.times, 2);
     buf_deinit(&all);
     events_close(events);
+    logger_close(told.logger);
     close(ends[0]);
     close(ends[1]);
 }
@@ -377,19 +388,14 @@ TEST(with_a_worker_rotation_does_not_wait_for_the_disk)
 {
     const char *path = fresh_path();
     struct real_io *real;
-    struct loop_worker *worker;
     struct events_options options = file_options(path);
     CHECK_OK("real", real_io_open(&real));
-    CHECK_OK("worker",
-             worker_open(real_io_io(real)->loop,
-                         &(struct worker_options){.name = "retire", .jobs_max = 2}, &worker));
-    options.worker = worker;
+    options.loop = real_io_io(real)->loop;
     options.rotate_bytes = 1;
     struct events *events = sink(options);
     for (int i = 0; i < 20; i++) CHECK_OK("write", events_write(events, EVENT_KEEP, STR("x")));
     CHECK_U64("rotated", events_stats(events).rotations, 19);
     events_close(events);
-    worker_close(worker);
     real_io_close(real);
 }
 
@@ -407,17 +413,13 @@ TEST(with_a_worker_the_directory_is_synced_there_too)
 {
     const char *path = fresh_path();
     struct real_io *real;
-    struct loop_worker *worker;
     struct fs noted = *fs_real(); /* with one call watched; used from two threads */
     struct events_options options = file_options(path);
     noted.sync_dir = noted_sync_dir;
     atomic_store(&dir_syncs, 0);
     CHECK_OK("real", real_io_open(&real));
-    CHECK_OK("worker",
-             worker_open(real_io_io(real)->loop,
-                         &(struct worker_options){.name = "retire", .jobs_max = 8}, &worker));
     options.fs = &noted;
-    options.worker = worker;
+    options.loop = real_io_io(real)->loop;
     options.rotate_bytes = 1;
     struct events *events = sink(options);
     for (int i = 0; i < 2; i++) CHECK_OK("write", events_write(events, EVENT_KEEP, STR("x")));
@@ -425,7 +427,6 @@ TEST(with_a_worker_the_directory_is_synced_there_too)
     /* What a worker has not begun when it is closed is given back undone. */
     for (int i = 0; i < 10000 && atomic_load(&dir_syncs) == 0; i++) usleep(1000);
     events_close(events);
-    worker_close(worker);
     real_io_close(real);
     CHECK_I64("synced, once", atomic_load(&dir_syncs), 1);
     CHECK("not by the writer", atomic_load(&dir_sync_thread) != gettid());

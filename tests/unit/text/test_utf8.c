@@ -53,7 +53,10 @@ TEST(every_scalar_value_is_written_and_read_back)
             continue;
         }
         len = utf8_write(code_point, bytes);
+        uint32_t read = 0;
         CHECK_SIZE("read back whole", utf8_step(bytes, len), len);
+        CHECK_SIZE("with its value", utf8_read(str_of(bytes, len), &read), len);
+        CHECK("the same", read == code_point);
         CHECK("base agrees", str_is_utf8(str_of(bytes, len)));
         CHECK_SIZE("one code point", utf8_count(str_of(bytes, len)), 1);
     }
@@ -76,4 +79,15 @@ TEST(clipping_cuts_no_sequence)
 
     for (size_t max = 0; max < ARRAY_LEN(want); max++)
         CHECK_SIZE("the longest that fits", utf8_clip(text, max).len, want[max]);
+}
+
+TEST(what_steers_a_terminal_or_turns_the_writing_is_a_control)
+{
+    static const uint32_t controls[] = {0,      '\n',   0x1f,   0x7f,   0x9b,  0x61c,
+                                        0x200e, 0x2028, 0x202e, 0x2069, 0xfeff};
+    static const uint32_t others[] = {' ', '~', 0xa0, 0x20ac, 0x2010, 0x1f433};
+
+    for (size_t i = 0; i < ARRAY_LEN(controls); i++)
+        CHECK("a control", utf8_is_control(controls[i]));
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) CHECK("none", !utf8_is_control(others[i]));
 }
