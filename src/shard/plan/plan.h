@@ -21,8 +21,8 @@ struct planner;                                      /* opaque, one owner */
 enum err planner_open(struct planner **ret_planner); /* ERR_NOMEM */
 void planner_close(struct planner *planner);         /* NULL is fine */
 
-/* What is wrong names the machine or row and its field: "machines[3]: field 'state': missing",
- * "line 4: needs[0]: ...". What stood before it is kept. */
+/* What is wrong names the machine or row and its field: "machines[3]: state: is missing",
+ * "line 4: needs: [0]: ...". What stood before it is kept. */
 enum err planner_add_machines(struct planner *planner, struct str text, enum plan_form form,
                               struct note *note);
 enum err planner_add_needs(struct planner *planner, struct str text, enum plan_form form,

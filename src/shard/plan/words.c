@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shard/plan/words.h"
 
+#include "model/fingerprint.h"
 #include "model/penalty.h"
+
+#define WORDS_BYTES_MAX ((size_t)16 << 20) /* of one profile */
 
 /* The first failure stays; nothing is written after it. */
 struct line {
@@ -40,7 +43,7 @@ static void say_group(struct line *line, struct str group)
     say(line, ", ");
 }
 
-/* --- a fingerprint, in words; the text is that of model/profile.h --- */
+/* --- a profile, in words --- */
 
 static struct str short_key(struct str key)
 {
@@ -48,108 +51,61 @@ static struct str short_key(struct str key)
     return str_equal(key, LABEL_ZONE) ? STR("zone") : key;
 }
 
-static bool next_number(struct str *rest, char separator, int64_t *ret_number)
-{
-    struct str part;
-
-    return str_split(rest, separator, &part) && !str_to_i64(part, ret_number);
-}
-
-/* "key:operator:a,b" */
-static bool say_requirement(struct line *line, struct str rest)
+static void say_requirement(struct line *line, const struct requirement *r)
 {
     static const char *const before[OPERATOR_COUNT] = {
-        [OPERATOR_UNSPECIFIED] = "impossible ",
-        [OPERATOR_IN] = "",
-        [OPERATOR_NOT_IN] = "not ",
-        [OPERATOR_EXISTS] = "any ",
-        [OPERATOR_DOES_NOT_EXIST] = "no ",
-        [OPERATOR_SAME] = "same ",
+        [OPERATOR_IN] = "",        [OPERATOR_NOT_IN] = "not ",        [OPERATOR_EXISTS] = "any ",
+        [OPERATOR_SAME] = "same ", [OPERATOR_DOES_NOT_EXIST] = "no ",
     };
-    struct str key;
-    int64_t op;
+    struct str key = short_key(r->key);
 
-    if (!str_split(&rest, ':', &key) || !next_number(&rest, ':', &op)) return false;
-    if (op < 0 || op >= OPERATOR_COUNT) return false;
-    key = short_key(key);
-    say(line, "; %s%.*s%s%.*s", before[op], STR_ARG(key), rest.len ? " " : "", STR_ARG(rest));
-    return true;
+    say(line, "; %s%.*s", before[r->op], STR_ARG(key));
+    for (size_t i = 0; i < r->value_count; i++)
+        say(line, "%s%.*s", i ? "," : " ", STR_ARG(r->values[i]));
 }
 
-/* "key:skew:when" */
-static bool say_spread(struct line *line, struct str rest)
+static void say_spread(struct line *line, const struct spread *spread)
 {
-    struct str key;
-    int64_t skew, when;
+    struct str key = short_key(spread->key);
 
-    if (!str_split(&rest, ':', &key) || !next_number(&rest, ':', &skew)) return false;
-    if (!next_number(&rest, ':', &when)) return false;
-    key = short_key(key);
-    say(line, "; spread over %.*s, skew %lld%s", STR_ARG(key), (long long)skew,
-        when == SPREAD_DO_NOT_SCHEDULE ? "" : " if possible");
-    return true;
+    say(line, "; spread over %.*s, skew %d%s", STR_ARG(key), spread->max_skew,
+        spread->when == SPREAD_DO_NOT_SCHEDULE ? "" : " if possible");
 }
 
-typedef bool say_item(struct line *line, struct str item);
-
-static bool say_list(struct line *line, struct str list, say_item *item)
+static void say_penalty(struct line *line, const char *of, uint8_t bucket)
 {
-    struct str one;
-
-    while (list.len && str_split(&list, ';', &one)) {
-        if (one.len && !item(line, one)) return false;
-    }
-    return true;
+    if (bucket <= PENALTY_ZERO) return;
+    say(line, "; %s %s%s", of, bucket == PENALTY_PINNED ? "" : "$", penalty_label(bucket));
 }
 
-static void say_penalty(struct line *line, const char *of, int64_t bucket)
+static void say_profile(struct line *line, const struct profile *p)
 {
-    if (bucket <= PENALTY_ZERO || bucket >= PENALTY_BUCKET_COUNT) return;
-    say(line, "; %s %s%s", of, bucket == PENALTY_PINNED ? "" : "$", penalty_label((uint8_t)bucket));
+    say(line, "priority %d", p->priority);
+    for (size_t i = 0; i < p->requirement_count; i++) say_requirement(line, &p->requirements[i]);
+    for (size_t i = 0; i < p->spread_count; i++) say_spread(line, &p->spreads[i]);
+    say_penalty(line, "interruption", p->interruption_bucket);
+    say_penalty(line, "reclamation", p->reclamation_bucket);
 }
 
-/* Takes "name=..." off the front, up to the next '|'. */
-static bool take_part(struct str *rest, const char *name, struct str *ret_part)
-{
-    if (!str_split(rest, '|', ret_part) || !str_starts(*ret_part, str_from(name))) return false;
-    *ret_part = str_tail(*ret_part, strlen(name));
-    return true;
-}
-
-static bool say_fingerprint(struct line *line, struct str text)
-{
-    struct str priority, interruption, reclamation, requirements, spread;
-    int64_t numbers[3];
-
-    if (!take_part(&text, "p=", &priority) || !take_part(&text, "ipb=", &interruption) ||
-        !take_part(&text, "rpb=", &reclamation) || !take_part(&text, "reqs=", &requirements) ||
-        !take_part(&text, "spr=", &spread))
-        return false;
-    if (str_to_i64(priority, &numbers[0]) || str_to_i64(interruption, &numbers[1]) ||
-        str_to_i64(reclamation, &numbers[2]))
-        return false;
-    say(line, "priority %lld", (long long)numbers[0]);
-    if (!say_list(line, requirements, say_requirement) || !say_list(line, spread, say_spread))
-        return false;
-    say_penalty(line, "interruption", numbers[1]);
-    say_penalty(line, "reclamation", numbers[2]);
-    return true;
-}
-
-/* "web (gang g, priority 5; instance-type m5.large)". A stamp that somebody else wrote may be no
- * fingerprint: it is told as it is. */
+/* "web (gang g, priority 5; instance-type m5.large)". A stamp that another program wrote may be no
+ * fingerprint: its text is printed unchanged. */
 static void say_need(struct line *line, const struct need_key *key)
 {
-    size_t start;
+    struct profile profile;
+    struct arena arena;
+    enum err err;
 
+    arena_init(&arena, WORDS_BYTES_MAX);
+    err = fingerprint_read(&arena, key->fingerprint, &profile);
     say(line, "%.*s (", STR_ARG(key->cluster));
     say_group(line, key->group);
-    start = line->out->len;
-    if (!say_fingerprint(line, key->fingerprint)) {
-        line->out->len = start;
+    if (err)
         say(line, "%.*s", STR_ARG(key->fingerprint));
-    }
+    else
+        say_profile(line, &profile);
     say(line, ")");
+    if (err == ERR_NOMEM && !line->err) line->err = err;
+    arena_deinit(&arena);
 }
 
 static void say_grace(struct line *line, uint64_t grace_ms)
