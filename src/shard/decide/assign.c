@@ -2,34 +2,17 @@
 /* Phase 1: level by level, everyone is first credited with its own, then served with the rest. */
 #include "shard/decide/decider.h"
 
-static enum err own_add_key(struct decider *e, const struct want *w, const struct key *key,
-                            enum own_state state, struct supply_pool *pool)
-{
-    const struct requirement_set *set = w->demand->kind->set;
-    const struct bag *bag = &key->cohorts;
-    struct set_memory *memory;
-    bool by_id = state == OWN_CREATING;
-    enum err err = bag->count ? set_recall(e, set, &memory) : ERR_OK;
+const enum machine_state own_states[OWN_STATES] = {MACHINE_CONFIGURED, MACHINE_CONFIGURING,
+                                                   MACHINE_CREATING};
 
-    for (uint32_t i = 0; !err && i < bag->count; i++) {
-        const struct bag_item *item = &bag->at[i];
-        const struct cohort *c = item->cohort;
-        if (item->state != own_machine_state(state)) continue;
-        if (!set_matches(e, memory, item->look) || !cohort_fits(c, w->demand->unit)) continue;
-        err = pool_add(e, pool, source_of(e, c), by_id ? 0 : c->traits.price,
-                       by_id ? 0 : -cohort_reclamation_dollars(c));
-    }
-    return err;
-}
-
-enum err own_add(struct decider *e, const struct want *w, enum own_state state,
+enum err own_add(struct decider *e, const struct want *w, enum machine_state state,
                  struct supply_pool *pool)
 {
     enum err err = ERR_OK;
 
-    if (w->gang) return w->key ? own_add_key(e, w, w->key, state, pool) : ERR_OK;
+    if (w->gang) return w->key ? pool_add_bag(e, w, &w->key->cohorts, state, pool) : ERR_OK;
     for (uint32_t i = 0; !err && w->family && i < w->family->count; i++) {
-        err = own_add_key(e, w, w->family->keys[i], state, pool);
+        err = pool_add_bag(e, w, &w->family->keys[i]->cohorts, state, pool);
     }
     return err;
 }
@@ -39,9 +22,9 @@ enum err own_claim(struct decider *e, struct want *w)
     struct supply_pool *pool = &e->own_pool;
     enum err err = want_start(e, w);
 
-    for (int state = 0; !err && state < OWN_COUNT && w->live; state++) {
+    for (int i = 0; !err && i < OWN_STATES && w->live; i++) {
         pool->count = pool->head = 0;
-        err = own_add(e, w, (enum own_state)state, pool);
+        err = own_add(e, w, own_states[i], pool);
         if (err) return err;
         pool_sort(pool);
         err = pool_take_all(e, w, pool, want_claim);
@@ -97,28 +80,24 @@ static enum err claim_kind(struct decider *e, struct want *w, enum pool_kind kin
     return err;
 }
 
-/* A gang has a pool of them already: it had to look at all domains. */
-static enum err credit_state(struct decider *e, struct want *w, enum lane_state state)
-{
-    if (!w->live) return ERR_OK;
-    if (!w->gang) return lanes_credit(e, w, state);
-    return claim_kind(e, w, state == LANE_CONFIGURED ? POOL_OF_CONFIGURED : POOL_OF_CONFIGURING);
-}
-
 /* Machines of its cluster, bound or being bound, whosever they are; and what is being created for
  * nobody. */
 enum err credit(struct decider *e, struct want *w)
 {
+    struct supply_pool *pool = &e->own_pool;
     enum err err = ERR_OK;
 
-    if (w->cluster && w->cluster->machines[MACHINE_CONFIGURED] > e->claimed[w->cluster->slot]) {
-        err = credit_state(e, w, LANE_CONFIGURED);
+    if (w->live && w->cluster &&
+        w->cluster->machines[MACHINE_CONFIGURED] > e->claimed[w->cluster->slot]) {
+        err = lanes_credit(e, w, LANE_CONFIGURED);
     }
-    if (!err && w->cluster && w->cluster->machines[MACHINE_CONFIGURING]) {
-        err = credit_state(e, w, LANE_CONFIGURING);
+    if (!err && w->live && w->cluster && w->cluster->machines[MACHINE_CONFIGURING]) {
+        err = lanes_credit(e, w, LANE_CONFIGURING);
     }
-    if (!err && e->inventory->nobodys.count) err = claim_kind(e, w, POOL_OF_CREATING);
-    return err;
+    if (err || !w->live || !e->inventory->nobodys.count) return err;
+    pool->count = pool->head = 0;
+    err = pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_CREATING, pool);
+    return err ? err : pool_take_all(e, w, pool, want_claim);
 }
 
 enum err acquire(struct decider *e, struct want *w)

@@ -394,6 +394,14 @@ static inline struct supply_source *source_of(struct decider *e, const struct co
     return s->decision == e->number ? s : source_make(e, c);
 }
 
+/* What is left of an Idle or Speculative cohort. */
+static inline uint32_t acquirable_left(const struct decider *e, const struct cohort *c)
+{
+    const struct supply_source *s = &e->sources[c->slot];
+
+    return s->decision == e->number ? s->count - s->taken : c->count;
+}
+
 void shapes_ask(struct decider *e); /* begins a new question */
 static inline bool shape_covers(struct decider *e, uint32_t slot, const struct resources *wanted)
 {
@@ -480,10 +488,20 @@ static inline bool set_matches(const struct decider *e, const struct set_memory 
     return set_names_type(memory, e->inventory->look_briefs[look].type) &&
            set_accepts(e, memory, look);
 }
+/* The cohorts of some lanes that match and cover. shapes_ask() comes before the first. */
+struct lane_walk {
+    const struct lanes *lanes;
+    const struct set_memory *memory;
+    const struct resources *wanted;
+    uint32_t lane, item; /* that is next */
+};
+const struct bag_item *lane_walk_next(struct decider *e, struct lane_walk *walk); /* NULL: end */
 /* A set without the values it refuses (NotIn) is its *base*: many that differ have one base. */
 uint32_t set_base_hash(const struct set_memory *memory);
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
+/* The first value that the set refuses and the look carries; NULL: none. */
+const struct posting *set_refusal(const struct set_memory *memory, const struct look *look);
 
 /* decider.c */
 void *decider_alloc(struct decider *e, size_t count, size_t size); /* cleared; NULL: full */
@@ -533,14 +551,10 @@ void lanes_forget(struct decider *e, bool all); /* all: and their memory */
 
 /* pool.c */
 enum pool_kind {
-    POOL_OF_IDLE,        /* price */
-    POOL_OF_SPECULATIVE, /* effective cost */
-    POOL_OF_CONFIGURED,  /* of the Need's cluster: keep order */
-    POOL_OF_CONFIGURING,
-    POOL_OF_EXCESS,   /* price */
-    POOL_OF_VICTIMS,  /* score */
-    POOL_OF_CREATING, /* that are nobody's: by id, like the next */
-    POOL_OF_DRAINING,
+    POOL_OF_IDLE,        /* by price */
+    POOL_OF_SPECULATIVE, /* by effective cost */
+    POOL_OF_EXCESS,      /* by price */
+    POOL_OF_VICTIMS,     /* by score */
 };
 static inline uint32_t pool_bucket(enum pool_kind kind, const struct want *w) /* likewise */
 {
@@ -559,6 +573,10 @@ enum err pool_add(struct decider *e, struct supply_pool *pool, struct supply_sou
 /* Adds under what the order of that kind looks at. */
 enum err pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
                            const struct want *w, struct supply_source *s);
+/* Adds the cohorts of a bag that are in the state, match and fit: Configured and Configuring ones
+ * in keep order, others by id. ERR_FULL, ERR_NOMEM. */
+enum err pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag,
+                      enum machine_state state, struct supply_pool *pool);
 void pool_sort(struct supply_pool *pool);
 void pool_sort_from(struct supply_pool *pool, uint32_t from); /* the entries from there on */
 enum err pool_fetch(struct decider *e,
@@ -574,14 +592,10 @@ void source_sink(struct supply_source **heap, uint32_t count, uint32_t at);
 /* assign.c */
 enum err assign(struct decider *e);
 /* The states in which machines are credited to the Need whose own they are, in their order. */
-enum own_state { OWN_CONFIGURED, OWN_CONFIGURING, OWN_CREATING, OWN_COUNT };
-static inline uint32_t own_machine_state(enum own_state state)
-{
-    static const uint8_t states[] = {MACHINE_CONFIGURED, MACHINE_CONFIGURING, MACHINE_CREATING};
-    return states[state];
-}
-/* The Need's own machines in one state that are left, match and fit, into `pool`. */
-enum err own_add(struct decider *e, const struct want *w, enum own_state state,
+enum { OWN_STATES = 3 };
+extern const enum machine_state own_states[OWN_STATES];
+/* The Need's own machines in one state, or those drained for it, that match and fit, into `pool`. */
+enum err own_add(struct decider *e, const struct want *w, enum machine_state state,
                  struct supply_pool *pool);
 enum err own_claim(struct decider *e, struct want *w);
 enum err credit(struct decider *e, struct want *w);

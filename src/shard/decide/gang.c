@@ -170,18 +170,14 @@ static bool bucket_beats(const struct bucket *a, const struct bucket *b)
 
 /* --- own first --- */
 
-static enum err add_own(struct decider *e, const struct want *w, struct buckets *b,
-                        enum own_state from, enum member member)
+/* All that was put into e->own_pool. */
+static enum err add_pool(struct decider *e, const struct want *w, struct buckets *b,
+                         enum member member)
 {
-    struct supply_pool *pool = &e->own_pool;
     enum err err = ERR_OK;
 
-    pool->count = pool->head = 0;
-    for (int state = (int)from; !err && state < OWN_COUNT; state++) {
-        err = own_add(e, w, (enum own_state)state, pool);
-    }
-    for (uint32_t i = 0; !err && i < pool->count; i++) {
-        err = bucket_add(e, w, b, pool->at[i].source, member);
+    for (uint32_t i = 0; !err && i < e->own_pool.count; i++) {
+        err = bucket_add(e, w, b, e->own_pool.at[i].source, member);
     }
     return err;
 }
@@ -191,12 +187,14 @@ static enum err served_by(struct decider *e, const struct want *w, enum member m
 {
     struct buckets b = {0};
     const struct bucket *best = NULL;
-    enum err err;
+    enum err err = ERR_OK;
 
     *ret_domain = NULL;
     if (!w->key) return ERR_OK;
     buckets_start(&b, w);
-    err = add_own(e, w, &b, OWN_CONFIGURED, member);
+    e->own_pool.count = e->own_pool.head = 0;
+    for (int i = 0; !err && i < OWN_STATES; i++) err = own_add(e, w, own_states[i], &e->own_pool);
+    if (!err) err = add_pool(e, w, &b, member);
     for (uint32_t i = 0; !err && i < b.count; i++) {
         struct bucket *bucket = &b.at[i];
         bucket_score(e, &b, bucket);
@@ -229,40 +227,80 @@ enum err gang_own_first(struct decider *e, struct want *w)
 
 /* --- the rest --- */
 
-static enum err add_pool(struct decider *e, const struct want *w, struct buckets *b,
-                         enum pool_kind kind)
+static enum err add_lanes(struct decider *e, const struct want *w, const struct set_memory *memory,
+                          struct buckets *b, const struct lanes *lanes)
 {
-    struct supply_pool *pool;
-    enum err err = pool_of(e, kind, w, &pool);
+    struct lane_walk walk = {lanes, memory, w->demand->unit, 0, 0};
+    const struct bag_item *item;
+    enum err err = ERR_OK;
 
-    for (uint32_t i = 0; !err && i < pool->count; i++) {
-        const struct supply_source *s = pool->at[i].source;
-        bool acquirable = kind == POOL_OF_IDLE || kind == POOL_OF_SPECULATIVE;
-        if (acquirable && !source_open(e, w, s->cohort)) continue;
-        err = bucket_add(e, w, b, s,
-                         acquirable                                 ? MEMBER_ACQUIRABLE
-                         : w->key && s->cohort->own == w->key->slot ? MEMBER_OWN
-                                                                    : MEMBER_CREDITABLE);
+    shapes_ask(e);
+    while (!err && (item = lane_walk_next(e, &walk))) {
+        bool own = w->key && item->key == w->key->slot;
+        if (item->key != SLOT_NONE && key_all(e, item->key)) continue;
+        err = bucket_add(e, w, b, source_of(e, item->cohort), own ? MEMBER_OWN : MEMBER_CREDITABLE);
     }
     return err;
 }
 
-/* What its racks hold and its set refuses is taken off. */
-static enum err subtract_refused(struct decider *e, const struct set_memory *memory,
-                                 struct buckets *b, struct racks *racks)
+/* Its own machines that are being created, and those that are nobody's. */
+static enum err add_creating(struct decider *e, const struct want *w, struct buckets *b)
 {
-    uint32_t *members, count;
-    enum err err = racks_refused(e, racks, memory, &members, &count);
+    struct supply_pool *pool = &e->own_pool;
+    enum err err;
 
-    for (uint32_t i = 0; !err && i < count; i++) {
-        const struct rack_member *m = &racks->members[members[i]];
-        const struct machine_shape *shape = rooms_held(&e->inventory->shape_slots, m->shape);
-        int64_t left = rack_member_left(e, m);
-        struct bucket *bucket;
-        err = bucket_of(e, b, m->value, &bucket);
-        if (err) return err;
-        bucket->count -= left;
-        amounts_add(b->mask, bucket->total, shape, -left);
+    pool->count = pool->head = 0;
+    err = own_add(e, w, MACHINE_CREATING, pool);
+    if (!err) err = add_pool(e, w, b, MEMBER_OWN);
+    if (err || !e->inventory->nobodys.count) return err;
+    pool->count = 0;
+    err = pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_CREATING, pool);
+    return err ? err : add_pool(e, w, b, MEMBER_CREDITABLE);
+}
+
+/* The machines of a look that its racks hold. */
+static enum err subtract_look(struct decider *e, const struct want *w, struct buckets *b,
+                              const struct look *look)
+{
+    const struct posting *value = look_find(look, w->demand->kind->same->key);
+    struct bucket *bucket;
+    enum err err = ERR_OK;
+
+    for (uint32_t state = 0; value && state < POOL_COUNT; state++) {
+        const struct bag *bag = &look->pools[state];
+        for (uint32_t i = 0; !err && i < bag->count; i++) {
+            const struct cohort *c = bag->at[i].cohort;
+            int64_t left = acquirable_left(e, c);
+            if (!left || cohort_kept(e, c)) continue;
+            if (!shape_covers(e, bag->at[i].shape, w->demand->unit)) continue;
+            err = bucket_of(e, b, value, &bucket);
+            if (err) return err;
+            bucket->count -= left;
+            amounts_add(b->mask, bucket->total, c->traits.shape, -left);
+        }
+    }
+    return err;
+}
+
+/* What its racks hold and its set refuses is subtracted: the looks that carry a refused value. One
+ * that carries several is met under the first. */
+static enum err subtract_refused(struct decider *e, const struct want *w,
+                                 const struct set_memory *memory, struct buckets *b)
+{
+    enum err err = ERR_OK;
+
+    shapes_ask(e);
+    for (uint32_t i = 0; i < memory->term_count; i++) {
+        const struct match_term *t = &memory->terms[i];
+        for (uint32_t k = 0; t->ask == ASK_NONE_OF && k < t->count; k++) {
+            const struct posting *value = memory->values[t->from + k];
+            for (uint32_t n = 0; !err && n < value->count; n++) {
+                const struct look *look;
+                if (!set_base_accepts(e, memory, value->looks[n])) continue;
+                look = posting_look(e->inventory, value, n);
+                if (set_refusal(memory, look) == value) err = subtract_look(e, w, b, look);
+            }
+        }
     }
     return err;
 }
@@ -276,14 +314,9 @@ static enum err add_members(struct decider *e, const struct want *w, struct buck
     struct set_memory *memory;
     enum err err = set_recall(e, w->demand->kind->set, &memory);
 
-    if (err) return err;
-
-    if (w->cluster) {
-        err = add_pool(e, w, b, POOL_OF_CONFIGURED);
-        if (!err) err = add_pool(e, w, b, POOL_OF_CONFIGURING);
-    }
-    if (!err) err = add_own(e, w, b, OWN_CREATING, MEMBER_OWN);
-    if (!err && e->inventory->nobodys.count) err = add_pool(e, w, b, POOL_OF_CREATING);
+    if (!err && w->cluster) err = add_lanes(e, w, memory, b, &w->cluster->configured);
+    if (!err && w->cluster) err = add_lanes(e, w, memory, b, &w->cluster->configuring);
+    if (!err) err = add_creating(e, w, b);
     if (err || !racks) return err;
     for (uint32_t i = 0; !err && i < racks->kept_count; i++) {
         const struct supply_source *s = racks->kept[i];
@@ -293,7 +326,7 @@ static enum err add_members(struct decider *e, const struct want *w, struct buck
         if (!set_matches(e, memory, s->cohort->traits.look->slot)) continue;
         err = bucket_add(e, w, b, s, own ? MEMBER_OWN : MEMBER_ACQUIRABLE);
     }
-    if (!err) err = subtract_refused(e, memory, b, racks);
+    if (!err) err = subtract_refused(e, w, memory, b);
     for (uint32_t i = 0; i < b->count; i++) {
         uint32_t number = racks_find(racks, b->at[i].value);
         if (number == RACK_NONE) continue;

@@ -162,12 +162,39 @@ bool set_accepts(const struct decider *e, const struct set_memory *memory, uint3
     return look_accepted(e, memory, look, false);
 }
 
+const struct bag_item *lane_walk_next(struct decider *e, struct lane_walk *walk)
+{
+    for (; walk->lane < walk->lanes->count; walk->lane++, walk->item = 0) {
+        const struct cohort_lane *lane = &walk->lanes->at[walk->lane];
+        if (!set_names_type(walk->memory, lane->type)) continue;
+        while (walk->item < lane->bag.count) {
+            const struct bag_item *item = &lane->bag.at[walk->item++];
+            if (shape_covers(e, item->shape, walk->wanted) &&
+                set_matches(e, walk->memory, item->look)) {
+                return item;
+            }
+        }
+    }
+    return NULL;
+}
+
 /* --- bases --- */
 
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look)
 {
     return set_names_type(memory, e->inventory->look_briefs[look].type) &&
            look_accepted(e, memory, look, true);
+}
+
+const struct posting *set_refusal(const struct set_memory *m, const struct look *look)
+{
+    for (uint32_t i = 0; i < m->term_count; i++) {
+        const struct match_term *t = &m->terms[i];
+        for (uint32_t k = 0; t->ask == ASK_NONE_OF && k < t->count; k++) {
+            if (carries_one_of(look, &m->values[t->from + k], 1)) return m->values[t->from + k];
+        }
+    }
+    return NULL;
 }
 
 /* The first term from `from` on that a base keeps; term_count: none. */

@@ -98,27 +98,15 @@ enum err want_find(struct decider *e, struct want *w, struct demand *demand)
 
 /* --- folding --- */
 
-static bool lane_holds_whole(struct decider *e, const struct bag *bag, const struct demand *d,
-                             struct set_memory *memory)
-{
-    const struct resources *whole = d->gangs->fold->demand.unit;
-
-    for (uint32_t i = 0; i < bag->count; i++) {
-        const struct bag_item *item = &bag->at[i];
-        if (!shape_covers(e, item->shape, whole)) continue;
-        if (item->cohort->count && set_matches(e, memory, item->look)) return true;
-    }
-    return false;
-}
-
 static bool lanes_hold_whole(struct decider *e, const struct lanes *lanes, const struct demand *d,
-                             struct set_memory *memory)
+                             const struct set_memory *memory)
 {
-    for (uint32_t i = 0; i < lanes->count; i++) {
-        if (!set_names_type(memory, lanes->at[i].type)) continue;
-        if (lane_holds_whole(e, &lanes->at[i].bag, d, memory)) return true;
-    }
-    return false;
+    struct lane_walk walk = {lanes, memory, d->gangs->fold->demand.unit, 0, 0};
+    const struct bag_item *item;
+
+    do item = lane_walk_next(e, &walk);
+    while (item && !item->cohort->count); /* a plan may hold an empty cohort */
+    return item != NULL;
 }
 
 /* Some machine of a type that the set names could, wherever it is. */

@@ -197,12 +197,12 @@ struct kept_pool { /* a pool under what it depends on */
     enum pool_kind kind;
     const struct requirement_set *set;
     const struct resources *unit;
-    uint64_t extra; /* bucket, slot of the cluster, or priority */
+    uint32_t extra; /* bucket or priority */
     struct supply_pool pool;
 };
 
 static uint32_t kept_hash(enum pool_kind kind, const struct requirement_set *set,
-                          const struct resources *unit, uint64_t extra)
+                          const struct resources *unit, uint32_t extra)
 {
     uint64_t hash = (uint64_t)kind * 31 + set->slot;
 
@@ -220,65 +220,31 @@ enum err pool_add_in_order(struct decider *e, struct supply_pool *pool, enum poo
                            const struct want *w, struct supply_source *s)
 {
     const struct traits *t = &s->cohort->traits;
-    double first = t->price, second = 0;
+    double first = t->price;
 
     if (kind == POOL_OF_SPECULATIVE) {
         first = effective_cost(t->price, t->probability,
                                penalty_dollars(w->demand->profile->interruption_bucket));
-    } else if (kind == POOL_OF_CONFIGURED || kind == POOL_OF_CONFIGURING) {
-        second = -cohort_reclamation_dollars(s->cohort);
     } else if (kind == POOL_OF_VICTIMS) {
         first = -victim_score(&e->input.weights, w->demand->profile->priority, s);
     }
-    return pool_add(e, pool, s, first, second);
+    return pool_add(e, pool, s, first, 0);
 }
 
-static enum err fill_from_lane(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
-                               const struct want *w, struct set_memory *memory,
-                               const struct bag *bag)
+enum err pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag,
+                      enum machine_state state, struct supply_pool *pool)
 {
-    enum err err = ERR_OK;
+    bool by_id = state == MACHINE_CREATING || state == MACHINE_DRAINING;
+    struct set_memory *memory;
+    enum err err = bag->count ? set_recall(e, w->demand->kind->set, &memory) : ERR_OK;
 
     for (uint32_t i = 0; !err && i < bag->count; i++) {
         const struct bag_item *item = &bag->at[i];
-        struct supply_source *s;
-        if (item->key != SLOT_NONE && key_all(e, item->key)) continue;
-        if (!shape_covers(e, item->shape, w->demand->unit) || !set_matches(e, memory, item->look)) {
-            continue;
-        }
-        s = source_of(e, item->cohort);
-        if (source_left(e, s)) err = pool_add_in_order(e, pool, kind, w, s);
-    }
-    return err;
-}
-
-static enum err fill_from_cluster(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
-                                  const struct want *w, struct set_memory *memory,
-                                  const struct lanes *lanes)
-{
-    enum err err = ERR_OK;
-
-    for (uint32_t i = 0; !err && i < lanes->count; i++) {
-        if (!set_names_type(memory, lanes->at[i].type)) continue;
-        err = fill_from_lane(e, pool, kind, w, memory, &lanes->at[i].bag);
-    }
-    return err;
-}
-
-/* Few, and none in most decisions. */
-static enum err fill_from_nobodys(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
-                                  const struct want *w, struct set_memory *memory)
-{
-    uint32_t state = kind == POOL_OF_CREATING ? MACHINE_CREATING : MACHINE_DRAINING;
-    const struct bag *bag = &e->inventory->nobodys;
-    enum err err = ERR_OK;
-
-    for (uint32_t i = 0; !err && i < bag->count; i++) {
-        const struct bag_item *item = &bag->at[i];
-        if (item->state != state || !item->cohort->count) continue;
-        if (!shape_covers(e, item->shape, w->demand->unit)) continue;
-        if (!set_matches(e, memory, item->look)) continue;
-        err = pool_add(e, pool, source_of(e, item->cohort), 0, 0);
+        const struct cohort *c = item->cohort;
+        if (item->state != (uint32_t)state) continue;
+        if (!set_matches(e, memory, item->look) || !cohort_fits(c, w->demand->unit)) continue;
+        err = pool_add(e, pool, source_of(e, c), by_id ? 0 : c->traits.price,
+                       by_id ? 0 : -cohort_reclamation_dollars(c));
     }
     return err;
 }
@@ -290,38 +256,22 @@ static enum err fill(struct decider *e, struct supply_pool *pool, enum pool_kind
     enum err err = set_recall(e, w->demand->kind->set, &memory);
 
     if (err) return err;
-    shapes_ask(e);
     switch (kind) {
     case POOL_OF_IDLE:
     case POOL_OF_SPECULATIVE: return shelves_open(e, kind, w, memory, pool);
-    case POOL_OF_CONFIGURED:
-        return fill_from_cluster(e, pool, kind, w, memory, &w->cluster->configured);
-    case POOL_OF_CONFIGURING:
-        return fill_from_cluster(e, pool, kind, w, memory, &w->cluster->configuring);
     case POOL_OF_EXCESS: return tails_add(e, w, memory, pool);
     case POOL_OF_VICTIMS: return victims_open(e, w, memory, pool);
-    case POOL_OF_CREATING:
-    case POOL_OF_DRAINING: return fill_from_nobodys(e, pool, kind, w, memory);
     }
     return ERR_INTERNAL;
-}
-
-static uint64_t extra_of(enum pool_kind kind, const struct want *w)
-{
-    switch (kind) {
-    case POOL_OF_SPECULATIVE: return w->demand->profile->interruption_bucket;
-    case POOL_OF_CONFIGURED:
-    case POOL_OF_CONFIGURING: return w->cluster->slot;
-    case POOL_OF_VICTIMS: return (uint32_t)w->demand->profile->priority;
-    default: return 0;
-    }
 }
 
 enum err pool_of(struct decider *e, enum pool_kind kind, const struct want *w,
                  struct supply_pool **ret_pool)
 {
     const struct requirement_set *set = w->demand->kind->set;
-    uint64_t extra = extra_of(kind, w);
+    uint32_t extra = kind == POOL_OF_VICTIMS  ? (uint32_t)w->demand->profile->priority
+                     : kind == POOL_OF_EXCESS ? 0
+                                              : pool_bucket(kind, w);
     uint32_t hash = kept_hash(kind, set, w->demand->unit, extra);
     struct kept_pool *kept;
     enum err err;

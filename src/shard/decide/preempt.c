@@ -97,38 +97,19 @@ static enum err take_from(struct decider *e, struct want *w, struct supply_pool 
     return err ? err : spread_take(e, w, pool);
 }
 
-static enum err add_draining(struct decider *e, const struct want *w, const struct key *key)
-{
-    const struct requirement_set *set = w->demand->kind->set;
-    struct set_memory *memory;
-    enum err err = set_recall(e, set, &memory);
-
-    for (uint32_t i = 0; !err && i < key->cohorts.count; i++) {
-        const struct bag_item *item = &key->cohorts.at[i];
-        if (item->state != MACHINE_DRAINING || !set_matches(e, memory, item->look) ||
-            !cohort_fits(item->cohort, w->demand->unit)) {
-            continue;
-        }
-        err = pool_add(e, &e->own_pool, source_of(e, item->cohort), 0, 0);
-    }
-    return err;
-}
-
 /* What is drained for it, then what is drained for nobody. */
 static enum err coming_back(struct decider *e, struct want *w)
 {
-    struct supply_pool *nobodys;
-    enum err err = ERR_OK;
+    struct supply_pool *pool = &e->own_pool;
+    enum err err;
 
-    e->own_pool.count = e->own_pool.head = 0;
-    if (w->gang && w->key) err = add_draining(e, w, w->key);
-    for (uint32_t i = 0; !err && !w->gang && w->family && i < w->family->count; i++) {
-        err = add_draining(e, w, w->family->keys[i]);
-    }
-    if (!err) err = take_from(e, w, &e->own_pool);
+    pool->count = pool->head = 0;
+    err = own_add(e, w, MACHINE_DRAINING, pool);
+    if (!err) err = take_from(e, w, pool);
     if (err || !w->live || !e->inventory->nobodys.count) return err;
-    err = pool_of(e, POOL_OF_DRAINING, w, &nobodys);
-    return err ? err : take_from(e, w, nobodys);
+    pool->count = pool->head = 0;
+    err = pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_DRAINING, pool);
+    return err ? err : take_from(e, w, pool);
 }
 
 /* A gang's: of its domain only, and for it alone. */

@@ -12,8 +12,8 @@
  * some and not for others.
  *
  * Where every machine has labels of its own every gang has a set of its own, but most differ only
- * in values they refuse. Those share their racks; which machines one refuses is found by the value,
- * and their racks are looked at one by one, without them. */
+ * in values they refuse. Those share their racks; which machines a gang refuses is found by the
+ * value, and their racks are looked at one by one, without them (gang.c). */
 #include "shard/decide/racks.h"
 
 #include <string.h>
@@ -283,106 +283,6 @@ static enum err racks_read_log(struct decider *e, struct racks *r)
         if (number == RACK_NONE) continue;
         rack_count(r, number, t->shape, -(int64_t)entry->count);
         err = rack_classify(e, r, number);
-    }
-    return err;
-}
-
-/* --- which members carry what --- */
-
-/* Where the label stands, or would. */
-static struct rack_label *label_of(const struct racks *r, const struct posting *posting)
-{
-    uint64_t hash = (uint64_t)(uintptr_t)posting * 0x9E3779B97F4A7C15;
-
-    for (uint32_t at = (uint32_t)(hash >> 32);; at++) {
-        struct rack_label *label = &r->labels[at & r->label_mask];
-        if (!label->posting || label->posting == posting) return label;
-    }
-}
-
-static enum err labels_grow(struct decider *e, struct racks *r, uint32_t count)
-{
-    struct rack_label *old = r->labels;
-    uint32_t was = old ? r->label_mask + 1 : 0, size = was ? was : 64;
-
-    if (old && 2 * count < was) return ERR_OK;
-    if (old) size *= 2;
-    r->labels = decider_alloc(e, size, sizeof *r->labels);
-    if (!r->labels) return ERR_FULL;
-    r->label_mask = size - 1;
-    for (uint32_t i = 0; i < was; i++) {
-        if (old[i].posting) *label_of(r, old[i].posting) = old[i];
-    }
-    return ERR_OK;
-}
-
-static enum err labels_make(struct decider *e, struct racks *r)
-{
-    uint32_t labels = 0;
-    enum err err = labels_grow(e, r, 0);
-
-    r->refused = decider_alloc(e, r->member_count, sizeof *r->refused);
-    if (!r->refused) return ERR_FULL;
-    for (uint32_t i = 0; i < r->member_count; i++) {
-        const struct cohort *c = rooms_held(&e->inventory->cohort_slots, r->members[i].cohort);
-        const struct look *look = c->traits.look;
-        for (uint32_t k = 0; !err && k < look->attribute_count; k++) {
-            struct rack_label *label;
-            if (!look->postings[k] || look_places(look)[k] == LOOK_HIDDEN) continue;
-            err = decider_grow(e, &r->tags, r->tag_count, &r->tag_cap, sizeof *r->tags);
-            if (!err) err = labels_grow(e, r, labels);
-            if (err) break;
-            label = label_of(r, look->postings[k]);
-            labels += !label->posting;
-            r->tags[r->tag_count] = (struct rack_tag){i, label->posting ? label->tag : RACK_NONE};
-            *label = (struct rack_label){look->postings[k], r->tag_count++};
-        }
-        if (err) return err;
-    }
-    return ERR_OK;
-}
-
-uint32_t rack_member_left(const struct decider *e, const struct rack_member *member)
-{
-    bool touched = e->touched[member->cohort / 64] >> member->cohort % 64 & 1;
-
-    return touched ? source_left(e, &e->sources[member->cohort]) : member->left;
-}
-
-static enum err refused_add(struct decider *e, struct racks *r, const struct posting *value,
-                            uint32_t **members, uint32_t *count, uint32_t *cap)
-{
-    const struct rack_label *label = label_of(r, value);
-    enum err err = ERR_OK;
-
-    for (uint32_t tag = label->posting ? label->tag : RACK_NONE; !err && tag != RACK_NONE;
-         tag = r->tags[tag].next) {
-        uint32_t member = r->tags[tag].member;
-        if (r->refused[member] == r->refused_number) continue; /* for another value */
-        r->refused[member] = r->refused_number;
-        if (!rack_member_left(e, &r->members[member])) continue;
-        err = decider_grow(e, members, *count, cap, sizeof **members);
-        if (!err) (*members)[(*count)++] = member;
-    }
-    return err;
-}
-
-enum err racks_refused(struct decider *e, struct racks *r, const struct set_memory *memory,
-                       uint32_t **ret_members, uint32_t *ret_count)
-{
-    uint32_t cap = 0;
-    enum err err = ERR_OK;
-
-    *ret_members = NULL;
-    *ret_count = 0;
-    r->refused_number++;
-    for (uint32_t i = 0; !err && i < memory->term_count; i++) {
-        const struct match_term *t = &memory->terms[i];
-        if (t->ask != ASK_NONE_OF) continue;
-        if (t->count && !r->labels) err = labels_make(e, r);
-        for (uint32_t k = 0; !err && k < t->count; k++) {
-            err = refused_add(e, r, memory->values[t->from + k], ret_members, ret_count, &cap);
-        }
     }
     return err;
 }

@@ -210,9 +210,7 @@ static enum err rack_write(struct decider *e, uint32_t slot, bool *ret_kept)
         const struct bag *bag = &look->pools[i % POOL_COUNT];
         for (uint32_t k = 0; !err && k < bag->count; k++) {
             const struct cohort *c = bag->at[k].cohort;
-            const struct supply_source *s = &e->sources[c->slot];
-            uint32_t taken = s->decision == e->number ? s->taken : 0;
-            struct take left = {c->slot, (uint32_t)c->birth, c->count - taken};
+            struct take left = {c->slot, (uint32_t)c->birth, acquirable_left(e, c)};
             if (cohort_kept(e, c)) *ret_kept = true;
             if (left.count) err = take_add(&e->ties, &left);
         }

@@ -21,20 +21,6 @@ enum err shortage_start(struct decider *e, struct want *w)
     return want_rest(e, w, &w->shortage->deficit);
 }
 
-static uint64_t count_lane(struct decider *e, const struct want *w, struct set_memory *memory,
-                           const struct cohort_lane *lane, uint64_t machines)
-{
-    const struct bag *bag = &lane->bag;
-
-    if (!set_names_type(memory, lane->type)) return machines;
-    for (uint32_t i = 0; i < bag->count && machines < VERDICT_COUNT_MOST; i++) {
-        if (!shape_covers(e, bag->at[i].shape, w->demand->unit)) continue;
-        if (!set_matches(e, memory, bag->at[i].look)) continue;
-        machines += bag->at[i].cohort->count;
-    }
-    return machines;
-}
-
 /* Whoever's they are, so all clusters are asked, until there are enough. */
 static enum err count_configured(struct decider *e, const struct want *w, uint32_t *ret_count)
 {
@@ -47,8 +33,12 @@ static enum err count_configured(struct decider *e, const struct want *w, uint32
     shapes_ask(e);
     for (uint32_t i = 0; i < clusters->used && machines < VERDICT_COUNT_MOST; i++) {
         const struct cohort_cluster *cluster = rooms_get(clusters, i);
-        for (uint32_t k = 0; cluster && k < cluster->configured.count; k++) {
-            machines = count_lane(e, w, memory, &cluster->configured.at[k], machines);
+        struct lane_walk walk = {NULL, memory, w->demand->unit, 0, 0};
+        const struct bag_item *item;
+        if (!cluster) continue;
+        walk.lanes = &cluster->configured;
+        while (machines < VERDICT_COUNT_MOST && (item = lane_walk_next(e, &walk))) {
+            machines += item->cohort->count;
         }
     }
     *ret_count = (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
