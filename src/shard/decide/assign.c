@@ -124,7 +124,7 @@ static enum err the_rest(struct decider *e, struct want *w)
 /* It stood, or is likely to take what it took. */
 static bool is_light(const struct decider *e, uint32_t row)
 {
-    const struct course *c = &e->courses[row];
+    const struct course *c = &e->row.courses[row];
 
     return c->kind == COURSE_STOOD || (c->kind == COURSE_TOOK && c->settled);
 }
@@ -139,7 +139,7 @@ static void level_fetch(const struct decider *e, uint32_t from, uint32_t end)
         __builtin_prefetch(&e->wants[row], 1);
         __builtin_prefetch(&e->rows[row]->profile);
         __builtin_prefetch(&e->rows[row]->kind);
-        __builtin_prefetch(&e->memory[e->standing[row].memory]);
+        __builtin_prefetch(&e->memory[e->row.standing[row].memory]);
     }
     for (uint32_t row = from; row < end; row++) {
         if (!is_light(e, row)) __builtin_prefetch(&e->rows[row]->kind->set);
@@ -169,7 +169,7 @@ static enum err own_turn(struct decider *e, uint32_t row)
         again = true;
     }
     if (err) return err;
-    if (again) return e->courses[row].again ? turn_add(e, row, from) : ERR_OK;
+    if (again) return e->row.courses[row].again ? turn_add(e, row, from) : ERR_OK;
     err = want_begin(e, row);
     if (err) return err;
     w->own_from = from;

@@ -80,9 +80,7 @@ static enum err chains_fill(struct decider *e, const struct shelf_order *order, 
             err = chains_add(e, order, c, from);
             continue;
         }
-        while (!err && tied_cap < end - from) {
-            err = decider_grow(e, &tied, tied_cap, &tied_cap, sizeof *tied);
-        }
+        err = decider_grow(e, &tied, end - from, &tied_cap, sizeof *tied);
         if (err) return err;
         ties_order(e, order, from, end, tied);
         for (uint32_t i = 0; !err && i < end - from; i++) {

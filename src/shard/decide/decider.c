@@ -62,14 +62,11 @@ void decider_close(struct decider *engine)
     free(engine->shapes);
     free(engine->memory);
     free(engine->wants);
-    free(engine->standing);
-    free(engine->verdicts);
-    free(engine->told);
-    free(engine->parked);
+    row_arrays_free(&engine->row);
+    row_arrays_free(&engine->row_then);
     free(engine->levels);
     free(engine->gang_rows);
     free(engine->gang_places);
-    free(engine->births);
     free(engine->victims);
     free(engine->victim_types);
     free(engine->rows);
@@ -104,15 +101,16 @@ enum err kept_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t si
 enum err decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
                       size_t size)
 {
-    uint32_t more = *cap ? *cap * 2 : 16;
+    uint32_t more = *cap ? *cap : 16;
     void *old, *items;
 
     if (count < *cap) return ERR_OK;
-    if (*cap > UINT32_MAX / 2) return ERR_FULL;
+    if (count >= UINT32_MAX / 2) return ERR_FULL;
+    while (more <= count) more *= 2;
     items = arena_alloc(&e->arena, more * size);
     if (!items) return ERR_FULL;
     memcpy(&old, items_pointer, sizeof old);
-    if (count) memcpy(items, old, count * size);
+    if (*cap) memcpy(items, old, *cap * size);
     memcpy(items_pointer, &items, sizeof items);
     *cap = more;
     return ERR_OK;

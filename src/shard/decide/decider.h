@@ -229,17 +229,24 @@ struct course {
     uint32_t tie_from, tie_count; /* a gang's in B: what there was in want.ties, in ties */
 };
 
+struct row_arrays { /* what is known of each row, by its place */
+    struct standing *standing;
+    struct course *courses;
+    struct need_verdict *verdicts; /* of rows that stand: from the decision that first made it */
+    bool *has_verdict;             /* the verdict says that it stands, or takes what it took */
+    bool *parked;
+    uint64_t *births;
+    uint32_t count, cap;
+};
+void row_arrays_free(struct row_arrays *arrays);
+
 /* A cohort that is not, or may not be, as it was at the same turn of the last decision. */
 struct mark {
-    uint32_t cohort, birth;
+    struct cohort_change of;   /* `by` is unused */
     const struct cohort *live; /* NULL: gone */
-    uint32_t key, family;
-    int32_t change, ahead; /* members more than then; more of them taken than then */
-    bool members;          /* not the same ones */
-    uint8_t type, state;   /* as in struct cohort_change, like the next two */
-    float less_dollars;
-    double price;
-    uint32_t next, older; /* of its cluster; of its slot, with another birth; MARK_NONE */
+    int32_t change, ahead;     /* members more than then; more of them taken than then */
+    bool members;              /* not the same ones */
+    uint32_t next, older;      /* of its cluster; of its slot, with another birth; MARK_NONE */
 };
 #define MARK_NONE UINT32_MAX
 
@@ -308,25 +315,19 @@ struct decider {
 
     /* By place of the row, for as long as the rows stay: standing.c. */
     uint64_t rows_read, changes_read; /* of rows_made; of the inventory's changes */
-    uint64_t *births, births_last;    /* of the rows; of the needs table when they were read */
-    uint32_t birth_count, birth_cap;
-    uint64_t swept; /* the decision in which memories were dropped */
-    struct standing *standing;
-    struct want *wants;            /* set when the row is decided in full */
-    struct need_verdict *verdicts; /* of rows that stand: from the decision that first told it */
-    bool *told;                    /* its verdict says that it stands */
-    bool *parked;
-    uint32_t standing_cap, want_cap, verdict_cap, told_cap, parked_cap;
+    uint64_t births_last;             /* of the needs table when they were read */
+    uint64_t swept;                   /* the decision in which memories were dropped */
+    struct row_arrays row, row_then;  /* row_then: before the rows last changed */
+    struct want *wants;               /* set when the row is decided in full */
+    uint32_t want_cap;
     uint32_t *levels, level_count, level_cap; /* where each ends */
     uint32_t *gang_rows, gang_row_count, gang_row_cap;
     bool any_parked;
     bool keys_same;        /* replay.c: none appeared since the last decision */
     bool nobodys_creating; /* there are such machines */
 
-    /* replay.c. By place of the row: */
-    struct course *courses;
-    uint32_t course_cap;
-    uint64_t courses_of;            /* the decision they are of, when it was one */
+    /* replay.c */
+    uint64_t courses_of;            /* the decision that the courses are of, when it was one */
     uint64_t keys_born_read;        /* keys_born of then */
     struct takes takes, before;     /* of this decision, and of the last */
     struct takes ties, ties_before; /* what could be acquired, likewise */
@@ -431,11 +432,11 @@ enum err standing_begin(struct decider *e, uint32_t row);
 enum err want_begin(struct decider *e, uint32_t row); /* a row is decided in full */
 static inline struct row_memory *want_memory(const struct decider *e, const struct want *w)
 {
-    return &e->memory[e->standing[w - e->wants].memory];
+    return &e->memory[e->row.standing[w - e->wants].memory];
 }
 
 /* replay.c */
-enum err replay_start(struct decider *e); /* ERR_NOMEM */
+void replay_start(struct decider *e);
 enum err replay_note(struct decider *e,
                      const struct cohort_change *change); /* since then. ERR_FULL */
 /* Its own machines are those it had then, and it need not be asked what else it could do. */
@@ -453,7 +454,7 @@ bool replay_may_be_kept_for(const struct decider *e, const struct want *w);
 /* Asks for what a turn, in B or in A, will read if it is replayed. */
 static inline void replay_fetch(const struct decider *e, uint32_t row, bool rest)
 {
-    const struct course *c = &e->courses[row];
+    const struct course *c = &e->row.courses[row];
     const struct take *takes = e->before.at;
 
     if (c->kind != COURSE_TOOK || !(rest ? c->again : c->settled)) return;
@@ -505,7 +506,7 @@ const struct posting *set_refusal(const struct set_memory *memory, const struct 
 
 /* decider.c */
 void *decider_alloc(struct decider *e, size_t count, size_t size); /* cleared; NULL: full */
-/* Room for one more in an array of the decision's; ERR_FULL. */
+/* Room for item number `count` in an array of the decision's; ERR_FULL. */
 enum err decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
                       size_t size);
 enum err action_add(struct decider *e, const struct action *action);

@@ -182,7 +182,7 @@ void lanes_fetch(const struct decider *e)
     for (uint32_t i = 0; i < e->turn_count; i++) {
         const struct want *w = &e->wants[e->turns[i].row];
         replay_fetch(e, e->turns[i].row, true);
-        if (e->courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
+        if (e->row.courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
         __builtin_prefetch(&e->sets[w->demand->kind->set->slot]);
         __builtin_prefetch(&e->clusters[w->cluster->slot].lanes[LANE_CONFIGURED]);
         __builtin_prefetch(w->cluster->configured.at);
@@ -191,7 +191,7 @@ void lanes_fetch(const struct decider *e)
         const struct want *w = &e->wants[e->turns[i].row];
         const struct set_memory *memory;
         const struct lane_orders *orders;
-        if (e->courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
+        if (e->row.courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
         memory = &e->sets[w->demand->kind->set->slot];
         if (memory->type_count == TYPES_ANY) continue;
         orders = &e->clusters[w->cluster->slot].lanes[LANE_CONFIGURED];

@@ -187,12 +187,6 @@ static enum err gang_folds(struct decider *e, struct folding *f, struct demand *
     return err;
 }
 
-static int64_t earlier(int64_t a, int64_t b) /* 0 is not known */
-{
-    if (!a || !b) return a ? a : b;
-    return a < b ? a : b;
-}
-
 static enum err fold_gangs(struct decider *e, struct folding *f)
 {
     for (uint32_t k = 0; k < e->gang_place_count; k++) {
@@ -207,7 +201,7 @@ static enum err fold_gangs(struct decider *e, struct folding *f)
         if (!folds) continue;
         uint32_t number = demand->gangs->fold->number;
         f->counts[number]++;
-        f->arrivals[number] = earlier(f->arrivals[number], demand->arrival_unix_ns);
+        f->arrivals[number] = arrival_earlier(f->arrivals[number], demand->arrival_unix_ns);
         f->any = true;
     }
     return ERR_OK;
@@ -231,7 +225,7 @@ static enum err fold_row(struct decider *e, const struct folding *f, const struc
         amounts_sum(&fold->plain->aggregate, &plain);
         resource_sum_add_sum(&all, &plain);
     }
-    row->arrival_unix_ns = earlier(row->arrival_unix_ns, f->arrivals[fold->number]);
+    row->arrival_unix_ns = arrival_earlier(row->arrival_unix_ns, f->arrivals[fold->number]);
     row->birth = fold->demand.birth;
     row->memory = UINT32_MAX; /* its amounts are new, so nothing is remembered of it */
     err = amounts_keep(&e->rows_arena, &all, &row->aggregate);
@@ -270,31 +264,6 @@ static enum err fold_rows(struct decider *e, const struct folding *f)
     return ERR_OK;
 }
 
-struct row_item {
-    struct demand *row;
-    const struct dimensions *dimensions;
-};
-
-static int row_item_compare(const void *left, const void *right)
-{
-    const struct row_item *a = left, *b = right;
-
-    return demand_compare(a->dimensions, a->row, b->row);
-}
-
-static enum err order_again(struct decider *e)
-{
-    struct row_item *items = decider_alloc(e, e->row_count, sizeof *items);
-
-    if (!items) return ERR_FULL;
-    for (uint32_t i = 0; i < e->row_count; i++) {
-        items[i] = (struct row_item){e->rows[i], e->options.dimensions};
-    }
-    if (e->row_count) qsort(items, e->row_count, sizeof *items, row_item_compare);
-    for (uint32_t i = 0; i < e->row_count; i++) e->rows[i] = items[i].row;
-    return ERR_OK;
-}
-
 static enum err rows_make(struct decider *e, const struct folding *f)
 {
     enum err err = ERR_OK;
@@ -307,23 +276,17 @@ static enum err rows_make(struct decider *e, const struct folding *f)
         if (!e->folded[i]) err = row_add(e, e->needs->order[i]);
     }
     if (!err && f->any) err = fold_rows(e, f);
-    if (!err && f->any) err = order_again(e);
+    if (!err && f->any) qsort(e->rows, e->row_count, sizeof(struct demand *), demand_compare);
     if (!err) e->rows_version = e->needs->version;
     return err;
 }
 
-static enum err gangs_find(struct decider *e)
+static void gangs_find(struct decider *e)
 {
     e->gang_place_count = 0;
     for (uint32_t i = 0; e->needs->gangs_count && i < e->needs->order_count; i++) {
-        enum err err;
-        if (!e->needs->order[i]->gang) continue;
-        err = kept_room(&e->gang_places, e->gang_place_count + 1, &e->gang_place_cap,
-                        sizeof *e->gang_places);
-        if (err) return err;
-        e->gang_places[e->gang_place_count++] = i;
+        if (e->needs->order[i]->gang) e->gang_places[e->gang_place_count++] = i;
     }
-    return ERR_OK;
 }
 
 enum err normalise(struct decider *e)
@@ -338,13 +301,17 @@ enum err normalise(struct decider *e)
     f.arrivals = decider_alloc(e, needs->folds_count, sizeof *f.arrivals);
     if (!f.fits || !f.counts || !f.arrivals) return ERR_FULL;
     err = kept_room(&e->folded, needs->order_count, &e->folded_cap, sizeof *e->folded);
+    if (!err) {
+        err = kept_room(&e->gang_places, needs->order_count, &e->gang_place_cap,
+                        sizeof *e->gang_places);
+    }
     if (!err) err = kept_room(&e->memory, 1, &e->memory_cap, sizeof *e->memory);
     if (err) return err;
     if (demand_changed) {
         if (e->folded) memset(e->folded, 0, e->folded_cap);
-        err = gangs_find(e);
+        gangs_find(e);
     }
-    if (!err) err = fold_gangs(e, &f);
+    err = fold_gangs(e, &f);
     if (!err && f.changed) {
         memory_sweep(e);
         err = rows_make(e, &f);

@@ -111,12 +111,10 @@ static enum err class_open(struct decider *e, const struct want *w, const struct
                            uint32_t from, uint32_t end, uint32_t *ret_count)
 {
     uint32_t count = 0;
+    enum err err =
+        decider_grow(e, &e->heap, end - from, &e->heap_cap, sizeof(struct supply_source *));
 
-    while (e->heap_cap < end - from) {
-        enum err err =
-            decider_grow(e, &e->heap, e->heap_cap, &e->heap_cap, sizeof(struct supply_source *));
-        if (err) return err;
-    }
+    if (err) return err;
     for (uint32_t i = from; i < end; i++) {
         if (may_take(e, w, pool->at[i].source)) e->heap[count++] = pool->at[i].source;
     }

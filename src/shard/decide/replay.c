@@ -25,34 +25,9 @@ static struct mark *mark_find(const struct decider *e, uint32_t cohort, uint32_t
 {
     uint32_t at = e->cohorts[cohort].mark; /* perhaps of old: looked at, not believed */
 
-    if (at >= e->mark_count || e->marks[at].cohort != cohort) return NULL;
-    while (at != MARK_NONE && e->marks[at].birth != birth) at = e->marks[at].older;
+    if (at >= e->mark_count || e->marks[at].of.cohort != cohort) return NULL;
+    while (at != MARK_NONE && e->marks[at].of.birth != birth) at = e->marks[at].older;
     return at == MARK_NONE ? NULL : &e->marks[at];
-}
-
-static enum err mark_add(struct decider *e, const struct mark *mark, uint32_t cluster,
-                         struct mark **ret_mark)
-{
-    struct cluster_note *list = &e->clusters[cluster];
-    uint32_t known = e->cohorts[mark->cohort].mark;
-    enum err err = decider_grow(e, &e->marks, e->mark_count, &e->mark_cap, sizeof *e->marks);
-    struct mark *added;
-
-    if (err) return err;
-    if (list->decision != e->number) {
-        list->decision = e->number;
-        list->first = MARK_NONE;
-    }
-    added = &e->marks[e->mark_count];
-    *added = *mark;
-    added->next = list->first;
-    added->older =
-        known < e->mark_count && e->marks[known].cohort == mark->cohort ? known : MARK_NONE;
-    list->first = e->cohorts[mark->cohort].mark = e->mark_count++;
-    if (mark->key != SLOT_NONE) e->keys[mark->key].marked = (uint32_t)e->number;
-    if (mark->family != SLOT_NONE) e->family_marks[mark->family] = (uint32_t)e->number;
-    *ret_mark = added;
-    return ERR_OK;
 }
 
 static const struct cohort *cohort_live(const struct decider *e, uint32_t slot, uint32_t birth)
@@ -62,55 +37,48 @@ static const struct cohort *cohort_live(const struct decider *e, uint32_t slot, 
     return c && (uint32_t)c->birth == birth ? c : NULL;
 }
 
+static void own_mark(struct decider *e, const struct cohort_change *of)
+{
+    if (of->key == SLOT_NONE) return;
+    e->keys[of->key].marked = (uint32_t)e->number;
+    e->family_marks[of->family] = (uint32_t)e->number;
+}
+
+static enum err mark_add(struct decider *e, const struct cohort_change *of, struct mark **ret_mark)
+{
+    struct cluster_note *list = &e->clusters[of->cluster];
+    uint32_t known = e->cohorts[of->cohort].mark;
+    enum err err = decider_grow(e, &e->marks, e->mark_count, &e->mark_cap, sizeof *e->marks);
+
+    if (err) return err;
+    if (list->decision != e->number) {
+        list->decision = e->number;
+        list->first = MARK_NONE;
+    }
+    if (known >= e->mark_count || e->marks[known].of.cohort != of->cohort) known = MARK_NONE;
+    *ret_mark = &e->marks[e->mark_count];
+    **ret_mark = (struct mark){.of = *of,
+                               .live = cohort_live(e, of->cohort, of->birth),
+                               .next = list->first,
+                               .older = known};
+    list->first = e->cohorts[of->cohort].mark = e->mark_count++;
+    own_mark(e, of);
+    return ERR_OK;
+}
+
 enum err replay_note(struct decider *e, const struct cohort_change *change)
 {
     struct mark *mark;
     enum err err = ERR_OK;
 
-    if (change->key != SLOT_NONE) {
-        e->keys[change->key].marked = (uint32_t)e->number;
-        e->family_marks[change->family] = (uint32_t)e->number;
-    }
+    own_mark(e, change);
     if (change->cohort == SLOT_NONE) return ERR_OK;
     mark = mark_find(e, change->cohort, change->birth);
-    if (!mark) {
-        struct mark new = {.cohort = change->cohort,
-                           .birth = change->birth,
-                           .live = cohort_live(e, change->cohort, change->birth),
-                           .key = change->key,
-                           .family = change->family,
-                           .type = change->type,
-                           .state = change->state,
-                           .less_dollars = change->less_dollars,
-                           .price = change->price};
-        err = mark_add(e, &new, change->cluster, &mark);
-    }
+    if (!mark) err = mark_add(e, change, &mark);
     if (err) return err;
     mark->members = true;
     mark->change += change->by;
     return ERR_OK;
-}
-
-static enum err mark_of(struct decider *e, const struct cohort *c, struct mark **ret_mark)
-{
-    const struct inventory *inv = e->inventory;
-    const struct key *own = c->own == SLOT_NONE ? NULL : rooms_held(&inv->key_slots, c->own);
-    uint32_t slot = inv->look_briefs[c->traits.look->slot].type;
-    struct mark new = {.cohort = c->slot,
-                       .birth = (uint32_t)c->birth,
-                       .live = c,
-                       .key = c->own,
-                       .family = own ? own->family->slot : SLOT_NONE,
-                       .type = TYPE_BIT_ANY,
-                       .state = c->traits.state,
-                       .less_dollars = (float)-cohort_reclamation_dollars(c),
-                       .price = c->traits.price};
-
-    if (slot != SLOT_NONE) {
-        const struct posting *type = rooms_held(&inv->posting_slots, slot);
-        new.type = type_bit(posting_value(type));
-    }
-    return mark_add(e, &new, c->traits.cluster->slot, ret_mark);
 }
 
 /* Now it took so many of it, or then (`by` is -1). */
@@ -121,8 +89,10 @@ static enum err account(struct decider *e, const struct take *take, int by)
 
     if (!mark) {
         const struct cohort *c = cohort_live(e, take->cohort, take->birth);
-        assert(c); /* else the inventory told that it went */
-        err = mark_of(e, c, &mark);
+        struct cohort_change of;
+        assert(c); /* else the inventory reported that it went */
+        of = cohort_change_of(e->inventory, c);
+        err = mark_add(e, &of, &mark);
     }
     if (!err) mark->ahead += by * (int32_t)take->count;
     return err;
@@ -176,7 +146,7 @@ static enum err account_key(struct decider *e, uint32_t slot, uint32_t cluster, 
     if (by > 0 || list->decision != e->number) return err;
     for (uint32_t i = list->first; i != MARK_NONE; i = e->marks[i].next) {
         struct mark *mark = &e->marks[i];
-        if (mark->key == slot && !mark->live) mark->ahead += mark->change;
+        if (mark->of.key == slot && !mark->live) mark->ahead += mark->change;
     }
     return err;
 }
@@ -255,7 +225,7 @@ static bool is_own_marked(const struct decider *e, const struct course *c)
 
 bool replay_expects(const struct decider *e, uint32_t row)
 {
-    const struct course *c = &e->courses[row];
+    const struct course *c = &e->row.courses[row];
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     return c->own == SLOT_NONE ? e->keys_same : !is_own_marked(e, c);
@@ -271,30 +241,30 @@ static uint32_t first_mark(const struct decider *e, const struct course *c)
 /* A looks at its own machines. */
 static bool own_holds(struct decider *e, uint32_t row)
 {
-    const struct course *c = &e->courses[row];
+    const struct course *c = &e->row.courses[row];
     const struct row_memory *m;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     if (c->gang && c->rest_count) { /* it looked at what it could acquire, too, and at nobody's */
-        return replay_expects(e, row) && !e->nobodys_creating && !e->parked[row];
+        return replay_expects(e, row) && !e->nobodys_creating && !e->row.parked[row];
     }
     if (replay_expects(e, row)) return true;
-    m = &e->memory[e->standing[row].memory];
+    m = &e->memory[e->row.standing[row].memory];
     if (c->own == SLOT_NONE || !m->birth || m->slot != c->own) return false; /* another one now */
     for (uint32_t i = first_mark(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
-        if ((c->gang ? mark->key : mark->family) == c->own && is_open(e, mark)) return false;
+        if ((c->gang ? mark->of.key : mark->of.family) == c->own && is_open(e, mark)) return false;
     }
     return true;
 }
 
 /* Is it one that the row came past? */
-static bool is_met(const struct course *c, const struct mark *mark)
+static bool is_met(const struct course *c, const struct cohort_change *of)
 {
-    if (mark->state == MACHINE_CREATING || !(type_bits(mark->type) & c->types)) return false;
-    if (mark->state != c->stop_state) return mark->state == MACHINE_CONFIGURED;
-    if (mark->price != c->stop_price) return mark->price < c->stop_price;
-    return mark->less_dollars <= c->stop_less;
+    if (of->state == MACHINE_CREATING || !(type_bits(of->type) & c->types)) return false;
+    if (of->state != c->stop_state) return of->state == MACHINE_CONFIGURED;
+    if (of->price != c->stop_price) return of->price < c->stop_price;
+    return of->less_dollars <= c->stop_less;
 }
 
 /* B looks at its cluster's machines, up to the stop and all that the order does not tell from
@@ -303,7 +273,7 @@ static bool rest_holds(struct decider *e, const struct course *c)
 {
     for (uint32_t i = first_mark(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
-        if (is_met(c, mark) && is_open(e, mark)) return false;
+        if (is_met(c, &mark->of) && is_open(e, mark)) return false;
     }
     return true;
 }
@@ -346,27 +316,27 @@ static void own_write(struct course *c, const struct row_memory *m)
 
 enum err replay_own(struct decider *e, uint32_t row, bool *ret_done)
 {
-    struct course *c = &e->courses[row];
+    struct course *c = &e->row.courses[row];
     enum err err;
 
     *ret_done = own_holds(e, row);
     if (!*ret_done) return ERR_OK;
     if (c->own == SLOT_NONE || is_own_marked(e, c)) { /* keys may have come or gone */
-        own_write(c, &e->memory[e->standing[row].memory]);
+        own_write(c, &e->memory[e->row.standing[row].memory]);
     }
     err = take_again(e, row, &c->own_from, c->own_count);
     if (c->own_configured) e->claimed[c->cluster] += c->own_configured;
     c->known = true;
     c->again = c->rest_count > 0;
     if (!c->again) e->decision.claimed += c->claimed;
-    assert(e->told[row]);
+    assert(e->row.has_verdict[row]);
     return err;
 }
 
 /* Decided anew from here: it has what it took in A. */
 static enum err want_resume(struct decider *e, const struct turn *turn)
 {
-    const struct course *c = &e->courses[turn->row];
+    const struct course *c = &e->row.courses[turn->row];
     struct want *w = &e->wants[turn->row];
     enum err err = want_begin(e, turn->row);
 
@@ -395,7 +365,7 @@ static enum err stood_rest(struct decider *e, struct course *c, bool *ret_done)
 
 enum err replay_rest(struct decider *e, const struct turn *turn, bool *ret_done)
 {
-    struct course *c = &e->courses[turn->row];
+    struct course *c = &e->row.courses[turn->row];
     enum err err;
 
     *ret_done = false;
@@ -435,8 +405,8 @@ static enum err takes_write(struct decider *e, uint32_t from, uint32_t to, uint3
 
 enum err replay_stood(struct decider *e, uint32_t row)
 {
-    const struct standing *s = &e->standing[row];
-    struct course *c = &e->courses[row], then;
+    const struct standing *s = &e->row.standing[row];
+    struct course *c = &e->row.courses[row], then;
     enum err err = ERR_OK;
 
     if (c->kind == COURSE_STOOD && c->key == s->key) return ERR_OK;
@@ -456,7 +426,7 @@ enum err replay_stood(struct decider *e, uint32_t row)
 
 enum err replay_owned(struct decider *e, struct want *w)
 {
-    struct course *c = &e->courses[w - e->wants], then = *c;
+    struct course *c = &e->row.courses[w - e->wants], then = *c;
     enum err err;
 
     if (then.kind != COURSE_TOOK) c->rest_count = 0;
@@ -518,7 +488,7 @@ enum err replay_rested(struct decider *e, struct want *w)
 {
     uint32_t row = (uint32_t)(w - e->wants);
     const struct row_memory *m = want_memory(e, w);
-    struct course *c = &e->courses[row], then = *c;
+    struct course *c = &e->row.courses[row], then = *c;
     enum err err = takes_write(e, w->rest_from, w->rest_to, &c->rest_from, &c->rest_count,
                                &c->rest_configured);
 
@@ -539,7 +509,7 @@ enum err replay_rested(struct decider *e, struct want *w)
     if (c->rest_count) return stop_write(e, w, c);
     if (!m->takes_all || c->claimed != m->machines) return ERR_OK;
     err = standing_begin(e, row);
-    if (e->standing[row].key == KEY_NONE) return err;
+    if (e->row.standing[row].key == KEY_NONE) return err;
     c->kind = COURSE_STOOD;
     c->own_count = 0;
     return err;
@@ -547,14 +517,12 @@ enum err replay_rested(struct decider *e, struct want *w)
 
 /* --- every decision --- */
 
-enum err replay_start(struct decider *e)
+void replay_start(struct decider *e)
 {
     struct takes spare = e->before;
     struct takes spare_ties = e->ties_before;
     bool hold = e->courses_of + 1 == e->number && !e->options.forget;
-    enum err err = kept_room(&e->courses, e->row_count, &e->course_cap, sizeof *e->courses);
 
-    if (err) return err;
     e->before = e->takes;
     e->takes = spare;
     e->takes.count = 0;
@@ -569,13 +537,12 @@ enum err replay_start(struct decider *e)
         if (item->state == MACHINE_CREATING && item->cohort->count) e->nobodys_creating = true;
     }
     if (!hold) replay_forget(e);
-    return ERR_OK;
 }
 
 void replay_forget(struct decider *e)
 {
-    for (uint32_t i = 0; i < e->row_count; i++) e->courses[i].kind = COURSE_NONE;
-    if (e->row_count) memset(e->told, 0, e->row_count * sizeof *e->told);
+    for (uint32_t i = 0; i < e->row_count; i++) e->row.courses[i].kind = COURSE_NONE;
+    if (e->row_count) memset(e->row.has_verdict, 0, e->row_count);
 }
 
 void replay_end(struct decider *e)
@@ -585,7 +552,6 @@ void replay_end(struct decider *e)
 
 void replay_close(struct decider *e)
 {
-    free(e->courses);
     free(e->takes.at);
     free(e->before.at);
     free(e->ties.at);

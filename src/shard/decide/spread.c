@@ -153,15 +153,6 @@ static void strands_order(const struct want *w, struct spread_walk *walk)
     for (uint32_t i = walk->heap_count / 2; i-- > 0;) strand_sink(w, walk, i);
 }
 
-static enum err walk_room(struct decider *e, void *items, uint32_t count, uint32_t *cap,
-                          size_t size)
-{
-    enum err err = ERR_OK;
-
-    while (!err && *cap < count) err = decider_grow(e, items, *cap, cap, size);
-    return err;
-}
-
 /* An entry of a walk: where it stands in the order, and what it can give. */
 struct strand_entry {
     double first, second;
@@ -238,9 +229,9 @@ static enum err strand_add(struct decider *e, const struct want *w, struct sprea
     enum err err = strand_open(e, w, walk, &strand);
 
     if (err || !strand.count) return err;
-    err = walk_room(e, &walk->strands, number + 1, &walk->strand_cap, sizeof *walk->strands);
-    if (!err) err = walk_room(e, &walk->heap, number + 1, &walk->heap_cap, sizeof *walk->heap);
-    if (!err) err = walk_room(e, &walk->aside, number + 1, &walk->aside_cap, sizeof *walk->aside);
+    err = decider_grow(e, &walk->strands, number, &walk->strand_cap, sizeof *walk->strands);
+    if (!err) err = decider_grow(e, &walk->heap, number, &walk->heap_cap, sizeof *walk->heap);
+    if (!err) err = decider_grow(e, &walk->aside, number, &walk->aside_cap, sizeof *walk->aside);
     if (err) return err;
     walk->strands[walk->strand_count++] = strand;
     walk->heap_count++;
@@ -267,7 +258,7 @@ static enum err walk_hang(struct decider *e, struct want *w, struct spread_walk 
     uint32_t domain;
     enum err err = domain_take(e, w->spread, value, &domain);
 
-    if (!err) err = walk_room(e, &walk->heads, domain + 1, &walk->head_cap, sizeof *walk->heads);
+    if (!err) err = decider_grow(e, &walk->heads, domain, &walk->head_cap, sizeof *walk->heads);
     if (err) return err;
     for (; walk->head_count <= domain; walk->head_count++) {
         walk->heads[walk->head_count] = CHAIN_NONE;
@@ -280,7 +271,7 @@ static enum err walk_hang(struct decider *e, struct want *w, struct spread_walk 
 static enum err walk_start(struct decider *e, struct want *w, struct spread_walk *walk,
                            const struct supply_pool *pool)
 {
-    enum err err = walk_room(e, &walk->next, pool->count, &walk->next_cap, sizeof *walk->next);
+    enum err err = decider_grow(e, &walk->next, pool->count, &walk->next_cap, sizeof *walk->next);
 
     walk_clear(walk);
     walk->pool = pool;
@@ -306,8 +297,7 @@ static enum err side_add(struct decider *e, const struct want *w, struct spread_
     enum err err = chains_of(e, order, w->demand->kind->spread->key, &chains);
 
     if (!err) {
-        err =
-            walk_room(e, &walk->sides, walk->side_count + 1, &walk->side_cap, sizeof *walk->sides);
+        err = decider_grow(e, &walk->sides, walk->side_count, &walk->side_cap, sizeof *walk->sides);
     }
     if (err || chains->first == CHAIN_NONE) return err;
     walk->sides[walk->side_count++] =

@@ -76,17 +76,17 @@ static enum err shortage_finish(struct decider *e, struct want *w)
 void verdict_stands(struct decider *e, uint32_t row)
 {
     const struct demand *demand = e->rows[row];
-    const struct row_memory *m = &e->memory[e->standing[row].memory];
+    const struct row_memory *m = &e->memory[e->row.standing[row].memory];
 
-    e->verdicts[row] =
+    e->row.verdicts[row] =
         (struct need_verdict){.need = demand,
-                              .parked = e->parked[row],
+                              .parked = e->row.parked[row],
                               .satisfied = true,
                               .satisfiable = true,
                               .has_domain = demand->gang,
                               .domain = demand->gang ? posting_value(m->domain) : STR_EMPTY,
                               .claimed = m->machines};
-    e->told[row] = true;
+    e->row.has_verdict[row] = true;
 }
 
 static enum err verdict_make(struct decider *e, uint32_t row)
@@ -94,7 +94,7 @@ static enum err verdict_make(struct decider *e, uint32_t row)
     struct want *w = &e->wants[row];
     enum err err = w->shortage ? shortage_finish(e, w) : ERR_OK;
 
-    e->verdicts[row] =
+    e->row.verdicts[row] =
         (struct need_verdict){.need = w->demand,
                               .parked = w->parked,
                               .satisfied = !w->shortage,
@@ -106,7 +106,7 @@ static enum err verdict_make(struct decider *e, uint32_t row)
                               .provisions = w->provisions,
                               .shortage = w->shortage};
     e->decision.claimed += w->claimed;
-    e->told[row] = e->courses[row].settled;
+    e->row.has_verdict[row] = e->row.courses[row].settled;
     return err;
 }
 
@@ -115,7 +115,7 @@ enum err verdicts_make(struct decider *e)
     enum err err = ERR_OK;
 
     for (uint32_t i = 0; !err && i < e->restless_count; i++) err = verdict_make(e, e->restless[i]);
-    e->decision.verdicts = e->verdicts;
+    e->decision.verdicts = e->row.verdicts;
     e->decision.verdict_count = e->row_count;
     return err;
 }

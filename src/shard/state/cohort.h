@@ -237,6 +237,8 @@ struct cohort_change {
     uint8_t state; /* enum machine_state */
     int8_t by;     /* 1: came, -1: left */
 };
+struct inventory;
+struct cohort_change cohort_change_of(const struct inventory *inv, const struct cohort *cohort);
 enum { CHANGES_KEPT = 1 << 14 };
 /* Instance types as a set of 64 bits, where several may share one: who looks for a type that there
  * is not yet knows its bit. No type at all has every bit. */

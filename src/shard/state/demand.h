@@ -101,6 +101,7 @@ struct demand_row {         /* a row as it came, but for its arrival */
 struct demand_cluster {
     struct table_link link;
     struct str name;
+    const struct dimensions *dimensions; /* of its table */
     bool reported;
     struct demand_set {     /* of one roll-up; replaced as a whole */
         struct arena arena; /* texts and amounts */
@@ -142,7 +143,12 @@ const struct demand_cluster *needs_cluster(const struct needs *needs, struct str
 void needs_keep(struct needs *needs);
 /* Brings order, gangs and folds up to date. Changes nothing anybody can see. ERR_NOMEM. */
 enum err needs_order(struct needs *needs);
-/* The order of Needs; `place` is looked at last. */
-int demand_compare(const struct dimensions *dimensions, const struct demand *a,
-                   const struct demand *b);
+/* The order of Needs; `place` is looked at last. Of two struct demand *, for qsort(). */
+int demand_compare(const void *left, const void *right);
+/* The earlier arrival of two; 0 is not known. */
+static inline int64_t arrival_earlier(int64_t a, int64_t b)
+{
+    if (!a || !b) return a ? a : b;
+    return a < b ? a : b;
+}
 #endif

@@ -39,12 +39,6 @@ static int item_compare(const void *left, const void *right)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-static int64_t earlier(int64_t a, int64_t b) /* 0 is not known */
-{
-    if (!a || !b) return a ? a : b;
-    return a < b ? a : b;
-}
-
 static uint64_t rank_of(const struct profile *p)
 {
     return (uint64_t)((int64_t)INT32_MAX - p->priority) << 16 |
@@ -85,7 +79,7 @@ static enum err merge_run(struct demand_cluster *cluster, struct demand_set *set
         const struct demand_row *row = &set->rows[run[i].index];
         amounts_sum(&row->aggregate, &more);
         resource_sum_add_sum(&sum, &more);
-        demand->arrival_unix_ns = earlier(demand->arrival_unix_ns, row->arrival_unix_ns);
+        demand->arrival_unix_ns = arrival_earlier(demand->arrival_unix_ns, row->arrival_unix_ns);
     }
     if (count > 1) err = amounts_keep(&set->arena, &sum, &demand->aggregate);
     if (!err) set->demand_count++;
@@ -123,7 +117,7 @@ static void gang_add(struct demand_cluster *cluster, struct demand_set *set, uin
     demand->key.group = row->group;
     demand->gangs = gangs;
     gangs->count++;
-    gangs->arrival_unix_ns = earlier(gangs->arrival_unix_ns, row->arrival_unix_ns);
+    gangs->arrival_unix_ns = arrival_earlier(gangs->arrival_unix_ns, row->arrival_unix_ns);
     set->demand_count++;
 }
 

@@ -127,6 +127,7 @@ static enum err cluster_make(struct needs *needs, struct str name,
         cluster = memory_take(&needs->bytes, sizeof *cluster + name.len);
         if (!cluster) return ERR_NOMEM;
         memset(cluster, 0, sizeof *cluster);
+        cluster->dimensions = needs->options.dimensions;
         cluster->set.version = needs->version + 1; /* its rows are none that were put in order */
         err = rooms_take(&needs->cluster_slots, cluster, &cluster->slot, &needs->bytes);
         if (err) {
@@ -204,10 +205,7 @@ static enum err ages_fill(struct needs *needs, const struct demand_set *old, str
         struct demand_row *first = age_find(needs, set, row->kind, row->group);
         enum err err;
         if (first) {
-            if (row->arrival_unix_ns &&
-                (!first->arrival_unix_ns || row->arrival_unix_ns < first->arrival_unix_ns)) {
-                first->arrival_unix_ns = row->arrival_unix_ns;
-            }
+            first->arrival_unix_ns = arrival_earlier(first->arrival_unix_ns, row->arrival_unix_ns);
             continue;
         }
         err = table_reserve(&set->ages, &needs->bytes);

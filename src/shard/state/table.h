@@ -57,5 +57,8 @@ void rooms_deinit(struct rooms *rooms, uint64_t *bytes);
 /* Room for one more item in an array that doubles: *items of `size` bytes each. */
 enum err array_reserve(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
                        uint64_t *bytes);
+/* Room for `count` items in one. */
+enum err array_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
+                    uint64_t *bytes);
 void array_free(void *items, uint32_t cap, size_t size, uint64_t *bytes);
 #endif
