@@ -184,7 +184,7 @@ static inline struct str row_host_ref(const struct machine_row *r)
     return str_of(r->id + r->id_len, r->host_ref_len);
 }
 
-struct traits {                     /* -0 is 0 */
+struct traits { /* -0 is 0; no padding but behind the last: cohorts are told apart by the bytes */
     struct cohort_cluster *cluster; /* bound to; Creating: created for; NULL: none */
     struct look *look;
     struct machine_shape *shape;

@@ -161,7 +161,7 @@ static void count_changed(struct inventory *inv, const struct cohort *cohort, in
         change->by = by;
     }
     if (cohort->traits.state == MACHINE_IDLE && cohort->traits.promise) {
-        key_tell(inv, cohort->traits.promise->key);
+        key_changed(inv, cohort->traits.promise->key);
     }
 }
 

@@ -5,31 +5,7 @@
 #ifndef SHARD_STATE_VOCABULARY_H
 #define SHARD_STATE_VOCABULARY_H
 #include "shard/state/cohort.h"
-
-/* Things of one size that begin with their link and are told apart by bytes that follow each other
- * without padding. */
-struct shared_kind {
-    size_t key, key_size; /* in the thing: the bytes that tell it apart */
-    size_t size, table;   /* table: in the inventory, as `slots` */
-    size_t slots, slot;   /* slot: in the thing. slots 0: the things have no numbers */
-    void (*gone)(struct inventory *inv, void *thing);    /* before it leaves its table; NULL */
-    void (*release)(struct inventory *inv, void *thing); /* gives what it holds; NULL: nothing */
-};
-#define SHARED_KEY(type, first, last)                                                              \
-    .key = offsetof(struct type, first), .key_size = offsetof(struct type, last) +                 \
-                                                     sizeof((struct type *)0)->last -              \
-                                                     offsetof(struct type, first)
-#define SHARED_TABLE(type, things)                                                                 \
-    .size = sizeof(struct type), .table = offsetof(struct inventory, things)
-#define SHARED_SLOTS(type, things, numbers)                                                        \
-    SHARED_TABLE(type, things), .slots = offsetof(struct inventory, numbers),                      \
-                                .slot = offsetof(struct type, slot)
-/* The thing with the key of `like`, made of it where there is none, and counted. What `like` holds
- * is taken over whatever the answer. ERR_NOMEM. */
-enum err shared_take(struct inventory *inv, const struct shared_kind *kind, void *own_like,
-                     void **ret_thing);
-void shared_give(struct inventory *inv, const struct shared_kind *kind, void *thing); /* or NULL */
-void *shared_find(const struct inventory *inv, const struct shared_kind *kind, const void *like);
+#include "shard/state/shared.h"
 
 struct word *word_find(const struct inventory *inv, struct str text); /* NULL: not in use */
 enum err word_take(struct inventory *inv, struct str text, struct word **ret_word); /* "": NULL */
@@ -46,7 +22,7 @@ enum err key_take(struct inventory *inv, struct str cluster, struct str fingerpr
                   struct str group, struct key **ret_key);
 void key_give(struct inventory *inv, struct key *key);
 /* It is new, it goes, or an Idle machine that is kept for it came or went. */
-void key_tell(struct inventory *inv, const struct key *key);
+void key_changed(struct inventory *inv, const struct key *key);
 /* NULL for a stamp that says nothing. */
 enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
                     struct stamp **ret_stamp);
