@@ -26,28 +26,30 @@ int need_key_compare(const void *left, const void *right); /* of two struct need
 
 struct requirement_set {
     struct table_link link; /* counted by kinds */
-    struct str text;        /* as in the fingerprint */
     const struct requirement *requirements;
-    size_t count, size; /* size: of the block all of this stands in */
-    uint32_t slot;
+    size_t count, size; /* size: of the block the requirements are in */
     uint64_t birth;
+    uint32_t slot, len;
+    char text[]; /* as in the fingerprint */
 };
 struct kind {
     struct table_link link; /* counted by rows, and by the gang kinds it is left over from */
-    size_t size;            /* of the block all of this stands in */
+    size_t size;            /* of the block the spreads are in; 0: none */
     struct profile profile;
     struct requirement_set *set;
     struct kind *stripped;          /* a gang's: without Same; NULL: plain */
     const struct requirement *same; /* a gang's: the one whose key is K */
     const struct spread *spread;    /* a plain one's: its first strict constraint; NULL: none */
-    uint32_t slot;
     uint64_t birth;
+    uint32_t slot, len;
+    char text[]; /* the fingerprint */
 };
 
 struct demand_unit {
     struct table_link link;     /* counted by rows and folds */
     struct resources resources; /* to compare machines with */
     struct amounts amounts;
+    uint32_t len; /* bytes of: */
     int128 milli[];
 };
 
@@ -100,7 +102,7 @@ struct demand_row {         /* a row as it came, but for its arrival */
 };
 struct demand_cluster {
     struct table_link link;
-    struct str name;
+    struct str name;                     /* its text */
     const struct dimensions *dimensions; /* of its table */
     bool reported;
     struct demand_set {     /* of one roll-up; replaced as a whole */
@@ -115,7 +117,8 @@ struct demand_cluster {
         struct table ages;
         uint64_t version; /* of the table when it was put in */
     } set;
-    uint32_t slot;
+    uint32_t slot, len;
+    char text[];
 };
 
 struct needs {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles and requirement sets, kept once and counted. */
+/* Profiles, their requirement sets, and units, kept once and counted: most rows share theirs. */
 #ifndef SHARD_STATE_KINDS_H
 #define SHARD_STATE_KINDS_H
 #include "shard/state/demand.h"
@@ -13,4 +13,9 @@ enum err kind_hold(struct needs *needs, const struct profile *profile, struct ki
 void kind_release(struct needs *needs, struct kind *kind); /* NULL is fine */
 /* Of a profile that is demanded or held; NULL: neither. */
 const struct kind *kind_find(const struct needs *needs, struct str fingerprint);
+
+/* ERR_TOO_LARGE: no machine can have as much. ERR_NOMEM. */
+enum err unit_take(struct needs *needs, const struct resource_sum *sum,
+                   struct demand_unit **ret_unit);
+void unit_give(struct needs *needs, struct demand_unit *unit); /* NULL is fine */
 #endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/state/units.h"
+#include "shard/state/kinds.h"
 
 struct item { /* a row, or gangs, under the amounts that decide */
     uint32_t kind, index;

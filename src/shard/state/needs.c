@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "shard/state/kinds.h"
 #include "shard/state/merge.h"
-#include "shard/state/units.h"
+#include "shard/state/shared.h"
 
 enum err needs_open(const struct needs_options *options, struct needs **ret_needs)
 {
@@ -24,27 +24,7 @@ enum err needs_open(const struct needs_options *options, struct needs **ret_need
     return ERR_OK;
 }
 
-/* --- clusters --- */
-
-static uint32_t text_hash(const struct needs *needs, struct str text)
-{
-    return (uint32_t)str_hash(text, needs->options.seed);
-}
-
-static struct demand_cluster *cluster_find(const struct needs *needs, struct str name)
-{
-    TABLE_EACH(&needs->clusters, text_hash(needs, name), link)
-    {
-        struct demand_cluster *cluster = CONTAINER_OF(link, struct demand_cluster, link);
-        if (str_equal(cluster->name, name)) return cluster;
-    }
-    return NULL;
-}
-
-const struct demand_cluster *needs_cluster(const struct needs *needs, struct str cluster)
-{
-    return cluster_find(needs, cluster);
-}
+/* --- sets --- */
 
 static void set_free(struct needs *needs, struct demand_set *set)
 {
@@ -110,56 +90,45 @@ static void set_retire(struct needs *needs, struct demand_set *set, struct retir
     needs->held += set->row_count;
 }
 
-static size_t cluster_size(const struct demand_cluster *cluster)
-{
-    return sizeof *cluster + cluster->name.len;
-}
+/* --- clusters --- */
 
-static enum err cluster_make(struct needs *needs, struct str name,
-                             struct demand_cluster **ret_cluster)
+static enum err cluster_born(void *owner, void *thing)
 {
-    struct demand_cluster *cluster = cluster_find(needs, name);
-    enum err err;
+    const struct needs *needs = owner;
+    struct demand_cluster *cluster = thing;
 
-    if (!cluster) {
-        err = table_reserve(&needs->clusters, &needs->bytes);
-        if (err) return err;
-        cluster = memory_take(&needs->bytes, sizeof *cluster + name.len);
-        if (!cluster) return ERR_NOMEM;
-        memset(cluster, 0, sizeof *cluster);
-        cluster->dimensions = needs->options.dimensions;
-        cluster->set.version = needs->version + 1; /* its rows are none that were put in order */
-        err = rooms_take(&needs->cluster_slots, cluster, &cluster->slot, &needs->bytes);
-        if (err) {
-            memory_give(&needs->bytes, cluster, sizeof *cluster + name.len);
-            return err;
-        }
-        if (name.len) memcpy(cluster + 1, name.at, name.len);
-        cluster->name = str_of(cluster + 1, name.len);
-        table_add(&needs->clusters, &cluster->link, text_hash(needs, name));
-    }
-    *ret_cluster = cluster;
+    cluster->name = str_of(cluster->text, cluster->len);
+    cluster->dimensions = needs->options.dimensions;
+    cluster->set.version = needs->version + 1; /* its rows are none that were put in order */
     return ERR_OK;
 }
 
-static void cluster_drop(struct needs *needs, struct demand_cluster *cluster)
+static void cluster_gone(void *owner, void *thing)
 {
+    struct needs *needs = owner;
+    struct demand_cluster *cluster = thing;
+
     if (cluster->set.row_count) needs->filled_count--;
     if (cluster->reported) needs->reported_count--;
     needs->row_count -= cluster->set.row_count;
     set_free(needs, &cluster->set);
-    table_remove(&needs->clusters, &cluster->link);
-    rooms_give(&needs->cluster_slots, cluster->slot);
-    memory_give(&needs->bytes, cluster, cluster_size(cluster));
     needs->version++;
+}
+
+static const struct shared_kind cluster_kind = {
+    SHARED_TEXT(demand_cluster, len, text), SHARED_TABLE(needs, clusters, demand_cluster),
+    SHARED_SLOTS(needs, cluster_slots, demand_cluster), .born = cluster_born, .gone = cluster_gone};
+
+const struct demand_cluster *needs_cluster(const struct needs *needs, struct str cluster)
+{
+    return shared_find(needs, &cluster_kind, NULL, cluster);
 }
 
 void needs_close(struct needs *needs)
 {
     if (!needs) return;
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
-        struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
-        if (cluster) cluster_drop(needs, cluster);
+        shared_give(needs, &cluster_kind, rooms_get(&needs->cluster_slots, i));
     }
     needs_keep(needs);
     assert(needs->kinds.count == 0 && needs->sets.count == 0 && needs->units.count == 0);
@@ -302,7 +271,7 @@ static bool set_is(const struct demand_set *set, const struct need *rows, size_t
 enum err needs_replace(struct needs *needs, struct str cluster, const struct need *rows,
                        size_t count, struct note *note)
 {
-    struct demand_cluster *entry = cluster_find(needs, cluster);
+    struct demand_cluster *entry = shared_find(needs, &cluster_kind, NULL, cluster);
     size_t others = needs->row_count - (entry ? entry->set.row_count : 0);
     struct demand_set set = {0};
     struct retired *retired;
@@ -316,7 +285,7 @@ enum err needs_replace(struct needs *needs, struct str cluster, const struct nee
     }
     err = needs_greet(needs, cluster);
     if (err) return err;
-    entry = cluster_find(needs, cluster);
+    entry = shared_find(needs, &cluster_kind, NULL, cluster);
     if (set_is(&entry->set, rows, count)) return ERR_OK;
     err = retired_make(needs, &entry->set, &retired);
     if (err) return err;
@@ -338,10 +307,14 @@ enum err needs_replace(struct needs *needs, struct str cluster, const struct nee
 
 enum err needs_greet(struct needs *needs, struct str cluster)
 {
-    struct demand_cluster *entry;
-    enum err err = cluster_make(needs, cluster, &entry);
+    struct demand_cluster like = {0}, *entry = shared_find(needs, &cluster_kind, NULL, cluster);
+    void *made;
 
-    if (err) return err;
+    if (!entry) {
+        enum err err = shared_take(needs, &cluster_kind, &like, cluster, &made);
+        if (err) return err;
+        entry = made;
+    }
     if (entry->reported) return ERR_OK;
     entry->reported = true;
     needs->reported_count++;
@@ -351,14 +324,12 @@ enum err needs_greet(struct needs *needs, struct str cluster)
 
 void needs_forget(struct needs *needs, struct str cluster)
 {
-    struct demand_cluster *entry = cluster_find(needs, cluster);
-
-    if (entry) cluster_drop(needs, entry);
+    shared_give(needs, &cluster_kind, shared_find(needs, &cluster_kind, NULL, cluster));
 }
 
 bool needs_reported(const struct needs *needs, struct str cluster)
 {
-    const struct demand_cluster *entry = cluster_find(needs, cluster);
+    const struct demand_cluster *entry = needs_cluster(needs, cluster);
 
     return entry && entry->reported;
 }
