@@ -5,31 +5,26 @@
 const enum machine_state own_states[OWN_STATES] = {MACHINE_CONFIGURED, MACHINE_CONFIGURING,
                                                    MACHINE_CREATING};
 
-enum err own_add(struct decider *e, const struct want *w, enum machine_state state,
-                 struct supply_pool *pool)
+void own_add(struct decider *e, const struct want *w, enum machine_state state,
+             struct supply_pool *pool)
 {
-    enum err err = ERR_OK;
-
-    if (w->gang) return w->key ? pool_add_bag(e, w, &w->key->cohorts, state, pool) : ERR_OK;
-    for (uint32_t i = 0; !err && w->family && i < w->family->count; i++) {
-        err = pool_add_bag(e, w, &w->family->keys[i]->cohorts, state, pool);
+    if (w->gang && w->key) pool_add_bag(e, w, &w->key->cohorts, state, pool);
+    for (uint32_t i = 0; !w->gang && w->family && i < w->family->count; i++) {
+        pool_add_bag(e, w, &w->family->keys[i]->cohorts, state, pool);
     }
-    return err;
 }
 
-enum err own_claim(struct decider *e, struct want *w)
+void own_claim(struct decider *e, struct want *w)
 {
     struct supply_pool *pool = &e->own_pool;
-    enum err err = want_start(e, w);
 
-    for (int i = 0; !err && i < OWN_STATES && w->live; i++) {
+    want_start(e, w);
+    for (int i = 0; i < OWN_STATES && w->live; i++) {
         pool->count = pool->head = 0;
-        err = own_add(e, w, own_states[i], pool);
-        if (err) return err;
+        own_add(e, w, own_states[i], pool);
         pool_sort(pool);
-        err = pool_take_all(e, w, pool, want_claim);
+        pool_take_all(e, w, pool, want_claim);
     }
-    return err;
 }
 
 /* Its own machines are one key's, and nobody has taken of them in this decision. */
@@ -57,68 +52,64 @@ static void remember_all(struct row_memory *m, const struct want *w, const struc
     m->domain_known = true;
 }
 
-static enum err own_first(struct decider *e, struct want *w)
+static void own_first(struct decider *e, struct want *w)
 {
     const struct key *key;
-    enum err err;
 
-    if (!w->live) return ERR_OK;
+    if (!w->live) return;
     key = untouched(e, w);
-    err = w->gang ? gang_own_first(e, w) : own_claim(e, w);
-    if (!err && key && !e->options.forget) remember_all(want_memory(e, w), w, key);
-    return err;
+    if (w->gang)
+        gang_own_first(e, w);
+    else
+        own_claim(e, w);
+    if (key && !e->options.forget && !e->err) remember_all(want_memory(e, w), w, key);
 }
 
-static enum err claim_kind(struct decider *e, struct want *w, enum pool_kind kind)
+static void claim_kind(struct decider *e, struct want *w, enum pool_kind kind)
 {
-    struct supply_pool *pool;
-    enum err err;
+    struct supply_pool *pool = w->live ? pool_of(e, kind, w) : NULL;
 
-    if (!w->live) return ERR_OK;
-    err = pool_of(e, kind, w, &pool);
-    if (!err) err = pool_take_all(e, w, pool, want_claim);
-    return err;
+    if (pool) pool_take_all(e, w, pool, want_claim);
 }
 
 /* Machines of its cluster, bound or being bound, whosever they are; and what is being created for
  * nobody. */
-enum err credit(struct decider *e, struct want *w)
+void credit(struct decider *e, struct want *w)
 {
     struct supply_pool *pool = &e->own_pool;
-    enum err err = ERR_OK;
 
     if (w->live && w->cluster &&
         w->cluster->machines[MACHINE_CONFIGURED] > e->claimed[w->cluster->slot]) {
-        err = lanes_credit(e, w, LANE_CONFIGURED);
+        lanes_credit(e, w, LANE_CONFIGURED);
     }
-    if (!err && w->live && w->cluster && w->cluster->machines[MACHINE_CONFIGURING]) {
-        err = lanes_credit(e, w, LANE_CONFIGURING);
+    if (w->live && w->cluster && w->cluster->machines[MACHINE_CONFIGURING]) {
+        lanes_credit(e, w, LANE_CONFIGURING);
     }
-    if (err || !w->live || !e->inventory->nobodys.count) return err;
+    if (!w->live || !e->inventory->nobodys.count) return;
     pool->count = pool->head = 0;
-    err = pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_CREATING, pool);
-    return err ? err : pool_take_all(e, w, pool, want_claim);
+    pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_CREATING, pool);
+    pool_take_all(e, w, pool, want_claim);
 }
 
-enum err acquire(struct decider *e, struct want *w)
+void acquire(struct decider *e, struct want *w)
 {
-    enum err err = claim_kind(e, w, POOL_OF_IDLE);
-
-    if (!err) err = claim_kind(e, w, POOL_OF_SPECULATIVE);
-    return err;
+    claim_kind(e, w, POOL_OF_IDLE);
+    claim_kind(e, w, POOL_OF_SPECULATIVE);
 }
 
-static enum err the_rest(struct decider *e, struct want *w)
+static void the_rest(struct decider *e, struct want *w)
 {
-    enum err err;
-
-    if (!w->live) return ERR_OK;
-    err = want_start(e, w);
-    if (err) return err;
-    if (w->gang) return gang_assign(e, w);
-    err = credit(e, w);
-    if (!err && w->live) err = w->demand->kind->spread ? spread_acquire(e, w) : acquire(e, w);
-    return err;
+    if (!w->live) return;
+    want_start(e, w);
+    if (w->gang) {
+        gang_assign(e, w);
+        return;
+    }
+    credit(e, w);
+    if (w->live && w->demand->kind->spread)
+        spread_acquire(e, w);
+    else
+        acquire(e, w);
 }
 
 /* It stood, or is likely to take what it took. */
@@ -146,66 +137,59 @@ static void level_fetch(const struct decider *e, uint32_t from, uint32_t end)
     }
 }
 
-static enum err turn_add(struct decider *e, uint32_t row, uint32_t own_from)
+static void turn_add(struct decider *e, uint32_t row, uint32_t own_from)
 {
-    enum err err = decider_grow(e, &e->turns, e->turn_count, &e->turn_cap, sizeof *e->turns);
-
-    if (!err) e->turns[e->turn_count++] = (struct turn){row, own_from, e->log.count};
-    return err;
+    if (!decider_grow(e, &e->turns, e->turn_count, &e->turn_cap, sizeof *e->turns)) return;
+    e->turns[e->turn_count++] = (struct turn){row, own_from, e->log.count};
 }
 
 /* A: those that stand take their key, others what they took last time; the rest is decided in
  * full. */
-static enum err own_turn(struct decider *e, uint32_t row)
+static void own_turn(struct decider *e, uint32_t row)
 {
     struct want *w = &e->wants[row];
     uint32_t from = e->log.count;
-    bool again;
-    enum err err = replay_own(e, row, &again);
+    bool again = replay_own(e, row);
 
-    if (err) return err;
     if (!again && standing_takes(e, row)) {
-        err = replay_stood(e, row);
+        replay_stood(e, row);
         again = true;
     }
-    if (err) return err;
-    if (again) return e->row.courses[row].again ? turn_add(e, row, from) : ERR_OK;
-    err = want_begin(e, row);
-    if (err) return err;
+    if (again) {
+        if (e->row.courses[row].again) turn_add(e, row, from);
+        return;
+    }
+    want_begin(e, row);
     w->own_from = from;
-    err = own_first(e, w);
+    own_first(e, w);
     w->own_to = e->log.count;
-    if (!err) err = replay_owned(e, w);
-    return err ? err : turn_add(e, row, from);
+    replay_owned(e, w);
+    turn_add(e, row, from);
 }
 
 /* B, likewise. */
-static enum err rest_turn(struct decider *e, const struct turn *turn)
+static void rest_turn(struct decider *e, const struct turn *turn)
 {
     struct want *w = &e->wants[turn->row];
-    bool again;
-    enum err err = replay_rest(e, turn, &again);
 
-    if (err || again) return err;
-    err = decider_grow(e, &e->restless, e->restless_count, &e->restless_cap, sizeof *e->restless);
-    if (err) return err;
+    if (replay_rest(e, turn) || e->err) return;
+    if (!decider_grow(e, &e->restless, e->restless_count, &e->restless_cap, sizeof *e->restless)) {
+        return;
+    }
     e->restless[e->restless_count++] = turn->row;
     w->rest_from = e->log.count;
-    err = the_rest(e, w);
+    the_rest(e, w);
     w->rest_to = e->log.count;
-    return err ? err : replay_rested(e, w);
+    replay_rested(e, w);
 }
 
-enum err assign(struct decider *e)
+void assign(struct decider *e)
 {
-    enum err err = ERR_OK;
-
-    for (uint32_t level = 0, row = 0; !err && level < e->level_count; level++) {
+    for (uint32_t level = 0, row = 0; !e->err && level < e->level_count; level++) {
         level_fetch(e, row, e->levels[level]);
         e->turn_count = 0;
-        for (; !err && row < e->levels[level]; row++) err = own_turn(e, row);
-        if (!err) lanes_fetch(e);
-        for (uint32_t i = 0; !err && i < e->turn_count; i++) err = rest_turn(e, &e->turns[i]);
+        for (; !e->err && row < e->levels[level]; row++) own_turn(e, row);
+        lanes_fetch(e);
+        for (uint32_t i = 0; !e->err && i < e->turn_count; i++) rest_turn(e, &e->turns[i]);
     }
-    return err;
 }

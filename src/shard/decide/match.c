@@ -34,48 +34,45 @@ static enum match_ask ask_of(const struct requirement *r)
     }
 }
 
-static enum err term_recall(const struct decider *e, const struct requirement *r,
-                            struct set_memory *m)
+static bool term_recall(struct decider *e, const struct requirement *r, struct set_memory *m)
 {
     bool known = r->op > OPERATOR_UNSPECIFIED && r->op < OPERATOR_COUNT;
     struct match_term term = {
         .from = m->value_count, .ask = ask_of(r), .of_zone = str_equal(r->key, LABEL_ZONE)};
-    enum err err = kept_room(&m->terms, m->term_count + 1, &m->term_cap, sizeof *m->terms);
 
+    if (!kept_room(e, &m->terms, m->term_count + 1, &m->term_cap, sizeof *m->terms)) return false;
     term.key = inventory_word(e->inventory, r->key);
-    for (size_t i = 0; !err && term.key && known && i < r->value_count; i++) {
+    for (size_t i = 0; term.key && known && i < r->value_count; i++) {
         const struct posting *p = inventory_posting(e->inventory, r->key, r->values[i]);
         if (!p) continue;
-        err = kept_room(&m->values, m->value_count + 1, &m->value_cap, sizeof(struct posting *));
-        if (!err) m->values[m->value_count++] = p;
+        if (!kept_room(e, &m->values, m->value_count + 1, &m->value_cap,
+                       sizeof(struct posting *))) {
+            return false;
+        }
+        m->values[m->value_count++] = p;
         term.marks |= posting_mark(p);
     }
     term.count = m->value_count - term.from;
-    if (err) return err;
     m->terms[m->term_count++] = term;
-    return ERR_OK;
+    return true;
 }
 
-enum err set_recall(struct decider *e, const struct requirement_set *set,
-                    struct set_memory **ret_memory)
+struct set_memory *set_recall(struct decider *e, const struct requirement_set *set)
 {
     struct set_memory *m = &e->sets[set->slot];
-    enum err err = ERR_OK;
 
-    *ret_memory = m;
-    if (m->birth == set->birth && m->looks_version == e->inventory->looks_version) return ERR_OK;
+    if (m->birth == set->birth && m->looks_version == e->inventory->looks_version) return m;
     m->birth = 0; /* until it is done */
     m->term_count = m->value_count = 0;
     m->type_count = TYPES_ANY;
     m->type_bits = UINT64_MAX;
-    for (size_t i = 0; !err && i < set->count; i++) {
+    for (size_t i = 0; i < set->count; i++) {
         if (types_recall(e, &set->requirements[i], m)) continue;
-        err = term_recall(e, &set->requirements[i], m);
+        if (!term_recall(e, &set->requirements[i], m)) return m;
     }
-    if (err) return err;
     m->birth = set->birth;
     m->looks_version = e->inventory->looks_version;
-    return ERR_OK;
+    return m;
 }
 
 /* --- one look --- */

@@ -27,19 +27,17 @@ static bool rack_before(const struct racks *r, uint32_t a, uint32_t b)
 
 /* --- heaps of rack numbers, the smallest value on top --- */
 
-static enum err class_push(struct decider *e, const struct racks *r, struct rack_class *c,
-                           uint32_t rack)
+static void class_push(struct decider *e, const struct racks *r, struct rack_class *c,
+                       uint32_t rack)
 {
     uint32_t at = c->count;
-    enum err err = decider_grow(e, &c->heap, c->count, &c->cap, sizeof *c->heap);
 
-    if (err) return err;
+    if (!decider_grow(e, &c->heap, c->count, &c->cap, sizeof *c->heap)) return;
     c->count++;
     for (; at > 0 && rack_before(r, rack, c->heap[(at - 1) / 2]); at = (at - 1) / 2) {
         c->heap[at] = c->heap[(at - 1) / 2];
     }
     c->heap[at] = rack;
-    return ERR_OK;
 }
 
 static uint32_t class_pop(const struct racks *r, struct rack_class *c)
@@ -56,25 +54,21 @@ static uint32_t class_pop(const struct racks *r, struct rack_class *c)
     return top;
 }
 
-enum err racks_smallest(struct decider *e, struct racks *r, uint32_t class_number,
-                        rack_filter *filter, const void *context, uint32_t *found, uint32_t most,
-                        uint32_t *ret_count)
+uint32_t racks_smallest(struct decider *e, struct racks *r, uint32_t class_number,
+                        rack_filter *filter, const void *context, uint32_t *found, uint32_t most)
 {
     struct rack_class *c = &r->classes[class_number];
     uint32_t count = 0, aside = 0, *kept = NULL, kept_cap = 0;
-    enum err err = ERR_OK;
 
-    while (!err && c->count > 0 && count < most) {
+    while (c->count > 0 && count < most) {
         uint32_t rack = class_pop(r, c);
         if (r->at[rack].class_number != class_number) continue; /* it has left */
-        err = decider_grow(e, &kept, aside, &kept_cap, sizeof *kept);
-        if (!err) kept[aside++] = rack;
-        if (!filter(context, &r->at[rack])) continue;
-        found[count++] = rack;
+        if (!decider_grow(e, &kept, aside, &kept_cap, sizeof *kept)) break;
+        kept[aside++] = rack;
+        if (filter(context, &r->at[rack])) found[count++] = rack;
     }
-    for (uint32_t i = 0; !err && i < aside; i++) err = class_push(e, r, c, kept[i]);
-    *ret_count = count;
-    return err;
+    for (uint32_t i = 0; i < aside; i++) class_push(e, r, c, kept[i]);
+    return count;
 }
 
 /* --- classes --- */
@@ -90,28 +84,25 @@ static uint32_t class_hash(const struct racks *r, const struct rack *rack, const
 }
 
 /* Puts the rack into the class of what it has now. */
-static enum err rack_classify(struct decider *e, struct racks *r, uint32_t number)
+static void rack_classify(struct decider *e, struct racks *r, uint32_t number)
 {
     struct rack *rack = &r->at[number];
     const int128 *total = racks_total(r, number);
     uint32_t hash = class_hash(r, rack, total);
     uint32_t *slot = &r->class_of[hash & (RACK_CLASS_SLOTS - 1)];
     uint32_t found = *slot;
-    enum err err;
 
     rack->class_number = CLASS_NONE;
-    if (!rack->count) return ERR_OK;
+    if (!rack->count) return;
     while (found != CLASS_NONE &&
            (r->classes[found].machines != rack->count ||
             memcmp(r->classes[found].total, total, r->dimensions * sizeof *total) != 0)) {
         found = r->classes[found].next;
     }
     if (found == CLASS_NONE) {
-        int128 *copy;
-        err = decider_grow(e, &r->classes, r->class_count, &r->class_cap, sizeof *r->classes);
-        if (err) return err;
-        copy = arena_alloc(&e->arena, r->dimensions * sizeof *copy);
-        if (!copy) return ERR_FULL;
+        int128 *copy = decider_alloc(e, r->dimensions, sizeof *copy);
+        decider_grow(e, &r->classes, r->class_count, &r->class_cap, sizeof *r->classes);
+        if (e->err) return;
         memcpy(copy, total, r->dimensions * sizeof *copy);
         found = r->class_count++;
         r->classes[found] =
@@ -119,7 +110,7 @@ static enum err rack_classify(struct decider *e, struct racks *r, uint32_t numbe
         *slot = found;
     }
     rack->class_number = found;
-    return class_push(e, r, &r->classes[found], number);
+    class_push(e, r, &r->classes[found], number);
 }
 
 /* --- racks by value --- */
@@ -154,85 +145,60 @@ static void rack_count(struct racks *r, uint32_t number, const struct machine_sh
 
 /* --- making --- */
 
-/* Room for so many at once: an array that doubles leaves as much behind, for every gang. */
-static enum err members_room(struct decider *e, struct racks *r, uint32_t more)
+static void member_add(struct decider *e, struct racks *r, struct rack_member member, bool kept)
 {
-    uint32_t cap = r->member_count + more;
-    struct rack_member *members;
-
-    if (cap <= r->member_cap) return ERR_OK;
-    members = arena_alloc(&e->arena, cap * sizeof *members);
-    if (!members) return ERR_FULL;
-    if (r->member_count) memcpy(members, r->members, r->member_count * sizeof *members);
-    r->members = members;
-    r->member_cap = cap;
-    return ERR_OK;
-}
-
-static enum err member_add(struct decider *e, struct racks *r, struct rack_member member, bool kept)
-{
-    enum err err;
-
-    if (!member.left) return ERR_OK;
-    if (kept) {
-        const struct cohort *c = rooms_held(&e->inventory->cohort_slots, member.cohort);
-        err =
-            decider_grow(e, &r->kept, r->kept_count, &r->kept_cap, sizeof(struct supply_source *));
-        if (!err) r->kept[r->kept_count++] = source_of(e, c);
-        return err;
+    if (!member.left) return;
+    if (!kept) {
+        r->members[r->member_count++] = member; /* there is room */
+    } else if (decider_grow(e, &r->kept, r->kept_count, &r->kept_cap,
+                            sizeof(struct supply_source *))) {
+        r->kept[r->kept_count++] =
+            source_of(e, rooms_held(&e->inventory->cohort_slots, member.cohort));
     }
-    err = decider_grow(e, &r->members, r->member_count, &r->member_cap, sizeof *r->members);
-    if (!err) r->members[r->member_count++] = member;
-    return err;
 }
 
 /* Fleets have racks of thousands of machines and gangs by the thousand: nothing of a machine is
  * fetched that the shelf can tell. */
-static enum err members_of_shelf(struct decider *e, struct racks *r, struct supply_shelf *shelf)
+static void members_of_shelf(struct decider *e, struct racks *r, struct supply_shelf *shelf)
 {
-    const struct posting *const *values;
-    enum err err = shelf_values(e, shelf, r->key, &values);
+    const struct posting *const *values = shelf_values(e, shelf, r->key);
+    uint32_t most = r->member_count + shelf->count;
 
-    if (!err) err = members_room(e, r, shelf->count);
-    for (uint32_t i = 0; !err && i < shelf->count; i++) {
+    if (!values || !decider_grow(e, &r->members, most, &r->member_cap, sizeof *r->members)) return;
+    for (uint32_t i = 0; i < shelf->count; i++) {
         const struct shelf_item *item = &shelf->items[i];
         if (!values[i] || !set_base_accepts(e, r->memory, item->look)) continue;
-        err = member_add(e, r,
-                         (struct rack_member){values[i], item->cohort, shelf->shape,
-                                              shelf_left(e, item), RACK_NONE},
-                         item->kept);
+        member_add(e, r,
+                   (struct rack_member){values[i], item->cohort, shelf->shape, shelf_left(e, item),
+                                        RACK_NONE},
+                   item->kept);
     }
-    return err;
 }
 
 /* In no order: what is acquired in a rack is put in order then. */
-static enum err members_add(struct decider *e, struct racks *r, enum pool_state state)
+static void members_add(struct decider *e, struct racks *r, enum pool_state state)
 {
-    struct shelf_walk walk;
+    struct shelf_walk walk = shelf_walk_begin(e, state, r->memory, r->unit);
     struct supply_shelf *shelf;
-    enum err err = shelf_walk_begin(e, state, r->memory, r->unit, &walk);
 
-    while (!err && (shelf = shelf_walk_next(e, &walk))) err = members_of_shelf(e, r, shelf);
-    return err;
+    while ((shelf = shelf_walk_next(e, &walk))) members_of_shelf(e, r, shelf);
 }
 
 /* A rack for every value; its members are chained, and count into it. */
-static enum err racks_fill(struct decider *e, struct racks *r)
+static void racks_fill(struct decider *e, struct racks *r)
 {
     uint32_t size = 16, cap = 0;
-    enum err err = ERR_OK;
 
     while (size < 2 * r->member_count) size *= 2;
-    r->by_value = arena_alloc(&e->arena, size * sizeof *r->by_value);
-    if (!r->by_value) return ERR_FULL;
+    r->by_value = decider_room(e, size, sizeof *r->by_value);
+    if (!r->by_value) return;
     memset(r->by_value, 0xff, size * sizeof *r->by_value);
     r->by_value_mask = size - 1;
     for (uint32_t i = 0; i < r->member_count; i++) {
         struct rack_member *m = &r->members[i];
         uint32_t number = racks_find(r, m->value);
         if (number == RACK_NONE) {
-            err = decider_grow(e, &r->at, r->count, &cap, sizeof *r->at);
-            if (err) return err;
+            if (!decider_grow(e, &r->at, r->count, &cap, sizeof *r->at)) return;
             number = r->count++;
             r->at[number] = (struct rack){.value = m->value, .member = RACK_NONE};
             by_value_add(r, number);
@@ -241,35 +207,21 @@ static enum err racks_fill(struct decider *e, struct racks *r)
         r->at[number].member = i;
     }
     r->totals = decider_alloc(e, (size_t)r->count * r->dimensions, sizeof *r->totals);
-    if (!r->totals) return ERR_FULL;
-    for (uint32_t i = 0; !err && i < r->count; i++) {
+    if (!r->totals) return;
+    for (uint32_t i = 0; i < r->count; i++) {
         for (uint32_t k = r->at[i].member; k != RACK_NONE; k = r->members[k].next) {
             const struct rack_member *m = &r->members[k];
             rack_count(r, i, rooms_get(&e->inventory->shape_slots, m->shape), m->left);
         }
-        err = rack_classify(e, r, i);
+        rack_classify(e, r, i);
     }
-    return err;
-}
-
-static enum err racks_make(struct decider *e, struct racks *r)
-{
-    enum err err = members_add(e, r, POOL_IDLE);
-
-    memset(r->class_of, 0xff, sizeof r->class_of);
-    if (!err) err = members_add(e, r, POOL_SPECULATIVE);
-    if (!err) err = racks_fill(e, r);
-    r->log_read = e->acquired_count;
-    return err;
 }
 
 /* What was taken since. No entry that was read grows any more: only the Need at work adds to its
  * last, and it read before it took. */
-static enum err racks_read_log(struct decider *e, struct racks *r)
+static void racks_read_log(struct decider *e, struct racks *r)
 {
-    enum err err = ERR_OK;
-
-    for (; !err && r->log_read < e->acquired_count; r->log_read++) {
+    for (; r->log_read < e->acquired_count; r->log_read++) {
         const struct log_entry *entry = &e->log.at[e->acquired[r->log_read]];
         const struct traits *t = &entry->source->cohort->traits;
         const struct posting *value;
@@ -282,9 +234,8 @@ static enum err racks_read_log(struct decider *e, struct racks *r)
         number = value ? racks_find(r, value) : RACK_NONE;
         if (number == RACK_NONE) continue;
         rack_count(r, number, t->shape, -(int64_t)entry->count);
-        err = rack_classify(e, r, number);
+        rack_classify(e, r, number);
     }
-    return err;
 }
 
 /* --- finding --- */
@@ -298,34 +249,33 @@ static bool racks_serve(const struct racks *r, const struct want *w,
     return set_base_equal(r->memory, memory);
 }
 
-enum err racks_of(struct decider *e, const struct want *w, struct racks **ret_racks)
+struct racks *racks_of(struct decider *e, const struct want *w)
 {
-    struct set_memory *memory;
+    struct set_memory *memory = set_recall(e, w->demand->kind->set);
+    uint32_t hash = set_base_hash(memory) + (uint32_t)w->demand->aggregate.mask * 7;
     struct racks *r;
-    uint32_t hash;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
 
-    if (err) return err;
-    hash = set_base_hash(memory) + (uint32_t)w->demand->aggregate.mask * 7;
     TABLE_EACH(&e->racks, hash, link)
     {
         r = CONTAINER_OF(link, struct racks, link);
         if (!racks_serve(r, w, memory)) continue;
-        *ret_racks = r;
-        return racks_read_log(e, r);
+        racks_read_log(e, r);
+        return r;
     }
-    err = table_reserve(&e->racks, &e->pools_bytes);
-    if (err) return err;
     r = decider_alloc(e, 1, sizeof *r);
-    if (!r) return ERR_FULL;
-    r->memory = memory;
-    r->unit = w->demand->unit;
-    r->mask = w->demand->aggregate.mask;
-    r->key = w->demand->kind->same->key;
-    r->dimensions = resource_bits(r->mask);
-    err = racks_make(e, r);
-    if (err) return err;
+    decider_note(e, table_reserve(&e->racks, &e->pools_bytes));
+    if (!r || e->err) return NULL;
+    *r = (struct racks){.memory = memory,
+                        .unit = w->demand->unit,
+                        .mask = w->demand->aggregate.mask,
+                        .key = w->demand->kind->same->key,
+                        .dimensions = resource_bits(w->demand->aggregate.mask),
+                        .log_read = e->acquired_count};
+    memset(r->class_of, 0xff, sizeof r->class_of);
+    members_add(e, r, POOL_IDLE);
+    members_add(e, r, POOL_SPECULATIVE);
+    racks_fill(e, r);
+    if (e->err) return NULL;
     table_add(&e->racks, &r->link, hash);
-    *ret_racks = r;
-    return ERR_OK;
+    return r;
 }

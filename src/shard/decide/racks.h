@@ -49,12 +49,11 @@ static inline int128 *racks_total(const struct racks *r, uint32_t number)
 {
     return r->totals + (size_t)number * r->dimensions;
 }
-/* Those for the Need's base and unit, as of now. ERR_FULL, ERR_NOMEM. */
-enum err racks_of(struct decider *e, const struct want *w, struct racks **ret_racks);
+/* Those for the Need's base and unit, as of now. NULL: full. */
+struct racks *racks_of(struct decider *e, const struct want *w);
 uint32_t racks_find(const struct racks *r, const struct posting *value); /* RACK_NONE */
 /* Up to `most` racks of a class that pass the filter, smallest value first. */
 typedef bool rack_filter(const void *context, const struct rack *rack);
-enum err racks_smallest(struct decider *e, struct racks *r, uint32_t class_number,
-                        rack_filter *filter, const void *context, uint32_t *found, uint32_t most,
-                        uint32_t *ret_count);
+uint32_t racks_smallest(struct decider *e, struct racks *r, uint32_t class_number,
+                        rack_filter *filter, const void *context, uint32_t *found, uint32_t most);
 #endif

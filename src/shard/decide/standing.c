@@ -37,21 +37,19 @@ static void all_rise(struct decider *e)
     for (uint32_t i = 0; i < e->row_count; i++) e->row.standing[i].key = KEY_NONE;
 }
 
-static enum err changes_read(struct decider *e)
+static void changes_read(struct decider *e)
 {
     const struct inventory *inv = e->inventory;
     bool all = inv->changes - e->changes_read > CHANGES_KEPT;
-    enum err err = ERR_OK;
 
     if (all) all_rise(e);
     if (all) replay_forget(e);
-    for (uint64_t i = e->changes_read; !err && !all && i < inv->changes; i++) {
+    for (uint64_t i = e->changes_read; !all && i < inv->changes; i++) {
         const struct cohort_change *change = &inv->changed[i % CHANGES_KEPT];
         if (change->key != SLOT_NONE) key_read(e, change->key);
-        err = replay_note(e, change);
+        replay_note(e, change);
     }
     e->changes_read = inv->changes;
-    return err;
 }
 
 /* --- rows anew --- */
@@ -70,11 +68,11 @@ void row_arrays_free(struct row_arrays *a)
 }
 
 /* Room for so many; what was there is gone. */
-static enum err row_arrays_room(struct row_arrays *a, uint32_t count)
+static void row_arrays_room(struct decider *e, struct row_arrays *a, uint32_t count)
 {
     uint32_t cap = count + count / 4;
 
-    if (count <= a->cap) return ERR_OK;
+    if (count <= a->cap) return;
     row_arrays_free(a);
     a->cap = cap;
     a->standing = calloc(cap, sizeof *a->standing);
@@ -84,10 +82,10 @@ static enum err row_arrays_room(struct row_arrays *a, uint32_t count)
     a->parked = calloc(cap, sizeof *a->parked);
     a->births = calloc(cap, sizeof *a->births);
     if (a->standing && a->courses && a->verdicts && a->has_verdict && a->parked && a->births) {
-        return ERR_OK;
+        return;
     }
     row_arrays_free(a);
-    return ERR_NOMEM;
+    decider_note(e, ERR_NOMEM);
 }
 
 static void rows_index(struct decider *e)
@@ -174,47 +172,47 @@ static bool rows_carry(struct decider *e)
     return true;
 }
 
-static enum err rows_read(struct decider *e, bool *ret_carried)
+/* False: nothing of the rows of before goes with them. */
+static bool rows_read(struct decider *e)
 {
     const struct kept_array arrays[] = {
         {&e->wants, e->row_count, &e->want_cap, sizeof *e->wants},
         {&e->levels, e->row_count, &e->level_cap, sizeof *e->levels},
         {&e->gang_rows, e->row_count, &e->gang_row_cap, sizeof *e->gang_rows},
     };
-    struct row_arrays swap = e->row_then;
-    enum err err = kept_rooms(arrays, ARRAY_LEN(arrays));
+    struct row_arrays swap;
+    bool carried = e->courses_of + 1 == e->number && !e->options.forget && e->swept != e->number;
 
-    if (!err) err = row_arrays_room(&swap, e->row_count);
-    e->row_then = swap;
-    if (err) return err;
+    row_arrays_room(e, &e->row_then, e->row_count);
+    if (!kept_rooms(e, arrays, ARRAY_LEN(arrays)) || e->err) return false;
+    swap = e->row_then;
     e->row_then = e->row;
     e->row = swap;
     e->row.count = e->row_count;
     rows_index(e);
-    *ret_carried = e->courses_of + 1 == e->number && !e->options.forget && e->swept != e->number &&
-                   rows_carry(e);
+    if (carried) carried = rows_carry(e);
     for (uint32_t i = 0; i < e->row_count; i++) {
-        if (!*ret_carried) row_new(e, i);
+        if (!carried) row_new(e, i);
         e->row.births[i] = e->rows[i]->birth;
     }
-    if (!*ret_carried) e->any_parked = false;
-    if (!*ret_carried) e->changes_read = e->inventory->changes;
+    if (!carried) e->any_parked = false;
+    if (!carried) e->changes_read = e->inventory->changes;
     e->births_last = e->needs->births;
     e->rows_read = e->rows_made;
-    return ERR_OK;
+    return carried;
 }
 
 /* --- parked gangs --- */
 
 /* The parked keys in an order, so that each gang finds its own without a walk over all. */
-static enum err parked_read(struct decider *e)
+static void parked_read(struct decider *e)
 {
     size_t count = e->input.parked_count;
     struct need_key *keys;
 
-    if (!count && !e->any_parked) return ERR_OK;
+    if (!count && !e->any_parked) return;
     keys = decider_alloc(e, count, sizeof *keys);
-    if (!keys) return ERR_FULL;
+    if (!keys) return;
     if (count) {
         memcpy(keys, e->input.parked, count * sizeof *keys);
         qsort(keys, count, sizeof *keys, need_key_compare);
@@ -226,7 +224,6 @@ static enum err parked_read(struct decider *e)
         e->row.parked[row] = e->row.verdicts[row].parked = parked;
     }
     e->any_parked = count > 0;
-    return ERR_OK;
 }
 
 /* --- every decision --- */
@@ -244,70 +241,64 @@ static void keys_last(struct decider *e, uint32_t row)
 }
 
 /* Two rows may be of one family and each have had its turn first; then one of them stands. */
-static enum err stand(struct decider *e, uint32_t row)
+static void stand(struct decider *e, uint32_t row)
 {
     struct demand *demand = e->rows[row];
     struct standing *s = &e->row.standing[row];
     const struct cohort_cluster *cluster = e->cluster_of[demand->cluster->slot];
-    struct row_memory *m;
-    enum err err;
+    const struct row_memory *m;
 
     /* Another engine on the same table leaves its own note there. */
     if (s->memory != MEMORY_NONE) demand->memory = s->memory;
-    err = memory_of(e, demand, &m);
-    if (err) return err;
+    m = memory_of(e, demand);
+    if (!m) return;
     s->memory = demand->memory;
-    if (m->key == KEY_NONE || !m->takes_all || is_stood_on(e, m->key)) return ERR_OK;
+    if (m->key == KEY_NONE || !m->takes_all || is_stood_on(e, m->key)) return;
     s->key = m->key;
     s->cluster = cluster ? cluster->slot : SLOT_NONE;
     s->machines = m->machines;
     s->configured = m->configured;
     e->keys[m->key].stander = row;
-    return ERR_OK;
 }
 
-enum err want_begin(struct decider *e, uint32_t row)
+void want_begin(struct decider *e, uint32_t row)
 {
     struct demand *demand = e->rows[row];
-    enum err err;
 
     demand->memory = e->row.standing[row].memory;
-    err = want_find(e, &e->wants[row], demand);
+    want_find(e, &e->wants[row], demand);
     e->wants[row].parked = e->row.parked[row];
     e->row.has_verdict[row] = false;
-    return err;
 }
 
-enum err standing_refresh(struct decider *e)
+void standing_refresh(struct decider *e)
 {
-    bool anew = e->rows_read != e->rows_made, carried = true;
-    enum err err = anew ? rows_read(e, &carried) : ERR_OK;
+    bool carried = e->rows_read == e->rows_made || rows_read(e);
 
-    if (err) return err;
+    if (e->err) return;
     replay_start(e);
     if (!carried) replay_forget(e);
-    if (carried) err = changes_read(e);
-    if (!err) err = parked_read(e);
-    for (uint32_t i = 0; !err && i < e->row_count; i++) {
+    if (carried) changes_read(e);
+    parked_read(e);
+    for (uint32_t i = 0; i < e->row_count; i++) {
         const struct standing *s = &e->row.standing[i];
         bool again = s->key == KEY_NONE && replay_expects(e, i);
         uint32_t key = again ? e->row.courses[i].key : s->key;
         if (key == KEY_NONE && !again) {
-            err = stand(e, i);
+            stand(e, i);
             key = s->key;
         }
-        if (err) return err;
+        if (e->err) return;
         if (key != KEY_NONE)
             e->key_last[key] = i + 1;
         else
             keys_last(e, i);
     }
-    return err;
 }
 
-enum err standing_begin(struct decider *e, uint32_t row)
+void standing_begin(struct decider *e, uint32_t row)
 {
-    return e->row.standing[row].key == KEY_NONE ? stand(e, row) : ERR_OK;
+    if (e->row.standing[row].key == KEY_NONE) stand(e, row);
 }
 
 bool standing_takes(struct decider *e, uint32_t row)

@@ -14,22 +14,19 @@ const char *verdict_reason_name(enum verdict_reason reason)
     return "";
 }
 
-enum err shortage_start(struct decider *e, struct want *w)
+void shortage_start(struct decider *e, struct want *w)
 {
     if (!w->shortage) w->shortage = decider_alloc(e, 1, sizeof *w->shortage);
-    if (!w->shortage) return ERR_FULL;
-    return want_rest(e, w, &w->shortage->deficit);
+    if (w->shortage) w->shortage->deficit = want_rest(e, w);
 }
 
 /* Whoever's they are, so all clusters are asked, until there are enough. */
-static enum err count_configured(struct decider *e, const struct want *w, uint32_t *ret_count)
+static uint32_t count_configured(struct decider *e, const struct want *w,
+                                 const struct set_memory *memory)
 {
     const struct rooms *clusters = &e->inventory->cluster_slots;
-    struct set_memory *memory;
     uint64_t machines = 0;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
 
-    if (err) return err;
     shapes_ask(e);
     for (uint32_t i = 0; i < clusters->used && machines < VERDICT_COUNT_MOST; i++) {
         const struct cohort_cluster *cluster = rooms_get(clusters, i);
@@ -41,8 +38,7 @@ static enum err count_configured(struct decider *e, const struct want *w, uint32
             machines += item->cohort->count;
         }
     }
-    *ret_count = (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
-    return ERR_OK;
+    return (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
 }
 
 static enum verdict_reason reason_of(const struct want *w)
@@ -59,18 +55,16 @@ static enum verdict_reason reason_of(const struct want *w)
     return REASON_PRIORITY_STARVED;
 }
 
-static enum err shortage_finish(struct decider *e, struct want *w)
+static void shortage_finish(struct decider *e, struct want *w)
 {
+    const struct set_memory *memory = set_recall(e, w->demand->kind->set);
     struct shortage *s = w->shortage;
-    struct set_memory *memory;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
 
-    if (!err) err = shelves_count(e, POOL_IDLE, w, memory, &s->idle_count);
-    if (!err) err = shelves_count(e, POOL_SPECULATIVE, w, memory, &s->speculative_count);
-    if (!err) err = count_configured(e, w, &s->configured_count);
-    if (!err) err = want_rest(e, w, &s->unresolved);
-    if (!err) s->reason = reason_of(w);
-    return err;
+    s->idle_count = shelves_count(e, POOL_IDLE, w, memory);
+    s->speculative_count = shelves_count(e, POOL_SPECULATIVE, w, memory);
+    s->configured_count = count_configured(e, w, memory);
+    s->unresolved = want_rest(e, w);
+    s->reason = reason_of(w);
 }
 
 void verdict_stands(struct decider *e, uint32_t row)
@@ -89,11 +83,11 @@ void verdict_stands(struct decider *e, uint32_t row)
     e->row.has_verdict[row] = true;
 }
 
-static enum err verdict_make(struct decider *e, uint32_t row)
+static void verdict_make(struct decider *e, uint32_t row)
 {
     struct want *w = &e->wants[row];
-    enum err err = w->shortage ? shortage_finish(e, w) : ERR_OK;
 
+    if (w->shortage) shortage_finish(e, w);
     e->row.verdicts[row] =
         (struct need_verdict){.need = w->demand,
                               .parked = w->parked,
@@ -107,15 +101,11 @@ static enum err verdict_make(struct decider *e, uint32_t row)
                               .shortage = w->shortage};
     e->decision.claimed += w->claimed;
     e->row.has_verdict[row] = e->row.courses[row].settled;
-    return err;
 }
 
-enum err verdicts_make(struct decider *e)
+void verdicts_make(struct decider *e)
 {
-    enum err err = ERR_OK;
-
-    for (uint32_t i = 0; !err && i < e->restless_count; i++) err = verdict_make(e, e->restless[i]);
+    for (uint32_t i = 0; !e->err && i < e->restless_count; i++) verdict_make(e, e->restless[i]);
     e->decision.verdicts = e->row.verdicts;
     e->decision.verdict_count = e->row_count;
-    return err;
 }
