@@ -10,13 +10,21 @@ static void *shared_at(const void *struct_, size_t offset)
     return (char *)struct_ + offset;
 }
 
+/* With a text, the bytes of the key only vary the seed: what is behind them is ours. */
 static uint32_t shared_hash(const void *owner, const struct shared_kind *kind, const void *like,
                             struct str text)
 {
-    uint64_t hash = *(const uint64_t *)shared_at(owner, kind->seed);
+    uint64_t seed = *(const uint64_t *)shared_at(owner, kind->seed), word;
 
-    if (kind->key_size) hash = str_hash(str_of(shared_at(like, kind->key), kind->key_size), hash);
-    return (uint32_t)(kind->text ? str_hash(text, hash) : hash);
+    if (!kind->text) {
+        size_t size = kind->hash_size ? kind->hash_size : kind->key_size;
+        return (uint32_t)str_hash(str_of(shared_at(like, kind->key), size), seed);
+    }
+    for (size_t i = 0; i < kind->key_size; i += sizeof word) {
+        memcpy(&word, shared_at(like, kind->key + i), sizeof word);
+        seed = (seed ^ word) * 0x9E3779B97F4A7C15;
+    }
+    return (uint32_t)str_hash(text, seed);
 }
 
 static uint32_t shared_len(const struct shared_kind *kind, const void *thing)
@@ -24,12 +32,12 @@ static uint32_t shared_len(const struct shared_kind *kind, const void *thing)
     return kind->text ? *(const uint32_t *)shared_at(thing, kind->len) : 0;
 }
 
-void *shared_find(const void *owner, const struct shared_kind *kind, const void *like,
-                  struct str text)
+static struct table_link *shared_look_up(const void *owner, const struct shared_kind *kind,
+                                         const void *like, struct str text, uint32_t hash)
 {
     const struct table *table = shared_at(owner, kind->table);
 
-    TABLE_EACH(table, shared_hash(owner, kind, like, text), link)
+    TABLE_EACH(table, hash, link)
     {
         if (kind->key_size &&
             memcmp(shared_at(link, kind->key), shared_at(like, kind->key), kind->key_size) != 0) {
@@ -43,9 +51,14 @@ void *shared_find(const void *owner, const struct shared_kind *kind, const void 
     return NULL;
 }
 
-/* `like` becomes what it is when it is born. */
+void *shared_find(const void *owner, const struct shared_kind *kind, const void *like,
+                  struct str text)
+{
+    return shared_look_up(owner, kind, like, text, shared_hash(owner, kind, like, text));
+}
+
 static enum err shared_make(void *owner, const struct shared_kind *kind, const void *like,
-                            struct str text, struct table_link **ret_link)
+                            struct str text, uint32_t hash, struct table_link **ret_link)
 {
     struct table *table = shared_at(owner, kind->table);
     struct rooms *slots = kind->slots ? shared_at(owner, kind->slots) : NULL;
@@ -68,7 +81,7 @@ static enum err shared_make(void *owner, const struct shared_kind *kind, const v
         memory_give(bytes, link, kind->size + len);
         return err;
     }
-    table_add(table, link, shared_hash(owner, kind, link, text));
+    table_add(table, link, hash);
     *ret_link = link;
     return ERR_OK;
 }
@@ -76,8 +89,9 @@ static enum err shared_make(void *owner, const struct shared_kind *kind, const v
 enum err shared_take(void *owner, const struct shared_kind *kind, void *own_like, struct str text,
                      void **ret_thing)
 {
-    struct table_link *link = shared_find(owner, kind, own_like, text);
-    enum err err = link ? ERR_OK : shared_make(owner, kind, own_like, text, &link);
+    uint32_t hash = shared_hash(owner, kind, own_like, text);
+    struct table_link *link = shared_look_up(owner, kind, own_like, text, hash);
+    enum err err = link ? ERR_OK : shared_make(owner, kind, own_like, text, hash, &link);
 
     if ((err || link->refs) && kind->release) kind->release(owner, own_like); /* not taken over */
     if (err) return err;

@@ -12,6 +12,7 @@
 
 struct shared_kind {
     size_t size, key, key_size; /* of the struct; where the bytes of the key are in it */
+    size_t hash_size;           /* so many of them tell most apart; 0: all are hashed */
     size_t text, len;           /* in the struct: the text and its uint32_t length; 0: no text */
     size_t table, bytes, seed;  /* in the owner */
     size_t slots, slot;         /* in the owner, in the struct; 0: the things have no numbers */

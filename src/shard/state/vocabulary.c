@@ -406,6 +406,7 @@ static enum err shape_born(void *, void *thing)
 }
 
 static const struct shared_kind shape_kind = {SHARED_KEY(machine_shape, resources, allocatable),
+                                              .hash_size = offsetof(struct resources, milli[4]),
                                               SHARED_TABLE(inventory, shapes, machine_shape),
                                               SHARED_SLOTS(inventory, shape_slots, machine_shape),
                                               .born = shape_born};
