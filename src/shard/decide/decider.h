@@ -167,9 +167,10 @@ struct set_memory {
     struct match_term *terms;      /* but for the types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
-    uint32_t types[8];  /* postings of the instance types it names; none of another matches */
-    uint8_t type_count; /* TYPES_ANY: it names none, or too many */
-    uint64_t type_bits; /* of the types it names, whether there are any of them or not */
+    uint32_t base_count; /* of the terms; behind them are those that refuse values (NotIn) */
+    uint32_t types[8];   /* postings of the instance types it names; none of another matches */
+    uint8_t type_count;  /* TYPES_ANY: it names none, or too many */
+    uint64_t type_bits;  /* of the types it names, whether there are any of them or not */
 };
 #define TYPES_ANY UINT8_MAX
 

@@ -264,9 +264,9 @@ static void subtract_refused(struct decider *e, const struct want *w,
                              const struct set_memory *memory, struct buckets *b)
 {
     shapes_ask(e);
-    for (uint32_t i = 0; i < memory->term_count; i++) {
+    for (uint32_t i = memory->base_count; i < memory->term_count; i++) {
         const struct match_term *t = &memory->terms[i];
-        for (uint32_t k = 0; t->ask == ASK_NONE_OF && k < t->count; k++) {
+        for (uint32_t k = 0; k < t->count; k++) {
             const struct posting *value = memory->values[t->from + k];
             for (uint32_t n = 0; n < value->count; n++) {
                 const struct look *look;
