@@ -28,7 +28,7 @@ void own_claim(struct decider *e, struct want *w)
 }
 
 /* Its own machines are one key's, and nobody has taken of them in this decision. */
-static const struct key *untouched(const struct decider *e, const struct want *w)
+static const struct key *assign_untouched_key(const struct decider *e, const struct want *w)
 {
     uint32_t slot = want_memory(e, w)->key;
 
@@ -37,7 +37,7 @@ static const struct key *untouched(const struct decider *e, const struct want *w
 }
 
 /* Did it just take all of them, and lacks nothing? Then it will, until they change. */
-static void remember_all(struct row_memory *m, const struct want *w, const struct key *key)
+static void assign_remember(struct row_memory *m, const struct want *w, const struct key *key)
 {
     m->machines = m->configured = 0;
     for (uint32_t i = 0; i < key->cohorts.count; i++) {
@@ -52,20 +52,20 @@ static void remember_all(struct row_memory *m, const struct want *w, const struc
     m->domain_known = true;
 }
 
-static void own_first(struct decider *e, struct want *w)
+static void assign_own(struct decider *e, struct want *w)
 {
     const struct key *key;
 
     if (!w->live) return;
-    key = untouched(e, w);
+    key = assign_untouched_key(e, w);
     if (w->gang)
         gang_own_first(e, w);
     else
         own_claim(e, w);
-    if (key && !e->options.forget && !e->err) remember_all(want_memory(e, w), w, key);
+    if (key && !e->options.forget && !e->err) assign_remember(want_memory(e, w), w, key);
 }
 
-static void claim_kind(struct decider *e, struct want *w, enum pool_kind kind)
+static void assign_claim(struct decider *e, struct want *w, enum pool_kind kind)
 {
     struct supply_pool *pool = w->live ? pool_of(e, kind, w) : NULL;
 
@@ -93,11 +93,11 @@ void credit(struct decider *e, struct want *w)
 
 void acquire(struct decider *e, struct want *w)
 {
-    claim_kind(e, w, POOL_OF_IDLE);
-    claim_kind(e, w, POOL_OF_SPECULATIVE);
+    assign_claim(e, w, POOL_OF_IDLE);
+    assign_claim(e, w, POOL_OF_SPECULATIVE);
 }
 
-static void the_rest(struct decider *e, struct want *w)
+static void assign_rest(struct decider *e, struct want *w)
 {
     if (!w->live) return;
     want_start(e, w);
@@ -113,7 +113,7 @@ static void the_rest(struct decider *e, struct want *w)
 }
 
 /* It stood, or is likely to take what it took. */
-static bool is_light(const struct decider *e, uint32_t row)
+static bool assign_is_light(const struct decider *e, uint32_t row)
 {
     const struct course *c = &e->row.courses[row];
 
@@ -122,22 +122,22 @@ static bool is_light(const struct decider *e, uint32_t row)
 
 /* The rows of a level that will be decided in full, told by the last decision, read what they took
  * then: asked for together beforehand, all of it comes while one of them would wait. */
-static void level_fetch(const struct decider *e, uint32_t from, uint32_t end)
+static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
 {
     for (uint32_t row = from; row < end; row++) {
         replay_fetch(e, row, false);
-        if (is_light(e, row)) continue;
+        if (assign_is_light(e, row)) continue;
         __builtin_prefetch(&e->wants[row], 1);
         __builtin_prefetch(&e->rows[row]->profile);
         __builtin_prefetch(&e->rows[row]->kind);
         __builtin_prefetch(&e->memory[e->row.standing[row].memory]);
     }
     for (uint32_t row = from; row < end; row++) {
-        if (!is_light(e, row)) __builtin_prefetch(&e->rows[row]->kind->set);
+        if (!assign_is_light(e, row)) __builtin_prefetch(&e->rows[row]->kind->set);
     }
 }
 
-static void turn_add(struct decider *e, uint32_t row, uint32_t own_from)
+static void assign_turn_add(struct decider *e, uint32_t row, uint32_t own_from)
 {
     if (!decider_grow(e, &e->turns, e->turn_count, &e->turn_cap, sizeof *e->turns)) return;
     e->turns[e->turn_count++] = (struct turn){row, own_from, e->log.count};
@@ -145,7 +145,7 @@ static void turn_add(struct decider *e, uint32_t row, uint32_t own_from)
 
 /* A: those that stand take their key, others what they took last time; the rest is decided in
  * full. */
-static void own_turn(struct decider *e, uint32_t row)
+static void assign_own_turn(struct decider *e, uint32_t row)
 {
     struct want *w = &e->wants[row];
     uint32_t from = e->log.count;
@@ -156,19 +156,19 @@ static void own_turn(struct decider *e, uint32_t row)
         again = true;
     }
     if (again) {
-        if (e->row.courses[row].again) turn_add(e, row, from);
+        if (e->row.courses[row].again) assign_turn_add(e, row, from);
         return;
     }
     want_begin(e, row);
     w->own_from = from;
-    own_first(e, w);
+    assign_own(e, w);
     w->own_to = e->log.count;
     replay_owned(e, w);
-    turn_add(e, row, from);
+    assign_turn_add(e, row, from);
 }
 
 /* B, likewise. */
-static void rest_turn(struct decider *e, const struct turn *turn)
+static void assign_rest_turn(struct decider *e, const struct turn *turn)
 {
     struct want *w = &e->wants[turn->row];
 
@@ -178,7 +178,7 @@ static void rest_turn(struct decider *e, const struct turn *turn)
     }
     e->restless[e->restless_count++] = turn->row;
     w->rest_from = e->log.count;
-    the_rest(e, w);
+    assign_rest(e, w);
     w->rest_to = e->log.count;
     replay_rested(e, w);
 }
@@ -186,10 +186,10 @@ static void rest_turn(struct decider *e, const struct turn *turn)
 void assign(struct decider *e)
 {
     for (uint32_t level = 0, row = 0; !e->err && level < e->level_count; level++) {
-        level_fetch(e, row, e->levels[level]);
+        assign_fetch(e, row, e->levels[level]);
         e->turn_count = 0;
-        for (; !e->err && row < e->levels[level]; row++) own_turn(e, row);
+        for (; !e->err && row < e->levels[level]; row++) assign_own_turn(e, row);
         lanes_fetch(e);
-        for (uint32_t i = 0; !e->err && i < e->turn_count; i++) rest_turn(e, &e->turns[i]);
+        for (uint32_t i = 0; !e->err && i < e->turn_count; i++) assign_rest_turn(e, &e->turns[i]);
     }
 }

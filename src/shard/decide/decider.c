@@ -154,7 +154,7 @@ bool kept_rooms(struct decider *e, const struct kept_array *arrays, size_t count
 }
 
 /* Arrays beside the tables, as long as the tables have grown. */
-static bool start_kept(struct decider *e)
+static bool decider_start_kept(struct decider *e)
 {
     const struct inventory *inv = e->inventory;
     const struct kept_array arrays[] = {
@@ -174,7 +174,7 @@ static bool start_kept(struct decider *e)
 }
 
 /* Every decision must come out the same without what is remembered: a test asks for that. */
-static void forget(struct decider *e)
+static void decider_forget(struct decider *e)
 {
     for (uint32_t i = 0; i < e->set_cap; i++) set_forget(&e->sets[i]);
     lanes_forget(e, false);
@@ -184,13 +184,13 @@ static void forget(struct decider *e)
 }
 
 /* Everything of the last decision is gone; what is remembered stays. */
-static void start(struct decider *e, const struct decide_input *input)
+static void decider_start(struct decider *e, const struct decide_input *input)
 {
     const struct inventory *inv = e->inventory;
 
     e->number++;
-    if (e->options.forget) forget(e);
-    if (!start_kept(e)) return;
+    if (e->options.forget) decider_forget(e);
+    if (!decider_start_kept(e)) return;
     arena_reset(&e->arena);
     table_deinit(&e->pools, &e->pools_bytes);
     table_deinit(&e->racks, &e->pools_bytes);
@@ -234,7 +234,7 @@ enum err decide(struct decider *engine, const struct decide_input *input,
                 const struct decision **ret_decision)
 {
     engine->err = needs_order(engine->needs);
-    if (!engine->err) start(engine, input);
+    if (!engine->err) decider_start(engine, input);
     for (size_t i = 0; i < ARRAY_LEN(decide_steps); i++) {
         const struct decide_step *step = &decide_steps[i];
         if (!engine->err) step->run(engine);

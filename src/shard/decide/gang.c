@@ -59,8 +59,8 @@ static void buckets_start(struct buckets *b, const struct want *w)
     b->made_dimensions = dimensions;
 }
 
-static void amounts_add(uint64_t mask, int128 *sums, const struct machine_shape *shape,
-                        int64_t machines)
+static void gang_amounts_add(uint64_t mask, int128 *sums, const struct machine_shape *shape,
+                             int64_t machines)
 {
     uint32_t i = 0;
 
@@ -81,14 +81,14 @@ static void bucket_add(struct decider *e, const struct want *w, struct buckets *
 
     if (!bucket) return;
     bucket->count += left;
-    amounts_add(b->mask, bucket->total, shape, left);
-    if (member >= MEMBER_CREDITABLE) amounts_add(b->mask, bucket->credit, shape, left);
-    if (member == MEMBER_OWN) amounts_add(b->mask, bucket->own, shape, left);
+    gang_amounts_add(b->mask, bucket->total, shape, left);
+    if (member >= MEMBER_CREDITABLE) gang_amounts_add(b->mask, bucket->credit, shape, left);
+    if (member == MEMBER_OWN) gang_amounts_add(b->mask, bucket->own, shape, left);
 }
 
 /* --- ranking --- */
 
-static bool covers(const struct buckets *b, const int128 *have)
+static bool gang_covers(const struct buckets *b, const int128 *have)
 {
     for (uint32_t i = 0; i < resource_bits(b->mask); i++)
         if (have[i] < b->aggregate[i]) return false;
@@ -96,8 +96,8 @@ static bool covers(const struct buckets *b, const int128 *have)
 }
 
 /* By name: adding doubles in another order gives another sum. */
-static double score(const struct decider *e, const struct buckets *b, const int128 *have,
-                    bool capped)
+static double gang_score(const struct decider *e, const struct buckets *b, const int128 *have,
+                         bool capped)
 {
     const struct dimensions *d = e->options.dimensions;
     double sum = 0;
@@ -115,10 +115,10 @@ static double score(const struct decider *e, const struct buckets *b, const int1
 
 static void bucket_score(const struct decider *e, const struct buckets *b, struct bucket *bucket)
 {
-    bucket->satisfiable = covers(b, bucket->total);
-    bucket->total_score = score(e, b, bucket->total, !bucket->satisfiable);
-    bucket->credit_score = score(e, b, bucket->credit, true);
-    bucket->own_score = score(e, b, bucket->own, true);
+    bucket->satisfiable = gang_covers(b, bucket->total);
+    bucket->total_score = gang_score(e, b, bucket->total, !bucket->satisfiable);
+    bucket->credit_score = gang_score(e, b, bucket->credit, true);
+    bucket->own_score = gang_score(e, b, bucket->own, true);
 }
 
 /* The numbers are those of the rule book. >0: a is better, <0: b is; 0: only the value tells. */
@@ -161,14 +161,16 @@ static bool bucket_beats(const struct bucket *a, const struct bucket *b)
 /* --- own first --- */
 
 /* All that was put into e->own_pool. */
-static void add_pool(struct decider *e, const struct want *w, struct buckets *b, enum member member)
+static void gang_add_pool(struct decider *e, const struct want *w, struct buckets *b,
+                          enum member member)
 {
     for (uint32_t i = 0; i < e->own_pool.count; i++) {
         bucket_add(e, w, b, e->own_pool.at[i].source, member);
     }
 }
 
-static const struct posting *served_by(struct decider *e, const struct want *w, enum member member)
+static const struct posting *gang_served_by(struct decider *e, const struct want *w,
+                                            enum member member)
 {
     struct buckets b = {0};
     const struct bucket *best = NULL;
@@ -177,7 +179,7 @@ static const struct posting *served_by(struct decider *e, const struct want *w, 
     buckets_start(&b, w);
     e->own_pool.count = e->own_pool.head = 0;
     for (int i = 0; i < OWN_STATES; i++) own_add(e, w, own_states[i], &e->own_pool);
-    add_pool(e, w, &b, member);
+    gang_add_pool(e, w, &b, member);
     for (uint32_t i = 0; i < b.count; i++) {
         struct bucket *bucket = &b.at[i];
         bucket_score(e, &b, bucket);
@@ -193,12 +195,12 @@ static const struct posting *served_by(struct decider *e, const struct want *w, 
 
 const struct posting *gang_served(struct decider *e, const struct want *w)
 {
-    return served_by(e, w, MEMBER_ALL);
+    return gang_served_by(e, w, MEMBER_ALL);
 }
 
 void gang_own_first(struct decider *e, struct want *w)
 {
-    const struct posting *domain = served_by(e, w, MEMBER_OWN);
+    const struct posting *domain = gang_served_by(e, w, MEMBER_OWN);
 
     if (!domain) return;
     w->has_domain = w->satisfiable = true;
@@ -208,8 +210,8 @@ void gang_own_first(struct decider *e, struct want *w)
 
 /* --- the rest --- */
 
-static void add_lanes(struct decider *e, const struct want *w, const struct set_memory *memory,
-                      struct buckets *b, const struct lanes *lanes)
+static void gang_add_lanes(struct decider *e, const struct want *w, const struct set_memory *memory,
+                           struct buckets *b, const struct lanes *lanes)
 {
     struct lane_walk walk = {lanes, memory, w->demand->unit, 0, 0};
     const struct bag_item *item;
@@ -223,22 +225,22 @@ static void add_lanes(struct decider *e, const struct want *w, const struct set_
 }
 
 /* Its own machines that are being created, and those that are nobody's. */
-static void add_creating(struct decider *e, const struct want *w, struct buckets *b)
+static void gang_add_creating(struct decider *e, const struct want *w, struct buckets *b)
 {
     struct supply_pool *pool = &e->own_pool;
 
     pool->count = pool->head = 0;
     own_add(e, w, MACHINE_CREATING, pool);
-    add_pool(e, w, b, MEMBER_OWN);
+    gang_add_pool(e, w, b, MEMBER_OWN);
     if (!e->inventory->nobodys.count) return;
     pool->count = 0;
     pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_CREATING, pool);
-    add_pool(e, w, b, MEMBER_CREDITABLE);
+    gang_add_pool(e, w, b, MEMBER_CREDITABLE);
 }
 
 /* The machines of a look that its racks hold. */
-static void subtract_look(struct decider *e, const struct want *w, struct buckets *b,
-                          const struct look *look)
+static void gang_subtract_look(struct decider *e, const struct want *w, struct buckets *b,
+                               const struct look *look)
 {
     const struct posting *value = look_find(look, w->demand->kind->same->key);
     struct bucket *bucket;
@@ -253,15 +255,15 @@ static void subtract_look(struct decider *e, const struct want *w, struct bucket
             bucket = bucket_of(e, b, value);
             if (!bucket) return;
             bucket->count -= left;
-            amounts_add(b->mask, bucket->total, c->traits.shape, -left);
+            gang_amounts_add(b->mask, bucket->total, c->traits.shape, -left);
         }
     }
 }
 
 /* What its racks hold and its set refuses is subtracted: the looks that carry a refused value. One
  * that carries several is met under the first. */
-static void subtract_refused(struct decider *e, const struct want *w,
-                             const struct set_memory *memory, struct buckets *b)
+static void gang_subtract_refused(struct decider *e, const struct want *w,
+                                  const struct set_memory *memory, struct buckets *b)
 {
     shapes_ask(e);
     for (uint32_t i = memory->base_count; i < memory->term_count; i++) {
@@ -272,7 +274,7 @@ static void subtract_refused(struct decider *e, const struct want *w,
                 const struct look *look;
                 if (!set_base_accepts(e, memory, value->looks[n])) continue;
                 look = posting_look(e->inventory, value, n);
-                if (set_refusal(memory, look) == value) subtract_look(e, w, b, look);
+                if (set_refusal(memory, look) == value) gang_subtract_look(e, w, b, look);
             }
         }
     }
@@ -281,14 +283,14 @@ static void subtract_refused(struct decider *e, const struct want *w,
 /* Machines of its cluster, its own, what is kept for somebody but open to it, and racks with
  * machines that it refuses: these are looked at one by one, together with what the racks have to
  * acquire. */
-static void add_members(struct decider *e, const struct want *w, struct buckets *b,
-                        struct racks *racks)
+static void gang_add_members(struct decider *e, const struct want *w, struct buckets *b,
+                             struct racks *racks)
 {
     const struct set_memory *memory = set_recall(e, w->demand->kind->set);
 
-    if (w->cluster) add_lanes(e, w, memory, b, &w->cluster->configured);
-    if (w->cluster) add_lanes(e, w, memory, b, &w->cluster->configuring);
-    add_creating(e, w, b);
+    if (w->cluster) gang_add_lanes(e, w, memory, b, &w->cluster->configured);
+    if (w->cluster) gang_add_lanes(e, w, memory, b, &w->cluster->configuring);
+    gang_add_creating(e, w, b);
     if (!racks) return;
     for (uint32_t i = 0; i < racks->kept_count; i++) {
         const struct supply_source *s = racks->kept[i];
@@ -298,7 +300,7 @@ static void add_members(struct decider *e, const struct want *w, struct buckets 
         if (!set_matches(e, memory, s->cohort->traits.look->slot)) continue;
         bucket_add(e, w, b, s, own ? MEMBER_OWN : MEMBER_ACQUIRABLE);
     }
-    subtract_refused(e, w, memory, b);
+    gang_subtract_refused(e, w, memory, b);
     for (uint32_t i = 0; i < b->count; i++) {
         uint32_t number = racks_find(racks, b->at[i].value);
         if (number == RACK_NONE) continue;
@@ -314,7 +316,7 @@ struct elsewhere { /* than in the buckets looked at one by one */
     const struct buckets *buckets;
 };
 
-static bool is_elsewhere(const void *context, const struct rack *rack)
+static bool gang_is_elsewhere(const void *context, const struct rack *rack)
 {
     const struct elsewhere *all = context;
     uint32_t known = all->engine->bucket_of[rack->value->slot];
@@ -322,20 +324,20 @@ static bool is_elsewhere(const void *context, const struct rack *rack)
     return known >= all->buckets->count || all->buckets->at[known].value != rack->value;
 }
 
-static struct bucket class_bucket(const struct decider *e, const struct buckets *b,
-                                  const struct rack_class *c, const int128 *zero)
+static struct bucket gang_class_bucket(const struct decider *e, const struct buckets *b,
+                                       const struct rack_class *c, const int128 *zero)
 {
     struct bucket bucket = {.count = c->machines};
 
-    bucket.satisfiable = covers(b, c->total);
-    bucket.total_score = score(e, b, c->total, !bucket.satisfiable);
-    bucket.credit_score = bucket.own_score = score(e, b, zero, true);
+    bucket.satisfiable = gang_covers(b, c->total);
+    bucket.total_score = gang_score(e, b, c->total, !bucket.satisfiable);
+    bucket.credit_score = bucket.own_score = gang_score(e, b, zero, true);
     return bucket;
 }
 
 /* The best of the racks it has nothing in, one per class; better than `best` or NULL. */
-static bool best_class(struct decider *e, const struct buckets *b, struct racks *racks,
-                       const struct bucket *best, struct bucket *room)
+static bool gang_best_class(struct decider *e, const struct buckets *b, struct racks *racks,
+                            const struct bucket *best, struct bucket *room)
 {
     static const int128 zero[DIMENSIONS_MAX];
     struct elsewhere elsewhere = {e, b};
@@ -345,9 +347,9 @@ static bool best_class(struct decider *e, const struct buckets *b, struct racks 
         struct bucket bucket;
         uint32_t rack;
         if (!racks->classes[i].count) continue; /* all have left it */
-        bucket = class_bucket(e, b, &racks->classes[i], zero);
+        bucket = gang_class_bucket(e, b, &racks->classes[i], zero);
         if (best && !bucket_ranks(&bucket, best)) continue;
-        if (!racks_smallest(e, racks, i, is_elsewhere, &elsewhere, &rack, 1)) continue;
+        if (!racks_smallest(e, racks, i, gang_is_elsewhere, &elsewhere, &rack, 1)) continue;
         bucket.value = racks->at[rack].value;
         if (best && !bucket_beats(&bucket, best)) continue;
         *room = bucket;
@@ -357,7 +359,7 @@ static bool best_class(struct decider *e, const struct buckets *b, struct racks 
     return better;
 }
 
-static uint32_t per_mille(const struct buckets *b, const int128 *have)
+static uint32_t gang_per_mille(const struct buckets *b, const int128 *have)
 {
     int128 least = 1000;
 
@@ -369,7 +371,7 @@ static uint32_t per_mille(const struct buckets *b, const int128 *have)
     return (uint32_t)least;
 }
 
-static void name_domain(struct shortage *s, const struct posting *value, uint32_t permille)
+static void gang_name_domain(struct shortage *s, const struct posting *value, uint32_t permille)
 {
     struct domain_coverage this = {posting_value(value), permille};
     uint32_t at = s->domain_count;
@@ -385,29 +387,31 @@ static void name_domain(struct shortage *s, const struct posting *value, uint32_
 }
 
 /* The best covered domains, for the person who asks why; as they were before it claimed. */
-static void name_domains(struct decider *e, struct shortage *s, const struct buckets *b,
-                         struct racks *racks)
+static void gang_name_domains(struct decider *e, struct shortage *s, const struct buckets *b,
+                              struct racks *racks)
 {
     struct elsewhere elsewhere = {e, b};
 
     for (uint32_t i = 0; i < b->count; i++) {
         if (b->at[i].count == 0) continue;
-        name_domain(s, b->at[i].value, per_mille(b, b->at[i].total));
+        gang_name_domain(s, b->at[i].value, gang_per_mille(b, b->at[i].total));
     }
     for (uint32_t i = 0; racks && i < racks->class_count; i++) {
-        uint32_t permille = per_mille(b, racks->classes[i].total), count;
+        uint32_t permille = gang_per_mille(b, racks->classes[i].total), count;
         uint32_t found[VERDICT_DOMAINS_MOST];
         if (s->domain_count == VERDICT_DOMAINS_MOST &&
             permille < s->domains[VERDICT_DOMAINS_MOST - 1].per_mille) {
             continue;
         }
-        count = racks_smallest(e, racks, i, is_elsewhere, &elsewhere, found, VERDICT_DOMAINS_MOST);
-        for (uint32_t k = 0; k < count; k++) name_domain(s, racks->at[found[k]].value, permille);
+        count =
+            racks_smallest(e, racks, i, gang_is_elsewhere, &elsewhere, found, VERDICT_DOMAINS_MOST);
+        for (uint32_t k = 0; k < count; k++)
+            gang_name_domain(s, racks->at[found[k]].value, permille);
     }
 }
 
 /* Acquires in its domain: Idle in pool order, then Speculative. */
-static void acquire_there(struct decider *e, struct want *w, const struct racks *racks)
+static void gang_acquire(struct decider *e, struct want *w, const struct racks *racks)
 {
     uint32_t number = racks_find(racks, w->domain);
     const struct set_memory *memory = set_recall(e, w->demand->kind->set);
@@ -436,12 +440,12 @@ static void acquire_there(struct decider *e, struct want *w, const struct racks 
 
 /* Do its cluster's machines alone make that domain the best, whatever can be acquired elsewhere?
  * Where several are as good but for what there is in all, what can be acquired in those decides. */
-static void find_secure(struct decider *e, struct want *w, const struct buckets *b,
-                        const struct bucket *best, const struct racks *racks)
+static void gang_find_secure(struct decider *e, struct want *w, const struct buckets *b,
+                             const struct bucket *best, const struct racks *racks)
 {
     uint32_t count = 0;
 
-    if (!racks || e->inventory->nobodys.count || !covers(b, best->credit)) return;
+    if (!racks || e->inventory->nobodys.count || !gang_covers(b, best->credit)) return;
     if (replay_may_be_kept_for(e, w)) return;
     w->ties = decider_alloc(e, b->count, sizeof *w->ties);
     if (!w->ties) return;
@@ -465,13 +469,13 @@ void gang_assign(struct decider *e, struct want *w)
     if (e->err) return;
     e->buckets = b;
     buckets_start(b, w);
-    add_members(e, w, b, racks);
+    gang_add_members(e, w, b, racks);
     for (uint32_t i = 0; i < b->count; i++) {
         if (b->at[i].count == 0) continue;
         bucket_score(e, b, &b->at[i]);
         if (!best || bucket_beats(&b->at[i], best)) best = &b->at[i];
     }
-    better = racks && best_class(e, b, racks, best, &room);
+    better = racks && gang_best_class(e, b, racks, best, &room);
     if (better) best = &room;
     if (!best) return;
     w->has_domain = true;
@@ -479,11 +483,11 @@ void gang_assign(struct decider *e, struct want *w)
     w->satisfiable = best->satisfiable;
     if (!best->satisfiable) { /* it will lack: what it could have had is named as it is now */
         w->shortage = decider_alloc(e, 1, sizeof *w->shortage);
-        if (w->shortage) name_domains(e, w->shortage, b, racks);
+        if (w->shortage) gang_name_domains(e, w->shortage, b, racks);
     }
-    if (!better) find_secure(e, w, b, best, racks);
+    if (!better) gang_find_secure(e, w, b, best, racks);
     own_claim(e, w);
     credit(e, w);
-    if (racks) acquire_there(e, w, racks);
+    if (racks) gang_acquire(e, w, racks);
     assert(e->err || !w->live == best->satisfiable); /* all that covers it is there to be claimed */
 }

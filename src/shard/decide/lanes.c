@@ -41,7 +41,7 @@ void lanes_forget(struct decider *e, bool all)
 
 /* --- one lane in order --- */
 
-static int entry_compare(const void *left, const void *right)
+static int lane_entry_compare(const void *left, const void *right)
 {
     const struct lane_entry *a = left, *b = right;
 
@@ -66,13 +66,13 @@ static bool lane_sort(struct decider *e, struct lane_order *o, const struct coho
                                        .shape = item->shape,
                                        .key = item->key};
     }
-    if (bag->count > 1) qsort(o->at, bag->count, sizeof *o->at, entry_compare);
+    if (bag->count > 1) qsort(o->at, bag->count, sizeof *o->at, lane_entry_compare);
     o->count = bag->count;
     o->version = lane->version;
     return true;
 }
 
-static bool is_used_up(const struct decider *e, const struct lane_order *o, uint32_t at)
+static bool lane_is_used_up(const struct decider *e, const struct lane_order *o, uint32_t at)
 {
     return at < o->count && o->at[at].used_up == (uint32_t)e->number;
 }
@@ -80,9 +80,9 @@ static bool is_used_up(const struct decider *e, const struct lane_order *o, uint
 /* The first from `at` on that was not found to be used up. */
 static uint32_t lane_next(const struct decider *e, struct lane_order *o, uint32_t at)
 {
-    while (is_used_up(e, o, at)) {
+    while (lane_is_used_up(e, o, at)) {
         struct lane_entry *entry = &o->at[at];
-        if (is_used_up(e, o, entry->next)) entry->next = o->at[entry->next].next;
+        if (lane_is_used_up(e, o, entry->next)) entry->next = o->at[entry->next].next;
         at = entry->next; /* and whoever comes here again has half the way */
     }
     return at;
@@ -90,21 +90,21 @@ static uint32_t lane_next(const struct decider *e, struct lane_order *o, uint32_
 
 /* --- walking --- */
 
-static bool is_gone(const struct decider *e, const struct lane_entry *entry)
+static bool lane_is_gone(const struct decider *e, const struct lane_entry *entry)
 {
     if (entry->key != SLOT_NONE && key_all(e, entry->key)) return true;
     return e->cohorts[entry->slot].emptied == (uint32_t)e->number;
 }
 
 /* To the next from `at` on that matches, fits and may have something left. */
-static void cursor_move(struct decider *e, const struct want *w, const struct set_memory *memory,
-                        struct lane_cursor *c, uint32_t at)
+static void lane_cursor_move(struct decider *e, const struct want *w,
+                             const struct set_memory *memory, struct lane_cursor *c, uint32_t at)
 {
     struct lane_order *o = c->order;
 
     for (at = lane_next(e, o, at); at < o->count; at = lane_next(e, o, at + 1)) {
         struct lane_entry *entry = &o->at[at];
-        if (is_gone(e, entry)) {
+        if (lane_is_gone(e, entry)) {
             entry->used_up = (uint32_t)e->number;
             entry->next = at + 1;
             continue;
@@ -123,9 +123,9 @@ struct lane_cursors {
     uint32_t count;
 };
 
-static struct lane_cursors cursors_make(struct decider *e, const struct want *w,
-                                        const struct lanes *lanes, enum lane_state state,
-                                        const struct set_memory *memory)
+static struct lane_cursors lane_cursors_make(struct decider *e, const struct want *w,
+                                             const struct lanes *lanes, enum lane_state state,
+                                             const struct set_memory *memory)
 {
     struct lane_orders *orders = &e->clusters[w->cluster->slot].lanes[state];
     struct lane_cursors cursors = {.at = decider_alloc(e, lanes->count, sizeof *cursors.at)};
@@ -138,38 +138,38 @@ static struct lane_cursors cursors_make(struct decider *e, const struct want *w,
         if (order->version != lane->version && !lane_sort(e, order, lane)) continue;
         cursors.at[cursors.count++].order = order;
     }
-    for (uint32_t i = 0; i < cursors.count; i++) cursor_move(e, w, memory, &cursors.at[i], 0);
+    for (uint32_t i = 0; i < cursors.count; i++) lane_cursor_move(e, w, memory, &cursors.at[i], 0);
     return cursors;
 }
 
-static const struct lane_entry *cursor_entry(const struct lane_cursor *c)
+static const struct lane_entry *lane_cursor_entry(const struct lane_cursor *c)
 {
     return c->at < c->order->count ? &c->order->at[c->at] : NULL;
 }
 
-static const struct lane_entry *cursors_first(const struct lane_cursors *cursors)
+static const struct lane_entry *lane_cursors_first(const struct lane_cursors *cursors)
 {
     const struct lane_entry *first = NULL;
 
     for (uint32_t i = 0; i < cursors->count; i++) {
-        const struct lane_entry *entry = cursor_entry(&cursors->at[i]);
-        if (entry && (!first || entry_compare(entry, first) < 0)) first = entry;
+        const struct lane_entry *entry = lane_cursor_entry(&cursors->at[i]);
+        if (entry && (!first || lane_entry_compare(entry, first) < 0)) first = entry;
     }
     return first;
 }
 
 /* All entries that the order does not tell from the first, of every lane. */
-static void class_collect(struct decider *e, const struct want *w, const struct set_memory *memory,
-                          struct lane_cursors *cursors, struct supply_pool *class)
+static void lanes_class(struct decider *e, const struct want *w, const struct set_memory *memory,
+                        struct lane_cursors *cursors, struct supply_pool *class)
 {
-    const struct lane_entry *first = cursors_first(cursors), *entry;
+    const struct lane_entry *first = lane_cursors_first(cursors), *entry;
 
     class->count = class->head = 0;
     for (uint32_t i = 0; first && i < cursors->count; i++) {
         struct lane_cursor *c = &cursors->at[i];
-        while ((entry = cursor_entry(c)) && entry_compare(entry, first) == 0) {
+        while ((entry = lane_cursor_entry(c)) && lane_entry_compare(entry, first) == 0) {
             pool_add(e, class, source_of(e, entry->cohort), entry->price, entry->less_dollars);
-            cursor_move(e, w, memory, c, c->at + 1);
+            lane_cursor_move(e, w, memory, c, c->at + 1);
         }
     }
 }
@@ -212,9 +212,9 @@ void lanes_credit(struct decider *e, struct want *w, enum lane_state state)
     struct lane_cursors cursors;
 
     shapes_ask(e);
-    cursors = cursors_make(e, w, lanes, state, memory);
+    cursors = lane_cursors_make(e, w, lanes, state, memory);
     while (w->live) {
-        class_collect(e, w, memory, &cursors, class);
+        lanes_class(e, w, memory, &cursors, class);
         if (!class->count) break;
         pool_take_all(e, w, class, want_claim);
     }

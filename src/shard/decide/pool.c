@@ -15,7 +15,7 @@ void pool_add(struct decider *e, struct supply_pool *pool, struct supply_source 
     }
 }
 
-static int entry_compare(const void *left, const void *right)
+static int pool_entry_compare(const void *left, const void *right)
 {
     const struct pool_entry *a = left, *b = right;
 
@@ -28,7 +28,7 @@ void pool_sort_from(struct supply_pool *pool, uint32_t from)
 {
     uint32_t count = pool->count - from;
 
-    if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, entry_compare);
+    if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, pool_entry_compare);
 }
 
 void pool_sort(struct supply_pool *pool)
@@ -50,16 +50,16 @@ void pool_fetch(struct decider *e, struct supply_pool *pool)
 }
 
 /* Behind the entries like `from`: all of them are fetched, and then found without a walk. */
-static uint32_t class_end(struct decider *e, struct supply_pool *pool, uint32_t from)
+static uint32_t pool_class_end(struct decider *e, struct supply_pool *pool, uint32_t from)
 {
     uint32_t low = from, high;
 
-    while (!entry_compare(&pool->at[from], &pool->at[pool->count - 1])) {
+    while (!pool_entry_compare(&pool->at[from], &pool->at[pool->count - 1])) {
         if (!pool_reaches(e, pool, pool->count)) break;
     }
     for (high = pool->count; high - low > 1;) {
         uint32_t middle = low + (high - low) / 2;
-        if (entry_compare(&pool->at[from], &pool->at[middle]) == 0)
+        if (pool_entry_compare(&pool->at[from], &pool->at[middle]) == 0)
             low = middle;
         else
             high = middle;
@@ -69,7 +69,8 @@ static uint32_t class_end(struct decider *e, struct supply_pool *pool, uint32_t 
 
 /* --- walking --- */
 
-static bool may_take(const struct decider *e, const struct want *w, const struct supply_source *s)
+static bool pool_may_take(const struct decider *e, const struct want *w,
+                          const struct supply_source *s)
 {
     return source_left(e, s) && want_helped(w, s->cohort->traits.shape) &&
            source_in_domain(w, s->cohort) && source_open(e, w, s->cohort);
@@ -96,8 +97,8 @@ void source_sink(struct supply_source **heap, uint32_t count, uint32_t at)
 }
 
 /* The sources of a class that the Need may take from, into e->heap. */
-static uint32_t class_open(struct decider *e, const struct want *w, const struct supply_pool *pool,
-                           uint32_t from, uint32_t end)
+static uint32_t pool_class_open(struct decider *e, const struct want *w,
+                                const struct supply_pool *pool, uint32_t from, uint32_t end)
 {
     uint32_t count = 0;
 
@@ -105,14 +106,14 @@ static uint32_t class_open(struct decider *e, const struct want *w, const struct
         return 0;
     }
     for (uint32_t i = from; i < end; i++) {
-        if (may_take(e, w, pool->at[i].source)) e->heap[count++] = pool->at[i].source;
+        if (pool_may_take(e, w, pool->at[i].source)) e->heap[count++] = pool->at[i].source;
     }
     return count;
 }
 
 /* Is every machine of the class taken? Then ids decide nothing; but what is acquired is told in the
  * order it was taken. */
-static bool class_whole(const struct decider *e, const struct want *w, uint32_t count)
+static bool pool_class_whole(const struct decider *e, const struct want *w, uint32_t count)
 {
     const struct traits *t = &e->heap[0]->cohort->traits;
     uint64_t left = 0;
@@ -126,13 +127,13 @@ static bool class_whole(const struct decider *e, const struct want *w, uint32_t 
 }
 
 /* `take` is want_claim in Phase 1 and source_take in Phase 2. */
-static void class_take(struct decider *e, struct want *w, struct supply_pool *pool, uint32_t from,
-                       uint32_t end, pool_take *take)
+static void pool_class_take(struct decider *e, struct want *w, struct supply_pool *pool,
+                            uint32_t from, uint32_t end, pool_take *take)
 {
-    uint32_t count = class_open(e, w, pool, from, end);
+    uint32_t count = pool_class_open(e, w, pool, from, end);
     struct supply_source **heap = e->heap;
 
-    if (count > 1 && take == want_claim && class_whole(e, w, count)) {
+    if (count > 1 && take == want_claim && pool_class_whole(e, w, count)) {
         for (uint32_t i = 0; i < count; i++) take(e, w, heap[i], source_left(e, heap[i]));
         return;
     }
@@ -160,8 +161,8 @@ void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, 
     while (pool->head < pool->count && source_left(e, pool->at[pool->head].source) == 0)
         pool->head++;
     for (uint32_t i = pool->head; w->live && pool_reaches(e, pool, i); i = end) {
-        end = class_end(e, pool, i);
-        class_take(e, w, pool, i, end, take);
+        end = pool_class_end(e, pool, i);
+        pool_class_take(e, w, pool, i, end, take);
     }
 }
 
@@ -176,7 +177,7 @@ struct kept_pool { /* a pool under what it depends on */
     struct supply_pool pool;
 };
 
-static uint32_t kept_hash(enum pool_kind kind, const struct requirement_set *set,
+static uint32_t pool_hash(enum pool_kind kind, const struct requirement_set *set,
                           const struct resources *unit, uint32_t extra)
 {
     uint64_t hash = (uint64_t)kind * 31 + set->slot;
@@ -241,7 +242,7 @@ struct supply_pool *pool_of(struct decider *e, enum pool_kind kind, const struct
     uint32_t extra = kind == POOL_OF_VICTIMS  ? (uint32_t)w->demand->profile->priority
                      : kind == POOL_OF_EXCESS ? 0
                                               : pool_bucket(kind, w);
-    uint32_t hash = kept_hash(kind, set, w->demand->unit, extra);
+    uint32_t hash = pool_hash(kind, set, w->demand->unit, extra);
     struct kept_pool *kept;
 
     TABLE_EACH(&e->pools, hash, link)

@@ -3,7 +3,7 @@
  * then machines of Needs that matter less. */
 #include "shard/decide/victims.h"
 
-static uint64_t grace_ms(int64_t gap)
+static uint64_t preempt_grace_ms(int64_t gap)
 {
     if (gap > 900000) return 10 * MS_PER_SECOND;
     if (gap > 500000) return 30 * MS_PER_SECOND;
@@ -48,7 +48,7 @@ static void tails_make(struct decider *e)
 }
 
 /* A look without it is not in the domain whose mark it is; one with it may be. */
-static bool carries_mark(const struct decider *e, const struct cohort *c, uint64_t mark)
+static bool tail_carries_mark(const struct decider *e, const struct cohort *c, uint64_t mark)
 {
     return (e->inventory->look_briefs[c->traits.look->slot].marks & mark) == mark;
 }
@@ -61,7 +61,7 @@ void tails_add(struct decider *e, const struct want *w, const struct set_memory 
     for (uint32_t i = 0; i < e->tails.count; i++) {
         struct supply_source *tail = &e->tails.at[i];
         if (!set_names_type(memory, e->tails.types[i])) continue;
-        if (!carries_mark(e, tail->cohort, mark)) continue;
+        if (!tail_carries_mark(e, tail->cohort, mark)) continue;
         if (tail->taken == tail->count || !cohort_fits(tail->cohort, w->demand->unit)) continue;
         if (!set_matches(e, memory, tail->cohort->traits.look->slot)) continue;
         pool_add_in_order(e, pool, POOL_OF_EXCESS, w, tail);
@@ -82,7 +82,7 @@ static int32_t victims_floor(const struct decider *e)
 
 /* --- one Need --- */
 
-static void take_from(struct decider *e, struct want *w, struct supply_pool *pool)
+static void preempt_take(struct decider *e, struct want *w, struct supply_pool *pool)
 {
     if (w->spread) {
         pool_fetch(e, pool);
@@ -93,21 +93,22 @@ static void take_from(struct decider *e, struct want *w, struct supply_pool *poo
 }
 
 /* What is drained for it, then what is drained for nobody. */
-static void coming_back(struct decider *e, struct want *w)
+static void preempt_coming_back(struct decider *e, struct want *w)
 {
     struct supply_pool *pool = &e->own_pool;
 
     pool->count = pool->head = 0;
     own_add(e, w, MACHINE_DRAINING, pool);
-    take_from(e, w, pool);
+    preempt_take(e, w, pool);
     if (!w->live || !e->inventory->nobodys.count) return;
     pool->count = pool->head = 0;
     pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_DRAINING, pool);
-    take_from(e, w, pool);
+    preempt_take(e, w, pool);
 }
 
 /* A gang's: of its domain only, and for it alone. */
-static struct supply_pool *pool_there(struct decider *e, const struct want *w, enum pool_kind kind)
+static struct supply_pool *preempt_gang_pool(struct decider *e, const struct want *w,
+                                             enum pool_kind kind)
 {
     const struct set_memory *memory = set_recall(e, w->demand->kind->set);
     struct supply_pool *pool = &e->own_pool;
@@ -122,14 +123,14 @@ static struct supply_pool *pool_there(struct decider *e, const struct want *w, e
     return pool;
 }
 
-static void take_kind(struct decider *e, struct want *w, enum pool_kind kind)
+static void preempt_take_kind(struct decider *e, struct want *w, enum pool_kind kind)
 {
     struct supply_pool *pool;
 
     if (!w->live) return;
     if (kind == POOL_OF_EXCESS && !e->tails.count) return;
-    pool = w->gang ? pool_there(e, w, kind) : pool_of(e, kind, w);
-    if (pool) take_from(e, w, pool);
+    pool = w->gang ? preempt_gang_pool(e, w, kind) : pool_of(e, kind, w);
+    if (pool) preempt_take(e, w, pool);
 }
 
 void action_for(struct action *action, const struct want *w)
@@ -145,10 +146,10 @@ void action_for(struct action *action, const struct want *w)
 static void emit_victim(struct decider *e, struct want *w, const struct log_entry *entry)
 {
     const struct traits *t = &entry->source->cohort->traits;
-    struct action action = {
-        .kind = ACTION_PREEMPT,
-        .cluster = cluster_text(t->cluster),
-        .grace_ms = grace_ms((int64_t)w->demand->profile->priority - entry->source->priority)};
+    struct action action = {.kind = ACTION_PREEMPT,
+                            .cluster = cluster_text(t->cluster),
+                            .grace_ms = preempt_grace_ms((int64_t)w->demand->profile->priority -
+                                                         entry->source->priority)};
     struct resource_sum sum, more;
 
     action_for(&action, w);
@@ -173,11 +174,11 @@ static void emit_victims(struct decider *e)
     }
 }
 
-static void give_way(struct decider *e, struct want *w)
+static void preempt_need(struct decider *e, struct want *w)
 {
-    coming_back(e, w);
-    take_kind(e, w, POOL_OF_EXCESS);
-    if (w->demand->profile->priority > e->victims_floor) take_kind(e, w, POOL_OF_VICTIMS);
+    preempt_coming_back(e, w);
+    preempt_take_kind(e, w, POOL_OF_EXCESS);
+    if (w->demand->profile->priority > e->victims_floor) preempt_take_kind(e, w, POOL_OF_VICTIMS);
 }
 
 void preempt(struct decider *e)
@@ -190,7 +191,7 @@ void preempt(struct decider *e)
         if (!w->live) continue;
         shortage_start(e, w);
         if (e->err || w->parked || (w->gang && !w->has_domain)) continue;
-        give_way(e, w);
+        preempt_need(e, w);
     }
     if (!e->err) emit_victims(e);
 }

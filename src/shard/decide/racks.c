@@ -27,8 +27,8 @@ static bool rack_before(const struct racks *r, uint32_t a, uint32_t b)
 
 /* --- heaps of rack numbers, the smallest value on top --- */
 
-static void class_push(struct decider *e, const struct racks *r, struct rack_class *c,
-                       uint32_t rack)
+static void rack_class_push(struct decider *e, const struct racks *r, struct rack_class *c,
+                            uint32_t rack)
 {
     uint32_t at = c->count;
 
@@ -40,7 +40,7 @@ static void class_push(struct decider *e, const struct racks *r, struct rack_cla
     c->heap[at] = rack;
 }
 
-static uint32_t class_pop(const struct racks *r, struct rack_class *c)
+static uint32_t rack_class_pop(const struct racks *r, struct rack_class *c)
 {
     uint32_t top = c->heap[0], moved = c->heap[--c->count], at = 0;
 
@@ -61,19 +61,19 @@ uint32_t racks_smallest(struct decider *e, struct racks *r, uint32_t class_numbe
     uint32_t count = 0, aside = 0, *kept = NULL, kept_cap = 0;
 
     while (c->count > 0 && count < most) {
-        uint32_t rack = class_pop(r, c);
+        uint32_t rack = rack_class_pop(r, c);
         if (r->at[rack].class_number != class_number) continue; /* it has left */
         if (!decider_grow(e, &kept, aside, &kept_cap, sizeof *kept)) break;
         kept[aside++] = rack;
         if (filter(context, &r->at[rack])) found[count++] = rack;
     }
-    for (uint32_t i = 0; i < aside; i++) class_push(e, r, c, kept[i]);
+    for (uint32_t i = 0; i < aside; i++) rack_class_push(e, r, c, kept[i]);
     return count;
 }
 
 /* --- classes --- */
 
-static uint32_t class_hash(const struct racks *r, const struct rack *rack, const int128 *total)
+static uint32_t rack_class_hash(const struct racks *r, const struct rack *rack, const int128 *total)
 {
     uint64_t hash = rack->count;
 
@@ -88,7 +88,7 @@ static void rack_classify(struct decider *e, struct racks *r, uint32_t number)
 {
     struct rack *rack = &r->at[number];
     const int128 *total = racks_total(r, number);
-    uint32_t hash = class_hash(r, rack, total);
+    uint32_t hash = rack_class_hash(r, rack, total);
     uint32_t *slot = &r->class_of[hash & (RACK_CLASS_SLOTS - 1)];
     uint32_t found = *slot;
 
@@ -110,7 +110,7 @@ static void rack_classify(struct decider *e, struct racks *r, uint32_t number)
         *slot = found;
     }
     rack->class_number = found;
-    class_push(e, r, &r->classes[found], number);
+    rack_class_push(e, r, &r->classes[found], number);
 }
 
 /* --- racks by value --- */
@@ -123,7 +123,7 @@ uint32_t racks_find(const struct racks *r, const struct posting *value)
     }
 }
 
-static void by_value_add(struct racks *r, uint32_t number)
+static void racks_by_value_add(struct racks *r, uint32_t number)
 {
     uint32_t at = r->at[number].value->slot * 2654435761u;
 
@@ -145,7 +145,8 @@ static void rack_count(struct racks *r, uint32_t number, const struct machine_sh
 
 /* --- making --- */
 
-static void member_add(struct decider *e, struct racks *r, struct rack_member member, bool kept)
+static void rack_member_add(struct decider *e, struct racks *r, struct rack_member member,
+                            bool kept)
 {
     if (!member.left) return;
     if (!kept) {
@@ -159,7 +160,7 @@ static void member_add(struct decider *e, struct racks *r, struct rack_member me
 
 /* Fleets have racks of thousands of machines and gangs by the thousand: nothing of a machine is
  * fetched that the shelf can tell. */
-static void members_of_shelf(struct decider *e, struct racks *r, struct supply_shelf *shelf)
+static void rack_members_of_shelf(struct decider *e, struct racks *r, struct supply_shelf *shelf)
 {
     const struct posting *const *values = shelf_values(e, shelf, r->key);
     uint32_t most = r->member_count + shelf->count;
@@ -168,20 +169,20 @@ static void members_of_shelf(struct decider *e, struct racks *r, struct supply_s
     for (uint32_t i = 0; i < shelf->count; i++) {
         const struct shelf_item *item = &shelf->items[i];
         if (!values[i] || !set_base_accepts(e, r->memory, item->look)) continue;
-        member_add(e, r,
-                   (struct rack_member){values[i], item->cohort, shelf->shape, shelf_left(e, item),
-                                        RACK_NONE},
-                   item->kept);
+        rack_member_add(e, r,
+                        (struct rack_member){values[i], item->cohort, shelf->shape,
+                                             shelf_left(e, item), RACK_NONE},
+                        item->kept);
     }
 }
 
 /* In no order: what is acquired in a rack is put in order then. */
-static void members_add(struct decider *e, struct racks *r, enum pool_state state)
+static void rack_members_add(struct decider *e, struct racks *r, enum pool_state state)
 {
     struct shelf_walk walk = shelf_walk_begin(e, state, r->memory, r->unit);
     struct supply_shelf *shelf;
 
-    while ((shelf = shelf_walk_next(e, &walk))) members_of_shelf(e, r, shelf);
+    while ((shelf = shelf_walk_next(e, &walk))) rack_members_of_shelf(e, r, shelf);
 }
 
 /* A rack for every value; its members are chained, and count into it. */
@@ -201,7 +202,7 @@ static void racks_fill(struct decider *e, struct racks *r)
             if (!decider_grow(e, &r->at, r->count, &cap, sizeof *r->at)) return;
             number = r->count++;
             r->at[number] = (struct rack){.value = m->value, .member = RACK_NONE};
-            by_value_add(r, number);
+            racks_by_value_add(r, number);
         }
         m->next = r->at[number].member;
         r->at[number].member = i;
@@ -272,8 +273,8 @@ struct racks *racks_of(struct decider *e, const struct want *w)
                         .dimensions = resource_bits(w->demand->aggregate.mask),
                         .log_read = e->acquired_count};
     memset(r->class_of, 0xff, sizeof r->class_of);
-    members_add(e, r, POOL_IDLE);
-    members_add(e, r, POOL_SPECULATIVE);
+    rack_members_add(e, r, POOL_IDLE);
+    rack_members_add(e, r, POOL_SPECULATIVE);
     racks_fill(e, r);
     if (e->err) return NULL;
     table_add(&e->racks, &r->link, hash);

@@ -41,7 +41,7 @@ struct leaving {
     const struct want *promised; /* the Need it is drained for; NULL: nobody */
 };
 
-static int leaving_compare(const void *left, const void *right) /* id descending */
+static int release_compare(const void *left, const void *right) /* id descending */
 {
     const struct leaving *a = left, *b = right;
 
@@ -81,7 +81,7 @@ static void tail_leaves(struct decider *e, const struct supply_source *tail, str
     }
 }
 
-static void emit_leaving(struct decider *e, struct supply_source *const *tails, uint32_t count)
+static void release_emit(struct decider *e, struct supply_source *const *tails, uint32_t count)
 {
     struct leaving *out;
     size_t machines = 0, at = 0;
@@ -93,7 +93,7 @@ static void emit_leaving(struct decider *e, struct supply_source *const *tails, 
         tail_leaves(e, tails[i], out + at);
         at += tails[i]->count;
     }
-    if (count > 1) qsort(out, machines, sizeof *out, leaving_compare);
+    if (count > 1) qsort(out, machines, sizeof *out, release_compare);
     for (size_t i = 0; i < machines; i++) {
         struct action action = {.kind = ACTION_RECLAIM,
                                 .machine = row_id(out[i].row),
@@ -104,7 +104,7 @@ static void emit_leaving(struct decider *e, struct supply_source *const *tails, 
     }
 }
 
-static void reclaim(struct decider *e)
+static void release_excess(struct decider *e)
 {
     struct supply_source **order = decider_alloc(e, e->tails.count, sizeof(struct supply_source *));
     uint32_t end;
@@ -115,18 +115,18 @@ static void reclaim(struct decider *e)
     for (uint32_t from = 0; from < e->tails.count; from = end) {
         end = from + 1;
         while (end < e->tails.count && tail_compare(&order[from], &order[end]) == 0) end++;
-        emit_leaving(e, &order[from], end - from);
+        release_emit(e, &order[from], end - from);
     }
 }
 
 /* --- release --- */
 
-static bool is_due(const struct decider *e, const struct machine_row *row, uint64_t hold_ms)
+static bool release_is_due(const struct decider *e, const struct machine_row *row, uint64_t hold_ms)
 {
     return e->input.now.ms >= add_sat_u64(row->idle_since_ms, hold_ms);
 }
 
-static int row_compare(const void *left, const void *right)
+static int release_row_compare(const void *left, const void *right)
 {
     return str_compare(row_id(*(const struct machine_row *const *)left),
                        row_id(*(const struct machine_row *const *)right));
@@ -137,21 +137,21 @@ struct due { /* Idle machines that are let go */
     uint32_t count, cap;
 };
 
-static void due_of(struct decider *e, const struct supply_source *s, uint64_t hold_ms,
-                   struct due *due)
+static void release_due(struct decider *e, const struct supply_source *s, uint64_t hold_ms,
+                        struct due *due)
 {
     struct supply_source run = {
         .cohort = s->cohort, .first = s->taken, .count = source_left(e, s), .key = KEY_NONE};
 
     for (; run.taken < run.count; run.taken++) {
         const struct machine_row *row = source_next(&run);
-        if (!is_due(e, row, hold_ms)) continue;
+        if (!release_is_due(e, row, hold_ms)) continue;
         if (!decider_grow(e, &due->at, due->count, &due->cap, sizeof row)) return;
         due->at[due->count++] = row;
     }
 }
 
-static void let_go_of(struct decider *e, const struct cohort *c, struct due *due)
+static void release_cohort(struct decider *e, const struct cohort *c, struct due *due)
 {
     uint64_t hold_ms = e->input.idle_hold_ms[c->traits.capacity_type];
 
@@ -160,20 +160,20 @@ static void let_go_of(struct decider *e, const struct cohort *c, struct due *due
     if (c->traits.promise && cohort_kept(e, c) && e->key_last[c->traits.promise->key->slot]) {
         return; /* somebody in the demand may still want it */
     }
-    due_of(e, source_of(e, c), hold_ms, due);
+    release_due(e, source_of(e, c), hold_ms, due);
 }
 
-static void let_go(struct decider *e)
+static void release_idle(struct decider *e)
 {
     struct due due = {0};
 
     for (uint32_t i = 0; i < e->inventory->look_slots.used; i++) {
         const struct look *look = rooms_get(&e->inventory->look_slots, i);
         for (uint32_t k = 0; look && k < look->pools[POOL_IDLE].count; k++) {
-            let_go_of(e, look->pools[POOL_IDLE].at[k].cohort, &due);
+            release_cohort(e, look->pools[POOL_IDLE].at[k].cohort, &due);
         }
     }
-    if (due.count) qsort(due.at, due.count, sizeof(struct machine_row *), row_compare);
+    if (due.count) qsort(due.at, due.count, sizeof(struct machine_row *), release_row_compare);
     for (uint32_t i = 0; i < due.count; i++) {
         action_add(e, &(struct action){.kind = ACTION_DELETE, .machine = row_id(due.at[i])});
     }
@@ -181,6 +181,6 @@ static void let_go(struct decider *e)
 
 void release(struct decider *e)
 {
-    reclaim(e);
-    let_go(e);
+    release_excess(e);
+    release_idle(e);
 }

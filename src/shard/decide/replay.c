@@ -30,7 +30,7 @@ static struct mark *mark_find(const struct decider *e, uint32_t cohort, uint32_t
     return at == MARK_NONE ? NULL : &e->marks[at];
 }
 
-static const struct cohort *cohort_live(const struct decider *e, uint32_t slot, uint32_t birth)
+static const struct cohort *mark_cohort(const struct decider *e, uint32_t slot, uint32_t birth)
 {
     const struct cohort *c = rooms_get(&e->inventory->cohort_slots, slot);
 
@@ -59,7 +59,7 @@ static struct mark *mark_add(struct decider *e, const struct cohort_change *of)
     if (known >= e->mark_count || e->marks[known].of.cohort != of->cohort) known = MARK_NONE;
     mark = &e->marks[e->mark_count];
     *mark = (struct mark){.of = *of,
-                          .live = cohort_live(e, of->cohort, of->birth),
+                          .live = mark_cohort(e, of->cohort, of->birth),
                           .next = list->first,
                           .older = known};
     list->first = e->cohorts[of->cohort].mark = e->mark_count++;
@@ -81,12 +81,12 @@ void replay_note(struct decider *e, const struct cohort_change *change)
 }
 
 /* Now it took so many of it, or then (`by` is -1). */
-static void account(struct decider *e, const struct take *take, int by)
+static void replay_account(struct decider *e, const struct take *take, int by)
 {
     struct mark *mark = mark_find(e, take->cohort, take->birth);
 
     if (!mark) {
-        const struct cohort *c = cohort_live(e, take->cohort, take->birth);
+        const struct cohort *c = mark_cohort(e, take->cohort, take->birth);
         struct cohort_change of;
         assert(c); /* else the inventory reported that it went */
         of = cohort_change_of(e->inventory, c);
@@ -95,9 +95,9 @@ static void account(struct decider *e, const struct take *take, int by)
     if (mark) mark->ahead += by * (int32_t)take->count;
 }
 
-static void account_all(struct decider *e, const struct take *takes, uint32_t count, int by)
+static void replay_account_all(struct decider *e, const struct take *takes, uint32_t count, int by)
 {
-    for (uint32_t i = 0; i < count; i++) account(e, &takes[i], by);
+    for (uint32_t i = 0; i < count; i++) replay_account(e, &takes[i], by);
 }
 
 static bool take_is(const struct take *a, const struct take *b)
@@ -106,8 +106,8 @@ static bool take_is(const struct take *a, const struct take *b)
 }
 
 /* What a turn took now and took then, where the two differ. */
-static void account_turn(struct decider *e, const struct take *now, uint32_t now_count,
-                         const struct take *then, uint32_t then_count)
+static void replay_account_turn(struct decider *e, const struct take *now, uint32_t now_count,
+                                const struct take *then, uint32_t then_count)
 {
     while (now_count && then_count && take_is(now, then)) {
         now++, then++;
@@ -116,12 +116,12 @@ static void account_turn(struct decider *e, const struct take *now, uint32_t now
     while (now_count && then_count && take_is(&now[now_count - 1], &then[then_count - 1])) {
         now_count--, then_count--;
     }
-    account_all(e, now, now_count, 1);
-    account_all(e, then, then_count, -1);
+    replay_account_all(e, now, now_count, 1);
+    replay_account_all(e, then, then_count, -1);
 }
 
 /* All machines of a key, as there are now or (`by` is -1) were then. */
-static void account_key(struct decider *e, uint32_t slot, uint32_t cluster, int by)
+static void replay_account_key(struct decider *e, uint32_t slot, uint32_t cluster, int by)
 {
     const struct key *key = rooms_get(&e->inventory->key_slots, slot);
     const struct cluster_note *list = &e->clusters[cluster];
@@ -132,7 +132,7 @@ static void account_key(struct decider *e, uint32_t slot, uint32_t cluster, int 
         struct take take = {c->slot, (uint32_t)c->birth, c->count};
         if (key->cohorts.at[i].state == MACHINE_DRAINING) continue;
         if (by < 0 && mark) take.count -= (uint32_t)mark->change;
-        if (take.count) account(e, &take, by);
+        if (take.count) replay_account(e, &take, by);
     }
     if (by > 0 || list->decision != e->number) return;
     for (uint32_t i = list->first; i != MARK_NONE; i = e->marks[i].next) {
@@ -141,7 +141,7 @@ static void account_key(struct decider *e, uint32_t slot, uint32_t cluster, int 
     }
 }
 
-static bool is_open(struct decider *e, const struct mark *mark)
+static bool mark_is_open(struct decider *e, const struct mark *mark)
 {
     if (mark->change != mark->ahead) return true; /* more are left than then, or fewer */
     if (!mark->members) return false;
@@ -159,7 +159,7 @@ static void take_add(struct decider *e, struct takes *takes, const struct take *
 
 /* Puts down what is left of it under that value, the value itself first. What is kept for somebody
  * may be open to the gang at one time and not at another: then it is not to be relied on. */
-static void rack_write(struct decider *e, uint32_t slot, bool *ret_kept)
+static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
 {
     const struct posting *value = rooms_held(&e->inventory->posting_slots, slot);
 
@@ -184,7 +184,7 @@ static bool ties_hold(struct decider *e, struct course *c)
     bool kept = false, hold;
 
     for (uint32_t i = 0; i < c->tie_count; i++) {
-        if (!then[i].count) rack_write(e, then[i].cohort, &kept);
+        if (!then[i].count) ties_write_rack(e, then[i].cohort, &kept);
     }
     hold = !kept && e->ties.count - from == c->tie_count;
     for (uint32_t i = 0; hold && i < c->tie_count; i++) {
@@ -205,7 +205,7 @@ bool replay_may_be_kept_for(const struct decider *e, const struct want *w)
 
 /* --- does it still hold? --- */
 
-static bool is_own_marked(const struct decider *e, const struct course *c)
+static bool replay_own_is_marked(const struct decider *e, const struct course *c)
 {
     return (c->gang ? e->keys[c->own].marked : e->family_marks[c->own]) == (uint32_t)e->number;
 }
@@ -215,10 +215,10 @@ bool replay_expects(const struct decider *e, uint32_t row)
     const struct course *c = &e->row.courses[row];
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
-    return c->own == SLOT_NONE ? e->keys_same : !is_own_marked(e, c);
+    return c->own == SLOT_NONE ? e->keys_same : !replay_own_is_marked(e, c);
 }
 
-static uint32_t first_mark(const struct decider *e, const struct course *c)
+static uint32_t mark_first(const struct decider *e, const struct course *c)
 {
     if (c->cluster == SLOT_NONE) return MARK_NONE;
     if (e->clusters[c->cluster].decision != e->number) return MARK_NONE;
@@ -226,7 +226,7 @@ static uint32_t first_mark(const struct decider *e, const struct course *c)
 }
 
 /* A looks at its own machines. */
-static bool own_holds(struct decider *e, uint32_t row)
+static bool replay_own_holds(struct decider *e, uint32_t row)
 {
     const struct course *c = &e->row.courses[row];
     const struct row_memory *m;
@@ -238,15 +238,16 @@ static bool own_holds(struct decider *e, uint32_t row)
     if (replay_expects(e, row)) return true;
     m = &e->memory[e->row.standing[row].memory];
     if (c->own == SLOT_NONE || !m->birth || m->slot != c->own) return false; /* another one now */
-    for (uint32_t i = first_mark(e, c); i != MARK_NONE; i = e->marks[i].next) {
+    for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
-        if ((c->gang ? mark->of.key : mark->of.family) == c->own && is_open(e, mark)) return false;
+        if ((c->gang ? mark->of.key : mark->of.family) == c->own && mark_is_open(e, mark))
+            return false;
     }
     return true;
 }
 
 /* Is it one that the row came past? */
-static bool is_met(const struct course *c, const struct cohort_change *of)
+static bool mark_is_met(const struct course *c, const struct cohort_change *of)
 {
     if (of->state == MACHINE_CREATING || !(type_bits(of->type) & c->types)) return false;
     if (of->state != c->stop_state) return of->state == MACHINE_CONFIGURED;
@@ -256,11 +257,11 @@ static bool is_met(const struct course *c, const struct cohort_change *of)
 
 /* B looks at its cluster's machines, up to the stop and all that the order does not tell from
  * it. */
-static bool rest_holds(struct decider *e, const struct course *c)
+static bool replay_rest_holds(struct decider *e, const struct course *c)
 {
-    for (uint32_t i = first_mark(e, c); i != MARK_NONE; i = e->marks[i].next) {
+    for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
-        if (is_met(c, &mark->of) && is_open(e, mark)) return false;
+        if (mark_is_met(c, &mark->of) && mark_is_open(e, mark)) return false;
     }
     return true;
 }
@@ -281,7 +282,7 @@ static struct supply_source *source_again(struct decider *e, uint32_t slot)
     return s;
 }
 
-static void take_again(struct decider *e, uint32_t row, uint32_t *from, uint32_t count)
+static void replay_take(struct decider *e, uint32_t row, uint32_t *from, uint32_t count)
 {
     const struct take *takes = e->before.at + *from;
 
@@ -293,7 +294,7 @@ static void take_again(struct decider *e, uint32_t row, uint32_t *from, uint32_t
     }
 }
 
-static void own_write(struct course *c, const struct row_memory *m)
+static void replay_own_write(struct course *c, const struct row_memory *m)
 {
     c->own = m->birth ? m->slot : SLOT_NONE;
     c->key = m->key;
@@ -303,11 +304,11 @@ bool replay_own(struct decider *e, uint32_t row)
 {
     struct course *c = &e->row.courses[row];
 
-    if (!own_holds(e, row)) return false;
-    if (c->own == SLOT_NONE || is_own_marked(e, c)) { /* keys may have come or gone */
-        own_write(c, &e->memory[e->row.standing[row].memory]);
+    if (!replay_own_holds(e, row)) return false;
+    if (c->own == SLOT_NONE || replay_own_is_marked(e, c)) { /* keys may have come or gone */
+        replay_own_write(c, &e->memory[e->row.standing[row].memory]);
     }
-    take_again(e, row, &c->own_from, c->own_count);
+    replay_take(e, row, &c->own_from, c->own_count);
     if (c->own_configured) e->claimed[c->cluster] += c->own_configured;
     c->known = true;
     c->again = c->rest_count > 0;
@@ -317,7 +318,7 @@ bool replay_own(struct decider *e, uint32_t row)
 }
 
 /* Decided anew from here: it has what it took in A. */
-static void want_resume(struct decider *e, const struct turn *turn)
+static void replay_want_resume(struct decider *e, const struct turn *turn)
 {
     const struct course *c = &e->row.courses[turn->row];
     struct want *w = &e->wants[turn->row];
@@ -343,14 +344,14 @@ bool replay_rest(struct decider *e, const struct turn *turn)
     c->again = false;
     if (c->kind == COURSE_STOOD) { /* then it took something in B; now it stands */
         c->rest_count = 0;
-        account_all(e, e->before.at + c->rest_from, count, -1);
+        replay_account_all(e, e->before.at + c->rest_from, count, -1);
         return true;
     }
-    if (!rest_holds(e, c) || (c->tie_count && !ties_hold(e, c))) {
-        if (!e->err) want_resume(e, turn);
+    if (!replay_rest_holds(e, c) || (c->tie_count && !ties_hold(e, c))) {
+        if (!e->err) replay_want_resume(e, turn);
         return false;
     }
-    take_again(e, turn->row, &c->rest_from, count);
+    replay_take(e, turn->row, &c->rest_from, count);
     if (c->rest_configured) e->claimed[c->cluster] += c->rest_configured;
     e->decision.claimed += c->claimed;
     return true;
@@ -359,8 +360,8 @@ bool replay_rest(struct decider *e, const struct turn *turn)
 /* --- writing down what was decided --- */
 
 /* Of what the log says from there on, the machines that are the cluster's or on their way to it. */
-static void takes_write(struct decider *e, uint32_t from, uint32_t to, uint32_t *ret_from,
-                        uint32_t *ret_count, uint32_t *ret_configured)
+static void replay_takes_write(struct decider *e, uint32_t from, uint32_t to, uint32_t *ret_from,
+                               uint32_t *ret_count, uint32_t *ret_configured)
 {
     *ret_from = e->takes.count;
     *ret_configured = 0;
@@ -389,9 +390,9 @@ void replay_stood(struct decider *e, uint32_t row)
     c->again = c->rest_count > 0; /* its turn in B would be */
     if (then.kind == COURSE_NONE) return;
     verdict_stands(e, row); /* the one of before is of what it took */
-    if (then.kind == COURSE_STOOD) account_key(e, then.key, then.cluster, -1);
-    account_all(e, e->before.at + then.own_from, then.own_count, -1);
-    account_key(e, s->key, s->cluster, 1);
+    if (then.kind == COURSE_STOOD) replay_account_key(e, then.key, then.cluster, -1);
+    replay_account_all(e, e->before.at + then.own_from, then.own_count, -1);
+    replay_account_key(e, s->key, s->cluster, 1);
 }
 
 void replay_owned(struct decider *e, struct want *w)
@@ -402,18 +403,18 @@ void replay_owned(struct decider *e, struct want *w)
     c->known = then.kind != COURSE_NONE;
     c->kind = COURSE_TOOK;
     c->settled = c->again = false;
-    takes_write(e, w->own_from, w->own_to, &c->own_from, &c->own_count, &c->own_configured);
+    replay_takes_write(e, w->own_from, w->own_to, &c->own_from, &c->own_count, &c->own_configured);
     if (!c->known) return;
     if (then.kind == COURSE_TOOK) {
-        account_turn(e, e->takes.at + c->own_from, c->own_count, e->before.at + then.own_from,
-                     then.own_count);
+        replay_account_turn(e, e->takes.at + c->own_from, c->own_count,
+                            e->before.at + then.own_from, then.own_count);
         return;
     }
-    account_key(e, then.key, then.cluster, -1);
-    account_all(e, e->takes.at + c->own_from, c->own_count, 1);
+    replay_account_key(e, then.key, then.cluster, -1);
+    replay_account_all(e, e->takes.at + c->own_from, c->own_count, 1);
 }
 
-static uint32_t machines_of(const struct decider *e, uint32_t from, uint32_t count)
+static uint32_t takes_machines(const struct decider *e, uint32_t from, uint32_t count)
 {
     uint32_t machines = 0;
 
@@ -426,13 +427,13 @@ static void ties_write(struct decider *e, const struct want *w, struct course *c
     bool kept = false;
 
     c->tie_from = e->ties.count;
-    for (uint32_t i = 0; i < w->tie_count; i++) rack_write(e, w->ties[i], &kept);
+    for (uint32_t i = 0; i < w->tie_count; i++) ties_write_rack(e, w->ties[i], &kept);
     c->tie_count = e->ties.count - c->tie_from;
     if (kept) c->settled = false;
 }
 
 /* Where its turn in B ended: the last that it took is what it lacked nothing with. */
-static void stop_write(struct decider *e, const struct want *w, struct course *c)
+static void replay_stop_write(struct decider *e, const struct want *w, struct course *c)
 {
     const struct take *last = &e->takes.at[c->rest_from + c->rest_count - 1];
     const struct cohort *cohort = rooms_held(&e->inventory->cohort_slots, last->cohort);
@@ -455,21 +456,22 @@ void replay_rested(struct decider *e, struct want *w)
     const struct row_memory *m = want_memory(e, w);
     struct course *c = &e->row.courses[row], then = *c;
 
-    takes_write(e, w->rest_from, w->rest_to, &c->rest_from, &c->rest_count, &c->rest_configured);
+    replay_takes_write(e, w->rest_from, w->rest_to, &c->rest_from, &c->rest_count,
+                       &c->rest_configured);
     if (c->known) {
-        account_turn(e, e->takes.at + c->rest_from, c->rest_count, e->before.at + then.rest_from,
-                     then.rest_count);
+        replay_account_turn(e, e->takes.at + c->rest_from, c->rest_count,
+                            e->before.at + then.rest_from, then.rest_count);
     }
     c->gang = w->gang;
-    own_write(c, m);
+    replay_own_write(c, m);
     c->cluster = w->cluster ? w->cluster->slot : SLOT_NONE;
     c->claimed = w->claimed;
     c->tie_count = 0;
     c->settled = !w->live && (!w->gang || w->secure || w->rest_from == w->rest_to) &&
-                 w->claimed == machines_of(e, c->own_from, c->own_count) +
-                                   machines_of(e, c->rest_from, c->rest_count);
+                 w->claimed == takes_machines(e, c->own_from, c->own_count) +
+                                   takes_machines(e, c->rest_from, c->rest_count);
     if (!c->settled) return;
-    if (c->rest_count) stop_write(e, w, c);
+    if (c->rest_count) replay_stop_write(e, w, c);
     if (c->rest_count || !m->takes_all || c->claimed != m->machines) return;
     standing_begin(e, row);
     if (e->row.standing[row].key == KEY_NONE) return;

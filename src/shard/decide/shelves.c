@@ -72,7 +72,7 @@ static void shelves_make(struct decider *e, enum pool_state state, struct shelve
 
 /* --- orders --- */
 
-static int item_compare(const void *left, const void *right)
+static int shelf_item_compare(const void *left, const void *right)
 {
     const struct shelf_item *a = left, *b = right;
 
@@ -96,11 +96,11 @@ static void shelf_sort(struct decider *e, enum pool_kind kind, struct supply_she
     for (uint32_t i = 0; kind == POOL_OF_IDLE && i < shelf->count; i++) {
         shelf->sorted[i].probability = 0;
     }
-    qsort(shelf->sorted, shelf->count, sizeof *shelf->sorted, item_compare);
+    qsort(shelf->sorted, shelf->count, sizeof *shelf->sorted, shelf_item_compare);
 }
 
 /* Where the machines of the same probability as the one at `from` end. */
-static uint32_t even_end(const struct supply_shelf *shelf, uint32_t from)
+static uint32_t shelf_even_end(const struct supply_shelf *shelf, uint32_t from)
 {
     uint32_t end = from + 1;
 
@@ -110,13 +110,13 @@ static uint32_t even_end(const struct supply_shelf *shelf, uint32_t from)
 }
 
 /* An order for each probability, if they are few. */
-static void even_make(struct decider *e, struct supply_shelf *shelf)
+static void shelf_even_make(struct decider *e, struct supply_shelf *shelf)
 {
     enum { EVEN_MOST = 8 };
     struct shelf_entry *at;
     uint32_t count = 0;
 
-    for (uint32_t i = 0; i < shelf->count; i = even_end(shelf, i)) count++;
+    for (uint32_t i = 0; i < shelf->count; i = shelf_even_end(shelf, i)) count++;
     if (count > EVEN_MOST) return;
     shelf->even = decider_alloc(e, count, sizeof *shelf->even);
     at = decider_room(e, shelf->count, sizeof *at);
@@ -126,7 +126,7 @@ static void even_make(struct decider *e, struct supply_shelf *shelf)
         at[i] = (struct shelf_entry){item->price, item->cohort, item->look};
     }
     for (uint32_t from = 0, end; from < shelf->count; from = end) {
-        end = even_end(shelf, from);
+        end = shelf_even_end(shelf, from);
         shelf->even[shelf->even_count++] = (struct shelf_order){
             .probability = shelf->sorted[from].probability, .count = end - from, .at = at + from};
     }
@@ -134,7 +134,7 @@ static void even_make(struct decider *e, struct supply_shelf *shelf)
 
 /* Does the bucket's cost tell apart what the price does? It is infinite for who must not be
  * interrupted, and rounds. */
-static bool even_serves(struct shelf_order *order, uint32_t bucket)
+static bool shelf_even_serves(struct shelf_order *order, uint32_t bucket)
 {
     double more = shelf_order_adds(order, bucket);
     uint32_t bit = (uint32_t)1 << bucket;
@@ -151,7 +151,8 @@ static bool even_serves(struct shelf_order *order, uint32_t bucket)
 }
 
 /* All of the shelf by the bucket's cost. NULL: full. */
-static struct shelf_order *order_of(struct decider *e, struct supply_shelf *shelf, uint32_t bucket)
+static struct shelf_order *shelf_order_of(struct decider *e, struct supply_shelf *shelf,
+                                          uint32_t bucket)
 {
     struct shelf_order *order = shelf->orders;
     struct shelf_entry *at;
@@ -182,16 +183,16 @@ struct shelf_orders shelf_orders(struct decider *e, enum pool_kind kind, struct 
 
     if (!shelf->sorted) {
         shelf_sort(e, kind, shelf);
-        if (shelf->sorted) even_make(e, shelf);
+        if (shelf->sorted) shelf_even_make(e, shelf);
     }
     if (e->err) return (struct shelf_orders){0};
     even = shelf->even != NULL;
     for (uint32_t i = 0; even && i < shelf->even_count; i++) {
-        even = even_serves(&shelf->even[i], bucket);
+        even = shelf_even_serves(&shelf->even[i], bucket);
     }
     orders = (struct shelf_orders){shelf->even, shelf->even_count};
     if (!even) {
-        orders.at = order_of(e, shelf, bucket);
+        orders.at = shelf_order_of(e, shelf, bucket);
         orders.count = orders.at ? 1 : 0;
     }
     for (uint32_t i = 0; i < orders.count; i++) {
@@ -253,7 +254,7 @@ struct shelf_walk shelf_walk_begin(struct decider *e, enum pool_state state,
     return walk;
 }
 
-static bool named_before(const struct set_memory *memory, uint32_t number)
+static bool shelf_type_repeats(const struct set_memory *memory, uint32_t number)
 {
     for (uint32_t i = 0; i < number; i++)
         if (memory->types[i] == memory->types[number]) return true;
@@ -270,7 +271,7 @@ struct supply_shelf *shelf_walk_next(struct decider *e, struct shelf_walk *walk)
         if (walk->memory->type_count == TYPES_ANY || walk->type == walk->memory->type_count) {
             return NULL;
         }
-        if (!named_before(walk->memory, walk->type)) {
+        if (!shelf_type_repeats(walk->memory, walk->type)) {
             uint64_t type = walk->memory->types[walk->type];
             walk->next = shelves_from(walk->all, type);
             walk->end = shelves_from(walk->all, type + 1);
@@ -281,24 +282,25 @@ struct supply_shelf *shelf_walk_next(struct decider *e, struct shelf_walk *walk)
 
 /* --- pools --- */
 
-static double cursor_first(const struct shelf_cursor *c)
+static double shelf_cursor_first(const struct shelf_cursor *c)
 {
     return c->order->at[c->next].first + c->more;
 }
 
-static bool cursor_before(const struct shelf_cursor *a, const struct shelf_cursor *b)
+static bool shelf_cursor_before(const struct shelf_cursor *a, const struct shelf_cursor *b)
 {
-    return cursor_first(a) < cursor_first(b);
+    return shelf_cursor_first(a) < shelf_cursor_first(b);
 }
 
-static void cursor_sink(struct supply_pool *pool, uint32_t at)
+static void shelf_cursor_sink(struct supply_pool *pool, uint32_t at)
 {
     for (;;) {
         uint32_t least = at, left = 2 * at + 1;
         struct shelf_cursor moved = pool->cursors[at];
-        if (left < pool->cursor_count && cursor_before(&pool->cursors[left], &moved)) least = left;
+        if (left < pool->cursor_count && shelf_cursor_before(&pool->cursors[left], &moved))
+            least = left;
         if (left + 1 < pool->cursor_count &&
-            cursor_before(&pool->cursors[left + 1], &pool->cursors[least])) {
+            shelf_cursor_before(&pool->cursors[left + 1], &pool->cursors[least])) {
             least = left + 1;
         }
         if (least == at) return;
@@ -308,8 +310,8 @@ static void cursor_sink(struct supply_pool *pool, uint32_t at)
     }
 }
 
-static void cursor_add(struct decider *e, struct supply_pool *pool, const struct shelf_order *order,
-                       uint32_t bucket, uint32_t *cap)
+static void shelf_cursor_add(struct decider *e, struct supply_pool *pool,
+                             const struct shelf_order *order, uint32_t bucket, uint32_t *cap)
 {
     if (!decider_grow(e, &pool->cursors, pool->cursor_count, cap, sizeof *pool->cursors)) return;
     pool->cursors[pool->cursor_count++] =
@@ -328,10 +330,10 @@ void shelves_open(struct decider *e, enum pool_kind kind, const struct want *w,
         struct shelf_orders orders = shelf_orders(e, kind, shelf, bucket);
         for (uint32_t i = 0; i < orders.count; i++) {
             const struct shelf_order *order = &orders.at[i];
-            if (order->head < order->count) cursor_add(e, pool, order, bucket, &cap);
+            if (order->head < order->count) shelf_cursor_add(e, pool, order, bucket, &cap);
         }
     }
-    for (uint32_t i = pool->cursor_count / 2; i-- > 0;) cursor_sink(pool, i);
+    for (uint32_t i = pool->cursor_count / 2; i-- > 0;) shelf_cursor_sink(pool, i);
 }
 
 void shelves_pull(struct decider *e, struct supply_pool *pool)
@@ -339,9 +341,9 @@ void shelves_pull(struct decider *e, struct supply_pool *pool)
     while (pool->cursor_count) {
         struct shelf_cursor *c = &pool->cursors[0];
         const struct shelf_entry *entry = &c->order->at[c->next];
-        double first = cursor_first(c);
+        double first = shelf_cursor_first(c);
         if (++c->next == c->order->count) *c = pool->cursors[--pool->cursor_count];
-        if (pool->cursor_count > 1) cursor_sink(pool, 0);
+        if (pool->cursor_count > 1) shelf_cursor_sink(pool, 0);
         if (entry_used_up(e, entry) || !set_matches(e, pool->memory, entry->look)) continue;
         pool_add(e, pool, source_of(e, rooms_get(&e->inventory->cohort_slots, entry->cohort)),
                  first, 0);

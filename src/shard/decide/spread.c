@@ -13,7 +13,7 @@
 
 #define DOMAIN_NONE UINT32_MAX
 
-static const struct posting *domain_of(const struct want *w, const struct cohort *c)
+static const struct posting *spread_value(const struct want *w, const struct cohort *c)
 {
     return look_find(c->traits.look, w->demand->kind->spread->key);
 }
@@ -21,8 +21,8 @@ static const struct posting *domain_of(const struct want *w, const struct cohort
 /* --- how many it has in each domain --- */
 
 /* The number of the value's domain, which is made when there is none yet. DOMAIN_NONE: full. */
-static uint32_t domain_take(struct decider *e, struct spread_state *state,
-                            const struct posting *value)
+static uint32_t spread_domain_take(struct decider *e, struct spread_state *state,
+                                   const struct posting *value)
 {
     uint32_t known = e->bucket_of[value->slot]; /* may be another Need's: not just believed */
 
@@ -35,7 +35,7 @@ static uint32_t domain_take(struct decider *e, struct spread_state *state,
 }
 
 /* Joined domains are counted; one that Phase 2 merely could use is not. */
-static void least_find(struct spread_state *state)
+static void spread_least_find(struct spread_state *state)
 {
     state->least = UINT32_MAX;
     state->at_least = 0;
@@ -47,7 +47,7 @@ static void least_find(struct spread_state *state)
     }
 }
 
-static void domain_join(struct spread_state *state, uint32_t number)
+static void spread_domain_join(struct spread_state *state, uint32_t number)
 {
     struct spread_domain *d = &state->at[number];
 
@@ -59,18 +59,18 @@ static void domain_join(struct spread_state *state, uint32_t number)
 }
 
 /* One more there. A walk over all domains pays for the machines that raised the least. */
-static void domain_grow(struct spread_state *state, uint32_t number)
+static void spread_domain_grow(struct spread_state *state, uint32_t number)
 {
     struct spread_domain *d = &state->at[number];
     bool was_least = d->joined && d->held == state->least;
 
     d->held++;
-    domain_join(state, number);
-    if (was_least && --state->at_least == 0) least_find(state);
+    spread_domain_join(state, number);
+    if (was_least && --state->at_least == 0) spread_least_find(state);
 }
 
 /* One that has not joined would do so empty, so it always may. */
-static bool domain_may_grow(const struct want *w, uint32_t number)
+static bool spread_may_grow(const struct want *w, uint32_t number)
 {
     int32_t skew = w->demand->kind->spread->max_skew;
 
@@ -78,10 +78,10 @@ static bool domain_may_grow(const struct want *w, uint32_t number)
            (uint64_t)w->spread->least + (uint64_t)(skew < 1 ? 1 : skew) - 1;
 }
 
-static void hold_entry(struct decider *e, struct want *w, const struct log_entry *entry)
+static void spread_count_entry(struct decider *e, struct want *w, const struct log_entry *entry)
 {
-    const struct posting *value = domain_of(w, entry->source->cohort);
-    uint32_t number = value ? domain_take(e, w->spread, value) : DOMAIN_NONE;
+    const struct posting *value = spread_value(w, entry->source->cohort);
+    uint32_t number = value ? spread_domain_take(e, w->spread, value) : DOMAIN_NONE;
 
     if (number == DOMAIN_NONE) return;
     w->spread->at[number].held += entry->count;
@@ -89,10 +89,10 @@ static void hold_entry(struct decider *e, struct want *w, const struct log_entry
 }
 
 /* What it holds: all it claimed so far, in A and just now. */
-static void hold_claimed(struct decider *e, struct want *w)
+static void spread_count_claimed(struct decider *e, struct want *w)
 {
-    for (uint32_t i = w->own_from; i < w->own_to; i++) hold_entry(e, w, &e->log.at[i]);
-    for (uint32_t i = w->rest_from; i < e->log.count; i++) hold_entry(e, w, &e->log.at[i]);
+    for (uint32_t i = w->own_from; i < w->own_to; i++) spread_count_entry(e, w, &e->log.at[i]);
+    for (uint32_t i = w->rest_from; i < e->log.count; i++) spread_count_entry(e, w, &e->log.at[i]);
 }
 
 /* --- strands --- */
@@ -227,7 +227,7 @@ static void strand_add(struct decider *e, const struct want *w, struct spread_wa
     walk->heap[at] = number;
 }
 
-static void walk_clear(struct spread_walk *walk)
+static void spread_walk_clear(struct spread_walk *walk)
 {
     walk->side_count = walk->nearest = 0;
     walk->head_count = walk->source_count = walk->strand_count = 0;
@@ -237,10 +237,10 @@ static void walk_clear(struct spread_walk *walk)
 /* --- Phase 2: the pool's entries are hung on strands --- */
 
 /* Hangs an entry on its domain's strand, before those that hang there. */
-static void walk_hang(struct decider *e, struct want *w, struct spread_walk *walk,
-                      const struct posting *value, uint32_t entry)
+static void spread_walk_hang(struct decider *e, struct want *w, struct spread_walk *walk,
+                             const struct posting *value, uint32_t entry)
 {
-    uint32_t domain = domain_take(e, w->spread, value);
+    uint32_t domain = spread_domain_take(e, w->spread, value);
 
     if (domain == DOMAIN_NONE) return;
     if (!decider_grow(e, &walk->heads, domain, &walk->head_cap, sizeof *walk->heads)) return;
@@ -251,17 +251,17 @@ static void walk_hang(struct decider *e, struct want *w, struct spread_walk *wal
     walk->heads[domain] = entry;
 }
 
-static void walk_start(struct decider *e, struct want *w, struct spread_walk *walk,
-                       const struct supply_pool *pool)
+static void spread_walk_start(struct decider *e, struct want *w, struct spread_walk *walk,
+                              const struct supply_pool *pool)
 {
-    walk_clear(walk);
+    spread_walk_clear(walk);
     if (!decider_grow(e, &walk->next, pool->count, &walk->next_cap, sizeof *walk->next)) return;
     walk->pool = pool;
     for (uint32_t i = pool->count; i-- > pool->head;) {
         const struct supply_source *s = pool->at[i].source;
-        const struct posting *value = domain_of(w, s->cohort);
+        const struct posting *value = spread_value(w, s->cohort);
         if (!value || !source_left(e, s) || !source_open(e, w, s->cohort)) continue;
-        if (want_helped(w, s->cohort->traits.shape)) walk_hang(e, w, walk, value, i);
+        if (want_helped(w, s->cohort->traits.shape)) spread_walk_hang(e, w, walk, value, i);
     }
     for (uint32_t domain = 0; domain < walk->head_count; domain++) {
         strand_add(e, w, walk, (struct strand){.domain = domain, .entry = walk->heads[domain]});
@@ -270,8 +270,8 @@ static void walk_start(struct decider *e, struct want *w, struct spread_walk *wa
 
 /* --- Phase 1: chains are opened --- */
 
-static void side_add(struct decider *e, const struct want *w, struct spread_walk *walk,
-                     struct shelf_order *order, uint32_t bucket)
+static void spread_side_add(struct decider *e, const struct want *w, struct spread_walk *walk,
+                            struct shelf_order *order, uint32_t bucket)
 {
     struct chains *chains = chains_of(e, order, w->demand->kind->spread->key);
 
@@ -283,8 +283,8 @@ static void side_add(struct decider *e, const struct want *w, struct spread_walk
         (struct spread_side){order, chains, &chains->first, shelf_order_adds(order, bucket)};
 }
 
-static void sides_add(struct decider *e, const struct want *w, struct spread_walk *walk,
-                      enum pool_kind kind)
+static void spread_sides_add(struct decider *e, const struct want *w, struct spread_walk *walk,
+                             enum pool_kind kind)
 {
     uint32_t bucket = pool_bucket(kind, w);
     struct shelf_walk shelves =
@@ -293,7 +293,8 @@ static void sides_add(struct decider *e, const struct want *w, struct spread_wal
 
     while ((shelf = shelf_walk_next(e, &shelves))) {
         struct shelf_orders orders = shelf_orders(e, kind, shelf, bucket);
-        for (uint32_t i = 0; i < orders.count; i++) side_add(e, w, walk, &orders.at[i], bucket);
+        for (uint32_t i = 0; i < orders.count; i++)
+            spread_side_add(e, w, walk, &orders.at[i], bucket);
     }
 }
 
@@ -303,20 +304,20 @@ struct bound {
     const struct posting *value;
 };
 
-static struct bound side_bound(const struct spread_side *side)
+static struct bound spread_side_bound(const struct spread_side *side)
 {
     const struct chain *chain = &side->chains->at[*side->link];
 
     return (struct bound){chain->start + side->more, chain->value};
 }
 
-static bool bound_before(struct bound a, struct bound b)
+static bool spread_bound_before(struct bound a, struct bound b)
 {
     if (a.first != b.first) return a.first < b.first;
     return a.value != b.value && str_compare(posting_value(a.value), posting_value(b.value)) < 0;
 }
 
-static void nearest_find(struct spread_walk *walk)
+static void spread_nearest_find(struct spread_walk *walk)
 {
     uint32_t nearest = walk->side_count;
 
@@ -324,29 +325,29 @@ static void nearest_find(struct spread_walk *walk)
         const struct spread_side *side = &walk->sides[i];
         if (*side->link == CHAIN_NONE) continue;
         if (nearest == walk->side_count ||
-            bound_before(side_bound(side), side_bound(&walk->sides[nearest])))
+            spread_bound_before(spread_side_bound(side), spread_side_bound(&walk->sides[nearest])))
             nearest = i;
     }
     walk->nearest = nearest;
 }
 
-static void walk_prepare(struct decider *e, const struct want *w, struct spread_walk *walk,
-                         enum pool_kind kind)
+static void spread_walk_prepare(struct decider *e, const struct want *w, struct spread_walk *walk,
+                                enum pool_kind kind)
 {
     walk->memory = set_recall(e, w->demand->kind->set);
-    walk_clear(walk);
+    spread_walk_clear(walk);
     walk->pool = NULL;
-    sides_add(e, w, walk, kind);
-    nearest_find(walk);
+    spread_sides_add(e, w, walk, kind);
+    spread_nearest_find(walk);
 }
 
-static bool walk_unopened(const struct spread_walk *walk)
+static bool spread_walk_unopened(const struct spread_walk *walk)
 {
     return walk->nearest < walk->side_count;
 }
 
 /* Opens the chain that begins first. What is used up is passed once, for all Needs. */
-static void walk_open(struct decider *e, struct want *w, struct spread_walk *walk)
+static void spread_walk_open(struct decider *e, struct want *w, struct spread_walk *walk)
 {
     struct spread_side *side = &walk->sides[walk->nearest];
     struct chain *chain = &side->chains->at[*side->link];
@@ -365,19 +366,19 @@ static void walk_open(struct decider *e, struct want *w, struct spread_walk *wal
         strand.entry = entry.next;
     }
     if (strand.entry != CHAIN_NONE) { /* it is a domain, whether it helps or not */
-        strand.domain = domain_take(e, w->spread, chain->value);
+        strand.domain = spread_domain_take(e, w->spread, chain->value);
         if (strand.domain != DOMAIN_NONE) {
-            domain_join(w->spread, strand.domain);
+            spread_domain_join(w->spread, strand.domain);
             strand_add(e, w, walk, strand);
         }
     }
-    nearest_find(walk);
+    spread_nearest_find(walk);
 }
 
 /* --- walking --- */
 
 /* The first strand has given its first source, or that one helps no more. */
-static void walk_next(struct decider *e, const struct want *w, struct spread_walk *walk)
+static void spread_walk_next(struct decider *e, const struct want *w, struct spread_walk *walk)
 {
     struct strand *s = &walk->strands[walk->heap[0]];
     struct supply_source **sources = walk->sources + s->from;
@@ -394,13 +395,13 @@ static void walk_next(struct decider *e, const struct want *w, struct spread_wal
 }
 
 /* Those laid aside whose domain may grow again, now that the emptiest one has more. */
-static void walk_return(const struct want *w, struct spread_walk *walk)
+static void spread_walk_return(const struct want *w, struct spread_walk *walk)
 {
     uint32_t left = 0;
 
     for (uint32_t i = 0; i < walk->aside_count; i++) {
         uint32_t strand = walk->aside[i];
-        if (domain_may_grow(w, walk->strands[strand].domain))
+        if (spread_may_grow(w, walk->strands[strand].domain))
             walk->heap[walk->heap_count++] = strand;
         else
             walk->aside[left++] = strand;
@@ -410,28 +411,29 @@ static void walk_return(const struct want *w, struct spread_walk *walk)
 }
 
 /* Does it come before all that is not opened? */
-static bool strand_is_first(const struct want *w, const struct spread_walk *walk,
-                            const struct strand *s)
+static bool spread_strand_is_first(const struct want *w, const struct spread_walk *walk,
+                                   const struct strand *s)
 {
-    return bound_before((struct bound){s->first, w->spread->at[s->domain].value},
-                        side_bound(&walk->sides[walk->nearest]));
+    return spread_bound_before((struct bound){s->first, w->spread->at[s->domain].value},
+                               spread_side_bound(&walk->sides[walk->nearest]));
 }
 
 /* The first that it may take now; NULL: none. Chains that could give an earlier one are opened. */
-static struct supply_source *walk_first(struct decider *e, struct want *w, struct spread_walk *walk)
+static struct supply_source *spread_walk_first(struct decider *e, struct want *w,
+                                               struct spread_walk *walk)
 {
-    if (walk->least < w->spread->least) walk_return(w, walk);
+    if (walk->least < w->spread->least) spread_walk_return(w, walk);
     walk->least = w->spread->least;
-    while (walk->heap_count || walk_unopened(walk)) {
+    while (walk->heap_count || spread_walk_unopened(walk)) {
         const struct strand *s = walk->heap_count ? &walk->strands[walk->heap[0]] : NULL;
-        if (walk_unopened(walk) && (!s || !strand_is_first(w, walk, s))) {
-            walk_open(e, w, walk);
-        } else if (!domain_may_grow(w, s->domain)) {
+        if (spread_walk_unopened(walk) && (!s || !spread_strand_is_first(w, walk, s))) {
+            spread_walk_open(e, w, walk);
+        } else if (!spread_may_grow(w, s->domain)) {
             walk->aside[walk->aside_count++] = walk->heap[0];
             walk->heap[0] = walk->heap[--walk->heap_count];
             if (walk->heap_count) strand_sink(w, walk, 0);
         } else if (!want_helped(w, walk->sources[s->from]->cohort->traits.shape)) {
-            walk_next(e, w, walk);
+            spread_walk_next(e, w, walk);
         } else {
             return walk->sources[s->from];
         }
@@ -439,26 +441,26 @@ static struct supply_source *walk_first(struct decider *e, struct want *w, struc
     return NULL;
 }
 
-static void walk_take(struct decider *e, struct want *w, struct spread_walk *walk,
-                      struct supply_source *source, pool_take *take)
+static void spread_walk_take(struct decider *e, struct want *w, struct spread_walk *walk,
+                             struct supply_source *source, pool_take *take)
 {
     take(e, w, source, 1);
-    domain_grow(w->spread, walk->strands[walk->heap[0]].domain);
-    if (w->live) walk_next(e, w, walk); /* else nothing helps, and all would be looked at */
+    spread_domain_grow(w->spread, walk->strands[walk->heap[0]].domain);
+    if (w->live) spread_walk_next(e, w, walk); /* else nothing helps, and all would be looked at */
 }
 
 /* --- Phase 1, Phase 2 --- */
 
 /* Opens chains until the emptiest domain is known. So many at once as make up for finding it. */
-static void least_settle(struct decider *e, struct want *w, struct spread_walk *walks)
+static void spread_least_settle(struct decider *e, struct want *w, struct spread_walk *walks)
 {
     struct spread_state *state = w->spread;
 
     if (state->least == 0) return;
     for (int i = 0; i < 2; i++) {
-        while (walk_unopened(&walks[i]) &&
+        while (spread_walk_unopened(&walks[i]) &&
                (state->least > 0 || state->at_least <= state->count / 4)) {
-            walk_open(e, w, &walks[i]);
+            spread_walk_open(e, w, &walks[i]);
         }
     }
 }
@@ -467,26 +469,26 @@ void spread_acquire(struct decider *e, struct want *w)
 {
     struct spread_walk *idle = &e->walks[0], *speculative = &e->walks[1];
 
-    walk_prepare(e, w, idle, POOL_OF_IDLE);
-    walk_prepare(e, w, speculative, POOL_OF_SPECULATIVE);
+    spread_walk_prepare(e, w, idle, POOL_OF_IDLE);
+    spread_walk_prepare(e, w, speculative, POOL_OF_SPECULATIVE);
     w->spread = e->spread_spare ? e->spread_spare : decider_alloc(e, 1, sizeof *w->spread);
     e->spread_spare = NULL;
     if (!w->spread) return;
     w->spread->count = 0;
-    hold_claimed(e, w);
-    least_find(w->spread);
-    least_settle(e, w, e->walks);
+    spread_count_claimed(e, w);
+    spread_least_find(w->spread);
+    spread_least_settle(e, w, e->walks);
     idle->least = speculative->least = w->spread->least;
     while (w->live) {
         struct spread_walk *walk = idle;
-        struct supply_source *s = walk_first(e, w, idle);
+        struct supply_source *s = spread_walk_first(e, w, idle);
         if (!s) {
             walk = speculative;
-            s = walk_first(e, w, speculative);
+            s = spread_walk_first(e, w, speculative);
         }
         if (!s) break;
-        walk_take(e, w, walk, s, want_claim);
-        if (w->live) least_settle(e, w, e->walks);
+        spread_walk_take(e, w, walk, s, want_claim);
+        if (w->live) spread_least_settle(e, w, e->walks);
     }
     if (!w->live) { /* Phase 2 will not ask */
         e->spread_spare = w->spread;
@@ -500,11 +502,11 @@ void spread_take(struct decider *e, struct want *w, const struct supply_pool *po
     struct spread_walk *walk = &e->walks[0];
 
     for (uint32_t i = 0; i < state->count; i++) e->bucket_of[state->at[i].value->slot] = i;
-    walk_start(e, w, walk, pool);
+    spread_walk_start(e, w, walk, pool);
     walk->least = state->least;
     while (w->live) {
-        struct supply_source *s = walk_first(e, w, walk);
+        struct supply_source *s = spread_walk_first(e, w, walk);
         if (!s) break;
-        walk_take(e, w, walk, s, source_take);
+        spread_walk_take(e, w, walk, s, source_take);
     }
 }

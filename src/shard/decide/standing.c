@@ -11,42 +11,43 @@
 
 /* --- what changed --- */
 
-static bool is_stood_on(const struct decider *e, uint32_t key)
+static bool standing_is_on(const struct decider *e, uint32_t key)
 {
     uint32_t row = e->keys[key].stander; /* perhaps of old: looked at, not believed */
 
     return row < e->row_count && e->row.standing[row].key == key;
 }
 
-static void rise(struct decider *e, uint32_t key)
+static void standing_end(struct decider *e, uint32_t key)
 {
-    if (is_stood_on(e, key)) e->row.standing[e->keys[key].stander].key = KEY_NONE;
+    if (standing_is_on(e, key)) e->row.standing[e->keys[key].stander].key = KEY_NONE;
 }
 
 /* A plain row stands only while its family has one key, so another of the family concerns it. */
-static void key_read(struct decider *e, uint32_t slot)
+static void standing_key_changed(struct decider *e, uint32_t slot)
 {
     const struct key *key = rooms_get(&e->inventory->key_slots, slot);
 
-    rise(e, slot);
-    for (uint32_t i = 0; key && i < key->family->count; i++) rise(e, key->family->keys[i]->slot);
+    standing_end(e, slot);
+    for (uint32_t i = 0; key && i < key->family->count; i++)
+        standing_end(e, key->family->keys[i]->slot);
 }
 
-static void all_rise(struct decider *e)
+static void standing_end_all(struct decider *e)
 {
     for (uint32_t i = 0; i < e->row_count; i++) e->row.standing[i].key = KEY_NONE;
 }
 
-static void changes_read(struct decider *e)
+static void standing_read_changes(struct decider *e)
 {
     const struct inventory *inv = e->inventory;
     bool all = inv->changes - e->changes_read > CHANGES_KEPT;
 
-    if (all) all_rise(e);
+    if (all) standing_end_all(e);
     if (all) replay_forget(e);
     for (uint64_t i = e->changes_read; !all && i < inv->changes; i++) {
         const struct cohort_change *change = &inv->changed[i % CHANGES_KEPT];
-        if (change->key != SLOT_NONE) key_read(e, change->key);
+        if (change->key != SLOT_NONE) standing_key_changed(e, change->key);
         replay_note(e, change);
     }
     e->changes_read = inv->changes;
@@ -101,12 +102,12 @@ static void rows_index(struct decider *e)
 }
 
 /* Its cluster's rows are others than then: nothing its rows took holds. */
-static void cluster_others(struct decider *e, uint32_t slot)
+static void standing_cluster_changed(struct decider *e, uint32_t slot)
 {
     if (slot != SLOT_NONE) e->clusters[slot].others = (uint32_t)e->number;
 }
 
-static bool cluster_is_other(const struct decider *e, uint32_t slot)
+static bool standing_cluster_has_changed(const struct decider *e, uint32_t slot)
 {
     return slot != SLOT_NONE && e->clusters[slot].others == (uint32_t)e->number;
 }
@@ -154,18 +155,18 @@ static bool rows_carry(struct decider *e)
         uint32_t at = row_then(e, next, d);
         if (at == then->count) {
             row_new(e, i);
-            cluster_others(e, cluster ? cluster->slot : SLOT_NONE);
+            standing_cluster_changed(e, cluster ? cluster->slot : SLOT_NONE);
             if (d->birth <= e->births_last && ++missed > ROWS_MISSED_MOST) return false;
             continue;
         }
-        for (; next < at; next++) cluster_others(e, then->courses[next].cluster);
+        for (; next < at; next++) standing_cluster_changed(e, then->courses[next].cluster);
         next = at + 1;
         row_carry(e, i, at);
     }
-    for (; next < then->count; next++) cluster_others(e, then->courses[next].cluster);
+    for (; next < then->count; next++) standing_cluster_changed(e, then->courses[next].cluster);
     for (uint32_t i = 0; i < e->row_count; i++) {
         if (e->row.courses[i].kind == COURSE_NONE) continue;
-        if (!cluster_is_other(e, e->row.courses[i].cluster)) continue;
+        if (!standing_cluster_has_changed(e, e->row.courses[i].cluster)) continue;
         e->row.courses[i].kind = COURSE_NONE;
         e->row.has_verdict[i] = false;
     }
@@ -205,7 +206,7 @@ static bool rows_read(struct decider *e)
 /* --- parked gangs --- */
 
 /* The parked keys in an order, so that each gang finds its own without a walk over all. */
-static void parked_read(struct decider *e)
+static void standing_read_parked(struct decider *e)
 {
     size_t count = e->input.parked_count;
     struct need_key *keys;
@@ -229,7 +230,7 @@ static void parked_read(struct decider *e)
 /* --- every decision --- */
 
 /* Is in the demand: the last row of each key is what ends a shield. */
-static void keys_last(struct decider *e, uint32_t row)
+static void standing_keys_last(struct decider *e, uint32_t row)
 {
     const struct row_memory *m = &e->memory[e->row.standing[row].memory];
     const struct family *family;
@@ -241,7 +242,7 @@ static void keys_last(struct decider *e, uint32_t row)
 }
 
 /* Two rows may be of one family and each have had its turn first; then one of them stands. */
-static void stand(struct decider *e, uint32_t row)
+static void standing_try(struct decider *e, uint32_t row)
 {
     struct demand *demand = e->rows[row];
     struct standing *s = &e->row.standing[row];
@@ -253,7 +254,7 @@ static void stand(struct decider *e, uint32_t row)
     m = memory_of(e, demand);
     if (!m) return;
     s->memory = demand->memory;
-    if (m->key == KEY_NONE || !m->takes_all || is_stood_on(e, m->key)) return;
+    if (m->key == KEY_NONE || !m->takes_all || standing_is_on(e, m->key)) return;
     s->key = m->key;
     s->cluster = cluster ? cluster->slot : SLOT_NONE;
     s->machines = m->machines;
@@ -278,27 +279,27 @@ void standing_refresh(struct decider *e)
     if (e->err) return;
     replay_start(e);
     if (!carried) replay_forget(e);
-    if (carried) changes_read(e);
-    parked_read(e);
+    if (carried) standing_read_changes(e);
+    standing_read_parked(e);
     for (uint32_t i = 0; i < e->row_count; i++) {
         const struct standing *s = &e->row.standing[i];
         bool again = s->key == KEY_NONE && replay_expects(e, i);
         uint32_t key = again ? e->row.courses[i].key : s->key;
         if (key == KEY_NONE && !again) {
-            stand(e, i);
+            standing_try(e, i);
             key = s->key;
         }
         if (e->err) return;
         if (key != KEY_NONE)
             e->key_last[key] = i + 1;
         else
-            keys_last(e, i);
+            standing_keys_last(e, i);
     }
 }
 
 void standing_begin(struct decider *e, uint32_t row)
 {
-    if (e->row.standing[row].key == KEY_NONE) stand(e, row);
+    if (e->row.standing[row].key == KEY_NONE) standing_try(e, row);
 }
 
 bool standing_takes(struct decider *e, uint32_t row)

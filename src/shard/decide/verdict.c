@@ -21,8 +21,8 @@ void shortage_start(struct decider *e, struct want *w)
 }
 
 /* Whoever's they are, so all clusters are asked, until there are enough. */
-static uint32_t count_configured(struct decider *e, const struct want *w,
-                                 const struct set_memory *memory)
+static uint32_t verdict_count_configured(struct decider *e, const struct want *w,
+                                         const struct set_memory *memory)
 {
     const struct rooms *clusters = &e->inventory->cluster_slots;
     uint64_t machines = 0;
@@ -41,7 +41,7 @@ static uint32_t count_configured(struct decider *e, const struct want *w,
     return (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
 }
 
-static enum verdict_reason reason_of(const struct want *w)
+static enum verdict_reason verdict_reason_of(const struct want *w)
 {
     const struct shortage *s = w->shortage;
 
@@ -62,9 +62,9 @@ static void shortage_finish(struct decider *e, struct want *w)
 
     s->idle_count = shelves_count(e, POOL_IDLE, w, memory);
     s->speculative_count = shelves_count(e, POOL_SPECULATIVE, w, memory);
-    s->configured_count = count_configured(e, w, memory);
+    s->configured_count = verdict_count_configured(e, w, memory);
     s->unresolved = want_rest(e, w);
-    s->reason = reason_of(w);
+    s->reason = verdict_reason_of(w);
 }
 
 void verdict_stands(struct decider *e, uint32_t row)

@@ -27,14 +27,14 @@ double victim_score(const struct victim_weights *weights, int32_t preemptor,
 
 /* --- who they are --- */
 
-static int32_t stamped_priority(const struct cohort *c)
+static int32_t victim_stamped_priority(const struct cohort *c)
 {
     return c->traits.stamp ? c->traits.stamp->priority : 0;
 }
 
 /* The shelf for the shape among those of a type; `by_shape`: its number + 1. NULL: full. */
-static struct victim_shelf *shelf_of(struct decider *e, uint32_t type, uint32_t shape,
-                                     uint32_t *by_shape)
+static struct victim_shelf *victim_shelf_of(struct decider *e, uint32_t type, uint32_t shape,
+                                            uint32_t *by_shape)
 {
     struct victim_shelves *all = &e->victim_shelves;
     struct victim_shelf *shelf;
@@ -82,10 +82,11 @@ static void victim_put(struct decider *e, struct victim_shelf *shelf, const stru
 }
 
 /* Its priority is the larger of its stamp and its claimer. */
-static void claimed_put(struct decider *e, struct victim_shelf *shelf, const struct cohort *c,
-                        uint32_t first, uint32_t count, uint32_t claimer)
+static void victim_put_claimed(struct decider *e, struct victim_shelf *shelf,
+                               const struct cohort *c, uint32_t first, uint32_t count,
+                               uint32_t claimer)
 {
-    int32_t stamped = stamped_priority(c), claimed = e->rows[claimer]->profile->priority;
+    int32_t stamped = victim_stamped_priority(c), claimed = e->rows[claimer]->profile->priority;
 
     victim_put(e, shelf, c, first, count, claimed > stamped ? claimed : stamped);
 }
@@ -96,23 +97,23 @@ static void victims_add(struct decider *e, struct victim_shelf *shelf, const str
     const struct supply_source *s;
 
     if (item->key != SLOT_NONE && key_all(e, item->key)) {
-        claimed_put(e, shelf, c, 0, c->count, e->keys[item->key].stander);
+        victim_put_claimed(e, shelf, c, 0, c->count, e->keys[item->key].stander);
         return;
     }
     s = source_of(e, c);
     for (uint32_t i = s->log; i != LOG_NONE; i = e->log.at[i].earlier) {
         const struct log_entry *entry = &e->log.at[i];
-        claimed_put(e, shelf, c, entry->from, entry->count, entry->want);
+        victim_put_claimed(e, shelf, c, entry->from, entry->count, entry->want);
     }
     /* What nobody claimed in a cluster that has not reported is no excess. */
     if (!e->ready[c->traits.cluster->slot]) {
-        victim_put(e, shelf, c, s->taken, source_left(e, s), stamped_priority(c));
+        victim_put(e, shelf, c, s->taken, source_left(e, s), victim_stamped_priority(c));
     }
 }
 
 /* --- shelves --- */
 
-static void shelf_sink(struct victim_shelf *shelf, uint32_t at, uint32_t count)
+static void victim_shelf_sink(struct victim_shelf *shelf, uint32_t at, uint32_t count)
 {
     struct victim_entry moved = shelf->at[at];
 
@@ -126,7 +127,7 @@ static void shelf_sink(struct victim_shelf *shelf, uint32_t at, uint32_t count)
 }
 
 /* Entry `number` in the order of the keys; NULL: there are not so many. */
-static const struct victim_entry *shelf_at(struct victim_shelf *shelf, uint32_t number)
+static const struct victim_entry *victim_shelf_at(struct victim_shelf *shelf, uint32_t number)
 {
     if (number >= shelf->count) return NULL;
     while (shelf->sorted <= number) {
@@ -134,7 +135,7 @@ static const struct victim_entry *shelf_at(struct victim_shelf *shelf, uint32_t 
         struct victim_entry first = shelf->at[0];
         shelf->at[0] = shelf->at[last];
         shelf->at[last] = first;
-        shelf_sink(shelf, 0, last);
+        victim_shelf_sink(shelf, 0, last);
     }
     return &shelf->at[shelf->count - 1 - number];
 }
@@ -156,14 +157,14 @@ static void victims_of_type(struct decider *e, uint32_t type)
             if (lane->type != type) continue;
             for (uint32_t n = 0; n < lane->bag.count; n++) {
                 const struct bag_item *item = &lane->bag.at[n];
-                struct victim_shelf *shelf = shelf_of(e, type, item->shape, by_shape);
+                struct victim_shelf *shelf = victim_shelf_of(e, type, item->shape, by_shape);
                 if (shelf) victims_add(e, shelf, item);
             }
         }
     }
     for (uint32_t i = from; i < e->victim_shelves.count; i++) {
         struct victim_shelf *shelf = e->victim_shelves.at[i];
-        for (uint32_t at = shelf->count / 2; at-- > 0;) shelf_sink(shelf, at, shelf->count);
+        for (uint32_t at = shelf->count / 2; at-- > 0;) victim_shelf_sink(shelf, at, shelf->count);
     }
     *made = e->number;
 }
@@ -208,14 +209,14 @@ void victims_of_look(struct decider *e, const struct want *w, const struct look 
     }
 }
 
-static bool shelf_serves(struct decider *e, const struct want *w, const struct set_memory *memory,
-                         const struct victim_shelf *shelf)
+static bool victim_shelf_serves(struct decider *e, const struct want *w,
+                                const struct set_memory *memory, const struct victim_shelf *shelf)
 {
     return set_names_type(memory, shelf->type) && shape_covers(e, shelf->shape, w->demand->unit);
 }
 
 /* How far a score can be from base + key: a few roundings of sums that are not larger than this. */
-static double scores_margin(const struct victim_weights *weights, int32_t preemptor)
+static double victim_margin(const struct victim_weights *weights, int32_t preemptor)
 {
     const double most = 1 / 0.01, few_roundings = 0x1p-47;
     double priorities = fabs((double)preemptor) - (double)INT32_MIN;
@@ -233,15 +234,15 @@ void victims_open(struct decider *e, const struct want *w, struct supply_pool *p
     if (!walk) return;
     victims_make(e, pool->memory);
     walk->base = (double)preemptor * weights->priority;
-    walk->margin = scores_margin(weights, preemptor);
+    walk->margin = victim_margin(weights, preemptor);
     pool->victims = walk;
     pool->want = w;
     shapes_ask(e);
     for (uint32_t i = 0; i < e->victim_shelves.count; i++) {
         struct victim_shelf *shelf = e->victim_shelves.at[i];
-        if (!shelf_serves(e, w, pool->memory, shelf)) continue;
+        if (!victim_shelf_serves(e, w, pool->memory, shelf)) continue;
         while (shelf->head < shelf->sorted) {
-            const struct supply_source *run = &shelf_at(shelf, shelf->head)->victim->run;
+            const struct supply_source *run = &victim_shelf_at(shelf, shelf->head)->victim->run;
             if (run->taken < run->count) break;
             shelf->head++;
         }
@@ -251,22 +252,22 @@ void victims_open(struct decider *e, const struct want *w, struct supply_pool *p
 }
 
 /* No score that is still to be read is above this. */
-static double walk_most(const struct victim_walk *walk, const struct victim_entry *entry)
+static double victim_walk_most(const struct victim_walk *walk, const struct victim_entry *entry)
 {
     return walk->base + entry->key + walk->margin;
 }
 
 /* The cursor whose entry has the largest key; NULL: no entry that is left gives way. Who gives way
  * scores the weight of one priority at least. */
-static struct victim_cursor *walk_next(const struct decider *e, struct victim_walk *walk)
+static struct victim_cursor *victim_walk_next(const struct decider *e, struct victim_walk *walk)
 {
     struct victim_cursor *best = NULL;
     double most = -INFINITY;
 
     for (uint32_t i = 0; i < walk->count;) {
         struct victim_cursor *c = &walk->at[i];
-        const struct victim_entry *entry = shelf_at(c->shelf, c->next);
-        if (!entry || walk_most(walk, entry) < e->input.weights.priority) {
+        const struct victim_entry *entry = victim_shelf_at(c->shelf, c->next);
+        if (!entry || victim_walk_most(walk, entry) < e->input.weights.priority) {
             *c = walk->at[--walk->count];
             continue;
         }
@@ -286,10 +287,10 @@ void victims_pull(struct decider *e, struct supply_pool *pool)
     uint32_t from = pool->count;
     double least = INFINITY; /* score of those that were read now */
 
-    while ((c = walk_next(e, walk))) {
-        const struct victim_entry *entry = shelf_at(c->shelf, c->next);
+    while ((c = victim_walk_next(e, walk))) {
+        const struct victim_entry *entry = victim_shelf_at(c->shelf, c->next);
         uint32_t count = pool->count;
-        if (count > from && walk_most(walk, entry) < least) break;
+        if (count > from && victim_walk_most(walk, entry) < least) break;
         c->next++;
         if (entry->priority >= pool->want->demand->profile->priority) continue;
         if (!set_matches(e, pool->memory, entry->look)) continue;

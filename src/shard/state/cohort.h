@@ -134,7 +134,6 @@ enum pool_state { POOL_IDLE, POOL_SPECULATIVE, POOL_COUNT };
 struct look {
     struct table_link link;
     uint32_t slot, attribute_count; /* at least LOOK_LABELS */
-    uint64_t birth;
     struct bag pools[POOL_COUNT];
     struct posting *postings[]; /* of each attribute, NULL: none; then, of each, its place */
 };

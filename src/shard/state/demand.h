@@ -81,16 +81,13 @@ struct gangs {
     const struct kind *kind;
     struct amounts aggregate;
     struct fold *fold;
-    uint32_t count, number;  /* number: among all gangs of the table when it was ordered */
-    int64_t arrival_unix_ns; /* the earliest that is known */
+    uint32_t number; /* among all gangs of the table when it was ordered */
 };
 struct fold {
     struct demand demand; /* its aggregate that of one gang; arrival and place left to the engine */
     struct demand_unit *unit; /* of the demand */
     struct demand *plain;     /* the plain row it merges into, whose `fold` it is; NULL: none */
-    struct gangs **gangs;
-    uint32_t gangs_count;
-    uint32_t number; /* among all folds of the table when it was ordered */
+    uint32_t number;          /* among all folds of the table when it was ordered */
 };
 struct demand_row {         /* a row as it came, but for its arrival */
     struct table_link link; /* by (kind, group), the first of each */
@@ -133,9 +130,8 @@ struct needs {
     /* The order, as of `ordered`. */
     struct demand **order;
     uint32_t *order_from, order_from_cap; /* by place: slot of the cluster whose row it is */
-    struct gangs **gangs;
     struct fold **folds; /* in no order: what they become is put in the order of Needs */
-    uint32_t order_count, order_cap, gangs_count, gangs_cap, folds_count, folds_cap;
+    uint32_t order_count, order_cap, gangs_count, folds_count, folds_cap;
     uint64_t ordered; /* the version; 0: never */
 };
 

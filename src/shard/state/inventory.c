@@ -36,7 +36,7 @@ static void row_free(struct inventory *inv, struct machine_row *row)
     row_bury(inv, row);
 }
 
-static void count(struct inventory *inv, const struct machine_row *row, bool in)
+static void inventory_count_row(struct inventory *inv, const struct machine_row *row, bool in)
 {
     const struct traits *t = &row_actual(inv, row)->traits;
     uint32_t one = in ? 1u : UINT32_MAX;
@@ -51,7 +51,7 @@ static void row_leave(struct inventory *inv, struct machine_row *row)
 {
     struct cohort *cohort = row_cohort(inv, row), *actual = row_actual(inv, row);
 
-    count(inv, row, false);
+    inventory_count_row(inv, row, false);
     cohort_remove(inv, cohort, row);
     if (actual != cohort) cohort_give(inv, actual);
     cohort_give(inv, cohort);
@@ -202,7 +202,7 @@ enum err inventory_insert(struct inventory *inventory, const struct machine *mac
     }
     row->cohort = row->actual = cohort->slot;
     table_add(&inventory->rows, &row->link, bytes_hash(inventory, machine->id.at, machine->id.len));
-    count(inventory, row, true);
+    inventory_count_row(inventory, row, true);
     return ERR_OK;
 
 free_row:
@@ -233,9 +233,9 @@ static enum err row_move(struct inventory *inv, struct machine_row *row, struct 
     return ERR_OK;
 }
 
-static enum err move_check(enum machine_state from, enum machine_state to,
-                           enum inventory_source source, enum machine_edge *ret_edge,
-                           struct note *note)
+static enum err row_move_check(enum machine_state from, enum machine_state to,
+                               enum inventory_source source, enum machine_edge *ret_edge,
+                               struct note *note)
 {
     enum machine_edge edge = machine_edge(from, to);
     char from_text[MACHINE_NAME_CAP], to_text[MACHINE_NAME_CAP];
@@ -345,10 +345,10 @@ static enum err row_change(struct inventory *inv, struct machine_row *row,
 
     if (!err) err = cohort_take(inv, &traits, &cohort);
     if (err) return err;
-    count(inv, row, false);
+    inventory_count_row(inv, row, false);
     err = keep_plan ? row_refresh(inv, row, cohort) : row_move(inv, row, cohort, true);
     if (!err && !keep_plan) row->planned = PLANNED_NOTHING;
-    count(inv, row, true);
+    inventory_count_row(inv, row, true);
     if (err)
         cohort_give(inv, cohort);
     else
@@ -371,7 +371,7 @@ enum err inventory_apply(struct inventory *inventory, const struct machine *mach
     row = inventory_row(inventory, machine->id);
     if (!row) return ERR_NOT_FOUND;
     from = (enum machine_state)row_actual(inventory, row)->traits.state;
-    if (machine->state != from) err = move_check(from, machine->state, source, &edge, note);
+    if (machine->state != from) err = row_move_check(from, machine->state, source, &edge, note);
     if (err) return err;
     if (from == MACHINE_IDLE) idle_since.ms = row->idle_since_ms; /* staying keeps the stamp */
     err = origin_take(inventory, machine->host_provider, machine->last_error, &origin);

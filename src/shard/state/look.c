@@ -206,7 +206,6 @@ enum err look_take(struct inventory *inv, const struct attributes *attributes,
         look_free(inv, look);
         return err;
     }
-    look->birth = ++inv->births;
     inv->looks_version++;
     inv->look_briefs[look->slot] = look_brief_of(look);
     look->link.refs = 1;

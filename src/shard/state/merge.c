@@ -116,8 +116,6 @@ static void gang_add(struct demand_cluster *cluster, struct demand_set *set, uin
     demand->place = index;
     demand->key.group = row->group;
     demand->gangs = gangs;
-    gangs->count++;
-    gangs->arrival_unix_ns = arrival_earlier(gangs->arrival_unix_ns, row->arrival_unix_ns);
     set->demand_count++;
 }
 
@@ -173,19 +171,13 @@ static enum err fold_run(struct needs *needs, struct demand_cluster *cluster,
     enum err err;
 
     memset(fold, 0, sizeof *fold);
-    fold->gangs = arena_alloc(&set->arena, count * sizeof(struct gangs *));
-    if (!fold->gangs) return ERR_NOMEM;
     amounts_sum(&first->aggregate, &whole);
     err = unit_take(needs, &whole, &row.unit);
     if (err) return err == ERR_TOO_LARGE ? ERR_OK : err;
     fold->unit = row.unit;
     demand_fill(cluster, &fold->demand, &row, first->kind->stripped);
     fold->demand.place = set->row_count; /* behind all rows that stay */
-    for (uint32_t i = 0; i < count; i++) {
-        fold->gangs[i] = &set->gangs[run[i].index];
-        fold->gangs[i]->fold = fold;
-    }
-    fold->gangs_count = count;
+    for (uint32_t i = 0; i < count; i++) set->gangs[run[i].index].fold = fold;
     fold->plain = plain_equal(set, plain_count, &fold->demand);
     if (fold->plain) fold->plain->fold = fold;
     set->fold_count++;

@@ -26,7 +26,7 @@ enum err needs_open(const struct needs_options *options, struct needs **ret_need
 
 /* --- sets --- */
 
-static void set_free(struct needs *needs, struct demand_set *set)
+static void need_set_free(struct needs *needs, struct demand_set *set)
 {
     for (uint32_t i = 0; i < set->row_count; i++) {
         kind_give(needs, set->rows[i].kind);
@@ -58,7 +58,7 @@ void needs_keep(struct needs *needs)
         struct retired *first = needs->retired;
         needs->retired = first->next;
         needs->held -= first->set.row_count;
-        set_free(needs, &first->set);
+        need_set_free(needs, &first->set);
         memory_give(&needs->bytes, first, sizeof *first);
     }
     needs->kept = needs->version;
@@ -78,10 +78,11 @@ static enum err retired_make(struct needs *needs, const struct demand_set *set,
     return ERR_OK;
 }
 
-static void set_retire(struct needs *needs, struct demand_set *set, struct retired *own_retired)
+static void need_set_retire(struct needs *needs, struct demand_set *set,
+                            struct retired *own_retired)
 {
     if (!own_retired) {
-        set_free(needs, set);
+        need_set_free(needs, set);
         return;
     }
     table_deinit(&set->ages, &needs->bytes); /* only the next roll-up asks */
@@ -92,7 +93,7 @@ static void set_retire(struct needs *needs, struct demand_set *set, struct retir
 
 /* --- clusters --- */
 
-static enum err cluster_born(void *owner, void *thing)
+static enum err demand_cluster_born(void *owner, void *thing)
 {
     const struct needs *needs = owner;
     struct demand_cluster *cluster = thing;
@@ -103,7 +104,7 @@ static enum err cluster_born(void *owner, void *thing)
     return ERR_OK;
 }
 
-static void cluster_gone(void *owner, void *thing)
+static void demand_cluster_gone(void *owner, void *thing)
 {
     struct needs *needs = owner;
     struct demand_cluster *cluster = thing;
@@ -111,24 +112,25 @@ static void cluster_gone(void *owner, void *thing)
     if (cluster->set.row_count) needs->filled_count--;
     if (cluster->reported) needs->reported_count--;
     needs->row_count -= cluster->set.row_count;
-    set_free(needs, &cluster->set);
+    need_set_free(needs, &cluster->set);
     needs->version++;
 }
 
-static const struct shared_kind cluster_kind = {
+static const struct shared_kind demand_cluster_kind = {
     SHARED_TEXT(demand_cluster, len, text), SHARED_TABLE(needs, clusters, demand_cluster),
-    SHARED_SLOTS(needs, cluster_slots, demand_cluster), .born = cluster_born, .gone = cluster_gone};
+    SHARED_SLOTS(needs, cluster_slots, demand_cluster), .born = demand_cluster_born,
+    .gone = demand_cluster_gone};
 
 const struct demand_cluster *needs_cluster(const struct needs *needs, struct str cluster)
 {
-    return shared_find(needs, &cluster_kind, NULL, cluster);
+    return shared_find(needs, &demand_cluster_kind, NULL, cluster);
 }
 
 void needs_close(struct needs *needs)
 {
     if (!needs) return;
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
-        shared_give(needs, &cluster_kind, rooms_get(&needs->cluster_slots, i));
+        shared_give(needs, &demand_cluster_kind, rooms_get(&needs->cluster_slots, i));
     }
     needs_keep(needs);
     assert(needs->kinds.count == 0 && needs->sets.count == 0 && needs->units.count == 0);
@@ -141,7 +143,6 @@ void needs_close(struct needs *needs)
     rooms_deinit(&needs->set_slots, &needs->bytes);
     array_free(needs->order, needs->order_cap, sizeof(struct demand *), &needs->bytes);
     array_free(needs->order_from, needs->order_from_cap, sizeof *needs->order_from, &needs->bytes);
-    array_free(needs->gangs, needs->gangs_cap, sizeof(struct gangs *), &needs->bytes);
     array_free(needs->folds, needs->folds_cap, sizeof(struct fold *), &needs->bytes);
     assert(needs->bytes == 0);
     free(needs);
@@ -193,7 +194,7 @@ static enum err ages_fill(struct needs *needs, const struct demand_set *old, str
 
 /* --- replacing --- */
 
-static enum err row_copy(struct needs *needs, struct demand_set *set, const struct need *from)
+static enum err need_row_copy(struct needs *needs, struct demand_set *set, const struct need *from)
 {
     struct demand_row *row = &set->rows[set->row_count];
     struct resource_sum unit;
@@ -219,8 +220,8 @@ static enum err row_copy(struct needs *needs, struct demand_set *set, const stru
 }
 
 /* Room for `count` rows and all they can become. */
-static enum err set_room(struct needs *needs, const struct need *rows, size_t count,
-                         struct demand_set *set)
+static enum err need_set_room(struct needs *needs, const struct need *rows, size_t count,
+                              struct demand_set *set)
 {
     size_t gangs = 0;
 
@@ -237,18 +238,18 @@ static enum err set_room(struct needs *needs, const struct need *rows, size_t co
     return ERR_OK;
 }
 
-static enum err set_fill(struct needs *needs, struct demand_cluster *cluster,
-                         const struct need *rows, size_t count, struct demand_set *set)
+static enum err need_set_fill(struct needs *needs, struct demand_cluster *cluster,
+                              const struct need *rows, size_t count, struct demand_set *set)
 {
-    enum err err = set_room(needs, rows, count, set);
+    enum err err = need_set_room(needs, rows, count, set);
 
-    for (size_t i = 0; i < count && !err; i++) err = row_copy(needs, set, &rows[i]);
+    for (size_t i = 0; i < count && !err; i++) err = need_row_copy(needs, set, &rows[i]);
     if (!err) err = ages_fill(needs, &cluster->set, set);
     if (!err) err = demand_merge(needs, cluster, set);
     return err;
 }
 
-static bool row_is(const struct demand_row *row, const struct need *need)
+static bool need_row_is(const struct demand_row *row, const struct need *need)
 {
     struct resource_sum unit;
 
@@ -260,18 +261,18 @@ static bool row_is(const struct demand_row *row, const struct need *need)
     return amounts_are(&row->unit->amounts, &unit);
 }
 
-static bool set_is(const struct demand_set *set, const struct need *rows, size_t count)
+static bool need_set_is(const struct demand_set *set, const struct need *rows, size_t count)
 {
     if (set->row_count != count) return false;
     for (size_t i = 0; i < count; i++)
-        if (!row_is(&set->rows[i], &rows[i])) return false;
+        if (!need_row_is(&set->rows[i], &rows[i])) return false;
     return true;
 }
 
 enum err needs_replace(struct needs *needs, struct str cluster, const struct need *rows,
                        size_t count, struct note *note)
 {
-    struct demand_cluster *entry = shared_find(needs, &cluster_kind, NULL, cluster);
+    struct demand_cluster *entry = shared_find(needs, &demand_cluster_kind, NULL, cluster);
     size_t others = needs->row_count - (entry ? entry->set.row_count : 0);
     struct demand_set set = {0};
     struct retired *retired;
@@ -285,21 +286,21 @@ enum err needs_replace(struct needs *needs, struct str cluster, const struct nee
     }
     err = needs_greet(needs, cluster);
     if (err) return err;
-    entry = shared_find(needs, &cluster_kind, NULL, cluster);
-    if (set_is(&entry->set, rows, count)) return ERR_OK;
+    entry = shared_find(needs, &demand_cluster_kind, NULL, cluster);
+    if (need_set_is(&entry->set, rows, count)) return ERR_OK;
     err = retired_make(needs, &entry->set, &retired);
     if (err) return err;
     arena_init(&set.arena, SIZE_MAX);
-    err = set_fill(needs, entry, rows, count, &set);
+    err = need_set_fill(needs, entry, rows, count, &set);
     needs->bytes += set.arena.used;
     if (err) {
         if (retired) memory_give(&needs->bytes, retired, sizeof *retired);
-        set_free(needs, &set);
+        need_set_free(needs, &set);
         return err;
     }
     needs->filled_count += (count > 0 ? 1u : 0u) - (entry->set.row_count > 0 ? 1u : 0u);
     needs->row_count = (uint32_t)(others + count);
-    set_retire(needs, &entry->set, retired);
+    need_set_retire(needs, &entry->set, retired);
     set.version = ++needs->version;
     entry->set = set;
     return ERR_OK;
@@ -307,11 +308,12 @@ enum err needs_replace(struct needs *needs, struct str cluster, const struct nee
 
 enum err needs_greet(struct needs *needs, struct str cluster)
 {
-    struct demand_cluster like = {0}, *entry = shared_find(needs, &cluster_kind, NULL, cluster);
+    struct demand_cluster like = {0},
+                          *entry = shared_find(needs, &demand_cluster_kind, NULL, cluster);
     void *made;
 
     if (!entry) {
-        enum err err = shared_take(needs, &cluster_kind, &like, cluster, &made);
+        enum err err = shared_take(needs, &demand_cluster_kind, &like, cluster, &made);
         if (err) return err;
         entry = made;
     }
@@ -324,7 +326,8 @@ enum err needs_greet(struct needs *needs, struct str cluster)
 
 void needs_forget(struct needs *needs, struct str cluster)
 {
-    shared_give(needs, &cluster_kind, shared_find(needs, &cluster_kind, NULL, cluster));
+    shared_give(needs, &demand_cluster_kind,
+                shared_find(needs, &demand_cluster_kind, NULL, cluster));
 }
 
 bool needs_reported(const struct needs *needs, struct str cluster)

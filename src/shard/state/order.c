@@ -52,7 +52,7 @@ int demand_compare(const void *left, const void *right)
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-static enum err order_room(struct needs *needs, uint32_t demands, uint32_t gangs, uint32_t folds)
+static enum err order_room(struct needs *needs, uint32_t demands, uint32_t folds)
 {
     uint64_t *bytes = &needs->bytes;
     enum err err = array_room(&needs->order, demands, &needs->order_cap, sizeof(void *), bytes);
@@ -61,21 +61,17 @@ static enum err order_room(struct needs *needs, uint32_t demands, uint32_t gangs
         err = array_room(&needs->order_from, demands, &needs->order_from_cap,
                          sizeof *needs->order_from, bytes);
     }
-    if (!err) err = array_room(&needs->gangs, gangs, &needs->gangs_cap, sizeof(void *), bytes);
     return err ? err : array_room(&needs->folds, folds, &needs->folds_cap, sizeof(void *), bytes);
 }
 
-static void number_gangs(struct needs *needs)
+static void order_number_gangs(struct needs *needs)
 {
     needs->gangs_count = needs->folds_count = 0;
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
         struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
         struct demand_set *set = cluster ? &cluster->set : NULL;
         if (!set) continue;
-        for (uint32_t k = 0; k < set->gangs_count; k++) {
-            set->gangs[k].number = needs->gangs_count;
-            needs->gangs[needs->gangs_count++] = &set->gangs[k];
-        }
+        for (uint32_t k = 0; k < set->gangs_count; k++) set->gangs[k].number = needs->gangs_count++;
         for (uint32_t k = 0; k < set->fold_count; k++) {
             set->folds[k].number = needs->folds_count;
             needs->folds[needs->folds_count++] = &set->folds[k];
@@ -84,40 +80,41 @@ static void number_gangs(struct needs *needs)
 }
 
 /* Its rows were there when the order was made. */
-static bool is_ordered(const struct needs *needs, const struct demand_cluster *cluster)
+static bool order_has(const struct needs *needs, const struct demand_cluster *cluster)
 {
     return cluster && cluster->set.version <= needs->ordered;
 }
 
 /* The rows that were there stay in their order; those of clusters that changed are gone, and no
  * longer looked at. */
-static void keep_ordered(struct needs *needs)
+static void order_keep(struct needs *needs)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < needs->order_count; i++) {
         uint32_t from = needs->order_from[i];
-        if (!is_ordered(needs, rooms_get(&needs->cluster_slots, from))) continue;
+        if (!order_has(needs, rooms_get(&needs->cluster_slots, from))) continue;
         needs->order[kept] = needs->order[i];
         needs->order_from[kept++] = from;
     }
     needs->order_count = kept;
 }
 
-static void collect_new(const struct needs *needs, struct demand **rows)
+static void order_collect(const struct needs *needs, struct demand **rows)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
         struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
-        if (!cluster || is_ordered(needs, cluster)) continue;
+        if (!cluster || order_has(needs, cluster)) continue;
         for (uint32_t k = 0; k < cluster->set.demand_count; k++)
             rows[count++] = &cluster->set.demands[k];
     }
 }
 
 /* How many of the first `count` come before it. */
-static uint32_t place_of(const struct needs *needs, const struct demand *demand, uint32_t count)
+static uint32_t order_place_of(const struct needs *needs, const struct demand *demand,
+                               uint32_t count)
 {
     uint32_t low = 0, high = count;
 
@@ -132,14 +129,14 @@ static uint32_t place_of(const struct needs *needs, const struct demand *demand,
 }
 
 /* From behind, so that each row moves once. */
-static void merge_new(struct needs *needs, struct demand *const *rows, uint32_t count)
+static void order_merge(struct needs *needs, struct demand *const *rows, uint32_t count)
 {
     uint32_t kept = needs->order_count;
 
     needs->order_count += count;
     while (count > 0) {
         struct demand *demand = rows[count - 1];
-        uint32_t place = place_of(needs, demand, kept);
+        uint32_t place = order_place_of(needs, demand, kept);
         memmove(needs->order + place + count, needs->order + place,
                 (kept - place) * sizeof(struct demand *));
         memmove(needs->order_from + place + count, needs->order_from + place,
@@ -153,7 +150,7 @@ static void merge_new(struct needs *needs, struct demand *const *rows, uint32_t 
 
 enum err needs_order(struct needs *needs)
 {
-    uint32_t demands = 0, fresh = 0, gangs = 0, folds = 0;
+    uint32_t demands = 0, fresh = 0, folds = 0;
     struct demand **rows;
     enum err err;
 
@@ -162,20 +159,19 @@ enum err needs_order(struct needs *needs)
         struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
         if (!cluster) continue;
         demands += cluster->set.demand_count;
-        gangs += cluster->set.gangs_count;
         folds += cluster->set.fold_count;
-        if (!is_ordered(needs, cluster)) fresh += cluster->set.demand_count;
+        if (!order_has(needs, cluster)) fresh += cluster->set.demand_count;
     }
-    err = order_room(needs, demands, gangs, folds);
+    err = order_room(needs, demands, folds);
     if (err) return err;
     rows = malloc((fresh + 1) * sizeof(struct demand *));
     if (!rows) return ERR_NOMEM;
-    collect_new(needs, rows);
+    order_collect(needs, rows);
     qsort(rows, fresh, sizeof(struct demand *), demand_compare);
-    keep_ordered(needs);
-    merge_new(needs, rows, fresh);
+    order_keep(needs);
+    order_merge(needs, rows, fresh);
     assert(needs->order_count == demands);
-    number_gangs(needs);
+    order_number_gangs(needs);
     free(rows);
     needs->ordered = needs->version;
     return ERR_OK;
