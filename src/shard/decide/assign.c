@@ -22,7 +22,7 @@ void own_claim(struct decider *e, struct want *w)
     for (int i = 0; i < OWN_STATES && w->live; i++) {
         pool->count = pool->head = 0;
         own_add(e, w, own_states[i], pool);
-        pool_sort(pool);
+        pool_sort(pool, 0);
         pool_take_all(e, w, pool, want_claim);
     }
 }
@@ -91,7 +91,7 @@ void credit(struct decider *e, struct want *w)
     pool_take_all(e, w, pool, want_claim);
 }
 
-void acquire(struct decider *e, struct want *w)
+static void assign_acquire(struct decider *e, struct want *w)
 {
     assign_claim(e, w, POOL_OF_IDLE);
     assign_claim(e, w, POOL_OF_SPECULATIVE);
@@ -109,7 +109,7 @@ static void assign_rest(struct decider *e, struct want *w)
     if (w->live && w->demand->kind->spread)
         spread_acquire(e, w);
     else
-        acquire(e, w);
+        assign_acquire(e, w);
 }
 
 /* It stood, or is likely to take what it took. */

@@ -429,7 +429,7 @@ void want_find(struct decider *e, struct want *w, struct demand *demand);
 void standing_refresh(struct decider *e);
 /* The row's turn: it stands and takes its key. False: it is to be decided in full. */
 bool standing_takes(struct decider *e, uint32_t row);
-/* It took all of its own and lacks nothing: it stands from now on, if it may. */
+/* A row that does not stand: it does from now on, if it takes all of its own and lacks nothing. */
 void standing_begin(struct decider *e, uint32_t row);
 void want_begin(struct decider *e, uint32_t row); /* a row is decided in full */
 static inline struct row_memory *want_memory(const struct decider *e, const struct want *w)
@@ -581,8 +581,7 @@ void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_ki
  * in keep order, others by id. */
 void pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag,
                   enum machine_state state, struct supply_pool *pool);
-void pool_sort(struct supply_pool *pool);
-void pool_sort_from(struct supply_pool *pool, uint32_t from); /* the entries from there on */
+void pool_sort(struct supply_pool *pool, uint32_t from);      /* the entries from there on */
 void pool_fetch(struct decider *e, struct supply_pool *pool); /* all that is filled as read */
 /* Takes in the pool's order until nothing lacks: what helps, is open to the Need and lies in its
  * domain, if it has one. */
@@ -601,7 +600,6 @@ void own_add(struct decider *e, const struct want *w, enum machine_state state,
              struct supply_pool *pool);
 void own_claim(struct decider *e, struct want *w);
 void credit(struct decider *e, struct want *w);
-void acquire(struct decider *e, struct want *w);
 
 /* gang.c */
 /* The value of K under which its own machines alone cover it; NULL: none. */

@@ -433,7 +433,7 @@ static void gang_acquire(struct decider *e, struct want *w, const struct racks *
             if (t->state != state || !set_matches(e, memory, t->look->slot)) continue;
             pool_add_in_order(e, pool, (enum pool_kind)kind, w, racks->kept[i]);
         }
-        pool_sort(pool);
+        pool_sort(pool, 0);
         pool_take_all(e, w, pool, want_claim);
     }
 }

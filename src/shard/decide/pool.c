@@ -24,16 +24,11 @@ static int pool_entry_compare(const void *left, const void *right)
     return 0; /* ids decide, when it comes to it */
 }
 
-void pool_sort_from(struct supply_pool *pool, uint32_t from)
+void pool_sort(struct supply_pool *pool, uint32_t from)
 {
     uint32_t count = pool->count - from;
 
     if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, pool_entry_compare);
-}
-
-void pool_sort(struct supply_pool *pool)
-{
-    pool_sort_from(pool, 0);
 }
 
 /* Is there an entry of that number, fetched now or before? */
@@ -233,7 +228,7 @@ static void pool_fill(struct decider *e, struct supply_pool *pool, enum pool_kin
         victims_open(e, w, pool);
     else
         shelves_open(e, kind, w, pool);
-    pool_sort(pool);
+    pool_sort(pool, 0);
 }
 
 struct supply_pool *pool_of(struct decider *e, enum pool_kind kind, const struct want *w)

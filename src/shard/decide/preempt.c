@@ -119,7 +119,7 @@ static struct supply_pool *preempt_gang_pool(struct decider *e, const struct wan
         const struct look *look = posting_look(e->inventory, w->domain, i);
         if (set_matches(e, memory, look->slot)) victims_of_look(e, w, look, pool);
     }
-    pool_sort(pool);
+    pool_sort(pool, 0);
     return pool;
 }
 

@@ -473,7 +473,7 @@ void replay_rested(struct decider *e, struct want *w)
     if (!c->settled) return;
     if (c->rest_count) replay_stop_write(e, w, c);
     if (c->rest_count || !m->takes_all || c->claimed != m->machines) return;
-    standing_begin(e, row);
+    if (e->row.standing[row].key == KEY_NONE) standing_begin(e, row);
     if (e->row.standing[row].key == KEY_NONE) return;
     c->kind = COURSE_STOOD;
     c->own_count = 0;

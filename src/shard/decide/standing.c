@@ -242,7 +242,7 @@ static void standing_keys_last(struct decider *e, uint32_t row)
 }
 
 /* Two rows may be of one family and each have had its turn first; then one of them stands. */
-static void standing_try(struct decider *e, uint32_t row)
+void standing_begin(struct decider *e, uint32_t row)
 {
     struct demand *demand = e->rows[row];
     struct standing *s = &e->row.standing[row];
@@ -286,7 +286,7 @@ void standing_refresh(struct decider *e)
         bool again = s->key == KEY_NONE && replay_expects(e, i);
         uint32_t key = again ? e->row.courses[i].key : s->key;
         if (key == KEY_NONE && !again) {
-            standing_try(e, i);
+            standing_begin(e, i);
             key = s->key;
         }
         if (e->err) return;
@@ -295,11 +295,6 @@ void standing_refresh(struct decider *e)
         else
             standing_keys_last(e, i);
     }
-}
-
-void standing_begin(struct decider *e, uint32_t row)
-{
-    if (e->row.standing[row].key == KEY_NONE) standing_try(e, row);
 }
 
 bool standing_takes(struct decider *e, uint32_t row)

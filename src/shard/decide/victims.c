@@ -299,6 +299,6 @@ void victims_pull(struct decider *e, struct supply_pool *pool)
             least = -pool->at[count].first;
         }
     }
-    pool_sort_from(pool, from);
+    pool_sort(pool, from);
     if (pool->count == from) pool->victims = NULL;
 }

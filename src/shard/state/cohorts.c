@@ -9,11 +9,11 @@
 
 void traits_give(struct inventory *inv, struct traits *traits)
 {
-    cluster_give(inv, traits->cluster);
+    shared_give(inv, &cluster_kind, traits->cluster);
     look_give(inv, traits->look);
-    shape_give(inv, traits->shape);
-    stamp_give(inv, traits->stamp);
-    promise_give(inv, traits->promise);
+    shared_give(inv, &shape_kind, traits->shape);
+    shared_give(inv, &stamp_kind, traits->stamp);
+    shared_give(inv, &promise_kind, traits->promise);
     memset(traits, 0, sizeof *traits);
 }
 
@@ -238,7 +238,7 @@ static enum err cohort_born(void *owner, void *thing)
 give_outfit:
     outfit_give(inv, &cohort->traits);
 give_key:
-    key_give(inv, cohort_key(inv, cohort));
+    shared_give(inv, &key_kind, cohort_key(inv, cohort));
     return err;
 }
 
@@ -250,7 +250,7 @@ static void cohort_gone(void *owner, void *thing)
     assert(cohort->count == 0);
     bags_leave(inv, cohort, BAG_COUNT);
     outfit_give(inv, &cohort->traits);
-    key_give(inv, cohort_key(inv, cohort));
+    shared_give(inv, &key_kind, cohort_key(inv, cohort));
 }
 
 static void cohort_release(void *inv, void *thing)

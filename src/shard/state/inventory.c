@@ -297,16 +297,16 @@ static enum err planned_cohort(struct inventory *inv, const struct traits *actua
 
     traits_share(&t);
     t.state = (uint8_t)plan_rules[plan->action].to;
-    promise_give(inv, t.promise);
+    shared_give(inv, &promise_kind, t.promise);
     t.promise = NULL;
     if (plan->action == PLANNED_DRAIN) {
         err = promise_take(inv, &plan->promised, 0, &t.promise);
     } else {
-        stamp_give(inv, t.stamp);
+        shared_give(inv, &stamp_kind, t.stamp);
         t.stamp = NULL;
     }
     if (plan->action == PLANNED_BOOTSTRAP || plan->action == PLANNED_PROVISION) {
-        cluster_give(inv, t.cluster);
+        shared_give(inv, &cluster_kind, t.cluster);
         err = cluster_take(inv, plan->cluster, &t.cluster);
         if (!err) err = stamp_take(inv, &plan->stamp, &t.stamp);
     }
@@ -476,7 +476,7 @@ enum err inventory_get(const struct inventory *inventory, struct str id, struct 
     if (err) return err;
     e.machine.id = row_id(row);
     e.machine.state = (enum machine_state)t->state;
-    e.machine.host_provider = origin_provider(inventory, row->origin);
+    e.machine.host_provider = word_text(origin_at(inventory, row->origin)->host_provider);
     e.machine.host_ref = row_host_ref(row);
     e.machine.cluster = cluster_text(traits_bound(t));
     e.machine.capacity_type = (enum capacity_type)t->capacity_type;
@@ -484,7 +484,7 @@ enum err inventory_get(const struct inventory *inventory, struct str id, struct 
     e.machine.allocatable = t->shape->allocatable;
     e.machine.price_per_hour = t->price;
     e.machine.interruption_probability = t->probability;
-    e.machine.last_error = origin_error(inventory, row->origin);
+    e.machine.last_error = word_text(origin_at(inventory, row->origin)->last_error);
     if (t->state == MACHINE_CREATING) e.machine.destination = cluster_text(t->cluster);
     e.machine.stamp = stamp_view(t->stamp);
     e.machine.promised = promise_view(t->promise);

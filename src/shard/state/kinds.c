@@ -145,7 +145,7 @@ static void kind_gone(void *owner, void *thing)
     struct needs *needs = owner;
     struct kind *kind = thing;
 
-    kind_give(needs, kind->stripped);
+    shared_give(needs, &kind_kind, kind->stripped);
     shared_give(needs, &set_kind, kind->set);
     if (kind->size) memory_give(&needs->bytes, (void *)kind->profile.spreads, kind->size);
 }
@@ -170,7 +170,7 @@ static enum err kind_born(void *owner, void *thing)
     return err;
 }
 
-static const struct shared_kind kind_kind = {
+const struct shared_kind kind_kind = {
     SHARED_TEXT(kind, len, text), SHARED_TABLE(needs, kinds, kind),
     SHARED_SLOTS(needs, kind_slots, kind), .born = kind_born, .gone = kind_gone};
 
@@ -182,11 +182,6 @@ enum err kind_take(struct needs *needs, const struct profile *profile, struct ki
 
     if (!err) *ret_kind = kind;
     return err;
-}
-
-void kind_give(struct needs *needs, struct kind *kind)
-{
-    shared_give(needs, &kind_kind, kind);
 }
 
 const struct kind *kind_find(const struct needs *needs, struct str fingerprint)
@@ -209,7 +204,7 @@ void kind_release(struct needs *needs, struct kind *kind)
     if (!kind) return;
     assert(needs->held > 0);
     needs->held--;
-    kind_give(needs, kind);
+    shared_give(needs, &kind_kind, kind);
 }
 
 /* --- units --- */
@@ -222,9 +217,9 @@ static enum err unit_born(void *, void *thing)
     return ERR_OK;
 }
 
-static const struct shared_kind unit_kind = {
-    SHARED_KEY(demand_unit, amounts.mask, amounts.formats), SHARED_TEXT(demand_unit, len, milli),
-    SHARED_TABLE(needs, units, demand_unit), .born = unit_born};
+const struct shared_kind unit_kind = {SHARED_KEY(demand_unit, amounts.mask, amounts.formats),
+                                      SHARED_TEXT(demand_unit, len, milli),
+                                      SHARED_TABLE(needs, units, demand_unit), .born = unit_born};
 
 enum err unit_take(struct needs *needs, const struct resource_sum *sum,
                    struct demand_unit **ret_unit)
@@ -243,9 +238,4 @@ enum err unit_take(struct needs *needs, const struct resource_sum *sum,
                       str_of(milli, resource_bits(like.amounts.mask) * sizeof *milli), &unit);
     *ret_unit = unit;
     return err;
-}
-
-void unit_give(struct needs *needs, struct demand_unit *unit)
-{
-    shared_give(needs, &unit_kind, unit);
 }

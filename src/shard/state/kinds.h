@@ -3,10 +3,13 @@
 #ifndef SHARD_STATE_KINDS_H
 #define SHARD_STATE_KINDS_H
 #include "shard/state/demand.h"
+#include "shard/state/shared.h"
+
+/* For shared_give(). */
+extern const struct shared_kind kind_kind, unit_kind;
 
 /* Finds or copies the profile, which must be canonical. ERR_NOMEM. */
 enum err kind_take(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
-void kind_give(struct needs *needs, struct kind *kind); /* NULL is fine */
 
 /* Keeps a profile beyond its rows, for whoever acts for it; given back once. ERR_NOMEM. */
 enum err kind_hold(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
@@ -17,5 +20,4 @@ const struct kind *kind_find(const struct needs *needs, struct str fingerprint);
 /* ERR_TOO_LARGE: no machine can have as much. ERR_NOMEM. */
 enum err unit_take(struct needs *needs, const struct resource_sum *sum,
                    struct demand_unit **ret_unit);
-void unit_give(struct needs *needs, struct demand_unit *unit); /* NULL is fine */
 #endif

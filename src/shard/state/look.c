@@ -18,7 +18,7 @@ static void posting_gone(void *owner, void *thing)
 
 static void posting_release(void *inv, void *thing)
 {
-    word_give(inv, ((const struct posting *)thing)->key);
+    shared_give(inv, &word_kind, ((const struct posting *)thing)->key);
 }
 
 static const struct shared_kind posting_kind = {SHARED_KEY(posting, key, key),

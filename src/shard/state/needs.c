@@ -29,10 +29,11 @@ enum err needs_open(const struct needs_options *options, struct needs **ret_need
 static void need_set_free(struct needs *needs, struct demand_set *set)
 {
     for (uint32_t i = 0; i < set->row_count; i++) {
-        kind_give(needs, set->rows[i].kind);
-        unit_give(needs, set->rows[i].unit);
+        shared_give(needs, &kind_kind, set->rows[i].kind);
+        shared_give(needs, &unit_kind, set->rows[i].unit);
     }
-    for (uint32_t i = 0; i < set->fold_count; i++) unit_give(needs, set->folds[i].unit);
+    for (uint32_t i = 0; i < set->fold_count; i++)
+        shared_give(needs, &unit_kind, set->folds[i].unit);
     if (set->block) memory_give(&needs->bytes, set->block, set->block_size);
     needs->bytes -= set->arena.used;
     arena_deinit(&set->arena);
@@ -212,7 +213,7 @@ static enum err need_row_copy(struct needs *needs, struct demand_set *set, const
     if (err) return err;
     err = kind_take(needs, &from->profile, &row->kind);
     if (err) {
-        unit_give(needs, row->unit);
+        shared_give(needs, &unit_kind, row->unit);
         return err;
     }
     set->row_count++;

@@ -144,8 +144,8 @@ static bool row_matches(const struct inventory *inv, const struct machine_row *r
            t->capacity_type == (uint32_t)m->capacity_type &&
            str_equal(cluster_text(traits_bound(t)), m->cluster) &&
            str_equal(row_host_ref(row), m->host_ref) &&
-           str_equal(origin_provider(inv, row->origin), m->host_provider) &&
-           str_equal(origin_error(inv, row->origin), m->last_error) &&
+           str_equal(word_text(origin_at(inv, row->origin)->host_provider), m->host_provider) &&
+           str_equal(word_text(origin_at(inv, row->origin)->last_error), m->last_error) &&
            resources_same(&t->shape->resources, &m->resources) &&
            resources_same(&t->shape->allocatable, &m->allocatable) &&
            look_is(t->look, &m->attributes);

@@ -8,8 +8,8 @@
 
 /* --- words --- */
 
-static const struct shared_kind word_kind = {SHARED_TABLE(inventory, words, word),
-                                             SHARED_TEXT(word, len, text)};
+const struct shared_kind word_kind = {SHARED_TABLE(inventory, words, word),
+                                      SHARED_TEXT(word, len, text)};
 
 struct word *word_find(const struct inventory *inv, struct str text)
 {
@@ -31,11 +31,6 @@ enum err word_take(struct inventory *inv, struct str text, struct word **ret_wor
     return err;
 }
 
-void word_give(struct inventory *inv, struct word *word)
-{
-    shared_give(inv, &word_kind, word);
-}
-
 /* Both or neither. */
 static enum err words_take(struct inventory *inv, struct str first, struct str second,
                            struct word **ret_first, struct word **ret_second)
@@ -44,7 +39,7 @@ static enum err words_take(struct inventory *inv, struct str first, struct str s
 
     if (err) return err;
     err = word_take(inv, second, ret_second);
-    if (err) word_give(inv, *ret_first);
+    if (err) shared_give(inv, &word_kind, *ret_first);
     return err;
 }
 
@@ -54,8 +49,8 @@ static void origin_release(void *inv, void *thing)
 {
     const struct origin *origin = thing;
 
-    word_give(inv, origin->host_provider);
-    word_give(inv, origin->last_error);
+    shared_give(inv, &word_kind, origin->host_provider);
+    shared_give(inv, &word_kind, origin->last_error);
 }
 
 static const struct shared_kind origin_kind = {
@@ -77,28 +72,16 @@ enum err origin_take(struct inventory *inv, struct str host_provider, struct str
     return err;
 }
 
-static struct origin *origin_at(const struct inventory *inv, uint32_t slot)
+const struct origin *origin_at(const struct inventory *inv, uint32_t slot)
 {
-    return slot == SLOT_NONE ? NULL : rooms_held(&inv->origin_slots, slot);
+    static const struct origin nothing;
+
+    return slot == SLOT_NONE ? &nothing : rooms_held(&inv->origin_slots, slot);
 }
 
 void origin_give(struct inventory *inv, uint32_t slot)
 {
-    shared_give(inv, &origin_kind, origin_at(inv, slot));
-}
-
-struct str origin_provider(const struct inventory *inv, uint32_t slot)
-{
-    const struct origin *origin = origin_at(inv, slot);
-
-    return origin ? word_text(origin->host_provider) : STR_EMPTY;
-}
-
-struct str origin_error(const struct inventory *inv, uint32_t slot)
-{
-    const struct origin *origin = origin_at(inv, slot);
-
-    return origin ? word_text(origin->last_error) : STR_EMPTY;
+    if (slot != SLOT_NONE) shared_give(inv, &origin_kind, rooms_held(&inv->origin_slots, slot));
 }
 
 /* --- clusters --- */
@@ -124,7 +107,7 @@ static void cluster_gone(void *inv, void *thing)
     bag_free(inv, &cluster->others);
 }
 
-static const struct shared_kind cluster_kind = {
+const struct shared_kind cluster_kind = {
     SHARED_TABLE(inventory, clusters, cohort_cluster), SHARED_TEXT(cohort_cluster, len, text),
     SHARED_SLOTS(inventory, cluster_slots, cohort_cluster), .gone = cluster_gone};
 
@@ -136,11 +119,6 @@ enum err cluster_take(struct inventory *inv, struct str text, struct cohort_clus
 
     *ret_cluster = cluster;
     return err;
-}
-
-void cluster_give(struct inventory *inv, struct cohort_cluster *cluster)
-{
-    shared_give(inv, &cluster_kind, cluster);
 }
 
 const struct cohort_cluster *inventory_cluster(const struct inventory *inventory,
@@ -173,8 +151,8 @@ static void family_release(void *inv, void *thing)
 {
     const struct family *family = thing;
 
-    cluster_give(inv, family->cluster);
-    word_give(inv, family->fingerprint);
+    shared_give(inv, &cluster_kind, family->cluster);
+    shared_give(inv, &word_kind, family->fingerprint);
 }
 
 static const struct shared_kind family_kind = {SHARED_KEY(family, cluster, fingerprint),
@@ -245,16 +223,16 @@ static void key_release(void *inv, void *thing)
 {
     const struct key *key = thing;
 
-    word_give(inv, key->group);
+    shared_give(inv, &word_kind, key->group);
     shared_give(inv, &family_kind, key->family);
 }
 
-static const struct shared_kind key_kind = {SHARED_KEY(key, family, group),
-                                            SHARED_TABLE(inventory, keys, key),
-                                            SHARED_SLOTS(inventory, key_slots, key),
-                                            .born = key_born,
-                                            .gone = key_gone,
-                                            .release = key_release};
+const struct shared_kind key_kind = {SHARED_KEY(key, family, group),
+                                     SHARED_TABLE(inventory, keys, key),
+                                     SHARED_SLOTS(inventory, key_slots, key),
+                                     .born = key_born,
+                                     .gone = key_gone,
+                                     .release = key_release};
 
 enum err key_take(struct inventory *inv, struct str cluster, struct str fingerprint,
                   struct str group, struct key **ret_key)
@@ -272,11 +250,6 @@ enum err key_take(struct inventory *inv, struct str cluster, struct str fingerpr
     err = shared_take(inv, &key_kind, &like, STR_EMPTY, &key);
     if (!err) *ret_key = key;
     return err;
-}
-
-void key_give(struct inventory *inv, struct key *key)
-{
-    shared_give(inv, &key_kind, key);
 }
 
 const struct family *inventory_family(const struct inventory *inventory, struct str cluster,
@@ -311,13 +284,13 @@ static void stamp_release(void *inv, void *thing)
 {
     const struct stamp *stamp = thing;
 
-    word_give(inv, stamp->fingerprint);
-    word_give(inv, stamp->group);
+    shared_give(inv, &word_kind, stamp->fingerprint);
+    shared_give(inv, &word_kind, stamp->group);
 }
 
-static const struct shared_kind stamp_kind = {SHARED_KEY(stamp, fingerprint, priority),
-                                              SHARED_TABLE(inventory, stamps, stamp),
-                                              .release = stamp_release};
+const struct shared_kind stamp_kind = {SHARED_KEY(stamp, fingerprint, priority),
+                                       SHARED_TABLE(inventory, stamps, stamp),
+                                       .release = stamp_release};
 
 enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
                     struct stamp **ret_stamp)
@@ -339,21 +312,16 @@ enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
     return err;
 }
 
-void stamp_give(struct inventory *inv, struct stamp *stamp)
-{
-    shared_give(inv, &stamp_kind, stamp);
-}
-
 /* --- promises --- */
 
 static void promise_release(void *inv, void *thing)
 {
-    key_give(inv, ((const struct promise *)thing)->key);
+    shared_give(inv, &key_kind, ((const struct promise *)thing)->key);
 }
 
-static const struct shared_kind promise_kind = {SHARED_KEY(promise, key, priority),
-                                                SHARED_TABLE(inventory, promises, promise),
-                                                .release = promise_release};
+const struct shared_kind promise_kind = {SHARED_KEY(promise, key, priority),
+                                         SHARED_TABLE(inventory, promises, promise),
+                                         .release = promise_release};
 
 enum err promise_take(struct inventory *inv, const struct machine_promise *given,
                       uint64_t idle_since_ms, struct promise **ret_promise)
@@ -369,11 +337,6 @@ enum err promise_take(struct inventory *inv, const struct machine_promise *given
     if (!err) err = shared_take(inv, &promise_kind, &like, STR_EMPTY, &promise);
     *ret_promise = promise;
     return err;
-}
-
-void promise_give(struct inventory *inv, struct promise *promise)
-{
-    shared_give(inv, &promise_kind, promise);
 }
 
 /* --- shapes --- */
@@ -405,11 +368,11 @@ static enum err shape_born(void *, void *thing)
     return ERR_OK;
 }
 
-static const struct shared_kind shape_kind = {SHARED_KEY(machine_shape, resources, allocatable),
-                                              .hash_size = offsetof(struct resources, milli[4]),
-                                              SHARED_TABLE(inventory, shapes, machine_shape),
-                                              SHARED_SLOTS(inventory, shape_slots, machine_shape),
-                                              .born = shape_born};
+const struct shared_kind shape_kind = {SHARED_KEY(machine_shape, resources, allocatable),
+                                       .hash_size = offsetof(struct resources, milli[4]),
+                                       SHARED_TABLE(inventory, shapes, machine_shape),
+                                       SHARED_SLOTS(inventory, shape_slots, machine_shape),
+                                       .born = shape_born};
 
 enum err shape_take(struct inventory *inv, const struct machine *machine,
                     struct machine_shape **ret_shape)
@@ -423,9 +386,4 @@ enum err shape_take(struct inventory *inv, const struct machine *machine,
     err = shared_take(inv, &shape_kind, &like, STR_EMPTY, &shape);
     if (!err) *ret_shape = shape;
     return err;
-}
-
-void shape_give(struct inventory *inv, struct machine_shape *shape)
-{
-    shared_give(inv, &shape_kind, shape);
 }
