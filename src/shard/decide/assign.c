@@ -72,8 +72,8 @@ static void assign_claim(struct decider *e, struct want *w, enum pool_kind kind)
     if (pool) pool_take_all(e, w, pool, want_claim);
 }
 
-/* Machines of its cluster, bound or being bound, whosever they are; and what is being created for
- * nobody. */
+/* Claims machines of the Need's cluster, bound or being bound, for whichever Need they were bought;
+ * then machines that are being created for no Need. */
 void credit(struct decider *e, struct want *w)
 {
     struct supply_pool *pool = &e->own_pool;
@@ -112,7 +112,7 @@ static void assign_rest(struct decider *e, struct want *w)
         assign_acquire(e, w);
 }
 
-/* It stood, or is likely to take what it took. */
+/* The row is likely to take what it took in the last decision. */
 static bool assign_is_light(const struct decider *e, uint32_t row)
 {
     const struct course *c = &e->row.courses[row];
@@ -120,8 +120,8 @@ static bool assign_is_light(const struct decider *e, uint32_t row)
     return c->kind == COURSE_STOOD || (c->kind == COURSE_TOOK && c->settled);
 }
 
-/* The rows of a level that will be decided in full, told by the last decision, read what they took
- * then: asked for together beforehand, all of it comes while one of them would wait. */
+/* Prefetches for all rows of a level what their turns will read. The memory accesses overlap, so
+ * the rows do not wait for them one by one. */
 static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
 {
     for (uint32_t row = from; row < end; row++) {

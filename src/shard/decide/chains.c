@@ -33,7 +33,7 @@ static void ties_order(const struct decider *e, const struct shelf_order *order,
     qsort(tied, end - from, sizeof *tied, tied_compare);
 }
 
-/* Hangs an entry behind the last of its value. Until all are made `next` of a chain is its last
+/* Appends an entry to the chain of its value. Until all are made `next` of a chain is its last
  * entry. */
 static void chains_add(struct decider *e, const struct shelf_order *order, struct chains *c,
                        uint32_t entry)

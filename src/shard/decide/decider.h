@@ -9,7 +9,7 @@
  *   assign.c     Phase 1: own first, then the rest             print.c    the transcript
  *   gang.c       domains of a gang                             chains.c   the same by key value
  *   racks.c      what gangs could acquire, by domain
- *   lanes.c      a cluster's machines in keep order            victims.c  who could give way
+ *   lanes.c      a cluster's machines in keep order            victims.c  possible victims
  *   standing.c   rows that take just their own, decision after decision
  *   replay.c     rows that take what they took in the last decision
  *
@@ -157,7 +157,7 @@ struct match_term {
     const struct word *key; /* NULL: no machine has it */
     uint32_t from, count;   /* its values that some machine has, in the memory's */
     uint64_t marks;         /* of those */
-    bool of_zone;           /* key: then a brief tells all */
+    bool of_zone;           /* key: then a brief answers it */
     enum match_ask { ASK_ONE_OF, ASK_NONE_OF, ASK_KEY, ASK_NO_KEY } ask;
 };
 

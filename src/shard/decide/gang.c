@@ -386,7 +386,7 @@ static void gang_name_domain(struct shortage *s, const struct posting *value, ui
     if (s->domain_count < VERDICT_DOMAINS_MOST) s->domain_count++;
 }
 
-/* The best covered domains, for the person who asks why; as they were before it claimed. */
+/* Names the best covered domains in the shortage, as they were before the gang claimed. */
 static void gang_name_domains(struct decider *e, struct shortage *s, const struct buckets *b,
                               struct racks *racks)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crediting a plain Need with machines of its cluster, whosever they are, in keep order.
+/* Credits a Need with machines of its cluster in keep order, for whichever Need they were bought.
  *
  * Each lane (one cluster, state and instance type) is put in keep order when somebody asks after
  * its cohorts changed, and stays so between decisions. A Need walks the lanes of the types it names
@@ -174,7 +174,7 @@ static void lanes_class(struct decider *e, const struct want *w, const struct se
     }
 }
 
-/* As level_fetch(), for those of a level that are going to be credited. */
+/* As assign_fetch(), for the rows of a level that are going to be credited. */
 void lanes_fetch(const struct decider *e)
 {
     for (uint32_t i = 0; i < e->turn_count; i++) {

@@ -134,7 +134,7 @@ static enum brief_answer brief_answers(const struct set_memory *m, const struct 
     return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
 }
 
-/* The look is fetched only where its brief does not tell. `count`: of the terms, so many hold. */
+/* The first `count` terms hold. The look is fetched only if its brief does not answer. */
 static bool look_accepted(const struct decider *e, const struct set_memory *m, uint32_t slot,
                           uint32_t count)
 {

@@ -106,8 +106,8 @@ static uint32_t pool_class_open(struct decider *e, const struct want *w,
     return count;
 }
 
-/* Is every machine of the class taken? Then ids decide nothing; but what is acquired is told in the
- * order it was taken. */
+/* The Need takes every machine of the class, so ids decide nothing. Not for Idle and Speculative
+ * machines, whose actions are emitted in the order they were taken. */
 static bool pool_class_whole(const struct decider *e, const struct want *w, uint32_t count)
 {
     const struct traits *t = &e->heap[0]->cohort->traits;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phase 2: who gives way. First what comes back anyway, then what Phase 3 frees anyway, and only
- * then machines of Needs that matter less. */
+/* Phase 2: serves unsatisfied Needs from machines that are Configured or Draining. First from those
+ * that come back anyway, then from those that Phase 3 frees anyway, and only then from victims. */
 #include "shard/decide/victims.h"
 
 static uint64_t preempt_grace_ms(int64_t gap)

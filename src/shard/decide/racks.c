@@ -7,7 +7,7 @@
  * at classes, and one by one only at racks where its cluster has machines.
  *
  * What is taken, by whomever, is read from the log when a gang looks next. What is left only
- * shrinks, so a rack never comes back into a class it left: old entries in a class's heap are told
+ * shrinks, so a rack never comes back into a class it left: old entries in a class's heap are known
  * by the class the rack is in now. Machines that are kept for somebody stand apart: they count for
  * some and not for others.
  *
@@ -159,7 +159,7 @@ static void rack_member_add(struct decider *e, struct racks *r, struct rack_memb
 }
 
 /* Fleets have racks of thousands of machines and gangs by the thousand: nothing of a machine is
- * fetched that the shelf can tell. */
+ * fetched that its shelf has. */
 static void rack_members_of_shelf(struct decider *e, struct racks *r, struct supply_shelf *shelf)
 {
     const struct posting *const *values = shelf_values(e, shelf, r->key);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phase 3: what is let go, and the actions of Phase 1, which come first. */
+/* Phase 3: reclaims excess and deletes Idle machines that are due. Also emits the actions of Phase 1,
+ * which come first. */
 #include <stdlib.h>
 
 #include "shard/decide/decider.h"
@@ -132,7 +133,7 @@ static int release_row_compare(const void *left, const void *right)
                        row_id(*(const struct machine_row *const *)right));
 }
 
-struct due { /* Idle machines that are let go */
+struct due { /* Idle machines that are deleted */
     const struct machine_row **at;
     uint32_t count, cap;
 };

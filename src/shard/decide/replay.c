@@ -5,7 +5,7 @@
  * is nearly every row that does not stand: a machine once credited to another Need than the one it
  * was bought for is credited to it in every decision, its owner takes a third one's, and so on.
  *
- * What is not as it was bears a *mark*, a cohort each: first those that the inventory tells of,
+ * What is not as it was bears a *mark*, a cohort each: first those that the inventory reports,
  * then those of which a row that was decided anew took another number than then. A mark is closed
  * when both decisions have come to the same: the same machines and as many of them taken, or none
  * left in either. Who meets an open one is decided in full; what it takes is compared with what it
@@ -194,7 +194,7 @@ static bool ties_hold(struct decider *e, struct course *c)
     return hold;
 }
 
-/* Was any when the last decision ended, or was told of since? If there was none nothing is said. */
+/* A machine was kept for the gang when the last decision ended, or one was reported since. */
 bool replay_may_be_kept_for(const struct decider *e, const struct want *w)
 {
     if (e->courses_of + 1 != e->number) return true;

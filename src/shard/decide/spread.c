@@ -234,9 +234,9 @@ static void spread_walk_clear(struct spread_walk *walk)
     walk->heap_count = walk->aside_count = 0;
 }
 
-/* --- Phase 2: the pool's entries are hung on strands --- */
+/* --- Phase 2: the pool's entries become strands --- */
 
-/* Hangs an entry on its domain's strand, before those that hang there. */
+/* Puts an entry at the front of its domain's strand. */
 static void spread_walk_hang(struct decider *e, struct want *w, struct spread_walk *walk,
                              const struct posting *value, uint32_t entry)
 {

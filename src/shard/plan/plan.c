@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a fleet from text or makes one up, decides once, and prints the decision. */
 #include "shard/plan/plan.h"
 
 #include <stdlib.h>
@@ -86,7 +87,7 @@ static enum err plan_take_cluster(struct planner *planner, const struct json *ob
     return needs_replace(planner->needs, read.cluster, read.needs, read.need_count, note);
 }
 
-/* A document holds its one list: a misspelt name beside it is told, not passed over. */
+/* A document holds one list only, so a misspelt name beside it is an error. */
 static enum err plan_refuse_others(const struct json *document, const char *name, struct note *note)
 {
     void *cursor = NULL;
@@ -254,7 +255,7 @@ enum err planner_dump_needs(const struct generate_options *options, plan_write_f
     return plan_dump(options, options->clusters, plan_cluster_line, write, context);
 }
 
-/* ---- deciding and telling ---- */
+/* ---- deciding and printing ---- */
 
 enum err planner_decide(struct planner *planner)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Prints actions and verdicts of a decision as English sentences. */
 #include "shard/plan/words.h"
 
 #include "model/fingerprint.h"

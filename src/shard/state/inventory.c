@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs: every change finds or makes what the new record needs first, then moves the row, then
- * lets go of what it left, so a change that runs out of memory leaves the inventory as it was. */
+ * releases what it left, so a change that runs out of memory leaves the inventory as it was. */
 #include "shard/state/inventory.h"
 
 #include <stdlib.h>

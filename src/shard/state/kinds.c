@@ -189,7 +189,7 @@ const struct kind *kind_find(const struct needs *needs, struct str fingerprint)
     return shared_find(needs, &kind_kind, NULL, fingerprint);
 }
 
-/* --- for whoever acts --- */
+/* --- held for running actions --- */
 
 enum err kind_hold(struct needs *needs, const struct profile *profile, struct kind **ret_kind)
 {

@@ -11,7 +11,7 @@ extern const struct shared_kind kind_kind, unit_kind;
 /* Finds or copies the profile, which must be canonical. ERR_NOMEM. */
 enum err kind_take(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
 
-/* Keeps a profile beyond its rows, for whoever acts for it; given back once. ERR_NOMEM. */
+/* Keeps a profile beyond its rows, for actions that run for it; given back once. ERR_NOMEM. */
 enum err kind_hold(struct needs *needs, const struct profile *profile, struct kind **ret_kind);
 void kind_release(struct needs *needs, struct kind *kind); /* NULL is fine */
 /* Of a profile that is demanded or held; NULL: neither. */

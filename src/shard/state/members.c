@@ -18,7 +18,7 @@ struct order_key row_order_key(const void *row)
 
 static uint32_t few_room(uint32_t count)
 {
-    return (count + 1) / 2 * 2; /* the heap hands out pairs of pointers */
+    return (count + 1) / 2 * 2; /* malloc returns room for pairs of pointers */
 }
 
 static enum err few_resize(struct inventory *inv, struct cohort *c, uint32_t cap)
@@ -115,7 +115,7 @@ static void many_end(struct inventory *inv, struct cohort *c)
 
 /* --- all --- */
 
-/* Somebody's own, or a cluster's whosever they are: what a decision may credit. */
+/* A decision may credit these: machines bought for a Need, and all machines of a cluster. */
 static bool is_creditable(const struct cohort *cohort)
 {
     const struct traits *t = &cohort->traits;

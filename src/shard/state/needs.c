@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The needs table: the rows of each cluster, replaced as a whole. A set that a decision on display
+ * still reads is kept until the next needs_keep(). Runs on the thread that owns the table. */
 #include "shard/state/needs.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds, makes and frees things that are kept once. A thing is in its table only while it is whole
+ * and at least one user counts it. */
 #include "shard/state/shared.h"
 
 #include <string.h>

@@ -59,7 +59,8 @@ void row_bury(struct inventory *inv, struct machine_row *row)
 uint32_t inventory_list_begin(struct inventory *inventory, bool full)
 {
     inventory->listed = 0;
-    if (!full) list_orders_free(inventory); /* whoever lists deltas lists nothing else for long */
+    if (!full)
+        list_orders_free(inventory); /* a provider that lists deltas seldom sends full Lists */
     while (inventory->dead) {
         struct table_link *link = inventory->dead;
         inventory->dead = link->next;
