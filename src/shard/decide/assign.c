@@ -2,55 +2,33 @@
 /* Phase 1: level by level, everyone is first credited with its own, then served with the rest. */
 #include "shard/decide/decider.h"
 
-static enum err own_add_key(struct decider *e, const struct want *w, const struct key *key,
-                            enum own_state state, struct supply_pool *pool)
-{
-    const struct requirement_set *set = w->demand->kind->set;
-    const struct bag *bag = &key->cohorts;
-    struct set_memory *memory;
-    bool by_id = state == OWN_CREATING;
-    enum err err = bag->count ? set_recall(e, set, &memory) : ERR_OK;
+const enum machine_state own_states[OWN_STATES] = {MACHINE_CONFIGURED, MACHINE_CONFIGURING,
+                                                   MACHINE_CREATING};
 
-    for (uint32_t i = 0; !err && i < bag->count; i++) {
-        const struct bag_item *item = &bag->at[i];
-        const struct cohort *c = item->cohort;
-        if (item->state != own_machine_state(state)) continue;
-        if (!set_matches(e, memory, item->look) || !cohort_fits(c, w->demand->unit)) continue;
-        err = pool_add(e, pool, source_of(e, c), by_id ? 0 : c->traits.price,
-                       by_id ? 0 : -cohort_reclamation_dollars(c));
+void own_add(struct decider *e, const struct want *w, enum machine_state state,
+             struct supply_pool *pool)
+{
+    if (w->gang && w->key) pool_add_bag(e, w, &w->key->cohorts, state, pool);
+    for (uint32_t i = 0; !w->gang && w->family && i < w->family->count; i++) {
+        pool_add_bag(e, w, &w->family->keys[i]->cohorts, state, pool);
     }
-    return err;
 }
 
-enum err own_add(struct decider *e, const struct want *w, enum own_state state,
-                 struct supply_pool *pool)
-{
-    enum err err = ERR_OK;
-
-    if (w->gang) return w->key ? own_add_key(e, w, w->key, state, pool) : ERR_OK;
-    for (uint32_t i = 0; !err && w->family && i < w->family->count; i++) {
-        err = own_add_key(e, w, w->family->keys[i], state, pool);
-    }
-    return err;
-}
-
-enum err own_claim(struct decider *e, struct want *w)
+void own_claim(struct decider *e, struct want *w)
 {
     struct supply_pool *pool = &e->own_pool;
-    enum err err = want_start(e, w);
 
-    for (int state = 0; !err && state < OWN_COUNT && w->live; state++) {
+    want_start(e, w);
+    for (int i = 0; i < OWN_STATES && w->live; i++) {
         pool->count = pool->head = 0;
-        err = own_add(e, w, (enum own_state)state, pool);
-        if (err) return err;
-        pool_sort(pool);
-        err = pool_take_all(e, w, pool, want_claim);
+        own_add(e, w, own_states[i], pool);
+        pool_sort(pool, 0);
+        pool_take_all(e, w, pool, want_claim);
     }
-    return err;
 }
 
 /* Its own machines are one key's, and nobody has taken of them in this decision. */
-static const struct key *untouched(const struct decider *e, const struct want *w)
+static const struct key *assign_untouched_key(const struct decider *e, const struct want *w)
 {
     uint32_t slot = want_memory(e, w)->key;
 
@@ -59,7 +37,7 @@ static const struct key *untouched(const struct decider *e, const struct want *w
 }
 
 /* Did it just take all of them, and lacks nothing? Then it will, until they change. */
-static void remember_all(struct row_memory *m, const struct want *w, const struct key *key)
+static void assign_remember(struct row_memory *m, const struct want *w, const struct key *key)
 {
     m->machines = m->configured = 0;
     for (uint32_t i = 0; i < key->cohorts.count; i++) {
@@ -74,159 +52,144 @@ static void remember_all(struct row_memory *m, const struct want *w, const struc
     m->domain_known = true;
 }
 
-static enum err own_first(struct decider *e, struct want *w)
+static void assign_own(struct decider *e, struct want *w)
 {
     const struct key *key;
-    enum err err;
 
-    if (!w->live) return ERR_OK;
-    key = untouched(e, w);
-    err = w->gang ? gang_own_first(e, w) : own_claim(e, w);
-    if (!err && key && !e->options.forget) remember_all(want_memory(e, w), w, key);
-    return err;
+    if (!w->live) return;
+    key = assign_untouched_key(e, w);
+    if (w->gang)
+        gang_own_first(e, w);
+    else
+        own_claim(e, w);
+    if (key && !e->options.forget && !e->err) assign_remember(want_memory(e, w), w, key);
 }
 
-static enum err claim_kind(struct decider *e, struct want *w, enum pool_kind kind)
+static void assign_claim(struct decider *e, struct want *w, enum pool_kind kind)
 {
-    struct supply_pool *pool;
-    enum err err;
+    struct supply_pool *pool = w->live ? pool_of(e, kind, w) : NULL;
 
-    if (!w->live) return ERR_OK;
-    err = pool_of(e, kind, w, &pool);
-    if (!err) err = pool_take_all(e, w, pool, want_claim);
-    return err;
+    if (pool) pool_take_all(e, w, pool, want_claim);
 }
 
-/* A gang has a pool of them already: it had to look at all domains. */
-static enum err credit_state(struct decider *e, struct want *w, enum lane_state state)
+/* Claims machines of the Need's cluster, bound or being bound, for whichever Need they were bought;
+ * then machines that are being created for no Need. */
+void credit(struct decider *e, struct want *w)
 {
-    if (!w->live) return ERR_OK;
-    if (!w->gang) return lanes_credit(e, w, state);
-    return claim_kind(e, w, state == LANE_CONFIGURED ? POOL_OF_CONFIGURED : POOL_OF_CONFIGURING);
-}
+    struct supply_pool *pool = &e->own_pool;
 
-/* Machines of its cluster, bound or being bound, whosever they are; and what is being created for
- * nobody. */
-enum err credit(struct decider *e, struct want *w)
-{
-    enum err err = ERR_OK;
-
-    if (w->cluster && w->cluster->machines[MACHINE_CONFIGURED] > e->claimed[w->cluster->slot]) {
-        err = credit_state(e, w, LANE_CONFIGURED);
+    if (w->live && w->cluster &&
+        w->cluster->machines[MACHINE_CONFIGURED] > e->claimed[w->cluster->slot]) {
+        lanes_credit(e, w, LANE_CONFIGURED);
     }
-    if (!err && w->cluster && w->cluster->machines[MACHINE_CONFIGURING]) {
-        err = credit_state(e, w, LANE_CONFIGURING);
+    if (w->live && w->cluster && w->cluster->machines[MACHINE_CONFIGURING]) {
+        lanes_credit(e, w, LANE_CONFIGURING);
     }
-    if (!err && e->inventory->nobodys.count) err = claim_kind(e, w, POOL_OF_CREATING);
-    return err;
+    if (!w->live || !e->inventory->nobodys.count) return;
+    pool->count = pool->head = 0;
+    pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_CREATING, pool);
+    pool_take_all(e, w, pool, want_claim);
 }
 
-enum err acquire(struct decider *e, struct want *w)
+static void assign_acquire(struct decider *e, struct want *w)
 {
-    enum err err = claim_kind(e, w, POOL_OF_IDLE);
-
-    if (!err) err = claim_kind(e, w, POOL_OF_SPECULATIVE);
-    return err;
+    assign_claim(e, w, POOL_OF_IDLE);
+    assign_claim(e, w, POOL_OF_SPECULATIVE);
 }
 
-static enum err the_rest(struct decider *e, struct want *w)
+static void assign_rest(struct decider *e, struct want *w)
 {
-    enum err err;
-
-    if (!w->live) return ERR_OK;
-    err = want_start(e, w);
-    if (err) return err;
-    if (w->gang) return gang_assign(e, w);
-    err = credit(e, w);
-    if (!err && w->live) err = w->demand->kind->spread ? spread_acquire(e, w) : acquire(e, w);
-    return err;
+    if (!w->live) return;
+    want_start(e, w);
+    if (w->gang) {
+        gang_assign(e, w);
+        return;
+    }
+    credit(e, w);
+    if (w->live && w->demand->kind->spread)
+        spread_acquire(e, w);
+    else
+        assign_acquire(e, w);
 }
 
-/* It stood, or is likely to take what it took. */
-static bool is_light(const struct decider *e, uint32_t row)
+/* The row is likely to take what it took in the last decision. */
+static bool assign_is_light(const struct decider *e, uint32_t row)
 {
-    const struct course *c = &e->courses[row];
+    const struct course *c = &e->row.courses[row];
 
     return c->kind == COURSE_STOOD || (c->kind == COURSE_TOOK && c->settled);
 }
 
-/* The rows of a level that will be decided in full, told by the last decision, read what they took
- * then: asked for together beforehand, all of it comes while one of them would wait. */
-static void level_fetch(const struct decider *e, uint32_t from, uint32_t end)
+/* Prefetches for all rows of a level what their turns will read. The memory accesses overlap, so
+ * the rows do not wait for them one by one. */
+static void assign_fetch(const struct decider *e, uint32_t from, uint32_t end)
 {
     for (uint32_t row = from; row < end; row++) {
         replay_fetch(e, row, false);
-        if (is_light(e, row)) continue;
+        if (assign_is_light(e, row)) continue;
         __builtin_prefetch(&e->wants[row], 1);
         __builtin_prefetch(&e->rows[row]->profile);
         __builtin_prefetch(&e->rows[row]->kind);
-        __builtin_prefetch(&e->memory[e->standing[row].memory]);
+        __builtin_prefetch(&e->memory[e->row.standing[row].memory]);
     }
     for (uint32_t row = from; row < end; row++) {
-        if (!is_light(e, row)) __builtin_prefetch(&e->rows[row]->kind->set);
+        if (!assign_is_light(e, row)) __builtin_prefetch(&e->rows[row]->kind->set);
     }
 }
 
-static enum err turn_add(struct decider *e, uint32_t row, uint32_t own_from)
+static void assign_turn_add(struct decider *e, uint32_t row, uint32_t own_from)
 {
-    enum err err = decider_grow(e, &e->turns, e->turn_count, &e->turn_cap, sizeof *e->turns);
-
-    if (!err) e->turns[e->turn_count++] = (struct turn){row, own_from, e->log.count};
-    return err;
+    if (!decider_grow(e, &e->turns, e->turn_count, &e->turn_cap, sizeof *e->turns)) return;
+    e->turns[e->turn_count++] = (struct turn){row, own_from, e->log.count};
 }
 
 /* A: those that stand take their key, others what they took last time; the rest is decided in
  * full. */
-static enum err own_turn(struct decider *e, uint32_t row)
+static void assign_own_turn(struct decider *e, uint32_t row)
 {
     struct want *w = &e->wants[row];
     uint32_t from = e->log.count;
-    bool again;
-    enum err err = replay_own(e, row, &again);
+    bool again = replay_own(e, row);
 
-    if (err) return err;
     if (!again && standing_takes(e, row)) {
-        err = replay_stood(e, row);
+        replay_stood(e, row);
         again = true;
     }
-    if (err) return err;
-    if (again) return e->courses[row].again ? turn_add(e, row, from) : ERR_OK;
-    err = want_begin(e, row);
-    if (err) return err;
+    if (again) {
+        if (e->row.courses[row].again) assign_turn_add(e, row, from);
+        return;
+    }
+    want_begin(e, row);
     w->own_from = from;
-    err = own_first(e, w);
+    assign_own(e, w);
     w->own_to = e->log.count;
-    if (!err) err = replay_owned(e, w);
-    return err ? err : turn_add(e, row, from);
+    replay_owned(e, w);
+    assign_turn_add(e, row, from);
 }
 
 /* B, likewise. */
-static enum err rest_turn(struct decider *e, const struct turn *turn)
+static void assign_rest_turn(struct decider *e, const struct turn *turn)
 {
     struct want *w = &e->wants[turn->row];
-    bool again;
-    enum err err = replay_rest(e, turn, &again);
 
-    if (err || again) return err;
-    err = decider_grow(e, &e->restless, e->restless_count, &e->restless_cap, sizeof *e->restless);
-    if (err) return err;
+    if (replay_rest(e, turn) || e->err) return;
+    if (!decider_grow(e, &e->restless, e->restless_count, &e->restless_cap, sizeof *e->restless)) {
+        return;
+    }
     e->restless[e->restless_count++] = turn->row;
     w->rest_from = e->log.count;
-    err = the_rest(e, w);
+    assign_rest(e, w);
     w->rest_to = e->log.count;
-    return err ? err : replay_rested(e, w);
+    replay_rested(e, w);
 }
 
-enum err assign(struct decider *e)
+void assign(struct decider *e)
 {
-    enum err err = ERR_OK;
-
-    for (uint32_t level = 0, row = 0; !err && level < e->level_count; level++) {
-        level_fetch(e, row, e->levels[level]);
+    for (uint32_t level = 0, row = 0; !e->err && level < e->level_count; level++) {
+        assign_fetch(e, row, e->levels[level]);
         e->turn_count = 0;
-        for (; !err && row < e->levels[level]; row++) err = own_turn(e, row);
-        if (!err) lanes_fetch(e);
-        for (uint32_t i = 0; !err && i < e->turn_count; i++) err = rest_turn(e, &e->turns[i]);
+        for (; !e->err && row < e->levels[level]; row++) assign_own_turn(e, row);
+        lanes_fetch(e);
+        for (uint32_t i = 0; !e->err && i < e->turn_count; i++) assign_rest_turn(e, &e->turns[i]);
     }
-    return err;
 }

@@ -33,29 +33,26 @@ static void ties_order(const struct decider *e, const struct shelf_order *order,
     qsort(tied, end - from, sizeof *tied, tied_compare);
 }
 
-/* Hangs an entry behind the last of its value. Until all are made `next` of a chain is its last
+/* Appends an entry to the chain of its value. Until all are made `next` of a chain is its last
  * entry. */
-static enum err chains_add(struct decider *e, const struct shelf_order *order, struct chains *c,
-                           uint32_t entry)
+static void chains_add(struct decider *e, const struct shelf_order *order, struct chains *c,
+                       uint32_t entry)
 {
     const struct look *look = rooms_held(&e->inventory->look_slots, order->at[entry].look);
     const struct posting *value = look_find(look, c->key);
     uint32_t known = value ? e->bucket_of[value->slot] : 0; /* another's, perhaps */
-    enum err err;
 
-    if (!value) return ERR_OK;
+    if (!value) return;
     if (known < c->count && c->at[known].value == value) {
         c->next[c->at[known].next] = entry;
     } else {
         known = c->count;
-        err = decider_grow(e, &c->at, known, &c->cap, sizeof *c->at);
-        if (err) return err;
+        if (!decider_grow(e, &c->at, known, &c->cap, sizeof *c->at)) return;
         c->at[c->count++] = (struct chain){value, order->at[entry].first, entry, entry};
         e->bucket_of[value->slot] = known;
     }
     c->at[known].next = entry;
     c->next[entry] = CHAIN_NONE;
-    return ERR_OK;
 }
 
 static int chain_compare(const void *left, const void *right)
@@ -66,61 +63,40 @@ static int chain_compare(const void *left, const void *right)
     return str_compare(posting_value(a->value), posting_value(b->value));
 }
 
-static enum err chains_fill(struct decider *e, const struct shelf_order *order, struct chains *c)
+static void chains_fill(struct decider *e, const struct shelf_order *order, struct chains *c)
 {
     struct tied *tied = NULL;
     uint32_t tied_cap = 0, end;
-    enum err err = ERR_OK;
 
-    for (uint32_t from = order->head; !err && from < order->count; from = end) {
+    for (uint32_t from = order->head; from < order->count; from = end) {
         for (end = from + 1; end < order->count && order->at[end].first == order->at[from].first;) {
             end++;
         }
         if (end - from == 1) {
-            err = chains_add(e, order, c, from);
+            chains_add(e, order, c, from);
             continue;
         }
-        while (!err && tied_cap < end - from) {
-            err = decider_grow(e, &tied, tied_cap, &tied_cap, sizeof *tied);
-        }
-        if (err) return err;
+        if (!decider_grow(e, &tied, end - from, &tied_cap, sizeof *tied)) return;
         ties_order(e, order, from, end, tied);
-        for (uint32_t i = 0; !err && i < end - from; i++) {
-            err = chains_add(e, order, c, tied[i].entry);
-        }
+        for (uint32_t i = 0; i < end - from; i++) chains_add(e, order, c, tied[i].entry);
     }
-    return err;
 }
 
-static enum err chains_make(struct decider *e, const struct shelf_order *order, struct chains *c)
+struct chains *chains_of(struct decider *e, struct shelf_order *order, struct str key)
 {
-    enum err err;
+    struct chains *c = order->chains;
 
-    c->next = arena_alloc(&e->arena, ((size_t)order->count + 1) * sizeof *c->next);
-    if (!c->next) return ERR_FULL;
-    err = chains_fill(e, order, c);
+    while (c && !str_equal(c->key, key)) c = c->other;
+    if (c) return c;
+    c = decider_alloc(e, 1, sizeof *c);
+    if (c) c->next = decider_room(e, order->count, sizeof *c->next);
+    if (!c || !c->next) return NULL;
+    c->key = key;
+    chains_fill(e, order, c);
     if (c->count > 1) qsort(c->at, c->count, sizeof *c->at, chain_compare);
     for (uint32_t i = 0; i < c->count; i++) c->at[i].next = i + 1 < c->count ? i + 1 : CHAIN_NONE;
     c->first = c->count ? 0 : CHAIN_NONE;
-    return err;
-}
-
-enum err chains_of(struct decider *e, struct shelf_order *order, struct str key,
-                   struct chains **ret_chains)
-{
-    struct chains *c = order->chains;
-    enum err err;
-
-    while (c && !str_equal(c->key, key)) c = c->other;
-    if (!c) {
-        c = decider_alloc(e, 1, sizeof *c);
-        if (!c) return ERR_FULL;
-        c->key = key;
-        err = chains_make(e, order, c);
-        if (err) return err;
-        c->other = order->chains;
-        order->chains = c;
-    }
-    *ret_chains = c;
-    return ERR_OK;
+    c->other = order->chains;
+    order->chains = c;
+    return c;
 }

@@ -21,7 +21,6 @@ struct chains { /* of one order, by the value of one key */
     uint32_t *next; /* by entry: the next of its chain; CHAIN_NONE */
 };
 
-/* Made once per decision. Uses e->bucket_of. ERR_FULL. */
-enum err chains_of(struct decider *e, struct shelf_order *order, struct str key,
-                   struct chains **ret_chains);
+/* Made once per decision. Uses e->bucket_of. NULL: full. */
+struct chains *chains_of(struct decider *e, struct shelf_order *order, struct str key);
 #endif

@@ -62,14 +62,11 @@ void decider_close(struct decider *engine)
     free(engine->shapes);
     free(engine->memory);
     free(engine->wants);
-    free(engine->standing);
-    free(engine->verdicts);
-    free(engine->told);
-    free(engine->parked);
+    row_arrays_free(&engine->row);
+    row_arrays_free(&engine->row_then);
     free(engine->levels);
     free(engine->gang_rows);
     free(engine->gang_places);
-    free(engine->births);
     free(engine->victims);
     free(engine->victim_types);
     free(engine->rows);
@@ -78,68 +75,86 @@ void decider_close(struct decider *engine)
     free(engine);
 }
 
-void *decider_alloc(struct decider *e, size_t count, size_t size)
+void decider_note(struct decider *e, enum err err)
 {
-    return arena_calloc(&e->arena, count ? count : 1, size);
+    if (!e->err) e->err = err;
 }
 
-enum err kept_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t size)
+void *decider_room(struct decider *e, size_t count, size_t size)
+{
+    void *items = arena_alloc(&e->arena, count * size);
+
+    if (!items) decider_note(e, ERR_FULL);
+    return items;
+}
+
+void *decider_alloc(struct decider *e, size_t count, size_t size)
+{
+    void *items = arena_calloc(&e->arena, count ? count : 1, size);
+
+    if (!items) decider_note(e, ERR_FULL);
+    return items;
+}
+
+bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap, size_t size)
 {
     /* A quarter more, not twice as much: at half a million machines these are most of what an
      * engine keeps. */
     uint64_t more = max_u64(count, (uint64_t)*cap + *cap / 4);
     char *items, *grown;
 
-    if (count <= *cap) return ERR_OK;
+    if (count <= *cap) return true;
     memcpy(&items, items_pointer, sizeof items);
     grown = realloc(items, more * size);
-    if (!grown) return ERR_NOMEM;
+    if (!grown) {
+        decider_note(e, ERR_NOMEM);
+        return false;
+    }
     items = grown;
     memset(items + *cap * size, 0, (more - *cap) * size);
     memcpy(items_pointer, &items, sizeof items);
     *cap = (uint32_t)more;
-    return ERR_OK;
+    return true;
 }
 
-enum err decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
-                      size_t size)
+bool decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
+                  size_t size)
 {
-    uint32_t more = *cap ? *cap * 2 : 16;
+    uint32_t more = *cap ? *cap : 16;
     void *old, *items;
 
-    if (count < *cap) return ERR_OK;
-    if (*cap > UINT32_MAX / 2) return ERR_FULL;
-    items = arena_alloc(&e->arena, more * size);
-    if (!items) return ERR_FULL;
+    if (count < *cap) return true;
+    while (more <= count && more <= UINT32_MAX / 2) more *= 2;
+    items = more > count ? decider_room(e, more, size) : NULL;
+    if (!items) {
+        decider_note(e, ERR_FULL);
+        return false;
+    }
     memcpy(&old, items_pointer, sizeof old);
-    if (count) memcpy(items, old, count * size);
+    if (*cap) memcpy(items, old, *cap * size);
     memcpy(items_pointer, &items, sizeof items);
     *cap = more;
-    return ERR_OK;
+    return true;
 }
 
-enum err action_add(struct decider *e, const struct action *action)
+void action_add(struct decider *e, const struct action *action)
 {
-    enum err err =
-        decider_grow(e, &e->actions, e->action_count, &e->action_cap, sizeof *e->actions);
-
-    if (!err) e->actions[e->action_count++] = *action;
-    return err;
-}
-
-enum err kept_rooms(const struct kept_array *arrays, size_t count)
-{
-    enum err err = ERR_OK;
-
-    for (size_t i = 0; !err && i < count; i++) {
-        const struct kept_array *a = &arrays[i];
-        err = kept_room(a->items_pointer, a->count, a->cap, a->size);
+    if (decider_grow(e, &e->actions, e->action_count, &e->action_cap, sizeof *e->actions)) {
+        e->actions[e->action_count++] = *action;
     }
-    return err;
+}
+
+bool kept_rooms(struct decider *e, const struct kept_array *arrays, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct kept_array *a = &arrays[i];
+        if (!kept_room(e, a->items_pointer, a->count, a->cap, a->size)) return false;
+    }
+    return true;
 }
 
 /* Arrays beside the tables, as long as the tables have grown. */
-static enum err start_kept(struct decider *e)
+static bool decider_start_kept(struct decider *e)
 {
     const struct inventory *inv = e->inventory;
     const struct kept_array arrays[] = {
@@ -155,11 +170,11 @@ static enum err start_kept(struct decider *e)
         {&e->shapes, inv->shape_slots.used, &e->shape_cap, sizeof *e->shapes},
     };
 
-    return kept_rooms(arrays, ARRAY_LEN(arrays));
+    return kept_rooms(e, arrays, ARRAY_LEN(arrays));
 }
 
 /* Every decision must come out the same without what is remembered: a test asks for that. */
-static void forget(struct decider *e)
+static void decider_forget(struct decider *e)
 {
     for (uint32_t i = 0; i < e->set_cap; i++) set_forget(&e->sets[i]);
     lanes_forget(e, false);
@@ -169,15 +184,13 @@ static void forget(struct decider *e)
 }
 
 /* Everything of the last decision is gone; what is remembered stays. */
-static enum err start(struct decider *e, const struct decide_input *input)
+static void decider_start(struct decider *e, const struct decide_input *input)
 {
     const struct inventory *inv = e->inventory;
-    enum err err;
 
     e->number++;
-    if (e->options.forget) forget(e);
-    err = start_kept(e);
-    if (err) return err;
+    if (e->options.forget) decider_forget(e);
+    if (!decider_start_kept(e)) return;
     arena_reset(&e->arena);
     table_deinit(&e->pools, &e->pools_bytes);
     table_deinit(&e->racks, &e->pools_bytes);
@@ -191,10 +204,7 @@ static enum err start(struct decider *e, const struct decide_input *input)
     e->bucket_of = decider_alloc(e, inv->posting_slots.used, sizeof *e->bucket_of);
     e->cluster_of = decider_alloc(e, e->needs->cluster_slots.used, sizeof(struct cohort_cluster *));
     e->touched = decider_alloc(e, inv->cohort_slots.used / 64 + 1, sizeof *e->touched);
-    if (!e->touched) return ERR_FULL;
-    if (!e->key_last || !e->claimed || !e->ready || !e->bucket_of || !e->cluster_of) {
-        return ERR_FULL;
-    }
+    if (e->err) return;
     for (uint32_t i = 0; i < inv->cluster_slots.used; i++) {
         const struct cohort_cluster *cluster = rooms_get(&inv->cluster_slots, i);
         if (cluster) e->ready[i] = needs_reported(e->needs, cluster_text(cluster));
@@ -203,33 +213,36 @@ static enum err start(struct decider *e, const struct decide_input *input)
         const struct demand_cluster *cluster = rooms_get(&e->needs->cluster_slots, i);
         if (cluster) e->cluster_of[i] = inventory_cluster(inv, cluster->name);
     }
-    return ERR_OK;
 }
 
-static void mark(const struct decide_input *input, enum decide_part part)
-{
-    if (input->mark) input->mark(input->mark_context, part);
-}
+/* A decision in its order. Past the first error nothing is done. */
+static const struct decide_step {
+    void (*run)(struct decider *e);
+    bool ends; /* the part of decide.h */
+    enum decide_part part;
+} decide_steps[] = {
+    {normalise, false, 0},
+    {standing_refresh, true, DECIDE_READ},
+    {assign, false, 0},
+    {emit_phase1, true, DECIDE_PHASE1},
+    {preempt, true, DECIDE_PHASE2},
+    {release, false, 0},
+    {verdicts_make, true, DECIDE_PHASE3},
+};
 
 enum err decide(struct decider *engine, const struct decide_input *input,
                 const struct decision **ret_decision)
 {
-    enum err err = needs_order(engine->needs);
-
-    if (!err) err = start(engine, input);
-    if (!err) err = normalise(engine);
-    if (!err) err = standing_refresh(engine);
-    mark(input, DECIDE_READ);
-    if (!err) err = assign(engine);
-    if (!err) err = emit_phase1(engine);
-    mark(input, DECIDE_PHASE1);
-    if (!err) err = preempt(engine);
-    mark(input, DECIDE_PHASE2);
-    if (!err) err = release(engine);
-    if (!err) err = verdicts_make(engine);
-    mark(input, DECIDE_PHASE3);
-    if (err == ERR_FULL && !engine->options.scratch_max) err = ERR_NOMEM; /* no ceiling to reach */
-    if (err) return err;
+    engine->err = needs_order(engine->needs);
+    if (!engine->err) decider_start(engine, input);
+    for (size_t i = 0; i < ARRAY_LEN(decide_steps); i++) {
+        const struct decide_step *step = &decide_steps[i];
+        if (!engine->err) step->run(engine);
+        if (step->ends && input->mark) input->mark(input->mark_context, step->part);
+    }
+    /* Without a ceiling there is none to reach. */
+    if (engine->err == ERR_FULL && !engine->options.scratch_max) engine->err = ERR_NOMEM;
+    if (engine->err) return engine->err;
     replay_end(engine);
     engine->decision.actions = engine->actions;
     engine->decision.action_count = engine->action_count;

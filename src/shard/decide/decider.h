@@ -9,7 +9,7 @@
  *   assign.c     Phase 1: own first, then the rest             print.c    the transcript
  *   gang.c       domains of a gang                             chains.c   the same by key value
  *   racks.c      what gangs could acquire, by domain
- *   lanes.c      a cluster's machines in keep order            victims.c  who could give way
+ *   lanes.c      a cluster's machines in keep order            victims.c  possible victims
  *   standing.c   rows that take just their own, decision after decision
  *   replay.c     rows that take what they took in the last decision
  *
@@ -157,7 +157,7 @@ struct match_term {
     const struct word *key; /* NULL: no machine has it */
     uint32_t from, count;   /* its values that some machine has, in the memory's */
     uint64_t marks;         /* of those */
-    bool of_zone;           /* key: then a brief tells all */
+    bool of_zone;           /* key: then a brief answers it */
     enum match_ask { ASK_ONE_OF, ASK_NONE_OF, ASK_KEY, ASK_NO_KEY } ask;
 };
 
@@ -167,9 +167,10 @@ struct set_memory {
     struct match_term *terms;      /* but for the types */
     const struct posting **values;
     uint32_t term_count, term_cap, value_count, value_cap;
-    uint32_t types[8];  /* postings of the instance types it names; none of another matches */
-    uint8_t type_count; /* TYPES_ANY: it names none, or too many */
-    uint64_t type_bits; /* of the types it names, whether there are any of them or not */
+    uint32_t base_count; /* of the terms; behind them are those that refuse values (NotIn) */
+    uint32_t types[8];   /* postings of the instance types it names; none of another matches */
+    uint8_t type_count;  /* TYPES_ANY: it names none, or too many */
+    uint64_t type_bits;  /* of the types it names, whether there are any of them or not */
 };
 #define TYPES_ANY UINT8_MAX
 
@@ -229,17 +230,24 @@ struct course {
     uint32_t tie_from, tie_count; /* a gang's in B: what there was in want.ties, in ties */
 };
 
+struct row_arrays { /* what is known of each row, by its place */
+    struct standing *standing;
+    struct course *courses;
+    struct need_verdict *verdicts; /* of rows that stand: from the decision that first made it */
+    bool *has_verdict;             /* the verdict says that it stands, or takes what it took */
+    bool *parked;
+    uint64_t *births;
+    uint32_t count, cap;
+};
+void row_arrays_free(struct row_arrays *arrays);
+
 /* A cohort that is not, or may not be, as it was at the same turn of the last decision. */
 struct mark {
-    uint32_t cohort, birth;
+    struct cohort_change of;   /* `by` is unused */
     const struct cohort *live; /* NULL: gone */
-    uint32_t key, family;
-    int32_t change, ahead; /* members more than then; more of them taken than then */
-    bool members;          /* not the same ones */
-    uint8_t type, state;   /* as in struct cohort_change, like the next two */
-    float less_dollars;
-    double price;
-    uint32_t next, older; /* of its cluster; of its slot, with another birth; MARK_NONE */
+    int32_t change, ahead;     /* members more than then; more of them taken than then */
+    bool members;              /* not the same ones */
+    uint32_t next, older;      /* of its cluster; of its slot, with another birth; MARK_NONE */
 };
 #define MARK_NONE UINT32_MAX
 
@@ -282,6 +290,7 @@ struct decider {
     struct decide_input input;
     struct decision decision;
     uint64_t number; /* of the decision, from 1 */
+    enum err err;    /* the first one of the decision */
 
     /* Kept between decisions; made anew where what it stands on has changed. */
     struct supply_source *sources; /* by slot of the cohort */
@@ -308,25 +317,19 @@ struct decider {
 
     /* By place of the row, for as long as the rows stay: standing.c. */
     uint64_t rows_read, changes_read; /* of rows_made; of the inventory's changes */
-    uint64_t *births, births_last;    /* of the rows; of the needs table when they were read */
-    uint32_t birth_count, birth_cap;
-    uint64_t swept; /* the decision in which memories were dropped */
-    struct standing *standing;
-    struct want *wants;            /* set when the row is decided in full */
-    struct need_verdict *verdicts; /* of rows that stand: from the decision that first told it */
-    bool *told;                    /* its verdict says that it stands */
-    bool *parked;
-    uint32_t standing_cap, want_cap, verdict_cap, told_cap, parked_cap;
+    uint64_t births_last;             /* of the needs table when they were read */
+    uint64_t swept;                   /* the decision in which memories were dropped */
+    struct row_arrays row, row_then;  /* row_then: before the rows last changed */
+    struct want *wants;               /* set when the row is decided in full */
+    uint32_t want_cap;
     uint32_t *levels, level_count, level_cap; /* where each ends */
     uint32_t *gang_rows, gang_row_count, gang_row_cap;
     bool any_parked;
     bool keys_same;        /* replay.c: none appeared since the last decision */
     bool nobodys_creating; /* there are such machines */
 
-    /* replay.c. By place of the row: */
-    struct course *courses;
-    uint32_t course_cap;
-    uint64_t courses_of;            /* the decision they are of, when it was one */
+    /* replay.c */
+    uint64_t courses_of;            /* the decision that the courses are of, when it was one */
     uint64_t keys_born_read;        /* keys_born of then */
     struct takes takes, before;     /* of this decision, and of the last */
     struct takes ties, ties_before; /* what could be acquired, likewise */
@@ -394,6 +397,14 @@ static inline struct supply_source *source_of(struct decider *e, const struct co
     return s->decision == e->number ? s : source_make(e, c);
 }
 
+/* What is left of an Idle or Speculative cohort. */
+static inline uint32_t acquirable_left(const struct decider *e, const struct cohort *c)
+{
+    const struct supply_source *s = &e->sources[c->slot];
+
+    return s->decision == e->number ? s->count - s->taken : c->count;
+}
+
 void shapes_ask(struct decider *e); /* begins a new question */
 static inline bool shape_covers(struct decider *e, uint32_t slot, const struct resources *wanted)
 {
@@ -407,45 +418,44 @@ static inline bool shape_covers(struct decider *e, uint32_t slot, const struct r
 }
 
 /* normalise.c */
-enum err normalise(struct decider *e); /* the rows in their order. ERR_NOMEM */
-/* What is remembered of the row, as of the inventory now; until another is asked. ERR_NOMEM. */
-enum err memory_of(struct decider *e, struct demand *demand, struct row_memory **ret_memory);
-/* Sets out a want with what it has in the inventory. ERR_NOMEM. */
-enum err want_find(struct decider *e, struct want *w, struct demand *demand);
+void normalise(struct decider *e); /* the rows in their order */
+/* What is remembered of the row, as of the inventory now; until another is asked. NULL: full. */
+struct row_memory *memory_of(struct decider *e, struct demand *demand);
+/* Sets out a want with what it has in the inventory. */
+void want_find(struct decider *e, struct want *w, struct demand *demand);
 
 /* standing.c */
-/* Which rows stand and what the others have, as of the inventory now. ERR_NOMEM. */
-enum err standing_refresh(struct decider *e);
+/* Which rows stand and what the others have, as of the inventory now. */
+void standing_refresh(struct decider *e);
 /* The row's turn: it stands and takes its key. False: it is to be decided in full. */
 bool standing_takes(struct decider *e, uint32_t row);
-/* It took all of its own and lacks nothing: it stands from now on, if it may. */
-enum err standing_begin(struct decider *e, uint32_t row);
-enum err want_begin(struct decider *e, uint32_t row); /* a row is decided in full */
+/* A row that does not stand: it does from now on, if it takes all of its own and lacks nothing. */
+void standing_begin(struct decider *e, uint32_t row);
+void want_begin(struct decider *e, uint32_t row); /* a row is decided in full */
 static inline struct row_memory *want_memory(const struct decider *e, const struct want *w)
 {
-    return &e->memory[e->standing[w - e->wants].memory];
+    return &e->memory[e->row.standing[w - e->wants].memory];
 }
 
 /* replay.c */
-enum err replay_start(struct decider *e); /* ERR_NOMEM */
-enum err replay_note(struct decider *e,
-                     const struct cohort_change *change); /* since then. ERR_FULL */
+void replay_start(struct decider *e);
+void replay_note(struct decider *e, const struct cohort_change *change); /* since then */
 /* Its own machines are those it had then, and it need not be asked what else it could do. */
 bool replay_expects(const struct decider *e, uint32_t row);
-/* A: takes what it took, or says that it is to be decided anew. ERR_FULL, ERR_NOMEM. */
-enum err replay_own(struct decider *e, uint32_t row, bool *ret_done);
+/* A: takes what it took. False: it is to be decided anew. */
+bool replay_own(struct decider *e, uint32_t row);
 /* A: it stood, or was decided in full. */
-enum err replay_stood(struct decider *e, uint32_t row);
-enum err replay_owned(struct decider *e, struct want *w);
+void replay_stood(struct decider *e, uint32_t row);
+void replay_owned(struct decider *e, struct want *w);
 /* B, likewise; the former sets the want out when it is to be decided anew. */
-enum err replay_rest(struct decider *e, const struct turn *turn, bool *ret_done);
-enum err replay_rested(struct decider *e, struct want *w);
+bool replay_rest(struct decider *e, const struct turn *turn);
+void replay_rested(struct decider *e, struct want *w);
 /* There may be Idle machines that are kept for the gang, taken or not. */
 bool replay_may_be_kept_for(const struct decider *e, const struct want *w);
 /* Asks for what a turn, in B or in A, will read if it is replayed. */
 static inline void replay_fetch(const struct decider *e, uint32_t row, bool rest)
 {
-    const struct course *c = &e->courses[row];
+    const struct course *c = &e->row.courses[row];
     const struct take *takes = e->before.at;
 
     if (c->kind != COURSE_TOOK || !(rest ? c->again : c->settled)) return;
@@ -463,9 +473,8 @@ static inline bool cohort_fits(const struct cohort *c, const struct resources *u
 }
 
 /* match.c */
-/* What is remembered of the set, brought up to date. ERR_NOMEM. */
-enum err set_recall(struct decider *e, const struct requirement_set *set,
-                    struct set_memory **ret_memory);
+/* What is remembered of the set, brought up to date. */
+struct set_memory *set_recall(struct decider *e, const struct requirement_set *set);
 bool set_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
 static inline bool set_names_type(const struct set_memory *memory, uint32_t type)
 {
@@ -480,45 +489,59 @@ static inline bool set_matches(const struct decider *e, const struct set_memory 
     return set_names_type(memory, e->inventory->look_briefs[look].type) &&
            set_accepts(e, memory, look);
 }
+/* The cohorts of some lanes that match and cover. shapes_ask() comes before the first. */
+struct lane_walk {
+    const struct lanes *lanes;
+    const struct set_memory *memory;
+    const struct resources *wanted;
+    uint32_t lane, item; /* that is next */
+};
+const struct bag_item *lane_walk_next(struct decider *e, struct lane_walk *walk); /* NULL: end */
 /* A set without the values it refuses (NotIn) is its *base*: many that differ have one base. */
 uint32_t set_base_hash(const struct set_memory *memory);
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b);
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look);
+/* The first value that the set refuses and the look carries; NULL: none. */
+const struct posting *set_refusal(const struct set_memory *memory, const struct look *look);
 
 /* decider.c */
-void *decider_alloc(struct decider *e, size_t count, size_t size); /* cleared; NULL: full */
-/* Room for one more in an array of the decision's; ERR_FULL. */
-enum err decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
-                      size_t size);
-enum err action_add(struct decider *e, const struct action *action);
-/* Room for `count` items in an array that is kept between decisions; new ones are cleared.
- * ERR_NOMEM. */
-enum err kept_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t size);
+/* Memory. The engine keeps the first error of a decision (e->err), as a writer of lines does: what
+ * is asked for after it may be missing, and the functions here do without. A loop over rows ends
+ * there, and no later step begins. Nothing that is kept between decisions is written from what is
+ * missing. NULL and false: there is no more. */
+void decider_note(struct decider *e, enum err err);                /* ERR_OK is fine */
+void *decider_alloc(struct decider *e, size_t count, size_t size); /* cleared */
+void *decider_room(struct decider *e, size_t count, size_t size);  /* not cleared */
+/* Room for item number `count` in an array of the decision's. */
+bool decider_grow(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap,
+                  size_t size);
+void action_add(struct decider *e, const struct action *action);
+/* Room for `count` items in an array that is kept between decisions; new ones are cleared. */
+bool kept_room(struct decider *e, void *items_pointer, uint32_t count, uint32_t *cap, size_t size);
 struct kept_array { /* the arguments of that */
     void *items_pointer;
     uint32_t count, *cap;
     size_t size;
 };
-enum err kept_rooms(const struct kept_array *arrays, size_t count);
+bool kept_rooms(struct decider *e, const struct kept_array *arrays, size_t count);
 
 /* want.c */
-/* Sets out what it lacks; the rest of this file wants that done. ERR_FULL. */
-enum err want_start(struct decider *e, struct want *w);
+/* Sets out what it lacks; the rest of this file wants that done. */
+void want_start(struct decider *e, struct want *w);
 void want_take(struct want *w, const struct machine_shape *shape, uint32_t count);
 /* How many machines of this shape it takes until they help no more, at most `most`; 0: they do not
  * help. */
 uint32_t want_needs(const struct want *w, const struct machine_shape *shape, uint32_t most);
-enum err want_rest(struct decider *e, const struct want *w, struct amounts *ret_amounts);
+struct amounts want_rest(struct decider *e, const struct want *w); /* what it lacks now */
 static inline bool want_helped(const struct want *w, const struct machine_shape *shape)
 {
     return (w->live & shape->positive) != 0;
 }
 bool want_has_key(const struct want *w, const struct key *key);
 /* Takes `count` for the Need and writes it down; want_claim also counts it as claimed. */
-enum err source_give(struct decider *e, uint32_t want, struct supply_source *s, uint32_t slot,
-                     uint32_t count); /* writes it down only; slot: of the cohort */
-typedef enum err pool_take(struct decider *e, struct want *w, struct supply_source *s,
-                           uint32_t count);
+void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint32_t slot,
+                 uint32_t count); /* writes it down only; slot: of the cohort */
+typedef void pool_take(struct decider *e, struct want *w, struct supply_source *s, uint32_t count);
 pool_take source_take, want_claim;
 bool cohort_kept(const struct decider *e, const struct cohort *c); /* Idle, and for somebody */
 bool source_open(const struct decider *e, const struct want *w,
@@ -526,21 +549,17 @@ bool source_open(const struct decider *e, const struct want *w,
 bool source_in_domain(const struct want *w, const struct cohort *c); /* if it has one */
 
 /* lanes.c */
-/* Claims machines of the Need's cluster in that state, in keep order. ERR_FULL, ERR_NOMEM. */
-enum err lanes_credit(struct decider *e, struct want *w, enum lane_state state);
+/* Claims machines of the Need's cluster in that state, in keep order. */
+void lanes_credit(struct decider *e, struct want *w, enum lane_state state);
 void lanes_fetch(const struct decider *e);
 void lanes_forget(struct decider *e, bool all); /* all: and their memory */
 
 /* pool.c */
 enum pool_kind {
-    POOL_OF_IDLE,        /* price */
-    POOL_OF_SPECULATIVE, /* effective cost */
-    POOL_OF_CONFIGURED,  /* of the Need's cluster: keep order */
-    POOL_OF_CONFIGURING,
-    POOL_OF_EXCESS,   /* price */
-    POOL_OF_VICTIMS,  /* score */
-    POOL_OF_CREATING, /* that are nobody's: by id, like the next */
-    POOL_OF_DRAINING,
+    POOL_OF_IDLE,        /* by price */
+    POOL_OF_SPECULATIVE, /* by effective cost */
+    POOL_OF_EXCESS,      /* by price */
+    POOL_OF_VICTIMS,     /* by score */
 };
 static inline uint32_t pool_bucket(enum pool_kind kind, const struct want *w) /* likewise */
 {
@@ -552,67 +571,62 @@ static inline enum pool_state pool_state_of(enum pool_kind kind) /* of what can 
 }
 /* Every source of that kind that matches and fits; made once per decision. Of what can be acquired
  * it may hold the first ones only: pool_take_all() fetches more. */
-enum err pool_of(struct decider *e, enum pool_kind kind, const struct want *w,
-                 struct supply_pool **ret_pool);
-enum err pool_add(struct decider *e, struct supply_pool *pool, struct supply_source *source,
-                  double first, double second);
+struct supply_pool *pool_of(struct decider *e, enum pool_kind kind, const struct want *w);
+void pool_add(struct decider *e, struct supply_pool *pool, struct supply_source *source,
+              double first, double second);
 /* Adds under what the order of that kind looks at. */
-enum err pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
-                           const struct want *w, struct supply_source *s);
-void pool_sort(struct supply_pool *pool);
-void pool_sort_from(struct supply_pool *pool, uint32_t from); /* the entries from there on */
-enum err pool_fetch(struct decider *e,
-                    struct supply_pool *pool); /* all that it is filled with as read */
+void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
+                       const struct want *w, struct supply_source *s);
+/* Adds the cohorts of a bag that are in the state, match and fit: Configured and Configuring ones
+ * in keep order, others by id. */
+void pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag,
+                  enum machine_state state, struct supply_pool *pool);
+void pool_sort(struct supply_pool *pool, uint32_t from);      /* the entries from there on */
+void pool_fetch(struct decider *e, struct supply_pool *pool); /* all that is filled as read */
 /* Takes in the pool's order until nothing lacks: what helps, is open to the Need and lies in its
  * domain, if it has one. */
-enum err pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool,
-                       pool_take *take);
+void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, pool_take *take);
 /* Sources by their next id, for heaps of them; source_next() was called on each. */
 bool source_before(const struct supply_source *a, const struct supply_source *b);
 void source_sink(struct supply_source **heap, uint32_t count, uint32_t at);
 
 /* assign.c */
-enum err assign(struct decider *e);
+void assign(struct decider *e);
 /* The states in which machines are credited to the Need whose own they are, in their order. */
-enum own_state { OWN_CONFIGURED, OWN_CONFIGURING, OWN_CREATING, OWN_COUNT };
-static inline uint32_t own_machine_state(enum own_state state)
-{
-    static const uint8_t states[] = {MACHINE_CONFIGURED, MACHINE_CONFIGURING, MACHINE_CREATING};
-    return states[state];
-}
-/* The Need's own machines in one state that are left, match and fit, into `pool`. */
-enum err own_add(struct decider *e, const struct want *w, enum own_state state,
-                 struct supply_pool *pool);
-enum err own_claim(struct decider *e, struct want *w);
-enum err credit(struct decider *e, struct want *w);
-enum err acquire(struct decider *e, struct want *w);
+enum { OWN_STATES = 3 };
+extern const enum machine_state own_states[OWN_STATES];
+/* The Need's own machines in one state, or those drained for it, that match and fit, into `pool`. */
+void own_add(struct decider *e, const struct want *w, enum machine_state state,
+             struct supply_pool *pool);
+void own_claim(struct decider *e, struct want *w);
+void credit(struct decider *e, struct want *w);
 
 /* gang.c */
 /* The value of K under which its own machines alone cover it; NULL: none. */
-enum err gang_served(struct decider *e, const struct want *w, const struct posting **ret_domain);
-enum err gang_own_first(struct decider *e, struct want *w);
-enum err gang_assign(struct decider *e, struct want *w);
+const struct posting *gang_served(struct decider *e, const struct want *w);
+void gang_own_first(struct decider *e, struct want *w);
+void gang_assign(struct decider *e, struct want *w);
 
 /* spread.c */
-enum err spread_acquire(struct decider *e, struct want *w);
+void spread_acquire(struct decider *e, struct want *w);
 /* Phase 2: takes, again and again, the first of the pool that its spread allows now. */
-enum err spread_take(struct decider *e, struct want *w, const struct supply_pool *pool);
+void spread_take(struct decider *e, struct want *w, const struct supply_pool *pool);
 
 /* preempt.c */
-enum err preempt(struct decider *e);
+void preempt(struct decider *e);
 /* Adds the excess that matches, fits and is left. */
-enum err tails_add(struct decider *e, const struct want *w, struct set_memory *memory,
-                   struct supply_pool *pool);
+void tails_add(struct decider *e, const struct want *w, const struct set_memory *memory,
+               struct supply_pool *pool);
 double victim_score(const struct victim_weights *weights, int32_t preemptor,
                     const struct supply_source *victim);
 void action_for(struct action *action, const struct want *w);
 
 /* release.c */
-enum err emit_phase1(struct decider *e);
-enum err release(struct decider *e);
+void emit_phase1(struct decider *e);
+void release(struct decider *e);
 
 /* verdict.c */
-enum err shortage_start(struct decider *e, struct want *w);
+void shortage_start(struct decider *e, struct want *w);
 void verdict_stands(struct decider *e, uint32_t row);
-enum err verdicts_make(struct decider *e);
+void verdicts_make(struct decider *e);
 #endif

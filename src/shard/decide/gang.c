@@ -19,28 +19,23 @@ struct buckets {
     const int128 *aggregate;
 };
 
-static enum err bucket_of(struct decider *e, struct buckets *b, const struct posting *value,
-                          struct bucket **ret_bucket)
+/* NULL: full. */
+static struct bucket *bucket_of(struct decider *e, struct buckets *b, const struct posting *value)
 {
     uint32_t known =
         e->bucket_of[value->slot]; /* may be of another gang: looked at, not believed */
     uint32_t dimensions = resource_bits(b->mask);
     struct bucket *bucket;
     int128 *sums;
-    enum err err;
 
-    if (known < b->count && b->at[known].value == value) {
-        *ret_bucket = &b->at[known];
-        return ERR_OK;
-    }
-    err = decider_grow(e, &b->at, b->count, &b->cap, sizeof *b->at);
-    if (err) return err;
+    if (known < b->count && b->at[known].value == value) return &b->at[known];
+    if (!decider_grow(e, &b->at, b->count, &b->cap, sizeof *b->at)) return NULL;
     bucket = &b->at[b->count];
     if (b->count < b->made) {
         sums = memset(bucket->total, 0, 3 * (size_t)dimensions * sizeof *sums);
     } else {
         sums = decider_alloc(e, 3 * (size_t)b->made_dimensions, sizeof *sums);
-        if (!sums) return ERR_FULL;
+        if (!sums) return NULL;
         b->made++;
     }
     *bucket = (struct bucket){.value = value,
@@ -48,8 +43,7 @@ static enum err bucket_of(struct decider *e, struct buckets *b, const struct pos
                               .credit = sums + dimensions,
                               .own = sums + 2 * (size_t)dimensions};
     e->bucket_of[value->slot] = b->count++;
-    *ret_bucket = bucket;
-    return ERR_OK;
+    return bucket;
 }
 
 static void buckets_start(struct buckets *b, const struct want *w)
@@ -65,8 +59,8 @@ static void buckets_start(struct buckets *b, const struct want *w)
     b->made_dimensions = dimensions;
 }
 
-static void amounts_add(uint64_t mask, int128 *sums, const struct machine_shape *shape,
-                        int64_t machines)
+static void gang_amounts_add(uint64_t mask, int128 *sums, const struct machine_shape *shape,
+                             int64_t machines)
 {
     uint32_t i = 0;
 
@@ -77,28 +71,24 @@ static void amounts_add(uint64_t mask, int128 *sums, const struct machine_shape 
 
 enum member { MEMBER_ACQUIRABLE, MEMBER_CREDITABLE, MEMBER_OWN, MEMBER_ALL /* claimed or not */ };
 
-static enum err bucket_add(struct decider *e, const struct want *w, struct buckets *b,
-                           const struct supply_source *s, enum member member)
+static void bucket_add(struct decider *e, const struct want *w, struct buckets *b,
+                       const struct supply_source *s, enum member member)
 {
     const struct posting *value = look_find(s->cohort->traits.look, w->demand->kind->same->key);
     const struct machine_shape *shape = s->cohort->traits.shape;
     uint32_t left = member == MEMBER_ALL ? s->count : source_left(e, s);
-    struct bucket *bucket;
-    enum err err;
+    struct bucket *bucket = value && left ? bucket_of(e, b, value) : NULL;
 
-    if (!value || !left) return ERR_OK;
-    err = bucket_of(e, b, value, &bucket);
-    if (err) return err;
+    if (!bucket) return;
     bucket->count += left;
-    amounts_add(b->mask, bucket->total, shape, left);
-    if (member >= MEMBER_CREDITABLE) amounts_add(b->mask, bucket->credit, shape, left);
-    if (member == MEMBER_OWN) amounts_add(b->mask, bucket->own, shape, left);
-    return ERR_OK;
+    gang_amounts_add(b->mask, bucket->total, shape, left);
+    if (member >= MEMBER_CREDITABLE) gang_amounts_add(b->mask, bucket->credit, shape, left);
+    if (member == MEMBER_OWN) gang_amounts_add(b->mask, bucket->own, shape, left);
 }
 
 /* --- ranking --- */
 
-static bool covers(const struct buckets *b, const int128 *have)
+static bool gang_covers(const struct buckets *b, const int128 *have)
 {
     for (uint32_t i = 0; i < resource_bits(b->mask); i++)
         if (have[i] < b->aggregate[i]) return false;
@@ -106,8 +96,8 @@ static bool covers(const struct buckets *b, const int128 *have)
 }
 
 /* By name: adding doubles in another order gives another sum. */
-static double score(const struct decider *e, const struct buckets *b, const int128 *have,
-                    bool capped)
+static double gang_score(const struct decider *e, const struct buckets *b, const int128 *have,
+                         bool capped)
 {
     const struct dimensions *d = e->options.dimensions;
     double sum = 0;
@@ -125,10 +115,10 @@ static double score(const struct decider *e, const struct buckets *b, const int1
 
 static void bucket_score(const struct decider *e, const struct buckets *b, struct bucket *bucket)
 {
-    bucket->satisfiable = covers(b, bucket->total);
-    bucket->total_score = score(e, b, bucket->total, !bucket->satisfiable);
-    bucket->credit_score = score(e, b, bucket->credit, true);
-    bucket->own_score = score(e, b, bucket->own, true);
+    bucket->satisfiable = gang_covers(b, bucket->total);
+    bucket->total_score = gang_score(e, b, bucket->total, !bucket->satisfiable);
+    bucket->credit_score = gang_score(e, b, bucket->credit, true);
+    bucket->own_score = gang_score(e, b, bucket->own, true);
 }
 
 /* The numbers are those of the rule book. >0: a is better, <0: b is; 0: only the value tells. */
@@ -170,34 +160,27 @@ static bool bucket_beats(const struct bucket *a, const struct bucket *b)
 
 /* --- own first --- */
 
-static enum err add_own(struct decider *e, const struct want *w, struct buckets *b,
-                        enum own_state from, enum member member)
+/* All that was put into e->own_pool. */
+static void gang_add_pool(struct decider *e, const struct want *w, struct buckets *b,
+                          enum member member)
 {
-    struct supply_pool *pool = &e->own_pool;
-    enum err err = ERR_OK;
-
-    pool->count = pool->head = 0;
-    for (int state = (int)from; !err && state < OWN_COUNT; state++) {
-        err = own_add(e, w, (enum own_state)state, pool);
+    for (uint32_t i = 0; i < e->own_pool.count; i++) {
+        bucket_add(e, w, b, e->own_pool.at[i].source, member);
     }
-    for (uint32_t i = 0; !err && i < pool->count; i++) {
-        err = bucket_add(e, w, b, pool->at[i].source, member);
-    }
-    return err;
 }
 
-static enum err served_by(struct decider *e, const struct want *w, enum member member,
-                          const struct posting **ret_domain)
+static const struct posting *gang_served_by(struct decider *e, const struct want *w,
+                                            enum member member)
 {
     struct buckets b = {0};
     const struct bucket *best = NULL;
-    enum err err;
 
-    *ret_domain = NULL;
-    if (!w->key) return ERR_OK;
+    if (!w->key) return NULL;
     buckets_start(&b, w);
-    err = add_own(e, w, &b, OWN_CONFIGURED, member);
-    for (uint32_t i = 0; !err && i < b.count; i++) {
+    e->own_pool.count = e->own_pool.head = 0;
+    for (int i = 0; i < OWN_STATES; i++) own_add(e, w, own_states[i], &e->own_pool);
+    gang_add_pool(e, w, &b, member);
+    for (uint32_t i = 0; i < b.count; i++) {
         struct bucket *bucket = &b.at[i];
         bucket_score(e, &b, bucket);
         if (!bucket->satisfiable) continue;
@@ -207,93 +190,117 @@ static enum err served_by(struct decider *e, const struct want *w, enum member m
             best = bucket;
         }
     }
-    if (best) *ret_domain = best->value;
-    return err;
+    return best ? best->value : NULL;
 }
 
-enum err gang_served(struct decider *e, const struct want *w, const struct posting **ret_domain)
+const struct posting *gang_served(struct decider *e, const struct want *w)
 {
-    return served_by(e, w, MEMBER_ALL, ret_domain);
+    return gang_served_by(e, w, MEMBER_ALL);
 }
 
-enum err gang_own_first(struct decider *e, struct want *w)
+void gang_own_first(struct decider *e, struct want *w)
 {
-    const struct posting *domain;
-    enum err err = served_by(e, w, MEMBER_OWN, &domain);
+    const struct posting *domain = gang_served_by(e, w, MEMBER_OWN);
 
-    if (err || !domain) return err;
+    if (!domain) return;
     w->has_domain = w->satisfiable = true;
     w->domain = domain;
-    return own_claim(e, w);
+    own_claim(e, w);
 }
 
 /* --- the rest --- */
 
-static enum err add_pool(struct decider *e, const struct want *w, struct buckets *b,
-                         enum pool_kind kind)
+static void gang_add_lanes(struct decider *e, const struct want *w, const struct set_memory *memory,
+                           struct buckets *b, const struct lanes *lanes)
 {
-    struct supply_pool *pool;
-    enum err err = pool_of(e, kind, w, &pool);
+    struct lane_walk walk = {lanes, memory, w->demand->unit, 0, 0};
+    const struct bag_item *item;
 
-    for (uint32_t i = 0; !err && i < pool->count; i++) {
-        const struct supply_source *s = pool->at[i].source;
-        bool acquirable = kind == POOL_OF_IDLE || kind == POOL_OF_SPECULATIVE;
-        if (acquirable && !source_open(e, w, s->cohort)) continue;
-        err = bucket_add(e, w, b, s,
-                         acquirable                                 ? MEMBER_ACQUIRABLE
-                         : w->key && s->cohort->own == w->key->slot ? MEMBER_OWN
-                                                                    : MEMBER_CREDITABLE);
+    shapes_ask(e);
+    while ((item = lane_walk_next(e, &walk))) {
+        bool own = w->key && item->key == w->key->slot;
+        if (item->key != SLOT_NONE && key_all(e, item->key)) continue;
+        bucket_add(e, w, b, source_of(e, item->cohort), own ? MEMBER_OWN : MEMBER_CREDITABLE);
     }
-    return err;
 }
 
-/* What its racks hold and its set refuses is taken off. */
-static enum err subtract_refused(struct decider *e, const struct set_memory *memory,
-                                 struct buckets *b, struct racks *racks)
+/* Its own machines that are being created, and those that are nobody's. */
+static void gang_add_creating(struct decider *e, const struct want *w, struct buckets *b)
 {
-    uint32_t *members, count;
-    enum err err = racks_refused(e, racks, memory, &members, &count);
+    struct supply_pool *pool = &e->own_pool;
 
-    for (uint32_t i = 0; !err && i < count; i++) {
-        const struct rack_member *m = &racks->members[members[i]];
-        const struct machine_shape *shape = rooms_held(&e->inventory->shape_slots, m->shape);
-        int64_t left = rack_member_left(e, m);
-        struct bucket *bucket;
-        err = bucket_of(e, b, m->value, &bucket);
-        if (err) return err;
-        bucket->count -= left;
-        amounts_add(b->mask, bucket->total, shape, -left);
+    pool->count = pool->head = 0;
+    own_add(e, w, MACHINE_CREATING, pool);
+    gang_add_pool(e, w, b, MEMBER_OWN);
+    if (!e->inventory->nobodys.count) return;
+    pool->count = 0;
+    pool_add_bag(e, w, &e->inventory->nobodys, MACHINE_CREATING, pool);
+    gang_add_pool(e, w, b, MEMBER_CREDITABLE);
+}
+
+/* The machines of a look that its racks hold. */
+static void gang_subtract_look(struct decider *e, const struct want *w, struct buckets *b,
+                               const struct look *look)
+{
+    const struct posting *value = look_find(look, w->demand->kind->same->key);
+    struct bucket *bucket;
+
+    for (uint32_t state = 0; value && state < POOL_COUNT; state++) {
+        const struct bag *bag = &look->pools[state];
+        for (uint32_t i = 0; i < bag->count; i++) {
+            const struct cohort *c = bag->at[i].cohort;
+            int64_t left = acquirable_left(e, c);
+            if (!left || cohort_kept(e, c)) continue;
+            if (!shape_covers(e, bag->at[i].shape, w->demand->unit)) continue;
+            bucket = bucket_of(e, b, value);
+            if (!bucket) return;
+            bucket->count -= left;
+            gang_amounts_add(b->mask, bucket->total, c->traits.shape, -left);
+        }
     }
-    return err;
+}
+
+/* What its racks hold and its set refuses is subtracted: the looks that carry a refused value. One
+ * that carries several is met under the first. */
+static void gang_subtract_refused(struct decider *e, const struct want *w,
+                                  const struct set_memory *memory, struct buckets *b)
+{
+    shapes_ask(e);
+    for (uint32_t i = memory->base_count; i < memory->term_count; i++) {
+        const struct match_term *t = &memory->terms[i];
+        for (uint32_t k = 0; k < t->count; k++) {
+            const struct posting *value = memory->values[t->from + k];
+            for (uint32_t n = 0; n < value->count; n++) {
+                const struct look *look;
+                if (!set_base_accepts(e, memory, value->looks[n])) continue;
+                look = posting_look(e->inventory, value, n);
+                if (set_refusal(memory, look) == value) gang_subtract_look(e, w, b, look);
+            }
+        }
+    }
 }
 
 /* Machines of its cluster, its own, what is kept for somebody but open to it, and racks with
  * machines that it refuses: these are looked at one by one, together with what the racks have to
  * acquire. */
-static enum err add_members(struct decider *e, const struct want *w, struct buckets *b,
-                            struct racks *racks)
+static void gang_add_members(struct decider *e, const struct want *w, struct buckets *b,
+                             struct racks *racks)
 {
-    struct set_memory *memory;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
+    const struct set_memory *memory = set_recall(e, w->demand->kind->set);
 
-    if (err) return err;
-
-    if (w->cluster) {
-        err = add_pool(e, w, b, POOL_OF_CONFIGURED);
-        if (!err) err = add_pool(e, w, b, POOL_OF_CONFIGURING);
-    }
-    if (!err) err = add_own(e, w, b, OWN_CREATING, MEMBER_OWN);
-    if (!err && e->inventory->nobodys.count) err = add_pool(e, w, b, POOL_OF_CREATING);
-    if (err || !racks) return err;
-    for (uint32_t i = 0; !err && i < racks->kept_count; i++) {
+    if (w->cluster) gang_add_lanes(e, w, memory, b, &w->cluster->configured);
+    if (w->cluster) gang_add_lanes(e, w, memory, b, &w->cluster->configuring);
+    gang_add_creating(e, w, b);
+    if (!racks) return;
+    for (uint32_t i = 0; i < racks->kept_count; i++) {
         const struct supply_source *s = racks->kept[i];
         bool own =
             want_has_key(w, s->cohort->traits.promise->key); /* kept for it: there it stays */
         if (!source_open(e, w, s->cohort)) continue;
         if (!set_matches(e, memory, s->cohort->traits.look->slot)) continue;
-        err = bucket_add(e, w, b, s, own ? MEMBER_OWN : MEMBER_ACQUIRABLE);
+        bucket_add(e, w, b, s, own ? MEMBER_OWN : MEMBER_ACQUIRABLE);
     }
-    if (!err) err = subtract_refused(e, memory, b, racks);
+    gang_subtract_refused(e, w, memory, b);
     for (uint32_t i = 0; i < b->count; i++) {
         uint32_t number = racks_find(racks, b->at[i].value);
         if (number == RACK_NONE) continue;
@@ -302,7 +309,6 @@ static enum err add_members(struct decider *e, const struct want *w, struct buck
             b->at[i].total[k] += racks_total(racks, number)[k];
         }
     }
-    return err;
 }
 
 struct elsewhere { /* than in the buckets looked at one by one */
@@ -310,7 +316,7 @@ struct elsewhere { /* than in the buckets looked at one by one */
     const struct buckets *buckets;
 };
 
-static bool is_elsewhere(const void *context, const struct rack *rack)
+static bool gang_is_elsewhere(const void *context, const struct rack *rack)
 {
     const struct elsewhere *all = context;
     uint32_t known = all->engine->bucket_of[rack->value->slot];
@@ -318,44 +324,42 @@ static bool is_elsewhere(const void *context, const struct rack *rack)
     return known >= all->buckets->count || all->buckets->at[known].value != rack->value;
 }
 
-static struct bucket class_bucket(const struct decider *e, const struct buckets *b,
-                                  const struct rack_class *c, const int128 *zero)
+static struct bucket gang_class_bucket(const struct decider *e, const struct buckets *b,
+                                       const struct rack_class *c, const int128 *zero)
 {
     struct bucket bucket = {.count = c->machines};
 
-    bucket.satisfiable = covers(b, c->total);
-    bucket.total_score = score(e, b, c->total, !bucket.satisfiable);
-    bucket.credit_score = bucket.own_score = score(e, b, zero, true);
+    bucket.satisfiable = gang_covers(b, c->total);
+    bucket.total_score = gang_score(e, b, c->total, !bucket.satisfiable);
+    bucket.credit_score = bucket.own_score = gang_score(e, b, zero, true);
     return bucket;
 }
 
 /* The best of the racks it has nothing in, one per class; better than `best` or NULL. */
-static enum err best_class(struct decider *e, const struct buckets *b, struct racks *racks,
-                           const struct bucket *best, struct bucket *room, bool *ret_better)
+static bool gang_best_class(struct decider *e, const struct buckets *b, struct racks *racks,
+                            const struct bucket *best, struct bucket *room)
 {
     static const int128 zero[DIMENSIONS_MAX];
     struct elsewhere elsewhere = {e, b};
-    enum err err = ERR_OK;
+    bool better = false;
 
-    *ret_better = false;
-    for (uint32_t i = 0; !err && i < racks->class_count; i++) {
+    for (uint32_t i = 0; i < racks->class_count; i++) {
         struct bucket bucket;
-        uint32_t rack, count;
+        uint32_t rack;
         if (!racks->classes[i].count) continue; /* all have left it */
-        bucket = class_bucket(e, b, &racks->classes[i], zero);
+        bucket = gang_class_bucket(e, b, &racks->classes[i], zero);
         if (best && !bucket_ranks(&bucket, best)) continue;
-        err = racks_smallest(e, racks, i, is_elsewhere, &elsewhere, &rack, 1, &count);
-        if (err || !count) continue;
+        if (!racks_smallest(e, racks, i, gang_is_elsewhere, &elsewhere, &rack, 1)) continue;
         bucket.value = racks->at[rack].value;
         if (best && !bucket_beats(&bucket, best)) continue;
         *room = bucket;
         best = room;
-        *ret_better = true;
+        better = true;
     }
-    return err;
+    return better;
 }
 
-static uint32_t per_mille(const struct buckets *b, const int128 *have)
+static uint32_t gang_per_mille(const struct buckets *b, const int128 *have)
 {
     int128 least = 1000;
 
@@ -367,7 +371,7 @@ static uint32_t per_mille(const struct buckets *b, const int128 *have)
     return (uint32_t)least;
 }
 
-static void name_domain(struct shortage *s, const struct posting *value, uint32_t permille)
+static void gang_name_domain(struct shortage *s, const struct posting *value, uint32_t permille)
 {
     struct domain_coverage this = {posting_value(value), permille};
     uint32_t at = s->domain_count;
@@ -382,75 +386,69 @@ static void name_domain(struct shortage *s, const struct posting *value, uint32_
     if (s->domain_count < VERDICT_DOMAINS_MOST) s->domain_count++;
 }
 
-/* The best covered domains, for the person who asks why; as they were before it claimed. */
-static enum err name_domains(struct decider *e, struct shortage *s, const struct buckets *b,
-                             struct racks *racks)
+/* Names the best covered domains in the shortage, as they were before the gang claimed. */
+static void gang_name_domains(struct decider *e, struct shortage *s, const struct buckets *b,
+                              struct racks *racks)
 {
     struct elsewhere elsewhere = {e, b};
-    enum err err = ERR_OK;
 
     for (uint32_t i = 0; i < b->count; i++) {
         if (b->at[i].count == 0) continue;
-        name_domain(s, b->at[i].value, per_mille(b, b->at[i].total));
+        gang_name_domain(s, b->at[i].value, gang_per_mille(b, b->at[i].total));
     }
-    for (uint32_t i = 0; !err && racks && i < racks->class_count; i++) {
-        uint32_t permille = per_mille(b, racks->classes[i].total), count;
+    for (uint32_t i = 0; racks && i < racks->class_count; i++) {
+        uint32_t permille = gang_per_mille(b, racks->classes[i].total), count;
         uint32_t found[VERDICT_DOMAINS_MOST];
         if (s->domain_count == VERDICT_DOMAINS_MOST &&
             permille < s->domains[VERDICT_DOMAINS_MOST - 1].per_mille) {
             continue;
         }
-        err = racks_smallest(e, racks, i, is_elsewhere, &elsewhere, found, VERDICT_DOMAINS_MOST,
-                             &count);
-        for (uint32_t k = 0; !err && k < count; k++) {
-            name_domain(s, racks->at[found[k]].value, permille);
-        }
+        count =
+            racks_smallest(e, racks, i, gang_is_elsewhere, &elsewhere, found, VERDICT_DOMAINS_MOST);
+        for (uint32_t k = 0; k < count; k++)
+            gang_name_domain(s, racks->at[found[k]].value, permille);
     }
-    return err;
 }
 
 /* Acquires in its domain: Idle in pool order, then Speculative. */
-static enum err acquire_there(struct decider *e, struct want *w, const struct racks *racks)
+static void gang_acquire(struct decider *e, struct want *w, const struct racks *racks)
 {
     uint32_t number = racks_find(racks, w->domain);
-    struct set_memory *memory;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
+    const struct set_memory *memory = set_recall(e, w->demand->kind->set);
 
-    for (int kind = POOL_OF_IDLE; !err && kind <= POOL_OF_SPECULATIVE && w->live; kind++) {
+    for (int kind = POOL_OF_IDLE; kind <= POOL_OF_SPECULATIVE && w->live; kind++) {
         uint32_t state = kind == POOL_OF_IDLE ? MACHINE_IDLE : MACHINE_SPECULATIVE;
         struct supply_pool *pool = &e->own_pool;
         pool->count = pool->head = 0;
         for (uint32_t i = number == RACK_NONE ? RACK_NONE : racks->at[number].member;
-             !err && i != RACK_NONE; i = racks->members[i].next) {
+             i != RACK_NONE; i = racks->members[i].next) {
             const struct cohort *c =
                 rooms_get(&e->inventory->cohort_slots, racks->members[i].cohort);
             if (c->traits.state != state) continue;
             if (!set_matches(e, memory, c->traits.look->slot)) continue;
-            err = pool_add_in_order(e, pool, (enum pool_kind)kind, w, source_of(e, c));
+            pool_add_in_order(e, pool, (enum pool_kind)kind, w, source_of(e, c));
         }
-        for (uint32_t i = 0; !err && i < racks->kept_count; i++) {
+        for (uint32_t i = 0; i < racks->kept_count; i++) {
             const struct traits *t = &racks->kept[i]->cohort->traits;
             if (t->state != state || !set_matches(e, memory, t->look->slot)) continue;
-            err = pool_add_in_order(e, pool, (enum pool_kind)kind, w, racks->kept[i]);
+            pool_add_in_order(e, pool, (enum pool_kind)kind, w, racks->kept[i]);
         }
-        if (err) return err;
-        pool_sort(pool);
-        err = pool_take_all(e, w, pool, want_claim);
+        pool_sort(pool, 0);
+        pool_take_all(e, w, pool, want_claim);
     }
-    return err;
 }
 
 /* Do its cluster's machines alone make that domain the best, whatever can be acquired elsewhere?
  * Where several are as good but for what there is in all, what can be acquired in those decides. */
-static enum err find_secure(struct decider *e, struct want *w, const struct buckets *b,
-                            const struct bucket *best, const struct racks *racks)
+static void gang_find_secure(struct decider *e, struct want *w, const struct buckets *b,
+                             const struct bucket *best, const struct racks *racks)
 {
     uint32_t count = 0;
 
-    if (!racks || e->inventory->nobodys.count || !covers(b, best->credit)) return ERR_OK;
-    if (replay_may_be_kept_for(e, w)) return ERR_OK;
+    if (!racks || e->inventory->nobodys.count || !gang_covers(b, best->credit)) return;
+    if (replay_may_be_kept_for(e, w)) return;
     w->ties = decider_alloc(e, b->count, sizeof *w->ties);
-    if (!w->ties) return ERR_FULL;
+    if (!w->ties) return;
     for (uint32_t i = 0; i < b->count; i++) {
         const struct bucket *bucket = &b->at[i];
         if (!bucket->count || bucket->credit_score != best->credit_score) continue;
@@ -458,41 +456,38 @@ static enum err find_secure(struct decider *e, struct want *w, const struct buck
     }
     w->secure = true;
     w->tie_count = count > 1 ? count : 0; /* itself is one */
-    return ERR_OK;
 }
 
-enum err gang_assign(struct decider *e, struct want *w)
+void gang_assign(struct decider *e, struct want *w)
 {
     struct buckets *b = e->buckets ? e->buckets : decider_alloc(e, 1, sizeof *b);
     const struct bucket *best = NULL;
-    struct racks *racks = NULL;
+    struct racks *racks = w->parked ? NULL : racks_of(e, w);
     struct bucket room;
-    bool better = false;
-    enum err err = w->parked ? ERR_OK : racks_of(e, w, &racks);
+    bool better;
 
-    if (!b) return ERR_FULL;
+    if (e->err) return;
     e->buckets = b;
     buckets_start(b, w);
-    if (!err) err = add_members(e, w, b, racks);
-    for (uint32_t i = 0; !err && i < b->count; i++) {
+    gang_add_members(e, w, b, racks);
+    for (uint32_t i = 0; i < b->count; i++) {
         if (b->at[i].count == 0) continue;
         bucket_score(e, b, &b->at[i]);
         if (!best || bucket_beats(&b->at[i], best)) best = &b->at[i];
     }
-    if (!err && racks) err = best_class(e, b, racks, best, &room, &better);
+    better = racks && gang_best_class(e, b, racks, best, &room);
     if (better) best = &room;
-    if (err || !best) return err;
+    if (!best) return;
     w->has_domain = true;
     w->domain = best->value;
     w->satisfiable = best->satisfiable;
-    if (!best->satisfiable) { /* it will lack: what it could have had is told as it is now */
+    if (!best->satisfiable) { /* it will lack: what it could have had is named as it is now */
         w->shortage = decider_alloc(e, 1, sizeof *w->shortage);
-        err = w->shortage ? name_domains(e, w->shortage, b, racks) : ERR_FULL;
+        if (w->shortage) gang_name_domains(e, w->shortage, b, racks);
     }
-    if (!err && !better) err = find_secure(e, w, b, best, racks);
-    if (!err) err = own_claim(e, w);
-    if (!err) err = credit(e, w);
-    if (!err && racks) err = acquire_there(e, w, racks);
-    assert(err || !w->live == best->satisfiable); /* all that covers it is there to be claimed */
-    return err;
+    if (!better) gang_find_secure(e, w, b, best, racks);
+    own_claim(e, w);
+    credit(e, w);
+    if (racks) gang_acquire(e, w, racks);
+    assert(e->err || !w->live == best->satisfiable); /* all that covers it is there to be claimed */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Crediting a plain Need with machines of its cluster, whosever they are, in keep order.
+/* Credits a Need with machines of its cluster in keep order, for whichever Need they were bought.
  *
  * Each lane (one cluster, state and instance type) is put in keep order when somebody asks after
  * its cohorts changed, and stays so between decisions. A Need walks the lanes of the types it names
@@ -41,7 +41,7 @@ void lanes_forget(struct decider *e, bool all)
 
 /* --- one lane in order --- */
 
-static int entry_compare(const void *left, const void *right)
+static int lane_entry_compare(const void *left, const void *right)
 {
     const struct lane_entry *a = left, *b = right;
 
@@ -50,12 +50,12 @@ static int entry_compare(const void *left, const void *right)
     return 0; /* ids decide, when it comes to it */
 }
 
-static enum err lane_sort(struct lane_order *o, const struct cohort_lane *lane)
+/* False: no memory. */
+static bool lane_sort(struct decider *e, struct lane_order *o, const struct cohort_lane *lane)
 {
     const struct bag *bag = &lane->bag;
-    enum err err = kept_room(&o->at, bag->count, &o->cap, sizeof *o->at);
 
-    if (err) return err;
+    if (!kept_room(e, &o->at, bag->count, &o->cap, sizeof *o->at)) return false;
     for (uint32_t i = 0; i < bag->count; i++) {
         const struct bag_item *item = &bag->at[i];
         o->at[i] = (struct lane_entry){.price = item->cohort->traits.price,
@@ -66,13 +66,13 @@ static enum err lane_sort(struct lane_order *o, const struct cohort_lane *lane)
                                        .shape = item->shape,
                                        .key = item->key};
     }
-    if (bag->count > 1) qsort(o->at, bag->count, sizeof *o->at, entry_compare);
+    if (bag->count > 1) qsort(o->at, bag->count, sizeof *o->at, lane_entry_compare);
     o->count = bag->count;
     o->version = lane->version;
-    return ERR_OK;
+    return true;
 }
 
-static bool is_used_up(const struct decider *e, const struct lane_order *o, uint32_t at)
+static bool lane_is_used_up(const struct decider *e, const struct lane_order *o, uint32_t at)
 {
     return at < o->count && o->at[at].used_up == (uint32_t)e->number;
 }
@@ -80,9 +80,9 @@ static bool is_used_up(const struct decider *e, const struct lane_order *o, uint
 /* The first from `at` on that was not found to be used up. */
 static uint32_t lane_next(const struct decider *e, struct lane_order *o, uint32_t at)
 {
-    while (is_used_up(e, o, at)) {
+    while (lane_is_used_up(e, o, at)) {
         struct lane_entry *entry = &o->at[at];
-        if (is_used_up(e, o, entry->next)) entry->next = o->at[entry->next].next;
+        if (lane_is_used_up(e, o, entry->next)) entry->next = o->at[entry->next].next;
         at = entry->next; /* and whoever comes here again has half the way */
     }
     return at;
@@ -90,21 +90,21 @@ static uint32_t lane_next(const struct decider *e, struct lane_order *o, uint32_
 
 /* --- walking --- */
 
-static bool is_gone(const struct decider *e, const struct lane_entry *entry)
+static bool lane_is_gone(const struct decider *e, const struct lane_entry *entry)
 {
     if (entry->key != SLOT_NONE && key_all(e, entry->key)) return true;
     return e->cohorts[entry->slot].emptied == (uint32_t)e->number;
 }
 
 /* To the next from `at` on that matches, fits and may have something left. */
-static void cursor_move(struct decider *e, const struct want *w, struct set_memory *memory,
-                        struct lane_cursor *c, uint32_t at)
+static void lane_cursor_move(struct decider *e, const struct want *w,
+                             const struct set_memory *memory, struct lane_cursor *c, uint32_t at)
 {
     struct lane_order *o = c->order;
 
     for (at = lane_next(e, o, at); at < o->count; at = lane_next(e, o, at + 1)) {
         struct lane_entry *entry = &o->at[at];
-        if (is_gone(e, entry)) {
+        if (lane_is_gone(e, entry)) {
             entry->used_up = (uint32_t)e->number;
             entry->next = at + 1;
             continue;
@@ -118,71 +118,69 @@ static void cursor_move(struct decider *e, const struct want *w, struct set_memo
     c->at = at;
 }
 
-static enum err cursors_make(struct decider *e, const struct want *w, const struct lanes *lanes,
-                             enum lane_state state, struct set_memory *memory,
-                             struct lane_cursor **ret_cursors, uint32_t *ret_count)
+struct lane_cursors {
+    struct lane_cursor *at;
+    uint32_t count;
+};
+
+static struct lane_cursors lane_cursors_make(struct decider *e, const struct want *w,
+                                             const struct lanes *lanes, enum lane_state state,
+                                             const struct set_memory *memory)
 {
     struct lane_orders *orders = &e->clusters[w->cluster->slot].lanes[state];
-    struct lane_cursor *cursors = decider_alloc(e, lanes->count, sizeof *cursors);
-    uint32_t count = 0;
-    enum err err = kept_room(&orders->at, lanes->count, &orders->cap, sizeof *orders->at);
+    struct lane_cursors cursors = {.at = decider_alloc(e, lanes->count, sizeof *cursors.at)};
 
-    if (!cursors) return ERR_FULL;
-    for (uint32_t i = 0; !err && i < lanes->count; i++) {
+    if (!kept_room(e, &orders->at, lanes->count, &orders->cap, sizeof *orders->at)) return cursors;
+    for (uint32_t i = 0; cursors.at && i < lanes->count; i++) {
         const struct cohort_lane *lane = &lanes->at[i];
+        struct lane_order *order = &orders->at[i];
         if (!set_names_type(memory, lane->type) || !lane->bag.count) continue;
-        if (orders->at[i].version != lane->version) err = lane_sort(&orders->at[i], lane);
-        cursors[count++].order = &orders->at[i];
+        if (order->version != lane->version && !lane_sort(e, order, lane)) continue;
+        cursors.at[cursors.count++].order = order;
     }
-    for (uint32_t i = 0; !err && i < count; i++) cursor_move(e, w, memory, &cursors[i], 0);
-    *ret_cursors = cursors;
-    *ret_count = count;
-    return err;
+    for (uint32_t i = 0; i < cursors.count; i++) lane_cursor_move(e, w, memory, &cursors.at[i], 0);
+    return cursors;
 }
 
-static const struct lane_entry *cursor_entry(const struct lane_cursor *c)
+static const struct lane_entry *lane_cursor_entry(const struct lane_cursor *c)
 {
     return c->at < c->order->count ? &c->order->at[c->at] : NULL;
 }
 
-static const struct lane_entry *cursors_first(const struct lane_cursor *cursors, uint32_t count)
+static const struct lane_entry *lane_cursors_first(const struct lane_cursors *cursors)
 {
     const struct lane_entry *first = NULL;
 
-    for (uint32_t i = 0; i < count; i++) {
-        const struct lane_entry *entry = cursor_entry(&cursors[i]);
-        if (entry && (!first || entry_compare(entry, first) < 0)) first = entry;
+    for (uint32_t i = 0; i < cursors->count; i++) {
+        const struct lane_entry *entry = lane_cursor_entry(&cursors->at[i]);
+        if (entry && (!first || lane_entry_compare(entry, first) < 0)) first = entry;
     }
     return first;
 }
 
 /* All entries that the order does not tell from the first, of every lane. */
-static enum err class_collect(struct decider *e, const struct want *w, struct set_memory *memory,
-                              struct lane_cursor *cursors, uint32_t count,
-                              struct supply_pool *class)
+static void lanes_class(struct decider *e, const struct want *w, const struct set_memory *memory,
+                        struct lane_cursors *cursors, struct supply_pool *class)
 {
-    const struct lane_entry *first = cursors_first(cursors, count), *entry;
-    enum err err = ERR_OK;
+    const struct lane_entry *first = lane_cursors_first(cursors), *entry;
 
     class->count = class->head = 0;
-    for (uint32_t i = 0; first && i < count; i++) {
-        struct lane_cursor *c = &cursors[i];
-        while (!err && (entry = cursor_entry(c)) && entry_compare(entry, first) == 0) {
-            err =
-                pool_add(e, class, source_of(e, entry->cohort), entry->price, entry->less_dollars);
-            cursor_move(e, w, memory, c, c->at + 1);
+    for (uint32_t i = 0; first && i < cursors->count; i++) {
+        struct lane_cursor *c = &cursors->at[i];
+        while ((entry = lane_cursor_entry(c)) && lane_entry_compare(entry, first) == 0) {
+            pool_add(e, class, source_of(e, entry->cohort), entry->price, entry->less_dollars);
+            lane_cursor_move(e, w, memory, c, c->at + 1);
         }
     }
-    return err;
 }
 
-/* As level_fetch(), for those of a level that are going to be credited. */
+/* As assign_fetch(), for the rows of a level that are going to be credited. */
 void lanes_fetch(const struct decider *e)
 {
     for (uint32_t i = 0; i < e->turn_count; i++) {
         const struct want *w = &e->wants[e->turns[i].row];
         replay_fetch(e, e->turns[i].row, true);
-        if (e->courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
+        if (e->row.courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
         __builtin_prefetch(&e->sets[w->demand->kind->set->slot]);
         __builtin_prefetch(&e->clusters[w->cluster->slot].lanes[LANE_CONFIGURED]);
         __builtin_prefetch(w->cluster->configured.at);
@@ -191,7 +189,7 @@ void lanes_fetch(const struct decider *e)
         const struct want *w = &e->wants[e->turns[i].row];
         const struct set_memory *memory;
         const struct lane_orders *orders;
-        if (e->courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
+        if (e->row.courses[e->turns[i].row].again || !w->live || !w->cluster) continue;
         memory = &e->sets[w->demand->kind->set->slot];
         if (memory->type_count == TYPES_ANY) continue;
         orders = &e->clusters[w->cluster->slot].lanes[LANE_CONFIGURED];
@@ -205,22 +203,19 @@ void lanes_fetch(const struct decider *e)
     }
 }
 
-enum err lanes_credit(struct decider *e, struct want *w, enum lane_state state)
+void lanes_credit(struct decider *e, struct want *w, enum lane_state state)
 {
     const struct lanes *lanes =
         state == LANE_CONFIGURED ? &w->cluster->configured : &w->cluster->configuring;
+    const struct set_memory *memory = set_recall(e, w->demand->kind->set);
     struct supply_pool *class = &e->own_pool;
-    struct lane_cursor *cursors;
-    struct set_memory *memory;
-    uint32_t count;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
+    struct lane_cursors cursors;
 
     shapes_ask(e);
-    if (!err) err = cursors_make(e, w, lanes, state, memory, &cursors, &count);
-    while (!err && w->live) {
-        err = class_collect(e, w, memory, cursors, count, class);
-        if (err || !class->count) break;
-        err = pool_take_all(e, w, class, want_claim);
+    cursors = lane_cursors_make(e, w, lanes, state, memory);
+    while (w->live) {
+        lanes_class(e, w, memory, &cursors, class);
+        if (!class->count) break;
+        pool_take_all(e, w, class, want_claim);
     }
-    return err;
 }

@@ -34,48 +34,49 @@ static enum match_ask ask_of(const struct requirement *r)
     }
 }
 
-static enum err term_recall(const struct decider *e, const struct requirement *r,
-                            struct set_memory *m)
+static bool term_recall(struct decider *e, const struct requirement *r, struct set_memory *m)
 {
     bool known = r->op > OPERATOR_UNSPECIFIED && r->op < OPERATOR_COUNT;
     struct match_term term = {
         .from = m->value_count, .ask = ask_of(r), .of_zone = str_equal(r->key, LABEL_ZONE)};
-    enum err err = kept_room(&m->terms, m->term_count + 1, &m->term_cap, sizeof *m->terms);
 
+    if (!kept_room(e, &m->terms, m->term_count + 1, &m->term_cap, sizeof *m->terms)) return false;
     term.key = inventory_word(e->inventory, r->key);
-    for (size_t i = 0; !err && term.key && known && i < r->value_count; i++) {
+    for (size_t i = 0; term.key && known && i < r->value_count; i++) {
         const struct posting *p = inventory_posting(e->inventory, r->key, r->values[i]);
         if (!p) continue;
-        err = kept_room(&m->values, m->value_count + 1, &m->value_cap, sizeof(struct posting *));
-        if (!err) m->values[m->value_count++] = p;
+        if (!kept_room(e, &m->values, m->value_count + 1, &m->value_cap,
+                       sizeof(struct posting *))) {
+            return false;
+        }
+        m->values[m->value_count++] = p;
         term.marks |= posting_mark(p);
     }
     term.count = m->value_count - term.from;
-    if (err) return err;
     m->terms[m->term_count++] = term;
-    return ERR_OK;
+    return true;
 }
 
-enum err set_recall(struct decider *e, const struct requirement_set *set,
-                    struct set_memory **ret_memory)
+struct set_memory *set_recall(struct decider *e, const struct requirement_set *set)
 {
     struct set_memory *m = &e->sets[set->slot];
-    enum err err = ERR_OK;
 
-    *ret_memory = m;
-    if (m->birth == set->birth && m->looks_version == e->inventory->looks_version) return ERR_OK;
+    if (m->birth == set->birth && m->looks_version == e->inventory->looks_version) return m;
     m->birth = 0; /* until it is done */
     m->term_count = m->value_count = 0;
     m->type_count = TYPES_ANY;
     m->type_bits = UINT64_MAX;
-    for (size_t i = 0; !err && i < set->count; i++) {
-        if (types_recall(e, &set->requirements[i], m)) continue;
-        err = term_recall(e, &set->requirements[i], m);
+    for (int refusals = 0; refusals < 2; refusals++) { /* they come last */
+        for (size_t i = 0; i < set->count; i++) {
+            const struct requirement *r = &set->requirements[i];
+            if ((r->op == OPERATOR_NOT_IN) != refusals || types_recall(e, r, m)) continue;
+            if (!term_recall(e, r, m)) return m;
+        }
+        if (!refusals) m->base_count = m->term_count;
     }
-    if (err) return err;
     m->birth = set->birth;
     m->looks_version = e->inventory->looks_version;
-    return ERR_OK;
+    return m;
 }
 
 /* --- one look --- */
@@ -133,25 +134,21 @@ static enum brief_answer brief_answers(const struct set_memory *m, const struct 
     return t->ask == ASK_NONE_OF ? BRIEF_YES : BRIEF_NO;
 }
 
-/* The look is fetched only where its brief does not tell. `base`: what the set refuses is left
- * aside. */
+/* The first `count` terms hold. The look is fetched only if its brief does not answer. */
 static bool look_accepted(const struct decider *e, const struct set_memory *m, uint32_t slot,
-                          bool base)
+                          uint32_t count)
 {
     const struct look_brief *brief = &e->inventory->look_briefs[slot];
     enum brief_answer all = BRIEF_YES;
     const struct look *look;
 
-    for (uint32_t i = 0; all != BRIEF_NO && i < m->term_count; i++) {
-        enum brief_answer one;
-        if (base && m->terms[i].ask == ASK_NONE_OF) continue;
-        one = brief_answers(m, &m->terms[i], brief);
+    for (uint32_t i = 0; all != BRIEF_NO && i < count; i++) {
+        enum brief_answer one = brief_answers(m, &m->terms[i], brief);
         if (one != BRIEF_YES) all = one;
     }
     if (all != BRIEF_UNSURE) return all == BRIEF_YES;
     look = rooms_held(&e->inventory->look_slots, slot);
-    for (uint32_t i = 0; i < m->term_count; i++) {
-        if (base && m->terms[i].ask == ASK_NONE_OF) continue;
+    for (uint32_t i = 0; i < count; i++) {
         if (!term_holds(m, &m->terms[i], look)) return false;
     }
     return true;
@@ -159,7 +156,23 @@ static bool look_accepted(const struct decider *e, const struct set_memory *m, u
 
 bool set_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look)
 {
-    return look_accepted(e, memory, look, false);
+    return look_accepted(e, memory, look, memory->term_count);
+}
+
+const struct bag_item *lane_walk_next(struct decider *e, struct lane_walk *walk)
+{
+    for (; walk->lane < walk->lanes->count; walk->lane++, walk->item = 0) {
+        const struct cohort_lane *lane = &walk->lanes->at[walk->lane];
+        if (!set_names_type(walk->memory, lane->type)) continue;
+        while (walk->item < lane->bag.count) {
+            const struct bag_item *item = &lane->bag.at[walk->item++];
+            if (shape_covers(e, item->shape, walk->wanted) &&
+                set_matches(e, walk->memory, item->look)) {
+                return item;
+            }
+        }
+    }
+    return NULL;
 }
 
 /* --- bases --- */
@@ -167,14 +180,18 @@ bool set_accepts(const struct decider *e, const struct set_memory *memory, uint3
 bool set_base_accepts(const struct decider *e, const struct set_memory *memory, uint32_t look)
 {
     return set_names_type(memory, e->inventory->look_briefs[look].type) &&
-           look_accepted(e, memory, look, true);
+           look_accepted(e, memory, look, memory->base_count);
 }
 
-/* The first term from `from` on that a base keeps; term_count: none. */
-static uint32_t base_term(const struct set_memory *m, uint32_t from)
+const struct posting *set_refusal(const struct set_memory *m, const struct look *look)
 {
-    while (from < m->term_count && m->terms[from].ask == ASK_NONE_OF) from++;
-    return from;
+    for (uint32_t i = m->base_count; i < m->term_count; i++) {
+        const struct match_term *t = &m->terms[i];
+        for (uint32_t k = 0; k < t->count; k++) {
+            if (carries_one_of(look, &m->values[t->from + k], 1)) return m->values[t->from + k];
+        }
+    }
+    return NULL;
 }
 
 uint32_t set_base_hash(const struct set_memory *m)
@@ -184,7 +201,7 @@ uint32_t set_base_hash(const struct set_memory *m)
     for (uint32_t i = 0; m->type_count != TYPES_ANY && i < m->type_count; i++) {
         hash = hash * 0x9E3779B97F4A7C15 + m->types[i];
     }
-    for (uint32_t i = base_term(m, 0); i < m->term_count; i = base_term(m, i + 1)) {
+    for (uint32_t i = 0; i < m->base_count; i++) {
         hash = hash * 0x9E3779B97F4A7C15 + m->terms[i].marks + (uint64_t)m->terms[i].ask;
     }
     return (uint32_t)((hash * 0x9E3779B97F4A7C15) >> 32);
@@ -204,16 +221,12 @@ static bool terms_equal(const struct set_memory *a, const struct match_term *lef
 /* Requirements and their values stand in the order of their texts, in both. */
 bool set_base_equal(const struct set_memory *a, const struct set_memory *b)
 {
-    uint32_t i = base_term(a, 0), k = base_term(b, 0);
-
-    if (a->type_count != b->type_count) return false;
+    if (a->type_count != b->type_count || a->base_count != b->base_count) return false;
     for (uint32_t n = 0; a->type_count != TYPES_ANY && n < a->type_count; n++) {
         if (a->types[n] != b->types[n]) return false;
     }
-    while (i < a->term_count && k < b->term_count) {
-        if (!terms_equal(a, &a->terms[i], b, &b->terms[k])) return false;
-        i = base_term(a, i + 1);
-        k = base_term(b, k + 1);
+    for (uint32_t i = 0; i < a->base_count; i++) {
+        if (!terms_equal(a, &a->terms[i], b, &b->terms[i])) return false;
     }
-    return i >= a->term_count && k >= b->term_count;
+    return true;
 }

@@ -50,22 +50,21 @@ static void memory_refresh(struct decider *e, struct row_memory *m, const struct
     }
 }
 
-enum err memory_of(struct decider *e, struct demand *d, struct row_memory **ret_memory)
+struct row_memory *memory_of(struct decider *e, struct demand *d)
 {
     struct row_memory *m = d->memory < e->memory_count ? &e->memory[d->memory] : NULL;
 
     if (!m || m->row != d->birth) {
-        enum err err =
-            kept_room(&e->memory, e->memory_count + 1, &e->memory_cap, sizeof *e->memory);
-        if (err) return err;
+        if (!kept_room(e, &e->memory, e->memory_count + 1, &e->memory_cap, sizeof *e->memory)) {
+            return NULL;
+        }
         d->memory = e->memory_count++;
         m = &e->memory[d->memory];
         *m = (struct row_memory){.row = d->birth, .key = KEY_NONE};
         m->version = UINT64_MAX; /* of nothing: it is looked up */
     }
     memory_refresh(e, m, d);
-    *ret_memory = m;
-    return ERR_OK;
+    return m;
 }
 
 /* Rows that are gone leave their memories behind; when most are of that kind all are dropped. */
@@ -76,49 +75,34 @@ static void memory_sweep(struct decider *e)
     e->swept = e->number;
 }
 
-enum err want_find(struct decider *e, struct want *w, struct demand *demand)
+void want_find(struct decider *e, struct want *w, struct demand *demand)
 {
-    struct row_memory *m;
-    enum err err = memory_of(e, demand, &m);
+    const struct row_memory *m = memory_of(e, demand);
 
-    if (err) return err;
     *w = (struct want){.demand = demand,
                        .cluster = e->cluster_of[demand->cluster->slot],
                        .gang = demand->gang,
                        .live = demand->aggregate.mask};
-    if (!m->birth) return ERR_OK;
+    if (!m || !m->birth) return;
     if (demand->gang) {
         w->key = rooms_held(&e->inventory->key_slots, m->slot);
         w->family = w->key->family;
     } else {
         w->family = rooms_held(&e->inventory->family_slots, m->slot);
     }
-    return ERR_OK;
 }
 
 /* --- folding --- */
 
-static bool lane_holds_whole(struct decider *e, const struct bag *bag, const struct demand *d,
-                             struct set_memory *memory)
-{
-    const struct resources *whole = d->gangs->fold->demand.unit;
-
-    for (uint32_t i = 0; i < bag->count; i++) {
-        const struct bag_item *item = &bag->at[i];
-        if (!shape_covers(e, item->shape, whole)) continue;
-        if (item->cohort->count && set_matches(e, memory, item->look)) return true;
-    }
-    return false;
-}
-
 static bool lanes_hold_whole(struct decider *e, const struct lanes *lanes, const struct demand *d,
-                             struct set_memory *memory)
+                             const struct set_memory *memory)
 {
-    for (uint32_t i = 0; i < lanes->count; i++) {
-        if (!set_names_type(memory, lanes->at[i].type)) continue;
-        if (lane_holds_whole(e, &lanes->at[i].bag, d, memory)) return true;
-    }
-    return false;
+    struct lane_walk walk = {lanes, memory, d->gangs->fold->demand.unit, 0, 0};
+    const struct bag_item *item;
+
+    do item = lane_walk_next(e, &walk);
+    while (item && !item->cohort->count); /* a plan may hold an empty cohort */
+    return item != NULL;
 }
 
 /* Some machine of a type that the set names could, wherever it is. */
@@ -139,103 +123,72 @@ static bool might_hold_whole(const struct decider *e, const struct demand *d,
 }
 
 /* Some machine matches the whole profile and covers the whole aggregate. */
-static enum err holds_whole(struct decider *e, const struct demand *d, bool *ret_holds)
+static bool holds_whole(struct decider *e, const struct demand *d)
 {
-    const struct cohort_cluster *cluster;
-    struct set_memory *memory;
-    enum err err;
+    const struct resources *whole = d->gangs->fold->demand.unit;
+    const struct set_memory *memory = set_recall(e, d->kind->set);
+    const struct cohort_cluster *cluster = e->cluster_of[d->cluster->slot];
 
-    *ret_holds = true;
-    err = set_recall(e, d->kind->set, &memory);
-    if (err) return err;
-    if (!might_hold_whole(e, d, memory)) {
-        *ret_holds = false;
-        return ERR_OK;
+    if (!might_hold_whole(e, d, memory)) return false;
+    for (int state = 0; state < POOL_COUNT; state++) {
+        if (shelves_hold(e, (enum pool_state)state, memory, whole)) return true;
     }
-    *ret_holds = false;
-    for (int state = 0; !err && !*ret_holds && state < POOL_COUNT; state++) {
-        err =
-            shelves_hold(e, (enum pool_state)state, memory, d->gangs->fold->demand.unit, ret_holds);
-    }
-    if (err || *ret_holds) return err;
     shapes_ask(e);
-    cluster = e->cluster_of[d->cluster->slot];
-    *ret_holds = cluster && (lanes_hold_whole(e, &cluster->configured, d, memory) ||
-                             lanes_hold_whole(e, &cluster->configuring, d, memory));
-    return ERR_OK;
+    return cluster && (lanes_hold_whole(e, &cluster->configured, d, memory) ||
+                       lanes_hold_whole(e, &cluster->configuring, d, memory));
 }
 
-static enum err is_served(struct decider *e, struct demand *d, bool *ret_served)
+static bool is_served(struct decider *e, struct demand *d)
 {
-    struct row_memory *m;
+    struct row_memory *m = memory_of(e, d);
     struct want w;
-    enum err err = memory_of(e, d, &m);
 
-    if (!err && m->birth && !m->domain_known) {
-        err = want_find(e, &w, d);
-        if (!err) err = gang_served(e, &w, &m->domain);
-        if (!err) m->domain_known = true;
+    if (m && m->birth && !m->domain_known) {
+        want_find(e, &w, d);
+        m->domain = gang_served(e, &w);
+        m->domain_known = !e->err;
     }
-    *ret_served = !err && m->birth && m->domain;
-    return err;
+    return m && m->birth && m->domain;
 }
 
-static enum err gang_folds(struct decider *e, struct folding *f, struct demand *d, bool *ret_folds)
+static bool gang_folds(struct decider *e, struct folding *f, struct demand *d)
 {
     uint8_t *fits = &f->fits[d->gangs->number];
-    bool yes;
-    enum err err;
 
-    *ret_folds = false;
-    if (!d->gangs->fold || !d->aggregate.mask) return ERR_OK; /* too large, or asks nothing */
-    if (*fits == ANSWER_UNKNOWN) {
-        err = holds_whole(e, d, &yes);
-        if (err) return err;
-        *fits = yes ? ANSWER_YES : ANSWER_NO;
-    }
-    if (*fits == ANSWER_NO) return ERR_OK;
-    err = is_served(e, d, &yes);
-    *ret_folds = !err && !yes;
-    return err;
+    if (!d->gangs->fold || !d->aggregate.mask) return false; /* too large, or asks nothing */
+    if (*fits == ANSWER_UNKNOWN) *fits = holds_whole(e, d) ? ANSWER_YES : ANSWER_NO;
+    return *fits == ANSWER_YES && !is_served(e, d);
 }
 
-static int64_t earlier(int64_t a, int64_t b) /* 0 is not known */
-{
-    if (!a || !b) return a ? a : b;
-    return a < b ? a : b;
-}
-
-static enum err fold_gangs(struct decider *e, struct folding *f)
+static void fold_gangs(struct decider *e, struct folding *f)
 {
     for (uint32_t k = 0; k < e->gang_place_count; k++) {
         uint32_t i = e->gang_places[k];
         struct demand *demand = e->needs->order[i];
-        bool folds;
-        enum err err = gang_folds(e, f, demand, &folds);
-        if (err) return err;
+        bool folds = gang_folds(e, f, demand);
         assert(e->folded); /* normalise() made room for all */
         if (folds != e->folded[i]) f->changed = true;
         e->folded[i] = folds;
         if (!folds) continue;
         uint32_t number = demand->gangs->fold->number;
         f->counts[number]++;
-        f->arrivals[number] = earlier(f->arrivals[number], demand->arrival_unix_ns);
+        f->arrivals[number] = arrival_earlier(f->arrivals[number], demand->arrival_unix_ns);
         f->any = true;
     }
-    return ERR_OK;
 }
 
 /* --- the rows that come of it --- */
 
 /* A fold with the plain row it merges into, if there is one. */
-static enum err fold_row(struct decider *e, const struct folding *f, const struct fold *fold,
-                         struct demand **ret_row)
+static struct demand *fold_row(struct decider *e, const struct folding *f, const struct fold *fold)
 {
     struct demand *row = ARENA_NEW(&e->rows_arena, struct demand);
     struct resource_sum one, all, plain;
-    enum err err;
 
-    if (!row) return ERR_NOMEM;
+    if (!row) {
+        decider_note(e, ERR_NOMEM);
+        return NULL;
+    }
     *row = fold->plain ? *fold->plain : fold->demand;
     amounts_sum(&fold->demand.aggregate, &one);
     resource_sum_scale_sum(&all, &one, f->counts[fold->number]);
@@ -243,125 +196,82 @@ static enum err fold_row(struct decider *e, const struct folding *f, const struc
         amounts_sum(&fold->plain->aggregate, &plain);
         resource_sum_add_sum(&all, &plain);
     }
-    row->arrival_unix_ns = earlier(row->arrival_unix_ns, f->arrivals[fold->number]);
+    row->arrival_unix_ns = arrival_earlier(row->arrival_unix_ns, f->arrivals[fold->number]);
     row->birth = fold->demand.birth;
     row->memory = UINT32_MAX; /* its amounts are new, so nothing is remembered of it */
-    err = amounts_keep(&e->rows_arena, &all, &row->aggregate);
-    *ret_row = row;
-    return err;
+    decider_note(e, amounts_keep(&e->rows_arena, &all, &row->aggregate));
+    return row;
 }
 
-static enum err row_add(struct decider *e, struct demand *row)
+static void row_add(struct decider *e, struct demand *row)
 {
-    enum err err = kept_room(&e->rows, e->row_count + 1, &e->row_cap, sizeof(struct demand *));
-
-    if (!err) e->rows[e->row_count++] = row;
-    return err;
+    if (!kept_room(e, &e->rows, e->row_count + 1, &e->row_cap, sizeof row)) return;
+    e->rows[e->row_count++] = row;
 }
 
-static enum err fold_rows(struct decider *e, const struct folding *f)
+static void fold_rows(struct decider *e, const struct folding *f)
 {
-    for (uint32_t i = 0; i < e->row_count; i++) {
+    for (uint32_t i = 0; !e->err && i < e->row_count; i++) {
         const struct fold *fold = e->rows[i]->fold;
-        enum err err;
         if (!fold || !f->counts[fold->number]) continue;
-        err = fold_row(e, f, fold, &e->rows[i]);
-        if (err) return err;
+        e->rows[i] = fold_row(e, f, fold);
         e->folded_rows++;
     }
-    for (uint32_t i = 0; i < e->needs->folds_count; i++) {
+    for (uint32_t i = 0; !e->err && i < e->needs->folds_count; i++) {
         const struct fold *fold = e->needs->folds[i];
-        struct demand *row;
-        enum err err;
         if (fold->plain || !f->counts[i]) continue;
-        err = fold_row(e, f, fold, &row);
-        if (!err) err = row_add(e, row);
-        if (err) return err;
+        row_add(e, fold_row(e, f, fold));
         e->folded_rows++;
     }
-    return ERR_OK;
 }
 
-struct row_item {
-    struct demand *row;
-    const struct dimensions *dimensions;
-};
-
-static int row_item_compare(const void *left, const void *right)
+static void rows_make(struct decider *e, const struct folding *f)
 {
-    const struct row_item *a = left, *b = right;
-
-    return demand_compare(a->dimensions, a->row, b->row);
-}
-
-static enum err order_again(struct decider *e)
-{
-    struct row_item *items = decider_alloc(e, e->row_count, sizeof *items);
-
-    if (!items) return ERR_FULL;
-    for (uint32_t i = 0; i < e->row_count; i++) {
-        items[i] = (struct row_item){e->rows[i], e->options.dimensions};
-    }
-    if (e->row_count) qsort(items, e->row_count, sizeof *items, row_item_compare);
-    for (uint32_t i = 0; i < e->row_count; i++) e->rows[i] = items[i].row;
-    return ERR_OK;
-}
-
-static enum err rows_make(struct decider *e, const struct folding *f)
-{
-    enum err err = ERR_OK;
-
     e->rows_version = 0; /* until it is done */
     e->rows_made++;
     e->row_count = e->folded_rows = 0;
     arena_reset(&e->rows_arena);
-    for (uint32_t i = 0; !err && i < e->needs->order_count; i++) {
-        if (!e->folded[i]) err = row_add(e, e->needs->order[i]);
+    for (uint32_t i = 0; i < e->needs->order_count; i++) {
+        if (!e->folded[i]) row_add(e, e->needs->order[i]);
     }
-    if (!err && f->any) err = fold_rows(e, f);
-    if (!err && f->any) err = order_again(e);
-    if (!err) e->rows_version = e->needs->version;
-    return err;
+    if (f->any) fold_rows(e, f);
+    if (e->err) return;
+    if (f->any) qsort(e->rows, e->row_count, sizeof(struct demand *), demand_compare);
+    e->rows_version = e->needs->version;
 }
 
-static enum err gangs_find(struct decider *e)
+static void gangs_find(struct decider *e)
 {
     e->gang_place_count = 0;
     for (uint32_t i = 0; e->needs->gangs_count && i < e->needs->order_count; i++) {
-        enum err err;
-        if (!e->needs->order[i]->gang) continue;
-        err = kept_room(&e->gang_places, e->gang_place_count + 1, &e->gang_place_cap,
-                        sizeof *e->gang_places);
-        if (err) return err;
-        e->gang_places[e->gang_place_count++] = i;
+        if (e->needs->order[i]->gang) e->gang_places[e->gang_place_count++] = i;
     }
-    return ERR_OK;
 }
 
-enum err normalise(struct decider *e)
+void normalise(struct decider *e)
 {
     const struct needs *needs = e->needs;
     bool demand_changed = e->rows_version != needs->version;
+    const struct kept_array arrays[] = {
+        {&e->folded, needs->order_count, &e->folded_cap, sizeof *e->folded},
+        {&e->gang_places, needs->order_count, &e->gang_place_cap, sizeof *e->gang_places},
+        {&e->memory, 1, &e->memory_cap, sizeof *e->memory},
+    };
     struct folding f = {.changed = demand_changed};
-    enum err err;
 
     f.fits = decider_alloc(e, needs->gangs_count, sizeof *f.fits);
     f.counts = decider_alloc(e, needs->folds_count, sizeof *f.counts);
     f.arrivals = decider_alloc(e, needs->folds_count, sizeof *f.arrivals);
-    if (!f.fits || !f.counts || !f.arrivals) return ERR_FULL;
-    err = kept_room(&e->folded, needs->order_count, &e->folded_cap, sizeof *e->folded);
-    if (!err) err = kept_room(&e->memory, 1, &e->memory_cap, sizeof *e->memory);
-    if (err) return err;
+    if (!kept_rooms(e, arrays, ARRAY_LEN(arrays)) || e->err) return;
     if (demand_changed) {
         if (e->folded) memset(e->folded, 0, e->folded_cap);
-        err = gangs_find(e);
+        gangs_find(e);
     }
-    if (!err) err = fold_gangs(e, &f);
-    if (!err && f.changed) {
+    fold_gangs(e, &f);
+    if (f.changed) {
         memory_sweep(e);
-        err = rows_make(e, &f);
+        rows_make(e, &f);
     }
-    if (err) e->rows_version = 0; /* some of the answers are new, the rows are not */
+    if (e->err) e->rows_version = 0; /* some of the answers are new, the rows are not */
     e->decision.folded = e->folded_rows;
-    return err;
 }

@@ -7,16 +7,15 @@
 #include "shard/decide/shelves.h"
 #include "shard/decide/victims.h"
 
-enum err pool_add(struct decider *e, struct supply_pool *pool, struct supply_source *source,
-                  double first, double second)
+void pool_add(struct decider *e, struct supply_pool *pool, struct supply_source *source,
+              double first, double second)
 {
-    enum err err = decider_grow(e, &pool->at, pool->count, &pool->cap, sizeof *pool->at);
-
-    if (!err) pool->at[pool->count++] = (struct pool_entry){first, second, source};
-    return err;
+    if (decider_grow(e, &pool->at, pool->count, &pool->cap, sizeof *pool->at)) {
+        pool->at[pool->count++] = (struct pool_entry){first, second, source};
+    }
 }
 
-static int entry_compare(const void *left, const void *right)
+static int pool_entry_compare(const void *left, const void *right)
 {
     const struct pool_entry *a = left, *b = right;
 
@@ -25,62 +24,48 @@ static int entry_compare(const void *left, const void *right)
     return 0; /* ids decide, when it comes to it */
 }
 
-void pool_sort_from(struct supply_pool *pool, uint32_t from)
+void pool_sort(struct supply_pool *pool, uint32_t from)
 {
     uint32_t count = pool->count - from;
 
-    if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, entry_compare);
-}
-
-void pool_sort(struct supply_pool *pool)
-{
-    pool_sort_from(pool, 0);
+    if (count > 1) qsort(pool->at + from, count, sizeof *pool->at, pool_entry_compare);
 }
 
 /* Is there an entry of that number, fetched now or before? */
-static enum err pool_reaches(struct decider *e, struct supply_pool *pool, uint32_t number,
-                             bool *ret_does)
+static bool pool_reaches(struct decider *e, struct supply_pool *pool, uint32_t number)
 {
-    *ret_does = number < pool->count;
-    if (*ret_does) return ERR_OK;
-    if (pool->cursor_count) return shelves_pull(e, pool, ret_does);
-    return pool->victims ? victims_pull(e, pool, ret_does) : ERR_OK;
+    if (number >= pool->count && pool->cursor_count) shelves_pull(e, pool);
+    if (number >= pool->count && pool->victims) victims_pull(e, pool);
+    return number < pool->count;
 }
 
-enum err pool_fetch(struct decider *e, struct supply_pool *pool)
+void pool_fetch(struct decider *e, struct supply_pool *pool)
 {
-    bool more = true;
-    enum err err = ERR_OK;
-
-    while (!err && more) err = pool_reaches(e, pool, pool->count, &more);
-    return err;
+    while (pool_reaches(e, pool, pool->count)) continue;
 }
 
 /* Behind the entries like `from`: all of them are fetched, and then found without a walk. */
-static enum err class_end(struct decider *e, struct supply_pool *pool, uint32_t from,
-                          uint32_t *ret_end)
+static uint32_t pool_class_end(struct decider *e, struct supply_pool *pool, uint32_t from)
 {
     uint32_t low = from, high;
-    bool more = true;
-    enum err err = ERR_OK;
 
-    while (!err && more && !entry_compare(&pool->at[from], &pool->at[pool->count - 1])) {
-        err = pool_reaches(e, pool, pool->count, &more);
+    while (!pool_entry_compare(&pool->at[from], &pool->at[pool->count - 1])) {
+        if (!pool_reaches(e, pool, pool->count)) break;
     }
     for (high = pool->count; high - low > 1;) {
         uint32_t middle = low + (high - low) / 2;
-        if (entry_compare(&pool->at[from], &pool->at[middle]) == 0)
+        if (pool_entry_compare(&pool->at[from], &pool->at[middle]) == 0)
             low = middle;
         else
             high = middle;
     }
-    *ret_end = high;
-    return err;
+    return high;
 }
 
 /* --- walking --- */
 
-static bool may_take(const struct decider *e, const struct want *w, const struct supply_source *s)
+static bool pool_may_take(const struct decider *e, const struct want *w,
+                          const struct supply_source *s)
 {
     return source_left(e, s) && want_helped(w, s->cohort->traits.shape) &&
            source_in_domain(w, s->cohort) && source_open(e, w, s->cohort);
@@ -106,27 +91,24 @@ void source_sink(struct supply_source **heap, uint32_t count, uint32_t at)
     }
 }
 
-/* The sources of a class that the Need may take from. */
-static enum err class_open(struct decider *e, const struct want *w, const struct supply_pool *pool,
-                           uint32_t from, uint32_t end, uint32_t *ret_count)
+/* The sources of a class that the Need may take from, into e->heap. */
+static uint32_t pool_class_open(struct decider *e, const struct want *w,
+                                const struct supply_pool *pool, uint32_t from, uint32_t end)
 {
     uint32_t count = 0;
 
-    while (e->heap_cap < end - from) {
-        enum err err =
-            decider_grow(e, &e->heap, e->heap_cap, &e->heap_cap, sizeof(struct supply_source *));
-        if (err) return err;
+    if (!decider_grow(e, &e->heap, end - from, &e->heap_cap, sizeof(struct supply_source *))) {
+        return 0;
     }
     for (uint32_t i = from; i < end; i++) {
-        if (may_take(e, w, pool->at[i].source)) e->heap[count++] = pool->at[i].source;
+        if (pool_may_take(e, w, pool->at[i].source)) e->heap[count++] = pool->at[i].source;
     }
-    *ret_count = count;
-    return ERR_OK;
+    return count;
 }
 
-/* Is every machine of the class taken? Then ids decide nothing; but what is acquired is told in the
- * order it was taken. */
-static bool class_whole(const struct decider *e, const struct want *w, uint32_t count)
+/* The Need takes every machine of the class, so ids decide nothing. Not for Idle and Speculative
+ * machines, whose actions are emitted in the order they were taken. */
+static bool pool_class_whole(const struct decider *e, const struct want *w, uint32_t count)
 {
     const struct traits *t = &e->heap[0]->cohort->traits;
     uint64_t left = 0;
@@ -140,54 +122,43 @@ static bool class_whole(const struct decider *e, const struct want *w, uint32_t 
 }
 
 /* `take` is want_claim in Phase 1 and source_take in Phase 2. */
-static enum err class_take(struct decider *e, struct want *w, struct supply_pool *pool,
-                           uint32_t from, uint32_t end, pool_take *take)
+static void pool_class_take(struct decider *e, struct want *w, struct supply_pool *pool,
+                            uint32_t from, uint32_t end, pool_take *take)
 {
-    struct supply_source **heap;
-    uint32_t count;
-    enum err err = class_open(e, w, pool, from, end, &count);
+    uint32_t count = pool_class_open(e, w, pool, from, end);
+    struct supply_source **heap = e->heap;
 
-    heap = e->heap;
-    if (!err && count > 1 && take == want_claim && class_whole(e, w, count)) {
-        for (uint32_t i = 0; !err && i < count; i++) {
-            err = take(e, w, heap[i], source_left(e, heap[i]));
-        }
-        return err;
+    if (count > 1 && take == want_claim && pool_class_whole(e, w, count)) {
+        for (uint32_t i = 0; i < count; i++) take(e, w, heap[i], source_left(e, heap[i]));
+        return;
     }
-    if (!err && count > 1) { /* the smallest next id on top */
+    if (count > 1) { /* the smallest next id on top */
         for (uint32_t i = 0; i < count; i++) (void)source_next(heap[i]);
         for (uint32_t i = count / 2; i-- > 0;) source_sink(heap, count, i);
     }
-    while (!err && count > 0 && w->live) {
+    while (count > 0 && w->live) {
         struct supply_source *s = heap[0];
         uint32_t wanted = want_needs(w, s->cohort->traits.shape, source_left(e, s));
         if (count > 1 && wanted > 1) wanted = 1; /* the next id may be another cohort's */
-        if (wanted > 0) err = take(e, w, s, wanted);
+        if (wanted > 0) take(e, w, s, wanted);
         if (wanted == 0 || source_left(e, s) == 0)
             heap[0] = heap[--count];
         else if (count > 1)
             (void)source_next(s);
         if (count > 1) source_sink(heap, count, 0);
     }
-    return err;
 }
 
-enum err pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, pool_take *take)
+void pool_take_all(struct decider *e, struct want *w, struct supply_pool *pool, pool_take *take)
 {
     uint32_t end;
 
-    bool more;
-    enum err err = ERR_OK;
-
     while (pool->head < pool->count && source_left(e, pool->at[pool->head].source) == 0)
         pool->head++;
-    for (uint32_t i = pool->head; !err && w->live; i = end) {
-        err = pool_reaches(e, pool, i, &more);
-        if (err || !more) break;
-        err = class_end(e, pool, i, &end);
-        if (!err) err = class_take(e, w, pool, i, end, take);
+    for (uint32_t i = pool->head; w->live && pool_reaches(e, pool, i); i = end) {
+        end = pool_class_end(e, pool, i);
+        pool_class_take(e, w, pool, i, end, take);
     }
-    return err;
 }
 
 /* --- making them --- */
@@ -197,12 +168,12 @@ struct kept_pool { /* a pool under what it depends on */
     enum pool_kind kind;
     const struct requirement_set *set;
     const struct resources *unit;
-    uint64_t extra; /* bucket, slot of the cluster, or priority */
+    uint32_t extra; /* bucket or priority */
     struct supply_pool pool;
 };
 
-static uint32_t kept_hash(enum pool_kind kind, const struct requirement_set *set,
-                          const struct resources *unit, uint64_t extra)
+static uint32_t pool_hash(enum pool_kind kind, const struct requirement_set *set,
+                          const struct resources *unit, uint32_t extra)
 {
     uint64_t hash = (uint64_t)kind * 31 + set->slot;
 
@@ -216,137 +187,75 @@ static uint32_t kept_hash(enum pool_kind kind, const struct requirement_set *set
 }
 
 /* What the order of a kind looks at. */
-enum err pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
-                           const struct want *w, struct supply_source *s)
+void pool_add_in_order(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
+                       const struct want *w, struct supply_source *s)
 {
     const struct traits *t = &s->cohort->traits;
-    double first = t->price, second = 0;
+    double first = t->price;
 
     if (kind == POOL_OF_SPECULATIVE) {
         first = effective_cost(t->price, t->probability,
                                penalty_dollars(w->demand->profile->interruption_bucket));
-    } else if (kind == POOL_OF_CONFIGURED || kind == POOL_OF_CONFIGURING) {
-        second = -cohort_reclamation_dollars(s->cohort);
     } else if (kind == POOL_OF_VICTIMS) {
         first = -victim_score(&e->input.weights, w->demand->profile->priority, s);
     }
-    return pool_add(e, pool, s, first, second);
+    pool_add(e, pool, s, first, 0);
 }
 
-static enum err fill_from_lane(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
-                               const struct want *w, struct set_memory *memory,
-                               const struct bag *bag)
+void pool_add_bag(struct decider *e, const struct want *w, const struct bag *bag,
+                  enum machine_state state, struct supply_pool *pool)
 {
-    enum err err = ERR_OK;
+    bool by_id = state == MACHINE_CREATING || state == MACHINE_DRAINING;
+    struct set_memory *memory = bag->count ? set_recall(e, w->demand->kind->set) : NULL;
 
-    for (uint32_t i = 0; !err && i < bag->count; i++) {
+    for (uint32_t i = 0; i < bag->count; i++) {
         const struct bag_item *item = &bag->at[i];
-        struct supply_source *s;
-        if (item->key != SLOT_NONE && key_all(e, item->key)) continue;
-        if (!shape_covers(e, item->shape, w->demand->unit) || !set_matches(e, memory, item->look)) {
-            continue;
-        }
-        s = source_of(e, item->cohort);
-        if (source_left(e, s)) err = pool_add_in_order(e, pool, kind, w, s);
+        const struct cohort *c = item->cohort;
+        if (item->state != (uint32_t)state) continue;
+        if (!set_matches(e, memory, item->look) || !cohort_fits(c, w->demand->unit)) continue;
+        pool_add(e, pool, source_of(e, c), by_id ? 0 : c->traits.price,
+                 by_id ? 0 : -cohort_reclamation_dollars(c));
     }
-    return err;
 }
 
-static enum err fill_from_cluster(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
-                                  const struct want *w, struct set_memory *memory,
-                                  const struct lanes *lanes)
+static void pool_fill(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
+                      const struct want *w)
 {
-    enum err err = ERR_OK;
-
-    for (uint32_t i = 0; !err && i < lanes->count; i++) {
-        if (!set_names_type(memory, lanes->at[i].type)) continue;
-        err = fill_from_lane(e, pool, kind, w, memory, &lanes->at[i].bag);
-    }
-    return err;
+    pool->memory = set_recall(e, w->demand->kind->set);
+    if (kind == POOL_OF_EXCESS)
+        tails_add(e, w, pool->memory, pool);
+    else if (kind == POOL_OF_VICTIMS)
+        victims_open(e, w, pool);
+    else
+        shelves_open(e, kind, w, pool);
+    pool_sort(pool, 0);
 }
 
-/* Few, and none in most decisions. */
-static enum err fill_from_nobodys(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
-                                  const struct want *w, struct set_memory *memory)
-{
-    uint32_t state = kind == POOL_OF_CREATING ? MACHINE_CREATING : MACHINE_DRAINING;
-    const struct bag *bag = &e->inventory->nobodys;
-    enum err err = ERR_OK;
-
-    for (uint32_t i = 0; !err && i < bag->count; i++) {
-        const struct bag_item *item = &bag->at[i];
-        if (item->state != state || !item->cohort->count) continue;
-        if (!shape_covers(e, item->shape, w->demand->unit)) continue;
-        if (!set_matches(e, memory, item->look)) continue;
-        err = pool_add(e, pool, source_of(e, item->cohort), 0, 0);
-    }
-    return err;
-}
-
-static enum err fill(struct decider *e, struct supply_pool *pool, enum pool_kind kind,
-                     const struct want *w)
-{
-    struct set_memory *memory;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
-
-    if (err) return err;
-    shapes_ask(e);
-    switch (kind) {
-    case POOL_OF_IDLE:
-    case POOL_OF_SPECULATIVE: return shelves_open(e, kind, w, memory, pool);
-    case POOL_OF_CONFIGURED:
-        return fill_from_cluster(e, pool, kind, w, memory, &w->cluster->configured);
-    case POOL_OF_CONFIGURING:
-        return fill_from_cluster(e, pool, kind, w, memory, &w->cluster->configuring);
-    case POOL_OF_EXCESS: return tails_add(e, w, memory, pool);
-    case POOL_OF_VICTIMS: return victims_open(e, w, memory, pool);
-    case POOL_OF_CREATING:
-    case POOL_OF_DRAINING: return fill_from_nobodys(e, pool, kind, w, memory);
-    }
-    return ERR_INTERNAL;
-}
-
-static uint64_t extra_of(enum pool_kind kind, const struct want *w)
-{
-    switch (kind) {
-    case POOL_OF_SPECULATIVE: return w->demand->profile->interruption_bucket;
-    case POOL_OF_CONFIGURED:
-    case POOL_OF_CONFIGURING: return w->cluster->slot;
-    case POOL_OF_VICTIMS: return (uint32_t)w->demand->profile->priority;
-    default: return 0;
-    }
-}
-
-enum err pool_of(struct decider *e, enum pool_kind kind, const struct want *w,
-                 struct supply_pool **ret_pool)
+struct supply_pool *pool_of(struct decider *e, enum pool_kind kind, const struct want *w)
 {
     const struct requirement_set *set = w->demand->kind->set;
-    uint64_t extra = extra_of(kind, w);
-    uint32_t hash = kept_hash(kind, set, w->demand->unit, extra);
+    uint32_t extra = kind == POOL_OF_VICTIMS  ? (uint32_t)w->demand->profile->priority
+                     : kind == POOL_OF_EXCESS ? 0
+                                              : pool_bucket(kind, w);
+    uint32_t hash = pool_hash(kind, set, w->demand->unit, extra);
     struct kept_pool *kept;
-    enum err err;
 
     TABLE_EACH(&e->pools, hash, link)
     {
         kept = CONTAINER_OF(link, struct kept_pool, link);
         if (kept->kind == kind && kept->set == set && kept->extra == extra &&
             resources_equal(kept->unit, w->demand->unit)) {
-            *ret_pool = &kept->pool;
-            return ERR_OK;
+            return &kept->pool;
         }
     }
-    err = table_reserve(&e->pools, &e->pools_bytes);
-    if (err) return err;
     kept = decider_alloc(e, 1, sizeof *kept);
-    if (!kept) return ERR_FULL;
+    decider_note(e, table_reserve(&e->pools, &e->pools_bytes));
+    if (!kept || e->err) return NULL;
     kept->kind = kind;
     kept->set = set;
     kept->unit = w->demand->unit;
     kept->extra = extra;
-    err = fill(e, &kept->pool, kind, w);
-    if (err) return err;
-    pool_sort(&kept->pool);
+    pool_fill(e, &kept->pool, kind, w);
     table_add(&e->pools, &kept->link, hash);
-    *ret_pool = &kept->pool;
-    return ERR_OK;
+    return &kept->pool;
 }

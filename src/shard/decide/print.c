@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transcript; its lines are described in decide.h. */
+/* Prints a decision as the transcript that decide.h describes. */
 #include <inttypes.h>
 
 #include "shard/decide/decide.h"
@@ -24,121 +24,116 @@ const char *action_reason(enum action_kind kind)
     return kinds[kind].reason;
 }
 
-static enum err print_text(struct buf *out, struct str text)
-{
-    enum err err = buf_append_byte(out, '"');
+/* The first failure stays; nothing is written after it. */
+struct transcript {
+    struct buf *out;
+    const struct dimensions *dimensions;
+    enum err err;
+};
 
-    for (size_t i = 0; !err && i < text.len; i++) {
+static void transcript_add(struct transcript *t, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void transcript_add(struct transcript *t, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (!t->err) t->err = buf_vappendf(t->out, format, args);
+    va_end(args);
+}
+
+static void transcript_text(struct transcript *t, struct str text)
+{
+    transcript_add(t, "\"");
+    for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.at[i];
-        if (c < 0x20 || c > 0x7E || c == '"' || c == '\\')
-            err = buf_appendf(out, "\\x%02x", c);
-        else
-            err = buf_append_byte(out, (char)c);
+        transcript_add(t, c < 0x20 || c > 0x7E || c == '"' || c == '\\' ? "\\x%02x" : "%c", c);
     }
-    if (!err) err = buf_append_byte(out, '"');
-    return err;
+    transcript_add(t, "\"");
 }
 
-static enum err print_key(struct buf *out, const struct need_key *key)
+static void transcript_key(struct transcript *t, const struct need_key *key)
 {
-    enum err err = print_text(out, key->cluster);
-
-    if (!err) err = buf_append_byte(out, ' ');
-    if (!err) err = print_text(out, key->fingerprint);
-    if (!err) err = buf_append_byte(out, ' ');
-    if (!err) err = print_text(out, key->group);
-    return err;
+    transcript_text(t, key->cluster);
+    transcript_add(t, " ");
+    transcript_text(t, key->fingerprint);
+    transcript_add(t, " ");
+    transcript_text(t, key->group);
 }
 
-static enum err print_amounts(struct buf *out, const struct dimensions *dimensions,
-                              const char *name, const struct amounts *amounts)
+static void transcript_amounts(struct transcript *t, const char *name,
+                               const struct amounts *amounts)
 {
     struct resource_sum sum;
-    enum err err = buf_appendf(out, " %s=", name);
 
-    if (err) return err;
+    transcript_add(t, " %s=%s", name, amounts->mask ? "" : "-");
     amounts_sum(amounts, &sum);
-    return amounts->mask ? resource_sum_key(dimensions, &sum, out) : buf_append_byte(out, '-');
+    if (!t->err && amounts->mask) t->err = resource_sum_key(t->dimensions, &sum, t->out);
 }
 
-static enum err print_shortage(struct buf *out, const struct dimensions *dimensions,
-                               const struct shortage *s)
+static void transcript_shortage(struct transcript *t, const struct shortage *s)
 {
-    enum err err = buf_appendf(
-        out,
-        " idle=%" PRIu32 " speculative=%" PRIu32 " configured=%" PRIu32 " domains=", s->idle_count,
-        s->speculative_count, s->configured_count);
-
-    for (uint32_t i = 0; !err && i < s->domain_count; i++) {
-        if (i) err = buf_append_byte(out, ',');
-        if (!err) err = print_text(out, s->domains[i].value);
-        if (!err) err = buf_appendf(out, ":%" PRIu32, s->domains[i].per_mille);
+    transcript_add(t, " idle=%" PRIu32 " speculative=%" PRIu32 " configured=%" PRIu32 " domains=%s",
+                   s->idle_count, s->speculative_count, s->configured_count,
+                   s->domain_count ? "" : "-");
+    for (uint32_t i = 0; i < s->domain_count; i++) {
+        if (i) transcript_add(t, ",");
+        transcript_text(t, s->domains[i].value);
+        transcript_add(t, ":%" PRIu32, s->domains[i].per_mille);
     }
-    if (!err && !s->domain_count) err = buf_append_byte(out, '-');
-    if (!err) err = buf_appendf(out, " victims=%" PRIu32, s->victims);
-    if (!err) err = print_amounts(out, dimensions, "freed", &s->freed);
-    if (!err) err = print_amounts(out, dimensions, "unresolved", &s->unresolved);
-    if (!err) err = buf_appendf(out, " reason=%s", verdict_reason_name(s->reason));
-    return err;
+    transcript_add(t, " victims=%" PRIu32, s->victims);
+    transcript_amounts(t, "freed", &s->freed);
+    transcript_amounts(t, "unresolved", &s->unresolved);
+    transcript_add(t, " reason=%s", verdict_reason_name(s->reason));
 }
 
-static enum err print_verdict(struct buf *out, const struct dimensions *dimensions,
-                              const struct need_verdict *v)
+static void transcript_verdict(struct transcript *t, const struct need_verdict *v)
 {
     static const struct amounts nothing;
-    enum err err = buf_append_c(out, "need ");
 
-    if (!err) err = print_key(out, &v->need->key);
-    if (!err) err = print_amounts(out, dimensions, "agg", &v->need->aggregate);
-    if (!err) err = print_amounts(out, dimensions, "unit", v->need->min_unit);
-    if (!err) {
-        err = buf_appendf(out, " arrival=%" PRId64 " parked=%d satisfied=%d",
-                          v->need->arrival_unix_ns, v->parked, v->satisfied);
-    }
-    if (!err) {
-        err = print_amounts(out, dimensions, "deficit",
-                            v->shortage ? &v->shortage->deficit : &nothing);
-    }
-    if (!err) {
-        err = buf_appendf(
-            out, " claimed=%" PRIu32 " bootstraps=%" PRIu32 " provisions=%" PRIu32 " domain=",
-            v->claimed, v->bootstraps, v->provisions);
-    }
-    if (!err) err = v->has_domain ? print_text(out, v->domain) : buf_append_byte(out, '-');
-    if (!err) err = buf_appendf(out, " satisfiable=%d", v->satisfiable);
-    if (!err && v->shortage) err = print_shortage(out, dimensions, v->shortage);
-    if (!err) err = buf_append_byte(out, '\n');
-    return err;
+    transcript_add(t, "need ");
+    transcript_key(t, &v->need->key);
+    transcript_amounts(t, "agg", &v->need->aggregate);
+    transcript_amounts(t, "unit", v->need->min_unit);
+    transcript_add(t, " arrival=%" PRId64 " parked=%d satisfied=%d", v->need->arrival_unix_ns,
+                   v->parked, v->satisfied);
+    transcript_amounts(t, "deficit", v->shortage ? &v->shortage->deficit : &nothing);
+    transcript_add(t, " claimed=%" PRIu32 " bootstraps=%" PRIu32 " provisions=%" PRIu32 " domain=",
+                   v->claimed, v->bootstraps, v->provisions);
+    if (v->has_domain)
+        transcript_text(t, v->domain);
+    else
+        transcript_add(t, "-");
+    transcript_add(t, " satisfiable=%d", v->satisfiable);
+    if (v->shortage) transcript_shortage(t, v->shortage);
+    transcript_add(t, "\n");
 }
 
-static enum err print_action(struct buf *out, const struct action *action)
+static void transcript_action(struct transcript *t, const struct action *action)
 {
-    enum err err = buf_appendf(out, "%s ", action_kind_name(action->kind));
-
-    if (!err) err = print_text(out, action->machine);
-    if (!err) err = buf_append_byte(out, ' ');
-    if (!err) err = print_text(out, action->cluster);
-    if (!err) err = buf_append_c(out, " for ");
-    if (!err) {
-        err = action->key.cluster.len ? print_key(out, &action->key) : buf_append_byte(out, '-');
-    }
-    if (!err) {
-        err = buf_appendf(out, " prio=%" PRId32 " grace=%" PRIu64 " %s\n", action->priority,
-                          action->grace_ms, action_reason(action->kind));
-    }
-    return err;
+    transcript_add(t, "%s ", action_kind_name(action->kind));
+    transcript_text(t, action->machine);
+    transcript_add(t, " ");
+    transcript_text(t, action->cluster);
+    transcript_add(t, " for ");
+    if (action->key.cluster.len)
+        transcript_key(t, &action->key);
+    else
+        transcript_add(t, "-");
+    transcript_add(t, " prio=%" PRId32 " grace=%" PRIu64 " %s\n", action->priority,
+                   action->grace_ms, action_reason(action->kind));
 }
 
 enum err decision_print(const struct decision *decision, const struct dimensions *dimensions,
                         struct buf *out)
 {
-    enum err err = ERR_OK;
+    struct transcript t = {.out = out, .dimensions = dimensions};
 
-    for (size_t i = 0; !err && i < decision->verdict_count; i++) {
-        err = print_verdict(out, dimensions, &decision->verdicts[i]);
+    for (size_t i = 0; !t.err && i < decision->verdict_count; i++) {
+        transcript_verdict(&t, &decision->verdicts[i]);
     }
-    for (size_t i = 0; !err && i < decision->action_count; i++) {
-        err = print_action(out, &decision->actions[i]);
+    for (size_t i = 0; !t.err && i < decision->action_count; i++) {
+        transcript_action(&t, &decision->actions[i]);
     }
-    return err;
+    return t.err;
 }

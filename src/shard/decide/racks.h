@@ -25,13 +25,6 @@ struct rack_class { /* racks with the same machines and amounts left */
     uint32_t *heap; /* racks, the smallest value on top; some may have left */
     uint32_t count, cap;
 };
-struct rack_label { /* which members carry it */
-    const struct posting *posting;
-    uint32_t tag; /* the first */
-};
-struct rack_tag {
-    uint32_t member, next;
-};
 struct racks {
     struct table_link link;
     struct set_memory *memory; /* of a set with that base */
@@ -50,28 +43,17 @@ struct racks {
     struct rack_class *classes;
     uint32_t class_count, class_cap;
     uint32_t class_of[RACK_CLASS_SLOTS];
-    /* Members by what they carry; NULL: nobody asked yet. */
-    struct rack_label *labels;
-    uint32_t label_mask;
-    struct rack_tag *tags;
-    uint32_t tag_count, tag_cap;
-    uint32_t *refused, refused_number; /* by member: the question it was last the answer to */
 };
 
 static inline int128 *racks_total(const struct racks *r, uint32_t number)
 {
     return r->totals + (size_t)number * r->dimensions;
 }
-/* Those for the Need's base and unit, as of now. ERR_FULL, ERR_NOMEM. */
-enum err racks_of(struct decider *e, const struct want *w, struct racks **ret_racks);
-/* Members of which something is left though the set refuses them; the array is the caller's. */
-enum err racks_refused(struct decider *e, struct racks *r, const struct set_memory *memory,
-                       uint32_t **ret_members, uint32_t *ret_count);
-uint32_t rack_member_left(const struct decider *e, const struct rack_member *member);
+/* Those for the Need's base and unit, as of now. NULL: full. */
+struct racks *racks_of(struct decider *e, const struct want *w);
 uint32_t racks_find(const struct racks *r, const struct posting *value); /* RACK_NONE */
 /* Up to `most` racks of a class that pass the filter, smallest value first. */
 typedef bool rack_filter(const void *context, const struct rack *rack);
-enum err racks_smallest(struct decider *e, struct racks *r, uint32_t class_number,
-                        rack_filter *filter, const void *context, uint32_t *found, uint32_t most,
-                        uint32_t *ret_count);
+uint32_t racks_smallest(struct decider *e, struct racks *r, uint32_t class_number,
+                        rack_filter *filter, const void *context, uint32_t *found, uint32_t most);
 #endif

@@ -1,42 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phase 3: what is let go, and the actions of Phase 1, which come first. */
+/* Phase 3: reclaims excess and deletes Idle machines that are due. Also emits the actions of Phase 1,
+ * which come first. */
 #include <stdlib.h>
 
 #include "shard/decide/decider.h"
 
 /* --- Phase 1: what was acquired --- */
 
-static enum err emit_acquired(struct decider *e, const struct want *w, enum action_kind kind)
+static void emit_acquired(struct decider *e, const struct want *w, enum action_kind kind)
 {
     uint32_t state = kind == ACTION_BOOTSTRAP ? MACHINE_IDLE : MACHINE_SPECULATIVE;
     struct action action = {.kind = kind, .cluster = w->demand->key.cluster};
-    enum err err = ERR_OK;
 
     action_for(&action, w);
-    for (uint32_t i = w->rest_from; !err && i < w->rest_to; i++) {
+    for (uint32_t i = w->rest_from; i < w->rest_to; i++) {
         const struct log_entry *entry = &e->log.at[i];
         struct supply_source *s = entry->source;
         if (s->cohort->traits.state != state) continue;
         /* Read again from the front: what one Need took of a cohort follows what the one before it
          * took, and Needs come in the order they were served. */
-        for (uint32_t k = 0; !err && k < entry->count; k++) {
+        for (uint32_t k = 0; k < entry->count; k++) {
             action.machine = row_id(source_at(s, entry->from + k));
-            err = action_add(e, &action);
+            action_add(e, &action);
         }
     }
-    return err;
 }
 
-enum err emit_phase1(struct decider *e)
+void emit_phase1(struct decider *e)
 {
-    enum err err = ERR_OK;
-
-    for (uint32_t i = 0; !err && i < e->restless_count; i++) {
+    for (uint32_t i = 0; i < e->restless_count; i++) {
         const struct want *w = &e->wants[e->restless[i]];
-        if (w->bootstraps) err = emit_acquired(e, w, ACTION_BOOTSTRAP);
-        if (!err && w->provisions) err = emit_acquired(e, w, ACTION_PROVISION);
+        if (w->bootstraps) emit_acquired(e, w, ACTION_BOOTSTRAP);
+        if (w->provisions) emit_acquired(e, w, ACTION_PROVISION);
     }
-    return err;
 }
 
 /* --- reclaim --- */
@@ -46,7 +42,7 @@ struct leaving {
     const struct want *promised; /* the Need it is drained for; NULL: nobody */
 };
 
-static int leaving_compare(const void *left, const void *right) /* id descending */
+static int release_compare(const void *left, const void *right) /* id descending */
 {
     const struct leaving *a = left, *b = right;
 
@@ -69,8 +65,7 @@ static int tail_compare(const void *left, const void *right)
 }
 
 /* The machines of one tail, the last first. */
-static enum err tail_leaves(struct decider *e, const struct supply_source *tail,
-                            struct leaving *out)
+static void tail_leaves(struct decider *e, const struct supply_source *tail, struct leaving *out)
 {
     struct supply_source run = {
         .cohort = tail->cohort, .first = tail->first, .count = tail->count, .key = KEY_NONE};
@@ -85,117 +80,108 @@ static enum err tail_leaves(struct decider *e, const struct supply_source *tail,
                 &e->wants[entry->want];
         }
     }
-    return ERR_OK;
 }
 
-static enum err emit_leaving(struct decider *e, struct supply_source *const *tails, uint32_t count)
+static void release_emit(struct decider *e, struct supply_source *const *tails, uint32_t count)
 {
     struct leaving *out;
     size_t machines = 0, at = 0;
-    enum err err = ERR_OK;
 
     for (uint32_t i = 0; i < count; i++) machines += tails[i]->count;
     out = decider_alloc(e, machines, sizeof *out);
-    if (!out) return ERR_FULL;
-    for (uint32_t i = 0; !err && i < count; i++) {
-        err = tail_leaves(e, tails[i], out + at);
+    if (!out) return;
+    for (uint32_t i = 0; i < count; i++) {
+        tail_leaves(e, tails[i], out + at);
         at += tails[i]->count;
     }
-    if (count > 1) qsort(out, machines, sizeof *out, leaving_compare);
-    for (size_t i = 0; !err && i < machines; i++) {
+    if (count > 1) qsort(out, machines, sizeof *out, release_compare);
+    for (size_t i = 0; i < machines; i++) {
         struct action action = {.kind = ACTION_RECLAIM,
                                 .machine = row_id(out[i].row),
                                 .cluster = cluster_text(tails[0]->cohort->traits.cluster),
                                 .grace_ms = RECLAIM_GRACE_MS};
         if (out[i].promised) action_for(&action, out[i].promised);
-        err = action_add(e, &action);
+        action_add(e, &action);
     }
-    return err;
 }
 
-static enum err reclaim(struct decider *e)
+static void release_excess(struct decider *e)
 {
     struct supply_source **order = decider_alloc(e, e->tails.count, sizeof(struct supply_source *));
     uint32_t end;
-    enum err err = ERR_OK;
 
-    if (!order) return ERR_FULL;
+    if (!order) return;
     for (uint32_t i = 0; i < e->tails.count; i++) order[i] = &e->tails.at[i];
     if (e->tails.count) qsort(order, e->tails.count, sizeof(struct supply_source *), tail_compare);
-    for (uint32_t from = 0; !err && from < e->tails.count; from = end) {
+    for (uint32_t from = 0; from < e->tails.count; from = end) {
         end = from + 1;
         while (end < e->tails.count && tail_compare(&order[from], &order[end]) == 0) end++;
-        err = emit_leaving(e, &order[from], end - from);
+        release_emit(e, &order[from], end - from);
     }
-    return err;
 }
 
 /* --- release --- */
 
-static bool is_due(const struct decider *e, const struct machine_row *row, uint64_t hold_ms)
+static bool release_is_due(const struct decider *e, const struct machine_row *row, uint64_t hold_ms)
 {
     return e->input.now.ms >= add_sat_u64(row->idle_since_ms, hold_ms);
 }
 
-static int row_compare(const void *left, const void *right)
+static int release_row_compare(const void *left, const void *right)
 {
     return str_compare(row_id(*(const struct machine_row *const *)left),
                        row_id(*(const struct machine_row *const *)right));
 }
 
-static enum err due_of(struct decider *e, const struct supply_source *s, uint64_t hold_ms,
-                       const struct machine_row ***rows, uint32_t *count, uint32_t *cap)
+struct due { /* Idle machines that are deleted */
+    const struct machine_row **at;
+    uint32_t count, cap;
+};
+
+static void release_due(struct decider *e, const struct supply_source *s, uint64_t hold_ms,
+                        struct due *due)
 {
     struct supply_source run = {
         .cohort = s->cohort, .first = s->taken, .count = source_left(e, s), .key = KEY_NONE};
 
     for (; run.taken < run.count; run.taken++) {
         const struct machine_row *row = source_next(&run);
-        enum err err;
-        if (!is_due(e, row, hold_ms)) continue;
-        err = decider_grow(e, rows, *count, cap, sizeof(struct machine_row *));
-        if (err) return err;
-        (*rows)[(*count)++] = row;
+        if (!release_is_due(e, row, hold_ms)) continue;
+        if (!decider_grow(e, &due->at, due->count, &due->cap, sizeof row)) return;
+        due->at[due->count++] = row;
     }
-    return ERR_OK;
 }
 
-static enum err let_go_of(struct decider *e, const struct cohort *c,
-                          const struct machine_row ***rows, uint32_t *count, uint32_t *cap)
+static void release_cohort(struct decider *e, const struct cohort *c, struct due *due)
 {
     uint64_t hold_ms = e->input.idle_hold_ms[c->traits.capacity_type];
 
     if (c->traits.promise) e->keys[c->traits.promise->key->slot].kept = (uint32_t)e->number;
-    if (hold_ms == 0 || hold_ms == IDLE_HOLD_FOREVER) return ERR_OK;
+    if (hold_ms == 0 || hold_ms == IDLE_HOLD_FOREVER) return;
     if (c->traits.promise && cohort_kept(e, c) && e->key_last[c->traits.promise->key->slot]) {
-        return ERR_OK; /* somebody in the demand may still want it */
+        return; /* somebody in the demand may still want it */
     }
-    return due_of(e, source_of(e, c), hold_ms, rows, count, cap);
+    release_due(e, source_of(e, c), hold_ms, due);
 }
 
-static enum err let_go(struct decider *e)
+static void release_idle(struct decider *e)
 {
-    const struct machine_row **rows = NULL;
-    uint32_t count = 0, cap = 0;
-    enum err err = ERR_OK;
+    struct due due = {0};
 
-    for (uint32_t i = 0; !err && i < e->inventory->look_slots.used; i++) {
+    for (uint32_t i = 0; i < e->inventory->look_slots.used; i++) {
         const struct look *look = rooms_get(&e->inventory->look_slots, i);
-        for (uint32_t k = 0; !err && look && k < look->pools[POOL_IDLE].count; k++) {
-            err = let_go_of(e, look->pools[POOL_IDLE].at[k].cohort, &rows, &count, &cap);
+        for (uint32_t k = 0; look && k < look->pools[POOL_IDLE].count; k++) {
+            release_cohort(e, look->pools[POOL_IDLE].at[k].cohort, &due);
         }
     }
-    if (count) qsort(rows, count, sizeof(struct machine_row *), row_compare);
-    for (uint32_t i = 0; !err && i < count; i++) {
-        err = action_add(e, &(struct action){.kind = ACTION_DELETE, .machine = row_id(rows[i])});
+    if (due.count) qsort(due.at, due.count, sizeof(struct machine_row *), release_row_compare);
+    for (uint32_t i = 0; i < due.count; i++) {
+        action_add(e, &(struct action){.kind = ACTION_DELETE, .machine = row_id(due.at[i])});
     }
-    return err;
 }
 
-enum err release(struct decider *e)
+void release(struct decider *e)
 {
-    enum err err = reclaim(e);
-
-    if (!err) err = let_go(e);
-    return err;
+    release_excess(e);
+    release_idle(e);
 }

@@ -5,7 +5,7 @@
  * is nearly every row that does not stand: a machine once credited to another Need than the one it
  * was bought for is credited to it in every decision, its owner takes a third one's, and so on.
  *
- * What is not as it was bears a *mark*, a cohort each: first those that the inventory tells of,
+ * What is not as it was bears a *mark*, a cohort each: first those that the inventory reports,
  * then those of which a row that was decided anew took another number than then. A mark is closed
  * when both decisions have come to the same: the same machines and as many of them taken, or none
  * left in either. Who meets an open one is decided in full; what it takes is compared with what it
@@ -25,115 +25,79 @@ static struct mark *mark_find(const struct decider *e, uint32_t cohort, uint32_t
 {
     uint32_t at = e->cohorts[cohort].mark; /* perhaps of old: looked at, not believed */
 
-    if (at >= e->mark_count || e->marks[at].cohort != cohort) return NULL;
-    while (at != MARK_NONE && e->marks[at].birth != birth) at = e->marks[at].older;
+    if (at >= e->mark_count || e->marks[at].of.cohort != cohort) return NULL;
+    while (at != MARK_NONE && e->marks[at].of.birth != birth) at = e->marks[at].older;
     return at == MARK_NONE ? NULL : &e->marks[at];
 }
 
-static enum err mark_add(struct decider *e, const struct mark *mark, uint32_t cluster,
-                         struct mark **ret_mark)
-{
-    struct cluster_note *list = &e->clusters[cluster];
-    uint32_t known = e->cohorts[mark->cohort].mark;
-    enum err err = decider_grow(e, &e->marks, e->mark_count, &e->mark_cap, sizeof *e->marks);
-    struct mark *added;
-
-    if (err) return err;
-    if (list->decision != e->number) {
-        list->decision = e->number;
-        list->first = MARK_NONE;
-    }
-    added = &e->marks[e->mark_count];
-    *added = *mark;
-    added->next = list->first;
-    added->older =
-        known < e->mark_count && e->marks[known].cohort == mark->cohort ? known : MARK_NONE;
-    list->first = e->cohorts[mark->cohort].mark = e->mark_count++;
-    if (mark->key != SLOT_NONE) e->keys[mark->key].marked = (uint32_t)e->number;
-    if (mark->family != SLOT_NONE) e->family_marks[mark->family] = (uint32_t)e->number;
-    *ret_mark = added;
-    return ERR_OK;
-}
-
-static const struct cohort *cohort_live(const struct decider *e, uint32_t slot, uint32_t birth)
+static const struct cohort *mark_cohort(const struct decider *e, uint32_t slot, uint32_t birth)
 {
     const struct cohort *c = rooms_get(&e->inventory->cohort_slots, slot);
 
     return c && (uint32_t)c->birth == birth ? c : NULL;
 }
 
-enum err replay_note(struct decider *e, const struct cohort_change *change)
+static void own_mark(struct decider *e, const struct cohort_change *of)
 {
-    struct mark *mark;
-    enum err err = ERR_OK;
-
-    if (change->key != SLOT_NONE) {
-        e->keys[change->key].marked = (uint32_t)e->number;
-        e->family_marks[change->family] = (uint32_t)e->number;
-    }
-    if (change->cohort == SLOT_NONE) return ERR_OK;
-    mark = mark_find(e, change->cohort, change->birth);
-    if (!mark) {
-        struct mark new = {.cohort = change->cohort,
-                           .birth = change->birth,
-                           .live = cohort_live(e, change->cohort, change->birth),
-                           .key = change->key,
-                           .family = change->family,
-                           .type = change->type,
-                           .state = change->state,
-                           .less_dollars = change->less_dollars,
-                           .price = change->price};
-        err = mark_add(e, &new, change->cluster, &mark);
-    }
-    if (err) return err;
-    mark->members = true;
-    mark->change += change->by;
-    return ERR_OK;
+    if (of->key == SLOT_NONE) return;
+    e->keys[of->key].marked = (uint32_t)e->number;
+    e->family_marks[of->family] = (uint32_t)e->number;
 }
 
-static enum err mark_of(struct decider *e, const struct cohort *c, struct mark **ret_mark)
+/* NULL: full. */
+static struct mark *mark_add(struct decider *e, const struct cohort_change *of)
 {
-    const struct inventory *inv = e->inventory;
-    const struct key *own = c->own == SLOT_NONE ? NULL : rooms_held(&inv->key_slots, c->own);
-    uint32_t slot = inv->look_briefs[c->traits.look->slot].type;
-    struct mark new = {.cohort = c->slot,
-                       .birth = (uint32_t)c->birth,
-                       .live = c,
-                       .key = c->own,
-                       .family = own ? own->family->slot : SLOT_NONE,
-                       .type = TYPE_BIT_ANY,
-                       .state = c->traits.state,
-                       .less_dollars = (float)-cohort_reclamation_dollars(c),
-                       .price = c->traits.price};
+    struct cluster_note *list = &e->clusters[of->cluster];
+    uint32_t known = e->cohorts[of->cohort].mark;
+    struct mark *mark;
 
-    if (slot != SLOT_NONE) {
-        const struct posting *type = rooms_held(&inv->posting_slots, slot);
-        new.type = type_bit(posting_value(type));
+    if (!decider_grow(e, &e->marks, e->mark_count, &e->mark_cap, sizeof *e->marks)) return NULL;
+    if (list->decision != e->number) {
+        list->decision = e->number;
+        list->first = MARK_NONE;
     }
-    return mark_add(e, &new, c->traits.cluster->slot, ret_mark);
+    if (known >= e->mark_count || e->marks[known].of.cohort != of->cohort) known = MARK_NONE;
+    mark = &e->marks[e->mark_count];
+    *mark = (struct mark){.of = *of,
+                          .live = mark_cohort(e, of->cohort, of->birth),
+                          .next = list->first,
+                          .older = known};
+    list->first = e->cohorts[of->cohort].mark = e->mark_count++;
+    own_mark(e, of);
+    return mark;
+}
+
+void replay_note(struct decider *e, const struct cohort_change *change)
+{
+    struct mark *mark;
+
+    own_mark(e, change);
+    if (change->cohort == SLOT_NONE) return;
+    mark = mark_find(e, change->cohort, change->birth);
+    if (!mark) mark = mark_add(e, change);
+    if (!mark) return;
+    mark->members = true;
+    mark->change += change->by;
 }
 
 /* Now it took so many of it, or then (`by` is -1). */
-static enum err account(struct decider *e, const struct take *take, int by)
+static void replay_account(struct decider *e, const struct take *take, int by)
 {
     struct mark *mark = mark_find(e, take->cohort, take->birth);
-    enum err err = ERR_OK;
 
     if (!mark) {
-        const struct cohort *c = cohort_live(e, take->cohort, take->birth);
-        assert(c); /* else the inventory told that it went */
-        err = mark_of(e, c, &mark);
+        const struct cohort *c = mark_cohort(e, take->cohort, take->birth);
+        struct cohort_change of;
+        assert(c); /* else the inventory reported that it went */
+        of = cohort_change_of(e->inventory, c);
+        mark = mark_add(e, &of);
     }
-    if (!err) mark->ahead += by * (int32_t)take->count;
-    return err;
+    if (mark) mark->ahead += by * (int32_t)take->count;
 }
 
-static enum err account_all(struct decider *e, const struct take *takes, uint32_t count, int by)
+static void replay_account_all(struct decider *e, const struct take *takes, uint32_t count, int by)
 {
-    enum err err = ERR_OK;
-
-    for (uint32_t i = 0; !err && i < count; i++) err = account(e, &takes[i], by);
-    return err;
+    for (uint32_t i = 0; i < count; i++) replay_account(e, &takes[i], by);
 }
 
 static bool take_is(const struct take *a, const struct take *b)
@@ -142,11 +106,9 @@ static bool take_is(const struct take *a, const struct take *b)
 }
 
 /* What a turn took now and took then, where the two differ. */
-static enum err account_turn(struct decider *e, const struct take *now, uint32_t now_count,
-                             const struct take *then, uint32_t then_count)
+static void replay_account_turn(struct decider *e, const struct take *now, uint32_t now_count,
+                                const struct take *then, uint32_t then_count)
 {
-    enum err err;
-
     while (now_count && then_count && take_is(now, then)) {
         now++, then++;
         now_count--, then_count--;
@@ -154,92 +116,85 @@ static enum err account_turn(struct decider *e, const struct take *now, uint32_t
     while (now_count && then_count && take_is(&now[now_count - 1], &then[then_count - 1])) {
         now_count--, then_count--;
     }
-    err = account_all(e, now, now_count, 1);
-    return err ? err : account_all(e, then, then_count, -1);
+    replay_account_all(e, now, now_count, 1);
+    replay_account_all(e, then, then_count, -1);
 }
 
 /* All machines of a key, as there are now or (`by` is -1) were then. */
-static enum err account_key(struct decider *e, uint32_t slot, uint32_t cluster, int by)
+static void replay_account_key(struct decider *e, uint32_t slot, uint32_t cluster, int by)
 {
     const struct key *key = rooms_get(&e->inventory->key_slots, slot);
     const struct cluster_note *list = &e->clusters[cluster];
-    enum err err = ERR_OK;
 
-    for (uint32_t i = 0; !err && key && i < key->cohorts.count; i++) {
+    for (uint32_t i = 0; key && i < key->cohorts.count; i++) {
         const struct cohort *c = key->cohorts.at[i].cohort;
         const struct mark *mark = mark_find(e, c->slot, (uint32_t)c->birth);
         struct take take = {c->slot, (uint32_t)c->birth, c->count};
         if (key->cohorts.at[i].state == MACHINE_DRAINING) continue;
         if (by < 0 && mark) take.count -= (uint32_t)mark->change;
-        if (take.count) err = account(e, &take, by);
+        if (take.count) replay_account(e, &take, by);
     }
-    if (by > 0 || list->decision != e->number) return err;
+    if (by > 0 || list->decision != e->number) return;
     for (uint32_t i = list->first; i != MARK_NONE; i = e->marks[i].next) {
         struct mark *mark = &e->marks[i];
-        if (mark->key == slot && !mark->live) mark->ahead += mark->change;
+        if (mark->of.key == slot && !mark->live) mark->ahead += mark->change;
     }
-    return err;
 }
 
-static bool is_open(struct decider *e, const struct mark *mark)
+static bool mark_is_open(struct decider *e, const struct mark *mark)
 {
     if (mark->change != mark->ahead) return true; /* more are left than then, or fewer */
     if (!mark->members) return false;
     return mark->live && source_left(e, source_of(e, mark->live));
 }
 
-static enum err take_add(struct takes *takes, const struct take *take)
+static void take_add(struct decider *e, struct takes *takes, const struct take *take)
 {
-    enum err err = kept_room(&takes->at, takes->count + 1, &takes->cap, sizeof *take);
-
-    if (!err) takes->at[takes->count++] = *take;
-    return err;
+    if (kept_room(e, &takes->at, takes->count + 1, &takes->cap, sizeof *take)) {
+        takes->at[takes->count++] = *take;
+    }
 }
 
 /* --- what can be acquired in a gang's domains --- */
 
 /* Puts down what is left of it under that value, the value itself first. What is kept for somebody
  * may be open to the gang at one time and not at another: then it is not to be relied on. */
-static enum err rack_write(struct decider *e, uint32_t slot, bool *ret_kept)
+static void ties_write_rack(struct decider *e, uint32_t slot, bool *ret_kept)
 {
     const struct posting *value = rooms_held(&e->inventory->posting_slots, slot);
-    enum err err = take_add(&e->ties, &(struct take){slot, 0, 0});
 
+    take_add(e, &e->ties, &(struct take){slot, 0, 0});
     for (uint32_t i = 0; i < value->count * POOL_COUNT; i++) {
         const struct look *look = posting_look(e->inventory, value, i / POOL_COUNT);
         const struct bag *bag = &look->pools[i % POOL_COUNT];
-        for (uint32_t k = 0; !err && k < bag->count; k++) {
+        for (uint32_t k = 0; k < bag->count; k++) {
             const struct cohort *c = bag->at[k].cohort;
-            const struct supply_source *s = &e->sources[c->slot];
-            uint32_t taken = s->decision == e->number ? s->taken : 0;
-            struct take left = {c->slot, (uint32_t)c->birth, c->count - taken};
+            struct take left = {c->slot, (uint32_t)c->birth, acquirable_left(e, c)};
             if (cohort_kept(e, c)) *ret_kept = true;
-            if (left.count) err = take_add(&e->ties, &left);
+            if (left.count) take_add(e, &e->ties, &left);
         }
     }
-    return err;
 }
 
 /* Is there what there was? Puts it down again. */
-static enum err ties_hold(struct decider *e, struct course *c, bool *ret_hold)
+static bool ties_hold(struct decider *e, struct course *c)
 {
     const struct take *then = e->ties_before.at + c->tie_from;
     uint32_t from = e->ties.count;
-    bool kept = false;
-    enum err err = ERR_OK;
+    bool kept = false, hold;
 
-    for (uint32_t i = 0; !err && i < c->tie_count; i++) {
-        if (!then[i].count) err = rack_write(e, then[i].cohort, &kept);
+    for (uint32_t i = 0; i < c->tie_count; i++) {
+        if (!then[i].count) ties_write_rack(e, then[i].cohort, &kept);
     }
-    *ret_hold = !kept && e->ties.count - from == c->tie_count;
-    for (uint32_t i = 0; *ret_hold && i < c->tie_count; i++) {
-        *ret_hold = take_is(&then[i], &e->ties.at[from + i]);
+    hold = !kept && e->ties.count - from == c->tie_count;
+    for (uint32_t i = 0; hold && i < c->tie_count; i++) {
+        hold = take_is(&then[i], &e->ties.at[from + i]);
     }
     c->tie_from = from;
-    return err;
+    return hold;
 }
 
-/* Was any when the last decision ended, or was told of since? If there was none nothing is said. */
+/* A machine was kept for the gang when the last decision ended, or one was reported since. */
 bool replay_may_be_kept_for(const struct decider *e, const struct want *w)
 {
     if (e->courses_of + 1 != e->number) return true;
@@ -250,20 +205,20 @@ bool replay_may_be_kept_for(const struct decider *e, const struct want *w)
 
 /* --- does it still hold? --- */
 
-static bool is_own_marked(const struct decider *e, const struct course *c)
+static bool replay_own_is_marked(const struct decider *e, const struct course *c)
 {
     return (c->gang ? e->keys[c->own].marked : e->family_marks[c->own]) == (uint32_t)e->number;
 }
 
 bool replay_expects(const struct decider *e, uint32_t row)
 {
-    const struct course *c = &e->courses[row];
+    const struct course *c = &e->row.courses[row];
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
-    return c->own == SLOT_NONE ? e->keys_same : !is_own_marked(e, c);
+    return c->own == SLOT_NONE ? e->keys_same : !replay_own_is_marked(e, c);
 }
 
-static uint32_t first_mark(const struct decider *e, const struct course *c)
+static uint32_t mark_first(const struct decider *e, const struct course *c)
 {
     if (c->cluster == SLOT_NONE) return MARK_NONE;
     if (e->clusters[c->cluster].decision != e->number) return MARK_NONE;
@@ -271,41 +226,42 @@ static uint32_t first_mark(const struct decider *e, const struct course *c)
 }
 
 /* A looks at its own machines. */
-static bool own_holds(struct decider *e, uint32_t row)
+static bool replay_own_holds(struct decider *e, uint32_t row)
 {
-    const struct course *c = &e->courses[row];
+    const struct course *c = &e->row.courses[row];
     const struct row_memory *m;
 
     if (c->kind != COURSE_TOOK || !c->settled) return false;
     if (c->gang && c->rest_count) { /* it looked at what it could acquire, too, and at nobody's */
-        return replay_expects(e, row) && !e->nobodys_creating && !e->parked[row];
+        return replay_expects(e, row) && !e->nobodys_creating && !e->row.parked[row];
     }
     if (replay_expects(e, row)) return true;
-    m = &e->memory[e->standing[row].memory];
+    m = &e->memory[e->row.standing[row].memory];
     if (c->own == SLOT_NONE || !m->birth || m->slot != c->own) return false; /* another one now */
-    for (uint32_t i = first_mark(e, c); i != MARK_NONE; i = e->marks[i].next) {
+    for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
-        if ((c->gang ? mark->key : mark->family) == c->own && is_open(e, mark)) return false;
+        if ((c->gang ? mark->of.key : mark->of.family) == c->own && mark_is_open(e, mark))
+            return false;
     }
     return true;
 }
 
 /* Is it one that the row came past? */
-static bool is_met(const struct course *c, const struct mark *mark)
+static bool mark_is_met(const struct course *c, const struct cohort_change *of)
 {
-    if (mark->state == MACHINE_CREATING || !(type_bits(mark->type) & c->types)) return false;
-    if (mark->state != c->stop_state) return mark->state == MACHINE_CONFIGURED;
-    if (mark->price != c->stop_price) return mark->price < c->stop_price;
-    return mark->less_dollars <= c->stop_less;
+    if (of->state == MACHINE_CREATING || !(type_bits(of->type) & c->types)) return false;
+    if (of->state != c->stop_state) return of->state == MACHINE_CONFIGURED;
+    if (of->price != c->stop_price) return of->price < c->stop_price;
+    return of->less_dollars <= c->stop_less;
 }
 
 /* B looks at its cluster's machines, up to the stop and all that the order does not tell from
  * it. */
-static bool rest_holds(struct decider *e, const struct course *c)
+static bool replay_rest_holds(struct decider *e, const struct course *c)
 {
-    for (uint32_t i = first_mark(e, c); i != MARK_NONE; i = e->marks[i].next) {
+    for (uint32_t i = mark_first(e, c); i != MARK_NONE; i = e->marks[i].next) {
         const struct mark *mark = &e->marks[i];
-        if (is_met(c, mark) && is_open(e, mark)) return false;
+        if (mark_is_met(c, &mark->of) && mark_is_open(e, mark)) return false;
     }
     return true;
 }
@@ -326,54 +282,49 @@ static struct supply_source *source_again(struct decider *e, uint32_t slot)
     return s;
 }
 
-static enum err take_again(struct decider *e, uint32_t row, uint32_t *from, uint32_t count)
+static void replay_take(struct decider *e, uint32_t row, uint32_t *from, uint32_t count)
 {
     const struct take *takes = e->before.at + *from;
-    enum err err = ERR_OK;
 
     *from = e->takes.count;
-    for (uint32_t i = 0; !err && i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         struct supply_source *s = source_again(e, takes[i].cohort);
-        err = source_give(e, row, s, takes[i].cohort, takes[i].count);
-        if (!err) err = take_add(&e->takes, &takes[i]);
+        source_give(e, row, s, takes[i].cohort, takes[i].count);
+        take_add(e, &e->takes, &takes[i]);
     }
-    return err;
 }
 
-static void own_write(struct course *c, const struct row_memory *m)
+static void replay_own_write(struct course *c, const struct row_memory *m)
 {
     c->own = m->birth ? m->slot : SLOT_NONE;
     c->key = m->key;
 }
 
-enum err replay_own(struct decider *e, uint32_t row, bool *ret_done)
+bool replay_own(struct decider *e, uint32_t row)
 {
-    struct course *c = &e->courses[row];
-    enum err err;
+    struct course *c = &e->row.courses[row];
 
-    *ret_done = own_holds(e, row);
-    if (!*ret_done) return ERR_OK;
-    if (c->own == SLOT_NONE || is_own_marked(e, c)) { /* keys may have come or gone */
-        own_write(c, &e->memory[e->standing[row].memory]);
+    if (!replay_own_holds(e, row)) return false;
+    if (c->own == SLOT_NONE || replay_own_is_marked(e, c)) { /* keys may have come or gone */
+        replay_own_write(c, &e->memory[e->row.standing[row].memory]);
     }
-    err = take_again(e, row, &c->own_from, c->own_count);
+    replay_take(e, row, &c->own_from, c->own_count);
     if (c->own_configured) e->claimed[c->cluster] += c->own_configured;
     c->known = true;
     c->again = c->rest_count > 0;
     if (!c->again) e->decision.claimed += c->claimed;
-    assert(e->told[row]);
-    return err;
+    assert(e->row.has_verdict[row]);
+    return true;
 }
 
 /* Decided anew from here: it has what it took in A. */
-static enum err want_resume(struct decider *e, const struct turn *turn)
+static void replay_want_resume(struct decider *e, const struct turn *turn)
 {
-    const struct course *c = &e->courses[turn->row];
+    const struct course *c = &e->row.courses[turn->row];
     struct want *w = &e->wants[turn->row];
-    enum err err = want_begin(e, turn->row);
 
-    if (!err) err = want_start(e, w);
-    if (err) return err;
+    want_begin(e, turn->row);
+    want_start(e, w);
     w->own_from = turn->own_from;
     w->own_to = turn->own_to;
     for (uint32_t i = 0; i < c->own_count; i++) {
@@ -382,66 +333,54 @@ static enum err want_resume(struct decider *e, const struct turn *turn)
         want_take(w, cohort->traits.shape, take->count);
         w->claimed += take->count;
     }
-    return ERR_OK;
 }
 
-/* Then it took something in B; now it stands. */
-static enum err stood_rest(struct decider *e, struct course *c, bool *ret_done)
+bool replay_rest(struct decider *e, const struct turn *turn)
 {
+    struct course *c = &e->row.courses[turn->row];
     uint32_t count = c->rest_count;
 
-    *ret_done = true;
-    c->rest_count = 0;
-    return account_all(e, e->before.at + c->rest_from, count, -1);
-}
-
-enum err replay_rest(struct decider *e, const struct turn *turn, bool *ret_done)
-{
-    struct course *c = &e->courses[turn->row];
-    enum err err;
-
-    *ret_done = false;
-    if (!c->again) return ERR_OK;
+    if (!c->again) return false;
     c->again = false;
-    if (c->kind == COURSE_STOOD) return stood_rest(e, c, ret_done);
-    *ret_done = rest_holds(e, c);
-    err = *ret_done && c->tie_count ? ties_hold(e, c, ret_done) : ERR_OK;
-    if (err) return err;
-    if (!*ret_done) return want_resume(e, turn);
-    err = take_again(e, turn->row, &c->rest_from, c->rest_count);
+    if (c->kind == COURSE_STOOD) { /* then it took something in B; now it stands */
+        c->rest_count = 0;
+        replay_account_all(e, e->before.at + c->rest_from, count, -1);
+        return true;
+    }
+    if (!replay_rest_holds(e, c) || (c->tie_count && !ties_hold(e, c))) {
+        if (!e->err) replay_want_resume(e, turn);
+        return false;
+    }
+    replay_take(e, turn->row, &c->rest_from, count);
     if (c->rest_configured) e->claimed[c->cluster] += c->rest_configured;
     e->decision.claimed += c->claimed;
-    return err;
+    return true;
 }
 
 /* --- writing down what was decided --- */
 
 /* Of what the log says from there on, the machines that are the cluster's or on their way to it. */
-static enum err takes_write(struct decider *e, uint32_t from, uint32_t to, uint32_t *ret_from,
-                            uint32_t *ret_count, uint32_t *ret_configured)
+static void replay_takes_write(struct decider *e, uint32_t from, uint32_t to, uint32_t *ret_from,
+                               uint32_t *ret_count, uint32_t *ret_configured)
 {
-    enum err err = ERR_OK;
-
     *ret_from = e->takes.count;
     *ret_configured = 0;
-    for (uint32_t i = from; !err && i < to; i++) {
+    for (uint32_t i = from; i < to; i++) {
         const struct log_entry *entry = &e->log.at[i];
         const struct cohort *c = entry->source->cohort;
         if (!c->traits.cluster) continue;
-        err = take_add(&e->takes, &(struct take){c->slot, (uint32_t)c->birth, entry->count});
+        take_add(e, &e->takes, &(struct take){c->slot, (uint32_t)c->birth, entry->count});
         if (c->traits.state == MACHINE_CONFIGURED) *ret_configured += entry->count;
     }
     *ret_count = e->takes.count - *ret_from;
-    return err;
 }
 
-enum err replay_stood(struct decider *e, uint32_t row)
+void replay_stood(struct decider *e, uint32_t row)
 {
-    const struct standing *s = &e->standing[row];
-    struct course *c = &e->courses[row], then;
-    enum err err = ERR_OK;
+    const struct standing *s = &e->row.standing[row];
+    struct course *c = &e->row.courses[row], then;
 
-    if (c->kind == COURSE_STOOD && c->key == s->key) return ERR_OK;
+    if (c->kind == COURSE_STOOD && c->key == s->key) return;
     if (c->kind == COURSE_NONE) c->own_count = c->rest_count = 0;
     then = *c;
     c->kind = COURSE_STOOD;
@@ -449,33 +388,33 @@ enum err replay_stood(struct decider *e, uint32_t row)
     c->cluster = s->cluster;
     c->own_count = 0;
     c->again = c->rest_count > 0; /* its turn in B would be */
-    if (then.kind == COURSE_NONE) return ERR_OK;
-    verdict_stands(e, row); /* what was told is what it took */
-    if (then.kind == COURSE_STOOD) err = account_key(e, then.key, then.cluster, -1);
-    if (!err) err = account_all(e, e->before.at + then.own_from, then.own_count, -1);
-    return err ? err : account_key(e, s->key, s->cluster, 1);
+    if (then.kind == COURSE_NONE) return;
+    verdict_stands(e, row); /* the one of before is of what it took */
+    if (then.kind == COURSE_STOOD) replay_account_key(e, then.key, then.cluster, -1);
+    replay_account_all(e, e->before.at + then.own_from, then.own_count, -1);
+    replay_account_key(e, s->key, s->cluster, 1);
 }
 
-enum err replay_owned(struct decider *e, struct want *w)
+void replay_owned(struct decider *e, struct want *w)
 {
-    struct course *c = &e->courses[w - e->wants], then = *c;
-    enum err err;
+    struct course *c = &e->row.courses[w - e->wants], then = *c;
 
     if (then.kind != COURSE_TOOK) c->rest_count = 0;
     c->known = then.kind != COURSE_NONE;
     c->kind = COURSE_TOOK;
     c->settled = c->again = false;
-    err = takes_write(e, w->own_from, w->own_to, &c->own_from, &c->own_count, &c->own_configured);
-    if (err || !c->known) return err;
+    replay_takes_write(e, w->own_from, w->own_to, &c->own_from, &c->own_count, &c->own_configured);
+    if (!c->known) return;
     if (then.kind == COURSE_TOOK) {
-        return account_turn(e, e->takes.at + c->own_from, c->own_count,
+        replay_account_turn(e, e->takes.at + c->own_from, c->own_count,
                             e->before.at + then.own_from, then.own_count);
+        return;
     }
-    err = account_key(e, then.key, then.cluster, -1);
-    return err ? err : account_all(e, e->takes.at + c->own_from, c->own_count, 1);
+    replay_account_key(e, then.key, then.cluster, -1);
+    replay_account_all(e, e->takes.at + c->own_from, c->own_count, 1);
 }
 
-static uint32_t machines_of(const struct decider *e, uint32_t from, uint32_t count)
+static uint32_t takes_machines(const struct decider *e, uint32_t from, uint32_t count)
 {
     uint32_t machines = 0;
 
@@ -483,80 +422,71 @@ static uint32_t machines_of(const struct decider *e, uint32_t from, uint32_t cou
     return machines;
 }
 
-static enum err ties_write(struct decider *e, const struct want *w, struct course *c)
+static void ties_write(struct decider *e, const struct want *w, struct course *c)
 {
     bool kept = false;
-    enum err err = ERR_OK;
 
     c->tie_from = e->ties.count;
-    for (uint32_t i = 0; !err && i < w->tie_count; i++) err = rack_write(e, w->ties[i], &kept);
+    for (uint32_t i = 0; i < w->tie_count; i++) ties_write_rack(e, w->ties[i], &kept);
     c->tie_count = e->ties.count - c->tie_from;
     if (kept) c->settled = false;
-    return err;
 }
 
 /* Where its turn in B ended: the last that it took is what it lacked nothing with. */
-static enum err stop_write(struct decider *e, const struct want *w, struct course *c)
+static void replay_stop_write(struct decider *e, const struct want *w, struct course *c)
 {
     const struct take *last = &e->takes.at[c->rest_from + c->rest_count - 1];
     const struct cohort *cohort = rooms_held(&e->inventory->cohort_slots, last->cohort);
-    struct set_memory *memory;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
 
-    if (err) return err;
-    c->types = memory->type_bits;
+    c->types = set_recall(e, w->demand->kind->set)->type_bits;
     if (w->gang) { /* it looked at all */
         c->stop_state = MACHINE_CONFIGURING;
         c->stop_price = c->stop_less = INFINITY;
-        return ties_write(e, w, c);
+        ties_write(e, w, c);
+        return;
     }
     c->stop_state = cohort->traits.state;
     c->stop_price = cohort->traits.price;
     c->stop_less = (float)-cohort_reclamation_dollars(cohort);
-    return ERR_OK;
 }
 
-enum err replay_rested(struct decider *e, struct want *w)
+void replay_rested(struct decider *e, struct want *w)
 {
     uint32_t row = (uint32_t)(w - e->wants);
     const struct row_memory *m = want_memory(e, w);
-    struct course *c = &e->courses[row], then = *c;
-    enum err err = takes_write(e, w->rest_from, w->rest_to, &c->rest_from, &c->rest_count,
-                               &c->rest_configured);
+    struct course *c = &e->row.courses[row], then = *c;
 
-    if (!err && c->known) {
-        err = account_turn(e, e->takes.at + c->rest_from, c->rest_count,
-                           e->before.at + then.rest_from, then.rest_count);
+    replay_takes_write(e, w->rest_from, w->rest_to, &c->rest_from, &c->rest_count,
+                       &c->rest_configured);
+    if (c->known) {
+        replay_account_turn(e, e->takes.at + c->rest_from, c->rest_count,
+                            e->before.at + then.rest_from, then.rest_count);
     }
-    if (err) return err;
     c->gang = w->gang;
-    own_write(c, m);
+    replay_own_write(c, m);
     c->cluster = w->cluster ? w->cluster->slot : SLOT_NONE;
     c->claimed = w->claimed;
     c->tie_count = 0;
     c->settled = !w->live && (!w->gang || w->secure || w->rest_from == w->rest_to) &&
-                 w->claimed == machines_of(e, c->own_from, c->own_count) +
-                                   machines_of(e, c->rest_from, c->rest_count);
-    if (!c->settled) return ERR_OK;
-    if (c->rest_count) return stop_write(e, w, c);
-    if (!m->takes_all || c->claimed != m->machines) return ERR_OK;
-    err = standing_begin(e, row);
-    if (e->standing[row].key == KEY_NONE) return err;
+                 w->claimed == takes_machines(e, c->own_from, c->own_count) +
+                                   takes_machines(e, c->rest_from, c->rest_count);
+    if (!c->settled) return;
+    if (c->rest_count) replay_stop_write(e, w, c);
+    if (c->rest_count || !m->takes_all || c->claimed != m->machines) return;
+    if (e->row.standing[row].key == KEY_NONE) standing_begin(e, row);
+    if (e->row.standing[row].key == KEY_NONE) return;
     c->kind = COURSE_STOOD;
     c->own_count = 0;
-    return err;
 }
 
 /* --- every decision --- */
 
-enum err replay_start(struct decider *e)
+void replay_start(struct decider *e)
 {
     struct takes spare = e->before;
     struct takes spare_ties = e->ties_before;
     bool hold = e->courses_of + 1 == e->number && !e->options.forget;
-    enum err err = kept_room(&e->courses, e->row_count, &e->course_cap, sizeof *e->courses);
 
-    if (err) return err;
     e->before = e->takes;
     e->takes = spare;
     e->takes.count = 0;
@@ -571,13 +501,12 @@ enum err replay_start(struct decider *e)
         if (item->state == MACHINE_CREATING && item->cohort->count) e->nobodys_creating = true;
     }
     if (!hold) replay_forget(e);
-    return ERR_OK;
 }
 
 void replay_forget(struct decider *e)
 {
-    for (uint32_t i = 0; i < e->row_count; i++) e->courses[i].kind = COURSE_NONE;
-    if (e->row_count) memset(e->told, 0, e->row_count * sizeof *e->told);
+    for (uint32_t i = 0; i < e->row_count; i++) e->row.courses[i].kind = COURSE_NONE;
+    if (e->row_count) memset(e->row.has_verdict, 0, e->row_count);
 }
 
 void replay_end(struct decider *e)
@@ -587,7 +516,6 @@ void replay_end(struct decider *e)
 
 void replay_close(struct decider *e)
 {
-    free(e->courses);
     free(e->takes.at);
     free(e->before.at);
     free(e->ties.at);

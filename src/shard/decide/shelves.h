@@ -73,26 +73,26 @@ struct shelf_walk {
     const struct resources *wanted;
     uint32_t type, next, end; /* type: number of the named one that is next */
 };
-enum err shelf_walk_begin(struct decider *e, enum pool_state state, const struct set_memory *memory,
-                          const struct resources *wanted, struct shelf_walk *walk);
+struct shelf_walk shelf_walk_begin(struct decider *e, enum pool_state state,
+                                   const struct set_memory *memory, const struct resources *wanted);
 struct supply_shelf *shelf_walk_next(struct decider *e,
                                      struct shelf_walk *walk); /* NULL at the end */
-/* The orders to take from for machines of the kind (Idle or Speculative). ERR_FULL. */
-enum err shelf_orders(struct decider *e, enum pool_kind kind, struct supply_shelf *shelf,
-                      uint32_t bucket, struct shelf_orders *ret_orders);
-/* What the items have under the key, in their order. ERR_FULL. */
-enum err shelf_values(struct decider *e, struct supply_shelf *shelf, struct str key,
-                      const struct posting *const **ret_values);
+/* The orders to take from for machines of the kind (Idle or Speculative). */
+struct shelf_orders shelf_orders(struct decider *e, enum pool_kind kind, struct supply_shelf *shelf,
+                                 uint32_t bucket);
+/* What the items have under the key, in their order. NULL: full. */
+const struct posting *const *shelf_values(struct decider *e, struct supply_shelf *shelf,
+                                          struct str key);
 
-/* Prepares a pool of that kind that is filled as it is read. ERR_FULL. */
-enum err shelves_open(struct decider *e, enum pool_kind kind, const struct want *w,
-                      struct set_memory *memory, struct supply_pool *pool);
-/* One more entry, the next in the pool's order, of which something is left. False: that was all. */
-enum err shelves_pull(struct decider *e, struct supply_pool *pool, bool *ret_more);
+/* Prepares a pool of that kind that is filled as it is read. */
+void shelves_open(struct decider *e, enum pool_kind kind, const struct want *w,
+                  struct supply_pool *pool);
+/* One more entry, the next in the pool's order, of which something is left, if there is one. */
+void shelves_pull(struct decider *e, struct supply_pool *pool);
 /* Machines that match and fit, taken or not; counted up to VERDICT_COUNT_MOST. */
-enum err shelves_count(struct decider *e, enum pool_state state, const struct want *w,
-                       struct set_memory *memory, uint32_t *ret_count);
-/* Does one of them match, cover and is kept for nobody? ERR_FULL. */
-enum err shelves_hold(struct decider *e, enum pool_state state, struct set_memory *memory,
-                      const struct resources *whole, bool *ret_hold);
+uint32_t shelves_count(struct decider *e, enum pool_state state, const struct want *w,
+                       const struct set_memory *memory);
+/* Does one of them match, cover and is kept for nobody? */
+bool shelves_hold(struct decider *e, enum pool_state state, const struct set_memory *memory,
+                  const struct resources *whole);
 #endif

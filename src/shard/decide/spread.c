@@ -11,33 +11,31 @@
  * known that has nothing, others cannot be emptier; only when none is left must all be opened. */
 #include "shard/decide/chains.h"
 
-static const struct posting *domain_of(const struct want *w, const struct cohort *c)
+#define DOMAIN_NONE UINT32_MAX
+
+static const struct posting *spread_value(const struct want *w, const struct cohort *c)
 {
     return look_find(c->traits.look, w->demand->kind->spread->key);
 }
 
 /* --- how many it has in each domain --- */
 
-/* The number of the value's domain, which is made when there is none yet. */
-static enum err domain_take(struct decider *e, struct spread_state *state,
-                            const struct posting *value, uint32_t *ret_number)
+/* The number of the value's domain, which is made when there is none yet. DOMAIN_NONE: full. */
+static uint32_t spread_domain_take(struct decider *e, struct spread_state *state,
+                                   const struct posting *value)
 {
     uint32_t known = e->bucket_of[value->slot]; /* may be another Need's: not just believed */
-    enum err err;
 
-    if (known >= state->count || state->at[known].value != value) {
-        known = state->count;
-        err = decider_grow(e, &state->at, known, &state->cap, sizeof *state->at);
-        if (err) return err;
-        state->at[state->count++] = (struct spread_domain){.value = value};
-        e->bucket_of[value->slot] = known;
-    }
-    *ret_number = known;
-    return ERR_OK;
+    if (known < state->count && state->at[known].value == value) return known;
+    known = state->count;
+    if (!decider_grow(e, &state->at, known, &state->cap, sizeof *state->at)) return DOMAIN_NONE;
+    state->at[state->count++] = (struct spread_domain){.value = value};
+    e->bucket_of[value->slot] = known;
+    return known;
 }
 
 /* Joined domains are counted; one that Phase 2 merely could use is not. */
-static void least_find(struct spread_state *state)
+static void spread_least_find(struct spread_state *state)
 {
     state->least = UINT32_MAX;
     state->at_least = 0;
@@ -49,7 +47,7 @@ static void least_find(struct spread_state *state)
     }
 }
 
-static void domain_join(struct spread_state *state, uint32_t number)
+static void spread_domain_join(struct spread_state *state, uint32_t number)
 {
     struct spread_domain *d = &state->at[number];
 
@@ -61,18 +59,18 @@ static void domain_join(struct spread_state *state, uint32_t number)
 }
 
 /* One more there. A walk over all domains pays for the machines that raised the least. */
-static void domain_grow(struct spread_state *state, uint32_t number)
+static void spread_domain_grow(struct spread_state *state, uint32_t number)
 {
     struct spread_domain *d = &state->at[number];
     bool was_least = d->joined && d->held == state->least;
 
     d->held++;
-    domain_join(state, number);
-    if (was_least && --state->at_least == 0) least_find(state);
+    spread_domain_join(state, number);
+    if (was_least && --state->at_least == 0) spread_least_find(state);
 }
 
 /* One that has not joined would do so empty, so it always may. */
-static bool domain_may_grow(const struct want *w, uint32_t number)
+static bool spread_may_grow(const struct want *w, uint32_t number)
 {
     int32_t skew = w->demand->kind->spread->max_skew;
 
@@ -80,35 +78,21 @@ static bool domain_may_grow(const struct want *w, uint32_t number)
            (uint64_t)w->spread->least + (uint64_t)(skew < 1 ? 1 : skew) - 1;
 }
 
-static enum err hold(struct decider *e, struct want *w, const struct cohort *c, uint32_t count)
+static void spread_count_entry(struct decider *e, struct want *w, const struct log_entry *entry)
 {
-    const struct posting *value = domain_of(w, c);
-    uint32_t number;
-    enum err err = value ? domain_take(e, w->spread, value, &number) : ERR_OK;
+    const struct posting *value = spread_value(w, entry->source->cohort);
+    uint32_t number = value ? spread_domain_take(e, w->spread, value) : DOMAIN_NONE;
 
-    if (err || !value) return err;
-    w->spread->at[number].held += count;
+    if (number == DOMAIN_NONE) return;
+    w->spread->at[number].held += entry->count;
     w->spread->at[number].joined = true;
-    return ERR_OK;
-}
-
-static enum err hold_entry(struct decider *e, struct want *w, const struct log_entry *entry)
-{
-    return hold(e, w, entry->source->cohort, entry->count);
 }
 
 /* What it holds: all it claimed so far, in A and just now. */
-static enum err hold_claimed(struct decider *e, struct want *w)
+static void spread_count_claimed(struct decider *e, struct want *w)
 {
-    enum err err = ERR_OK;
-
-    for (uint32_t i = w->own_from; !err && i < w->own_to; i++) {
-        err = hold_entry(e, w, &e->log.at[i]);
-    }
-    for (uint32_t i = w->rest_from; !err && i < e->log.count; i++) {
-        err = hold_entry(e, w, &e->log.at[i]);
-    }
-    return err;
+    for (uint32_t i = w->own_from; i < w->own_to; i++) spread_count_entry(e, w, &e->log.at[i]);
+    for (uint32_t i = w->rest_from; i < e->log.count; i++) spread_count_entry(e, w, &e->log.at[i]);
 }
 
 /* --- strands --- */
@@ -153,15 +137,6 @@ static void strands_order(const struct want *w, struct spread_walk *walk)
     for (uint32_t i = walk->heap_count / 2; i-- > 0;) strand_sink(w, walk, i);
 }
 
-static enum err walk_room(struct decider *e, void *items, uint32_t count, uint32_t *cap,
-                          size_t size)
-{
-    enum err err = ERR_OK;
-
-    while (!err && *cap < count) err = decider_grow(e, items, *cap, cap, size);
-    return err;
-}
-
 /* An entry of a walk: where it stands in the order, and what it can give. */
 struct strand_entry {
     double first, second;
@@ -194,8 +169,8 @@ static struct strand_entry strand_entry(struct decider *e, const struct want *w,
 
 /* The next class of the strand of which something can be taken: its sources, smallest next id on
  * top. Stays empty at the strand's end. */
-static enum err strand_open(struct decider *e, const struct want *w, struct spread_walk *walk,
-                            struct strand *s)
+static void strand_open(struct decider *e, const struct want *w, struct spread_walk *walk,
+                        struct strand *s)
 {
     bool acquires = !walk->pool;
 
@@ -209,129 +184,118 @@ static enum err strand_open(struct decider *e, const struct want *w, struct spre
             s->entry = entry.next;
             if (source && source_left(e, source) && want_helped(w, source->cohort->traits.shape) &&
                 (acquires || source_open(e, w, source->cohort))) {
-                enum err err = decider_grow(e, &walk->sources, walk->source_count,
-                                            &walk->source_cap, sizeof(struct supply_source *));
-                if (err) return err;
+                if (!decider_grow(e, &walk->sources, walk->source_count, &walk->source_cap,
+                                  sizeof(struct supply_source *))) {
+                    s->count = 0;
+                    s->entry = CHAIN_NONE;
+                    return;
+                }
                 walk->sources[walk->source_count++] = source;
                 s->count++;
                 /* In order by first id, so one that has no other is the next whatever follows. */
-                if (acquires && s->count == 1 && source->cohort->count == 1) return ERR_OK;
+                if (acquires && s->count == 1 && source->cohort->count == 1) return;
             }
             if (s->entry == CHAIN_NONE) break;
             entry = strand_entry(e, w, walk, s->side, s->entry);
             if (entry.first != s->first || entry.second != s->second) break;
         }
-        if (s->count == 1 && acquires) return ERR_OK; /* its id decides nothing */
+        if (s->count == 1 && acquires) return; /* its id decides nothing */
         for (uint32_t i = 0; i < s->count; i++) (void)source_next(walk->sources[s->from + i]);
         for (uint32_t i = s->count / 2; i-- > 0;) {
             source_sink(walk->sources + s->from, s->count, i);
         }
     }
-    return ERR_OK;
 }
 
 /* A strand from this entry on, if it can give anything. */
-static enum err strand_add(struct decider *e, const struct want *w, struct spread_walk *walk,
-                           struct strand strand)
+static void strand_add(struct decider *e, const struct want *w, struct spread_walk *walk,
+                       struct strand strand)
 {
     uint32_t at = walk->heap_count, number = walk->strand_count;
-    enum err err = strand_open(e, w, walk, &strand);
 
-    if (err || !strand.count) return err;
-    err = walk_room(e, &walk->strands, number + 1, &walk->strand_cap, sizeof *walk->strands);
-    if (!err) err = walk_room(e, &walk->heap, number + 1, &walk->heap_cap, sizeof *walk->heap);
-    if (!err) err = walk_room(e, &walk->aside, number + 1, &walk->aside_cap, sizeof *walk->aside);
-    if (err) return err;
+    strand_open(e, w, walk, &strand);
+    if (!strand.count) return;
+    decider_grow(e, &walk->strands, number, &walk->strand_cap, sizeof *walk->strands);
+    decider_grow(e, &walk->heap, number, &walk->heap_cap, sizeof *walk->heap);
+    decider_grow(e, &walk->aside, number, &walk->aside_cap, sizeof *walk->aside);
+    if (e->err) return;
     walk->strands[walk->strand_count++] = strand;
     walk->heap_count++;
     for (; at > 0 && strand_before(w, walk, number, walk->heap[(at - 1) / 2]); at = (at - 1) / 2) {
         walk->heap[at] = walk->heap[(at - 1) / 2];
     }
     walk->heap[at] = number;
-    return ERR_OK;
 }
 
-static void walk_clear(struct spread_walk *walk)
+static void spread_walk_clear(struct spread_walk *walk)
 {
     walk->side_count = walk->nearest = 0;
     walk->head_count = walk->source_count = walk->strand_count = 0;
     walk->heap_count = walk->aside_count = 0;
 }
 
-/* --- Phase 2: the pool's entries are hung on strands --- */
+/* --- Phase 2: the pool's entries become strands --- */
 
-/* Hangs an entry on its domain's strand, before those that hang there. */
-static enum err walk_hang(struct decider *e, struct want *w, struct spread_walk *walk,
-                          const struct posting *value, uint32_t entry)
+/* Puts an entry at the front of its domain's strand. */
+static void spread_walk_hang(struct decider *e, struct want *w, struct spread_walk *walk,
+                             const struct posting *value, uint32_t entry)
 {
-    uint32_t domain;
-    enum err err = domain_take(e, w->spread, value, &domain);
+    uint32_t domain = spread_domain_take(e, w->spread, value);
 
-    if (!err) err = walk_room(e, &walk->heads, domain + 1, &walk->head_cap, sizeof *walk->heads);
-    if (err) return err;
+    if (domain == DOMAIN_NONE) return;
+    if (!decider_grow(e, &walk->heads, domain, &walk->head_cap, sizeof *walk->heads)) return;
     for (; walk->head_count <= domain; walk->head_count++) {
         walk->heads[walk->head_count] = CHAIN_NONE;
     }
     walk->next[entry] = walk->heads[domain];
     walk->heads[domain] = entry;
-    return ERR_OK;
 }
 
-static enum err walk_start(struct decider *e, struct want *w, struct spread_walk *walk,
-                           const struct supply_pool *pool)
+static void spread_walk_start(struct decider *e, struct want *w, struct spread_walk *walk,
+                              const struct supply_pool *pool)
 {
-    enum err err = walk_room(e, &walk->next, pool->count, &walk->next_cap, sizeof *walk->next);
-
-    walk_clear(walk);
+    spread_walk_clear(walk);
+    if (!decider_grow(e, &walk->next, pool->count, &walk->next_cap, sizeof *walk->next)) return;
     walk->pool = pool;
-    for (uint32_t i = pool->count; !err && i-- > pool->head;) {
+    for (uint32_t i = pool->count; i-- > pool->head;) {
         const struct supply_source *s = pool->at[i].source;
-        const struct posting *value = domain_of(w, s->cohort);
+        const struct posting *value = spread_value(w, s->cohort);
         if (!value || !source_left(e, s) || !source_open(e, w, s->cohort)) continue;
-        if (want_helped(w, s->cohort->traits.shape)) err = walk_hang(e, w, walk, value, i);
+        if (want_helped(w, s->cohort->traits.shape)) spread_walk_hang(e, w, walk, value, i);
     }
-    for (uint32_t domain = 0; !err && domain < walk->head_count; domain++) {
-        err =
-            strand_add(e, w, walk, (struct strand){.domain = domain, .entry = walk->heads[domain]});
+    for (uint32_t domain = 0; domain < walk->head_count; domain++) {
+        strand_add(e, w, walk, (struct strand){.domain = domain, .entry = walk->heads[domain]});
     }
-    return err;
 }
 
 /* --- Phase 1: chains are opened --- */
 
-static enum err side_add(struct decider *e, const struct want *w, struct spread_walk *walk,
-                         struct shelf_order *order, uint32_t bucket)
+static void spread_side_add(struct decider *e, const struct want *w, struct spread_walk *walk,
+                            struct shelf_order *order, uint32_t bucket)
 {
-    struct chains *chains;
-    enum err err = chains_of(e, order, w->demand->kind->spread->key, &chains);
+    struct chains *chains = chains_of(e, order, w->demand->kind->spread->key);
 
-    if (!err) {
-        err =
-            walk_room(e, &walk->sides, walk->side_count + 1, &walk->side_cap, sizeof *walk->sides);
+    if (!chains || chains->first == CHAIN_NONE) return;
+    if (!decider_grow(e, &walk->sides, walk->side_count, &walk->side_cap, sizeof *walk->sides)) {
+        return;
     }
-    if (err || chains->first == CHAIN_NONE) return err;
     walk->sides[walk->side_count++] =
         (struct spread_side){order, chains, &chains->first, shelf_order_adds(order, bucket)};
-    return ERR_OK;
 }
 
-static enum err sides_add(struct decider *e, const struct want *w, struct spread_walk *walk,
-                          enum pool_kind kind)
+static void spread_sides_add(struct decider *e, const struct want *w, struct spread_walk *walk,
+                             enum pool_kind kind)
 {
     uint32_t bucket = pool_bucket(kind, w);
-    struct shelf_walk shelves;
+    struct shelf_walk shelves =
+        shelf_walk_begin(e, pool_state_of(kind), walk->memory, w->demand->unit);
     struct supply_shelf *shelf;
-    enum err err =
-        shelf_walk_begin(e, pool_state_of(kind), walk->memory, w->demand->unit, &shelves);
 
-    while (!err && (shelf = shelf_walk_next(e, &shelves))) {
-        struct shelf_orders orders;
-        err = shelf_orders(e, kind, shelf, bucket, &orders);
-        for (uint32_t i = 0; !err && i < orders.count; i++) {
-            err = side_add(e, w, walk, &orders.at[i], bucket);
-        }
+    while ((shelf = shelf_walk_next(e, &shelves))) {
+        struct shelf_orders orders = shelf_orders(e, kind, shelf, bucket);
+        for (uint32_t i = 0; i < orders.count; i++)
+            spread_side_add(e, w, walk, &orders.at[i], bucket);
     }
-    return err;
 }
 
 /* Nothing that is not opened there comes before this. */
@@ -340,20 +304,20 @@ struct bound {
     const struct posting *value;
 };
 
-static struct bound side_bound(const struct spread_side *side)
+static struct bound spread_side_bound(const struct spread_side *side)
 {
     const struct chain *chain = &side->chains->at[*side->link];
 
     return (struct bound){chain->start + side->more, chain->value};
 }
 
-static bool bound_before(struct bound a, struct bound b)
+static bool spread_bound_before(struct bound a, struct bound b)
 {
     if (a.first != b.first) return a.first < b.first;
     return a.value != b.value && str_compare(posting_value(a.value), posting_value(b.value)) < 0;
 }
 
-static void nearest_find(struct spread_walk *walk)
+static void spread_nearest_find(struct spread_walk *walk)
 {
     uint32_t nearest = walk->side_count;
 
@@ -361,36 +325,33 @@ static void nearest_find(struct spread_walk *walk)
         const struct spread_side *side = &walk->sides[i];
         if (*side->link == CHAIN_NONE) continue;
         if (nearest == walk->side_count ||
-            bound_before(side_bound(side), side_bound(&walk->sides[nearest])))
+            spread_bound_before(spread_side_bound(side), spread_side_bound(&walk->sides[nearest])))
             nearest = i;
     }
     walk->nearest = nearest;
 }
 
-static enum err walk_prepare(struct decider *e, const struct want *w, struct spread_walk *walk,
-                             enum pool_kind kind)
+static void spread_walk_prepare(struct decider *e, const struct want *w, struct spread_walk *walk,
+                                enum pool_kind kind)
 {
-    enum err err = set_recall(e, w->demand->kind->set, &walk->memory);
-
-    walk_clear(walk);
+    walk->memory = set_recall(e, w->demand->kind->set);
+    spread_walk_clear(walk);
     walk->pool = NULL;
-    if (!err) err = sides_add(e, w, walk, kind);
-    nearest_find(walk);
-    return err;
+    spread_sides_add(e, w, walk, kind);
+    spread_nearest_find(walk);
 }
 
-static bool walk_unopened(const struct spread_walk *walk)
+static bool spread_walk_unopened(const struct spread_walk *walk)
 {
     return walk->nearest < walk->side_count;
 }
 
 /* Opens the chain that begins first. What is used up is passed once, for all Needs. */
-static enum err walk_open(struct decider *e, struct want *w, struct spread_walk *walk)
+static void spread_walk_open(struct decider *e, struct want *w, struct spread_walk *walk)
 {
     struct spread_side *side = &walk->sides[walk->nearest];
     struct chain *chain = &side->chains->at[*side->link];
     struct strand strand = {.side = walk->nearest};
-    enum err err = ERR_OK;
 
     while (chain->head != CHAIN_NONE && entry_used_up(e, &side->order->at[chain->head])) {
         chain->head = side->chains->next[chain->head];
@@ -405,22 +366,22 @@ static enum err walk_open(struct decider *e, struct want *w, struct spread_walk 
         strand.entry = entry.next;
     }
     if (strand.entry != CHAIN_NONE) { /* it is a domain, whether it helps or not */
-        err = domain_take(e, w->spread, chain->value, &strand.domain);
-        if (!err) domain_join(w->spread, strand.domain);
-        if (!err) err = strand_add(e, w, walk, strand);
+        strand.domain = spread_domain_take(e, w->spread, chain->value);
+        if (strand.domain != DOMAIN_NONE) {
+            spread_domain_join(w->spread, strand.domain);
+            strand_add(e, w, walk, strand);
+        }
     }
-    nearest_find(walk);
-    return err;
+    spread_nearest_find(walk);
 }
 
 /* --- walking --- */
 
 /* The first strand has given its first source, or that one helps no more. */
-static enum err walk_next(struct decider *e, const struct want *w, struct spread_walk *walk)
+static void spread_walk_next(struct decider *e, const struct want *w, struct spread_walk *walk)
 {
     struct strand *s = &walk->strands[walk->heap[0]];
     struct supply_source **sources = walk->sources + s->from;
-    enum err err = ERR_OK;
 
     if (!source_left(e, sources[0]) || !want_helped(w, sources[0]->cohort->traits.shape)) {
         sources[0] = sources[--s->count];
@@ -428,20 +389,19 @@ static enum err walk_next(struct decider *e, const struct want *w, struct spread
         (void)source_next(sources[0]);
     }
     if (s->count > 1) source_sink(sources, s->count, 0);
-    if (!s->count) err = strand_open(e, w, walk, s);
+    if (!s->count) strand_open(e, w, walk, s);
     if (!s->count) walk->heap[0] = walk->heap[--walk->heap_count];
     if (walk->heap_count) strand_sink(w, walk, 0);
-    return err;
 }
 
 /* Those laid aside whose domain may grow again, now that the emptiest one has more. */
-static void walk_return(const struct want *w, struct spread_walk *walk)
+static void spread_walk_return(const struct want *w, struct spread_walk *walk)
 {
     uint32_t left = 0;
 
     for (uint32_t i = 0; i < walk->aside_count; i++) {
         uint32_t strand = walk->aside[i];
-        if (domain_may_grow(w, walk->strands[strand].domain))
+        if (spread_may_grow(w, walk->strands[strand].domain))
             walk->heap[walk->heap_count++] = strand;
         else
             walk->aside[left++] = strand;
@@ -451,117 +411,102 @@ static void walk_return(const struct want *w, struct spread_walk *walk)
 }
 
 /* Does it come before all that is not opened? */
-static bool strand_is_first(const struct want *w, const struct spread_walk *walk,
-                            const struct strand *s)
+static bool spread_strand_is_first(const struct want *w, const struct spread_walk *walk,
+                                   const struct strand *s)
 {
-    return bound_before((struct bound){s->first, w->spread->at[s->domain].value},
-                        side_bound(&walk->sides[walk->nearest]));
+    return spread_bound_before((struct bound){s->first, w->spread->at[s->domain].value},
+                               spread_side_bound(&walk->sides[walk->nearest]));
 }
 
 /* The first that it may take now; NULL: none. Chains that could give an earlier one are opened. */
-static enum err walk_first(struct decider *e, struct want *w, struct spread_walk *walk,
-                           struct supply_source **ret_source)
+static struct supply_source *spread_walk_first(struct decider *e, struct want *w,
+                                               struct spread_walk *walk)
 {
-    enum err err = ERR_OK;
-
-    if (walk->least < w->spread->least) walk_return(w, walk);
+    if (walk->least < w->spread->least) spread_walk_return(w, walk);
     walk->least = w->spread->least;
-    *ret_source = NULL;
-    while (!err && (walk->heap_count || walk_unopened(walk))) {
+    while (walk->heap_count || spread_walk_unopened(walk)) {
         const struct strand *s = walk->heap_count ? &walk->strands[walk->heap[0]] : NULL;
-        if (walk_unopened(walk) && (!s || !strand_is_first(w, walk, s))) {
-            err = walk_open(e, w, walk);
-        } else if (!domain_may_grow(w, s->domain)) {
+        if (spread_walk_unopened(walk) && (!s || !spread_strand_is_first(w, walk, s))) {
+            spread_walk_open(e, w, walk);
+        } else if (!spread_may_grow(w, s->domain)) {
             walk->aside[walk->aside_count++] = walk->heap[0];
             walk->heap[0] = walk->heap[--walk->heap_count];
             if (walk->heap_count) strand_sink(w, walk, 0);
         } else if (!want_helped(w, walk->sources[s->from]->cohort->traits.shape)) {
-            err = walk_next(e, w, walk);
+            spread_walk_next(e, w, walk);
         } else {
-            *ret_source = walk->sources[s->from];
-            return ERR_OK;
+            return walk->sources[s->from];
         }
     }
-    return err;
+    return NULL;
 }
 
-static enum err walk_take(struct decider *e, struct want *w, struct spread_walk *walk,
-                          struct supply_source *source, pool_take *take)
+static void spread_walk_take(struct decider *e, struct want *w, struct spread_walk *walk,
+                             struct supply_source *source, pool_take *take)
 {
-    enum err err = take(e, w, source, 1);
-
-    if (err) return err;
-    domain_grow(w->spread, walk->strands[walk->heap[0]].domain);
-    /* If it lacks nothing nothing helps, and all would be looked at. */
-    return w->live ? walk_next(e, w, walk) : ERR_OK;
+    take(e, w, source, 1);
+    spread_domain_grow(w->spread, walk->strands[walk->heap[0]].domain);
+    if (w->live) spread_walk_next(e, w, walk); /* else nothing helps, and all would be looked at */
 }
 
 /* --- Phase 1, Phase 2 --- */
 
 /* Opens chains until the emptiest domain is known. So many at once as make up for finding it. */
-static enum err least_settle(struct decider *e, struct want *w, struct spread_walk *walks)
+static void spread_least_settle(struct decider *e, struct want *w, struct spread_walk *walks)
 {
     struct spread_state *state = w->spread;
-    enum err err = ERR_OK;
 
-    if (state->least == 0) return ERR_OK;
+    if (state->least == 0) return;
     for (int i = 0; i < 2; i++) {
-        while (!err && walk_unopened(&walks[i]) &&
+        while (spread_walk_unopened(&walks[i]) &&
                (state->least > 0 || state->at_least <= state->count / 4)) {
-            err = walk_open(e, w, &walks[i]);
+            spread_walk_open(e, w, &walks[i]);
         }
     }
-    return err;
 }
 
-enum err spread_acquire(struct decider *e, struct want *w)
+void spread_acquire(struct decider *e, struct want *w)
 {
     struct spread_walk *idle = &e->walks[0], *speculative = &e->walks[1];
-    enum err err = walk_prepare(e, w, idle, POOL_OF_IDLE);
 
-    if (!err) err = walk_prepare(e, w, speculative, POOL_OF_SPECULATIVE);
-    if (err) return err;
+    spread_walk_prepare(e, w, idle, POOL_OF_IDLE);
+    spread_walk_prepare(e, w, speculative, POOL_OF_SPECULATIVE);
     w->spread = e->spread_spare ? e->spread_spare : decider_alloc(e, 1, sizeof *w->spread);
     e->spread_spare = NULL;
-    if (!w->spread) return ERR_FULL;
+    if (!w->spread) return;
     w->spread->count = 0;
-    err = hold_claimed(e, w);
-    least_find(w->spread);
-    if (!err) err = least_settle(e, w, e->walks);
+    spread_count_claimed(e, w);
+    spread_least_find(w->spread);
+    spread_least_settle(e, w, e->walks);
     idle->least = speculative->least = w->spread->least;
-    while (!err && w->live) {
+    while (w->live) {
         struct spread_walk *walk = idle;
-        struct supply_source *s;
-        err = walk_first(e, w, idle, &s);
-        if (!err && !s) {
+        struct supply_source *s = spread_walk_first(e, w, idle);
+        if (!s) {
             walk = speculative;
-            err = walk_first(e, w, speculative, &s);
+            s = spread_walk_first(e, w, speculative);
         }
-        if (err || !s) break;
-        err = walk_take(e, w, walk, s, want_claim);
-        if (!err && w->live) err = least_settle(e, w, e->walks);
+        if (!s) break;
+        spread_walk_take(e, w, walk, s, want_claim);
+        if (w->live) spread_least_settle(e, w, e->walks);
     }
-    if (!err && !w->live) { /* Phase 2 will not ask */
+    if (!w->live) { /* Phase 2 will not ask */
         e->spread_spare = w->spread;
         w->spread = NULL;
     }
-    return err;
 }
 
-enum err spread_take(struct decider *e, struct want *w, const struct supply_pool *pool)
+void spread_take(struct decider *e, struct want *w, const struct supply_pool *pool)
 {
     struct spread_state *state = w->spread;
     struct spread_walk *walk = &e->walks[0];
-    enum err err;
 
     for (uint32_t i = 0; i < state->count; i++) e->bucket_of[state->at[i].value->slot] = i;
-    err = walk_start(e, w, walk, pool);
+    spread_walk_start(e, w, walk, pool);
     walk->least = state->least;
-    while (!err && w->live) {
-        struct supply_source *s;
-        err = walk_first(e, w, walk, &s);
-        if (err || !s) break;
-        err = walk_take(e, w, walk, s, source_take);
+    while (w->live) {
+        struct supply_source *s = spread_walk_first(e, w, walk);
+        if (!s) break;
+        spread_walk_take(e, w, walk, s, source_take);
     }
-    return err;
 }

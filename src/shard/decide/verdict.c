@@ -14,48 +14,34 @@ const char *verdict_reason_name(enum verdict_reason reason)
     return "";
 }
 
-enum err shortage_start(struct decider *e, struct want *w)
+void shortage_start(struct decider *e, struct want *w)
 {
     if (!w->shortage) w->shortage = decider_alloc(e, 1, sizeof *w->shortage);
-    if (!w->shortage) return ERR_FULL;
-    return want_rest(e, w, &w->shortage->deficit);
-}
-
-static uint64_t count_lane(struct decider *e, const struct want *w, struct set_memory *memory,
-                           const struct cohort_lane *lane, uint64_t machines)
-{
-    const struct bag *bag = &lane->bag;
-
-    if (!set_names_type(memory, lane->type)) return machines;
-    for (uint32_t i = 0; i < bag->count && machines < VERDICT_COUNT_MOST; i++) {
-        if (!shape_covers(e, bag->at[i].shape, w->demand->unit)) continue;
-        if (!set_matches(e, memory, bag->at[i].look)) continue;
-        machines += bag->at[i].cohort->count;
-    }
-    return machines;
+    if (w->shortage) w->shortage->deficit = want_rest(e, w);
 }
 
 /* Whoever's they are, so all clusters are asked, until there are enough. */
-static enum err count_configured(struct decider *e, const struct want *w, uint32_t *ret_count)
+static uint32_t verdict_count_configured(struct decider *e, const struct want *w,
+                                         const struct set_memory *memory)
 {
     const struct rooms *clusters = &e->inventory->cluster_slots;
-    struct set_memory *memory;
     uint64_t machines = 0;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
 
-    if (err) return err;
     shapes_ask(e);
     for (uint32_t i = 0; i < clusters->used && machines < VERDICT_COUNT_MOST; i++) {
         const struct cohort_cluster *cluster = rooms_get(clusters, i);
-        for (uint32_t k = 0; cluster && k < cluster->configured.count; k++) {
-            machines = count_lane(e, w, memory, &cluster->configured.at[k], machines);
+        struct lane_walk walk = {NULL, memory, w->demand->unit, 0, 0};
+        const struct bag_item *item;
+        if (!cluster) continue;
+        walk.lanes = &cluster->configured;
+        while (machines < VERDICT_COUNT_MOST && (item = lane_walk_next(e, &walk))) {
+            machines += item->cohort->count;
         }
     }
-    *ret_count = (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
-    return ERR_OK;
+    return (uint32_t)min_u64(machines, VERDICT_COUNT_MOST);
 }
 
-static enum verdict_reason reason_of(const struct want *w)
+static enum verdict_reason verdict_reason_of(const struct want *w)
 {
     const struct shortage *s = w->shortage;
 
@@ -69,42 +55,40 @@ static enum verdict_reason reason_of(const struct want *w)
     return REASON_PRIORITY_STARVED;
 }
 
-static enum err shortage_finish(struct decider *e, struct want *w)
+static void shortage_finish(struct decider *e, struct want *w)
 {
+    const struct set_memory *memory = set_recall(e, w->demand->kind->set);
     struct shortage *s = w->shortage;
-    struct set_memory *memory;
-    enum err err = set_recall(e, w->demand->kind->set, &memory);
 
-    if (!err) err = shelves_count(e, POOL_IDLE, w, memory, &s->idle_count);
-    if (!err) err = shelves_count(e, POOL_SPECULATIVE, w, memory, &s->speculative_count);
-    if (!err) err = count_configured(e, w, &s->configured_count);
-    if (!err) err = want_rest(e, w, &s->unresolved);
-    if (!err) s->reason = reason_of(w);
-    return err;
+    s->idle_count = shelves_count(e, POOL_IDLE, w, memory);
+    s->speculative_count = shelves_count(e, POOL_SPECULATIVE, w, memory);
+    s->configured_count = verdict_count_configured(e, w, memory);
+    s->unresolved = want_rest(e, w);
+    s->reason = verdict_reason_of(w);
 }
 
 void verdict_stands(struct decider *e, uint32_t row)
 {
     const struct demand *demand = e->rows[row];
-    const struct row_memory *m = &e->memory[e->standing[row].memory];
+    const struct row_memory *m = &e->memory[e->row.standing[row].memory];
 
-    e->verdicts[row] =
+    e->row.verdicts[row] =
         (struct need_verdict){.need = demand,
-                              .parked = e->parked[row],
+                              .parked = e->row.parked[row],
                               .satisfied = true,
                               .satisfiable = true,
                               .has_domain = demand->gang,
                               .domain = demand->gang ? posting_value(m->domain) : STR_EMPTY,
                               .claimed = m->machines};
-    e->told[row] = true;
+    e->row.has_verdict[row] = true;
 }
 
-static enum err verdict_make(struct decider *e, uint32_t row)
+static void verdict_make(struct decider *e, uint32_t row)
 {
     struct want *w = &e->wants[row];
-    enum err err = w->shortage ? shortage_finish(e, w) : ERR_OK;
 
-    e->verdicts[row] =
+    if (w->shortage) shortage_finish(e, w);
+    e->row.verdicts[row] =
         (struct need_verdict){.need = w->demand,
                               .parked = w->parked,
                               .satisfied = !w->shortage,
@@ -116,16 +100,12 @@ static enum err verdict_make(struct decider *e, uint32_t row)
                               .provisions = w->provisions,
                               .shortage = w->shortage};
     e->decision.claimed += w->claimed;
-    e->told[row] = e->courses[row].settled;
-    return err;
+    e->row.has_verdict[row] = e->row.courses[row].settled;
 }
 
-enum err verdicts_make(struct decider *e)
+void verdicts_make(struct decider *e)
 {
-    enum err err = ERR_OK;
-
-    for (uint32_t i = 0; !err && i < e->restless_count; i++) err = verdict_make(e, e->restless[i]);
-    e->decision.verdicts = e->verdicts;
+    for (uint32_t i = 0; !e->err && i < e->restless_count; i++) verdict_make(e, e->restless[i]);
+    e->decision.verdicts = e->row.verdicts;
     e->decision.verdict_count = e->row_count;
-    return err;
 }

@@ -27,28 +27,25 @@ double victim_score(const struct victim_weights *weights, int32_t preemptor,
 
 /* --- who they are --- */
 
-static int32_t stamped_priority(const struct cohort *c)
+static int32_t victim_stamped_priority(const struct cohort *c)
 {
     return c->traits.stamp ? c->traits.stamp->priority : 0;
 }
 
-/* The shelf for the shape among those of a type; `by_shape`: its number + 1. */
-static enum err shelf_of(struct decider *e, uint32_t type, uint32_t shape, uint32_t *by_shape,
-                         struct victim_shelf **ret_shelf)
+/* The shelf for the shape among those of a type; `by_shape`: its number + 1. NULL: full. */
+static struct victim_shelf *victim_shelf_of(struct decider *e, uint32_t type, uint32_t shape,
+                                            uint32_t *by_shape)
 {
     struct victim_shelves *all = &e->victim_shelves;
-    enum err err;
+    struct victim_shelf *shelf;
 
-    if (!by_shape[shape]) {
-        err = decider_grow(e, &all->at, all->count, &all->cap, sizeof(struct victim_shelf *));
-        if (err) return err;
-        all->at[all->count] = decider_alloc(e, 1, sizeof(struct victim_shelf));
-        if (!all->at[all->count]) return ERR_FULL;
-        *all->at[all->count] = (struct victim_shelf){.type = type, .shape = shape};
-        by_shape[shape] = ++all->count;
-    }
-    *ret_shelf = all->at[by_shape[shape] - 1];
-    return ERR_OK;
+    if (by_shape[shape]) return all->at[by_shape[shape] - 1];
+    shelf = decider_alloc(e, 1, sizeof *shelf);
+    if (!decider_grow(e, &all->at, all->count, &all->cap, sizeof shelf) || !shelf) return NULL;
+    *shelf = (struct victim_shelf){.type = type, .shape = shape};
+    all->at[all->count] = shelf;
+    by_shape[shape] = ++all->count;
+    return shelf;
 }
 
 static double victim_key(const struct decider *e, const struct supply_source *run)
@@ -59,18 +56,18 @@ static double victim_key(const struct decider *e, const struct supply_source *ru
     return victim_score(weights, run->priority, run) - (double)run->priority * weights->priority;
 }
 
-static enum err victim_put(struct decider *e, struct victim_shelf *shelf, const struct cohort *c,
-                           uint32_t first, uint32_t count, int32_t priority)
+static void victim_put(struct decider *e, struct victim_shelf *shelf, const struct cohort *c,
+                       uint32_t first, uint32_t count, int32_t priority)
 {
     uint32_t look = c->traits.look->slot;
     struct victims_at *same = &e->victims[look];
     struct victim *victim;
-    enum err err;
 
-    if (!count) return ERR_OK;
+    if (!count) return;
     victim = decider_alloc(e, 1, sizeof *victim);
-    err = decider_grow(e, &shelf->at, shelf->count, &shelf->cap, sizeof *shelf->at);
-    if (err || !victim) return ERR_FULL;
+    if (!decider_grow(e, &shelf->at, shelf->count, &shelf->cap, sizeof *shelf->at) || !victim) {
+        return;
+    }
     victim->run = (struct supply_source){.cohort = c,
                                          .first = first,
                                          .count = count,
@@ -82,43 +79,41 @@ static enum err victim_put(struct decider *e, struct victim_shelf *shelf, const 
     *same = (struct victims_at){victim, e->number};
     shelf->at[shelf->count++] =
         (struct victim_entry){victim_key(e, &victim->run), victim, look, priority};
-    return ERR_OK;
 }
 
 /* Its priority is the larger of its stamp and its claimer. */
-static enum err claimed_put(struct decider *e, struct victim_shelf *shelf, const struct cohort *c,
-                            uint32_t first, uint32_t count, uint32_t claimer)
+static void victim_put_claimed(struct decider *e, struct victim_shelf *shelf,
+                               const struct cohort *c, uint32_t first, uint32_t count,
+                               uint32_t claimer)
 {
-    int32_t stamped = stamped_priority(c), claimed = e->rows[claimer]->profile->priority;
+    int32_t stamped = victim_stamped_priority(c), claimed = e->rows[claimer]->profile->priority;
 
-    return victim_put(e, shelf, c, first, count, claimed > stamped ? claimed : stamped);
+    victim_put(e, shelf, c, first, count, claimed > stamped ? claimed : stamped);
 }
 
-static enum err victims_add(struct decider *e, struct victim_shelf *shelf,
-                            const struct bag_item *item)
+static void victims_add(struct decider *e, struct victim_shelf *shelf, const struct bag_item *item)
 {
     const struct cohort *c = item->cohort;
     const struct supply_source *s;
-    enum err err = ERR_OK;
 
     if (item->key != SLOT_NONE && key_all(e, item->key)) {
-        return claimed_put(e, shelf, c, 0, c->count, e->keys[item->key].stander);
+        victim_put_claimed(e, shelf, c, 0, c->count, e->keys[item->key].stander);
+        return;
     }
     s = source_of(e, c);
-    for (uint32_t i = s->log; !err && i != LOG_NONE; i = e->log.at[i].earlier) {
+    for (uint32_t i = s->log; i != LOG_NONE; i = e->log.at[i].earlier) {
         const struct log_entry *entry = &e->log.at[i];
-        err = claimed_put(e, shelf, c, entry->from, entry->count, entry->want);
+        victim_put_claimed(e, shelf, c, entry->from, entry->count, entry->want);
     }
     /* What nobody claimed in a cluster that has not reported is no excess. */
-    if (!err && !e->ready[c->traits.cluster->slot]) {
-        err = victim_put(e, shelf, c, s->taken, source_left(e, s), stamped_priority(c));
+    if (!e->ready[c->traits.cluster->slot]) {
+        victim_put(e, shelf, c, s->taken, source_left(e, s), victim_stamped_priority(c));
     }
-    return err;
 }
 
 /* --- shelves --- */
 
-static void shelf_sink(struct victim_shelf *shelf, uint32_t at, uint32_t count)
+static void victim_shelf_sink(struct victim_shelf *shelf, uint32_t at, uint32_t count)
 {
     struct victim_entry moved = shelf->at[at];
 
@@ -132,7 +127,7 @@ static void shelf_sink(struct victim_shelf *shelf, uint32_t at, uint32_t count)
 }
 
 /* Entry `number` in the order of the keys; NULL: there are not so many. */
-static const struct victim_entry *shelf_at(struct victim_shelf *shelf, uint32_t number)
+static const struct victim_entry *victim_shelf_at(struct victim_shelf *shelf, uint32_t number)
 {
     if (number >= shelf->count) return NULL;
     while (shelf->sorted <= number) {
@@ -140,97 +135,88 @@ static const struct victim_entry *shelf_at(struct victim_shelf *shelf, uint32_t 
         struct victim_entry first = shelf->at[0];
         shelf->at[0] = shelf->at[last];
         shelf->at[last] = first;
-        shelf_sink(shelf, 0, last);
+        victim_shelf_sink(shelf, 0, last);
     }
     return &shelf->at[shelf->count - 1 - number];
 }
 
 /* The victims of one instance type; made when the first Need asks. */
-static enum err victims_of_type(struct decider *e, uint32_t type)
+static void victims_of_type(struct decider *e, uint32_t type)
 {
     const struct rooms *clusters = &e->inventory->cluster_slots;
     uint64_t *made = &e->victim_types[type == SLOT_NONE ? 0 : type + 1];
     uint32_t from = e->victim_shelves.count, *by_shape;
-    enum err err = ERR_OK;
 
-    if (*made == e->number) return ERR_OK;
+    if (*made == e->number) return;
     by_shape = decider_alloc(e, e->inventory->shape_slots.used, sizeof *by_shape);
-    if (!by_shape) return ERR_FULL;
+    if (!by_shape) return;
     for (uint32_t i = 0; i < clusters->used; i++) {
         const struct cohort_cluster *cluster = rooms_get(clusters, i);
-        for (uint32_t k = 0; !err && cluster && k < cluster->configured.count; k++) {
+        for (uint32_t k = 0; cluster && k < cluster->configured.count; k++) {
             const struct cohort_lane *lane = &cluster->configured.at[k];
             if (lane->type != type) continue;
-            for (uint32_t n = 0; !err && n < lane->bag.count; n++) {
+            for (uint32_t n = 0; n < lane->bag.count; n++) {
                 const struct bag_item *item = &lane->bag.at[n];
-                struct victim_shelf *shelf;
-                err = shelf_of(e, type, item->shape, by_shape, &shelf);
-                if (!err) err = victims_add(e, shelf, item);
+                struct victim_shelf *shelf = victim_shelf_of(e, type, item->shape, by_shape);
+                if (shelf) victims_add(e, shelf, item);
             }
         }
     }
-    if (err) return err;
     for (uint32_t i = from; i < e->victim_shelves.count; i++) {
         struct victim_shelf *shelf = e->victim_shelves.at[i];
-        for (uint32_t at = shelf->count / 2; at-- > 0;) shelf_sink(shelf, at, shelf->count);
+        for (uint32_t at = shelf->count / 2; at-- > 0;) victim_shelf_sink(shelf, at, shelf->count);
     }
     *made = e->number;
-    return ERR_OK;
 }
 
 /* Of the types that the set names. */
-static enum err victims_make(struct decider *e, const struct set_memory *memory)
+static void victims_make(struct decider *e, const struct set_memory *memory)
 {
     const struct rooms *clusters = &e->inventory->cluster_slots;
-    enum err err = ERR_OK;
 
     if (memory->type_count != TYPES_ANY) {
-        for (uint32_t i = 0; !err && i < memory->type_count; i++) {
-            err = victims_of_type(e, memory->types[i]);
-        }
-        return err;
+        for (uint32_t i = 0; i < memory->type_count; i++) victims_of_type(e, memory->types[i]);
+        return;
     }
     for (uint32_t i = 0; i < clusters->used; i++) {
         const struct cohort_cluster *cluster = rooms_get(clusters, i);
-        for (uint32_t k = 0; !err && cluster && k < cluster->configured.count; k++) {
-            err = victims_of_type(e, cluster->configured.at[k].type);
+        for (uint32_t k = 0; cluster && k < cluster->configured.count; k++) {
+            victims_of_type(e, cluster->configured.at[k].type);
         }
     }
-    return err;
 }
 
 /* --- for one Need --- */
 
-static enum err victim_offer(struct decider *e, const struct want *w, struct victim *victim,
-                             struct supply_pool *pool)
+static void victim_offer(struct decider *e, const struct want *w, struct victim *victim,
+                         struct supply_pool *pool)
 {
     struct supply_source *run = &victim->run;
 
-    if (run->priority >= w->demand->profile->priority || run->taken == run->count) return ERR_OK;
-    return pool_add_in_order(e, pool, POOL_OF_VICTIMS, w, run);
+    if (run->priority >= w->demand->profile->priority || run->taken == run->count) return;
+    pool_add_in_order(e, pool, POOL_OF_VICTIMS, w, run);
 }
 
-enum err victims_of_look(struct decider *e, const struct want *w, const struct look *look,
-                         struct supply_pool *pool)
+void victims_of_look(struct decider *e, const struct want *w, const struct look *look,
+                     struct supply_pool *pool)
 {
     const struct victims_at *same = &e->victims[look->slot];
-    enum err err = victims_of_type(e, e->inventory->look_briefs[look->slot].type);
 
-    if (err || same->decision != e->number) return err;
-    for (struct victim *v = same->first; !err && v; v = v->other) {
-        if (cohort_fits(v->run.cohort, w->demand->unit)) err = victim_offer(e, w, v, pool);
+    victims_of_type(e, e->inventory->look_briefs[look->slot].type);
+    if (same->decision != e->number) return;
+    for (struct victim *v = same->first; v; v = v->other) {
+        if (cohort_fits(v->run.cohort, w->demand->unit)) victim_offer(e, w, v, pool);
     }
-    return err;
 }
 
-static bool shelf_serves(struct decider *e, const struct want *w, const struct set_memory *memory,
-                         const struct victim_shelf *shelf)
+static bool victim_shelf_serves(struct decider *e, const struct want *w,
+                                const struct set_memory *memory, const struct victim_shelf *shelf)
 {
     return set_names_type(memory, shelf->type) && shape_covers(e, shelf->shape, w->demand->unit);
 }
 
 /* How far a score can be from base + key: a few roundings of sums that are not larger than this. */
-static double scores_margin(const struct victim_weights *weights, int32_t preemptor)
+static double victim_margin(const struct victim_weights *weights, int32_t preemptor)
 {
     const double most = 1 / 0.01, few_roundings = 0x1p-47;
     double priorities = fabs((double)preemptor) - (double)INT32_MIN;
@@ -239,52 +225,49 @@ static double scores_margin(const struct victim_weights *weights, int32_t preemp
                             most * weights->interruption + most * weights->reclamation);
 }
 
-enum err victims_open(struct decider *e, const struct want *w, struct set_memory *memory,
-                      struct supply_pool *pool)
+void victims_open(struct decider *e, const struct want *w, struct supply_pool *pool)
 {
     const struct victim_weights *weights = &e->input.weights;
     int32_t preemptor = w->demand->profile->priority;
     struct victim_walk *walk = decider_alloc(e, 1, sizeof *walk);
-    enum err err = walk ? victims_make(e, memory) : ERR_FULL;
 
-    if (err) return err;
+    if (!walk) return;
+    victims_make(e, pool->memory);
     walk->base = (double)preemptor * weights->priority;
-    walk->margin = scores_margin(weights, preemptor);
-    pool->memory = memory;
+    walk->margin = victim_margin(weights, preemptor);
     pool->victims = walk;
     pool->want = w;
     shapes_ask(e);
-    for (uint32_t i = 0; !err && i < e->victim_shelves.count; i++) {
+    for (uint32_t i = 0; i < e->victim_shelves.count; i++) {
         struct victim_shelf *shelf = e->victim_shelves.at[i];
-        if (!shelf_serves(e, w, memory, shelf)) continue;
+        if (!victim_shelf_serves(e, w, pool->memory, shelf)) continue;
         while (shelf->head < shelf->sorted) {
-            const struct supply_source *run = &shelf_at(shelf, shelf->head)->victim->run;
+            const struct supply_source *run = &victim_shelf_at(shelf, shelf->head)->victim->run;
             if (run->taken < run->count) break;
             shelf->head++;
         }
-        err = decider_grow(e, &walk->at, walk->count, &walk->cap, sizeof *walk->at);
-        if (!err) walk->at[walk->count++] = (struct victim_cursor){shelf, shelf->head};
+        if (!decider_grow(e, &walk->at, walk->count, &walk->cap, sizeof *walk->at)) return;
+        walk->at[walk->count++] = (struct victim_cursor){shelf, shelf->head};
     }
-    return err;
 }
 
 /* No score that is still to be read is above this. */
-static double walk_most(const struct victim_walk *walk, const struct victim_entry *entry)
+static double victim_walk_most(const struct victim_walk *walk, const struct victim_entry *entry)
 {
     return walk->base + entry->key + walk->margin;
 }
 
 /* The cursor whose entry has the largest key; NULL: no entry that is left gives way. Who gives way
  * scores the weight of one priority at least. */
-static struct victim_cursor *walk_next(const struct decider *e, struct victim_walk *walk)
+static struct victim_cursor *victim_walk_next(const struct decider *e, struct victim_walk *walk)
 {
     struct victim_cursor *best = NULL;
     double most = -INFINITY;
 
     for (uint32_t i = 0; i < walk->count;) {
         struct victim_cursor *c = &walk->at[i];
-        const struct victim_entry *entry = shelf_at(c->shelf, c->next);
-        if (!entry || walk_most(walk, entry) < e->input.weights.priority) {
+        const struct victim_entry *entry = victim_shelf_at(c->shelf, c->next);
+        if (!entry || victim_walk_most(walk, entry) < e->input.weights.priority) {
             *c = walk->at[--walk->count];
             continue;
         }
@@ -297,28 +280,25 @@ static struct victim_cursor *walk_next(const struct decider *e, struct victim_wa
     return best;
 }
 
-enum err victims_pull(struct decider *e, struct supply_pool *pool, bool *ret_more)
+void victims_pull(struct decider *e, struct supply_pool *pool)
 {
     struct victim_walk *walk = pool->victims;
     struct victim_cursor *c;
     uint32_t from = pool->count;
     double least = INFINITY; /* score of those that were read now */
-    enum err err = ERR_OK;
 
-    while (!err && (c = walk_next(e, walk))) {
-        const struct victim_entry *entry = shelf_at(c->shelf, c->next);
+    while ((c = victim_walk_next(e, walk))) {
+        const struct victim_entry *entry = victim_shelf_at(c->shelf, c->next);
         uint32_t count = pool->count;
-        if (count > from && walk_most(walk, entry) < least) break;
+        if (count > from && victim_walk_most(walk, entry) < least) break;
         c->next++;
         if (entry->priority >= pool->want->demand->profile->priority) continue;
         if (!set_matches(e, pool->memory, entry->look)) continue;
-        err = victim_offer(e, pool->want, entry->victim, pool);
-        if (!err && pool->count > count && -pool->at[count].first < least) {
+        victim_offer(e, pool->want, entry->victim, pool);
+        if (pool->count > count && -pool->at[count].first < least) {
             least = -pool->at[count].first;
         }
     }
-    pool_sort_from(pool, from);
-    *ret_more = pool->count > from;
-    if (!*ret_more) pool->victims = NULL;
-    return err;
+    pool_sort(pool, from);
+    if (pool->count == from) pool->victims = NULL;
 }

@@ -32,12 +32,11 @@ struct victim_walk {
     double base, margin; /* a score is base + key, give or take the margin */
 };
 
-/* Adds those with this look that fit and give way to the Need. ERR_FULL. */
-enum err victims_of_look(struct decider *e, const struct want *w, const struct look *look,
-                         struct supply_pool *pool);
-/* Prepares a pool that is filled as it is read. ERR_FULL. */
-enum err victims_open(struct decider *e, const struct want *w, struct set_memory *memory,
-                      struct supply_pool *pool);
-/* The next ones in the pool's order, at least one. False: that was all. */
-enum err victims_pull(struct decider *e, struct supply_pool *pool, bool *ret_more);
+/* Adds those with this look that fit and give way to the Need. */
+void victims_of_look(struct decider *e, const struct want *w, const struct look *look,
+                     struct supply_pool *pool);
+/* Prepares a pool that is filled as it is read. */
+void victims_open(struct decider *e, const struct want *w, struct supply_pool *pool);
+/* The next ones in the pool's order, at least one if there is any. */
+void victims_pull(struct decider *e, struct supply_pool *pool);
 #endif

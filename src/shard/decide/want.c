@@ -4,16 +4,17 @@
 
 #include "shard/decide/decider.h"
 
-enum err want_start(struct decider *e, struct want *w)
+void want_start(struct decider *e, struct want *w)
 {
     const struct amounts *aggregate = &w->demand->aggregate;
     uint32_t dimensions = resource_bits(aggregate->mask);
 
-    if (w->rem) return ERR_OK;
-    w->rem = arena_alloc(&e->arena, dimensions * sizeof *w->rem);
-    if (!w->rem) return ERR_FULL;
-    memcpy(w->rem, aggregate->milli, dimensions * sizeof *w->rem);
-    return ERR_OK;
+    if (w->rem) return;
+    w->rem = decider_alloc(e, dimensions, sizeof *w->rem);
+    if (w->rem)
+        memcpy(w->rem, aggregate->milli, dimensions * sizeof *w->rem);
+    else
+        w->live = 0; /* it takes nothing */
 }
 
 void want_take(struct want *w, const struct machine_shape *shape, uint32_t count)
@@ -54,20 +55,17 @@ uint32_t want_needs(const struct want *w, const struct machine_shape *shape, uin
     return (uint32_t)min_u64(count, most);
 }
 
-enum err want_rest(struct decider *e, const struct want *w, struct amounts *ret_amounts)
+struct amounts want_rest(struct decider *e, const struct want *w)
 {
     const struct amounts *aggregate = &w->demand->aggregate;
-    struct amounts rest = {.mask = w->live, .formats = aggregate->formats};
-    int128 *milli = arena_alloc(&e->arena, (resource_bits(w->live) + 1) * sizeof *milli);
+    int128 *milli = decider_alloc(e, resource_bits(w->live), sizeof *milli);
     uint32_t count = 0;
 
-    if (!milli) return ERR_FULL;
-    for (uint64_t left = w->live; left; left &= left - 1) {
+    for (uint64_t left = milli ? w->live : 0; left; left &= left - 1) {
         milli[count++] = w->rem[resource_bits(aggregate->mask & ((left & -left) - 1))];
     }
-    rest.milli = milli;
-    *ret_amounts = rest;
-    return ERR_OK;
+    return (struct amounts){
+        .mask = milli ? w->live : 0, .formats = aggregate->formats, .milli = milli};
 }
 
 struct supply_source *source_make(struct decider *e, const struct cohort *c)
@@ -105,8 +103,8 @@ struct machine_row *source_next(struct supply_source *s)
     return source_at(s, s->first + s->taken);
 }
 
-enum err source_give(struct decider *e, uint32_t want, struct supply_source *s, uint32_t slot,
-                     uint32_t count)
+void source_give(struct decider *e, uint32_t want, struct supply_source *s, uint32_t slot,
+                 uint32_t count)
 {
     struct log *log = &e->log;
     uint32_t from = s->first + s->taken;
@@ -119,33 +117,28 @@ enum err source_give(struct decider *e, uint32_t want, struct supply_source *s, 
         e->cohorts[slot].emptied = (uint32_t)e->number;
     if (s->log != LOG_NONE && s->log == log->count - 1 && log->at[s->log].want == want) {
         log->at[s->log].count += count; /* the same goes on */
-        return ERR_OK;
+        return;
     }
-    if (log->count == log->cap) {
-        enum err err = decider_grow(e, &log->at, log->count, &log->cap, sizeof *log->at);
-        if (err) return err;
-    }
+    if (!decider_grow(e, &log->at, log->count, &log->cap, sizeof *log->at)) return;
     log->at[log->count] = (struct log_entry){s, want, from, count, s->log};
     s->log = log->count++;
-    return ERR_OK;
 }
 
-enum err source_take(struct decider *e, struct want *w, struct supply_source *s, uint32_t count)
+void source_take(struct decider *e, struct want *w, struct supply_source *s, uint32_t count)
 {
     const struct traits *t = &s->cohort->traits;
     uint32_t entries = e->log.count;
-    enum err err = source_give(e, (uint32_t)(w - e->wants), s, s->cohort->slot, count);
 
-    if (err) return err;
+    source_give(e, (uint32_t)(w - e->wants), s, s->cohort->slot, count);
     want_take(w, t->shape, count);
-    if (e->log.count == entries) return ERR_OK; /* the same goes on */
-    if (t->state != MACHINE_IDLE && t->state != MACHINE_SPECULATIVE) return ERR_OK;
-    err = decider_grow(e, &e->acquired, e->acquired_count, &e->acquired_cap, sizeof *e->acquired);
-    if (!err) e->acquired[e->acquired_count++] = entries;
-    return err;
+    if (e->log.count == entries) return; /* the same goes on */
+    if (t->state != MACHINE_IDLE && t->state != MACHINE_SPECULATIVE) return;
+    if (decider_grow(e, &e->acquired, e->acquired_count, &e->acquired_cap, sizeof *e->acquired)) {
+        e->acquired[e->acquired_count++] = entries;
+    }
 }
 
-enum err want_claim(struct decider *e, struct want *w, struct supply_source *s, uint32_t count)
+void want_claim(struct decider *e, struct want *w, struct supply_source *s, uint32_t count)
 {
     const struct traits *t = &s->cohort->traits;
 
@@ -153,7 +146,7 @@ enum err want_claim(struct decider *e, struct want *w, struct supply_source *s, 
     if (t->state == MACHINE_IDLE) w->bootstraps += count;
     if (t->state == MACHINE_SPECULATIVE) w->provisions += count;
     if (t->state == MACHINE_CONFIGURED) e->claimed[t->cluster->slot] += count;
-    return source_take(e, w, s, count);
+    source_take(e, w, s, count);
 }
 
 /* --- who may take what --- */

@@ -34,16 +34,16 @@ enum {
 
 /* Draws of one purpose and one number are independent of all others. */
 enum purpose { PURPOSE_MACHINE = 1, PURPOSE_NEED };
-static void draws(const struct generate_options *options, enum purpose purpose, uint64_t number,
-                  struct prng *ret_prng)
+static void generate_draws(const struct generate_options *options, enum purpose purpose,
+                           uint64_t number, struct prng *ret_prng)
 {
     prng_seed(ret_prng, options->seed * 0x9E3779B97F4A7C15u + number * 4 + (uint64_t)purpose);
 }
 
 /* Empty when the arena is full. */
-static struct str print(struct arena *arena, const char *format, ...)
+static struct str generate_text(struct arena *arena, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static struct str print(struct arena *arena, const char *format, ...)
+static struct str generate_text(struct arena *arena, const char *format, ...)
 {
     char text[96];
     va_list args;
@@ -66,8 +66,8 @@ static enum err set_amount(struct dimensions *dimensions, struct resources *reso
     return err ? err : resources_set(resources, index, milli, format);
 }
 
-static enum err shape(struct dimensions *dimensions, const struct kind *kind, uint32_t parts,
-                      struct resources *ret_resources)
+static enum err generate_shape(struct dimensions *dimensions, const struct kind *kind,
+                               uint32_t parts, struct resources *ret_resources)
 {
     const int64_t gib = (int64_t)1 << 30;
     struct resources out = {0};
@@ -123,7 +123,7 @@ static struct row draw_row(const struct generate_options *options, uint32_t numb
 
     while (number < rows_before(options, row.cluster)) row.cluster--;
     while (number >= rows_before(options, row.cluster + 1)) row.cluster++;
-    draws(options, PURPOSE_NEED, number, p);
+    generate_draws(options, PURPOSE_NEED, number, p);
     row.gang = prng_chance(p, 50 * 1000);
     row.spread = !row.gang && prng_chance(p, 100 * 1000);
     index = (uint32_t)(row.gang ? KINDS - 1 - prng_below(p, GPU_KINDS)
@@ -168,9 +168,9 @@ static enum err requirements_of(struct row *row, struct arena *arena, struct pro
         list[profile->requirement_count++] =
             (struct requirement){STR("example.com/rack"), OPERATOR_SAME, NULL, 0};
     if (row->odd) { /* what most machines satisfy, but none can be counted on to */
-        one[1] = print(arena, "v%u", row->odd_value);
+        one[1] = generate_text(arena, "v%u", row->odd_value);
         list[profile->requirement_count++] = (struct requirement){
-            print(arena, "example.com/odd-%u", row->odd_key), OPERATOR_NOT_IN, &one[1], 1};
+            generate_text(arena, "example.com/odd-%u", row->odd_key), OPERATOR_NOT_IN, &one[1], 1};
     }
     profile->requirements = list;
     return ERR_OK;
@@ -200,12 +200,12 @@ static enum err profile_of(struct row *row, struct arena *arena, struct profile 
 
 static struct str cluster_name(struct arena *arena, uint32_t cluster)
 {
-    return print(arena, "cluster-%03u", cluster);
+    return generate_text(arena, "cluster-%03u", cluster);
 }
 
 static struct str group_name(struct arena *arena, const struct row *row, uint32_t number)
 {
-    return row->gang ? print(arena, "job-%u", number) : STR_EMPTY;
+    return row->gang ? generate_text(arena, "job-%u", number) : STR_EMPTY;
 }
 
 enum err generate_needs(const struct generate_options *options, uint32_t cluster,
@@ -227,7 +227,7 @@ enum err generate_needs(const struct generate_options *options, uint32_t cluster
         need->group = group_name(arena, &row, number);
         need->arrival_unix_ns = 1 + number % 97;
         err = profile_of(&row, arena, &need->profile);
-        if (!err) err = shape(dimensions, row.kind, row.parts, &need->min_unit);
+        if (!err) err = generate_shape(dimensions, row.kind, row.parts, &need->min_unit);
         if (err) return err;
         resource_sum_clear(&need->aggregate);
         resource_sum_scale(&need->aggregate, &need->min_unit, row.units);
@@ -286,15 +286,17 @@ static enum err label_machine(const struct generate_options *options, struct prn
 
     if (!labels) return ERR_NOMEM;
     if (racked)
-        labels[count++] = (struct label){STR("example.com/rack"), print(arena, "rack-%u", rack)};
+        labels[count++] =
+            (struct label){STR("example.com/rack"), generate_text(arena, "rack-%u", rack)};
     if (options->adversarial) {
         uint32_t first = (uint32_t)prng_below(p, ODD_KEYS);
 
-        labels[count++] = (struct label){STR("example.com/asset"), print(arena, "a%u", number)};
+        labels[count++] =
+            (struct label){STR("example.com/asset"), generate_text(arena, "a%u", number)};
         for (uint32_t i = 0; i < ODD_LABELS; i++)
-            labels[count++] =
-                (struct label){print(arena, "example.com/odd-%u", (first + i * 5) % ODD_KEYS),
-                               print(arena, "v%u", (unsigned)prng_below(p, ODD_VALUES))};
+            labels[count++] = (struct label){
+                generate_text(arena, "example.com/odd-%u", (first + i * 5) % ODD_KEYS),
+                generate_text(arena, "v%u", (unsigned)prng_below(p, ODD_VALUES))};
     }
     m->attributes.labels = labels;
     m->attributes.label_count = count;
@@ -313,7 +315,7 @@ enum err generate_machine(const struct generate_options *options, uint32_t numbe
     uint32_t row_number = 0, rack;
     enum err err = ERR_OK;
 
-    draws(options, PURPOSE_MACHINE, number, &p);
+    generate_draws(options, PURPOSE_MACHINE, number, &p);
     bound = options->needs > 0 && number / options->needs < bound_each(options);
     m.state = draw_state(&p, bound);
     kind = &kinds[prng_below(&p, KINDS)];
@@ -328,7 +330,7 @@ enum err generate_machine(const struct generate_options *options, uint32_t numbe
     rack = bound && row.gang
                ? row_number
                : options->needs + number / RACK_STRETCH * KINDS + (uint32_t)(kind - kinds);
-    m.id = print(arena, "i-%08x%06x", (uint32_t)(number * 2654435761u), number);
+    m.id = generate_text(arena, "i-%08x%06x", (uint32_t)(number * 2654435761u), number);
     m.attributes.instance_type = str_from(kind->name);
     if (bound && row.gang)
         m.attributes.zone = str_from(zones[rack % ZONES]);
@@ -351,7 +353,7 @@ enum err generate_machine(const struct generate_options *options, uint32_t numbe
         m.host_ref = m.id;
     }
     if (m.state == MACHINE_FAILED) m.last_error = STR("create: no capacity");
-    err = shape(dimensions, kind, 1, &m.resources);
+    err = generate_shape(dimensions, kind, 1, &m.resources);
     if (!err) err = label_machine(options, &p, number, rack, gpu, arena, &m);
     if (!err && bound) err = stamp_machine(&row, row_number, arena, &m);
     if (!err && (!m.id.len || !m.attributes.labels)) err = ERR_NOMEM;

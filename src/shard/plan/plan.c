@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a fleet from text or makes one up, decides once, and prints the decision. */
 #include "shard/plan/plan.h"
 
 #include <stdlib.h>
@@ -59,8 +60,8 @@ void planner_close(struct planner *planner)
 typedef enum err take_fn(struct planner *planner, const struct json *object, struct arena *arena,
                          struct note *note);
 
-static enum err take_machine(struct planner *planner, const struct json *object,
-                             struct arena *arena, struct note *note)
+static enum err plan_take_machine(struct planner *planner, const struct json *object,
+                                  struct arena *arena, struct note *note)
 {
     struct document_machine read;
     mono_time since = PLAN_NOW;
@@ -73,8 +74,8 @@ static enum err take_machine(struct planner *planner, const struct json *object,
     return err;
 }
 
-static enum err take_cluster(struct planner *planner, const struct json *object,
-                             struct arena *arena, struct note *note)
+static enum err plan_take_cluster(struct planner *planner, const struct json *object,
+                                  struct arena *arena, struct note *note)
 {
     struct document_cluster read;
     enum err err = document_read_cluster(object, arena, &planner->dimensions, &read, note);
@@ -86,8 +87,8 @@ static enum err take_cluster(struct planner *planner, const struct json *object,
     return needs_replace(planner->needs, read.cluster, read.needs, read.need_count, note);
 }
 
-/* A document holds its one list: a misspelt name beside it is told, not passed over. */
-static enum err refuse_others(const struct json *document, const char *name, struct note *note)
+/* A document holds one list only, so a misspelt name beside it is an error. */
+static enum err plan_refuse_others(const struct json *document, const char *name, struct note *note)
 {
     void *cursor = NULL;
     struct str key;
@@ -101,8 +102,8 @@ static enum err refuse_others(const struct json *document, const char *name, str
     return ERR_OK;
 }
 
-static enum err take_document(struct planner *planner, struct str text, const char *name,
-                              take_fn *take, struct note *note)
+static enum err plan_take_document(struct planner *planner, struct str text, const char *name,
+                                   take_fn *take, struct note *note)
 {
     struct json *json;
     const struct json *array;
@@ -112,7 +113,7 @@ static enum err take_document(struct planner *planner, struct str text, const ch
     if (err) return err;
     arena_init(&arena, PLAN_RECORD_MAX);
     err = json_get_array(json, name, &array, note);
-    if (!err) err = refuse_others(json, name, note);
+    if (!err) err = plan_refuse_others(json, name, note);
     for (size_t i = 0; !err && i < json_count(array); i++) {
         arena_reset(&arena);
         err = take(planner, json_item(array, i), &arena, note);
@@ -123,8 +124,8 @@ static enum err take_document(struct planner *planner, struct str text, const ch
     return err;
 }
 
-static enum err take_lines(struct planner *planner, struct str text, take_fn *take,
-                           struct note *note)
+static enum err plan_take_lines(struct planner *planner, struct str text, take_fn *take,
+                                struct note *note)
 {
     struct arena arena;
     struct str line;
@@ -152,15 +153,17 @@ static enum err take_lines(struct planner *planner, struct str text, take_fn *ta
 enum err planner_add_machines(struct planner *planner, struct str text, enum plan_form form,
                               struct note *note)
 {
-    return form == PLAN_LINES ? take_lines(planner, text, take_machine, note)
-                              : take_document(planner, text, "machines", take_machine, note);
+    return form == PLAN_LINES
+               ? plan_take_lines(planner, text, plan_take_machine, note)
+               : plan_take_document(planner, text, "machines", plan_take_machine, note);
 }
 
 enum err planner_add_needs(struct planner *planner, struct str text, enum plan_form form,
                            struct note *note)
 {
-    return form == PLAN_LINES ? take_lines(planner, text, take_cluster, note)
-                              : take_document(planner, text, "clusters", take_cluster, note);
+    return form == PLAN_LINES
+               ? plan_take_lines(planner, text, plan_take_cluster, note)
+               : plan_take_document(planner, text, "clusters", plan_take_cluster, note);
 }
 
 /* ---- making up ---- */
@@ -196,8 +199,9 @@ enum { LINE_MAX = 64 << 20 };
 typedef enum err line_fn(const struct generate_options *options, uint32_t number,
                          struct arena *arena, struct dimensions *dimensions, struct buf *line);
 
-static enum err machine_line(const struct generate_options *options, uint32_t number,
-                             struct arena *arena, struct dimensions *dimensions, struct buf *line)
+static enum err plan_machine_line(const struct generate_options *options, uint32_t number,
+                                  struct arena *arena, struct dimensions *dimensions,
+                                  struct buf *line)
 {
     struct document_machine made = {0};
     enum err err = generate_machine(options, number, arena, dimensions, &made.machine);
@@ -205,8 +209,9 @@ static enum err machine_line(const struct generate_options *options, uint32_t nu
     return err ? err : document_write_machine(&made, arena, dimensions, line);
 }
 
-static enum err cluster_line(const struct generate_options *options, uint32_t number,
-                             struct arena *arena, struct dimensions *dimensions, struct buf *line)
+static enum err plan_cluster_line(const struct generate_options *options, uint32_t number,
+                                  struct arena *arena, struct dimensions *dimensions,
+                                  struct buf *line)
 {
     struct document_cluster made;
     enum err err = generate_needs(options, number, arena, dimensions, &made.cluster, &made.needs,
@@ -215,8 +220,8 @@ static enum err cluster_line(const struct generate_options *options, uint32_t nu
     return err ? err : document_write_cluster(&made, dimensions, line);
 }
 
-static enum err dump(const struct generate_options *options, uint32_t count, line_fn *make,
-                     plan_write_fn *write, void *context)
+static enum err plan_dump(const struct generate_options *options, uint32_t count, line_fn *make,
+                          plan_write_fn *write, void *context)
 {
     struct dimensions dimensions;
     struct arena arena;
@@ -241,16 +246,16 @@ static enum err dump(const struct generate_options *options, uint32_t count, lin
 enum err planner_dump_machines(const struct generate_options *options, plan_write_fn *write,
                                void *context)
 {
-    return dump(options, options->machines, machine_line, write, context);
+    return plan_dump(options, options->machines, plan_machine_line, write, context);
 }
 
 enum err planner_dump_needs(const struct generate_options *options, plan_write_fn *write,
                             void *context)
 {
-    return dump(options, options->clusters, cluster_line, write, context);
+    return plan_dump(options, options->clusters, plan_cluster_line, write, context);
 }
 
-/* ---- deciding and telling ---- */
+/* ---- deciding and printing ---- */
 
 enum err planner_decide(struct planner *planner)
 {

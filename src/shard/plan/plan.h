@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine without a shard: a fleet read from files or made up, one decision, told in words.
+/* The engine without a shard: a fleet read from files or made up, one decision, in sentences.
  *
  * Touches no file: the texts are handed in. A text is one JSON document, {"machines": [...]} or
  * {"clusters": [...]}, or, for large fleets, one machine or cluster a line (NDJSON). */
@@ -21,8 +21,8 @@ struct planner;                                      /* opaque, one owner */
 enum err planner_open(struct planner **ret_planner); /* ERR_NOMEM */
 void planner_close(struct planner *planner);         /* NULL is fine */
 
-/* What is wrong names the machine or row and its field: "machines[3]: field 'state': missing",
- * "line 4: needs[0]: ...". What stood before it is kept. */
+/* What is wrong names the machine or row and its field: "machines[3]: state: is missing",
+ * "line 4: needs: [0]: ...". Records before it are kept. */
 enum err planner_add_machines(struct planner *planner, struct str text, enum plan_form form,
                               struct note *note);
 enum err planner_add_needs(struct planner *planner, struct str text, enum plan_form form,

@@ -134,7 +134,6 @@ enum pool_state { POOL_IDLE, POOL_SPECULATIVE, POOL_COUNT };
 struct look {
     struct table_link link;
     uint32_t slot, attribute_count; /* at least LOOK_LABELS */
-    uint64_t birth;
     struct bag pools[POOL_COUNT];
     struct posting *postings[]; /* of each attribute, NULL: none; then, of each, its place */
 };
@@ -184,7 +183,7 @@ static inline struct str row_host_ref(const struct machine_row *r)
     return str_of(r->id + r->id_len, r->host_ref_len);
 }
 
-struct traits {                     /* -0 is 0 */
+struct traits { /* -0 is 0; no padding but behind the last: cohorts are told apart by the bytes */
     struct cohort_cluster *cluster; /* bound to; Creating: created for; NULL: none */
     struct look *look;
     struct machine_shape *shape;
@@ -237,6 +236,8 @@ struct cohort_change {
     uint8_t state; /* enum machine_state */
     int8_t by;     /* 1: came, -1: left */
 };
+struct inventory;
+struct cohort_change cohort_change_of(const struct inventory *inv, const struct cohort *cohort);
 enum { CHANGES_KEPT = 1 << 14 };
 /* Instance types as a set of 64 bits, where several may share one: who looks for a type that there
  * is not yet knows its bit. No type at all has every bit. */

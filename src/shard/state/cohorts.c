@@ -9,11 +9,11 @@
 
 void traits_give(struct inventory *inv, struct traits *traits)
 {
-    cluster_give(inv, traits->cluster);
+    shared_give(inv, &cluster_kind, traits->cluster);
     look_give(inv, traits->look);
-    shape_give(inv, traits->shape);
-    stamp_give(inv, traits->stamp);
-    promise_give(inv, traits->promise);
+    shared_give(inv, &shape_kind, traits->shape);
+    shared_give(inv, &stamp_kind, traits->stamp);
+    shared_give(inv, &promise_kind, traits->promise);
     memset(traits, 0, sizeof *traits);
 }
 
@@ -56,28 +56,6 @@ enum err traits_take(struct inventory *inv, const struct machine *machine, mono_
     }
     *ret_traits = t;
     return ERR_OK;
-}
-
-static bool traits_equal(const struct traits *a, const struct traits *b)
-{
-    return a->state == b->state && a->capacity_type == b->capacity_type &&
-           a->cluster == b->cluster && a->look == b->look && a->shape == b->shape &&
-           a->stamp == b->stamp && a->promise == b->promise && a->price == b->price &&
-           a->probability == b->probability;
-}
-
-static uint32_t traits_hash(const struct inventory *inv, const struct traits *t)
-{
-    struct { /* no padding */
-        const void *shared[5];
-        double price, probability;
-        uint64_t kind;
-    } all = {{t->cluster, t->look, t->shape, t->stamp, t->promise},
-             t->price,
-             t->probability,
-             (uint64_t)t->state << 8 | t->capacity_type};
-
-    return bytes_hash(inv, &all, sizeof all);
 }
 
 /* --- bags --- */
@@ -203,7 +181,8 @@ static enum err bags_enter(struct inventory *inv, struct cohort *cohort)
 /* --- outfits --- */
 
 static const struct shared_kind outfit_kind = {SHARED_KEY(outfit, shape, type),
-                                               SHARED_SLOTS(outfit, outfits, outfit_slots)};
+                                               SHARED_TABLE(inventory, outfits, outfit),
+                                               SHARED_SLOTS(inventory, outfit_slots, outfit)};
 
 static struct outfit outfit_of(const struct inventory *inv, const struct traits *t)
 {
@@ -215,14 +194,14 @@ static enum err outfit_take(struct inventory *inv, const struct traits *t)
     struct outfit like = outfit_of(inv, t);
     void *outfit;
 
-    return shared_take(inv, &outfit_kind, &like, &outfit);
+    return shared_take(inv, &outfit_kind, &like, STR_EMPTY, &outfit);
 }
 
 static void outfit_give(struct inventory *inv, const struct traits *t)
 {
     struct outfit like = outfit_of(inv, t);
 
-    shared_give(inv, &outfit_kind, shared_find(inv, &outfit_kind, &like));
+    shared_give(inv, &outfit_kind, shared_find(inv, &outfit_kind, &like, STR_EMPTY));
 }
 
 /* --- cohorts --- */
@@ -242,77 +221,63 @@ static enum err own_key_take(struct inventory *inv, struct cohort *cohort)
     return err;
 }
 
-/* Takes over the counts of `own_traits`, on success only. */
-static enum err cohort_make(struct inventory *inv, const struct traits *own_traits, uint32_t hash,
-                            struct cohort **ret_cohort)
+static enum err cohort_born(void *owner, void *thing)
 {
-    struct cohort *cohort;
-    enum err err = table_reserve(&inv->cohorts, &inv->bytes);
+    struct inventory *inv = owner;
+    struct cohort *cohort = thing;
+    enum err err = own_key_take(inv, cohort);
 
     if (err) return err;
-    cohort = memory_take(&inv->bytes, sizeof *cohort);
-    if (!cohort) return ERR_NOMEM;
-    memset(cohort, 0, sizeof *cohort);
-    cohort->traits = *own_traits;
-    err = rooms_take(&inv->cohort_slots, cohort, &cohort->slot, &inv->bytes);
-    if (err) goto free_cohort;
-    err = own_key_take(inv, cohort);
-    if (err) goto give_slot;
-    err = outfit_take(inv, own_traits);
+    err = outfit_take(inv, &cohort->traits);
     if (err) goto give_key;
     err = bags_enter(inv, cohort);
     if (err) goto give_outfit;
     cohort->birth = ++inv->births;
-    table_add(&inv->cohorts, &cohort->link, hash);
-    *ret_cohort = cohort;
     return ERR_OK;
 
 give_outfit:
-    outfit_give(inv, own_traits);
+    outfit_give(inv, &cohort->traits);
 give_key:
-    key_give(inv, cohort_key(inv, cohort));
-give_slot:
-    rooms_give(&inv->cohort_slots, cohort->slot);
-free_cohort:
-    memory_give(&inv->bytes, cohort, sizeof *cohort);
+    shared_give(inv, &key_kind, cohort_key(inv, cohort));
     return err;
 }
 
-enum err cohort_take(struct inventory *inv, struct traits *own_traits, struct cohort **ret_cohort)
+static void cohort_gone(void *owner, void *thing)
 {
-    uint32_t hash = traits_hash(inv, own_traits);
-    struct cohort *cohort;
-    enum err err;
+    struct inventory *inv = owner;
+    struct cohort *cohort = thing;
 
-    TABLE_EACH(&inv->cohorts, hash, link)
-    {
-        cohort = CONTAINER_OF(link, struct cohort, link);
-        if (traits_equal(&cohort->traits, own_traits)) {
-            traits_give(inv, own_traits);
-            cohort->link.refs++;
-            *ret_cohort = cohort;
-            return ERR_OK;
-        }
-    }
-    err = cohort_make(inv, own_traits, hash, &cohort);
-    if (err) {
-        traits_give(inv, own_traits);
-        return err;
-    }
-    cohort->link.refs++;
-    *ret_cohort = cohort;
-    return ERR_OK;
+    assert(cohort->count == 0);
+    bags_leave(inv, cohort, BAG_COUNT);
+    outfit_give(inv, &cohort->traits);
+    shared_give(inv, &key_kind, cohort_key(inv, cohort));
+}
+
+static void cohort_release(void *inv, void *thing)
+{
+    traits_give(inv, &((struct cohort *)thing)->traits);
+}
+
+static const struct shared_kind cohort_kind = {
+    SHARED_KEY(cohort, traits.cluster, traits.capacity_type),
+    SHARED_TABLE(inventory, cohorts, cohort),
+    SHARED_SLOTS(inventory, cohort_slots, cohort),
+    .born = cohort_born,
+    .gone = cohort_gone,
+    .release = cohort_release};
+
+enum err cohort_take(struct inventory *inv, const struct traits *own_traits,
+                     struct cohort **ret_cohort)
+{
+    struct cohort like = {.traits = *own_traits};
+    void *cohort;
+    enum err err = shared_take(inv, &cohort_kind, &like, STR_EMPTY, &cohort);
+
+    if (!err) *ret_cohort = cohort;
+    return err;
 }
 
 void cohort_give(struct inventory *inv, struct cohort *cohort)
 {
-    if (!cohort || --cohort->link.refs) return;
-    assert(cohort->count == 0);
-    table_remove(&inv->cohorts, &cohort->link);
-    bags_leave(inv, cohort, BAG_COUNT);
-    outfit_give(inv, &cohort->traits);
-    rooms_give(&inv->cohort_slots, cohort->slot);
-    key_give(inv, cohort_key(inv, cohort));
-    traits_give(inv, &cohort->traits);
-    memory_give(&inv->bytes, cohort, sizeof *cohort);
+    shared_give(inv, &cohort_kind, cohort);
 }

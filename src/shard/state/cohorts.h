@@ -14,7 +14,8 @@ void traits_share(const struct traits *traits);
 
 /* The cohort with these traits, counted once more; takes over the counts of `own_traits` whatever
  * the answer. ERR_NOMEM. */
-enum err cohort_take(struct inventory *inv, struct traits *own_traits, struct cohort **ret_cohort);
+enum err cohort_take(struct inventory *inv, const struct traits *own_traits,
+                     struct cohort **ret_cohort);
 void cohort_give(struct inventory *inv, struct cohort *cohort); /* NULL is fine */
 
 /* Membership (members.c); the row's own pointers are the caller's. ERR_NOMEM: not in. */

@@ -26,28 +26,30 @@ int need_key_compare(const void *left, const void *right); /* of two struct need
 
 struct requirement_set {
     struct table_link link; /* counted by kinds */
-    struct str text;        /* as in the fingerprint */
     const struct requirement *requirements;
-    size_t count, size; /* size: of the block all of this stands in */
-    uint32_t slot;
+    size_t count, size; /* size: of the block the requirements are in */
     uint64_t birth;
+    uint32_t slot, len;
+    char text[]; /* as in the fingerprint */
 };
 struct kind {
     struct table_link link; /* counted by rows, and by the gang kinds it is left over from */
-    size_t size;            /* of the block all of this stands in */
+    size_t size;            /* of the block the spreads are in; 0: none */
     struct profile profile;
     struct requirement_set *set;
     struct kind *stripped;          /* a gang's: without Same; NULL: plain */
     const struct requirement *same; /* a gang's: the one whose key is K */
     const struct spread *spread;    /* a plain one's: its first strict constraint; NULL: none */
-    uint32_t slot;
     uint64_t birth;
+    uint32_t slot, len;
+    char text[]; /* the fingerprint */
 };
 
 struct demand_unit {
     struct table_link link;     /* counted by rows and folds */
     struct resources resources; /* to compare machines with */
     struct amounts amounts;
+    uint32_t len; /* bytes of: */
     int128 milli[];
 };
 
@@ -79,16 +81,13 @@ struct gangs {
     const struct kind *kind;
     struct amounts aggregate;
     struct fold *fold;
-    uint32_t count, number;  /* number: among all gangs of the table when it was ordered */
-    int64_t arrival_unix_ns; /* the earliest that is known */
+    uint32_t number; /* among all gangs of the table when it was ordered */
 };
 struct fold {
     struct demand demand; /* its aggregate that of one gang; arrival and place left to the engine */
     struct demand_unit *unit; /* of the demand */
     struct demand *plain;     /* the plain row it merges into, whose `fold` it is; NULL: none */
-    struct gangs **gangs;
-    uint32_t gangs_count;
-    uint32_t number; /* among all folds of the table when it was ordered */
+    uint32_t number;          /* among all folds of the table when it was ordered */
 };
 struct demand_row {         /* a row as it came, but for its arrival */
     struct table_link link; /* by (kind, group), the first of each */
@@ -100,7 +99,8 @@ struct demand_row {         /* a row as it came, but for its arrival */
 };
 struct demand_cluster {
     struct table_link link;
-    struct str name;
+    struct str name;                     /* its text */
+    const struct dimensions *dimensions; /* of its table */
     bool reported;
     struct demand_set {     /* of one roll-up; replaced as a whole */
         struct arena arena; /* texts and amounts */
@@ -114,7 +114,8 @@ struct demand_cluster {
         struct table ages;
         uint64_t version; /* of the table when it was put in */
     } set;
-    uint32_t slot;
+    uint32_t slot, len;
+    char text[];
 };
 
 struct needs {
@@ -129,9 +130,8 @@ struct needs {
     /* The order, as of `ordered`. */
     struct demand **order;
     uint32_t *order_from, order_from_cap; /* by place: slot of the cluster whose row it is */
-    struct gangs **gangs;
     struct fold **folds; /* in no order: what they become is put in the order of Needs */
-    uint32_t order_count, order_cap, gangs_count, gangs_cap, folds_count, folds_cap;
+    uint32_t order_count, order_cap, gangs_count, folds_count, folds_cap;
     uint64_t ordered; /* the version; 0: never */
 };
 
@@ -142,7 +142,12 @@ const struct demand_cluster *needs_cluster(const struct needs *needs, struct str
 void needs_keep(struct needs *needs);
 /* Brings order, gangs and folds up to date. Changes nothing anybody can see. ERR_NOMEM. */
 enum err needs_order(struct needs *needs);
-/* The order of Needs; `place` is looked at last. */
-int demand_compare(const struct dimensions *dimensions, const struct demand *a,
-                   const struct demand *b);
+/* The order of Needs; `place` is looked at last. Of two struct demand *, for qsort(). */
+int demand_compare(const void *left, const void *right);
+/* The earlier arrival of two; 0 is not known. */
+static inline int64_t arrival_earlier(int64_t a, int64_t b)
+{
+    if (!a || !b) return a ? a : b;
+    return a < b ? a : b;
+}
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs: every change finds or makes what the new record needs first, then moves the row, then
- * lets go of what it left, so a change that runs out of memory leaves the inventory as it was. */
+ * releases what it left, so a change that runs out of memory leaves the inventory as it was. */
 #include "shard/state/inventory.h"
 
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void row_free(struct inventory *inv, struct machine_row *row)
     row_bury(inv, row);
 }
 
-static void count(struct inventory *inv, const struct machine_row *row, bool in)
+static void inventory_count_row(struct inventory *inv, const struct machine_row *row, bool in)
 {
     const struct traits *t = &row_actual(inv, row)->traits;
     uint32_t one = in ? 1u : UINT32_MAX;
@@ -51,7 +51,7 @@ static void row_leave(struct inventory *inv, struct machine_row *row)
 {
     struct cohort *cohort = row_cohort(inv, row), *actual = row_actual(inv, row);
 
-    count(inv, row, false);
+    inventory_count_row(inv, row, false);
     cohort_remove(inv, cohort, row);
     if (actual != cohort) cohort_give(inv, actual);
     cohort_give(inv, cohort);
@@ -129,53 +129,6 @@ static struct machine_row *row_make(struct inventory *inv, const struct machine 
     return row;
 }
 
-/* What is kept of a record beside its traits. Filled in whole or not at all. */
-struct row_rest {
-    uint32_t origin;
-    struct machine_row *larger; /* has room for a host_ref that the row has not; NULL: it has */
-};
-
-static void rest_give(struct inventory *inv, struct row_rest *rest)
-{
-    origin_give(inv, rest->origin);
-    if (rest->larger) memory_give(&inv->bytes, rest->larger, row_size(rest->larger));
-}
-
-static enum err rest_take(struct inventory *inv, const struct machine *m,
-                          const struct machine_row *row, struct row_rest *ret_rest)
-{
-    struct machine_row *larger = NULL;
-    uint32_t origin;
-    enum err err = origin_take(inv, m->host_provider, m->last_error, &origin);
-
-    if (err) return err;
-    if (m->host_ref.len > row->room) {
-        larger = row_make(inv, m, SLOT_NONE);
-        if (!larger) {
-            origin_give(inv, origin);
-            return ERR_NOMEM;
-        }
-    }
-    ret_rest->origin = origin;
-    ret_rest->larger = larger;
-    return ERR_OK;
-}
-
-/* The larger row in the place of the one it was made for, wherever that is known. */
-static void row_replace(struct inventory *inv, struct machine_row *row, struct machine_row *larger)
-{
-    larger->idle_since_ms = row->idle_since_ms;
-    larger->cohort = row->cohort;
-    larger->actual = row->actual;
-    larger->origin = row->origin;
-    larger->planned = row->planned;
-    cohort_replace(row_cohort(inv, row), row, larger);
-    table_remove(&inv->rows, &row->link);
-    table_add(&inv->rows, &larger->link, row->link.hash);
-    larger->link.refs = row->link.refs;
-    row_bury(inv, row);
-}
-
 static void host_ref_put(struct machine_row *row, struct str host_ref)
 {
     assert(host_ref.len <= row->room);
@@ -183,18 +136,25 @@ static void host_ref_put(struct machine_row *row, struct str host_ref)
     row->host_ref_len = (uint8_t)host_ref.len;
 }
 
-/* Puts the rest into the row, in the place of what was there; which `host_ref` may be a view of. */
-static void rest_put(struct inventory *inv, struct machine_row *row, const struct row_rest *rest,
-                     struct str host_ref)
+/* Room for a host_ref of that length: a larger row in the place of *row, wherever that is known.
+ * It is as the old one, which the caller buries, as texts of the caller may stand in it. */
+static enum err row_reserve(struct inventory *inv, struct machine_row **row, size_t len,
+                            struct machine_row **ret_old)
 {
-    origin_give(inv, row->origin);
-    row->origin = rest->origin;
-    if (rest->larger) {
-        host_ref_put(rest->larger, host_ref);
-        row_replace(inv, row, rest->larger);
-    } else {
-        host_ref_put(row, host_ref);
-    }
+    struct machine_row *old = *row, *larger;
+
+    *ret_old = NULL;
+    if (len <= old->room) return ERR_OK;
+    larger = memory_take(&inv->bytes, sizeof *old + old->id_len + len);
+    if (!larger) return ERR_NOMEM;
+    memcpy(larger, old, row_size(old));
+    larger->room = (uint8_t)len;
+    cohort_replace(row_cohort(inv, old), old, larger);
+    table_remove(&inv->rows, &old->link);
+    table_add(&inv->rows, &larger->link, old->link.hash);
+    *ret_old = old;
+    *row = larger;
+    return ERR_OK;
 }
 
 static enum err record_check(const struct machine *m, struct note *note)
@@ -242,7 +202,7 @@ enum err inventory_insert(struct inventory *inventory, const struct machine *mac
     }
     row->cohort = row->actual = cohort->slot;
     table_add(&inventory->rows, &row->link, bytes_hash(inventory, machine->id.at, machine->id.len));
-    count(inventory, row, true);
+    inventory_count_row(inventory, row, true);
     return ERR_OK;
 
 free_row:
@@ -273,9 +233,9 @@ static enum err row_move(struct inventory *inv, struct machine_row *row, struct 
     return ERR_OK;
 }
 
-static enum err move_check(enum machine_state from, enum machine_state to,
-                           enum inventory_source source, enum machine_edge *ret_edge,
-                           struct note *note)
+static enum err row_move_check(enum machine_state from, enum machine_state to,
+                               enum inventory_source source, enum machine_edge *ret_edge,
+                               struct note *note)
 {
     enum machine_edge edge = machine_edge(from, to);
     char from_text[MACHINE_NAME_CAP], to_text[MACHINE_NAME_CAP];
@@ -286,11 +246,6 @@ static enum err move_check(enum machine_state from, enum machine_state to,
     *ret_edge = edge;
     return ERR_OK;
 }
-
-/* The traits a row counts with while something is planned, now that its real ones are `actual`.
- * ERR_NOMEM; the counts are the caller's. */
-static enum err planned_traits(struct inventory *inv, const struct traits *actual,
-                               const struct plan *plan, struct traits *ret_traits);
 
 static struct machine_stamp stamp_view(const struct stamp *stamp) /* NULL: nothing */
 {
@@ -324,15 +279,49 @@ static struct plan plan_of(const struct inventory *inv, const struct machine_row
     return plan;
 }
 
+static const struct plan_rule { /* what each queued action begins in and makes of the machine */
+    enum machine_state from, to;
+} plan_rules[] = {
+    [PLANNED_BOOTSTRAP] = {MACHINE_IDLE, MACHINE_CONFIGURING},
+    [PLANNED_PROVISION] = {MACHINE_SPECULATIVE, MACHINE_CREATING},
+    [PLANNED_DRAIN] = {MACHINE_CONFIGURED, MACHINE_DRAINING},
+    [PLANNED_DELETE] = {MACHINE_IDLE, MACHINE_DELETING},
+};
+
+/* The cohort a row counts in while something is planned and its real traits are `actual`. */
+static enum err planned_cohort(struct inventory *inv, const struct traits *actual,
+                               const struct plan *plan, struct cohort **ret_cohort)
+{
+    struct traits t = *actual;
+    enum err err = ERR_OK;
+
+    traits_share(&t);
+    t.state = (uint8_t)plan_rules[plan->action].to;
+    shared_give(inv, &promise_kind, t.promise);
+    t.promise = NULL;
+    if (plan->action == PLANNED_DRAIN) {
+        err = promise_take(inv, &plan->promised, 0, &t.promise);
+    } else {
+        shared_give(inv, &stamp_kind, t.stamp);
+        t.stamp = NULL;
+    }
+    if (plan->action == PLANNED_BOOTSTRAP || plan->action == PLANNED_PROVISION) {
+        shared_give(inv, &cluster_kind, t.cluster);
+        err = cluster_take(inv, plan->cluster, &t.cluster);
+        if (!err) err = stamp_take(inv, &plan->stamp, &t.stamp);
+    }
+    if (!err) return cohort_take(inv, &t, ret_cohort);
+    traits_give(inv, &t);
+    return err;
+}
+
 /* Same state, other fields: the plan goes on with the new ones. */
 static enum err row_refresh(struct inventory *inv, struct machine_row *row, struct cohort *own_to)
 {
     struct plan plan = plan_of(inv, row);
-    struct traits traits;
     struct cohort *planned;
-    enum err err = planned_traits(inv, &own_to->traits, &plan, &traits);
+    enum err err = planned_cohort(inv, &own_to->traits, &plan, &planned);
 
-    if (!err) err = cohort_take(inv, &traits, &planned);
     if (err) return err;
     err = row_move(inv, row, planned, false);
     if (err) {
@@ -344,48 +333,60 @@ static enum err row_refresh(struct inventory *inv, struct machine_row *row, stru
     return ERR_OK;
 }
 
+/* Everything of the record but its origin and host_ref. */
+static enum err row_change(struct inventory *inv, struct machine_row *row,
+                           const struct machine *machine, mono_time idle_since)
+{
+    bool keep_plan =
+        row->planned && machine->state == (enum machine_state)row_actual(inv, row)->traits.state;
+    struct cohort *cohort;
+    struct traits traits;
+    enum err err = traits_take(inv, machine, idle_since, &traits);
+
+    if (!err) err = cohort_take(inv, &traits, &cohort);
+    if (err) return err;
+    inventory_count_row(inv, row, false);
+    err = keep_plan ? row_refresh(inv, row, cohort) : row_move(inv, row, cohort, true);
+    if (!err && !keep_plan) row->planned = PLANNED_NOTHING;
+    inventory_count_row(inv, row, true);
+    if (err)
+        cohort_give(inv, cohort);
+    else
+        row->idle_since_ms = machine->state == MACHINE_IDLE ? idle_since.ms : 0;
+    return err;
+}
+
 enum err inventory_apply(struct inventory *inventory, const struct machine *machine,
                          enum inventory_source source, mono_time now, enum machine_edge *ret_edge,
                          struct note *note)
 {
     enum machine_edge edge = EDGE_REFUSED;
     mono_time idle_since = now;
-    struct machine_row *row;
-    struct row_rest rest;
-    struct cohort *cohort = NULL;
-    struct traits traits;
+    struct machine_row *row, *replaced;
     enum machine_state from;
-    bool keep_plan;
+    uint32_t origin;
     enum err err = record_check(machine, note);
 
     if (err) return err;
     row = inventory_row(inventory, machine->id);
     if (!row) return ERR_NOT_FOUND;
     from = (enum machine_state)row_actual(inventory, row)->traits.state;
-    if (machine->state != from) err = move_check(from, machine->state, source, &edge, note);
+    if (machine->state != from) err = row_move_check(from, machine->state, source, &edge, note);
     if (err) return err;
     if (from == MACHINE_IDLE) idle_since.ms = row->idle_since_ms; /* staying keeps the stamp */
-    err = rest_take(inventory, machine, row, &rest);
+    err = origin_take(inventory, machine->host_provider, machine->last_error, &origin);
     if (err) return err;
-    err = traits_take(inventory, machine, idle_since, &traits);
-    if (!err) err = cohort_take(inventory, &traits, &cohort);
-    if (err) goto give_rest;
-    keep_plan = row->planned && machine->state == from;
-    count(inventory, row, false);
-    err = keep_plan ? row_refresh(inventory, row, cohort) : row_move(inventory, row, cohort, true);
-    if (!err && !keep_plan) row->planned = PLANNED_NOTHING;
-    count(inventory, row, true);
-    if (err) {
-        cohort_give(inventory, cohort);
-        goto give_rest;
+    err = row_reserve(inventory, &row, machine->host_ref.len, &replaced);
+    if (!err) err = row_change(inventory, row, machine, idle_since);
+    if (!err) {
+        host_ref_put(row, machine->host_ref);
+        origin_give(inventory, row->origin);
+        row->origin = origin;
+        if (ret_edge) *ret_edge = edge;
+    } else {
+        origin_give(inventory, origin);
     }
-    row->idle_since_ms = machine->state == MACHINE_IDLE ? idle_since.ms : 0;
-    rest_put(inventory, row, &rest, machine->host_ref); /* may make another row of it */
-    if (ret_edge) *ret_edge = edge;
-    return ERR_OK;
-
-give_rest:
-    rest_give(inventory, &rest);
+    if (replaced) row_bury(inventory, replaced);
     return err;
 }
 
@@ -399,46 +400,6 @@ enum err inventory_remove(struct inventory *inventory, struct str id)
 }
 
 /* --- plans --- */
-
-static const struct plan_rule { /* what each queued action begins in and makes of the machine */
-    enum machine_state from, to;
-} plan_rules[] = {
-    [PLANNED_BOOTSTRAP] = {MACHINE_IDLE, MACHINE_CONFIGURING},
-    [PLANNED_PROVISION] = {MACHINE_SPECULATIVE, MACHINE_CREATING},
-    [PLANNED_DRAIN] = {MACHINE_CONFIGURED, MACHINE_DRAINING},
-    [PLANNED_DELETE] = {MACHINE_IDLE, MACHINE_DELETING},
-};
-
-static enum err planned_traits(struct inventory *inv, const struct traits *actual,
-                               const struct plan *plan, struct traits *ret_traits)
-{
-    struct cohort_cluster *cluster = NULL;
-    struct stamp *stamp = NULL;
-    struct promise *promise = NULL;
-    struct traits t = *actual;
-    enum err err = ERR_OK;
-
-    t.state = (uint8_t)plan_rules[plan->action].to;
-    if (plan->action == PLANNED_DRAIN) {
-        err = promise_take(inv, &plan->promised, 0, &promise);
-    } else if (plan->action != PLANNED_DELETE) {
-        err = cluster_take(inv, plan->cluster, &cluster);
-        if (!err) err = stamp_take(inv, &plan->stamp, &stamp);
-    }
-    if (err) {
-        cluster_give(inv, cluster);
-        return err;
-    }
-    if (cluster) t.cluster = cluster;
-    if (plan->action != PLANNED_DRAIN) t.stamp = stamp;
-    t.promise = promise;
-    traits_share(&t);
-    cluster_give(inv, cluster); /* counted twice: taken above, shared here */
-    stamp_give(inv, stamp);
-    promise_give(inv, promise);
-    *ret_traits = t;
-    return ERR_OK;
-}
 
 static enum err plan_check(const struct inventory *inv, const struct machine_row *row,
                            const struct plan *plan, struct note *note)
@@ -462,13 +423,11 @@ enum err inventory_plan(struct inventory *inventory, struct str id, const struct
 {
     struct machine_row *row = inventory_row(inventory, id);
     struct cohort *cohort;
-    struct traits traits;
     enum err err;
 
     if (!row) return ERR_NOT_FOUND;
     err = plan_check(inventory, row, plan, note);
-    if (!err) err = planned_traits(inventory, &row_actual(inventory, row)->traits, plan, &traits);
-    if (!err) err = cohort_take(inventory, &traits, &cohort);
+    if (!err) err = planned_cohort(inventory, &row_actual(inventory, row)->traits, plan, &cohort);
     if (err) return err;
     err = row_move(inventory, row, cohort, false);
     if (err) {
@@ -517,7 +476,7 @@ enum err inventory_get(const struct inventory *inventory, struct str id, struct 
     if (err) return err;
     e.machine.id = row_id(row);
     e.machine.state = (enum machine_state)t->state;
-    e.machine.host_provider = origin_provider(inventory, row->origin);
+    e.machine.host_provider = word_text(origin_at(inventory, row->origin)->host_provider);
     e.machine.host_ref = row_host_ref(row);
     e.machine.cluster = cluster_text(traits_bound(t));
     e.machine.capacity_type = (enum capacity_type)t->capacity_type;
@@ -525,7 +484,7 @@ enum err inventory_get(const struct inventory *inventory, struct str id, struct 
     e.machine.allocatable = t->shape->allocatable;
     e.machine.price_per_hour = t->price;
     e.machine.interruption_probability = t->probability;
-    e.machine.last_error = origin_error(inventory, row->origin);
+    e.machine.last_error = word_text(origin_at(inventory, row->origin)->last_error);
     if (t->state == MACHINE_CREATING) e.machine.destination = cluster_text(t->cluster);
     e.machine.stamp = stamp_view(t->stamp);
     e.machine.promised = promise_view(t->promise);

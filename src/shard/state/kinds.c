@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile is copied into one block, texts behind structs; its requirements stand in the set. */
+/* A kind stands on its fingerprint, a set on the part of it that names the requirements; both are
+ * texts behind their structs. Lists are copied into a block of their own, texts behind the items. */
 #include "shard/state/kinds.h"
 
 #include <stdalign.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "shard/state/shared.h"
 
 /* Cuts a block into pieces. With `at` NULL it only counts what would be needed. */
 struct cutter {
@@ -29,22 +31,14 @@ static struct str cut_text(struct cutter *c, struct str text)
     return copy ? str_of(copy, text.len) : text;
 }
 
-static uint32_t text_hash(const struct needs *needs, struct str text)
-{
-    return (uint32_t)str_hash(text, needs->options.seed);
-}
-
 /* --- sets --- */
 
-static struct requirement_set *set_lay_out(struct cutter *c, const struct profile *p,
-                                           struct str text)
+static struct requirement *requirements_lay_out(struct cutter *c, const struct requirement *from,
+                                                size_t count)
 {
-    struct requirement_set *set = cut(c, sizeof *set, alignof(max_align_t));
-    struct requirement *list =
-        cut(c, p->requirement_count * sizeof *list, alignof(struct requirement));
+    struct requirement *list = cut(c, count * sizeof *list, alignof(struct requirement));
 
-    for (size_t i = 0; i < p->requirement_count; i++) {
-        const struct requirement *from = &p->requirements[i];
+    for (size_t i = 0; i < count; i++, from++) {
         struct str *values = cut(c, from->value_count * sizeof *values, alignof(struct str));
         struct str key = cut_text(c, from->key);
         for (size_t k = 0; k < from->value_count; k++) {
@@ -53,14 +47,36 @@ static struct requirement_set *set_lay_out(struct cutter *c, const struct profil
         }
         if (list) list[i] = (struct requirement){key, from->op, values, from->value_count};
     }
-    text = cut_text(c, text);
-    if (!set) return NULL;
-    memset(set, 0, sizeof *set);
-    set->text = text;
-    set->requirements = list;
-    set->count = p->requirement_count;
-    return set;
+    return list;
 }
+
+static enum err set_born(void *owner, void *thing)
+{
+    struct needs *needs = owner;
+    struct requirement_set *set = thing;
+    struct cutter c = {0};
+
+    set->birth = ++needs->births;
+    (void)requirements_lay_out(&c, set->requirements, set->count);
+    set->size = c.used;
+    if (!c.used) return ERR_OK;
+    c = (struct cutter){memory_take(&needs->bytes, c.used), 0};
+    if (!c.at) return ERR_NOMEM;
+    set->requirements = requirements_lay_out(&c, set->requirements, set->count);
+    return ERR_OK;
+}
+
+static void set_gone(void *owner, void *thing)
+{
+    struct needs *needs = owner;
+    const struct requirement_set *set = thing;
+
+    if (set->size) memory_give(&needs->bytes, (void *)set->requirements, set->size);
+}
+
+static const struct shared_kind set_kind = {
+    SHARED_TEXT(requirement_set, len, text), SHARED_TABLE(needs, sets, requirement_set),
+    SHARED_SLOTS(needs, set_slots, requirement_set), .born = set_born, .gone = set_gone};
 
 /* The part of a fingerprint that names the requirements; no '|' stands inside a part. */
 static struct str set_text(struct str fingerprint)
@@ -72,106 +88,43 @@ static struct str set_text(struct str fingerprint)
     return fingerprint;
 }
 
-static void set_give(struct needs *needs, struct requirement_set *set)
-{
-    if (!set || --set->link.refs) return;
-    table_remove(&needs->sets, &set->link);
-    rooms_give(&needs->set_slots, set->slot);
-    memory_give(&needs->bytes, set, set->size);
-}
-
 static enum err set_take(struct needs *needs, const struct profile *p,
                          struct requirement_set **ret_set)
 {
-    struct str text = set_text(p->fingerprint);
-    uint32_t hash = text_hash(needs, text);
-    struct requirement_set *set;
-    struct cutter c = {0};
-    size_t size;
-    enum err err;
+    struct requirement_set like = {.requirements = p->requirements, .count = p->requirement_count};
+    void *set = NULL;
+    enum err err = shared_take(needs, &set_kind, &like, set_text(p->fingerprint), &set);
 
-    TABLE_EACH(&needs->sets, hash, link)
-    {
-        set = CONTAINER_OF(link, struct requirement_set, link);
-        if (!str_equal(set->text, text)) continue;
-        set->link.refs++;
-        *ret_set = set;
-        return ERR_OK;
-    }
-    err = table_reserve(&needs->sets, &needs->bytes);
-    if (err) return err;
-    (void)set_lay_out(&c, p, text);
-    size = c.used;
-    c = (struct cutter){memory_take(&needs->bytes, size), 0};
-    if (!c.at) return ERR_NOMEM;
-    set = set_lay_out(&c, p, text);
-    set->size = size;
-    err = rooms_take(&needs->set_slots, set, &set->slot, &needs->bytes);
-    if (err) {
-        memory_give(&needs->bytes, set, size);
-        return err;
-    }
-    set->birth = ++needs->births;
-    set->link.refs = 1;
-    table_add(&needs->sets, &set->link, hash);
     *ret_set = set;
-    return ERR_OK;
+    return err;
 }
 
 /* --- kinds --- */
 
-static struct kind *kind_lay_out(struct cutter *c, const struct profile *p)
+static struct spread *spreads_lay_out(struct cutter *c, const struct profile *p)
 {
-    struct kind *kind = cut(c, sizeof *kind, alignof(max_align_t));
-    struct spread *spreads = cut(c, p->spread_count * sizeof *spreads, alignof(struct spread));
-    struct str fingerprint;
+    struct spread *list = cut(c, p->spread_count * sizeof *list, alignof(struct spread));
 
     for (size_t i = 0; i < p->spread_count; i++) {
         struct str key = cut_text(c, p->spreads[i].key);
-        if (!spreads) continue;
-        spreads[i] = p->spreads[i];
-        spreads[i].key = key;
+        if (!list) continue;
+        list[i] = p->spreads[i];
+        list[i].key = key;
     }
-    fingerprint = cut_text(c, p->fingerprint);
-    if (!kind) return NULL;
-    memset(kind, 0, sizeof *kind);
-    kind->profile = *p;
-    kind->profile.spreads = spreads;
-    kind->profile.fingerprint = fingerprint;
-    return kind;
+    return list;
 }
 
-static enum err kind_copy(struct needs *needs, const struct profile *p, struct kind **ret_kind)
+static enum err spreads_copy(struct needs *needs, struct kind *kind)
 {
-    struct requirement_set *set;
-    struct kind *kind;
     struct cutter c = {0};
-    size_t size;
-    enum err err = set_take(needs, p, &set);
 
-    if (err) return err;
-    (void)kind_lay_out(&c, p);
-    size = c.used;
-    c = (struct cutter){memory_take(&needs->bytes, size), 0};
-    if (!c.at) {
-        set_give(needs, set);
-        return ERR_NOMEM;
-    }
-    kind = kind_lay_out(&c, p);
-    kind->size = size;
-    kind->set = set;
-    kind->profile.requirements = set->requirements;
-    kind->same = profile_same(&kind->profile);
-    kind->spread = kind->same ? NULL : profile_strict_spread(&kind->profile);
-    *ret_kind = kind;
+    (void)spreads_lay_out(&c, &kind->profile);
+    if (!c.used) return ERR_OK;
+    c = (struct cutter){memory_take(&needs->bytes, c.used), 0};
+    if (!c.at) return ERR_NOMEM;
+    kind->profile.spreads = spreads_lay_out(&c, &kind->profile);
+    kind->size = c.used;
     return ERR_OK;
-}
-
-static void kind_free(struct needs *needs, struct kind *kind)
-{
-    kind_give(needs, kind->stripped);
-    set_give(needs, kind->set);
-    memory_give(&needs->bytes, kind, kind->size);
 }
 
 static enum err kind_strip(struct needs *needs, struct kind *kind)
@@ -187,52 +140,56 @@ static enum err kind_strip(struct needs *needs, struct kind *kind)
     return err;
 }
 
-static struct kind *kind_known(const struct needs *needs, struct str fingerprint, uint32_t hash)
+static void kind_gone(void *owner, void *thing)
 {
-    TABLE_EACH(&needs->kinds, hash, link)
-    {
-        struct kind *kind = CONTAINER_OF(link, struct kind, link);
-        if (str_equal(kind->profile.fingerprint, fingerprint)) return kind;
-    }
-    return NULL;
+    struct needs *needs = owner;
+    struct kind *kind = thing;
+
+    shared_give(needs, &kind_kind, kind->stripped);
+    shared_give(needs, &set_kind, kind->set);
+    if (kind->size) memory_give(&needs->bytes, (void *)kind->profile.spreads, kind->size);
 }
+
+static enum err kind_born(void *owner, void *thing)
+{
+    struct needs *needs = owner;
+    struct kind *kind = thing;
+    enum err err;
+
+    kind->profile.fingerprint = str_of(kind->text, kind->len);
+    err = set_take(needs, &kind->profile, &kind->set);
+    if (!err) err = spreads_copy(needs, kind);
+    if (!err) {
+        kind->profile.requirements = kind->set->requirements;
+        kind->same = profile_same(&kind->profile);
+        kind->spread = kind->same ? NULL : profile_strict_spread(&kind->profile);
+        kind->birth = ++needs->births;
+        if (kind->same) err = kind_strip(needs, kind);
+    }
+    if (err) kind_gone(needs, kind);
+    return err;
+}
+
+const struct shared_kind kind_kind = {
+    SHARED_TEXT(kind, len, text), SHARED_TABLE(needs, kinds, kind),
+    SHARED_SLOTS(needs, kind_slots, kind), .born = kind_born, .gone = kind_gone};
 
 enum err kind_take(struct needs *needs, const struct profile *profile, struct kind **ret_kind)
 {
-    uint32_t hash = text_hash(needs, profile->fingerprint);
-    struct kind *kind = kind_known(needs, profile->fingerprint, hash);
-    enum err err;
+    struct kind like = {.profile = *profile};
+    void *kind;
+    enum err err = shared_take(needs, &kind_kind, &like, profile->fingerprint, &kind);
 
-    if (kind) {
-        kind->link.refs++;
-        *ret_kind = kind;
-        return ERR_OK;
-    }
-    err = kind_copy(needs, profile, &kind);
-    if (err) return err;
-    if (kind->same) err = kind_strip(needs, kind);
-    if (!err) err = table_reserve(&needs->kinds, &needs->bytes);
-    if (!err) err = rooms_take(&needs->kind_slots, kind, &kind->slot, &needs->bytes);
-    if (err) {
-        kind_free(needs, kind);
-        return err;
-    }
-    kind->birth = ++needs->births;
-    kind->link.refs = 1;
-    table_add(&needs->kinds, &kind->link, hash);
-    *ret_kind = kind;
-    return ERR_OK;
+    if (!err) *ret_kind = kind;
+    return err;
 }
 
-void kind_give(struct needs *needs, struct kind *kind)
+const struct kind *kind_find(const struct needs *needs, struct str fingerprint)
 {
-    if (!kind || --kind->link.refs) return;
-    table_remove(&needs->kinds, &kind->link);
-    rooms_give(&needs->kind_slots, kind->slot);
-    kind_free(needs, kind);
+    return shared_find(needs, &kind_kind, NULL, fingerprint);
 }
 
-/* --- for whoever acts --- */
+/* --- held for running actions --- */
 
 enum err kind_hold(struct needs *needs, const struct profile *profile, struct kind **ret_kind)
 {
@@ -247,10 +204,38 @@ void kind_release(struct needs *needs, struct kind *kind)
     if (!kind) return;
     assert(needs->held > 0);
     needs->held--;
-    kind_give(needs, kind);
+    shared_give(needs, &kind_kind, kind);
 }
 
-const struct kind *kind_find(const struct needs *needs, struct str fingerprint)
+/* --- units --- */
+
+static enum err unit_born(void *, void *thing)
 {
-    return kind_known(needs, fingerprint, text_hash(needs, fingerprint));
+    struct demand_unit *unit = thing;
+
+    unit->amounts.milli = unit->milli;
+    return ERR_OK;
+}
+
+const struct shared_kind unit_kind = {SHARED_KEY(demand_unit, amounts.mask, amounts.formats),
+                                      SHARED_TEXT(demand_unit, len, milli),
+                                      SHARED_TABLE(needs, units, demand_unit), .born = unit_born};
+
+enum err unit_take(struct needs *needs, const struct resource_sum *sum,
+                   struct demand_unit **ret_unit)
+{
+    int128 milli[DIMENSIONS_MAX];
+    struct resource_sum positive;
+    struct demand_unit like = {0};
+    void *unit = NULL;
+    enum err err;
+
+    amounts_pack(sum, milli, &like.amounts);
+    amounts_sum(&like.amounts, &positive);
+    err = resource_sum_narrow(&positive, &like.resources);
+    if (err) return err;
+    err = shared_take(needs, &unit_kind, &like,
+                      str_of(milli, resource_bits(like.amounts.mask) * sizeof *milli), &unit);
+    *ret_unit = unit;
+    return err;
 }

@@ -7,82 +7,48 @@
 #include "base/memory.h"
 #include "shard/state/vocabulary.h"
 
-static uint32_t posting_hash(const struct inventory *inv, const struct word *key, struct str value)
+static void posting_gone(void *owner, void *thing)
 {
-    return (uint32_t)str_hash(value, inv->options.seed ^ (uintptr_t)key);
-}
+    struct inventory *inv = owner;
+    struct posting *posting = thing;
 
-static struct posting *posting_find(const struct inventory *inv, const struct word *key,
-                                    struct str value, uint32_t hash)
-{
-    TABLE_EACH(&inv->postings, hash, link)
-    {
-        struct posting *posting = CONTAINER_OF(link, struct posting, link);
-        if (posting->key == key && str_equal(posting_value(posting), value)) return posting;
-    }
-    return NULL;
-}
-
-static void posting_give(struct inventory *inv, struct posting *posting)
-{
-    if (!posting || --posting->link.refs) return;
     assert(posting->count == 0);
-    table_remove(&inv->postings, &posting->link);
-    rooms_give(&inv->posting_slots, posting->slot);
-    word_give(inv, posting->key);
     array_free(posting->looks, posting->cap, sizeof *posting->looks, &inv->label_bytes);
-    memory_give(&inv->label_bytes, posting, sizeof *posting + posting->value_len);
 }
 
-/* Takes over one count of `own_key`, on success only. */
-static enum err posting_make(struct inventory *inv, struct word *own_key, struct str value,
-                             uint32_t hash, struct posting **ret_posting)
+static void posting_release(void *inv, void *thing)
 {
-    struct posting *posting;
-    enum err err = table_reserve(&inv->postings, &inv->label_bytes);
-
-    if (err) return err;
-    posting = memory_take(&inv->label_bytes, sizeof *posting + value.len);
-    if (!posting) return ERR_NOMEM;
-    memset(posting, 0, sizeof *posting);
-    err = rooms_take(&inv->posting_slots, posting, &posting->slot, &inv->label_bytes);
-    if (err) {
-        memory_give(&inv->label_bytes, posting, sizeof *posting + value.len);
-        return err;
-    }
-    posting->key = own_key;
-    posting->value_len = (uint32_t)value.len;
-    if (value.len) memcpy(posting->value, value.at, value.len);
-    table_add(&inv->postings, &posting->link, hash);
-    *ret_posting = posting;
-    return ERR_OK;
+    shared_give(inv, &word_kind, ((const struct posting *)thing)->key);
 }
+
+static const struct shared_kind posting_kind = {SHARED_KEY(posting, key, key),
+                                                SHARED_TEXT(posting, value_len, value),
+                                                SHARED_SLOTS(inventory, posting_slots, posting),
+                                                .size = sizeof(struct posting),
+                                                .table = offsetof(struct inventory, postings),
+                                                .bytes = offsetof(struct inventory, label_bytes),
+                                                .seed = offsetof(struct inventory, options.seed),
+                                                .gone = posting_gone,
+                                                .release = posting_release};
 
 static enum err posting_take(struct inventory *inv, struct str key, struct str value,
                              struct posting **ret_posting)
 {
-    struct posting *posting;
-    struct word *word;
-    uint32_t hash;
-    enum err err = word_take(inv, key, &word);
+    struct posting like = {0};
+    void *posting;
+    enum err err = word_take(inv, key, &like.key);
 
-    if (err) return err;
-    hash = posting_hash(inv, word, value);
-    posting = posting_find(inv, word, value, hash);
-    if (!posting) err = posting_make(inv, word, value, hash, &posting);
-    if (err || posting->link.refs) word_give(inv, word); /* not handed over */
-    if (err) return err;
-    posting->link.refs++;
-    *ret_posting = posting;
-    return ERR_OK;
+    if (!err) err = shared_take(inv, &posting_kind, &like, value, &posting);
+    if (!err) *ret_posting = posting;
+    return err;
 }
 
 const struct posting *inventory_posting(const struct inventory *inventory, struct str key,
                                         struct str value)
 {
-    const struct word *word = word_find(inventory, key);
+    struct posting like = {.key = word_find(inventory, key)};
 
-    return word ? posting_find(inventory, word, value, posting_hash(inventory, word, value)) : NULL;
+    return like.key ? shared_find(inventory, &posting_kind, &like, value) : NULL;
 }
 
 /* --- looks --- */
@@ -120,7 +86,7 @@ static void look_free(struct inventory *inv, struct look *look)
 {
     for (uint32_t i = 0; i < look->attribute_count; i++) {
         attribute_unlist(inv, look, i);
-        posting_give(inv, look->postings[i]);
+        shared_give(inv, &posting_kind, look->postings[i]);
     }
     memory_give(&inv->label_bytes, look, look_size(look->attribute_count));
 }
@@ -240,7 +206,6 @@ enum err look_take(struct inventory *inv, const struct attributes *attributes,
         look_free(inv, look);
         return err;
     }
-    look->birth = ++inv->births;
     inv->looks_version++;
     inv->look_briefs[look->slot] = look_brief_of(look);
     look->link.refs = 1;

@@ -18,7 +18,7 @@ struct order_key row_order_key(const void *row)
 
 static uint32_t few_room(uint32_t count)
 {
-    return (count + 1) / 2 * 2; /* the heap hands out pairs of pointers */
+    return (count + 1) / 2 * 2; /* malloc returns room for pairs of pointers */
 }
 
 static enum err few_resize(struct inventory *inv, struct cohort *c, uint32_t cap)
@@ -115,7 +115,7 @@ static void many_end(struct inventory *inv, struct cohort *c)
 
 /* --- all --- */
 
-/* Somebody's own, or a cluster's whosever they are: what a decision may credit. */
+/* A decision may credit these: machines bought for a Need, and all machines of a cluster. */
 static bool is_creditable(const struct cohort *cohort)
 {
     const struct traits *t = &cohort->traits;
@@ -124,24 +124,24 @@ static bool is_creditable(const struct cohort *cohort)
     return t->cluster && (t->state == MACHINE_CONFIGURED || t->state == MACHINE_CONFIGURING);
 }
 
-static void tell(struct inventory *inv, const struct cohort *cohort, int8_t by)
+struct cohort_change cohort_change_of(const struct inventory *inv, const struct cohort *cohort)
 {
     const struct key *own = cohort_key(inv, cohort);
     uint32_t slot = inv->look_briefs[cohort->traits.look->slot].type;
     const struct posting *type = slot == SLOT_NONE ? NULL : rooms_held(&inv->posting_slots, slot);
 
     assert(cohort->traits.cluster); /* whose own it is, or bound to */
-    inv->changed[inv->changes++ % CHANGES_KEPT] =
-        (struct cohort_change){.key = own ? own->slot : SLOT_NONE,
-                               .family = own ? own->family->slot : SLOT_NONE,
-                               .cohort = cohort->slot,
-                               .birth = (uint32_t)cohort->birth,
-                               .cluster = cohort->traits.cluster->slot,
-                               .less_dollars = (float)-cohort_reclamation_dollars(cohort),
-                               .price = cohort->traits.price,
-                               .type = type ? type_bit(posting_value(type)) : (uint8_t)TYPE_BIT_ANY,
-                               .state = cohort->traits.state,
-                               .by = by};
+    return (struct cohort_change){
+        .key = own ? own->slot : SLOT_NONE,
+        .family = own ? own->family->slot : SLOT_NONE,
+        .cohort = cohort->slot,
+        .birth = (uint32_t)cohort->birth,
+        .cluster = cohort->traits.cluster->slot,
+        .less_dollars = (float)-cohort_reclamation_dollars(cohort),
+        .price = cohort->traits.price,
+        .type = type ? type_bit(posting_value(type)) : (uint8_t)TYPE_BIT_ANY,
+        .state = cohort->traits.state,
+    };
 }
 
 static void count_changed(struct inventory *inv, const struct cohort *cohort, int8_t by)
@@ -155,9 +155,13 @@ static void count_changed(struct inventory *inv, const struct cohort *cohort, in
         own->version++;
         own->family->version++;
     }
-    if (is_creditable(cohort)) tell(inv, cohort, by);
+    if (is_creditable(cohort)) {
+        struct cohort_change *change = &inv->changed[inv->changes++ % CHANGES_KEPT];
+        *change = cohort_change_of(inv, cohort);
+        change->by = by;
+    }
     if (cohort->traits.state == MACHINE_IDLE && cohort->traits.promise) {
-        key_tell(inv, cohort->traits.promise->key);
+        key_changed(inv, cohort->traits.promise->key);
     }
 }
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shard/state/units.h"
+#include "shard/state/kinds.h"
 
 struct item { /* a row, or gangs, under the amounts that decide */
     uint32_t kind, index;
@@ -37,12 +37,6 @@ static int item_compare(const void *left, const void *right)
     order = amounts_compare(a->amounts, b->amounts);
     if (order) return order;
     return a->index < b->index ? -1 : a->index > b->index;
-}
-
-static int64_t earlier(int64_t a, int64_t b) /* 0 is not known */
-{
-    if (!a || !b) return a ? a : b;
-    return a < b ? a : b;
 }
 
 static uint64_t rank_of(const struct profile *p)
@@ -85,7 +79,7 @@ static enum err merge_run(struct demand_cluster *cluster, struct demand_set *set
         const struct demand_row *row = &set->rows[run[i].index];
         amounts_sum(&row->aggregate, &more);
         resource_sum_add_sum(&sum, &more);
-        demand->arrival_unix_ns = earlier(demand->arrival_unix_ns, row->arrival_unix_ns);
+        demand->arrival_unix_ns = arrival_earlier(demand->arrival_unix_ns, row->arrival_unix_ns);
     }
     if (count > 1) err = amounts_keep(&set->arena, &sum, &demand->aggregate);
     if (!err) set->demand_count++;
@@ -122,8 +116,6 @@ static void gang_add(struct demand_cluster *cluster, struct demand_set *set, uin
     demand->place = index;
     demand->key.group = row->group;
     demand->gangs = gangs;
-    gangs->count++;
-    gangs->arrival_unix_ns = earlier(gangs->arrival_unix_ns, row->arrival_unix_ns);
     set->demand_count++;
 }
 
@@ -179,19 +171,13 @@ static enum err fold_run(struct needs *needs, struct demand_cluster *cluster,
     enum err err;
 
     memset(fold, 0, sizeof *fold);
-    fold->gangs = arena_alloc(&set->arena, count * sizeof(struct gangs *));
-    if (!fold->gangs) return ERR_NOMEM;
     amounts_sum(&first->aggregate, &whole);
     err = unit_take(needs, &whole, &row.unit);
     if (err) return err == ERR_TOO_LARGE ? ERR_OK : err;
     fold->unit = row.unit;
     demand_fill(cluster, &fold->demand, &row, first->kind->stripped);
     fold->demand.place = set->row_count; /* behind all rows that stay */
-    for (uint32_t i = 0; i < count; i++) {
-        fold->gangs[i] = &set->gangs[run[i].index];
-        fold->gangs[i]->fold = fold;
-    }
-    fold->gangs_count = count;
+    for (uint32_t i = 0; i < count; i++) set->gangs[run[i].index].fold = fold;
     fold->plain = plain_equal(set, plain_count, &fold->demand);
     if (fold->plain) fold->plain->fold = fold;
     set->fold_count++;

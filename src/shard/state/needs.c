@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The needs table: the rows of each cluster, replaced as a whole. A set that a decision on display
+ * still reads is kept until the next needs_keep(). Runs on the thread that owns the table. */
 #include "shard/state/needs.h"
 
 #include <stdlib.h>
@@ -7,7 +9,7 @@
 #include "base/memory.h"
 #include "shard/state/kinds.h"
 #include "shard/state/merge.h"
-#include "shard/state/units.h"
+#include "shard/state/shared.h"
 
 enum err needs_open(const struct needs_options *options, struct needs **ret_needs)
 {
@@ -24,35 +26,16 @@ enum err needs_open(const struct needs_options *options, struct needs **ret_need
     return ERR_OK;
 }
 
-/* --- clusters --- */
+/* --- sets --- */
 
-static uint32_t text_hash(const struct needs *needs, struct str text)
-{
-    return (uint32_t)str_hash(text, needs->options.seed);
-}
-
-static struct demand_cluster *cluster_find(const struct needs *needs, struct str name)
-{
-    TABLE_EACH(&needs->clusters, text_hash(needs, name), link)
-    {
-        struct demand_cluster *cluster = CONTAINER_OF(link, struct demand_cluster, link);
-        if (str_equal(cluster->name, name)) return cluster;
-    }
-    return NULL;
-}
-
-const struct demand_cluster *needs_cluster(const struct needs *needs, struct str cluster)
-{
-    return cluster_find(needs, cluster);
-}
-
-static void set_free(struct needs *needs, struct demand_set *set)
+static void need_set_free(struct needs *needs, struct demand_set *set)
 {
     for (uint32_t i = 0; i < set->row_count; i++) {
-        kind_give(needs, set->rows[i].kind);
-        unit_give(needs, set->rows[i].unit);
+        shared_give(needs, &kind_kind, set->rows[i].kind);
+        shared_give(needs, &unit_kind, set->rows[i].unit);
     }
-    for (uint32_t i = 0; i < set->fold_count; i++) unit_give(needs, set->folds[i].unit);
+    for (uint32_t i = 0; i < set->fold_count; i++)
+        shared_give(needs, &unit_kind, set->folds[i].unit);
     if (set->block) memory_give(&needs->bytes, set->block, set->block_size);
     needs->bytes -= set->arena.used;
     arena_deinit(&set->arena);
@@ -78,7 +61,7 @@ void needs_keep(struct needs *needs)
         struct retired *first = needs->retired;
         needs->retired = first->next;
         needs->held -= first->set.row_count;
-        set_free(needs, &first->set);
+        need_set_free(needs, &first->set);
         memory_give(&needs->bytes, first, sizeof *first);
     }
     needs->kept = needs->version;
@@ -98,10 +81,11 @@ static enum err retired_make(struct needs *needs, const struct demand_set *set,
     return ERR_OK;
 }
 
-static void set_retire(struct needs *needs, struct demand_set *set, struct retired *own_retired)
+static void need_set_retire(struct needs *needs, struct demand_set *set,
+                            struct retired *own_retired)
 {
     if (!own_retired) {
-        set_free(needs, set);
+        need_set_free(needs, set);
         return;
     }
     table_deinit(&set->ages, &needs->bytes); /* only the next roll-up asks */
@@ -110,55 +94,46 @@ static void set_retire(struct needs *needs, struct demand_set *set, struct retir
     needs->held += set->row_count;
 }
 
-static size_t cluster_size(const struct demand_cluster *cluster)
-{
-    return sizeof *cluster + cluster->name.len;
-}
+/* --- clusters --- */
 
-static enum err cluster_make(struct needs *needs, struct str name,
-                             struct demand_cluster **ret_cluster)
+static enum err demand_cluster_born(void *owner, void *thing)
 {
-    struct demand_cluster *cluster = cluster_find(needs, name);
-    enum err err;
+    const struct needs *needs = owner;
+    struct demand_cluster *cluster = thing;
 
-    if (!cluster) {
-        err = table_reserve(&needs->clusters, &needs->bytes);
-        if (err) return err;
-        cluster = memory_take(&needs->bytes, sizeof *cluster + name.len);
-        if (!cluster) return ERR_NOMEM;
-        memset(cluster, 0, sizeof *cluster);
-        cluster->set.version = needs->version + 1; /* its rows are none that were put in order */
-        err = rooms_take(&needs->cluster_slots, cluster, &cluster->slot, &needs->bytes);
-        if (err) {
-            memory_give(&needs->bytes, cluster, sizeof *cluster + name.len);
-            return err;
-        }
-        if (name.len) memcpy(cluster + 1, name.at, name.len);
-        cluster->name = str_of(cluster + 1, name.len);
-        table_add(&needs->clusters, &cluster->link, text_hash(needs, name));
-    }
-    *ret_cluster = cluster;
+    cluster->name = str_of(cluster->text, cluster->len);
+    cluster->dimensions = needs->options.dimensions;
+    cluster->set.version = needs->version + 1; /* its rows are none that were put in order */
     return ERR_OK;
 }
 
-static void cluster_drop(struct needs *needs, struct demand_cluster *cluster)
+static void demand_cluster_gone(void *owner, void *thing)
 {
+    struct needs *needs = owner;
+    struct demand_cluster *cluster = thing;
+
     if (cluster->set.row_count) needs->filled_count--;
     if (cluster->reported) needs->reported_count--;
     needs->row_count -= cluster->set.row_count;
-    set_free(needs, &cluster->set);
-    table_remove(&needs->clusters, &cluster->link);
-    rooms_give(&needs->cluster_slots, cluster->slot);
-    memory_give(&needs->bytes, cluster, cluster_size(cluster));
+    need_set_free(needs, &cluster->set);
     needs->version++;
+}
+
+static const struct shared_kind demand_cluster_kind = {
+    SHARED_TEXT(demand_cluster, len, text), SHARED_TABLE(needs, clusters, demand_cluster),
+    SHARED_SLOTS(needs, cluster_slots, demand_cluster), .born = demand_cluster_born,
+    .gone = demand_cluster_gone};
+
+const struct demand_cluster *needs_cluster(const struct needs *needs, struct str cluster)
+{
+    return shared_find(needs, &demand_cluster_kind, NULL, cluster);
 }
 
 void needs_close(struct needs *needs)
 {
     if (!needs) return;
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
-        struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
-        if (cluster) cluster_drop(needs, cluster);
+        shared_give(needs, &demand_cluster_kind, rooms_get(&needs->cluster_slots, i));
     }
     needs_keep(needs);
     assert(needs->kinds.count == 0 && needs->sets.count == 0 && needs->units.count == 0);
@@ -171,7 +146,6 @@ void needs_close(struct needs *needs)
     rooms_deinit(&needs->set_slots, &needs->bytes);
     array_free(needs->order, needs->order_cap, sizeof(struct demand *), &needs->bytes);
     array_free(needs->order_from, needs->order_from_cap, sizeof *needs->order_from, &needs->bytes);
-    array_free(needs->gangs, needs->gangs_cap, sizeof(struct gangs *), &needs->bytes);
     array_free(needs->folds, needs->folds_cap, sizeof(struct fold *), &needs->bytes);
     assert(needs->bytes == 0);
     free(needs);
@@ -204,10 +178,7 @@ static enum err ages_fill(struct needs *needs, const struct demand_set *old, str
         struct demand_row *first = age_find(needs, set, row->kind, row->group);
         enum err err;
         if (first) {
-            if (row->arrival_unix_ns &&
-                (!first->arrival_unix_ns || row->arrival_unix_ns < first->arrival_unix_ns)) {
-                first->arrival_unix_ns = row->arrival_unix_ns;
-            }
+            first->arrival_unix_ns = arrival_earlier(first->arrival_unix_ns, row->arrival_unix_ns);
             continue;
         }
         err = table_reserve(&set->ages, &needs->bytes);
@@ -226,7 +197,7 @@ static enum err ages_fill(struct needs *needs, const struct demand_set *old, str
 
 /* --- replacing --- */
 
-static enum err row_copy(struct needs *needs, struct demand_set *set, const struct need *from)
+static enum err need_row_copy(struct needs *needs, struct demand_set *set, const struct need *from)
 {
     struct demand_row *row = &set->rows[set->row_count];
     struct resource_sum unit;
@@ -244,7 +215,7 @@ static enum err row_copy(struct needs *needs, struct demand_set *set, const stru
     if (err) return err;
     err = kind_take(needs, &from->profile, &row->kind);
     if (err) {
-        unit_give(needs, row->unit);
+        shared_give(needs, &unit_kind, row->unit);
         return err;
     }
     set->row_count++;
@@ -252,8 +223,8 @@ static enum err row_copy(struct needs *needs, struct demand_set *set, const stru
 }
 
 /* Room for `count` rows and all they can become. */
-static enum err set_room(struct needs *needs, const struct need *rows, size_t count,
-                         struct demand_set *set)
+static enum err need_set_room(struct needs *needs, const struct need *rows, size_t count,
+                              struct demand_set *set)
 {
     size_t gangs = 0;
 
@@ -270,18 +241,18 @@ static enum err set_room(struct needs *needs, const struct need *rows, size_t co
     return ERR_OK;
 }
 
-static enum err set_fill(struct needs *needs, struct demand_cluster *cluster,
-                         const struct need *rows, size_t count, struct demand_set *set)
+static enum err need_set_fill(struct needs *needs, struct demand_cluster *cluster,
+                              const struct need *rows, size_t count, struct demand_set *set)
 {
-    enum err err = set_room(needs, rows, count, set);
+    enum err err = need_set_room(needs, rows, count, set);
 
-    for (size_t i = 0; i < count && !err; i++) err = row_copy(needs, set, &rows[i]);
+    for (size_t i = 0; i < count && !err; i++) err = need_row_copy(needs, set, &rows[i]);
     if (!err) err = ages_fill(needs, &cluster->set, set);
     if (!err) err = demand_merge(needs, cluster, set);
     return err;
 }
 
-static bool row_is(const struct demand_row *row, const struct need *need)
+static bool need_row_is(const struct demand_row *row, const struct need *need)
 {
     struct resource_sum unit;
 
@@ -293,18 +264,18 @@ static bool row_is(const struct demand_row *row, const struct need *need)
     return amounts_are(&row->unit->amounts, &unit);
 }
 
-static bool set_is(const struct demand_set *set, const struct need *rows, size_t count)
+static bool need_set_is(const struct demand_set *set, const struct need *rows, size_t count)
 {
     if (set->row_count != count) return false;
     for (size_t i = 0; i < count; i++)
-        if (!row_is(&set->rows[i], &rows[i])) return false;
+        if (!need_row_is(&set->rows[i], &rows[i])) return false;
     return true;
 }
 
 enum err needs_replace(struct needs *needs, struct str cluster, const struct need *rows,
                        size_t count, struct note *note)
 {
-    struct demand_cluster *entry = cluster_find(needs, cluster);
+    struct demand_cluster *entry = shared_find(needs, &demand_cluster_kind, NULL, cluster);
     size_t others = needs->row_count - (entry ? entry->set.row_count : 0);
     struct demand_set set = {0};
     struct retired *retired;
@@ -318,21 +289,21 @@ enum err needs_replace(struct needs *needs, struct str cluster, const struct nee
     }
     err = needs_greet(needs, cluster);
     if (err) return err;
-    entry = cluster_find(needs, cluster);
-    if (set_is(&entry->set, rows, count)) return ERR_OK;
+    entry = shared_find(needs, &demand_cluster_kind, NULL, cluster);
+    if (need_set_is(&entry->set, rows, count)) return ERR_OK;
     err = retired_make(needs, &entry->set, &retired);
     if (err) return err;
     arena_init(&set.arena, SIZE_MAX);
-    err = set_fill(needs, entry, rows, count, &set);
+    err = need_set_fill(needs, entry, rows, count, &set);
     needs->bytes += set.arena.used;
     if (err) {
         if (retired) memory_give(&needs->bytes, retired, sizeof *retired);
-        set_free(needs, &set);
+        need_set_free(needs, &set);
         return err;
     }
     needs->filled_count += (count > 0 ? 1u : 0u) - (entry->set.row_count > 0 ? 1u : 0u);
     needs->row_count = (uint32_t)(others + count);
-    set_retire(needs, &entry->set, retired);
+    need_set_retire(needs, &entry->set, retired);
     set.version = ++needs->version;
     entry->set = set;
     return ERR_OK;
@@ -340,10 +311,15 @@ enum err needs_replace(struct needs *needs, struct str cluster, const struct nee
 
 enum err needs_greet(struct needs *needs, struct str cluster)
 {
-    struct demand_cluster *entry;
-    enum err err = cluster_make(needs, cluster, &entry);
+    struct demand_cluster like = {0},
+                          *entry = shared_find(needs, &demand_cluster_kind, NULL, cluster);
+    void *made;
 
-    if (err) return err;
+    if (!entry) {
+        enum err err = shared_take(needs, &demand_cluster_kind, &like, cluster, &made);
+        if (err) return err;
+        entry = made;
+    }
     if (entry->reported) return ERR_OK;
     entry->reported = true;
     needs->reported_count++;
@@ -353,14 +329,13 @@ enum err needs_greet(struct needs *needs, struct str cluster)
 
 void needs_forget(struct needs *needs, struct str cluster)
 {
-    struct demand_cluster *entry = cluster_find(needs, cluster);
-
-    if (entry) cluster_drop(needs, entry);
+    shared_give(needs, &demand_cluster_kind,
+                shared_find(needs, &demand_cluster_kind, NULL, cluster));
 }
 
 bool needs_reported(const struct needs *needs, struct str cluster)
 {
-    const struct demand_cluster *entry = cluster_find(needs, cluster);
+    const struct demand_cluster *entry = needs_cluster(needs, cluster);
 
     return entry && entry->reported;
 }

@@ -15,8 +15,8 @@ int need_key_compare(const void *left, const void *right)
     return order ? order : str_compare(a->cluster, b->cluster);
 }
 
-static int amounts_compare(const struct dimensions *dimensions, const struct amounts *a,
-                           const struct amounts *b)
+static int amounts_text_compare(const struct dimensions *dimensions, const struct amounts *a,
+                                const struct amounts *b)
 {
     struct resource_sum a_sum, b_sum;
 
@@ -25,9 +25,10 @@ static int amounts_compare(const struct dimensions *dimensions, const struct amo
     return resource_sum_key_compare(dimensions, &a_sum, &b_sum);
 }
 
-int demand_compare(const struct dimensions *dimensions, const struct demand *a,
-                   const struct demand *b)
+int demand_compare(const void *left, const void *right)
 {
+    const struct demand *a = *(struct demand *const *)left, *b = *(struct demand *const *)right;
+    const struct dimensions *dimensions = a->cluster->dimensions;
     int order;
 
     if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
@@ -44,58 +45,33 @@ int demand_compare(const struct dimensions *dimensions, const struct demand *a,
         order = str_compare(a->key.fingerprint, b->key.fingerprint);
         if (order) return order;
     }
-    order = a->min_unit == b->min_unit ? 0 : amounts_compare(dimensions, a->min_unit, b->min_unit);
-    if (!order) order = amounts_compare(dimensions, &a->aggregate, &b->aggregate);
+    order =
+        a->min_unit == b->min_unit ? 0 : amounts_text_compare(dimensions, a->min_unit, b->min_unit);
+    if (!order) order = amounts_text_compare(dimensions, &a->aggregate, &b->aggregate);
     if (order) return order;
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-struct order_item {
-    struct demand *demand;
-    const struct dimensions *dimensions;
-};
-
-static int item_compare(const void *left, const void *right)
+static enum err order_room(struct needs *needs, uint32_t demands, uint32_t folds)
 {
-    const struct order_item *a = left, *b = right;
+    uint64_t *bytes = &needs->bytes;
+    enum err err = array_room(&needs->order, demands, &needs->order_cap, sizeof(void *), bytes);
 
-    return demand_compare(a->dimensions, a->demand, b->demand);
+    if (!err) {
+        err = array_room(&needs->order_from, demands, &needs->order_from_cap,
+                         sizeof *needs->order_from, bytes);
+    }
+    return err ? err : array_room(&needs->folds, folds, &needs->folds_cap, sizeof(void *), bytes);
 }
 
-static enum err room(struct needs *needs, size_t demands, size_t gangs, size_t folds)
-{
-    enum err err = ERR_OK;
-
-    while (!err && needs->order_cap < demands) {
-        err = array_reserve(&needs->order, needs->order_cap, &needs->order_cap,
-                            sizeof(struct demand *), &needs->bytes);
-    }
-    while (!err && needs->order_from_cap < demands) {
-        err = array_reserve(&needs->order_from, needs->order_from_cap, &needs->order_from_cap,
-                            sizeof *needs->order_from, &needs->bytes);
-    }
-    while (!err && needs->gangs_cap < gangs) {
-        err = array_reserve(&needs->gangs, needs->gangs_cap, &needs->gangs_cap,
-                            sizeof(struct gangs *), &needs->bytes);
-    }
-    while (!err && needs->folds_cap < folds) {
-        err = array_reserve(&needs->folds, needs->folds_cap, &needs->folds_cap,
-                            sizeof(struct fold *), &needs->bytes);
-    }
-    return err;
-}
-
-static void number_gangs(struct needs *needs)
+static void order_number_gangs(struct needs *needs)
 {
     needs->gangs_count = needs->folds_count = 0;
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
         struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
         struct demand_set *set = cluster ? &cluster->set : NULL;
         if (!set) continue;
-        for (uint32_t k = 0; k < set->gangs_count; k++) {
-            set->gangs[k].number = needs->gangs_count;
-            needs->gangs[needs->gangs_count++] = &set->gangs[k];
-        }
+        for (uint32_t k = 0; k < set->gangs_count; k++) set->gangs[k].number = needs->gangs_count++;
         for (uint32_t k = 0; k < set->fold_count; k++) {
             set->folds[k].number = needs->folds_count;
             needs->folds[needs->folds_count++] = &set->folds[k];
@@ -104,48 +80,47 @@ static void number_gangs(struct needs *needs)
 }
 
 /* Its rows were there when the order was made. */
-static bool is_ordered(const struct needs *needs, const struct demand_cluster *cluster)
+static bool order_has(const struct needs *needs, const struct demand_cluster *cluster)
 {
     return cluster && cluster->set.version <= needs->ordered;
 }
 
 /* The rows that were there stay in their order; those of clusters that changed are gone, and no
  * longer looked at. */
-static void keep_ordered(struct needs *needs)
+static void order_keep(struct needs *needs)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < needs->order_count; i++) {
         uint32_t from = needs->order_from[i];
-        if (!is_ordered(needs, rooms_get(&needs->cluster_slots, from))) continue;
+        if (!order_has(needs, rooms_get(&needs->cluster_slots, from))) continue;
         needs->order[kept] = needs->order[i];
         needs->order_from[kept++] = from;
     }
     needs->order_count = kept;
 }
 
-static void collect_new(const struct needs *needs, struct order_item *items)
+static void order_collect(const struct needs *needs, struct demand **rows)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
         struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
-        if (!cluster || is_ordered(needs, cluster)) continue;
-        for (uint32_t k = 0; k < cluster->set.demand_count; k++) {
-            items[count++] =
-                (struct order_item){&cluster->set.demands[k], needs->options.dimensions};
-        }
+        if (!cluster || order_has(needs, cluster)) continue;
+        for (uint32_t k = 0; k < cluster->set.demand_count; k++)
+            rows[count++] = &cluster->set.demands[k];
     }
 }
 
 /* How many of the first `count` come before it. */
-static uint32_t place_of(const struct needs *needs, const struct demand *demand, uint32_t count)
+static uint32_t order_place_of(const struct needs *needs, const struct demand *demand,
+                               uint32_t count)
 {
     uint32_t low = 0, high = count;
 
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (demand_compare(needs->options.dimensions, needs->order[middle], demand) < 0)
+        if (demand_compare(&needs->order[middle], &demand) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -154,14 +129,14 @@ static uint32_t place_of(const struct needs *needs, const struct demand *demand,
 }
 
 /* From behind, so that each row moves once. */
-static void merge_new(struct needs *needs, const struct order_item *items, uint32_t count)
+static void order_merge(struct needs *needs, struct demand *const *rows, uint32_t count)
 {
     uint32_t kept = needs->order_count;
 
     needs->order_count += count;
     while (count > 0) {
-        struct demand *demand = items[count - 1].demand;
-        uint32_t place = place_of(needs, demand, kept);
+        struct demand *demand = rows[count - 1];
+        uint32_t place = order_place_of(needs, demand, kept);
         memmove(needs->order + place + count, needs->order + place,
                 (kept - place) * sizeof(struct demand *));
         memmove(needs->order_from + place + count, needs->order_from + place,
@@ -175,8 +150,8 @@ static void merge_new(struct needs *needs, const struct order_item *items, uint3
 
 enum err needs_order(struct needs *needs)
 {
-    size_t demands = 0, fresh = 0, gangs = 0, folds = 0;
-    struct order_item *items;
+    uint32_t demands = 0, fresh = 0, folds = 0;
+    struct demand **rows;
     enum err err;
 
     if (needs->ordered == needs->version) return ERR_OK;
@@ -184,21 +159,20 @@ enum err needs_order(struct needs *needs)
         struct demand_cluster *cluster = rooms_get(&needs->cluster_slots, i);
         if (!cluster) continue;
         demands += cluster->set.demand_count;
-        gangs += cluster->set.gangs_count;
         folds += cluster->set.fold_count;
-        if (!is_ordered(needs, cluster)) fresh += cluster->set.demand_count;
+        if (!order_has(needs, cluster)) fresh += cluster->set.demand_count;
     }
-    err = room(needs, demands, gangs, folds);
+    err = order_room(needs, demands, folds);
     if (err) return err;
-    items = malloc((fresh ? fresh : 1) * sizeof *items);
-    if (!items) return ERR_NOMEM;
-    collect_new(needs, items);
-    qsort(items, fresh, sizeof *items, item_compare);
-    keep_ordered(needs);
-    merge_new(needs, items, (uint32_t)fresh);
+    rows = malloc((fresh + 1) * sizeof(struct demand *));
+    if (!rows) return ERR_NOMEM;
+    order_collect(needs, rows);
+    qsort(rows, fresh, sizeof(struct demand *), demand_compare);
+    order_keep(needs);
+    order_merge(needs, rows, fresh);
     assert(needs->order_count == demands);
-    number_gangs(needs);
-    free(items);
+    order_number_gangs(needs);
+    free(rows);
     needs->ordered = needs->version;
     return ERR_OK;
 }

@@ -59,7 +59,8 @@ void row_bury(struct inventory *inv, struct machine_row *row)
 uint32_t inventory_list_begin(struct inventory *inventory, bool full)
 {
     inventory->listed = 0;
-    if (!full) list_orders_free(inventory); /* whoever lists deltas lists nothing else for long */
+    if (!full)
+        list_orders_free(inventory); /* a provider that lists deltas seldom sends full Lists */
     while (inventory->dead) {
         struct table_link *link = inventory->dead;
         inventory->dead = link->next;
@@ -101,7 +102,7 @@ static struct machine_row *order_ahead(const struct inventory *inv, uint32_t by)
     return at < inv->order.count ? inv->order.at[at] : NULL;
 }
 
-static void fetch_ahead(const struct inventory *inv)
+static void order_fetch_ahead(const struct inventory *inv)
 {
     const struct machine_row *row = order_ahead(inv, FETCH_ROW);
     const struct machine_row *nearer = order_ahead(inv, FETCH_COHORT);
@@ -118,7 +119,7 @@ static struct machine_row *row_listed(struct inventory *inv, struct str id)
     if (inv->order_cursor == SLOT_NONE) return inventory_row(inv, id);
     row = order_ahead(inv, 0);
     if (row && row->cohort != SLOT_NONE && str_equal(row_id(row), id)) {
-        fetch_ahead(inv);
+        order_fetch_ahead(inv);
         inv->order_cursor++;
         return row;
     }
@@ -134,8 +135,8 @@ static struct machine_row *row_listed(struct inventory *inv, struct str id)
 /* --- records --- */
 
 /* In the order in which fields change. */
-static bool row_is(const struct inventory *inv, const struct machine_row *row,
-                   const struct machine *m)
+static bool row_matches(const struct inventory *inv, const struct machine_row *row,
+                        const struct machine *m)
 {
     const struct traits *t = &row_actual(inv, row)->traits;
 
@@ -144,8 +145,8 @@ static bool row_is(const struct inventory *inv, const struct machine_row *row,
            t->capacity_type == (uint32_t)m->capacity_type &&
            str_equal(cluster_text(traits_bound(t)), m->cluster) &&
            str_equal(row_host_ref(row), m->host_ref) &&
-           str_equal(origin_provider(inv, row->origin), m->host_provider) &&
-           str_equal(origin_error(inv, row->origin), m->last_error) &&
+           str_equal(word_text(origin_at(inv, row->origin)->host_provider), m->host_provider) &&
+           str_equal(word_text(origin_at(inv, row->origin)->last_error), m->last_error) &&
            resources_same(&t->shape->resources, &m->resources) &&
            resources_same(&t->shape->allocatable, &m->allocatable) &&
            look_is(t->look, &m->attributes);
@@ -162,7 +163,7 @@ enum inventory_sight inventory_see(struct inventory *inventory, const struct mac
     row->link.refs = inventory->list;
     inventory->listed++;
     order_note(inventory, row);
-    return row_is(inventory, row, machine) ? SIGHT_SAME : SIGHT_CHANGED;
+    return row_matches(inventory, row, machine) ? SIGHT_SAME : SIGHT_CHANGED;
 }
 
 uint32_t inventory_unseen_count(const struct inventory *inventory)
@@ -170,7 +171,7 @@ uint32_t inventory_unseen_count(const struct inventory *inventory)
     return inventory->rows.count - inventory->listed;
 }
 
-static int compare_ids(const void *a, const void *b)
+static int row_ids_compare(const void *a, const void *b)
 {
     return str_compare(*(const struct str *)a, *(const struct str *)b);
 }
@@ -188,7 +189,7 @@ enum err inventory_unseen(const struct inventory *inventory, uint32_t since, str
             ids[count++] = row_id(CONTAINER_OF(link, struct machine_row, link));
         }
     }
-    if (count) qsort(ids, count, sizeof *ids, compare_ids); /* no order of a hash may show */
+    if (count) qsort(ids, count, sizeof *ids, row_ids_compare); /* no order of a hash may show */
     *ret_ids = ids;
     *ret_count = count;
     return ERR_OK;

@@ -72,22 +72,29 @@ void table_deinit(struct table *table, uint64_t *bytes)
     *table = (struct table){0};
 }
 
-enum err array_reserve(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
-                       uint64_t *bytes)
+enum err array_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
+                    uint64_t *bytes)
 {
-    uint32_t more = *cap ? *cap * 2 : ARRAY_FIRST;
+    uint32_t more = *cap ? *cap : ARRAY_FIRST;
     void *items, *old;
 
-    if (count < *cap) return ERR_OK;
-    assert(*cap <= UINT32_MAX / 2);
+    if (count <= *cap) return ERR_OK;
+    assert(count <= UINT32_MAX / 2);
+    while (more < count) more *= 2;
     items = memory_take(bytes, more * size);
     if (!items) return ERR_NOMEM;
     memcpy(&old, items_pointer, sizeof old);
-    if (count) memcpy(items, old, count * size);
+    if (old) memcpy(items, old, *cap * size);
     array_free(old, *cap, size, bytes);
     memcpy(items_pointer, &items, sizeof items);
     *cap = more;
     return ERR_OK;
+}
+
+enum err array_reserve(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
+                       uint64_t *bytes)
+{
+    return array_room(items_pointer, count + 1, cap, size, bytes);
 }
 
 void array_free(void *items, uint32_t cap, size_t size, uint64_t *bytes)

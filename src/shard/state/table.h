@@ -39,7 +39,7 @@ struct rooms {                      /* zeroed: empty */
     void **at;                      /* free ones hold the chain, see rooms_get */
     uint32_t used, cap, first_free; /* a chain through the free ones; number + 1, 0 ends it */
 };
-/* The thing under a number below `used`; NULL: free. A free slot is told by its odd value. */
+/* The thing under a number below `used`; NULL: free. A free slot has an odd value. */
 static inline void *rooms_get(const struct rooms *rooms, uint32_t slot)
 {
     return (uintptr_t)rooms->at[slot] & 1 ? NULL : rooms->at[slot];
@@ -57,5 +57,8 @@ void rooms_deinit(struct rooms *rooms, uint64_t *bytes);
 /* Room for one more item in an array that doubles: *items of `size` bytes each. */
 enum err array_reserve(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
                        uint64_t *bytes);
+/* Room for `count` items in one. */
+enum err array_room(void *items_pointer, uint32_t count, uint32_t *cap, size_t size,
+                    uint64_t *bytes);
 void array_free(void *items, uint32_t cap, size_t size, uint64_t *bytes);
 #endif

@@ -1,65 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small shared things that machines are described with, counted: x_take() finds or makes one
- * and counts it, x_give() uncounts it and frees the last. Takes are all or nothing (ERR_NOMEM); a
- * give of NULL is fine. */
+/* The small shared things that machines are described with: x_take() finds or makes one and counts
+ * it, shared_give() with its kind uncounts it and frees the last. Takes are all or nothing
+ * (ERR_NOMEM). */
 #ifndef SHARD_STATE_VOCABULARY_H
 #define SHARD_STATE_VOCABULARY_H
 #include "shard/state/cohort.h"
+#include "shard/state/shared.h"
 
-/* Things of one size that begin with their link and are told apart by bytes that follow each other
- * without padding. */
-struct shared_kind {
-    size_t key, key_size; /* in the thing: the bytes that tell it apart */
-    size_t size, table;   /* table: in the inventory, as `slots` */
-    size_t slots, slot;   /* slot: in the thing. slots 0: the things have no numbers */
-    void (*gone)(struct inventory *inv, void *thing);    /* before it leaves its table; NULL */
-    void (*release)(struct inventory *inv, void *thing); /* gives what it holds; NULL: nothing */
-};
-#define SHARED_KEY(type, first, last)                                                              \
-    .key = offsetof(struct type, first), .key_size = offsetof(struct type, last) +                 \
-                                                     sizeof((struct type *)0)->last -              \
-                                                     offsetof(struct type, first)
-#define SHARED_TABLE(type, things)                                                                 \
-    .size = sizeof(struct type), .table = offsetof(struct inventory, things)
-#define SHARED_SLOTS(type, things, numbers)                                                        \
-    SHARED_TABLE(type, things), .slots = offsetof(struct inventory, numbers),                      \
-                                .slot = offsetof(struct type, slot)
-/* The thing with the key of `like`, made of it where there is none, and counted. What `like` holds
- * is taken over whatever the answer. ERR_NOMEM. */
-enum err shared_take(struct inventory *inv, const struct shared_kind *kind, void *own_like,
-                     void **ret_thing);
-void shared_give(struct inventory *inv, const struct shared_kind *kind, void *thing); /* or NULL */
-void *shared_find(const struct inventory *inv, const struct shared_kind *kind, const void *like);
+/* For shared_give(). */
+extern const struct shared_kind word_kind, cluster_kind, key_kind, stamp_kind, promise_kind,
+    shape_kind;
 
 struct word *word_find(const struct inventory *inv, struct str text); /* NULL: not in use */
 enum err word_take(struct inventory *inv, struct str text, struct word **ret_word); /* "": NULL */
-void word_give(struct inventory *inv, struct word *word);
 /* SLOT_NONE when both are empty. */
 enum err origin_take(struct inventory *inv, struct str host_provider, struct str last_error,
                      uint32_t *ret_slot);
-void origin_give(struct inventory *inv, uint32_t slot); /* SLOT_NONE is fine */
-struct str origin_provider(const struct inventory *inv, uint32_t slot);
-struct str origin_error(const struct inventory *inv, uint32_t slot);
+void origin_give(struct inventory *inv, uint32_t slot);                     /* SLOT_NONE is fine */
+const struct origin *origin_at(const struct inventory *inv, uint32_t slot); /* SLOT_NONE: empty */
 enum err cluster_take(struct inventory *inv, struct str text, struct cohort_cluster **ret_cluster);
-void cluster_give(struct inventory *inv, struct cohort_cluster *cluster);
 enum err key_take(struct inventory *inv, struct str cluster, struct str fingerprint,
                   struct str group, struct key **ret_key);
-void key_give(struct inventory *inv, struct key *key);
 /* It is new, it goes, or an Idle machine that is kept for it came or went. */
-void key_tell(struct inventory *inv, const struct key *key);
+void key_changed(struct inventory *inv, const struct key *key);
 /* NULL for a stamp that says nothing. */
 enum err stamp_take(struct inventory *inv, const struct machine_stamp *given,
                     struct stamp **ret_stamp);
-void stamp_give(struct inventory *inv, struct stamp *stamp);
 /* NULL for a promise to nobody. */
 enum err promise_take(struct inventory *inv, const struct machine_promise *given,
                       uint64_t idle_since_ms, struct promise **ret_promise);
-void promise_give(struct inventory *inv, struct promise *promise);
 enum err shape_take(struct inventory *inv, const struct machine *machine,
                     struct machine_shape **ret_shape);
 /* As it is printed again, so formats and named zeroes count. */
 bool resources_same(const struct resources *a, const struct resources *b);
-void shape_give(struct inventory *inv, struct machine_shape *shape);
 enum err look_take(struct inventory *inv, const struct attributes *attributes,
                    struct look **ret_look);
 bool look_is(const struct look *look, const struct attributes *given);

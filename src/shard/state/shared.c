@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Finds, makes and frees things that are kept once. A thing is in its table only while it is whole
+ * and at least one user counts it. */
+#include "shard/state/shared.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+static void *shared_at(const void *struct_, size_t offset)
+{
+    return (char *)struct_ + offset;
+}
+
+/* With a text, the bytes of the key only vary the seed: what is behind them is ours. */
+static uint32_t shared_hash(const void *owner, const struct shared_kind *kind, const void *like,
+                            struct str text)
+{
+    uint64_t seed = *(const uint64_t *)shared_at(owner, kind->seed), word;
+
+    if (!kind->text) {
+        size_t size = kind->hash_size ? kind->hash_size : kind->key_size;
+        return (uint32_t)str_hash(str_of(shared_at(like, kind->key), size), seed);
+    }
+    for (size_t i = 0; i < kind->key_size; i += sizeof word) {
+        memcpy(&word, shared_at(like, kind->key + i), sizeof word);
+        seed = (seed ^ word) * 0x9E3779B97F4A7C15;
+    }
+    return (uint32_t)str_hash(text, seed);
+}
+
+static uint32_t shared_len(const struct shared_kind *kind, const void *thing)
+{
+    return kind->text ? *(const uint32_t *)shared_at(thing, kind->len) : 0;
+}
+
+static struct table_link *shared_look_up(const void *owner, const struct shared_kind *kind,
+                                         const void *like, struct str text, uint32_t hash)
+{
+    const struct table *table = shared_at(owner, kind->table);
+
+    TABLE_EACH(table, hash, link)
+    {
+        if (kind->key_size &&
+            memcmp(shared_at(link, kind->key), shared_at(like, kind->key), kind->key_size) != 0) {
+            continue;
+        }
+        if (!kind->text ||
+            str_equal(str_of(shared_at(link, kind->text), shared_len(kind, link)), text)) {
+            return link;
+        }
+    }
+    return NULL;
+}
+
+void *shared_find(const void *owner, const struct shared_kind *kind, const void *like,
+                  struct str text)
+{
+    return shared_look_up(owner, kind, like, text, shared_hash(owner, kind, like, text));
+}
+
+static enum err shared_make(void *owner, const struct shared_kind *kind, const void *like,
+                            struct str text, uint32_t hash, struct table_link **ret_link)
+{
+    struct table *table = shared_at(owner, kind->table);
+    struct rooms *slots = kind->slots ? shared_at(owner, kind->slots) : NULL;
+    uint64_t *bytes = shared_at(owner, kind->bytes);
+    enum err err = table_reserve(table, bytes);
+    struct table_link *link = err ? NULL : memory_take(bytes, kind->size + text.len);
+    uint32_t len = (uint32_t)text.len;
+
+    if (!link) return ERR_NOMEM;
+    memcpy(link, like, kind->size);
+    link->refs = 0;
+    if (kind->text) memcpy(shared_at(link, kind->len), &len, sizeof len);
+    if (len) memcpy(shared_at(link, kind->text), text.at, len);
+    if (slots) err = rooms_take(slots, link, shared_at(link, kind->slot), bytes);
+    if (!err && kind->born) {
+        err = kind->born(owner, link);
+        if (err && slots) rooms_give(slots, *(uint32_t *)shared_at(link, kind->slot));
+    }
+    if (err) {
+        memory_give(bytes, link, kind->size + len);
+        return err;
+    }
+    table_add(table, link, hash);
+    *ret_link = link;
+    return ERR_OK;
+}
+
+enum err shared_take(void *owner, const struct shared_kind *kind, void *own_like, struct str text,
+                     void **ret_thing)
+{
+    uint32_t hash = shared_hash(owner, kind, own_like, text);
+    struct table_link *link = shared_look_up(owner, kind, own_like, text, hash);
+    enum err err = link ? ERR_OK : shared_make(owner, kind, own_like, text, hash, &link);
+
+    if ((err || link->refs) && kind->release) kind->release(owner, own_like); /* not taken over */
+    if (err) return err;
+    link->refs++;
+    *ret_thing = link;
+    return ERR_OK;
+}
+
+void shared_give(void *owner, const struct shared_kind *kind, void *thing)
+{
+    struct table_link *link = thing;
+
+    if (!link || --link->refs) return;
+    if (kind->gone) kind->gone(owner, thing);
+    table_remove(shared_at(owner, kind->table), link);
+    if (kind->slots)
+        rooms_give(shared_at(owner, kind->slots), *(uint32_t *)shared_at(thing, kind->slot));
+    if (kind->release) kind->release(owner, thing);
+    memory_give(shared_at(owner, kind->bytes), link, kind->size + shared_len(kind, thing));
+}
