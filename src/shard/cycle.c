@@ -238,7 +238,7 @@ static void list_over(struct cycles *c, const struct list_job *t)
     c->list_seconds = seconds;
     if (!c->shard->stopping) note_failures(c, t->whole);
     shard_metrics_list(c->shard->metrics, t->whole, c->machines, seconds);
-    if (is_observed(c)) shard_metrics_phase(c->shard->metrics, SHARD_PHASE_RECONCILE, seconds);
+    if (is_observed(c)) shard_metrics_phase(c->shard->metrics, PHASE_RECONCILE, seconds);
     c->cursor = t->whole && c->shard->options.incremental ? t->cursor : (struct token){0};
     if (t->ready && !c->ready) {
         c->ready = true;
@@ -342,12 +342,11 @@ struct cycle_job {
     struct cycles *cycles;
     struct clock *clock;
     mono_ns last;
-    double seconds[PHASE_COUNT], job_seconds;
+    double job_seconds;
     enum err err;
     struct arena arena;
     struct cluster_counts *clusters;
     size_t cluster_count;
-    struct core_counts counts;
     struct buf rests; /* empty: not wanted, or no memory */
     struct status_cycle status;
     bool status_wanted;
@@ -358,7 +357,7 @@ static void mark(void *context, enum cycle_phase phase)
     struct cycle_job *t = context;
     mono_ns now = clock_mono_ns(t->clock);
 
-    t->seconds[phase] = (double)(now.ns - t->last.ns) / 1e9;
+    t->status.phases[phase] = (double)(now.ns - t->last.ns) / 1e9;
     t->last = now;
 }
 
@@ -371,35 +370,26 @@ static void cycle_run(struct decide_job *job, struct decide_context *context, st
     t->err = core_cycle(context->core, context->now, context->wall, mark, t, out);
     if (core_clusters(context->core, &t->arena, &t->clusters, &t->cluster_count))
         t->cluster_count = 0;
-    t->counts = *core_counts(context->core);
+    t->status.counts = *core_counts(context->core);
     if (t->cycles->shard->options.on_rests)
         (void)rests_write(context->core, context->now, &t->arena, &t->rests);
     status_look(context->core, t->status_wanted, &t->arena, &t->status);
     t->job_seconds = (double)(clock_mono_ns(t->clock).ns - began.ns) / 1e9;
 }
 
-static const enum shard_phase phases[PHASE_COUNT] = {[PHASE_SNAPREAD] = SHARD_PHASE_SNAPREAD,
-                                                     [PHASE_1] = SHARD_PHASE_1,
-                                                     [PHASE_2] = SHARD_PHASE_2,
-                                                     [PHASE_3] = SHARD_PHASE_3,
-                                                     [PHASE_EMIT] = SHARD_PHASE_EMIT,
-                                                     [PHASE_EXECUTE] = SHARD_PHASE_EXECUTE};
-
-static void tell_status(struct cycles *c, struct cycle_job *t)
-{
-    t->status.seconds = seconds_since(c, c->cycle_began);
-    t->status.phases[SHARD_PHASE_RECONCILE] = c->list_seconds;
-    for (size_t i = 0; i < PHASE_COUNT; i++) t->status.phases[phases[i]] = t->seconds[i];
-    t->status.counts = t->counts;
-    status_take(c->shard, &t->status);
-}
-
-static void observe_cycle(struct cycles *c, const struct cycle_job *t)
+static void cycle_report(struct cycles *c, struct cycle_job *t)
 {
     struct shard_metrics *metrics = c->shard->metrics;
 
-    for (size_t i = 0; i < PHASE_COUNT; i++) shard_metrics_phase(metrics, phases[i], t->seconds[i]);
-    shard_metrics_cycle(metrics, seconds_since(c, c->cycle_began));
+    t->status.seconds = seconds_since(c, c->cycle_began);
+    t->status.phases[PHASE_RECONCILE] = c->list_seconds;
+    shard_metrics_cycle_end(metrics, &t->status.counts, t->clusters, t->cluster_count);
+    if (is_observed(c)) {
+        for (enum cycle_phase i = PHASE_SNAPREAD; i < PHASE_COUNT; i++)
+            shard_metrics_phase(metrics, i, t->status.phases[i]);
+        shard_metrics_observe(metrics, OBSERVE_CYCLE, t->status.seconds);
+    }
+    status_take(c->shard, &t->status);
 }
 
 static void cycle_done(struct decide_job *job, enum err err)
@@ -410,11 +400,7 @@ static void cycle_done(struct decide_job *job, enum err err)
     c->cycling = false;
     c->last_ms = (uint64_t)(t->job_seconds * 1000);
     if (!err && t->err) LOG_ERROR(&c->shard->log, "cycle failed", log_err("err", t->err));
-    if (!err) {
-        shard_metrics_cycle_end(c->shard->metrics, &t->counts, t->clusters, t->cluster_count);
-        if (is_observed(c)) observe_cycle(c, t);
-        tell_status(c, t);
-    }
+    if (!err) cycle_report(c, t);
     buf_deinit(&t->status.inventory);
     if (!err && t->rests.len)
         c->shard->options.on_rests(c->shard->options.owner, buf_peek(&t->rests));

@@ -22,8 +22,7 @@ static void on_metrics(struct timer *timer)
     struct sessions_stats stats = sessions_stats(shard->sessions);
     struct blob_stats blobs = blobs_counted(shard);
 
-    shard_metrics_sessions(shard->metrics, &stats);
-    shard_metrics_blobs(shard->metrics, &blobs);
+    shard_metrics_sessions(shard->metrics, &stats, &blobs);
     report_scope_owed(shard);
     timer_start_in(&shard->metrics_timer, METRICS_MS);
 }
@@ -102,7 +101,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
         shard_close(shard);
         return err;
     }
-    shard_metrics_paused(shard->metrics, options->core.paused);
+    shard_metrics_hold(shard->metrics, options->core.paused, false);
     timer_start_in(&shard->metrics_timer, METRICS_MS);
     *ret_shard = shard;
     return ERR_OK;

@@ -98,7 +98,7 @@ enum err machine_view_serve(struct shard *shard, struct rpc_server *server, stru
 
 /* -- status.c -- */
 struct status_cycle { /* what a cycle leaves behind for it */
-    double seconds, phases[SHARD_PHASES];
+    double seconds, phases[PHASE_COUNT]; /* in seconds, too */
     struct core_counts counts;
     struct buf inventory; /* rows on the wire */
     bool left_out;

@@ -128,10 +128,10 @@ static void pack_named(struct pack *answer, uint32_t field, const char *name, ui
 
 static void pack_phases(struct pack *answer, const struct status *s, struct buf *scratch)
 {
-    for (size_t i = 0; i < SHARD_PHASES; i++) {
+    for (size_t i = 0; i < PHASE_COUNT; i++) {
         struct pack row = pack_begin(scratch);
 
-        pack_text(&row, FIELD_NAME, str_from(shard_phase_name((enum shard_phase)i)));
+        pack_text(&row, FIELD_NAME, str_from(cycle_phase_name((enum cycle_phase)i)));
         pack_double(&row, FIELD_VALUE, s->last.phases[i] * 1000);
         pack_row(answer, FIELD_PHASES, &row);
     }

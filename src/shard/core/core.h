@@ -138,8 +138,9 @@ void core_drain_report(struct core *core, const struct drain_report *report, mon
                        wall_time wall, struct effects *out);
 
 /* -- the cycle: cycle.c -- */
-enum cycle_phase {
-    PHASE_SNAPREAD, /* demand normalised: DECIDE_READ of decide.h, and the next three likewise */
+enum cycle_phase { /* the label of cycle_phase_duration_seconds */
+    PHASE_RECONCILE, /* the driver's: from List asked to List read */
+    PHASE_SNAPREAD,  /* demand normalised: DECIDE_READ of decide.h, and the next three likewise */
     PHASE_1,
     PHASE_2,
     PHASE_3,
@@ -147,6 +148,7 @@ enum cycle_phase {
     PHASE_EXECUTE, /* rails, queue */
     PHASE_COUNT
 };
+const char *cycle_phase_name(enum cycle_phase phase); /* "phase1" */
 /* Decides, passes the rails, queues, starts what there is room for. `mark` (may be NULL) is called
  * at the end of each part: the driver's clock, for the histograms. */
 typedef void core_mark_fn(void *context, enum cycle_phase phase);

@@ -19,6 +19,14 @@ struct turn { /* one cycle */
     void *mark_context;
 };
 
+const char *cycle_phase_name(enum cycle_phase phase)
+{
+    static const char *const names[PHASE_COUNT] = {"reconcile", "snapread", "phase1", "phase2",
+                                                   "phase3",    "emit",     "execute"};
+
+    return names[phase];
+}
+
 static void mark_end(const struct turn *turn, enum cycle_phase phase)
 {
     if (turn->mark) turn->mark(turn->mark_context, phase);
@@ -26,12 +34,7 @@ static void mark_end(const struct turn *turn, enum cycle_phase phase)
 
 static void mark_decide(void *context, enum decide_part part)
 {
-    static const enum cycle_phase phases[] = {[DECIDE_READ] = PHASE_SNAPREAD,
-                                              [DECIDE_PHASE1] = PHASE_1,
-                                              [DECIDE_PHASE2] = PHASE_2,
-                                              [DECIDE_PHASE3] = PHASE_3};
-
-    mark_end(context, phases[part]);
+    mark_end(context, PHASE_SNAPREAD + (enum cycle_phase)part);
 }
 
 static enum err decide_now(struct core *core, struct turn *turn)
