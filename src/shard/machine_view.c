@@ -70,10 +70,10 @@ static void pack_rest(struct pack *pack, const struct machine_facts *facts)
         [RESTING_REFUSED] = "refused", [RESTING_DOUBT] = "doubt", [RESTING_FAILED] = "failed"};
 
     if (!facts->rests) return;
-    pack_text(pack, FIELD_RESTING, str_from(why[facts->why]));
-    pack_u64(pack, FIELD_REFUSALS, facts->refusals);
-    pack_u64(pack, FIELD_ASKED, facts->asked);
-    pack_u64(pack, FIELD_LEFT, facts->left_ms);
+    pack_text(pack, FIELD_RESTING, str_from(why[facts->rest.why]));
+    pack_u64(pack, FIELD_REFUSALS, facts->rest.refusals);
+    pack_u64(pack, FIELD_ASKED, facts->rest.asked);
+    pack_u64(pack, FIELD_LEFT, facts->rest.left_ms);
 }
 
 static void pack_facts(struct pack *pack, const struct machine_facts *facts, mono_time now)

@@ -238,8 +238,8 @@ struct needs_view {
     const struct need_view *needs;
     size_t count;
 };
-/* By priority descending, arrival, cluster. Stands in the arena. `cluster` empty: all; limit 0: no
- * limit. ERR_NOMEM. */
+/* By priority descending, arrival, cluster. In the arena, with texts of the core's. `cluster` empty:
+ * all; limit 0: no limit. ERR_NOMEM. */
 enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
                       struct arena *arena, struct needs_view *ret_view);
 
@@ -249,13 +249,16 @@ enum resting_why {
     RESTING_DOUBT,   /* a call was not answered: the provider is being asked */
     RESTING_FAILED,  /* the provider calls it so; Delete is tried when its rest is over */
 };
-struct resting {
-    struct str machine, cluster, error; /* error: of the record */
-    enum machine_state state;
+struct rest {
     enum resting_why why;
     uint32_t refusals; /* in a row */
     uint32_t asked;    /* Gets in a row that said nothing */
-    uint64_t left_ms;  /* until somebody looks at it again */
+    uint64_t left_ms;  /* until the shard looks at the machine again */
+};
+struct resting {
+    struct str machine, cluster, error; /* of the record: borrowed until the next event */
+    enum machine_state state;
+    struct rest rest;
 };
 struct resting_view {               /* in the arena */
     const struct resting *machines; /* by id */
@@ -274,9 +277,7 @@ struct machine_facts {
     bool pending;                     /* an action of it is queued or under way */
     bool outside;                     /* of our domains: it goes once it serves nobody */
     bool rests;
-    enum resting_why why; /* when it rests; the rest of these likewise */
-    uint32_t refusals, asked;
-    uint64_t left_ms;
+    struct rest rest; /* when it rests */
     bool operator_drains;      /* Draining: the provider's drain waits for the operator */
     bool operator_away;        /* ... which is not connected */
     uint64_t operator_left_ms; /* until the provider drains the machine anyway */
@@ -289,7 +290,7 @@ struct count_by_name {
     struct str name;
     uint32_t count;
 };
-struct core_summary { /* in the arena */
+struct core_summary { /* in the arena; texts and shortfalls are the core's until the next cycle */
     uint32_t machines, free;
     const struct count_by_name *types, *zones; /* by name */
     size_t type_count, zone_count;

@@ -148,50 +148,15 @@ const struct machine *effects_machine(struct effects *effects, const struct mach
     return err ? NULL : m;
 }
 
-static enum err requirement_own(struct effects *effects, struct requirement *r)
-{
-    struct str *values = arena_calloc(&effects->arena, r->value_count, sizeof *values);
-    enum err err = values ? effects_text(effects, r->key, &r->key) : ERR_NOMEM;
-
-    for (size_t i = 0; i < r->value_count && !err; i++)
-        err = effects_text(effects, r->values[i], &values[i]);
-    r->values = values;
-    return err;
-}
-
-static const struct profile *profile_copy(struct effects *effects, const struct profile *profile)
-{
-    struct profile *p = ARENA_NEW(&effects->arena, struct profile);
-    struct requirement *requirements =
-        arena_calloc(&effects->arena, profile->requirement_count, sizeof *requirements);
-    struct spread *spreads = arena_calloc(&effects->arena, profile->spread_count, sizeof *spreads);
-    enum err err = p && requirements && spreads ? ERR_OK : ERR_NOMEM;
-
-    if (err) return NULL;
-    *p = *profile;
-    for (size_t i = 0; i < profile->requirement_count && !err; i++) {
-        requirements[i] = profile->requirements[i];
-        err = requirement_own(effects, &requirements[i]);
-    }
-    for (size_t i = 0; i < profile->spread_count && !err; i++) {
-        spreads[i] = profile->spreads[i];
-        err = effects_text(effects, profile->spreads[i].key, &spreads[i].key);
-    }
-    if (!err) err = effects_text(effects, profile->fingerprint, &p->fingerprint);
-    p->requirements = requirements;
-    p->spreads = spreads;
-    return err ? NULL : p;
-}
-
 const struct profile *effects_profile(struct effects *effects, const struct profile *profile)
 {
     const struct profile *last = effects->profile;
+    struct profile *copy;
 
-    if (!last || !str_equal(last->fingerprint, profile->fingerprint)) {
-        last = profile_copy(effects, profile);
-        if (last) effects->profile = last;
-    }
-    return last;
+    if (last && str_equal(last->fingerprint, profile->fingerprint)) return last;
+    copy = ARENA_NEW(&effects->arena, struct profile);
+    if (!copy || profile_build(&effects->arena, profile, copy, NULL)) return NULL;
+    return effects->profile = copy;
 }
 
 void effects_observe(struct effects *effects, enum core_histogram histogram, mono_time since,

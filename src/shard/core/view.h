@@ -5,16 +5,9 @@
 #define SHARD_CORE_VIEW_H
 #include "shard/core/core.h"
 
-struct view_row {
-    const struct demand *need;
-    const struct shortage *shortage; /* NULL when satisfied */
-    struct str domain;
-    uint32_t claimed, bootstraps, provisions;
-    bool satisfied, parked, satisfiable;
-};
 struct views {
     struct arena arena;
-    struct view_row *rows; /* in the order of Needs */
+    struct need_verdict *rows; /* in the order of Needs */
     size_t count;
     uint32_t by_bucket[PENALTY_BUCKET_COUNT]; /* rows by interruption bucket */
     uint64_t cycle;

@@ -794,18 +794,19 @@ TEST(who_rests_is_told_with_the_reason_and_the_time_that_is_left)
         CHECK_OK(cases[i].why_not, core_resting(f.core, 10, fleet_now(&f), &arena, &view));
         CHECK_SIZE(cases[i].why_not, view.count, 1);
         CHECK_STR("who", view.machines[0].machine, STR("m-000"));
-        CHECK_U32("why", view.machines[0].why, cases[i].why);
+        CHECK_U32("why", view.machines[0].rest.why, cases[i].why);
         CHECK_U32("what it is", view.machines[0].state, cases[i].state);
         CHECK_STR("what was said", view.machines[0].error, str_from(cases[i].error));
-        CHECK("how long", view.machines[0].left_ms > 0 && view.machines[0].left_ms <= 90 * 1000);
-        CHECK("how often", view.machines[0].refusals == (cases[i].fate == FATE_REFUSED));
+        CHECK("how long",
+              view.machines[0].rest.left_ms > 0 && view.machines[0].rest.left_ms <= 90 * 1000);
+        CHECK("how often", view.machines[0].rest.refusals == (cases[i].fate == FATE_REFUSED));
         CHECK_OK("asked after", core_machine(f.core, STR("m-000"), fleet_now(&f), &facts));
         CHECK("it rests", facts.rests);
-        CHECK_U32("why", facts.why, cases[i].why);
+        CHECK_U32("why", facts.rest.why, cases[i].why);
         CHECK_U32("what it is", facts.machine.state, cases[i].state);
         CHECK_STR("what was said", facts.machine.last_error, str_from(cases[i].error));
-        CHECK_U64("how long", facts.left_ms, view.machines[0].left_ms);
-        CHECK_U32("how often", facts.refusals, view.machines[0].refusals);
+        CHECK_U64("how long", facts.rest.left_ms, view.machines[0].rest.left_ms);
+        CHECK_U32("how often", facts.rest.refusals, view.machines[0].rest.refusals);
         CHECK_ERR("another", core_machine(f.core, STR("m-001"), fleet_now(&f), &facts),
                   ERR_NOT_FOUND);
         fleet_close(&f);
@@ -828,7 +829,7 @@ TEST(of_very_many_that_rest_some_are_shown_and_their_number_is_told)
     CHECK_SIZE("shown", view.count, 7);
     CHECK_U64("all of them", view.total, 20);
     CHECK("all were looked at", view.all);
-    CHECK_U32("why", view.machines[0].why, RESTING_FAILED);
+    CHECK_U32("why", view.machines[0].rest.why, RESTING_FAILED);
     for (size_t i = 1; i < view.count; i++)
         CHECK("by id", str_compare(view.machines[i - 1].machine, view.machines[i].machine) < 0);
     arena_deinit(&arena);
