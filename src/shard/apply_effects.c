@@ -19,14 +19,13 @@ enum {
 };
 
 struct provider_calls {
-    struct map asks, blobs; /* by action */
+    struct map blobs; /* by action */
     size_t blob_bytes, blob_bytes_max;
     uint64_t blobs_refused;
     size_t under_way;
 };
 
 struct blob {
-    uint64_t action;
     size_t len;
     char bytes[];
 };
@@ -195,7 +194,7 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
 struct blob_job {
     struct decide_job job;
     struct shard *shard;
-    uint64_t action;
+    struct blob_request request;
     enum blob_end end;
     bool kept; /* its Configure waits for a place */
     size_t len;
@@ -206,16 +205,16 @@ static void blob_run(struct decide_job *job, struct decide_context *context, str
 {
     struct blob_job *t = CONTAINER_OF(job, struct blob_job, job);
 
-    core_blob(context->core, t->action, t->end, str_of(t->text, t->len), context->now,
+    core_blob(context->core, t->request.action, t->end, str_of(t->text, t->len), context->now,
               context->wall, out);
-    t->kept = core_blob_waits(context->core, t->action);
+    t->kept = core_blob_waits(context->core, t->request.action);
 }
 
 static void blob_job_done(struct decide_job *job, enum err)
 {
     struct blob_job *t = CONTAINER_OF(job, struct blob_job, job);
 
-    if (!t->kept) drop_blob(t->shard, t->action);
+    if (!t->kept) drop_blob(t->shard, t->request.action);
     free(t->text);
     free(t);
 }
@@ -227,13 +226,10 @@ static bool ask_blob(struct shard *shard, const struct effect *effect)
     if (!t) return false;
     t->job = (struct decide_job){.run = blob_run, .done = blob_job_done};
     t->shard = shard;
-    t->action = effect->action;
-    if (!map_put(&shard->calls->asks, key_of(&t->action), t)) {
-        if (!sessions_ask_blob(shard->sessions, effect->cluster, effect->action, effect->profile,
-                               effect->timeout_ms))
-            return true;
-        (void)map_remove(&shard->calls->asks, key_of(&t->action));
-    }
+    t->request.action = effect->action;
+    if (!sessions_ask_blob(shard->sessions, effect->cluster, &t->request, effect->profile,
+                           effect->timeout_ms))
+        return true;
     free(t);
     return false;
 }
@@ -250,33 +246,27 @@ static size_t blob_bytes(const struct shard *shard)
 static enum err keep_blob(struct shard *shard, uint64_t action, struct str content)
 {
     struct blob *blob;
-    enum err err;
 
     if (content.len > shard->calls->blob_bytes_max ||
         blob_bytes(shard) > shard->calls->blob_bytes_max - content.len) {
         shard->calls->blobs_refused++;
         return ERR_FULL;
     }
-    blob = malloc(sizeof *blob + content.len);
+    blob = map_make(&shard->calls->blobs, key_of(&action), sizeof *blob + content.len);
     if (!blob) return ERR_NOMEM;
-    blob->action = action;
     blob->len = content.len;
     put_text(blob->bytes, content);
-    err = map_put(&shard->calls->blobs, key_of(&blob->action), blob);
-    if (err)
-        free(blob);
-    else
-        shard->calls->blob_bytes += content.len;
-    return err;
+    shard->calls->blob_bytes += content.len;
+    return ERR_OK;
 }
 
-void blob_answered(struct shard *shard, uint64_t action, enum blob_end end, struct str content)
+void blob_answered(void *owner, struct blob_request *request, enum blob_end end, struct str content)
 {
-    struct blob_job *t = map_remove(&shard->calls->asks, key_of(&action));
+    struct shard *shard = owner;
+    struct blob_job *t = CONTAINER_OF(request, struct blob_job, request);
 
-    assert(t); /* asked once, answered once */
     t->end = end;
-    if (end == BLOB_READY && keep_blob(shard, action, content)) t->end = BLOB_NO_ROOM;
+    if (end == BLOB_READY && keep_blob(shard, request->action, content)) t->end = BLOB_NO_ROOM;
     if (end == BLOB_ERROR && content.len) t->text = malloc(content.len);
     if (t->text) {
         put_text(t->text, content);
@@ -320,11 +310,6 @@ static void say(struct shard *shard, const struct effect *effect)
 
     if (log_enabled(&shard->log, level))
         log_write(&shard->log, site_of(effect->log.text), level, effect->log.text, fields);
-}
-
-static void write_audit(struct shard *shard, const struct effect *effect)
-{
-    (void)audit_write(shard->audit, effect);
 }
 
 /* -- all of them -- */
@@ -371,7 +356,7 @@ bool effect_apply(void *owner, const struct effect *effect, const struct str *pr
                           effect->capacity.cost_per_hour);
         return true;
     case EFFECT_AUDIT:
-        write_audit(shard, effect);
+        (void)audit_write(shard->audit, effect);
         if (effect->action) drop_blob(shard, effect->action); /* the action ended */
         return true;
     case EFFECT_LOG: say(shard, effect); return true;
@@ -394,23 +379,15 @@ enum err provider_calls_open(struct shard *shard)
     if (!shard->calls) return ERR_NOMEM;
     shard->calls->blob_bytes_max =
         shard->options.blob_bytes_max ? shard->options.blob_bytes_max : BLOB_BYTES_MAX;
-    map_init(&shard->calls->asks, BLOBS_MAX, entropy_u64(shard->io->entropy));
     map_init(&shard->calls->blobs, BLOBS_MAX, entropy_u64(shard->io->entropy));
     return ERR_OK;
 }
 
 void provider_calls_close(struct shard *shard)
 {
-    struct map_entry *entry;
-    size_t cursor = 0;
-
     if (!shard->calls) return;
     assert(shard->calls->under_way == 0); /* the provider's client is closed first */
-    while ((entry = map_next(&shard->calls->blobs, &cursor))) free(entry->value);
-    map_deinit(&shard->calls->blobs);
-    cursor = 0;
-    while ((entry = map_next(&shard->calls->asks, &cursor))) free(entry->value);
-    map_deinit(&shard->calls->asks);
+    map_free(&shard->calls->blobs);
     free(shard->calls);
     shard->calls = NULL;
 }

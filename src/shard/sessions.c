@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shard/sessions.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "shard/sessions_internal.h"
@@ -11,51 +10,30 @@ enum {
     INFLATED_MAX = 4 << 20, /* about 10 ms of the loop; stock operators do not compress */
 };
 
-/* -- telling the owner -- */
-
-void sessions_wake(struct sessions *s)
+static void free_ended(struct sessions *s)
 {
-    loop_defer(s->io->loop, &s->task);
+    LIST_EACH_SAFE(&s->ended, node, following)
+    session_free(CONTAINER_OF(node, struct session, link));
 }
 
-void sessions_tell(struct sessions *s)
+static void on_free_ended(struct task *task)
 {
-    struct list *node;
-
-    blobs_tell(s);
-    while ((node = list_pop(&s->due))) session_look(CONTAINER_OF(node, struct session, due));
-}
-
-static void on_task(struct task *task)
-{
-    sessions_tell(CONTAINER_OF(task, struct sessions, task));
+    free_ended(CONTAINER_OF(task, struct sessions, free_ended));
 }
 
 /* -- clusters -- */
 
-struct session_cluster *cluster_find(const struct sessions *s, struct str id)
-{
-    return map_get(&s->clusters, id);
-}
-
 struct session_cluster *known_cluster(struct sessions *s, struct str id)
 {
-    struct session_cluster *cluster = cluster_find(s, id);
+    struct session_cluster *cluster = map_get(&s->clusters, id);
 
     if (cluster) return cluster;
-    cluster = malloc(sizeof *cluster + id.len);
+    cluster = map_make(&s->clusters, id, sizeof *cluster);
     if (!cluster) return NULL;
-    memcpy(cluster->text, id.at, id.len);
-    cluster->id = str_of(cluster->text, id.len);
-    cluster->session = NULL;
-    cluster->sessions = 0;
+    cluster->id = str_of((const char *)(cluster + 1), id.len);
     outbox_init(&cluster->departed,
                 (struct outbox_limits){s->limits.departed_frames_max, s->limits.departed_bytes_max},
                 s->seed);
-    if (map_put(&s->clusters, cluster->id, cluster)) {
-        free(cluster);
-        return NULL;
-    }
     return cluster;
 }
 
@@ -152,19 +130,16 @@ enum err sessions_open(const struct sessions_options *options, struct sessions *
     s->seed = entropy_u64(s->io->entropy);
     s->first_instruction = entropy_u64(s->io->entropy);
     map_init(&s->clusters, (size_t)s->limits.sessions_max * 2, s->seed);
-    map_init(&s->waiters, s->limits.blobs_max, s->seed);
+    map_init(&s->requests, s->limits.blobs_max, s->seed);
     list_init(&s->all);
-    list_init(&s->due);
+    list_init(&s->ended);
     list_init(&s->starved);
-    list_init(&s->answered);
-    task_init(&s->task, on_task);
+    task_init(&s->free_ended, on_free_ended);
     frame_writer_init(&s->writer);
     buf_init(&s->key, KEY_MAX);
     *ret_sessions = s;
     return ERR_OK;
 }
-
-static const struct sessions_events silence;
 
 void sessions_close(struct sessions *s)
 {
@@ -172,23 +147,14 @@ void sessions_close(struct sessions *s)
     size_t cursor = 0;
 
     if (!s) return;
-    s->events = &silence; /* and nobody is there to call it: */
-    LIST_EACH_SAFE(&s->all, node, following)
-    {
-        struct session *session = CONTAINER_OF(node, struct session, link);
-        assert(session->over && !session->call); /* the server was closed */
-        session->closed_told = true;
-        session_look(session);
-    }
-    blobs_close(s);
-    while ((entry = map_next(&s->clusters, &cursor))) {
-        struct session_cluster *cluster = entry->value;
-        outbox_deinit(&cluster->departed);
-        free(cluster);
-    }
-    map_deinit(&s->clusters);
+    free_ended(s);
+    assert(list_empty(&s->all) && map_count(&s->requests) == 0); /* the server was closed */
+    map_deinit(&s->requests);
+    while ((entry = map_next(&s->clusters, &cursor)))
+        outbox_deinit(&((struct session_cluster *)entry->value)->departed);
+    map_free(&s->clusters);
     assert(s->stats.rollup_bytes == 0); /* the owner has given back what it worked on */
-    task_cancel(&s->task);
+    task_cancel(&s->free_ended);
     timer_deinit(&s->stall);
     frame_writer_deinit(&s->writer);
     buf_deinit(&s->key);
@@ -228,16 +194,11 @@ void sessions_drain(struct sessions *s)
 
 /* -- verbs -- */
 
-static struct session *session_of(const struct sessions *s, struct str cluster)
+struct session *session_of(const struct sessions *s, struct str cluster)
 {
-    const struct session_cluster *known = cluster_find(s, cluster);
+    const struct session_cluster *known = map_get(&s->clusters, cluster);
 
     return known ? known->session : NULL;
-}
-
-bool sessions_has(const struct sessions *s, struct str cluster)
-{
-    return session_of(s, cluster) != NULL;
 }
 
 void sessions_set_term(struct sessions *s, int64_t term)
@@ -252,11 +213,10 @@ bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, s
     char id[REQUEST_ID_LEN + 1];
 
     if (!session) return false;
-    (void)snprintf(id, sizeof id, "%016llx", (unsigned long long)(s->first_instruction + action));
     s->stats.reclaims++;
-    session_send_written(
-        session, STR_EMPTY,
-        frame_write_reclaim(&s->writer, str_from(id), machine, grace_ms, preemptor_priority));
+    session_send_written(session, STR_EMPTY,
+                         frame_write_reclaim(&s->writer, action_id(s, action, id), machine,
+                                             grace_ms, preemptor_priority));
     return true;
 }
 
@@ -273,7 +233,7 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
                          struct str frame)
 {
     struct str key = key_of(s, 'n', machine);
-    struct session_cluster *known = cluster_find(s, cluster);
+    struct session_cluster *known = map_get(&s->clusters, cluster);
 
     if (!known && departed) known = known_cluster(s, cluster);
     if (!known) {
@@ -290,8 +250,8 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
 
 void sessions_resynced(struct sessions *s, struct str cluster)
 {
-    struct session_cluster *known = cluster_find(s, cluster);
-    struct session *session = known ? known->session : NULL;
+    struct session *session = session_of(s, cluster);
+    struct session_cluster *known = session ? session->cluster : NULL;
     struct out_frame *frame;
 
     while (session && !session->over && (frame = outbox_first(&known->departed))) {
@@ -318,6 +278,6 @@ struct sessions_stats sessions_stats(const struct sessions *s)
 {
     struct sessions_stats stats = s->stats;
 
-    stats.blobs_waiting = (uint32_t)map_count(&s->waiters);
+    stats.blobs_waiting = (uint32_t)map_count(&s->requests);
     return stats;
 }

@@ -73,7 +73,9 @@ const struct str *effect_prepare(const struct effect *effect, struct decide_cont
                                  struct arena *arena);
 bool effect_apply(void *owner, const struct effect *effect, const struct str *prepared);
 struct blob_stats blobs_counted(const struct shard *shard);
-void blob_answered(struct shard *shard, uint64_t action, enum blob_end end, struct str content);
+/* As sessions_events.on_blob wants it. */
+void blob_answered(void *owner, struct blob_request *request, enum blob_end end,
+                   struct str content);
 
 /* -- hold.c -- */
 bool shard_holds(const struct shard *shard);            /* acting has ended */
