@@ -177,9 +177,9 @@ struct scope_job {
     enum err err;
     struct arena arena;
     bool given, same; /* same: the core has heard of these domains */
-    struct domain *domains;
+    struct label *domains;
     size_t count;
-    struct domain left; /* taken away just now, or earlier; empty: none was */
+    struct label *left; /* taken away just now, or earlier; its key empty: none was */
     uint32_t serving;   /* machines there that the core acts on */
     bool more;          /* it may be more */
 };
@@ -190,8 +190,8 @@ static void scope_run(struct decide_job *job, struct decide_context *context, st
 
     if (!t->same)
         t->err = core_scope(context->core, t->given, t->domains, t->count, context->now, out);
-    if (!t->err && t->left.key.len)
-        t->err = core_serving(context->core, &t->left, &t->serving, &t->more);
+    if (!t->err && t->left->key.len)
+        t->err = core_serving(context->core, t->left, &t->serving, &t->more);
 }
 
 static void say_serving(const struct scope_job *t)
@@ -199,7 +199,7 @@ static void say_serving(const struct scope_job *t)
     struct note why;
 
     note_set(&why, "%s%" PRIu32 " machine%s of %.*s=%.*s still serve%s", t->more ? "at least " : "",
-             t->serving, t->serving == 1 ? "" : "s", STR_ARG(t->left.key), STR_ARG(t->left.value),
+             t->serving, t->serving == 1 ? "" : "s", STR_ARG(t->left->key), STR_ARG(t->left->value),
              t->serving == 1 ? "s" : "");
     t->done(t->context, ERR_BUSY, str_from(why.text));
 }
@@ -220,33 +220,12 @@ static void scope_done(struct decide_job *job, enum err err)
     free(t);
 }
 
-static enum err copy_domain(struct arena *arena, const struct label *from, struct domain *to)
-{
-    const char *key = arena_dup(arena, from->key), *value = arena_dup(arena, from->value);
-
-    if (!key || !value) return ERR_NOMEM;
-    *to = (struct domain){str_of(key, from->key.len), str_of(value, from->value.len)};
-    return ERR_OK;
-}
-
-static enum err copy_domains(struct scope_job *t, const struct domains *from)
-{
-    const struct label *each = domains_list(from, &t->count);
-    enum err err = ERR_OK;
-
-    t->given = domains_given(from);
-    t->domains = arena_calloc(&t->arena, t->count, sizeof *t->domains);
-    if (!t->domains) return ERR_NOMEM;
-    for (size_t i = 0; i < t->count && !err; i++)
-        err = copy_domain(&t->arena, &each[i], &t->domains[i]);
-    return err;
-}
-
 enum err report_scope(struct shard *shard, const struct scope_change *change, shard_domain_fn *done,
                       void *context)
 {
     struct scope_job *t = calloc(1, sizeof *t);
-    enum err err = ERR_OK;
+    const struct label *domains;
+    enum err err;
 
     if (!t) return ERR_NOMEM;
     *t = (struct scope_job){
@@ -256,10 +235,13 @@ enum err report_scope(struct shard *shard, const struct scope_change *change, sh
         .context = context,
         .written = change->written,
         .same = change->same,
+        .given = domains_given(shard->options.domains),
     };
     arena_init(&t->arena, SIZE_MAX);
-    if (!t->same) err = copy_domains(t, shard->options.domains);
-    if (!err && change->left.key.len) err = copy_domain(&t->arena, &change->left, &t->left);
+    domains = domains_list(shard->options.domains, &t->count);
+    if (t->same) t->count = 0; /* they are not needed */
+    err = labels_copy(&t->arena, domains, t->count, &t->domains);
+    if (!err) err = labels_copy(&t->arena, &change->left, 1, &t->left);
     if (err) {
         arena_deinit(&t->arena);
         free(t);

@@ -7,6 +7,7 @@
 
 void clients_init(struct clients *clients, size_t max, uint64_t seed)
 {
+    clients->max = max;
     map_init(&clients->by_name, max, seed);
 }
 
@@ -34,20 +35,12 @@ struct cluster_client *client_find(const struct clients *clients, struct str nam
 enum err client_make(struct clients *clients, struct str name, mono_time now,
                      struct cluster_client **ret_client)
 {
-    struct cluster_client *client = client_find(clients, name);
-    enum err err;
+    struct cluster_client *client = map_make(&clients->by_name, name, sizeof *client);
 
-    if (!client) {
-        client = calloc(1, sizeof *client + name.len);
-        if (!client) return ERR_NOMEM;
-        if (name.len) memcpy(client->text, name.at, name.len);
-        client->name = str_of(client->text, name.len);
+    if (!client) return map_count(&clients->by_name) == clients->max ? ERR_FULL : ERR_NOMEM;
+    if (!client->name.at) {
+        client->name = str_of((const char *)(client + 1), name.len);
         client->seen = now;
-        err = map_put(&clients->by_name, client->name, client);
-        if (err) {
-            free(client);
-            return err;
-        }
     }
     *ret_client = client;
     return ERR_OK;

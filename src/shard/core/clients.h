@@ -44,7 +44,7 @@ struct hints { /* open addressing by slot; size: a power of two, or 0 */
     uint64_t version; /* of the demand they are for */
 };
 
-struct cluster_client {
+struct cluster_client { /* behind it its name: map_make() */
     struct str name;
     bool session;
     bool met;            /* there was a session since the start */
@@ -55,10 +55,10 @@ struct cluster_client {
     mono_time seen;    /* the last time it had a session, demand or machines */
     struct waits waits;
     struct hints hints;
-    char text[];
 };
 struct clients {
     struct map by_name;
+    size_t max;
     mono_time swept;
 };
 void clients_init(struct clients *clients, size_t max, uint64_t seed);

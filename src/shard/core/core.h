@@ -138,7 +138,8 @@ void core_drain_report(struct core *core, const struct drain_report *report, mon
                        wall_time wall, struct effects *out);
 
 /* -- the cycle: cycle.c -- */
-enum cycle_phase { /* the label of cycle_phase_duration_seconds */
+/* The parts of a cycle, as cycle_phase_duration_seconds names them. */
+enum cycle_phase {
     PHASE_RECONCILE, /* the driver's: from List asked to List read */
     PHASE_SNAPREAD,  /* demand normalised: DECIDE_READ of decide.h, and the next three likewise */
     PHASE_1,
@@ -204,14 +205,11 @@ bool core_blob_waits(const struct core *core, uint64_t action);
 /* Domains (label key, value). Not `given`: no domain ever was, and everything is ours. Given, and
  * none: the last one was taken away, and nothing is. A machine outside is neither counted nor
  * bought; one that is bound to a cluster already stays until it is drained. */
-struct domain {
-    struct str key, value;
-};
-enum err core_scope(struct core *core, bool given, const struct domain *domains, size_t count,
+enum err core_scope(struct core *core, bool given, const struct label *domains, size_t count,
                     mono_time now, struct effects *out);
 /* Machines of this domain that are in none of ours and are not let go yet: they serve, or an action
  * of them is under way. At least so many when *ret_more. ERR_NOMEM: nobody knows. */
-enum err core_serving(struct core *core, const struct domain *domain, uint32_t *ret_count,
+enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,
                       bool *ret_more);
 
 /* -- reading: view.c -- */
@@ -277,7 +275,7 @@ struct machine_facts {
     bool pending;                     /* an action of it is queued or under way */
     bool outside;                     /* of our domains: it goes once it serves nobody */
     bool rests;
-    struct rest rest; /* when it rests */
+    struct rest rest;          /* when it rests */
     bool operator_drains;      /* Draining: the provider's drain waits for the operator */
     bool operator_away;        /* ... which is not connected */
     uint64_t operator_left_ms; /* until the provider drains the machine anyway */

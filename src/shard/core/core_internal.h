@@ -39,7 +39,7 @@ struct listing { /* the List that is read, or the last one */
 struct scope { /* scope.c */
     struct arena arena;
     bool given;                   /* false: no domain ever was, and everything is ours */
-    const struct domain *domains; /* by key, then value; given, and none: nothing is ours */
+    const struct label *domains; /* by key, then value; given, and none: nothing is ours */
     const struct str *keys;       /* of them, each once; often one for thousands of domains */
     size_t count, key_count;
     struct map outside; /* ids of known machines that are not ours */

@@ -74,6 +74,22 @@ enum err effects_text(struct effects *effects, struct str text, struct str *ret_
     return ERR_OK;
 }
 
+enum err labels_copy(struct arena *arena, const struct label *labels, size_t count,
+                     struct label **ret_copy)
+{
+    struct label *copy = arena_calloc(arena, count, sizeof *copy);
+
+    if (!copy) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const char *key = arena_dup(arena, labels[i].key);
+        const char *value = arena_dup(arena, labels[i].value);
+        if (!key || !value) return ERR_NOMEM;
+        copy[i] = (struct label){{key, labels[i].key.len}, {value, labels[i].value.len}};
+    }
+    *ret_copy = copy;
+    return ERR_OK;
+}
+
 /* Each view becomes one of a copy. */
 static enum err texts_own(struct effects *effects, struct str *const *texts, size_t count)
 {
@@ -98,21 +114,15 @@ enum err effects_labels(struct effects *effects, const struct label *labels, siz
                         const struct label **ret_labels)
 {
     struct label *copy;
+    enum err err;
 
     for (size_t i = 0; i < ARRAY_LEN(effects->labels); i++) {
         if (!labels_equal(&effects->labels[i], labels, count)) continue;
         *ret_labels = effects->labels[i].at;
         return ERR_OK;
     }
-    copy = arena_calloc(&effects->arena, count, sizeof *copy);
-    if (!copy) return ERR_NOMEM;
-    for (size_t i = 0; i < count; i++) {
-        struct str *const texts[] = {&copy[i].key, &copy[i].value};
-        enum err err;
-        copy[i] = labels[i];
-        err = texts_own(effects, texts, ARRAY_LEN(texts));
-        if (err) return err;
-    }
+    err = labels_copy(&effects->arena, labels, count, &copy);
+    if (err) return err;
     effects->labels[effects->labels_next++ % ARRAY_LEN(effects->labels)] =
         (struct effects_labels){copy, count};
     *ret_labels = copy;

@@ -130,6 +130,10 @@ void effects_deinit(struct effects *effects);
 /* Room for one more, zeroed but for its kind; NULL when out of memory. */
 struct effect *effects_add(struct effects *effects, enum effect_kind kind);
 
+/* A copy of labels and their texts. ERR_NOMEM. */
+enum err labels_copy(struct arena *arena, const struct label *labels, size_t count,
+                     struct label **ret_copy);
+
 /* Copies that live as long as the list; make them before the effect that shows them. ERR_NOMEM. */
 enum err effects_text(struct effects *effects, struct str text, struct str *ret_text);
 enum err effects_labels(struct effects *effects, const struct label *labels, size_t count,

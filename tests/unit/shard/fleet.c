@@ -564,7 +564,7 @@ void fleet_hold(struct fleet *f, enum core_hold why)
 
 void fleet_scope(struct fleet *f, const char *type)
 {
-    struct domain ours = {LABEL_INSTANCE_TYPE, str_from(type)};
+    struct label ours = {LABEL_INSTANCE_TYPE, str_from(type)};
     struct effects out;
 
     effects_init(&out);
