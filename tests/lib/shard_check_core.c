@@ -25,17 +25,16 @@ static bool tasks_check(const struct core *core, struct note *note)
             return false;
         }
     }
-    if (waiting == h->queued && live - waiting - held - blobs == h->running &&
-        held == h->operator_due.count && held == core->counts.drains_waiting && blobs == h->blobs &&
+    if (waiting == core->counts.queued && live - waiting - held - blobs == core->counts.inflight &&
+        held == h->operator_due.count && held == core->counts.drains_waiting &&
         blobs == core->counts.blobs_waiting && blobs <= core->options.blobs_max &&
-        h->running <= core->options.concurrency && core->counts.queued == h->queued &&
-        core->counts.inflight == h->running) {
+        core->counts.inflight <= core->options.concurrency) {
         return true;
     }
     note_set(note,
              "tasks: %u live, %u waiting, %u with operators, %u for blobs; counted %u queued, %u "
              "running",
-             live, waiting, held, blobs, h->queued, h->running);
+             live, waiting, held, blobs, core->counts.queued, core->counts.inflight);
     return false;
 }
 

@@ -37,6 +37,14 @@ struct machine_stamp task_stamp(const struct machine_task *task)
                                   .group = task->key.group};
 }
 
+struct machine_promise task_promise(const struct machine_task *task)
+{
+    return (struct machine_promise){.cluster = task->key.cluster,
+                                    .fingerprint = task->key.fingerprint,
+                                    .group = task->key.group,
+                                    .priority = task->priority};
+}
+
 bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine,
                   mono_time now, struct effects *out)
 {
@@ -76,8 +84,8 @@ bool task_move(struct core *core, struct machine_task *task, const struct machin
 
 /* --- effects --- */
 
-struct effect *task_effect(struct machine_task *task, enum effect_kind kind, uint64_t timeout_ms,
-                           struct effects *out)
+struct effect *task_effect(const struct machine_task *task, enum effect_kind kind,
+                           uint64_t timeout_ms, struct effects *out)
 {
     struct str machine, cluster;
     struct effect *effect;
@@ -93,13 +101,9 @@ struct effect *task_effect(struct machine_task *task, enum effect_kind kind, uin
     return effect;
 }
 
-struct effect *task_call(struct core *core, struct machine_task *task, enum effect_kind kind,
+struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step,
                          mono_time now, struct effects *out)
 {
-    static const enum task_step steps[] = {[EFFECT_CREATE] = STEP_CREATE,
-                                           [EFFECT_CONFIGURE] = STEP_CONFIGURE,
-                                           [EFFECT_DRAIN] = STEP_DRAIN,
-                                           [EFFECT_DELETE] = STEP_DELETE};
     uint64_t timeout_ms = core->options.execute_timeout_ms;
     struct effect *effect;
 
@@ -108,9 +112,9 @@ struct effect *task_call(struct core *core, struct machine_task *task, enum effe
         task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
         return NULL;
     }
-    effect = task_effect(task, kind, timeout_ms, out);
+    effect = task_effect(task, call_rules[step].effect, timeout_ms, out);
     if (effect) {
-        task_await(core, task, steps[kind], timeout_ms, now);
+        task_await(core, task, step, timeout_ms, now);
     } else {
         concern_ask(core, task, now, out);
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
@@ -120,20 +124,14 @@ struct effect *task_call(struct core *core, struct machine_task *task, enum effe
 
 /* --- ends --- */
 
-static const char *task_reason(const struct machine_task *task)
+void action_audit(struct core *core, const struct machine_task *task, enum action_outcome outcome,
+                  struct str error, struct effects *out)
 {
     static const char *const reasons[] = {
         [CAUSE_STUCK] = "stuck.again",
         [CAUSE_FAILED] = "failed.release",
         [CAUSE_RESUMED] = "operator.resumed",
     };
-
-    return task->cause == CAUSE_DECIDED ? action_reason(task->action) : reasons[task->cause];
-}
-
-static void task_audit(struct core *core, struct machine_task *task, enum action_outcome outcome,
-                       struct str error, struct effects *out)
-{
     struct effect *effect;
     struct str text;
 
@@ -144,7 +142,8 @@ static void task_audit(struct core *core, struct machine_task *task, enum action
     effect->audit.kind = task->action;
     effect->audit.outcome = outcome;
     effect->audit.grace_ms = task->grace_ms;
-    effect->audit.reason = task_reason(task);
+    effect->audit.reason =
+        task->cause == CAUSE_DECIDED ? action_reason(task->action) : reasons[task->cause];
     effect->audit.error = text;
 }
 
@@ -152,7 +151,7 @@ void task_end(struct core *core, struct machine_task *task, enum action_outcome 
               struct str error, mono_time now, struct effects *out)
 {
     core->counts.outcomes[task->action][outcome]++;
-    task_audit(core, task, outcome, error, out);
+    action_audit(core, task, outcome, error, out);
     if (outcome == OUTCOME_SUPPRESSED) core->counts.suppressed[task->action]++;
     if (outcome != OUTCOME_SUCCESS && outcome != OUTCOME_SUPPRESSED) {
         bool fenced = outcome == OUTCOME_FENCED;
@@ -162,12 +161,11 @@ void task_end(struct core *core, struct machine_task *task, enum action_outcome 
                  action_kind_name(task->action), STR_ARG(task->machine), STR_ARG(task->cluster),
                  action_outcome_name(outcome), STR_ARG(error));
     }
-    if (task_has_place(task)) {
-        assert(core->hands->running > 0);
-        core->counts.inflight = --core->hands->running;
+    if (task->step != STEP_OPERATOR && task->step != STEP_BLOB) {
+        assert(core->counts.inflight > 0);
+        core->counts.inflight--;
     }
     task_close(core, task, now);
-    core->counts.drains_waiting = (uint32_t)core->hands->operator_due.count;
 }
 
 void task_done(struct core *core, struct machine_task *task, bool good, mono_time now,
@@ -248,24 +246,12 @@ static void task_garbled(struct core *core, struct machine_task *task, enum mach
     task_end(core, task, OUTCOME_PROVIDER_ERROR, str_from(note->text), now, out);
 }
 
-static const struct {
-    const char *word;
-    void (*answered)(struct core *core, struct machine_task *task, const struct call_answer *answer,
-                     mono_time now, struct effects *out);
-} calls[] = {
-    [STEP_CREATE] = {"create", provision_answered},
-    [STEP_CONFIGURE] = {"configure", bootstrap_answered},
-    [STEP_DRAIN] = {"drain", drain_answered},
-    [STEP_DELETE] = {"delete", delete_answered},
-    [STEP_ENDED] = {NULL, NULL},
-};
-
 static void task_answered(struct core *core, struct machine_task *task,
                           const struct call_answer *answer, mono_time now, struct effects *out)
 {
     const struct machine *said = answer->machine;
     enum machine_fault fault = MACHINE_FAULT_STRUCTURAL;
-    const char *word = calls[task->step].word;
+    const char *word = call_rules[task->step].word;
     struct note note = {"id: not the one that was asked for"};
 
     switch (answer->end) {
@@ -275,7 +261,7 @@ static void task_answered(struct core *core, struct machine_task *task,
         else if (!str_equal(said->id, task->machine) || machine_check(said, &fault, &note))
             task_garbled(core, task, fault, &note, now, out);
         else
-            calls[task->step].answered(core, task, answer, now, out);
+            call_acked(core, task, answer, now, out);
         break;
     case CALL_UNKNOWN: task_unknown(core, task, answer->text, now, out); break;
     case CALL_UNSENT:
@@ -313,7 +299,7 @@ void core_answered(struct core *core, uint64_t action, const struct call_answer 
     struct machine_task *task = task_numbered(core, action);
 
     core_begin(core);
-    if (task && calls[task->step].word) task_answered(core, task, answer, now, out);
+    if (task && call_rules[task->step].word) task_answered(core, task, answer, now, out);
     hands_run(core, now, wall, out);
 }
 

@@ -67,7 +67,7 @@ void bootstrap_begin(struct core *core, struct machine_task *task, mono_time now
         task_end(core, task, OUTCOME_STALE_STATE, STR("expected Idle"), now, out);
         return;
     }
-    if (core->hands->blobs >= core->options.blobs_max)
+    if (core->counts.blobs_waiting >= core->options.blobs_max)
         roll_back(core, task, OUTCOME_BLOB_ERROR, STR("too many actions wait for a blob"), now,
                   out);
     else if (blob_ask(core, task, out))
@@ -127,33 +127,4 @@ void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end 
         roll_back(core, task, OUTCOME_BLOB_ERROR, text, now, out);
         break;
     }
-}
-
-void bootstrap_answered(struct core *core, struct machine_task *task,
-                        const struct call_answer *answer, mono_time now, struct effects *out)
-{
-    const struct machine *said = answer->machine;
-    struct machine m;
-
-    if (!task_machine(core, task, &m, now, out)) return;
-    if (said->state == MACHINE_IDLE) { /* benign: the next cycle claims it again */
-        task_believe(core, task, answer, OUTCOME_RACED_TO_IDLE, now, out);
-        return;
-    }
-    if ((said->state != MACHINE_CONFIGURED && said->state != MACHINE_CONFIGURING) ||
-        (said->cluster.len && !str_equal(said->cluster, task->cluster))) {
-        task_believe(core, task, answer, OUTCOME_TRANSITION_ERROR, now, out);
-        return;
-    }
-    machine_take(&m, said);
-    m.state = said->state;
-    m.cluster = task->cluster;
-    m.stamp = task_stamp(task);
-    if (!task_move(core, task, &m, true, now, out)) return;
-    if (said->state == MACHINE_CONFIGURING) {
-        task_goes_on(core, task, now, out);
-        return;
-    }
-    effects_observe(out, OBSERVE_CONFIGURE, task->since, now);
-    task_done(core, task, true, now, out);
 }

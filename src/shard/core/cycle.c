@@ -86,24 +86,16 @@ static void deferral_note(struct core *core, struct turn *turn)
 
 /* --- nothing is done: paused, fenced, shadow mode --- */
 
-static void action_audit(struct core *core, const struct action *action,
-                         enum action_outcome outcome, struct effects *out)
+static void unbegun_audit(struct core *core, const struct action *action,
+                          enum action_outcome outcome, struct effects *out)
 {
-    struct str machine, cluster;
-    struct effect *effect;
+    const struct machine_task task = {.machine = action->machine,
+                                      .cluster = action->cluster,
+                                      .action = action->kind,
+                                      .cause = CAUSE_DECIDED,
+                                      .grace_ms = action->grace_ms};
 
-    if (effects_text(out, action->machine, &machine) ||
-        effects_text(out, action->cluster, &cluster))
-        return;
-    effect = effects_add(out, EFFECT_AUDIT);
-    if (!effect) return;
-    effect->machine = machine;
-    effect->cluster = cluster;
-    effect->audit.cycle = core->counts.cycles;
-    effect->audit.kind = action->kind;
-    effect->audit.outcome = outcome;
-    effect->audit.grace_ms = action->grace_ms;
-    effect->audit.reason = action_reason(action->kind);
+    action_audit(core, &task, outcome, STR_EMPTY, out);
 }
 
 static void suppress(struct core *core, struct turn *turn)
@@ -111,7 +103,7 @@ static void suppress(struct core *core, struct turn *turn)
     for (size_t i = 0; i < turn->passed.action_count; i++) {
         const struct action *action = turn->passed.actions[i];
         core->counts.suppressed[action->kind]++;
-        action_audit(core, action, OUTCOME_SUPPRESSED, turn->out);
+        unbegun_audit(core, action, OUTCOME_SUPPRESSED, turn->out);
     }
     if (turn->passed.action_count)
         core_log(turn->out, CORE_WARN,
@@ -129,7 +121,7 @@ static void rehearse(struct core *core, struct turn *turn)
         core_log(turn->out, CORE_INFO, "dry-run: would execute action",
                  "kind=%s machine=%.*s cluster=%.*s reason=%s", action_kind_name(action->kind),
                  STR_ARG(action->machine), STR_ARG(action->cluster), action_reason(action->kind));
-        action_audit(core, action, OUTCOME_DRYRUN, turn->out);
+        unbegun_audit(core, action, OUTCOME_DRYRUN, turn->out);
     }
 }
 
@@ -139,17 +131,13 @@ static void rehearse(struct core *core, struct turn *turn)
  * it is, or it rests. An unknown one passes: the executor has the last word. */
 static bool moot(struct core *core, const struct action *action, mono_time now)
 {
-    static const enum machine_state wanted[] = {
-        [ACTION_BOOTSTRAP] = MACHINE_IDLE,     [ACTION_PROVISION] = MACHINE_SPECULATIVE,
-        [ACTION_PREEMPT] = MACHINE_CONFIGURED, [ACTION_RECLAIM] = MACHINE_CONFIGURED,
-        [ACTION_DELETE] = MACHINE_IDLE,
-    };
     const struct machine_row *row = inventory_row(core->inventory, action->machine);
     const struct concern *c = concern_find(core, action->machine);
 
     if (c && (c->kind == CONCERN_DOUBT || !mono_due(c->until, now))) return true;
     return task_find(core, action->machine) ||
-           (row && row_actual(core->inventory, row)->traits.state != wanted[action->kind]);
+           (row &&
+            row_actual(core->inventory, row)->traits.state != call_rule_of(action->kind)->before);
 }
 
 /* Phase 1 lists its actions Need by Need, as many of each as its verdict counts: `end` is where the

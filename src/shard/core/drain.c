@@ -116,12 +116,8 @@ static bool draining(struct core *core, struct machine_task *task, struct machin
     task->draining = true;
     m->state = MACHINE_DRAINING;
     m->promised = (struct machine_promise){0};
-    if (task->key.cluster.len)
-        m->promised = (struct machine_promise){.cluster = task->key.cluster,
-                                               .fingerprint = task->key.fingerprint,
-                                               .group = task->key.group,
-                                               .priority = task->priority,
-                                               .at = wall};
+    if (task->key.cluster.len) m->promised = task_promise(task);
+    if (task->key.cluster.len) m->promised.at = wall;
     return task_move(core, task, m, false, now, out);
 }
 
@@ -143,7 +139,7 @@ static void provider_drain(struct core *core, struct machine_task *task, mono_ti
     struct effect *effect;
 
     task->passed_over = MACHINE_UNSPECIFIED; /* what a List said of it before says nothing now */
-    effect = task_call(core, task, EFFECT_DRAIN, now, out);
+    effect = task_call(core, task, STEP_DRAIN, now, out);
     if (!effect) return;
     effect->drain.grace_ms = grace_ms;
     effect->drain.preemptor_priority = task->action == ACTION_PREEMPT ? task->priority : 0;
@@ -381,29 +377,4 @@ bool hands_overtaken(struct core *core, struct str machine, const struct machine
                   : STR("the machine went while its operator drained it"),
              now, out);
     return true;
-}
-
-/* --- the provider's answer --- */
-
-void drain_answered(struct core *core, struct machine_task *task, const struct call_answer *answer,
-                    mono_time now, struct effects *out)
-{
-    const struct machine *said = answer->machine;
-    struct machine m;
-
-    if (said->state == MACHINE_DRAINING) {
-        task_goes_on(core, task, now, out);
-        return;
-    }
-    if (said->state != MACHINE_IDLE) {
-        task_believe(core, task, answer, OUTCOME_TRANSITION_ERROR, now, out);
-        return;
-    }
-    if (!task_machine(core, task, &m, now, out)) return;
-    machine_take(&m, said);
-    m.state = MACHINE_IDLE;
-    machine_unbind(&m); /* the promise stays: the machine is kept for that Need for a while */
-    if (!task_move(core, task, &m, true, now, out)) return;
-    effects_observe(out, OBSERVE_DRAIN, task->since, now);
-    task_done(core, task, true, now, out);
 }

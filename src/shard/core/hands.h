@@ -10,8 +10,8 @@
  * (tests/lib/shard_check.h). Where memory was lacking for a concern, `lost` is set and the next cycle looks
  * through all machines.
  *
- *   queue.c    tasks: made, waiting, started, closed          provision.c, bootstrap.c, drain.c,
- *   actions.c  how a task ends; answers find their task       delete.c: the steps of each kind
+ *   queue.c    tasks: made, waiting, started, closed          steps.c, bootstrap.c, drain.c: what
+ *   actions.c  how a task ends; answers find their task       each step begins and an ack makes of it
  *   rest.c     concerns */
 #ifndef SHARD_CORE_HANDS_H
 #define SHARD_CORE_HANDS_H
@@ -94,21 +94,22 @@ void task_hold(struct core *core, struct machine_task *task, mono_time until);
 void task_hold_for_blob(struct core *core, struct machine_task *task, mono_time now);
 /* What a held task waited for has come: it goes on before any task that has not begun. */
 void task_unhold(struct core *core, struct machine_task *task);
-/* The task holds one of the `concurrency` places. */
-bool task_has_place(const struct machine_task *task);
 
 /* --- how they go: actions.c --- */
 
 /* Counts, audits and closes. `error` is empty on success. */
 void task_end(struct core *core, struct machine_task *task, enum action_outcome outcome,
               struct str error, mono_time now, struct effects *out);
+/* The audit's line of an action that ended, or was not begun. */
+void action_audit(struct core *core, const struct machine_task *task, enum action_outcome outcome,
+                  struct str error, struct effects *out);
 /* An effect of the task: NULL when out of memory. */
-struct effect *task_effect(struct machine_task *task, enum effect_kind kind, uint64_t timeout_ms,
+struct effect *task_effect(const struct machine_task *task, enum effect_kind kind, uint64_t timeout_ms,
                            struct effects *out);
 /* A call of the provider, whose answer is awaited. NULL: without memory for it, or when nothing may
  * begin any more, the task is ended, the machine waits in its passing state, and Get brings it
  * back. */
-struct effect *task_call(struct core *core, struct machine_task *task, enum effect_kind kind,
+struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step,
                          mono_time now, struct effects *out);
 /* The live record of the task's machine. When there is none the task is ended: false. */
 bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine,
@@ -126,6 +127,7 @@ void machine_take(struct machine *machine, const struct machine *said);
 void machine_unbind(struct machine *machine); /* no cluster, no destination, no stamp */
 /* What was bought for whom. */
 struct machine_stamp task_stamp(const struct machine_task *task);
+struct machine_promise task_promise(const struct machine_task *task);
 /* The machine is as wished now. `good`: what was refused before is forgotten. */
 void task_done(struct core *core, struct machine_task *task, bool good, mono_time now,
                struct effects *out);
@@ -141,11 +143,24 @@ void task_refuse(struct core *core, struct machine_task *task, const char *word,
 /* Those whose answer never came end as not known. */
 void tasks_overdue(struct core *core, mono_time now, struct effects *out);
 
-/* The steps: each ends the task or asks for the next effect. */
-void provision_begin(struct core *core, struct machine_task *task, mono_time now,
-                     struct effects *out);
-void provision_answered(struct core *core, struct machine_task *task,
-                        const struct call_answer *answer, mono_time now, struct effects *out);
+/* What a call of the provider makes of a machine: it is `before`, `passing` while the provider works
+ * on it, then `after`. By step; of the steps that wait for an operator, only what passes. */
+struct call_rule {
+    const char *word; /* "create"; NULL: no call */
+    enum effect_kind effect;
+    enum action_kind action; /* that begins with the call */
+    enum planned_action planned;
+    enum machine_state before, passing, after;
+};
+extern const struct call_rule call_rules[STEP_ENDED + 1];
+const struct call_rule *call_rule_of(enum action_kind action);
+const struct call_rule *call_rule_passing(enum machine_state state); /* NULL: a state that lasts */
+
+/* The steps: each ends the task or asks for the next effect. Create and Delete: */
+void call_begin(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
+/* The provider has carried out the call, or has begun to: any of the four. */
+void call_acked(struct core *core, struct machine_task *task, const struct call_answer *answer,
+                mono_time now, struct effects *out);
 void bootstrap_begin(struct core *core, struct machine_task *task, mono_time now,
                      struct effects *out);
 /* The blob is there, and so is a place: Configure. When nothing may begin any more, back to Idle. */
@@ -153,12 +168,8 @@ void bootstrap_configure(struct core *core, struct machine_task *task, mono_time
                          struct effects *out);
 void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end end,
                     struct str text, mono_time now, struct effects *out);
-void bootstrap_answered(struct core *core, struct machine_task *task,
-                        const struct call_answer *answer, mono_time now, struct effects *out);
 void drain_begin(struct core *core, struct machine_task *task, mono_time now, wall_time wall,
                  struct effects *out);
-void drain_answered(struct core *core, struct machine_task *task, const struct call_answer *answer,
-                    mono_time now, struct effects *out);
 /* The operator of `cluster` came or went: the drains that wait for it. */
 void drains_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
                     struct effects *out);
@@ -170,9 +181,6 @@ enum err drain_repeat(struct core *core, const struct machine *machine, mono_tim
                       struct effects *out);
 /* Drains whose wait is over go back to the queue. Before the decision of a cycle. */
 void drains_due(struct core *core, mono_time now, struct effects *out);
-void delete_begin(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
-void delete_answered(struct core *core, struct machine_task *task, const struct call_answer *answer,
-                     mono_time now, struct effects *out);
 
 /* --- concerns: rest.c --- */
 
@@ -251,9 +259,6 @@ struct hands {
     struct heap overdue;
     struct heap operator_due; /* tasks in STEP_OPERATOR */
     uint32_t serial;          /* the high half of the last number */
-    uint32_t queued;          /* in `waiting` and `ready` */
-    uint32_t running;         /* hold a place; not counted: those in STEP_OPERATOR, STEP_BLOB */
-    uint32_t blobs;           /* in STEP_BLOB */
     bool dropped; /* an action found the queue full: a cycle is to follow when it has drained */
     bool list_open;
     uint32_t list_cycles; /* since the List that is read began */

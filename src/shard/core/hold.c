@@ -41,7 +41,7 @@ void hands_settle(struct core *core, mono_time now, struct effects *out)
 void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time wall,
                struct effects *out)
 {
-    uint32_t waiting = core->hands->queued;
+    uint32_t waiting = core->counts.queued;
 
     core_begin(core);
     if (why == CORE_FENCED)
@@ -50,5 +50,5 @@ void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time w
         core->options.paused = true;
     hands_run(core, now, wall, out);
     core_log(out, CORE_WARN, "no action begins any more", "why=%s dropped=%u under_way=%u",
-             core_hold_text(core), (unsigned)waiting, (unsigned)core->hands->running);
+             core_hold_text(core), (unsigned)waiting, (unsigned)core->counts.inflight);
 }

@@ -161,11 +161,11 @@ static struct machine_task *task_make(struct core *core, const struct action *ac
 /* What starts at once need not find room among those that wait. */
 static bool queue_full(const struct core *core)
 {
-    const struct hands *h = core->hands;
     uint64_t room = (uint64_t)core->options.queue_max;
 
-    if (h->running < core->options.concurrency) room += core->options.concurrency - h->running;
-    return h->queued >= room;
+    if (core->counts.inflight < core->options.concurrency)
+        room += core->options.concurrency - core->counts.inflight;
+    return core->counts.queued >= room;
 }
 
 enum err task_open(struct core *core, const struct action *action, const struct profile *profile,
@@ -195,7 +195,7 @@ enum err task_open(struct core *core, const struct action *action, const struct 
     task->planned = cause != CAUSE_DECIDED; /* it is in a passing state, or Failed */
     table_add(&h->tasks, &task->link, id_hash(core, task->machine));
     list_append(&h->waiting, &task->place);
-    core->counts.queued = ++h->queued;
+    core->counts.queued++;
     core->counts.actions[task->action]++;
     concern_yield(core, task->machine, now);
     *ret_task = task;
@@ -219,18 +219,10 @@ void task_shield(struct core *core, struct str machine)
 
 static struct plan task_plan(const struct machine_task *task)
 {
-    static const enum planned_action plans[] = {
-        [ACTION_BOOTSTRAP] = PLANNED_BOOTSTRAP, [ACTION_PROVISION] = PLANNED_PROVISION,
-        [ACTION_PREEMPT] = PLANNED_DRAIN,       [ACTION_RECLAIM] = PLANNED_DRAIN,
-        [ACTION_DELETE] = PLANNED_DELETE,
-    };
-    struct plan plan = {.action = plans[task->action]};
+    struct plan plan = {.action = call_rule_of(task->action)->planned};
 
     if (plan.action == PLANNED_DRAIN) {
-        plan.promised = (struct machine_promise){.cluster = task->key.cluster,
-                                                 .fingerprint = task->key.fingerprint,
-                                                 .group = task->key.group,
-                                                 .priority = task->priority};
+        plan.promised = task_promise(task);
     } else if (plan.action != PLANNED_DELETE) {
         plan.cluster = task->cluster;
         plan.stamp = task_stamp(task);
@@ -252,11 +244,10 @@ void tasks_plan(struct core *core, mono_time now)
         /* Not counted as begun the next decision would plan it twice: derived again instead. */
         core->counts.dropped++;
         core->counts.actions[task->action]--;
-        h->queued--;
+        core->counts.queued--;
         h->dropped = true;
         task_close(core, task, now);
     }
-    core->counts.queued = h->queued;
 }
 
 /* --- closing --- */
@@ -270,9 +261,13 @@ static void task_forget(struct core *core, struct machine_task *task, mono_time 
     task_free(core, task);
 }
 
-static struct heap *task_heap(struct hands *h, const struct machine_task *task)
+static void task_wait_end(struct core *core, struct machine_task *task)
 {
-    return task->step == STEP_OPERATOR ? &h->operator_due : &h->overdue;
+    struct hands *h = core->hands;
+
+    heap_remove(task->step == STEP_OPERATOR ? &h->operator_due : &h->overdue, &task->overdue);
+    if (task->step == STEP_OPERATOR) core->counts.drains_waiting--;
+    if (task->step == STEP_BLOB) core->counts.blobs_waiting--;
 }
 
 void task_close(struct core *core, struct machine_task *task, mono_time now)
@@ -283,8 +278,7 @@ void task_close(struct core *core, struct machine_task *task, mono_time now)
      * through all machines. */
     if (inventory_unplan(core->inventory, task->machine) == ERR_NOMEM) h->lost = true;
     rooms_give(&h->slots, (uint32_t)task->number);
-    heap_remove(task_heap(h, task), &task->overdue);
-    if (task->step == STEP_BLOB) core->counts.blobs_waiting = --h->blobs;
+    task_wait_end(core, task);
     list_remove(&task->place);
     task->step = STEP_ENDED;
     if (h->list_open) {
@@ -330,16 +324,6 @@ void task_await(struct core *core, struct machine_task *task, enum task_step ste
                    add_sat_u64(now.ms, timeout_ms + OVERDUE_MS));
 }
 
-static void held_count(struct core *core)
-{
-    struct hands *h = core->hands;
-
-    core->counts.drains_waiting = (uint32_t)h->operator_due.count;
-    core->counts.blobs_waiting = h->blobs;
-    core->counts.inflight = h->running;
-    core->counts.queued = h->queued;
-}
-
 enum err task_hold_reserve(struct core *core)
 {
     return heap_reserve(&core->hands->operator_due, core->hands->operator_due.count + 1);
@@ -350,40 +334,28 @@ void task_hold(struct core *core, struct machine_task *task, mono_time until)
     struct hands *h = core->hands;
     enum err err = heap_put(&h->operator_due, &task->overdue, until.ms);
 
-    assert(!err && h->running > 0); /* reserved */
+    assert(!err && core->counts.inflight > 0); /* reserved */
     (void)err;
     task->step = STEP_OPERATOR;
-    h->running--;
-    held_count(core);
+    core->counts.inflight--;
+    core->counts.drains_waiting++;
 }
 
 void task_hold_for_blob(struct core *core, struct machine_task *task, mono_time now)
 {
-    struct hands *h = core->hands;
-
     task_await(core, task, STEP_BLOB, core->options.bootstrap_timeout_ms, now);
-    assert(h->running > 0);
-    h->running--;
-    h->blobs++;
-    held_count(core);
+    assert(core->counts.inflight > 0);
+    core->counts.inflight--;
+    core->counts.blobs_waiting++;
 }
 
 void task_unhold(struct core *core, struct machine_task *task)
 {
-    struct hands *h = core->hands;
-
-    heap_remove(task_heap(h, task), &task->overdue);
-    if (task->step == STEP_BLOB) h->blobs--;
+    task_wait_end(core, task);
     task->step = STEP_WAITING;
     task->planned = true; /* the machine is Draining or Configuring: there is nothing to plan */
-    list_append(&h->ready, &task->place);
-    h->queued++;
-    held_count(core);
-}
-
-bool task_has_place(const struct machine_task *task)
-{
-    return task->step != STEP_OPERATOR && task->step != STEP_BLOB;
+    list_append(&core->hands->ready, &task->place);
+    core->counts.queued++;
 }
 
 static void task_begin(struct core *core, struct machine_task *task, mono_time now, wall_time wall,
@@ -394,11 +366,11 @@ static void task_begin(struct core *core, struct machine_task *task, mono_time n
         return;
     }
     switch (task->action) {
-    case ACTION_PROVISION: provision_begin(core, task, now, out); break;
+    case ACTION_PROVISION:
+    case ACTION_DELETE: call_begin(core, task, now, out); break;
     case ACTION_BOOTSTRAP: bootstrap_begin(core, task, now, out); break;
     case ACTION_PREEMPT:
     case ACTION_RECLAIM: drain_begin(core, task, now, wall, out); break;
-    case ACTION_DELETE: delete_begin(core, task, now, out); break;
     }
 }
 
@@ -418,8 +390,8 @@ static void tasks_suppress(struct core *core, mono_time now, struct effects *out
 
     while ((task = task_next(h))) {
         list_remove(&task->place);
-        h->queued--;
-        h->running++;
+        core->counts.queued--;
+        core->counts.inflight++;
         if (task->blob) {
             bootstrap_configure(core, task, now, out); /* which takes the machine back */
             continue;
@@ -436,18 +408,17 @@ void hands_run(struct core *core, mono_time now, wall_time wall, struct effects 
     struct machine_task *task;
 
     if (!core_acts(core)) tasks_suppress(core, now, out);
-    while (h->settled && h->running < core->options.concurrency && (task = task_next(h))) {
+    while (h->settled && core->counts.inflight < core->options.concurrency &&
+           (task = task_next(h))) {
         if (heap_reserve(&h->overdue, h->overdue.count + 1)) break; /* the next event tries */
         list_remove(&task->place);
-        h->queued--;
-        h->running++;
+        core->counts.queued--;
+        core->counts.inflight++;
         core_begin(core); /* thousands may begin in one event */
         task_begin(core, task, now, wall, out);
     }
-    core->counts.queued = h->queued;
-    core->counts.inflight = h->running;
     /* A quarter, so that a cycle has refilled it before it runs dry. */
-    if (h->dropped && h->queued <= core->options.queue_max / 4 &&
+    if (h->dropped && core->counts.queued <= core->options.queue_max / 4 &&
         effects_add(out, EFFECT_CYCLE_SOON)) {
         h->dropped = false;
     }

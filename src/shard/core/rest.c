@@ -143,8 +143,7 @@ static mono_time stuck_at(const struct core *core, const struct concern *c,
 
 static bool passing(enum machine_state state)
 {
-    return state == MACHINE_CREATING || state == MACHINE_CONFIGURING || state == MACHINE_DRAINING ||
-           state == MACHINE_DELETING;
+    return call_rule_passing(state) != NULL;
 }
 
 /* --- Get --- */
@@ -196,11 +195,6 @@ static void remember(struct core *core, struct concern *c, const struct machine_
 
 void concern_passing(struct core *core, const struct machine_task *task, mono_time now)
 {
-    static const enum machine_state states[] = {
-        [STEP_CREATE] = MACHINE_CREATING,       [STEP_BLOB] = MACHINE_CONFIGURING,
-        [STEP_CONFIGURE] = MACHINE_CONFIGURING, [STEP_DRAIN] = MACHINE_DRAINING,
-        [STEP_DELETE] = MACHINE_DELETING,       [STEP_OPERATOR] = MACHINE_DRAINING,
-    };
     struct concern *c = concern_take(core, task->machine);
 
     if (!c) return;
@@ -209,7 +203,7 @@ void concern_passing(struct core *core, const struct machine_task *task, mono_ti
     /* Made again it has its time again. */
     concern_due(core, c,
                 task->cause == CAUSE_STUCK ? mono_after(now, core->options.stuck_ms)
-                                           : stuck_at(core, c, states[task->step]));
+                                           : stuck_at(core, c, call_rules[task->step].passing));
 }
 
 void concern_ask(struct core *core, const struct machine_task *task, mono_time now,
@@ -222,19 +216,6 @@ void concern_ask(struct core *core, const struct machine_task *task, mono_time n
     concern_become(core, c, CONCERN_DOUBT);
     remember(core, c, task);
     if (!c->asked) ask(core, c, now, out);
-}
-
-/* What the machine was before its last call. */
-static enum machine_state state_before(const struct machine_task *task)
-{
-    static const enum machine_state begins[STEP_ENDED + 1] = {
-        [STEP_CREATE] = MACHINE_SPECULATIVE,
-        [STEP_CONFIGURE] = MACHINE_IDLE,
-        [STEP_DRAIN] = MACHINE_CONFIGURED,
-        [STEP_DELETE] = MACHINE_IDLE,
-    };
-
-    return task->cause == CAUSE_FAILED ? MACHINE_FAILED : begins[task->step];
 }
 
 static void doubt_call(struct core *core, struct concern *c, enum machine_state before,
@@ -252,7 +233,8 @@ void concern_doubt(struct core *core, const struct machine_task *task, mono_time
     concern_ask(core, task, now, out);
     c = concern_find(core, task->machine);
     if (!c) return;
-    doubt_call(core, c, state_before(task), now);
+    doubt_call(core, c,
+               task->cause == CAUSE_FAILED ? MACHINE_FAILED : call_rules[task->step].before, now);
     c->repeated = task->cause == CAUSE_STUCK;
 }
 
@@ -520,7 +502,8 @@ static const struct profile *profile_of(struct core *core, const struct concern 
 
 static void call_again(struct core *core, struct concern *c, const struct machine *m, mono_time now)
 {
-    struct action action = {.machine = m->id,
+    struct action action = {.kind = call_rule_passing(m->state)->action,
+                            .machine = m->id,
                             .cluster = m->state == MACHINE_CREATING ? m->destination : m->cluster,
                             .grace_ms = c->grace_ms,
                             .priority = m->stamp.priority,
@@ -532,12 +515,6 @@ static void call_again(struct core *core, struct concern *c, const struct machin
     bool drained = c->drained_for != 0;
     struct machine_task *task;
 
-    switch (m->state) {
-    case MACHINE_CREATING: action.kind = ACTION_PROVISION; break;
-    case MACHINE_CONFIGURING: action.kind = ACTION_BOOTSTRAP; break;
-    case MACHINE_DRAINING: action.kind = ACTION_RECLAIM; break;
-    default: action.kind = ACTION_DELETE; break;
-    }
     c->again = false;
     action.key.cluster = action.cluster;
     /* Nobody knows any more what to ask a blob for: looked at again in a while. */
@@ -610,13 +587,11 @@ static void concern_run(struct core *core, struct concern *c, mono_time now, str
  * have been made that nobody remembers. */
 static enum machine_state passing_from(const struct core *core, const struct machine_row *row)
 {
-    static const enum machine_state from[MACHINE_STATE_COUNT] = {
-        [MACHINE_CREATING] = MACHINE_SPECULATIVE, [MACHINE_CONFIGURING] = MACHINE_IDLE,
-        [MACHINE_DRAINING] = MACHINE_CONFIGURED,  [MACHINE_DELETING] = MACHINE_IDLE,
-        [MACHINE_FAILED] = MACHINE_FAILED,
-    };
+    enum machine_state state = (enum machine_state)row_actual(core->inventory, row)->traits.state;
+    const struct call_rule *rule = call_rule_passing(state);
 
-    return from[row_actual(core->inventory, row)->traits.state];
+    if (rule) return rule->before;
+    return state == MACHINE_FAILED ? MACHINE_FAILED : MACHINE_UNSPECIFIED;
 }
 
 /* Machines whose concern found no memory, and plans that could not be undone. By cohort, in an
