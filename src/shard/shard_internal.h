@@ -7,9 +7,8 @@
  *   hold.c       acting ends: paused, or fenced by a newer process
  *   operators.c  what operators say, as jobs
  *   report.c     the view: report, domains, term
- *   inspect.c    ShardRead
- *   status.c     ShardView: the last cycle, for people
- *   machine_view.c  ShardView: one machine */
+ *   inspect.c    ShardRead, and ShardView: one machine
+ *   status.c     ShardView: the last cycle, for people */
 #ifndef SHARD_SHARD_INTERNAL_H
 #define SHARD_SHARD_INTERNAL_H
 #include "base/map.h"
@@ -94,8 +93,6 @@ void report_scope_owed(struct shard *shard); /* tries it again, if it is owed */
 
 /* -- inspect.c -- */
 enum err inspect_open(struct shard *shard);
-
-/* -- machine_view.c -- */
 enum err machine_view_serve(struct shard *shard, struct rpc_server *server, struct note *note);
 
 /* -- status.c -- */
