@@ -16,8 +16,8 @@ static bool tasks_check(const struct core *core, struct note *note)
         waiting += task->step == STEP_WAITING;
         held += task->step == STEP_OPERATOR;
         blobs += task->step == STEP_BLOB;
-        if (task->step == STEP_ENDED || task_find(core, task->machine) != task) {
-            note_set(note, "two tasks of machine %.*s, or an ended one", STR_ARG(task->machine));
+        if (task_find(core, task->machine) != task) {
+            note_set(note, "two tasks of machine %.*s", STR_ARG(task->machine));
             return false;
         }
         if (task->step != STEP_WAITING && !task->overdue.place) {
@@ -41,7 +41,7 @@ static bool tasks_check(const struct core *core, struct note *note)
 static bool concerns_check(const struct core *core, struct note *note)
 {
     const struct hands *h = core->hands;
-    uint32_t asking = 0, in_doubt = 0;
+    uint32_t asking = 0, in_doubt = 0, due = 0;
 
     for (uint32_t i = 0; i < h->concerns.bucket_count; i++) {
         for (const struct table_link *link = h->concerns.buckets[i]; link; link = link->next) {
@@ -49,19 +49,20 @@ static bool concerns_check(const struct core *core, struct note *note)
             struct str id = str_of(c->id, c->id_len);
             asking += c->asked;
             in_doubt += c->kind == CONCERN_DOUBT;
-            if (!c->due.place || !inventory_row(core->inventory, id)) {
+            bool task = c->task || !list_empty(&c->ended);
+            due += c->due.place != 0;
+            if ((!c->due.place || !inventory_row(core->inventory, id)) && !task) {
                 note_set(note, "a concern of %.*s that is never due, or of no machine",
                          STR_ARG(id));
                 return false;
             }
         }
     }
-    if (asking == h->asking && in_doubt == core->counts.in_doubt &&
-        h->due.count == h->concerns.count) {
+    if (asking == h->asking && in_doubt == core->counts.in_doubt && h->due.count == due) {
         return true;
     }
     note_set(note, "concerns: %u ask, counted %u; %zu due of %u", asking, h->asking, h->due.count,
-             h->concerns.count);
+             due);
     return false;
 }
 
@@ -89,7 +90,6 @@ bool hands_check(const struct core *core, struct note *note)
     const struct table *rows = &core->inventory->rows;
 
     if (!tasks_check(core, note) || !concerns_check(core, note)) return false;
-    if (core->hands->lost) return true; /* the next cycle finds them */
     for (uint32_t i = 0; i < rows->bucket_count; i++) {
         for (struct table_link *link = rows->buckets[i]; link; link = link->next)
             if (!machine_check_care(core, CONTAINER_OF(link, struct machine_row, link), note))

@@ -171,7 +171,7 @@ void task_end(struct core *core, struct machine_task *task, enum action_outcome 
 void task_done(struct core *core, struct machine_task *task, bool good, mono_time now,
                struct effects *out)
 {
-    if (good) concern_good(core, task->machine);
+    if (good) concern_free(core, task->work);
     task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY, now, out);
 }
 
@@ -210,12 +210,11 @@ void task_refuse(struct core *core, struct machine_task *task, const char *word,
     if (!task_machine(core, task, &m, now, out)) return;
     m.last_error = str_of(error, (size_t)len);
     if (task->cause == CAUSE_FAILED) { /* as it was: why it failed says more than this */
-        concern_failed(core, task->machine, most, now);
+        concern_failed(core, task->work, most, now);
     } else {
         m.state = MACHINE_FAILED;
         if (!task_move(core, task, &m, true, now, out)) return;
-        concern_refused(core, task->machine, most, now);
-        concern_drained(core, task);
+        concern_refused(core, task, most, now);
     }
     task_end(core, task, outcome, str_of(error, (size_t)len), now, out);
 }

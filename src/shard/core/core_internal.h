@@ -132,6 +132,8 @@ bool hands_call_may_run(const struct core *core, struct str machine, enum machin
 /* move.c: a machine appeared (`from` MACHINE_UNSPECIFIED), changed its state by the provider's
  * word, or went. So that no machine stays in a passing state or Failed without somebody coming
  * back. */
+enum err hands_reserve(struct core *core, const struct machine *machine); /* before; ERR_NOMEM */
+void hands_unreserve(struct core *core, struct str machine); /* it did not happen */
 void hands_seen(struct core *core, const struct machine *machine, enum machine_state from,
                 mono_time now, struct effects *out);
 void hands_gone(struct core *core, struct str machine);

@@ -138,7 +138,8 @@ static void provider_drain(struct core *core, struct machine_task *task, mono_ti
     uint64_t grace_ms = provider_grace_ms(task, now);
     struct effect *effect;
 
-    task->passed_over = MACHINE_UNSPECIFIED; /* what a List said of it before says nothing now */
+    task->work->passed_over =
+        MACHINE_UNSPECIFIED; /* what a List said of it before says nothing now */
     effect = task_call(core, task, STEP_DRAIN, now, out);
     if (!effect) return;
     effect->drain.grace_ms = grace_ms;

@@ -3,12 +3,12 @@
  *
  *   task      an action, from the moment it is queued until its last effect was answered. At most
  *             one per machine; meanwhile the machine is *pending*
- *   concern   why a machine that is not pending is to be looked at again, and when. At most one per
- *             machine
+ *   concern   what the shard has to do with a machine: its task, or why it is to be looked at again,
+ *             and when. At most one per machine
  *
- * A machine in a passing state or Failed always has one of the two, so that none is stuck for ever
- * (tests/lib/shard_check.h). Where memory was lacking for a concern, `lost` is set and the next cycle looks
- * through all machines.
+ * A machine in a passing state or Failed always has a task or such a reason, so that none is stuck
+ * for ever (tests/lib/shard_check.h). A concern is made before a task or such a state begins, so that
+ * none of its ends finds no memory.
  *
  *   queue.c    tasks: made, waiting, started, closed          steps.c, bootstrap.c, drain.c: what
  *   actions.c  how a task ends; answers find their task       each step begins and an ack makes of it
@@ -30,7 +30,7 @@ enum task_step {
     STEP_CONFIGURE,
     STEP_DRAIN,
     STEP_DELETE,
-    STEP_ENDED, /* while a List is read: what it says of the machine may be older */
+    STEP_COUNT
 };
 enum task_cause {
     CAUSE_DECIDED,
@@ -39,8 +39,8 @@ enum task_cause {
     CAUSE_RESUMED, /* its operator drains it, by the order of an earlier process of this shard */
 };
 struct machine_task {
-    struct table_link link;   /* by machine */
-    struct list place;        /* among the waiting or the ended; alone while it runs */
+    struct concern *work;     /* of its machine: there is one as long as there is a task */
+    struct list place;        /* among the waiting; alone while it runs */
     struct heap_node overdue; /* when not even the driver's deadline was heard of; STEP_OPERATOR:
                                  in `operator_due`, when the wait ends */
     uint64_t number;          /* the action of its effects */
@@ -48,7 +48,6 @@ struct machine_task {
     enum action_kind action;
     enum task_step step;
     enum task_cause cause;
-    enum machine_state passed_over; /* what a List said of it meanwhile; 0: nothing */
     bool planned;                   /* the inventory counts it as begun, or need not */
     bool draining;                  /* the machine was made Draining, and the operator was told */
     bool drained;                   /* the operator need not be waited for any more */
@@ -69,7 +68,7 @@ enum err task_open(struct core *core, const struct action *action, const struct 
                    enum task_cause cause, mono_time now, struct machine_task **ret_task);
 /* The plan for it, if there is one, and the task itself go; the machine is not pending any more. */
 void task_close(struct core *core, struct machine_task *task, mono_time now);
-struct machine_task *task_find(const struct core *core, struct str machine); /* not ended; NULL */
+struct machine_task *task_find(const struct core *core, struct str machine); /* NULL */
 struct machine_task *task_numbered(const struct core *core, uint64_t number);
 /* A task of the machine ended while the List was that is read now: its record may be older. */
 bool task_ended_in_list(const struct core *core, struct str machine);
@@ -152,7 +151,7 @@ struct call_rule {
     enum planned_action planned;
     enum machine_state before, passing, after;
 };
-extern const struct call_rule call_rules[STEP_ENDED + 1];
+extern const struct call_rule call_rules[STEP_COUNT];
 const struct call_rule *call_rule_of(enum action_kind action);
 const struct call_rule *call_rule_passing(enum machine_state state); /* NULL: a state that lasts */
 
@@ -194,7 +193,9 @@ enum concern_kind {
                         serves and takes no pod. Drained again when its rest is over */
 };
 struct concern {
-    struct table_link link; /* by machine */
+    struct table_link link;    /* by machine */
+    struct machine_task *task; /* NULL: none */
+    struct list ended;         /* in hands.ended, or alone */
     struct heap_node due;
     struct kind *kind_held; /* Configuring: the profile to ask a blob for; NULL: not known */
     mono_time since;        /* the passing state began */
@@ -203,6 +204,7 @@ struct concern {
                                out, although the machine is as before the call */
     uint64_t grace_ms;      /* Draining */
     enum concern_kind kind;
+    enum machine_state passed_over; /* what a List said of it while it was pending; 0: nothing */
     enum machine_state before; /* ... which is this state, ... */
     bool repeated;             /* ... or the passing state that made us call again */
     uint32_t drained_for; /* hash of the cluster whose operator has drained the machine; 0: none */
@@ -225,8 +227,16 @@ enum {
 };
 
 struct concern *concern_find(const struct core *core, struct str machine); /* NULL */
-/* A task begins: what was to be done about the machine is moot. */
-void concern_yield(struct core *core, struct str machine, mono_time now);
+/* The machine's, made if there is none. NULL: no memory. */
+struct concern *concern_take(struct core *core, struct str machine);
+/* Nothing is to be done about the machine but to remember refusals for a while. */
+void concern_quiet(struct core *core, struct concern *c, mono_time now);
+/* Nothing is to be done about it, and what was refused is forgotten. */
+void concern_free(struct core *core, struct concern *c);
+/* Frees it when nothing is to be done or to be remembered. */
+void concern_settle(struct core *core, struct concern *c);
+/* Undoes what is planned for the machine. */
+void concern_unplan(struct core *core, struct concern *c, mono_time now);
 /* How a task left its machine. */
 void concern_passing(struct core *core, const struct machine_task *task, mono_time now);
 void concern_doubt(struct core *core, const struct machine_task *task, mono_time now,
@@ -236,25 +246,22 @@ void concern_ask(struct core *core, const struct machine_task *task, mono_time n
                  struct effects *out);
 /* The provider was not asked at all: the call is made again, without a Get. */
 void concern_unsent(struct core *core, const struct machine_task *task, mono_time now);
-void concern_refused(struct core *core, struct str machine, bool most, mono_time now);
-/* A drain whose operator need not be waited for any more ends without Idle: remembered, so that a
- * machine that turns out to be Configured still is drained again. The machine has a concern. */
-void concern_drained(struct core *core, const struct machine_task *task);
-void concern_failed(struct core *core, struct str machine, bool most, mono_time now);
-void concern_good(struct core *core, struct str machine);
+/* Of a drain it is remembered when the operator need not be waited for any more: a machine that turns
+ * out to be Configured still is drained again. */
+void concern_refused(struct core *core, const struct machine_task *task, bool most, mono_time now);
+void concern_failed(struct core *core, struct concern *c, bool most, mono_time now);
 /* A List said this of it while it was pending. If that differs: Get, when there is time. */
 void concern_look(struct core *core, struct str machine, enum machine_state said, mono_time now);
-void concern_free(struct core *core, struct concern *c);
-/* What is due, and machines that lost their concern. Before the decision of a cycle. */
+/* What is due. Before the decision of a cycle. */
 void concerns_run(struct core *core, mono_time now, struct effects *out);
 
 /* --- all of it --- */
 
 struct hands {
     uint64_t bytes;
-    struct table tasks; /* by machine, the ended ones too */
     struct rooms slots; /* by the low half of a task's number */
-    struct list waiting, ended;
+    struct list ended;  /* concerns: a task ended while the List was that is read now */
+    struct list waiting;
     struct list ready; /* held tasks that may go on; before those of `waiting` */
     struct heap overdue;
     struct heap operator_due; /* tasks in STEP_OPERATOR */
@@ -267,7 +274,6 @@ struct hands {
     struct table concerns;
     struct heap due;
     uint32_t asking;
-    bool lost;
     bool settle_due; /* calls of an earlier process are over: the next List is believed */
     bool settled, settle_said;
     bool opened; /* `opened_at` is known */

@@ -93,8 +93,10 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
     if (err) return err;
     if (!shows_same(&was.machine, &m))
         err = core_tell(core, m.cluster.len ? m.cluster : was.machine.cluster, &m, out);
+    if (!err && source == INVENTORY_OBSERVED && from != m.state) err = hands_reserve(core, &m);
     if (!err) err = inventory_apply(core->inventory, &m, source, now, ret_edge, note);
     if (err) {
+        hands_unreserve(core, m.id);
         tally_leave(&core->tally, &to_place);
         out->count = before;
         return err;
@@ -117,8 +119,10 @@ enum err core_admit(struct core *core, const struct machine *machine, mono_time 
 
     if (err) return err;
     err = core_tell(core, m.cluster, &m, out);
+    if (!err) err = hands_reserve(core, &m);
     if (!err) err = inventory_insert(core->inventory, &m, now, note);
     if (err) {
+        hands_unreserve(core, m.id);
         tally_leave(&core->tally, &place);
         out->count = before;
         return err;

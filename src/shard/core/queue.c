@@ -29,14 +29,9 @@ enum err hands_open(struct core *core)
     return ERR_OK;
 }
 
-static uint32_t id_hash(const struct core *core, struct str machine)
-{
-    return (uint32_t)str_hash(machine, core->options.seed);
-}
-
 static void task_free(struct core *core, struct machine_task *task) /* it is in no list */
 {
-    table_remove(&core->hands->tasks, &task->link);
+    task->work->task = NULL;
     kind_release(core->needs, task->kind);
     memory_give(&core->hands->bytes, task, task->size);
 }
@@ -48,14 +43,14 @@ void hands_close(struct core *core)
     if (!h) return;
     heap_deinit(&h->overdue);
     heap_deinit(&h->operator_due);
-    heap_deinit(&h->due);
-    for (uint32_t i = 0; i < h->tasks.bucket_count; i++)
-        while (h->tasks.buckets[i])
-            task_free(core, CONTAINER_OF(h->tasks.buckets[i], struct machine_task, link));
     for (uint32_t i = 0; i < h->concerns.bucket_count; i++)
-        while (h->concerns.buckets[i])
-            concern_free(core, CONTAINER_OF(h->concerns.buckets[i], struct concern, link));
-    table_deinit(&h->tasks, &h->bytes);
+        while (h->concerns.buckets[i]) {
+            struct concern *c = CONTAINER_OF(h->concerns.buckets[i], struct concern, link);
+            if (c->task) task_free(core, c->task);
+            list_init(&c->ended);
+            concern_free(core, c);
+        }
+    heap_deinit(&h->due);
     table_deinit(&h->concerns, &h->bytes);
     rooms_deinit(&h->slots, &h->bytes);
     assert(h->bytes == 0);
@@ -67,14 +62,9 @@ void hands_close(struct core *core)
 
 struct machine_task *task_find(const struct core *core, struct str machine)
 {
-    uint32_t hash = id_hash(core, machine);
+    const struct concern *c = concern_find(core, machine);
 
-    TABLE_EACH(&core->hands->tasks, hash, link)
-    {
-        struct machine_task *task = CONTAINER_OF(link, struct machine_task, link);
-        if (task->step != STEP_ENDED && str_equal(task->machine, machine)) return task;
-    }
-    return NULL;
+    return c ? c->task : NULL;
 }
 
 struct machine_task *task_numbered(const struct core *core, uint64_t number)
@@ -88,38 +78,25 @@ struct machine_task *task_numbered(const struct core *core, uint64_t number)
 
 bool task_ended_in_list(const struct core *core, struct str machine)
 {
-    uint32_t hash = id_hash(core, machine);
+    const struct concern *c = concern_find(core, machine);
 
-    TABLE_EACH(&core->hands->tasks, hash, link)
-    {
-        const struct machine_task *task = CONTAINER_OF(link, struct machine_task, link);
-        if (task->step == STEP_ENDED && str_equal(task->machine, machine)) return true;
-    }
-    return false;
+    return c && !list_empty(&c->ended);
 }
 
 bool core_is_pending(const struct core *core, struct str machine)
 {
-    uint32_t hash = id_hash(core, machine);
-
-    TABLE_EACH(&core->hands->tasks, hash, link)
-    if (str_equal(CONTAINER_OF(link, struct machine_task, link)->machine, machine)) return true;
-    return false;
+    return task_find(core, machine) || task_ended_in_list(core, machine);
 }
 
 void hands_told(struct core *core, struct str machine, enum machine_state said)
 {
-    uint32_t hash = id_hash(core, machine);
     struct concern *c = concern_find(core, machine);
 
-    if (c) c->stale = c->asked;
-    TABLE_EACH(&core->hands->tasks, hash, link)
-    {
-        struct machine_task *task = CONTAINER_OF(link, struct machine_task, link);
-        if (!str_equal(task->machine, machine)) continue;
-        task->passed_over = said;
-        core->hands->overlooked = true;
-    }
+    if (!c) return;
+    c->stale = c->asked;
+    if (!c->task && list_empty(&c->ended)) return;
+    c->passed_over = said;
+    core->hands->overlooked = true;
 }
 
 /* --- making --- */
@@ -173,48 +150,47 @@ enum err task_open(struct core *core, const struct action *action, const struct 
 {
     struct hands *h = core->hands;
     struct machine_task *task;
+    struct concern *work;
     uint32_t slot;
-    enum err err;
+    enum err err = ERR_OK;
 
-    assert(!task_find(core, action->machine));
     if (queue_full(core)) return ERR_FULL;
-    err = table_reserve(&h->tasks, &h->bytes);
-    if (err) return err;
+    work = concern_take(core, action->machine);
+    if (!work) return ERR_NOMEM;
+    assert(!work->task);
     task = task_make(core, action);
-    if (!task) return ERR_NOMEM;
+    if (!task) goto no_task;
+    task->work = work;
     if (profile) err = kind_hold(core->needs, profile, &task->kind);
     if (!err) err = rooms_take(&h->slots, task, &slot, &h->bytes);
-    if (err) {
-        kind_release(core->needs, task->kind);
-        memory_give(&h->bytes, task, task->size);
-        return err;
-    }
+    if (err) goto no_number;
+    work->task = task;
     h->serial += h->serial == UINT32_MAX ? 2 : 1; /* never 0: no action has the number 0 */
     task->number = (uint64_t)h->serial << 32 | slot;
     task->cause = cause;
     task->planned = cause != CAUSE_DECIDED; /* it is in a passing state, or Failed */
-    table_add(&h->tasks, &task->link, id_hash(core, task->machine));
     list_append(&h->waiting, &task->place);
     core->counts.queued++;
     core->counts.actions[task->action]++;
-    concern_yield(core, task->machine, now);
+    concern_quiet(core, work, now); /* what was to be done about the machine is moot */
     *ret_task = task;
     return ERR_OK;
+
+no_number:
+    task_free(core, task);
+no_task:
+    concern_settle(core, work);
+    return task ? err : ERR_NOMEM;
 }
 
 void task_shield(struct core *core, struct str machine)
 {
     struct hands *h = core->hands;
-    struct action nothing = {.machine = machine};
-    struct machine_task *task;
+    struct concern *c;
 
     if (!h->list_open || core_is_pending(core, machine)) return;
-    if (table_reserve(&h->tasks, &h->bytes)) return;
-    task = task_make(core, &nothing);
-    if (!task) return;
-    task->step = STEP_ENDED;
-    table_add(&h->tasks, &task->link, id_hash(core, task->machine));
-    list_append(&h->ended, &task->place);
+    c = concern_take(core, machine);
+    if (c) list_append(&h->ended, &c->ended);
 }
 
 static struct plan task_plan(const struct machine_task *task)
@@ -252,13 +228,16 @@ void tasks_plan(struct core *core, mono_time now)
 
 /* --- closing --- */
 
-/* Of one that ended: nothing that a List says of its machine is older than its end. */
-static void task_forget(struct core *core, struct machine_task *task, mono_time now)
+/* The task has ended, and nothing that a List says of its machine is older than its end. */
+static void task_over(struct core *core, struct concern *c, mono_time now)
 {
+    enum machine_state said = c->passed_over;
+
+    if (c->task) return; /* another one */
+    c->passed_over = MACHINE_UNSPECIFIED;
     /* Where all Lists are full the next one says it again. */
-    if (task->passed_over && core->hands->deltas && !task_find(core, task->machine))
-        concern_look(core, task->machine, task->passed_over, now);
-    task_free(core, task);
+    if (said && core->hands->deltas) concern_look(core, str_of(c->id, c->id_len), said, now);
+    concern_settle(core, c);
 }
 
 static void task_wait_end(struct core *core, struct machine_task *task)
@@ -273,19 +252,17 @@ static void task_wait_end(struct core *core, struct machine_task *task)
 void task_close(struct core *core, struct machine_task *task, mono_time now)
 {
     struct hands *h = core->hands;
+    struct concern *c = task->work;
 
-    /* Usually nothing is planned any more. Without memory it stays planned until a cycle looks
-     * through all machines. */
-    if (inventory_unplan(core->inventory, task->machine) == ERR_NOMEM) h->lost = true;
+    concern_unplan(core, c, now);
     rooms_give(&h->slots, (uint32_t)task->number);
     task_wait_end(core, task);
     list_remove(&task->place);
-    task->step = STEP_ENDED;
-    if (h->list_open) {
-        list_append(&h->ended, &task->place);
-        return;
-    }
-    task_forget(core, task, now);
+    task_free(core, task);
+    if (!h->list_open)
+        task_over(core, c, now);
+    else if (list_empty(&c->ended))
+        list_append(&h->ended, &c->ended);
 }
 
 void hands_list_begin(struct core *core, enum list_kind kind)
@@ -307,9 +284,9 @@ void hands_list_end(struct core *core, mono_time now)
     h->list_open = false;
     LIST_EACH_SAFE(&h->ended, place, next)
     {
-        task_forget(core, CONTAINER_OF(place, struct machine_task, place), now);
+        list_remove(place);
+        task_over(core, CONTAINER_OF(place, struct concern, ended), now);
     }
-    list_init(&h->ended);
 }
 
 /* --- running --- */

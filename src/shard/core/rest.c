@@ -53,20 +53,18 @@ static void kind_set(struct core *core, struct concern *c, enum concern_kind kin
     c->kind = kind;
 }
 
-void concern_free(struct core *core, struct concern *c)
+void concern_settle(struct core *core, struct concern *c)
 {
     struct hands *h = core->hands;
 
-    kind_set(core, c, CONCERN_QUIET);
-    if (c->asked) h->asking--;
+    if (c->task || !list_empty(&c->ended) || c->asked || c->refusals || c->kind != CONCERN_QUIET)
+        return;
     heap_remove(&h->due, &c->due);
     table_remove(&h->concerns, &c->link);
-    kind_release(core->needs, c->kind_held);
     memory_give(&h->bytes, c, sizeof *c + c->id_len);
 }
 
-/* The machine's, made if there is none. NULL: no memory, and the next cycle looks for it. */
-static struct concern *concern_take(struct core *core, struct str machine)
+struct concern *concern_take(struct core *core, struct str machine)
 {
     struct hands *h = core->hands;
     struct concern *c = concern_find(core, machine);
@@ -74,11 +72,9 @@ static struct concern *concern_take(struct core *core, struct str machine)
     if (c) return c;
     if (!table_reserve(&h->concerns, &h->bytes) && !heap_reserve(&h->due, h->concerns.count + 1))
         c = memory_take(&h->bytes, sizeof *c + machine.len);
-    if (!c) {
-        h->lost = true;
-        return NULL;
-    }
+    if (!c) return NULL;
     *c = (struct concern){.id_len = (uint8_t)machine.len};
+    list_init(&c->ended);
     memcpy(c->id, machine.at, machine.len);
     table_add(&h->concerns, &c->link, id_hash(core, machine));
     return c;
@@ -105,6 +101,17 @@ static void concern_become(struct core *core, struct concern *c, enum concern_ki
     c->drained_for = 0;
     c->repeated = false;
     c->grace_ms = 0;
+}
+
+void concern_free(struct core *core, struct concern *c)
+{
+    concern_become(core, c, CONCERN_QUIET);
+    if (c->asked) core->hands->asking--;
+    c->asked = false;
+    c->refusals = 0;
+    c->until = (mono_time){0};
+    heap_remove(&core->hands->due, &c->due);
+    concern_settle(core, c);
 }
 
 /* --- pauses --- */
@@ -195,9 +202,8 @@ static void remember(struct core *core, struct concern *c, const struct machine_
 
 void concern_passing(struct core *core, const struct machine_task *task, mono_time now)
 {
-    struct concern *c = concern_take(core, task->machine);
+    struct concern *c = task->work;
 
-    if (!c) return;
     concern_become(core, c, CONCERN_PASSING);
     remember(core, c, task);
     /* Made again it has its time again. */
@@ -209,32 +215,22 @@ void concern_passing(struct core *core, const struct machine_task *task, mono_ti
 void concern_ask(struct core *core, const struct machine_task *task, mono_time now,
                  struct effects *out)
 {
-    struct concern *c = concern_take(core, task->machine);
+    struct concern *c = task->work;
 
     core->counts.doubts++;
-    if (!c) return;
     concern_become(core, c, CONCERN_DOUBT);
     remember(core, c, task);
     if (!c->asked) ask(core, c, now, out);
 }
 
-static void doubt_call(struct core *core, struct concern *c, enum machine_state before,
-                       mono_time now)
-{
-    c->may_run = mono_after(now, core->options.execute_timeout_ms);
-    c->before = before;
-}
-
 void concern_doubt(struct core *core, const struct machine_task *task, mono_time now,
                    struct effects *out)
 {
-    struct concern *c;
+    struct concern *c = task->work;
 
     concern_ask(core, task, now, out);
-    c = concern_find(core, task->machine);
-    if (!c) return;
-    doubt_call(core, c,
-               task->cause == CAUSE_FAILED ? MACHINE_FAILED : call_rules[task->step].before, now);
+    c->may_run = mono_after(now, core->options.execute_timeout_ms);
+    c->before = task->cause == CAUSE_FAILED ? MACHINE_FAILED : call_rules[task->step].before;
     c->repeated = task->cause == CAUSE_STUCK;
 }
 
@@ -255,9 +251,8 @@ void concern_unsent(struct core *core, const struct machine_task *task, mono_tim
     /* Half as long again as it has tried, so that a provider that is away for an hour is not asked
      * for everything with every cycle. */
     uint64_t ms = mono_elapsed_ms(task->since, now) / 2;
-    struct concern *c = concern_take(core, task->machine);
+    struct concern *c = task->work;
 
-    if (!c) return;
     ms = min_u64(max_u64(ms, DOUBT_FIRST_MS), DOUBT_MOST_MS);
     if (task->cause == CAUSE_FAILED) {
         concern_become(core, c, CONCERN_FAILED);
@@ -270,22 +265,15 @@ void concern_unsent(struct core *core, const struct machine_task *task, mono_tim
     concern_due(core, c, mono_after(now, ms));
 }
 
-void concern_refused(struct core *core, struct str machine, bool most, mono_time now)
+void concern_refused(struct core *core, const struct machine_task *task, bool most, mono_time now)
 {
-    struct concern *c = concern_take(core, machine);
+    struct concern *c = task->work;
 
-    if (!c) return;
     concern_become(core, c, CONCERN_REFUSED);
     refusals_add(c);
     c->until = mono_after(now, rest_ms(core, c, most));
     concern_due(core, c, c->until);
-}
-
-void concern_drained(struct core *core, const struct machine_task *task)
-{
-    struct concern *c = concern_find(core, task->machine);
-
-    if (c && task->drained) c->drained_for = cluster_hash(core, task->cluster);
+    if (task->drained) c->drained_for = cluster_hash(core, task->cluster);
 }
 
 static bool is_drained(const struct core *core, const struct concern *c,
@@ -305,18 +293,15 @@ static void drained_seen(struct core *core, struct concern *c, mono_time now)
     if (!c->asked) concern_due(core, c, mono_due(c->until, now) ? now : c->until);
 }
 
-void concern_failed(struct core *core, struct str machine, bool most, mono_time now)
+void concern_failed(struct core *core, struct concern *c, bool most, mono_time now)
 {
-    struct concern *c = concern_take(core, machine);
-
-    if (!c) return;
     concern_become(core, c, CONCERN_FAILED);
     refusals_add(c);
     concern_due(core, c, mono_after(now, rest_ms(core, c, most)));
 }
 
 /* Nothing is to be done about it. Refusals are remembered for as long as the longest rest. */
-static void concern_quiet(struct core *core, struct concern *c, mono_time now)
+void concern_quiet(struct core *core, struct concern *c, mono_time now)
 {
     concern_become(core, c, CONCERN_QUIET);
     if (c->asked) return; /* its answer ends it */
@@ -326,18 +311,14 @@ static void concern_quiet(struct core *core, struct concern *c, mono_time now)
         concern_free(core, c);
 }
 
-void concern_good(struct core *core, struct str machine)
+void concern_unplan(struct core *core, struct concern *c, mono_time now)
 {
-    struct concern *c = concern_find(core, machine);
-
-    if (c) concern_free(core, c);
-}
-
-void concern_yield(struct core *core, struct str machine, mono_time now)
-{
-    struct concern *c = concern_find(core, machine);
-
-    if (c) concern_quiet(core, c, now);
+    /* Usually nothing is planned any more. Without memory it stays planned until the machine is
+     * looked at again. */
+    if (inventory_unplan(core->inventory, concern_id(c)) != ERR_NOMEM || c->kind != CONCERN_QUIET)
+        return;
+    concern_become(core, c, CONCERN_DOUBT);
+    if (!c->asked) concern_due(core, c, now);
 }
 
 void concern_look(struct core *core, struct str machine, enum machine_state said, mono_time now)
@@ -348,6 +329,7 @@ void concern_look(struct core *core, struct str machine, enum machine_state said
     if (passing(said)) return; /* the end of it will be said, too */
     if (core_get(core, machine, &entry) || entry.machine.state == said) return;
     c = concern_take(core, machine);
+    if (!c) core->full_list_wanted = true; /* which says it again */
     if (!c || c->kind == CONCERN_REFUSED || c->kind == CONCERN_DOUBT) return; /* it is asked for */
     kind_set(core, c, CONCERN_DOUBT); /* what else is remembered stays */
     if (!c->asked) concern_due(core, c, now);
@@ -369,13 +351,23 @@ void hands_gone(struct core *core, struct str machine)
     if (c) concern_free(core, c);
 }
 
+enum err hands_reserve(struct core *core, const struct machine *machine)
+{
+    if (machine->state != MACHINE_FAILED && !passing(machine->state)) return ERR_OK;
+    return concern_take(core, machine->id) ? ERR_OK : ERR_NOMEM;
+}
+
+void hands_unreserve(struct core *core, struct str machine)
+{
+    struct concern *c = concern_find(core, machine);
+
+    if (c) concern_settle(core, c);
+}
+
 /* A passing state that nobody of us began, or whose beginning we do not remember. */
-static void passing_seen(struct core *core, struct str machine, enum machine_state state,
+static void passing_seen(struct core *core, struct concern *c, enum machine_state state,
                          mono_time now)
 {
-    struct concern *c = concern_take(core, machine);
-
-    if (!c) return;
     concern_become(core, c, CONCERN_PASSING);
     c->since = now;
     if (state == MACHINE_DRAINING) c->grace_ms = RECLAIM_GRACE_MS; /* the longest there is */
@@ -387,16 +379,16 @@ void hands_seen(struct core *core, const struct machine *machine, enum machine_s
 {
     struct concern *c = concern_find(core, machine->id);
 
-    if (c) c->stale = c->asked; /* what Get has seen may be older than this */
+    if (!c) return;      /* of a passing or Failed one there is room: hands_reserve() */
+    c->stale = c->asked; /* what Get has seen may be older than this */
     if (passing(machine->state)) {
-        passing_seen(core, machine->id, machine->state, now);
+        passing_seen(core, c, machine->state, now);
         return;
     }
     if (machine->state == MACHINE_FAILED) {
-        concern_failed(core, machine->id, false, now);
+        concern_failed(core, c, false, now);
         return;
     }
-    if (!c) return;
     if (c->measured && from == MACHINE_CONFIGURING && machine->state == MACHINE_CONFIGURED)
         effects_observe(out, OBSERVE_CONFIGURE, c->since, now);
     if (c->measured && from == MACHINE_DRAINING && machine->state == MACHINE_IDLE)
@@ -431,7 +423,7 @@ static void got_settle(struct core *core, struct str machine, mono_time now)
         concern_become(core, c, CONCERN_FAILED);
         concern_due(core, c, now);
     } else if (entry.machine.state == MACHINE_FAILED) {
-        if (c->kind != CONCERN_FAILED) concern_failed(core, machine, false, now);
+        if (c->kind != CONCERN_FAILED) concern_failed(core, c, false, now);
     } else if (c->kind == CONCERN_DRAINED) {
         concern_due(core, c, mono_due(c->until, now) ? now : c->until);
     } else if (c->kind != CONCERN_QUIET) {
@@ -561,7 +553,7 @@ static void concern_run(struct core *core, struct concern *c, mono_time now, str
         return;
     }
     if (entry.planned)
-        (void)inventory_unplan(core->inventory, concern_id(c)); /* see look_through */
+        (void)inventory_unplan(core->inventory, concern_id(c)); /* see concern_unplan */
     if (c->kind == CONCERN_FAILED && entry.machine.state == MACHINE_FAILED) {
         if (may_act)
             give_back(core, c, &entry.machine, now);
@@ -581,47 +573,6 @@ static void concern_run(struct core *core, struct concern *c, mono_time now, str
         return;
     }
     ask(core, c, now, out);
-}
-
-/* What a machine was before it came to this state, and Failed for a Failed one: a call of it may
- * have been made that nobody remembers. */
-static enum machine_state passing_from(const struct core *core, const struct machine_row *row)
-{
-    enum machine_state state = (enum machine_state)row_actual(core->inventory, row)->traits.state;
-    const struct call_rule *rule = call_rule_passing(state);
-
-    if (rule) return rule->before;
-    return state == MACHINE_FAILED ? MACHINE_FAILED : MACHINE_UNSPECIFIED;
-}
-
-/* Machines whose concern found no memory, and plans that could not be undone. By cohort, in an
- * order that no hash decides. */
-static void look_through(struct core *core, mono_time now)
-{
-    const struct rooms *cohorts = &core->inventory->cohort_slots;
-
-    core->hands->lost = false;
-    for (uint32_t i = 0; i < cohorts->used; i++) {
-        const struct cohort *cohort = rooms_get(cohorts, i);
-        struct member_place place;
-        struct machine_row *row;
-        enum machine_state state;
-        if (!cohort) continue;
-        /* As planned: a machine whose plan could not be undone is among them. */
-        state = (enum machine_state)cohort->traits.state;
-        if (!passing(state) && state != MACHINE_FAILED) continue;
-        place = cohort_begin(cohort);
-        while ((row = cohort_next(&place))) {
-            struct concern *c = concern_find(core, row_id(row));
-            if ((c && c->kind != CONCERN_QUIET) || task_find(core, row_id(row))) continue;
-            c = concern_take(core, row_id(row));
-            if (!c) return; /* still lost: the next cycle goes on */
-            concern_become(core, c, CONCERN_DOUBT);
-            c->since = now;
-            doubt_call(core, c, passing_from(core, row), now);
-            concern_due(core, c, now);
-        }
-    }
 }
 
 static int compare_since(const void *left, const void *right)
@@ -659,7 +610,6 @@ void concerns_run(struct core *core, mono_time now, struct effects *out)
 {
     struct hands *h = core->hands;
 
-    if (h->lost) look_through(core, now);
     if (h->list_open && ++h->list_cycles % LIST_LATE_CYCLES == 0)
         ask_instead_of_list(core, now, out);
     for (size_t left = h->due.count; left > 0; left--) {

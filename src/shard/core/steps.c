@@ -10,7 +10,7 @@
  * A provider that acks before it is done is left to it: reconciling brings the machine to its end. */
 #include "shard/core/hands.h"
 
-const struct call_rule call_rules[STEP_ENDED + 1] = {
+const struct call_rule call_rules[STEP_COUNT] = {
     [STEP_OPERATOR] = {.passing = MACHINE_DRAINING},
     [STEP_BLOB] = {.passing = MACHINE_CONFIGURING},
     [STEP_CREATE] = {"create", EFFECT_CREATE, ACTION_PROVISION, PLANNED_PROVISION,
@@ -36,7 +36,7 @@ const struct call_rule *call_rule_of(enum action_kind action)
 
 const struct call_rule *call_rule_passing(enum machine_state state)
 {
-    for (enum task_step step = STEP_CREATE; step < STEP_ENDED; step++)
+    for (enum task_step step = STEP_CREATE; step < STEP_COUNT; step++)
         if (call_rules[step].word && call_rules[step].passing == state) return &call_rules[step];
     return NULL;
 }
