@@ -45,6 +45,8 @@ static void drop_blob(struct shard *shard, uint64_t action)
 
 /* -- provider calls -- */
 
+static_assert((int)CALL_UNSENT == (int)PROVIDER_UNSENT, "enum call_end is enum provider_end");
+
 struct provider_call {
     struct decide_job job;
     struct shard *shard;
@@ -54,17 +56,6 @@ struct provider_call {
     size_t len;
     char machine[];
 };
-
-static enum call_end end_of(enum provider_end end)
-{
-    static const enum call_end ends[] = {
-        [PROVIDER_DONE] = CALL_DONE,           [PROVIDER_UNKNOWN] = CALL_UNKNOWN,
-        [PROVIDER_REFUSED] = CALL_REFUSED,     [PROVIDER_FENCED] = CALL_FENCED,
-        [PROVIDER_NOT_FOUND] = CALL_NOT_FOUND, [PROVIDER_NOT_SUPPORTED] = CALL_NOT_SUPPORTED,
-        [PROVIDER_UNSENT] = CALL_UNSENT,
-    };
-    return ends[end];
-}
 
 /* An answer that cannot be read says nothing about what was done. */
 static void read_record(const struct provider_call *call, struct decide_context *context,
@@ -90,7 +81,7 @@ static void read_record(const struct provider_call *call, struct decide_context 
 static void answer_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
     struct provider_call *call = CONTAINER_OF(job, struct provider_call, job);
-    struct call_answer answer = {.end = end_of(call->answer.end), .text = call->answer.text};
+    struct call_answer answer = {.end = (enum call_end)call->answer.end, .text = call->answer.text};
     struct machine_record record;
     struct note note = {""};
 
@@ -275,15 +266,6 @@ void blob_answered(void *owner, struct blob_request *request, enum blob_end end,
     decide_thread_submit(shard->decide_thread, &t->job);
 }
 
-static void send_node_state(struct shard *shard, const struct effect *effect,
-                            const struct str *frame)
-{
-    bool departed = !str_equal(effect->node->cluster, effect->cluster);
-
-    if (frame)
-        sessions_node_state(shard->sessions, effect->cluster, effect->machine, departed, *frame);
-}
-
 /* -- people -- */
 
 /* Repeats are counted by what is said: each text of the core is a place of its own. Static, as the
@@ -314,26 +296,22 @@ static void say(struct shard *shard, const struct effect *effect)
 
 /* -- all of them -- */
 
-const struct str *effect_prepare(const struct effect *effect, struct decide_context *context,
-                                 struct arena *arena)
+/* Without memory for it operators hear late: of the next change, or by their next session. */
+void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena)
 {
-    struct str *frame;
-    char *bytes;
+    const char *bytes;
 
-    if (effect->kind != EFFECT_NODE_STATE) return NULL;
-    if (frame_write_node_state(&context->frames, effect->cluster, effect->node,
+    if (effect->kind != EFFECT_NODE_STATE ||
+        frame_write_node_state(&context->frames, effect->cluster, effect->node,
                                core_dimensions(context->core)))
-        return NULL;
-    frame = ARENA_NEW(arena, struct str);
+        return;
     bytes = arena_dup(arena, buf_peek(&context->frames.frame));
-    if (!frame || !bytes) return NULL;
-    *frame = str_of(bytes, context->frames.frame.len);
-    return frame;
+    if (bytes) effect->frame = str_of(bytes, context->frames.frame.len);
 }
 
 /* A shard that stops begins nothing: nobody would hear the answer, and the provider's client is
  * closed before the decide thread is. */
-bool effect_apply(void *owner, const struct effect *effect, const struct str *prepared)
+bool effect_apply(void *owner, const struct effect *effect)
 {
     struct shard *shard = owner;
 
@@ -349,7 +327,11 @@ bool effect_apply(void *owner, const struct effect *effect, const struct str *pr
         (void)sessions_reclaim(shard->sessions, effect->cluster, effect->action, effect->machine,
                                effect->drain.grace_ms, effect->drain.preemptor_priority);
         return true;
-    case EFFECT_NODE_STATE: send_node_state(shard, effect, prepared); return true;
+    case EFFECT_NODE_STATE:
+        if (effect->frame.len)
+            sessions_node_state(shard->sessions, effect->cluster, effect->machine,
+                                !str_equal(effect->node->cluster, effect->cluster), effect->frame);
+        return true;
     case EFFECT_CAPACITY:
         sessions_capacity(shard->sessions, effect->cluster, effect->capacity.profile,
                           effect->capacity.count, effect->capacity.confidence,

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs in batches to the decide thread, their effects back to the loop. A batch is the thread's while
+ * it runs, and the loop's before and after; effects are carried out in the order of the jobs. */
 #include "shard/decide_thread.h"
 
 #include <stdlib.h>
@@ -21,8 +23,7 @@ struct batch {
     struct list jobs;
     struct list *left; /* the first that has to wait for the next batch */
     struct effects effects;
-    const struct str **prepared; /* one for each; NULL: there was no memory, or nothing */
-    size_t next;                 /* effect to carry out */
+    size_t next; /* effect to carry out */
     struct core_counts counts;
 };
 
@@ -43,18 +44,7 @@ static void begin_batch(struct decide_thread *t);
 
 /* -- on the decide thread -- */
 
-/* Without memory for it operators hear late: the next change, or their next session, tells them. */
-static void prepare(struct batch *batch)
-{
-    struct effects *effects = &batch->effects;
-
-    batch->prepared = arena_calloc(&effects->arena, effects->count, sizeof(struct str *));
-    for (size_t i = 0; batch->prepared && i < effects->count; i++)
-        batch->prepared[i] = batch->decide_thread->options.prepare(
-            &effects->items[i], &batch->decide_thread->context, &effects->arena);
-}
-
-static void run(struct job *work)
+static void batch_run(struct job *work)
 {
     struct batch *batch = CONTAINER_OF(work, struct batch, work);
     struct decide_context *context = &batch->decide_thread->context;
@@ -68,7 +58,9 @@ static void run(struct job *work)
         arena_reset(&context->scratch);
         job->run(job, context, &batch->effects);
     }
-    prepare(batch);
+    for (size_t i = 0; i < batch->effects.count; i++)
+        batch->decide_thread->options.prepare(&batch->effects.items[i], context,
+                                              &batch->effects.arena);
     batch->counts = *core_counts(context->core);
     slack_return(&context->slack, context->now);
 }
@@ -108,8 +100,7 @@ static bool carry_out_slice(struct decide_thread *t)
         struct batch *batch = CONTAINER_OF(t->ready.next, struct batch, link);
 
         for (; left && batch->next < batch->effects.count; left--, batch->next++)
-            if (!t->options.carry_out(t->options.owner, &batch->effects.items[batch->next],
-                                      batch->prepared ? batch->prepared[batch->next] : NULL))
+            if (!t->options.carry_out(t->options.owner, &batch->effects.items[batch->next]))
                 return false;
         if (batch->next == batch->effects.count) finish_batch(t, batch);
     }
@@ -192,7 +183,7 @@ static void begin_batch(struct decide_thread *t)
     list_init(&batch->link);
     list_init(&batch->jobs);
     effects_init(&batch->effects);
-    job_init(&batch->work, run, on_job);
+    job_init(&batch->work, batch_run, on_job);
     for (size_t i = 0; i < JOBS_PER_BATCH_MAX && !list_empty(&t->waiting); i++) {
         struct list *link = t->waiting.next;
 

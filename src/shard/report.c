@@ -2,8 +2,8 @@
 /* The view of the shard: its numbers for a report, its domains, the term that operators are told.
  *
  * Numbers are encoded where the resource names are, on the decide thread. A domain is on disk
- * before the core hears of it, so that what was acknowledged is still so after a crash; when the
- * core has no memory for it that is answered, and tried until it has.
+ * before the core hears of it, so that what was acknowledged is still so after a crash. When the
+ * core has no memory for it, that is the answer, and the coordinator asks again.
  *
  * That a domain was taken away is ERR_OK only when the core acts on no machine there any more: the
  * coordinator gives the domain to another shard then. */
@@ -176,7 +176,7 @@ struct scope_job {
     enum err written; /* of the file: ERR_OK or ERR_UNKNOWN */
     enum err err;
     struct arena arena;
-    bool given, same; /* same: the core has heard of these domains */
+    bool given;
     struct label *domains;
     size_t count;
     struct label *left; /* taken away just now, or earlier; its key empty: none was */
@@ -188,8 +188,7 @@ static void scope_run(struct decide_job *job, struct decide_context *context, st
 {
     struct scope_job *t = CONTAINER_OF(job, struct scope_job, job);
 
-    if (!t->same)
-        t->err = core_scope(context->core, t->given, t->domains, t->count, context->now, out);
+    t->err = core_scope(context->core, t->given, t->domains, t->count, context->now, out);
     if (!t->err && t->left->key.len)
         t->err = core_serving(context->core, t->left, &t->serving, &t->more);
 }
@@ -210,7 +209,6 @@ static void scope_done(struct decide_job *job, enum err err)
 
     /* Nobody asked: these are the domains of the start. Without them everything would be ours. */
     assert(t->done || !t->err);
-    if (!err && t->err) t->shard->scope_owed = true;
     if (!err) err = t->err ? t->err : t->written;
     if (t->done && !err && t->serving)
         say_serving(t);
@@ -220,8 +218,8 @@ static void scope_done(struct decide_job *job, enum err err)
     free(t);
 }
 
-enum err report_scope(struct shard *shard, const struct scope_change *change, shard_domain_fn *done,
-                      void *context)
+enum err report_scope(struct shard *shard, enum err written, const struct label *left,
+                      shard_domain_fn *done, void *context)
 {
     struct scope_job *t = calloc(1, sizeof *t);
     const struct label *domains;
@@ -233,15 +231,13 @@ enum err report_scope(struct shard *shard, const struct scope_change *change, sh
         .shard = shard,
         .done = done,
         .context = context,
-        .written = change->written,
-        .same = change->same,
+        .written = written,
         .given = domains_given(shard->options.domains),
     };
     arena_init(&t->arena, SIZE_MAX);
     domains = domains_list(shard->options.domains, &t->count);
-    if (t->same) t->count = 0; /* they are not needed */
     err = labels_copy(&t->arena, domains, t->count, &t->domains);
-    if (!err) err = labels_copy(&t->arena, &change->left, 1, &t->left);
+    if (!err) err = labels_copy(&t->arena, left, 1, &t->left);
     if (err) {
         arena_deinit(&t->arena);
         free(t);
@@ -251,25 +247,13 @@ enum err report_scope(struct shard *shard, const struct scope_change *change, sh
     return ERR_OK;
 }
 
-static void on_paid(void *, enum err err, struct str)
-{
-    (void)err; /* owed still, or not any more */
-}
-
-/* What is on disk is what a restart would find: the core is told until it has heard it. */
-void report_scope_owed(struct shard *shard)
-{
-    if (!shard->scope_owed || shard->stopping) return;
-    shard->scope_owed =
-        report_scope(shard, &(struct scope_change){.written = ERR_OK}, on_paid, NULL) != ERR_OK;
-}
-
 static void assign(void *shard, struct str key, struct str value, bool assigned,
                    shard_domain_fn *done, void *context)
 {
     struct shard *s = shard;
     struct note note = {""};
-    struct scope_change change = {0};
+    struct label left =
+        assigned ? (struct label){STR_EMPTY, STR_EMPTY} : (struct label){key, value};
     size_t before, after;
     enum err err;
 
@@ -277,18 +261,16 @@ static void assign(void *shard, struct str key, struct str value, bool assigned,
     err = domains_set(s->options.domains, key, value, assigned, entropy_u64(s->io->entropy), &note);
     (void)domains_list(s->options.domains, &after);
     if (!err || err == ERR_UNKNOWN) {
-        change.written = err;
-        change.same = !assigned && before == after && !s->scope_owed;
-        if (!assigned) change.left = (struct label){key, value};
-        if (!change.same)
-            LOG_INFO(&s->log, "domain", log_bool("ours", assigned), log_str("key", key),
-                     log_str("value", value), log_bool("durable", !err));
-        err = report_scope(s, &change, done, context);
+        if (before != after)
+            LOG_INFO(&s->log, "the coordinator changed a domain of this shard",
+                     log_bool("ours", assigned), log_str("key", key), log_str("value", value),
+                     log_bool("durable", !err));
+        err = report_scope(s, err, &left, done, context);
         if (!err) return;
-        s->scope_owed = s->scope_owed || !change.same;
     }
-    LOG_WARN(&s->log, "domain not changed", log_str("key", key), log_str("value", value),
-             log_err("err", err), log_text("why", note.text));
+    LOG_WARN(&s->log, "a domain of this shard could not be changed", log_bool("ours", assigned),
+             log_str("key", key), log_str("value", value), log_err("err", err),
+             log_text("why", note.text));
     done(context, err, str_from(note.text));
 }
 

@@ -213,7 +213,6 @@ bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, s
     char id[REQUEST_ID_LEN + 1];
 
     if (!session) return false;
-    s->stats.reclaims++;
     session_send_written(session, STR_EMPTY,
                          frame_write_reclaim(&s->writer, action_id(s, action, id), machine,
                                              grace_ms, preemptor_priority));

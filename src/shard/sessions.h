@@ -118,9 +118,8 @@ struct sessions_stats {
     uint64_t refused; /* streams that were ended for what they sent: no Hello, garbage */
     uint64_t unset;   /* frames without payload */
     uint64_t rollups, rollups_superseded, rollups_paused;
-    uint64_t blobs;
     uint64_t blobs_stray; /* answers that were late, unknown or given twice */
-    uint64_t reclaims, reclaim_acks, drain_reports;
+    uint64_t reclaim_acks, drain_reports;
     uint64_t unread; /* sessions that were closed because their peer does not read */
     uint64_t stalled;
     uint64_t departed_dropped;

@@ -23,7 +23,6 @@ static void on_metrics(struct timer *timer)
     struct blob_stats blobs = blobs_counted(shard);
 
     shard_metrics_sessions(shard->metrics, &stats, &blobs);
-    report_scope_owed(shard);
     timer_start_in(&shard->metrics_timer, METRICS_MS);
 }
 
@@ -95,7 +94,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
     if (!err) err = status_open(shard);
     if (!err) err = open_sessions(shard, note);
     if (!err) err = open_decide_thread(shard, note);
-    if (!err) err = report_scope(shard, &(struct scope_change){.written = ERR_OK}, NULL, NULL);
+    if (!err) err = report_scope(shard, ERR_OK, &(struct label){STR_EMPTY, STR_EMPTY}, NULL, NULL);
     if (!err) err = timer_init(&shard->metrics_timer, shard->io->loop, on_metrics);
     if (err) {
         shard_close(shard);

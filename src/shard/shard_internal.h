@@ -46,7 +46,6 @@ struct shard {
     int64_t newest_epoch;   /* fenced: as the provider named it; 0: it named none */
     uint32_t drain_reports; /* that wait for the decide thread */
     bool started, stopping;
-    bool scope_owed;    /* the core has not heard of the domains that are on disk */
     size_t domain_next; /* the domain with which the next report begins */
 };
 
@@ -68,9 +67,8 @@ void cycles_wake(struct shard *shard);
 enum err provider_calls_open(struct shard *shard);
 void provider_calls_close(struct shard *shard);
 /* As decide_thread_options wants them; the owner is the shard. */
-const struct str *effect_prepare(const struct effect *effect, struct decide_context *context,
-                                 struct arena *arena);
-bool effect_apply(void *owner, const struct effect *effect, const struct str *prepared);
+void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena);
+bool effect_apply(void *owner, const struct effect *effect);
 struct blob_stats blobs_counted(const struct shard *shard);
 /* As sessions_events.on_blob wants it. */
 void blob_answered(void *owner, struct blob_request *request, enum blob_end end,
@@ -81,15 +79,11 @@ bool shard_holds(const struct shard *shard);            /* acting has ended */
 void hold_fenced(struct shard *shard, struct str text); /* a provider's answer */
 
 /* -- report.c -- */
-struct scope_change {
-    enum err written;  /* of the file: ERR_OK or ERR_UNKNOWN */
-    bool same;         /* the core has heard of these domains */
-    struct label left; /* taken away; empty: none was */
-};
-/* Tells the core which domains are ours; `done` may be NULL. ERR_NOMEM: then it never comes. */
-enum err report_scope(struct shard *shard, const struct scope_change *change, shard_domain_fn *done,
-                      void *context);
-void report_scope_owed(struct shard *shard); /* tries it again, if it is owed */
+/* Gives the core the domains of this shard. `written`: how their file was, ERR_OK or ERR_UNKNOWN;
+ * `left`: was taken away, and is done when no machine there serves any more; its key empty: none was.
+ * `done` may be NULL. ERR_NOMEM: then it never comes. */
+enum err report_scope(struct shard *shard, enum err written, const struct label *left,
+                      shard_domain_fn *done, void *context);
 
 /* -- inspect.c -- */
 enum err inspect_open(struct shard *shard);

@@ -7,13 +7,12 @@
 
 void clients_init(struct clients *clients, size_t max, uint64_t seed)
 {
-    clients->max = max;
     map_init(&clients->by_name, max, seed);
 }
 
 static void client_free(struct cluster_client *client)
 {
-    hints_forget(client);
+    map_free(&client->hints.by_kind);
     free(client->waits.at);
     free(client);
 }
@@ -37,10 +36,11 @@ enum err client_make(struct clients *clients, struct str name, mono_time now,
 {
     struct cluster_client *client = map_make(&clients->by_name, name, sizeof *client);
 
-    if (!client) return map_count(&clients->by_name) == clients->max ? ERR_FULL : ERR_NOMEM;
+    if (!client) return map_count(&clients->by_name) == clients->by_name.max ? ERR_FULL : ERR_NOMEM;
     if (!client->name.at) {
         client->name = str_of((const char *)(client + 1), name.len);
         client->seen = now;
+        map_init(&client->hints.by_kind, MAP_MOST, clients->by_name.seed);
     }
     *ret_client = client;
     return ERR_OK;
@@ -136,13 +136,6 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
     return ERR_OK;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    const struct cluster_counts *x = a, *y = b;
-
-    return str_compare(x->cluster, y->cluster);
-}
-
 enum err core_clusters(const struct core *core, struct arena *arena,
                        struct cluster_counts **ret_clusters, size_t *ret_count)
 {
@@ -160,7 +153,6 @@ enum err core_clusters(const struct core *core, struct arena *arena,
                                                .holds = client->quarantine.holds,
                                                .rejected = client->rejected};
     }
-    if (count) qsort(all, count, sizeof *all, compare_names);
     *ret_clusters = all;
     *ret_count = count;
     return ERR_OK;

@@ -26,7 +26,8 @@ struct waits { /* by slot, each once */
 };
 /* The last word about one profile. */
 struct capacity_hint {
-    uint32_t kind_slot; /* + 1; 0: free */
+    bool made;
+    uint32_t kind_slot;
     uint32_t set_slot;  /* of its requirements, which decide what there is to say */
     uint64_t kind_birth;
     uint32_t round; /* of capacity_note() that last met the profile in the demand */
@@ -35,11 +36,10 @@ struct capacity_hint {
     mono_time sent;
     uint32_t confidence; /* enum confidence; 0: nothing said yet */
 };
-struct hints { /* open addressing by slot; size: a power of two, or 0 */
-    struct capacity_hint *at;
-    uint32_t count, size;
-    uint32_t met;     /* in this round */
-    uint32_t from;    /* whose turn is next */
+struct hints {
+    struct map by_kind; /* by slot */
+    uint32_t met;       /* in this round */
+    size_t from;        /* cursor of the hint whose turn is next */
     uint32_t unsaid;  /* nothing was said of so many yet */
     uint64_t version; /* of the demand they are for */
 };
@@ -58,7 +58,6 @@ struct cluster_client { /* behind it its name: map_make() */
 };
 struct clients {
     struct map by_name;
-    size_t max;
     mono_time swept;
 };
 void clients_init(struct clients *clients, size_t max, uint64_t seed);

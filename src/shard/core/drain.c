@@ -237,15 +237,12 @@ void drains_session(struct core *core, struct str cluster, enum operator_link li
                     struct effects *out)
 {
     mono_time until = mono_after(now, core->options.operator_return_ms);
-    size_t count = 0, held = 0;
-    struct str *ids = NULL;
+    const struct rooms *slots = &core->hands->slots;
+    size_t held = 0;
 
-    if (!inventory_cluster_count(core->inventory, cluster, MACHINE_DRAINING)) return;
-    /* Without memory their waits end as they would have. */
-    if (inventory_bound(core->inventory, cluster, &core->scratch, &ids, &count)) return;
-    for (size_t i = 0; i < count; i++) {
-        struct machine_task *task = held_task(core, ids[i]);
-        if (!task) continue;
+    for (uint32_t i = 0; core->counts.drains_waiting && i < slots->used; i++) {
+        struct machine_task *task = rooms_get(slots, i);
+        if (!task || task->step != STEP_OPERATOR || !str_equal(task->cluster, cluster)) continue;
         held++;
         if (link != OPERATOR_AWAY)
             operator_is_back(core, task, link, now, out);

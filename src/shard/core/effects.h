@@ -75,6 +75,7 @@ struct effect {
     struct str machine;  /* id */
     struct str cluster;  /* whose operator, or the cluster of Configure */
     uint64_t timeout_ms; /* of provider calls and of ASK_BLOB */
+    struct str frame;    /* NODE_STATE: as it is sent; the driver's, in the list's arena */
     union {
         struct { /* CONFIGURE: shard_metadata, sorted by key */
             const struct label *metadata;

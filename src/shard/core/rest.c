@@ -116,26 +116,26 @@ void concern_free(struct core *core, struct concern *c)
 
 /* --- pauses --- */
 
+/* Doubles with every time in a row. */
+static uint64_t backoff_ms(uint64_t first_ms, uint64_t most_ms, uint8_t times)
+{
+    uint64_t ms = first_ms;
+
+    for (uint8_t i = 1; i < times && ms < most_ms; i++) ms *= 2;
+    return min_u64(ms, most_ms);
+}
+
 static uint64_t rest_ms(const struct core *core, const struct concern *c, bool most)
 {
-    uint64_t ms = core->options.rest_first_ms;
+    uint64_t most_ms = core->options.rest_most_ms;
+    uint64_t ms = most ? most_ms : backoff_ms(core->options.rest_first_ms, most_ms, c->refusals);
 
-    for (uint8_t i = 1; i < c->refusals && ms < core->options.rest_most_ms; i++) ms *= 2;
-    if (most || ms > core->options.rest_most_ms) ms = core->options.rest_most_ms;
     return ms - str_hash(concern_id(c), c->refusals) % (ms / 4 + 1);
 }
 
 static void refusals_add(struct concern *c)
 {
     if (c->refusals < UINT8_MAX) c->refusals++;
-}
-
-static uint64_t doubt_ms(const struct concern *c)
-{
-    uint64_t ms = DOUBT_FIRST_MS;
-
-    for (uint8_t i = 1; i < c->tries && ms < DOUBT_MOST_MS; i++) ms *= 2;
-    return min_u64(ms, DOUBT_MOST_MS);
 }
 
 /* When a passing state has lasted too long. A drain may take its grace and then some. */
@@ -443,7 +443,7 @@ static void got_nothing(struct core *core, struct concern *c, mono_time now)
         concern_quiet(core, c, now);
         return;
     }
-    concern_due(core, c, mono_after(now, doubt_ms(c)));
+    concern_due(core, c, mono_after(now, backoff_ms(DOUBT_FIRST_MS, DOUBT_MOST_MS, c->tries)));
 }
 
 void core_got(struct core *core, struct str machine, const struct call_answer *answer,
