@@ -154,15 +154,6 @@ static void drain_job_done(struct decide_job *job, enum err)
     free(t);
 }
 
-static struct str keep_text(char **at, struct str text)
-{
-    struct str kept = str_of(*at, text.len);
-
-    put_text(*at, text);
-    *at += text.len;
-    return kept;
-}
-
 static void on_drain_report(void *owner, const struct drain_report *report)
 {
     struct shard *shard = owner;
@@ -181,9 +172,9 @@ static void on_drain_report(void *owner, const struct drain_report *report)
     t->shard = shard;
     t->report = *report;
     at = t->texts;
-    t->report.cluster = keep_text(&at, report->cluster);
-    t->report.machine = keep_text(&at, report->machine);
-    t->report.error = keep_text(&at, error);
+    t->report.cluster = text_put(&at, report->cluster);
+    t->report.machine = text_put(&at, report->machine);
+    t->report.error = text_put(&at, error);
     shard->drain_reports++;
     decide_thread_submit(shard->decide_thread, &t->job);
 }

@@ -20,15 +20,14 @@ static bool tasks_check(const struct core *core, struct note *note)
             note_set(note, "two tasks of machine %.*s", STR_ARG(task->machine));
             return false;
         }
-        if (task->step != STEP_WAITING && !task->overdue.place) {
+        if (task->step != STEP_WAITING && !task->work->due.place) {
             note_set(note, "nobody waits for an answer of %.*s", STR_ARG(task->machine));
             return false;
         }
     }
     if (waiting == core->counts.queued && live - waiting - held - blobs == core->counts.inflight &&
-        held == h->operator_due.count && held == core->counts.drains_waiting &&
-        blobs == core->counts.blobs_waiting && blobs <= core->options.blobs_max &&
-        core->counts.inflight <= core->options.concurrency) {
+        held == core->counts.drains_waiting && blobs == core->counts.blobs_waiting &&
+        blobs <= core->options.blobs_max && core->counts.inflight <= core->options.concurrency) {
         return true;
     }
     note_set(note,

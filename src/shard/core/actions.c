@@ -319,15 +319,13 @@ bool core_blob_waits(const struct core *core, uint64_t action)
     return task && task->step == STEP_WAITING && task->blob;
 }
 
-void tasks_overdue(struct core *core, mono_time now, struct effects *out)
+void task_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
 {
-    struct heap_node *node;
-
-    while ((node = heap_pop_due(&core->hands->overdue, now.ms))) {
-        struct machine_task *task = CONTAINER_OF(node, struct machine_task, overdue);
-        if (task->step == STEP_BLOB)
-            bootstrap_blob(core, task, BLOB_TIMEOUT, STR("never answered"), now, out);
-        else
-            task_unknown(core, task, STR("never answered"), now, out);
-    }
+    if (task->step == STEP_WAITING) return; /* of what was to be done before the task */
+    if (task->step == STEP_OPERATOR)
+        drain_due(core, task, now, out);
+    else if (task->step == STEP_BLOB)
+        bootstrap_blob(core, task, BLOB_TIMEOUT, STR("never answered"), now, out);
+    else
+        task_unknown(core, task, STR("never answered"), now, out);
 }

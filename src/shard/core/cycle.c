@@ -86,43 +86,32 @@ static void deferral_note(struct core *core, struct turn *turn)
 
 /* --- nothing is done: paused, fenced, shadow mode --- */
 
-static void unbegun_audit(struct core *core, const struct action *action,
-                          enum action_outcome outcome, struct effects *out)
+static void actions_hold(struct core *core, struct turn *turn)
 {
-    const struct machine_task task = {.machine = action->machine,
-                                      .cluster = action->cluster,
-                                      .action = action->kind,
-                                      .cause = CAUSE_DECIDED,
-                                      .grace_ms = action->grace_ms};
+    bool dry = !core->options.paused && !core->fenced;
 
-    action_audit(core, &task, outcome, STR_EMPTY, out);
-}
-
-static void suppress(struct core *core, struct turn *turn)
-{
     for (size_t i = 0; i < turn->passed.action_count; i++) {
         const struct action *action = turn->passed.actions[i];
-        core->counts.suppressed[action->kind]++;
-        unbegun_audit(core, action, OUTCOME_SUPPRESSED, turn->out);
+        const struct machine_task unbegun = {.machine = action->machine,
+                                             .cluster = action->cluster,
+                                             .action = action->kind,
+                                             .cause = CAUSE_DECIDED,
+                                             .grace_ms = action->grace_ms};
+        (dry ? core->counts.dryrun : core->counts.suppressed)[action->kind]++;
+        if (dry)
+            core_log(turn->out, CORE_INFO, "dry-run: would execute action",
+                     "kind=%s machine=%.*s cluster=%.*s reason=%s", action_kind_name(action->kind),
+                     STR_ARG(action->machine), STR_ARG(action->cluster),
+                     action_reason(action->kind));
+        action_audit(core, &unbegun, dry ? OUTCOME_DRYRUN : OUTCOME_SUPPRESSED, STR_EMPTY,
+                     turn->out);
     }
-    if (turn->passed.action_count)
+    if (turn->passed.action_count && !dry)
         core_log(turn->out, CORE_WARN,
                  core->fenced ? "fenced: decided actions suppressed"
                               : "actuation paused: decided actions suppressed",
                  "actions=%zu cycle=%llu", turn->passed.action_count,
                  (unsigned long long)core->counts.cycles);
-}
-
-static void rehearse(struct core *core, struct turn *turn)
-{
-    for (size_t i = 0; i < turn->passed.action_count; i++) {
-        const struct action *action = turn->passed.actions[i];
-        core->counts.dryrun[action->kind]++;
-        core_log(turn->out, CORE_INFO, "dry-run: would execute action",
-                 "kind=%s machine=%.*s cluster=%.*s reason=%s", action_kind_name(action->kind),
-                 STR_ARG(action->machine), STR_ARG(action->cluster), action_reason(action->kind));
-        unbegun_audit(core, action, OUTCOME_DRYRUN, turn->out);
-    }
 }
 
 /* --- into the queue --- */
@@ -204,10 +193,8 @@ static enum err dispatch(struct core *core, struct turn *turn)
     enum err err = rails_now(core, turn);
 
     if (err) return err;
-    if (core->options.paused || core->fenced)
-        suppress(core, turn);
-    else if (core->options.dry_run)
-        rehearse(core, turn);
+    if (!core_acts(core))
+        actions_hold(core, turn);
     else if (core_settled(core))
         enqueue(core, turn);
     deferral_note(core, turn);
@@ -226,8 +213,6 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
     if (!core->hands->opened) core->hands->opened_at = now;
     core->hands->opened = true;
     hands_settle(core, now, out);
-    tasks_overdue(core, now, out);
-    drains_due(core, now, out);
     concerns_run(core, now, out);
     clients_sweep(core, now);
     scope_sweep(core, now, out);

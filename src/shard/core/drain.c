@@ -173,10 +173,6 @@ void drain_begin(struct core *core, struct machine_task *task, mono_time now, wa
     }
     if (!again) {
         wait = !task->drained && operator_wait(core, task, now, &until, out);
-        if (wait && task_hold_reserve(core)) { /* nothing began: derived again */
-            task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
-            return;
-        }
         if (!draining(core, task, &m, now, wall, out)) return;
     }
     if (wait)
@@ -201,20 +197,16 @@ static void wait_over(struct core *core, struct machine_task *task, enum drain_w
     task_unhold(core, task);
 }
 
-void drains_due(struct core *core, mono_time now, struct effects *out)
+void drain_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
 {
-    struct heap_node *node;
+    bool ended = mono_due(grace_end(task), now);
 
-    while ((node = heap_peek(&core->hands->operator_due)) && node->due <= now.ms) {
-        struct machine_task *task = CONTAINER_OF(node, struct machine_task, overdue);
-        bool ended = mono_due(grace_end(task), now);
-        core_log(out, CORE_WARN,
-                 ended ? "grace ended before the operator reported the machine drained"
-                       : "operator did not return in time to drain its machine",
-                 "machine=%.*s cluster=%.*s waited_ms=%llu", STR_ARG(task->machine),
-                 STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(task->since, now));
-        wait_over(core, task, ended ? DRAIN_WAIT_GRACE_ENDED : DRAIN_WAIT_AWAY);
-    }
+    core_log(out, CORE_WARN,
+             ended ? "grace ended before the operator reported the machine drained"
+                   : "operator did not return in time to drain its machine",
+             "machine=%.*s cluster=%.*s waited_ms=%llu", STR_ARG(task->machine),
+             STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(task->since, now));
+    wait_over(core, task, ended ? DRAIN_WAIT_GRACE_ENDED : DRAIN_WAIT_AWAY);
 }
 
 /* --- operators that come and go --- */
@@ -228,7 +220,7 @@ static void operator_is_back(struct core *core, struct machine_task *task, enum 
 
     if (left_ms && task->cause != CAUSE_RESUMED) (void)operator_tell(core, task, left_ms, out);
     if (link == OPERATOR_REPORTS_DRAINS)
-        (void)heap_put(&core->hands->operator_due, &task->overdue, grace_end(task).ms);
+        concern_due(core, task->work, grace_end(task));
     else
         wait_over(core, task, DRAIN_WAIT_NO_OPERATOR);
 }
@@ -247,8 +239,7 @@ void drains_session(struct core *core, struct str cluster, enum operator_link li
         if (link != OPERATOR_AWAY)
             operator_is_back(core, task, link, now, out);
         else
-            (void)heap_put(&core->hands->operator_due, &task->overdue,
-                           mono_min(grace_end(task), until).ms);
+            concern_due(core, task->work, mono_min(grace_end(task), until));
     }
     if (held && link == OPERATOR_CONNECTED) (void)effects_add(out, EFFECT_CYCLE_SOON);
     if (held && link == OPERATOR_AWAY)
@@ -351,7 +342,7 @@ void drain_facts(const struct core *core, struct str machine, mono_time now,
     if (!task) return;
     facts->operator_drains = true;
     facts->operator_away = !core_has_session(core, task->cluster);
-    facts->operator_left_ms = mono_elapsed_ms(now, (mono_time){task->overdue.due});
+    facts->operator_left_ms = mono_elapsed_ms(now, (mono_time){task->work->due.due});
 }
 
 /* --- what the provider says meanwhile --- */

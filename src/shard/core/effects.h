@@ -131,6 +131,15 @@ void effects_deinit(struct effects *effects);
 /* Room for one more, zeroed but for its kind; NULL when out of memory. */
 struct effect *effects_add(struct effects *effects, enum effect_kind kind);
 
+/* Copies a text to *at, where there is room for it, and moves *at behind it. */
+static inline struct str text_put(char **at, struct str text)
+{
+    struct str copy = str_of(*at, text.len);
+
+    if (text.len) memcpy(*at, text.at, text.len);
+    *at += text.len;
+    return copy;
+}
 /* A copy of labels and their texts. ERR_NOMEM. */
 enum err labels_copy(struct arena *arena, const struct label *labels, size_t count,
                      struct label **ret_copy);

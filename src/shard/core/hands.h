@@ -41,8 +41,6 @@ enum task_cause {
 struct machine_task {
     struct concern *work;     /* of its machine: there is one as long as there is a task */
     struct list place;        /* among the waiting; alone while it runs */
-    struct heap_node overdue; /* when not even the driver's deadline was heard of; STEP_OPERATOR:
-                                 in `operator_due`, when the wait ends */
     uint64_t number;          /* the action of its effects */
     struct kind *kind;        /* Bootstrap, Provision: the profile of the Need; held */
     enum action_kind action;
@@ -85,9 +83,7 @@ void hands_settle(struct core *core, mono_time now, struct effects *out);
 /* The next answer of this task is due in `timeout_ms`. */
 void task_await(struct core *core, struct machine_task *task, enum task_step step,
                 uint64_t timeout_ms, mono_time now);
-/* A task that runs gives its place to others and waits for the operator until `until`; room for it
- * was reserved (ERR_NOMEM). */
-enum err task_hold_reserve(struct core *core);
+/* A task that runs gives its place to others and waits for the operator until `until`. */
 void task_hold(struct core *core, struct machine_task *task, mono_time until);
 /* Likewise, for a bootstrap blob (STEP_BLOB). */
 void task_hold_for_blob(struct core *core, struct machine_task *task, mono_time now);
@@ -139,8 +135,8 @@ void task_believe(struct core *core, struct machine_task *task, const struct cal
 void task_refuse(struct core *core, struct machine_task *task, const char *word, struct str text,
                  enum action_outcome outcome, bool most, mono_time now, struct effects *out);
 
-/* Those whose answer never came end as not known. */
-void tasks_overdue(struct core *core, mono_time now, struct effects *out);
+/* What the task waits for did not come in time. */
+void task_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
 
 /* What a call of the provider makes of a machine: it is `before`, `passing` while the provider works
  * on it, then `after`. By step; of the steps that wait for an operator, only what passes. */
@@ -178,8 +174,8 @@ void drain_facts(const struct core *core, struct str machine, mono_time now,
  * ERR_NOMEM. */
 enum err drain_repeat(struct core *core, const struct machine *machine, mono_time now,
                       struct effects *out);
-/* Drains whose wait is over go back to the queue. Before the decision of a cycle. */
-void drains_due(struct core *core, mono_time now, struct effects *out);
+/* The wait for the operator is over: back to the queue. */
+void drain_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
 
 /* --- concerns: rest.c --- */
 
@@ -196,7 +192,7 @@ struct concern {
     struct table_link link;    /* by machine */
     struct machine_task *task; /* NULL: none */
     struct list ended;         /* in hands.ended, or alone */
-    struct heap_node due;
+    struct heap_node due;      /* of the task's wait while there is a task */
     struct kind *kind_held; /* Configuring: the profile to ask a blob for; NULL: not known */
     mono_time since;        /* the passing state began */
     mono_time until;        /* REFUSED: rests */
@@ -229,7 +225,8 @@ enum {
 struct concern *concern_find(const struct core *core, struct str machine); /* NULL */
 /* The machine's, made if there is none. NULL: no memory. */
 struct concern *concern_take(struct core *core, struct str machine);
-/* Nothing is to be done about the machine but to remember refusals for a while. */
+void concern_due(struct core *core, struct concern *c, mono_time due);
+/* Nothing is to be done about the machine but its task, or to remember refusals for a while. */
 void concern_quiet(struct core *core, struct concern *c, mono_time now);
 /* Nothing is to be done about it, and what was refused is forgotten. */
 void concern_free(struct core *core, struct concern *c);
@@ -263,8 +260,6 @@ struct hands {
     struct list ended;  /* concerns: a task ended while the List was that is read now */
     struct list waiting;
     struct list ready; /* held tasks that may go on; before those of `waiting` */
-    struct heap overdue;
-    struct heap operator_due; /* tasks in STEP_OPERATOR */
     uint32_t serial;          /* the high half of the last number */
     bool dropped; /* an action found the queue full: a cycle is to follow when it has drained */
     bool list_open;

@@ -22,8 +22,6 @@ enum err hands_open(struct core *core)
     list_init(&h->ready);
     list_init(&h->ended);
     h->settled = !core->options.restarted;
-    heap_init(&h->overdue, core->options.machines_max);
-    heap_init(&h->operator_due, core->options.machines_max);
     heap_init(&h->due, core->options.machines_max);
     core->hands = h;
     return ERR_OK;
@@ -41,8 +39,6 @@ void hands_close(struct core *core)
     struct hands *h = core->hands;
 
     if (!h) return;
-    heap_deinit(&h->overdue);
-    heap_deinit(&h->operator_due);
     for (uint32_t i = 0; i < h->concerns.bucket_count; i++)
         while (h->concerns.buckets[i]) {
             struct concern *c = CONTAINER_OF(h->concerns.buckets[i], struct concern, link);
@@ -100,15 +96,6 @@ void hands_told(struct core *core, struct str machine, enum machine_state said)
 }
 
 /* --- making --- */
-
-static struct str text_put(char **at, struct str text)
-{
-    struct str copy = str_of(*at, text.len);
-
-    if (text.len) memcpy(*at, text.at, text.len);
-    *at += text.len;
-    return copy;
-}
 
 /* A block with the task and its texts; in no table yet. */
 static struct machine_task *task_make(struct core *core, const struct action *action)
@@ -237,14 +224,11 @@ static void task_over(struct core *core, struct concern *c, mono_time now)
     c->passed_over = MACHINE_UNSPECIFIED;
     /* Where all Lists are full the next one says it again. */
     if (said && core->hands->deltas) concern_look(core, str_of(c->id, c->id_len), said, now);
-    concern_settle(core, c);
+    if (c->kind == CONCERN_QUIET) concern_quiet(core, c, now);
 }
 
 static void task_wait_end(struct core *core, struct machine_task *task)
 {
-    struct hands *h = core->hands;
-
-    heap_remove(task->step == STEP_OPERATOR ? &h->operator_due : &h->overdue, &task->overdue);
     if (task->step == STEP_OPERATOR) core->counts.drains_waiting--;
     if (task->step == STEP_BLOB) core->counts.blobs_waiting--;
 }
@@ -296,23 +280,13 @@ void task_await(struct core *core, struct machine_task *task, enum task_step ste
 {
     task->step = step;
     task->asked = now;
-    /* Room was taken when it began; see task_begin. */
-    (void)heap_put(&core->hands->overdue, &task->overdue,
-                   add_sat_u64(now.ms, timeout_ms + OVERDUE_MS));
-}
-
-enum err task_hold_reserve(struct core *core)
-{
-    return heap_reserve(&core->hands->operator_due, core->hands->operator_due.count + 1);
+    concern_due(core, task->work, mono_after(now, timeout_ms + OVERDUE_MS));
 }
 
 void task_hold(struct core *core, struct machine_task *task, mono_time until)
 {
-    struct hands *h = core->hands;
-    enum err err = heap_put(&h->operator_due, &task->overdue, until.ms);
-
-    assert(!err && core->counts.inflight > 0); /* reserved */
-    (void)err;
+    assert(core->counts.inflight > 0);
+    concern_due(core, task->work, until);
     task->step = STEP_OPERATOR;
     core->counts.inflight--;
     core->counts.drains_waiting++;
@@ -329,6 +303,7 @@ void task_hold_for_blob(struct core *core, struct machine_task *task, mono_time 
 void task_unhold(struct core *core, struct machine_task *task)
 {
     task_wait_end(core, task);
+    heap_remove(&core->hands->due, &task->work->due);
     task->step = STEP_WAITING;
     task->planned = true; /* the machine is Draining or Configuring: there is nothing to plan */
     list_append(&core->hands->ready, &task->place);
@@ -387,7 +362,6 @@ void hands_run(struct core *core, mono_time now, wall_time wall, struct effects 
     if (!core_acts(core)) tasks_suppress(core, now, out);
     while (h->settled && core->counts.inflight < core->options.concurrency &&
            (task = task_next(h))) {
-        if (heap_reserve(&h->overdue, h->overdue.count + 1)) break; /* the next event tries */
         list_remove(&task->place);
         core->counts.queued--;
         core->counts.inflight++;

@@ -80,7 +80,7 @@ struct concern *concern_take(struct core *core, struct str machine)
     return c;
 }
 
-static void concern_due(struct core *core, struct concern *c, mono_time due)
+void concern_due(struct core *core, struct concern *c, mono_time due)
 {
     enum err err = heap_put(&core->hands->due, &c->due, due.ms);
 
@@ -304,8 +304,10 @@ void concern_failed(struct core *core, struct concern *c, bool most, mono_time n
 void concern_quiet(struct core *core, struct concern *c, mono_time now)
 {
     concern_become(core, c, CONCERN_QUIET);
-    if (c->asked) return; /* its answer ends it */
-    if (c->refusals)
+    if (c->task) return;
+    if (c->asked) /* its answer ends it */
+        concern_due(core, c, mono_after(now, core->options.execute_timeout_ms + OVERDUE_MS));
+    else if (c->refusals)
         concern_due(core, c, mono_after(now, core->options.rest_most_ms));
     else
         concern_free(core, c);
@@ -547,8 +549,7 @@ static void concern_run(struct core *core, struct concern *c, mono_time now, str
         concern_free(core, c);
         return;
     }
-    /* No memory to look at it; or an action is under way, which may leave another concern. */
-    if (core_get(core, concern_id(c), &entry) || task_find(core, concern_id(c))) {
+    if (core_get(core, concern_id(c), &entry)) { /* no memory to look at it */
         concern_due(core, c, mono_after(now, DOUBT_FIRST_MS));
         return;
     }
@@ -614,8 +615,13 @@ void concerns_run(struct core *core, mono_time now, struct effects *out)
         ask_instead_of_list(core, now, out);
     for (size_t left = h->due.count; left > 0; left--) {
         struct heap_node *node = heap_pop_due(&h->due, now.ms);
+        struct concern *c;
         if (!node) break;
+        c = CONTAINER_OF(node, struct concern, due);
         core_begin(core); /* thousands may be due */
-        concern_run(core, CONTAINER_OF(node, struct concern, due), now, out);
+        if (c->task)
+            task_due(core, c->task, now, out);
+        else
+            concern_run(core, c, now, out);
     }
 }
