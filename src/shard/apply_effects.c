@@ -18,13 +18,6 @@ enum {
     TEXT_MAX = ERROR_TEXT_MAX / 2 /* of a provider, so that a line of the audit has room for it */
 };
 
-struct provider_calls {
-    struct map blobs; /* by action */
-    size_t blob_bytes, blob_bytes_max;
-    uint64_t blobs_refused;
-    size_t under_way;
-};
-
 struct blob {
     size_t len;
     char bytes[];
@@ -37,9 +30,9 @@ static struct str key_of(const uint64_t *action)
 
 static void drop_blob(struct shard *shard, uint64_t action)
 {
-    struct blob *blob = map_remove(&shard->calls->blobs, key_of(&action));
+    struct blob *blob = map_remove(&shard->calls.blobs, key_of(&action));
 
-    if (blob) shard->calls->blob_bytes -= blob->len;
+    if (blob) shard->calls.blob_bytes -= blob->len;
     free(blob);
 }
 
@@ -125,7 +118,7 @@ static void on_answer(void *context, const struct provider_answer *answer)
 {
     struct provider_call *call = context;
 
-    call->shard->calls->under_way--;
+    call->shard->calls.under_way--;
     if (answer->end == PROVIDER_FENCED) hold_fenced(call->shard, answer->text);
     keep_answer(call, answer);
     decide_thread_submit(call->shard->decide_thread, &call->job);
@@ -144,7 +137,7 @@ static struct provider_request request_of(struct shard *shard, const struct effe
 
     if (effect->kind == EFFECT_DRAIN) request.grace_seconds = effect->drain.grace_ms / 1000;
     if (effect->kind != EFFECT_CONFIGURE) return request;
-    blob = map_get(&shard->calls->blobs, key_of(&effect->action));
+    blob = map_get(&shard->calls.blobs, key_of(&effect->action));
     if (blob) request.blob = str_of(blob->bytes, blob->len);
     request.cluster = effect->cluster;
     request.metadata = effect->configure.metadata;
@@ -171,7 +164,7 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
         return false;
     }
     if (effect->kind == EFFECT_CONFIGURE) drop_blob(shard, effect->action);
-    shard->calls->under_way++;
+    shard->calls.under_way++;
     if (err)
         on_answer(call, &(struct provider_answer){.end = PROVIDER_REFUSED,
                                                   .text = str_from(err_text(err))});
@@ -228,7 +221,7 @@ static bool ask_blob(struct shard *shard, const struct effect *effect)
 /* The client of a shard that stops may be gone. */
 static size_t blob_bytes(const struct shard *shard)
 {
-    size_t held = shard->calls->blob_bytes;
+    size_t held = shard->calls.blob_bytes;
 
     if (shard->stopping) return held;
     return held + provider_stats(shard->options.provider).waiting_bytes;
@@ -238,16 +231,16 @@ static enum err keep_blob(struct shard *shard, uint64_t action, struct str conte
 {
     struct blob *blob;
 
-    if (content.len > shard->calls->blob_bytes_max ||
-        blob_bytes(shard) > shard->calls->blob_bytes_max - content.len) {
-        shard->calls->blobs_refused++;
+    if (content.len > shard->calls.blob_bytes_max ||
+        blob_bytes(shard) > shard->calls.blob_bytes_max - content.len) {
+        shard->calls.blobs_refused++;
         return ERR_FULL;
     }
-    blob = map_make(&shard->calls->blobs, key_of(&action), sizeof *blob + content.len);
+    blob = map_make(&shard->calls.blobs, key_of(&action), sizeof *blob + content.len);
     if (!blob) return ERR_NOMEM;
     blob->len = content.len;
     put_text(blob->bytes, content);
-    shard->calls->blob_bytes += content.len;
+    shard->calls.blob_bytes += content.len;
     return ERR_OK;
 }
 
@@ -352,24 +345,18 @@ bool effect_apply(void *owner, const struct effect *effect)
 
 struct blob_stats blobs_counted(const struct shard *shard)
 {
-    return (struct blob_stats){blob_bytes(shard), shard->calls->blobs_refused};
+    return (struct blob_stats){blob_bytes(shard), shard->calls.blobs_refused};
 }
 
-enum err provider_calls_open(struct shard *shard)
+void provider_calls_open(struct shard *shard)
 {
-    shard->calls = calloc(1, sizeof *shard->calls);
-    if (!shard->calls) return ERR_NOMEM;
-    shard->calls->blob_bytes_max =
+    shard->calls.blob_bytes_max =
         shard->options.blob_bytes_max ? shard->options.blob_bytes_max : BLOB_BYTES_MAX;
-    map_init(&shard->calls->blobs, BLOBS_MAX, entropy_u64(shard->io->entropy));
-    return ERR_OK;
+    map_init(&shard->calls.blobs, BLOBS_MAX, entropy_u64(shard->io->entropy));
 }
 
 void provider_calls_close(struct shard *shard)
 {
-    if (!shard->calls) return;
-    assert(shard->calls->under_way == 0); /* the provider's client is closed first */
-    map_free(&shard->calls->blobs);
-    free(shard->calls);
-    shard->calls = NULL;
+    assert(shard->calls.under_way == 0); /* the provider's client is closed first */
+    map_free(&shard->calls.blobs);
 }

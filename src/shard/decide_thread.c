@@ -4,8 +4,9 @@
 #include "shard/decide_thread.h"
 
 #include <stdlib.h>
-
-#include "shard/slack.h"
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 enum {
     JOBS_PER_BATCH_MAX = 1024,
@@ -43,6 +44,15 @@ struct decide_thread {
 static void begin_batch(struct decide_thread *t);
 
 /* -- on the decide thread -- */
+
+void slack_return(mono_time *last, mono_time now)
+{
+    if (mono_elapsed_ms(*last, now) < SLACK_EVERY_MS) return;
+    *last = now;
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
+}
 
 static void batch_run(struct job *work)
 {

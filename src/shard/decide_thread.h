@@ -53,4 +53,10 @@ enum err decide_thread_open(const struct decide_thread_options *options,
  * not carried out are dropped. NULL is fine. */
 void decide_thread_close(struct decide_thread *decide_thread);
 void decide_thread_submit(struct decide_thread *decide_thread, struct decide_job *job);
+
+/* What the allocator keeps though nobody uses it: all demand at once, or ten thousand calls, leave
+ * holes of whole pages between the blocks that stay, and the C library gives back only what lies at
+ * the end. Gives it back, a few milliseconds every SLACK_EVERY_MS; `last` is 0 at first. */
+enum { SLACK_EVERY_MS = 30 * 1000 };
+void slack_return(mono_time *last, mono_time now);
 #endif

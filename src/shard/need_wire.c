@@ -21,11 +21,6 @@ struct top { /* what stands beside the rows */
     size_t rows;
 };
 
-static enum err refuse(struct note *note, enum err err, const char *problem)
-{
-    return note_fail(note, err, "%s", problem);
-}
-
 /* As protobuf has it: of a field that comes twice the last one counts. */
 static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top, struct note *note)
 {
@@ -42,7 +37,7 @@ static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top,
         if (field.number == 3 && top.rows++ == rows_max)
             return note_fail(note, ERR_TOO_LARGE, "needs: more than %zu rows", rows_max);
     }
-    if (fields.problem) return refuse(note, ERR_PARSE, fields.problem);
+    if (fields.problem) return note_fail(note, ERR_PARSE, "%s", fields.problem);
     *ret_top = top;
     return ERR_OK;
 }
@@ -210,7 +205,7 @@ enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, stru
         return note_fail(note, ERR_INVALID, "cluster_id: \"%.*s\" in a session of \"%.*s\"",
                          (int)min_size(top.cluster.len, SHOWN), top.cluster.at, STR_ARG(cluster));
     room = arena_alloc(arena, top.rows * sizeof *room);
-    if (!room) return refuse(note, ERR_NOMEM, "needs: no memory for the rows");
+    if (!room) return note_fail(note, ERR_NOMEM, "needs: no memory for the rows");
     r.top = &top;
     arena_init(&r.scratch, SCRATCH_MAX);
     arena_init(&r.dimensions.arena, dimensions->arena.max);

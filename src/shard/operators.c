@@ -80,20 +80,16 @@ struct rollup_job {
     struct rollup *rollup;
     enum rollup_end end;
     bool applied;
-    size_t contradictions;
-    struct note contradiction; /* the first */
+    struct rollup_rows rows;
 };
 
 static void rollup_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
     struct rollup_job *t = CONTAINER_OF(job, struct rollup_job, job);
     enum rollup_verdict verdict = ROLLUP_HELD;
-    struct rollup_rows rows = {0};
     enum err err = rollup_apply(context->core, t->rollup->cluster, t->rollup->bytes,
-                                &context->scratch, context->now, &verdict, &rows, out);
+                                &context->scratch, context->now, &verdict, &t->rows, out);
 
-    t->contradictions = rows.contradictions;
-    t->contradiction = rows.contradiction;
     t->end = err ? ROLLUP_REFUSED : ROLLUP_ACKNOWLEDGED;
     t->applied = !err && verdict == ROLLUP_APPLIED;
 }
@@ -102,10 +98,10 @@ static void rollup_job_done(struct decide_job *job, enum err err)
 {
     struct rollup_job *t = CONTAINER_OF(job, struct rollup_job, job);
 
-    if (t->contradictions)
+    if (t->rows.contradictions)
         LOG_WARN(&t->shard->log, "rows of a roll-up that no machine can satisfy were left out",
-                 log_str("cluster", t->rollup->cluster), log_u64("rows", t->contradictions),
-                 log_text("first", t->contradiction.text));
+                 log_str("cluster", t->rollup->cluster), log_u64("rows", t->rows.contradictions),
+                 log_text("first", t->rows.contradiction.text));
     if (t->applied) cycles_wake(t->shard);
     sessions_rollup_done(t->shard->sessions, t->rollup, err ? ROLLUP_REFUSED : t->end);
     free(t);

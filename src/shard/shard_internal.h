@@ -19,8 +19,14 @@
 #include "shard/sessions.h"
 #include "shard/shard.h"
 
-struct cycles;         /* cycle.c */
-struct provider_calls; /* apply_effects.c */
+struct cycles; /* cycle.c */
+
+struct provider_calls { /* apply_effects.c */
+    struct map blobs;   /* that wait for their Configure, by action */
+    size_t blob_bytes, blob_bytes_max;
+    uint64_t blobs_refused;
+    size_t under_way;
+};
 
 struct hold { /* hold.c: made with the shard, so that it finds memory */
     struct decide_job job;
@@ -41,7 +47,7 @@ struct shard {
     struct status *status;
     struct timer metrics_timer;
     struct cycles *cycles;
-    struct provider_calls *calls;
+    struct provider_calls calls;
     struct hold holds[CORE_FENCED + 1];
     int64_t newest_epoch;   /* fenced: as the provider named it; 0: it named none */
     uint32_t drain_reports; /* that wait for the decide thread */
@@ -64,7 +70,7 @@ void cycles_stop(struct shard *shard);
 void cycles_wake(struct shard *shard);
 
 /* -- apply_effects.c -- */
-enum err provider_calls_open(struct shard *shard);
+void provider_calls_open(struct shard *shard);
 void provider_calls_close(struct shard *shard);
 /* As decide_thread_options wants them; the owner is the shard. */
 void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena);
@@ -90,7 +96,7 @@ enum err inspect_open(struct shard *shard);
 enum err machine_view_serve(struct shard *shard, struct rpc_server *server, struct note *note);
 
 /* -- status.c -- */
-struct status_cycle { /* what a cycle leaves behind for it */
+struct status_cycle {                    /* what a cycle leaves behind for it */
     double seconds, phases[PHASE_COUNT]; /* in seconds, too */
     struct core_counts counts;
     struct buf inventory; /* rows on the wire */

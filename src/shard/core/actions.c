@@ -250,6 +250,9 @@ static void task_answered(struct core *core, struct machine_task *task,
 {
     const struct machine *said = answer->machine;
     enum machine_fault fault = MACHINE_FAULT_STRUCTURAL;
+    static const char *const no[] = {[CALL_REFUSED] = "",
+                                     [CALL_NOT_FOUND] = "not found",
+                                     [CALL_NOT_SUPPORTED] = "not supported"};
     const char *word = call_rules[task->step].word;
     struct note note = {"id: not the one that was asked for"};
 
@@ -278,16 +281,12 @@ static void task_answered(struct core *core, struct machine_task *task,
         task_end(core, task, OUTCOME_FENCED, answer->text, now, out);
         break;
     case CALL_NOT_SUPPORTED:
-        if (task->step == STEP_DELETE) core->counts.delete_unsupported++;
-        task_refuse(core, task, word, answer->text.len ? answer->text : STR("not supported"),
-                    OUTCOME_PROVIDER_ERROR, true, now, out);
-        break;
     case CALL_NOT_FOUND:
-        task_refuse(core, task, word, answer->text.len ? answer->text : STR("not found"),
-                    OUTCOME_PROVIDER_ERROR, false, now, out);
-        break;
     case CALL_REFUSED:
-        task_refuse(core, task, word, answer->text, OUTCOME_PROVIDER_ERROR, false, now, out);
+        if (answer->end == CALL_NOT_SUPPORTED && task->step == STEP_DELETE)
+            core->counts.delete_unsupported++;
+        task_refuse(core, task, word, answer->text.len ? answer->text : str_from(no[answer->end]),
+                    OUTCOME_PROVIDER_ERROR, answer->end == CALL_NOT_SUPPORTED, now, out);
         break;
     }
 }

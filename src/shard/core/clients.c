@@ -13,7 +13,7 @@ void clients_init(struct clients *clients, size_t max, uint64_t seed)
 static void client_free(struct cluster_client *client)
 {
     map_free(&client->hints.by_kind);
-    free(client->waits.at);
+    map_free(&client->waits);
     free(client);
 }
 
@@ -41,6 +41,7 @@ enum err client_make(struct clients *clients, struct str name, mono_time now,
         client->name = str_of((const char *)(client + 1), name.len);
         client->seen = now;
         map_init(&client->hints.by_kind, MAP_MOST, clients->by_name.seed);
+        map_init(&client->waits, MAP_MOST, clients->by_name.seed);
     }
     *ret_client = client;
     return ERR_OK;

@@ -16,19 +16,16 @@ enum { CLIENT_FORGET_MS = 3600 * 1000, CLIENTS_SWEEP_MS = 60 * 1000 };
  * never looked into: the profile may be gone. */
 struct latency_wait {
     uint32_t kind_slot;
-    bool ended; /* a machine came; the next roll-up begins anew */
+    bool ended;     /* a machine came; the next roll-up begins anew */
+    uint32_t round; /* of the client, that last named the profile */
     uint64_t kind_birth;
     mono_time since;
-};
-struct waits { /* by slot, each once */
-    struct latency_wait *at;
-    uint32_t count;
 };
 /* The last word about one profile. */
 struct capacity_hint {
     bool made;
     uint32_t kind_slot;
-    uint32_t set_slot;  /* of its requirements, which decide what there is to say */
+    uint32_t set_slot; /* of its requirements, which decide what there is to say */
     uint64_t kind_birth;
     uint32_t round; /* of capacity_note() that last met the profile in the demand */
     uint32_t count;
@@ -40,8 +37,8 @@ struct hints {
     struct map by_kind; /* by slot */
     uint32_t met;       /* in this round */
     size_t from;        /* cursor of the hint whose turn is next */
-    uint32_t unsaid;  /* nothing was said of so many yet */
-    uint64_t version; /* of the demand they are for */
+    uint32_t unsaid;    /* nothing was said of so many yet */
+    uint64_t version;   /* of the demand they are for */
 };
 
 struct cluster_client { /* behind it its name: map_make() */
@@ -53,7 +50,8 @@ struct cluster_client { /* behind it its name: map_make() */
     struct quarantine quarantine;
     uint64_t rejected; /* roll-ups */
     mono_time seen;    /* the last time it had a session, demand or machines */
-    struct waits waits;
+    struct map waits;  /* latency_wait, by slot */
+    uint32_t waits_round;
     struct hints hints;
 };
 struct clients {

@@ -16,7 +16,6 @@
 #define SHARD_CORE_CORE_INTERNAL_H
 #include "shard/core/clients.h"
 #include "shard/core/tally.h"
-#include "shard/core/view.h"
 #include "shard/decide/parking.h"
 
 struct hands; /* queue, pending ledger, rests: the half that acts */
@@ -38,12 +37,23 @@ struct listing { /* the List that is read, or the last one */
 };
 struct scope { /* scope.c */
     struct arena arena;
-    bool given;                   /* false: no domain ever was, and everything is ours */
+    bool given;                  /* false: no domain ever was, and everything is ours */
     const struct label *domains; /* by key, then value; given, and none: nothing is ours */
-    const struct str *keys;       /* of them, each once; often one for thousands of domains */
+    const struct str *keys;      /* of them, each once; often one for thousands of domains */
     size_t count, key_count;
     struct map outside; /* ids of known machines that are not ours */
     bool incomplete;    /* memory was lacking for one */
+};
+
+/* The last cycle as people read it: verdicts point into the needs table, which keeps what they point to
+ * until the next cycle (needs_keep); only what the engine made is copied. */
+struct views {
+    struct arena arena;
+    struct need_verdict *rows; /* in the order of Needs */
+    size_t count;
+    uint32_t by_bucket[PENALTY_BUCKET_COUNT]; /* rows by interruption bucket */
+    uint64_t cycle;
+    wall_time at;
 };
 
 struct core {
@@ -133,7 +143,7 @@ bool hands_call_may_run(const struct core *core, struct str machine, enum machin
  * word, or went. So that no machine stays in a passing state or Failed without somebody coming
  * back. */
 enum err hands_reserve(struct core *core, const struct machine *machine); /* before; ERR_NOMEM */
-void hands_unreserve(struct core *core, struct str machine); /* it did not happen */
+void hands_unreserve(struct core *core, struct str machine);              /* it did not happen */
 void hands_seen(struct core *core, const struct machine *machine, enum machine_state from,
                 mono_time now, struct effects *out);
 void hands_gone(struct core *core, struct str machine);
@@ -164,6 +174,7 @@ void scope_sweep(struct core *core, mono_time now, struct effects *out);
 /* After it: what InspectNeeds answers. Call after parking_note() and ledger_note(), whose ages it
  * shows. ERR_NOMEM: the last views stay. */
 enum err view_note(struct core *core, const struct decision *decision, wall_time wall);
+void views_deinit(struct views *views);
 /* Hints to every cluster with a session. */
 void capacity_note(struct core *core, const struct decision *decision, mono_time now,
                    struct effects *out);

@@ -269,49 +269,52 @@ static bool earlier_orders_count(const struct core *core, mono_time now)
     return core->options.restarted && (!h->opened || mono_elapsed_ms(h->opened_at, now) < most_ms);
 }
 
+/* A drain that goes on where it was: its operator knows of it already. */
+static enum err drain_open(struct core *core, struct str machine, struct str cluster,
+                           uint64_t grace_ms, bool drained, mono_time now)
+{
+    struct action action = {.kind = ACTION_RECLAIM,
+                            .machine = machine,
+                            .cluster = cluster,
+                            .grace_ms = drained ? PROVIDER_GRACE_LEAST_MS : grace_ms};
+    struct machine_task *task;
+    enum err err = task_open(core, &action, NULL, CAUSE_RESUMED, now, &task);
+
+    if (!err) task->drained = drained;
+    return err;
+}
+
 /* An earlier process of this shard ordered the reclaim, and found no time to drain the machine. */
 static void drain_resume(struct core *core, const struct drain_report *report, mono_time now,
                          struct effects *out)
 {
-    struct action action = {.kind = ACTION_RECLAIM,
-                            .machine = report->machine,
-                            .cluster = report->cluster,
-                            .grace_ms = report->drained
-                                            ? PROVIDER_GRACE_LEAST_MS
-                                            : min_u64(report->left_ms, RECLAIM_GRACE_MS)};
     const struct concern *c = concern_find(core, report->machine);
+    uint64_t left_ms = min_u64(report->left_ms, RECLAIM_GRACE_MS);
     struct inventory_entry entry;
-    struct machine_task *task;
 
     if (!core_acts(core) || !earlier_orders_count(core, now)) return;
     if (c && c->kind != CONCERN_QUIET) return; /* it is not known what the machine is */
     if (core_get(core, report->machine, &entry) || entry.machine.state != MACHINE_CONFIGURED ||
         !str_equal(entry.machine.cluster, report->cluster))
         return;
-    if (task_open(core, &action, NULL, CAUSE_RESUMED, now, &task)) return; /* reported again */
-    task->drained = report->drained;
+    if (drain_open(core, report->machine, report->cluster, left_ms, report->drained, now))
+        return; /* reported again */
     core_log(out, CORE_WARN, "drain resumed: its operator was told by an earlier process",
-             "machine=%.*s cluster=%.*s drained=%s left_ms=%llu", STR_ARG(task->machine),
-             STR_ARG(task->cluster), report->drained ? "true" : "false",
-             (unsigned long long)task->grace_ms);
+             "machine=%.*s cluster=%.*s drained=%s left_ms=%llu", STR_ARG(report->machine),
+             STR_ARG(report->cluster), report->drained ? "true" : "false",
+             (unsigned long long)left_ms);
 }
 
 enum err drain_repeat(struct core *core, const struct machine *machine, mono_time now,
                       struct effects *out)
 {
-    struct action action = {.kind = ACTION_RECLAIM,
-                            .machine = machine->id,
-                            .cluster = machine->cluster,
-                            .grace_ms = PROVIDER_GRACE_LEAST_MS};
-    struct machine_task *task;
-    enum err err = task_open(core, &action, NULL, CAUSE_RESUMED, now, &task);
+    enum err err = drain_open(core, machine->id, machine->cluster, 0, true, now);
 
-    if (err) return err;
-    task->drained = true;
-    core_log(out, CORE_WARN,
-             "the operator has drained this machine and the provider has not: drained again",
-             "machine=%.*s cluster=%.*s", STR_ARG(task->machine), STR_ARG(task->cluster));
-    return ERR_OK;
+    if (!err)
+        core_log(out, CORE_WARN,
+                 "the operator has drained this machine and the provider has not: drained again",
+                 "machine=%.*s cluster=%.*s", STR_ARG(machine->id), STR_ARG(machine->cluster));
+    return err;
 }
 
 void core_drain_report(struct core *core, const struct drain_report *report, mono_time now,

@@ -99,14 +99,11 @@ static enum err texts_own(struct effects *effects, struct str *const *texts, siz
     return err;
 }
 
-static bool labels_equal(const struct effects_labels *kept, const struct label *labels,
-                         size_t count)
+bool labels_equal(const struct label *a, size_t a_count, const struct label *b, size_t b_count)
 {
-    if (!kept->at || kept->count != count) return false;
-    for (size_t i = 0; i < count; i++)
-        if (!str_equal(kept->at[i].key, labels[i].key) ||
-            !str_equal(kept->at[i].value, labels[i].value))
-            return false;
+    if (a_count != b_count) return false;
+    for (size_t i = 0; i < a_count; i++)
+        if (!str_equal(a[i].key, b[i].key) || !str_equal(a[i].value, b[i].value)) return false;
     return true;
 }
 
@@ -117,8 +114,9 @@ enum err effects_labels(struct effects *effects, const struct label *labels, siz
     enum err err;
 
     for (size_t i = 0; i < ARRAY_LEN(effects->labels); i++) {
-        if (!labels_equal(&effects->labels[i], labels, count)) continue;
-        *ret_labels = effects->labels[i].at;
+        const struct effects_labels *kept = &effects->labels[i];
+        if (!kept->at || !labels_equal(kept->at, kept->count, labels, count)) continue;
+        *ret_labels = kept->at;
         return ERR_OK;
     }
     err = labels_copy(&effects->arena, labels, count, &copy);

@@ -140,6 +140,7 @@ static inline struct str text_put(char **at, struct str text)
     *at += text.len;
     return copy;
 }
+bool labels_equal(const struct label *a, size_t a_count, const struct label *b, size_t b_count);
 /* A copy of labels and their texts. ERR_NOMEM. */
 enum err labels_copy(struct arena *arena, const struct label *labels, size_t count,
                      struct label **ret_copy);

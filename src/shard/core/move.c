@@ -46,25 +46,16 @@ static struct machine meaning(const struct machine *given)
     return m;
 }
 
-static bool attributes_same(const struct attributes *a, const struct attributes *b)
-{
-    if (!str_equal(a->instance_type, b->instance_type) || !str_equal(a->zone, b->zone) ||
-        a->label_count != b->label_count)
-        return false;
-    for (size_t i = 0; i < a->label_count; i++)
-        if (!str_equal(a->labels[i].key, b->labels[i].key) ||
-            !str_equal(a->labels[i].value, b->labels[i].value))
-            return false;
-    return true;
-}
-
 /* What an operator is shown of a machine is as before: prices change all day. */
 static bool shows_same(const struct machine *a, const struct machine *b)
 {
     return a->state == b->state && str_equal(a->cluster, b->cluster) &&
            str_equal(a->host_ref, b->host_ref) && str_equal(a->last_error, b->last_error) &&
            resources_equal(machine_capacity(a), machine_capacity(b)) &&
-           attributes_same(&a->attributes, &b->attributes);
+           str_equal(a->attributes.instance_type, b->attributes.instance_type) &&
+           str_equal(a->attributes.zone, b->attributes.zone) &&
+           labels_equal(a->attributes.labels, a->attributes.label_count, b->attributes.labels,
+                        b->attributes.label_count);
 }
 
 enum err core_move(struct core *core, const struct machine *to, enum inventory_source source,

@@ -243,6 +243,8 @@ void task_close(struct core *core, struct machine_task *task, mono_time now)
     task_wait_end(core, task);
     list_remove(&task->place);
     task_free(core, task);
+    if (c->asked && !c->due.place) /* the task's waits took the place of the Get's */
+        concern_due(core, c, mono_after(now, core->options.execute_timeout_ms + OVERDUE_MS));
     if (!h->list_open)
         task_over(core, c, now);
     else if (list_empty(&c->ended))

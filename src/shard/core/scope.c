@@ -85,14 +85,6 @@ static enum err outside_find(const struct core *core, const struct scope *scope,
     return ERR_OK;
 }
 
-static bool scope_same(const struct scope *a, const struct scope *b)
-{
-    if (a->given != b->given || a->count != b->count) return false;
-    for (size_t i = 0; i < a->count; i++)
-        if (compare_domains(&a->domains[i], &b->domains[i])) return false;
-    return true;
-}
-
 static enum err domains_copy(struct scope *scope, const struct label *domains, size_t count)
 {
     struct str *keys = arena_calloc(&scope->arena, count, sizeof *keys);
@@ -121,7 +113,9 @@ enum err core_scope(struct core *core, bool given, const struct label *domains, 
     arena_init(&next.arena, SCOPE_BYTES_MAX);
     scope_init(&next, core->options.seed);
     err = domains_copy(&next, domains, count);
-    if (err || scope_same(&core->scope, &next)) goto discard;
+    if (err || (given == core->scope.given &&
+                labels_equal(core->scope.domains, core->scope.count, next.domains, next.count)))
+        goto discard;
     err = outside_find(core, &next, &next.outside);
     if (err) goto discard;
     scope_deinit(&core->scope);

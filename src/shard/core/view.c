@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shard/core/view.h"
-
+/* What people and the coordinator read: the verdicts of the last cycle, gauges, the summary. */
 #include <stdlib.h>
 
 #include "shard/core/core_internal.h"
