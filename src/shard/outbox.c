@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Frames in the order in which they were put, an index of those that have a key, and what all of them
+ * hold. Pure. */
 #include "shard/outbox.h"
 
 #include <stdlib.h>
 
-void outbox_init(struct outbox *box, struct outbox_limits limits, uint64_t seed)
+void outbox_init(struct outbox *box, struct outbox_limits limits, struct outbox_totals *totals,
+                 uint64_t seed)
 {
-    *box = (struct outbox){.limits = limits};
+    *box = (struct outbox){.limits = limits, .totals = totals};
     list_init(&box->frames);
     map_init(&box->by_key, limits.frames_max, seed);
 }
@@ -21,6 +24,8 @@ static void unlink_frame(struct outbox *box, struct out_frame *frame)
     list_remove(&frame->link);
     box->count--;
     box->bytes -= cost(frame);
+    box->totals->frames--;
+    box->totals->bytes -= cost(frame);
 }
 
 void outbox_detach(struct outbox *box, struct out_frame *frame)
@@ -59,6 +64,8 @@ void outbox_deinit(struct outbox *box)
     LIST_EACH_SAFE(&box->frames, node, following) free(CONTAINER_OF(node, struct out_frame, link));
     list_init(&box->frames);
     map_deinit(&box->by_key);
+    box->totals->frames -= box->count;
+    box->totals->bytes -= box->bytes;
     box->count = box->bytes = 0;
 }
 
@@ -90,7 +97,7 @@ enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool d
         map_remove(&box->by_key, old->key);
         unlink_frame(box, old);
         free(old);
-        box->superseded++;
+        box->totals->superseded++;
     }
     if (key.len > 0 && map_put(&box->by_key, frame->key, frame)) {
         free(frame);
@@ -99,5 +106,7 @@ enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool d
     list_append(&box->frames, &frame->link);
     box->count++;
     box->bytes += cost(frame);
+    box->totals->frames++;
+    box->totals->bytes += cost(frame);
     return ERR_OK;
 }

@@ -18,7 +18,6 @@ static void outbox_over(struct session *session)
     struct sessions *s = session->sessions;
     struct outbox *box = &session->outbox;
 
-    s->stats.outbox_bytes -= box->bytes;
     LIST_EACH(&box->frames, node)
     {
         struct out_frame *frame = CONTAINER_OF(node, struct out_frame, link);
@@ -99,20 +98,6 @@ static void end_longest(struct sessions *s)
     if (longest) end_unread(longest);
 }
 
-static enum err session_queue(struct session *session, struct str key, bool departed,
-                              struct str frame)
-{
-    struct sessions *s = session->sessions;
-    struct outbox *box = &session->outbox;
-    size_t bytes = box->bytes;
-    uint64_t superseded = box->superseded;
-    enum err err = outbox_put(box, key, frame, departed);
-
-    s->stats.outbox_bytes += box->bytes - bytes; /* modulo: it may have shrunk */
-    s->stats.superseded += box->superseded - superseded;
-    return err;
-}
-
 void session_send(struct session *session, struct str key, bool departed, struct str frame)
 {
     struct sessions *s = session->sessions;
@@ -122,12 +107,13 @@ void session_send(struct session *session, struct str key, bool departed, struct
     if (session->outbox.count == 0) err = rpc_send_bytes(session->call, frame);
     if (!err) return;
     /* ERR_CLOSED: its end is on the way, and knows what to keep. */
-    if (err == ERR_FULL || err == ERR_CLOSED) err = session_queue(session, key, departed, frame);
+    if (err == ERR_FULL || err == ERR_CLOSED)
+        err = outbox_put(&session->outbox, key, frame, departed);
     if (err == ERR_FULL)
         end_unread(session);
     else if (err)
         session_end(session, GRPC_UNAVAILABLE, "no memory for the frame");
-    else if (s->stats.outbox_bytes > s->limits.outboxes_bytes_max)
+    else if (s->outboxes.bytes > s->limits.outboxes_bytes_max)
         end_longest(s);
     if (err && departed) cluster_keep_departed(s, session->cluster, key, frame);
 }
@@ -142,20 +128,16 @@ void session_send_written(struct session *session, struct str key, enum err err)
 
 static void session_pump(struct session *session)
 {
-    struct sessions *s = session->sessions;
-    struct outbox *box = &session->outbox;
     struct out_frame *frame;
 
-    while (!session->over && (frame = outbox_first(box))) {
-        size_t bytes = box->bytes;
+    while (!session->over && (frame = outbox_first(&session->outbox))) {
         enum err err = rpc_send_bytes(session->call, frame->bytes);
         if (err == ERR_FULL || err == ERR_CLOSED) return;
         if (err) {
             session_end(session, GRPC_UNAVAILABLE, "no memory for the frame");
             return;
         }
-        outbox_drop(box, frame);
-        s->stats.outbox_bytes -= bytes - box->bytes;
+        outbox_drop(&session->outbox, frame);
     }
 }
 
@@ -349,7 +331,7 @@ static struct session *session_new(struct sessions *s, struct rpc_call *call)
     session->call = call;
     outbox_init(&session->outbox,
                 (struct outbox_limits){s->limits.outbox_frames_max, s->limits.outbox_bytes_max},
-                s->seed);
+                &s->outboxes, s->seed);
     lane_init(&session->lane);
     list_append(&s->all, &session->link);
     s->stats.streams++;

@@ -33,7 +33,7 @@ struct session_cluster *known_cluster(struct sessions *s, struct str id)
     cluster->id = str_of((const char *)(cluster + 1), id.len);
     outbox_init(&cluster->departed,
                 (struct outbox_limits){s->limits.departed_frames_max, s->limits.departed_bytes_max},
-                s->seed);
+                &s->departed, s->seed);
     return cluster;
 }
 
@@ -46,31 +46,13 @@ void cluster_settle(struct sessions *s, struct session_cluster *cluster)
     free(cluster);
 }
 
-/* Whatever changed in it. */
-static void recount_departed(struct sessions *s, const struct outbox *box, size_t bytes,
-                             size_t count)
-{
-    s->departed_bytes += box->bytes - bytes; /* both modulo: they may have shrunk */
-    s->stats.departed += (uint32_t)(box->count - count);
-}
-
-static void cluster_drop_departed(struct sessions *s, struct session_cluster *cluster,
-                                  struct str key)
-{
-    size_t bytes = cluster->departed.bytes, count = cluster->departed.count;
-
-    outbox_drop_key(&cluster->departed, key);
-    recount_departed(s, &cluster->departed, bytes, count);
-}
-
 void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, struct str key,
                            struct str frame)
 {
     struct outbox *box = &cluster->departed;
-    size_t bytes = box->bytes, count = box->count;
     enum err err = ERR_FULL;
 
-    if (frame.len <= s->limits.departed_bytes_max - s->departed_bytes)
+    if (frame.len <= s->limits.departed_bytes_max - s->departed.bytes)
         err = outbox_put(box, key, frame, true);
     if (err == ERR_FULL && box->count == box->limits.frames_max) {
         outbox_drop(box, outbox_first(box));
@@ -78,7 +60,6 @@ void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, 
         err = outbox_put(box, key, frame, true);
     }
     if (err) s->stats.departed_dropped++;
-    recount_departed(s, box, bytes, count);
 }
 
 /* -- life -- */
@@ -239,7 +220,7 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
         s->stats.departed_dropped += departed;
         return;
     }
-    cluster_drop_departed(s, known, key); /* it is not the last word any more */
+    outbox_drop_key(&known->departed, key); /* it is not the last word any more */
     if (known->session)
         session_send(known->session, key, departed, frame);
     else if (departed)
@@ -254,9 +235,7 @@ void sessions_resynced(struct sessions *s, struct str cluster)
     struct out_frame *frame;
 
     while (session && !session->over && (frame = outbox_first(&known->departed))) {
-        size_t bytes = known->departed.bytes, count = known->departed.count;
         outbox_detach(&known->departed, frame);
-        recount_departed(s, &known->departed, bytes, count);
         session_send(session, frame->key, true, frame->bytes);
         free(frame);
     }
@@ -277,6 +256,9 @@ struct sessions_stats sessions_stats(const struct sessions *s)
 {
     struct sessions_stats stats = s->stats;
 
+    stats.superseded = s->outboxes.superseded;
+    stats.outbox_bytes = s->outboxes.bytes;
+    stats.departed = (uint32_t)s->departed.frames;
     stats.blobs_waiting = (uint32_t)map_count(&s->requests);
     return stats;
 }

@@ -72,7 +72,7 @@ struct sessions {
     uint64_t seed;
     uint64_t first_instruction; /* its id is this and the action, so that no two processes of a
                                    shard give the same one */
-    size_t departed_bytes;
+    struct outbox_totals outboxes, departed;
     bool draining;
 };
 

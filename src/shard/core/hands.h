@@ -10,7 +10,7 @@
  * for ever (tests/lib/shard_check.h). A concern is made before a task or such a state begins, so that
  * none of its ends finds no memory.
  *
- *   queue.c    tasks: made, waiting, started, closed          steps.c, bootstrap.c, drain.c: what
+ *   queue.c    tasks: made, waiting, started, closed          steps.c, drain.c: what
  *   actions.c  how a task ends; answers find their task       each step begins and an ack makes of it
  *   rest.c     concerns */
 #ifndef SHARD_CORE_HANDS_H
