@@ -23,14 +23,14 @@ struct blob {
     char bytes[];
 };
 
-static struct str key_of(const uint64_t *action)
+static struct str blob_key_of(const uint64_t *action)
 {
     return str_of((const char *)action, sizeof *action);
 }
 
-static void drop_blob(struct shard *shard, uint64_t action)
+static void blob_drop(struct shard *shard, uint64_t action)
 {
-    struct blob *blob = map_remove(&shard->calls.blobs, key_of(&action));
+    struct blob *blob = map_remove(&shard->calls.blobs, blob_key_of(&action));
 
     if (blob) shard->calls.blob_bytes -= blob->len;
     free(blob);
@@ -51,9 +51,9 @@ struct provider_call {
 };
 
 /* An answer that cannot be read says nothing about what was done. */
-static void read_record(const struct provider_call *call, struct decide_context *context,
-                        struct machine_record *record, struct call_answer *answer,
-                        struct note *note)
+static void call_read_record(const struct provider_call *call, struct decide_context *context,
+                             struct machine_record *record, struct call_answer *answer,
+                             struct note *note)
 {
     struct str operation;
     enum err err = call->action ? machine_read_ack(context->reader, call->answer.bytes, &operation,
@@ -71,14 +71,15 @@ static void read_record(const struct provider_call *call, struct decide_context 
     answer->metadata_count = record->metadata_count;
 }
 
-static void answer_run(struct decide_job *job, struct decide_context *context, struct effects *out)
+static void call_answer_run(struct decide_job *job, struct decide_context *context,
+                            struct effects *out)
 {
     struct provider_call *call = CONTAINER_OF(job, struct provider_call, job);
     struct call_answer answer = {.end = (enum call_end)call->answer.end, .text = call->answer.text};
     struct machine_record record;
     struct note note = {""};
 
-    if (answer.end == CALL_DONE) read_record(call, context, &record, &answer, &note);
+    if (answer.end == CALL_DONE) call_read_record(call, context, &record, &answer, &note);
     if (call->action)
         core_answered(context->core, call->action, &answer, context->now, context->wall, out);
     else
@@ -94,7 +95,7 @@ static void call_done(struct decide_job *job, enum err)
 }
 
 /* The answer's bytes are the call's; one that finds no memory to be kept is not known. */
-static void keep_answer(struct provider_call *call, const struct provider_answer *answer)
+static void call_keep_answer(struct provider_call *call, const struct provider_answer *answer)
 {
     struct str text = utf8_clip(answer->text, TEXT_MAX);
     size_t len = text.len + answer->bytes.len;
@@ -120,7 +121,7 @@ static void on_answer(void *context, const struct provider_answer *answer)
 
     call->shard->calls.under_way--;
     if (answer->end == PROVIDER_FENCED) hold_fenced(call->shard, answer->text);
-    keep_answer(call, answer);
+    call_keep_answer(call, answer);
     decide_thread_submit(call->shard->decide_thread, &call->job);
 }
 
@@ -137,7 +138,7 @@ static struct provider_request request_of(struct shard *shard, const struct effe
 
     if (effect->kind == EFFECT_DRAIN) request.grace_seconds = effect->drain.grace_ms / 1000;
     if (effect->kind != EFFECT_CONFIGURE) return request;
-    blob = map_get(&shard->calls.blobs, key_of(&effect->action));
+    blob = map_get(&shard->calls.blobs, blob_key_of(&effect->action));
     if (blob) request.blob = str_of(blob->bytes, blob->len);
     request.cluster = effect->cluster;
     request.metadata = effect->configure.metadata;
@@ -152,7 +153,7 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
     enum err err;
 
     if (!call) return false;
-    call->job = (struct decide_job){.run = answer_run, .done = call_done};
+    call->job = (struct decide_job){.run = call_answer_run, .done = call_done};
     call->shard = shard;
     call->action = effect->kind == EFFECT_GET ? 0 : effect->action;
     call->len = effect->machine.len;
@@ -163,7 +164,7 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
         free(call);
         return false;
     }
-    if (effect->kind == EFFECT_CONFIGURE) drop_blob(shard, effect->action);
+    if (effect->kind == EFFECT_CONFIGURE) blob_drop(shard, effect->action);
     shard->calls.under_way++;
     if (err)
         on_answer(call, &(struct provider_answer){.end = PROVIDER_REFUSED,
@@ -198,12 +199,12 @@ static void blob_job_done(struct decide_job *job, enum err)
 {
     struct blob_job *t = CONTAINER_OF(job, struct blob_job, job);
 
-    if (!t->kept) drop_blob(t->shard, t->request.action);
+    if (!t->kept) blob_drop(t->shard, t->request.action);
     free(t->text);
     free(t);
 }
 
-static bool ask_blob(struct shard *shard, const struct effect *effect)
+static bool blob_ask(struct shard *shard, const struct effect *effect)
 {
     struct blob_job *t = calloc(1, sizeof *t);
 
@@ -227,7 +228,7 @@ static size_t blob_bytes(const struct shard *shard)
     return held + provider_stats(shard->options.provider).waiting_bytes;
 }
 
-static enum err keep_blob(struct shard *shard, uint64_t action, struct str content)
+static enum err blob_keep(struct shard *shard, uint64_t action, struct str content)
 {
     struct blob *blob;
 
@@ -236,7 +237,7 @@ static enum err keep_blob(struct shard *shard, uint64_t action, struct str conte
         shard->calls.blobs_refused++;
         return ERR_FULL;
     }
-    blob = map_make(&shard->calls.blobs, key_of(&action), sizeof *blob + content.len);
+    blob = map_make(&shard->calls.blobs, blob_key_of(&action), sizeof *blob + content.len);
     if (!blob) return ERR_NOMEM;
     blob->len = content.len;
     put_text(blob->bytes, content);
@@ -250,7 +251,7 @@ void blob_answered(void *owner, struct blob_request *request, enum blob_end end,
     struct blob_job *t = CONTAINER_OF(request, struct blob_job, request);
 
     t->end = end;
-    if (end == BLOB_READY && keep_blob(shard, request->action, content)) t->end = BLOB_NO_ROOM;
+    if (end == BLOB_READY && blob_keep(shard, request->action, content)) t->end = BLOB_NO_ROOM;
     if (end == BLOB_ERROR && content.len) t->text = malloc(content.len);
     if (t->text) {
         put_text(t->text, content);
@@ -263,7 +264,7 @@ void blob_answered(void *owner, struct blob_request *request, enum blob_end end,
 
 /* Repeats are counted by what is said: each text of the core is a place of its own. Static, as the
  * places in source code are: the log knows them until it is closed. */
-static struct log_site *site_of(const char *text)
+static struct log_site *log_site_of(const char *text)
 {
     static struct {
         const char *text;
@@ -276,7 +277,7 @@ static struct log_site *site_of(const char *text)
     return &sites[i].site;
 }
 
-static void say(struct shard *shard, const struct effect *effect)
+static void log_effect(struct shard *shard, const struct effect *effect)
 {
     static const enum log_level levels[] = {
         [CORE_INFO] = LOG_LEVEL_INFO, [CORE_WARN] = LOG_LEVEL_WARN, [CORE_ERROR] = LOG_LEVEL_ERROR};
@@ -284,7 +285,7 @@ static void say(struct shard *shard, const struct effect *effect)
     const struct log_field fields[] = {log_str("details", effect->log.details), LOG_END};
 
     if (log_enabled(&shard->log, level))
-        log_write(&shard->log, site_of(effect->log.text), level, effect->log.text, fields);
+        log_write(&shard->log, log_site_of(effect->log.text), level, effect->log.text, fields);
 }
 
 /* -- all of them -- */
@@ -314,7 +315,7 @@ bool effect_apply(void *owner, const struct effect *effect)
     case EFFECT_DRAIN:
     case EFFECT_DELETE:
     case EFFECT_GET: return shard->stopping || call_provider(shard, effect);
-    case EFFECT_ASK_BLOB: return shard->stopping || ask_blob(shard, effect);
+    case EFFECT_ASK_BLOB: return shard->stopping || blob_ask(shard, effect);
     case EFFECT_RECLAIM: /* decided before the hold: the drain that follows is not sent */
         if (shard_holds(shard)) return true;
         (void)sessions_reclaim(shard->sessions, effect->cluster, effect->action, effect->machine,
@@ -332,9 +333,9 @@ bool effect_apply(void *owner, const struct effect *effect)
         return true;
     case EFFECT_AUDIT:
         (void)audit_write(shard->audit, effect);
-        if (effect->action) drop_blob(shard, effect->action); /* the action ended */
+        if (effect->action) blob_drop(shard, effect->action); /* the action ended */
         return true;
-    case EFFECT_LOG: say(shard, effect); return true;
+    case EFFECT_LOG: log_effect(shard, effect); return true;
     case EFFECT_OBSERVE:
         shard_metrics_observe(shard->metrics, effect->observe.histogram, effect->observe.seconds);
         return true;

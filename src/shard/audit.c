@@ -48,7 +48,7 @@ void audit_close(struct audit *audit)
     free(audit);
 }
 
-static void keep(struct audit *audit, struct str line)
+static void audit_keep(struct audit *audit, struct str line)
 {
     struct buf *place = &audit->kept[audit->written % AUDIT_KEPT];
 
@@ -92,6 +92,6 @@ bool audit_write(struct audit *audit, const struct effect *effect)
     if (effect->audit.error.len) ndjson_string(&line, STR("error"), effect->audit.error);
     if (ndjson_end(&line)) return false;
     text = str_of(audit->line.data, audit->line.len - 1);
-    keep(audit, text);
+    audit_keep(audit, text);
     return !audit->options.events || !events_write(audit->options.events, EVENT_KEEP, text);
 }

@@ -96,7 +96,7 @@ static bool is_observed(const struct cycles *c)
     return c->cycles + !c->cycling > c->shard->options.warmup_cycles;
 }
 
-static void keep_token(struct token *token, struct str bytes)
+static void token_keep(struct token *token, struct str bytes)
 {
     token->len = bytes.len <= CURSOR_MAX ? bytes.len : 0;
     put_text(token->bytes, str_of(bytes.at, token->len));
@@ -134,7 +134,7 @@ static void on_removed(void *context, struct str id)
 static const struct provider_list_events list_events = {
     .on_machine = on_machine, .on_refused = on_refused, .on_removed = on_removed};
 
-static void give_up(struct cycles *c, struct list_job *t, const struct note *note)
+static void list_give_up(struct cycles *c, struct list_job *t, const struct note *note)
 {
     c->given_up = true;
     t->why = *note;
@@ -154,7 +154,7 @@ static void list_begins(struct list_job *t, struct decide_context *context)
     provider_list_close(c->reading);
     c->reading = NULL;
     if (provider_list_open(context->reader, &list_events, &c->reader, &c->reading))
-        give_up(c, t, &note);
+        list_give_up(c, t, &note);
 }
 
 /* `page` is the name of the one that was read. Why no other can follow it; NULL: it can. */
@@ -173,24 +173,24 @@ static void list_ends(struct list_job *t, struct decide_context *context, struct
     const char *lost;
 
     if (t->arrived && !c->given_up && provider_list_finish(c->reading, &end, &note))
-        give_up(c, t, &note);
+        list_give_up(c, t, &note);
     c->whole = c->whole && end.whole;
     c->pages++;
     lost = end.more ? lost_after(c, &t->page, end.next_page) : NULL;
     if (lost) {
         note_set(&note, "%s", lost);
-        give_up(c, t, &note);
+        list_give_up(c, t, &note);
     }
     t->page.len = 0;
     t->machines = end.machines;
     t->more = t->arrived && !c->given_up && end.more;
     if (t->more) {
-        keep_token(&t->page, end.next_page);
+        token_keep(&t->page, end.next_page);
         return;
     }
     t->whole = t->arrived && !c->given_up && c->whole;
     core_list_end(context->core, t->whole, context->now, out);
-    if (!core_wants_full_list(context->core)) keep_token(&t->cursor, end.cursor);
+    if (!core_wants_full_list(context->core)) token_keep(&t->cursor, end.cursor);
     t->ready = core_listed(context->core);
     provider_list_close(c->reading);
     c->reading = NULL;
@@ -207,7 +207,7 @@ static void list_run(struct decide_job *job, struct decide_context *context, str
     case LIST_BEGINS: list_begins(t, context); break;
     case LIST_PIECE:
         if (!c->given_up && provider_list_feed(c->reading, t->chunk->bytes, &note))
-            give_up(c, t, &note);
+            list_give_up(c, t, &note);
         break;
     case LIST_ENDS: list_ends(t, context, out); break;
     }
@@ -221,7 +221,7 @@ static void list_failed(struct cycles *c, const char *why)
 }
 
 /* Whoever reads of the failures wants to read that they are over. */
-static void note_failures(struct cycles *c, bool whole)
+static void list_note_failures(struct cycles *c, bool whole)
 {
     if (whole && c->failed)
         LOG_INFO(&c->shard->log, "provider answers again", log_u64("failed", c->failed),
@@ -236,7 +236,7 @@ static void list_over(struct cycles *c, const struct list_job *t)
 
     c->listing = false;
     c->list_seconds = seconds;
-    if (!c->shard->stopping) note_failures(c, t->whole);
+    if (!c->shard->stopping) list_note_failures(c, t->whole);
     shard_metrics_list(c->shard->metrics, t->whole, c->machines, seconds);
     if (is_observed(c)) shard_metrics_phase(c->shard->metrics, PHASE_RECONCILE, seconds);
     c->cursor = t->whole && c->shard->options.incremental ? t->cursor : (struct token){0};
@@ -265,7 +265,7 @@ static void list_job_done(struct decide_job *job, enum err err)
     if (t->step == LIST_PIECE) free(t);
 }
 
-static void make_job(struct list_job *t, struct cycles *c, enum list_step step)
+static void list_job_make(struct list_job *t, struct cycles *c, enum list_step step)
 {
     *t = (struct list_job){.job = {.run = list_run, .done = list_job_done},
                            .cycles = c,
@@ -284,14 +284,14 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
         provider_fetch_cancel(c->fetch);
         return;
     }
-    make_job(t, c, LIST_PIECE);
+    list_job_make(t, c, LIST_PIECE);
     t->chunk = own_chunk;
     decide_thread_submit(c->shard->decide_thread, &t->job);
 }
 
 static void end_list(struct cycles *c, bool arrived)
 {
-    make_job(&c->ends, c, LIST_ENDS);
+    list_job_make(&c->ends, c, LIST_ENDS);
     c->ends.arrived = arrived;
     c->ends.page = c->page;
     decide_thread_submit(c->shard->decide_thread, &c->ends.job);
@@ -326,7 +326,7 @@ static void begin_list(struct cycles *c)
         c->delta = c->cursor.len > 0;
         c->list_began = clock_mono_ns(c->shard->io->clock);
     }
-    make_job(&c->begins, c, LIST_BEGINS);
+    list_job_make(&c->begins, c, LIST_BEGINS);
     c->begins.first = first;
     decide_thread_submit(c->shard->decide_thread, &c->begins.job);
     err = provider_fetch_start(c->shard->options.provider, &request, &fetch_events, c, &c->fetch);
@@ -352,7 +352,7 @@ struct cycle_job {
     bool status_wanted;
 };
 
-static void mark(void *context, enum cycle_phase phase)
+static void cycle_mark(void *context, enum cycle_phase phase)
 {
     struct cycle_job *t = context;
     mono_ns now = clock_mono_ns(t->clock);
@@ -367,7 +367,7 @@ static void cycle_run(struct decide_job *job, struct decide_context *context, st
     mono_ns began = clock_mono_ns(t->clock);
 
     t->last = began;
-    t->err = core_cycle(context->core, context->now, context->wall, mark, t, out);
+    t->err = core_cycle(context->core, context->now, context->wall, cycle_mark, t, out);
     if (core_clusters(context->core, &t->arena, &t->clusters, &t->cluster_count))
         t->cluster_count = 0;
     t->status.counts = *core_counts(context->core);

@@ -77,7 +77,7 @@ static void batch_run(struct job *work)
 
 /* -- on the loop -- */
 
-static void end_jobs(struct decide_thread *t, struct list *jobs, enum err err)
+static void jobs_end(struct decide_thread *t, struct list *jobs, enum err err)
 {
     while (!list_empty(jobs)) {
         struct decide_job *job = CONTAINER_OF(jobs->next, struct decide_job, link);
@@ -88,19 +88,19 @@ static void end_jobs(struct decide_thread *t, struct list *jobs, enum err err)
     }
 }
 
-static void free_batch(struct decide_thread *t, struct batch *batch)
+static void batch_free(struct decide_thread *t, struct batch *batch)
 {
     effects_deinit(&batch->effects);
     free(batch);
     t->batches--;
 }
 
-static void finish_batch(struct decide_thread *t, struct batch *batch)
+static void batch_finish(struct decide_thread *t, struct batch *batch)
 {
     list_remove(&batch->link);
     t->options.on_counts(t->options.owner, &batch->counts);
-    end_jobs(t, &batch->jobs, ERR_OK);
-    free_batch(t, batch);
+    jobs_end(t, &batch->jobs, ERR_OK);
+    batch_free(t, batch);
 }
 
 /* False: an effect must wait. */
@@ -112,12 +112,12 @@ static bool carry_out_slice(struct decide_thread *t)
         for (; left && batch->next < batch->effects.count; left--, batch->next++)
             if (!t->options.carry_out(t->options.owner, &batch->effects.items[batch->next]))
                 return false;
-        if (batch->next == batch->effects.count) finish_batch(t, batch);
+        if (batch->next == batch->effects.count) batch_finish(t, batch);
     }
     return true;
 }
 
-static void go_on(struct decide_thread *t)
+static void batches_go_on(struct decide_thread *t)
 {
     bool waits = !carry_out_slice(t);
 
@@ -133,16 +133,16 @@ static void on_carry(struct task *task)
 {
     struct decide_thread *t = CONTAINER_OF(task, struct decide_thread, carry);
 
-    if (!timer_running(&t->later)) go_on(t);
+    if (!timer_running(&t->later)) batches_go_on(t);
 }
 
 static void on_later(struct timer *timer)
 {
-    go_on(CONTAINER_OF(timer, struct decide_thread, later));
+    batches_go_on(CONTAINER_OF(timer, struct decide_thread, later));
 }
 
 /* Jobs that were not run come before those that were submitted since. */
-static void give_back(struct decide_thread *t, struct batch *batch)
+static void batch_give_back(struct decide_thread *t, struct batch *batch)
 {
     struct list left;
 
@@ -165,11 +165,11 @@ static void on_job(struct job *work, enum err err)
 
     t->batch_running = false;
     if (err || t->closing) {
-        end_jobs(t, &batch->jobs, ERR_CANCELLED);
-        free_batch(t, batch);
+        jobs_end(t, &batch->jobs, ERR_CANCELLED);
+        batch_free(t, batch);
         return;
     }
-    give_back(t, batch);
+    batch_give_back(t, batch);
     list_append(&t->ready, &batch->link);
     loop_defer(t->options.io->loop, &t->carry);
     begin_batch(t);
@@ -213,7 +213,7 @@ void decide_thread_submit(struct decide_thread *decide_thread, struct decide_job
     list_init(&job->link);
     list_append(&decide_thread->waiting, &job->link);
     if (decide_thread->closing)
-        end_jobs(decide_thread, &decide_thread->waiting, ERR_CANCELLED);
+        jobs_end(decide_thread, &decide_thread->waiting, ERR_CANCELLED);
     else
         begin_batch(decide_thread);
 }
@@ -260,10 +260,10 @@ void decide_thread_close(struct decide_thread *decide_thread)
     {
         struct batch *batch = CONTAINER_OF(link, struct batch, link);
 
-        end_jobs(decide_thread, &batch->jobs, ERR_CANCELLED);
-        free_batch(decide_thread, batch);
+        jobs_end(decide_thread, &batch->jobs, ERR_CANCELLED);
+        batch_free(decide_thread, batch);
     }
-    end_jobs(decide_thread, &decide_thread->waiting, ERR_CANCELLED);
+    jobs_end(decide_thread, &decide_thread->waiting, ERR_CANCELLED);
     machine_reader_close(decide_thread->context.reader);
     arena_deinit(&decide_thread->context.scratch);
     frame_writer_deinit(&decide_thread->context.frames);

@@ -13,25 +13,25 @@ void outbox_init(struct outbox *box, struct outbox_limits limits, struct outbox_
     map_init(&box->by_key, limits.frames_max, seed);
 }
 
-static size_t cost(const struct out_frame *frame)
+static size_t frame_cost(const struct out_frame *frame)
 {
     return sizeof *frame + frame->key.len + frame->bytes.len;
 }
 
-static void unlink_frame(struct outbox *box, struct out_frame *frame)
+static void frame_unlink(struct outbox *box, struct out_frame *frame)
 {
-    assert(box->count > 0 && box->bytes >= cost(frame));
+    assert(box->count > 0 && box->bytes >= frame_cost(frame));
     list_remove(&frame->link);
     box->count--;
-    box->bytes -= cost(frame);
+    box->bytes -= frame_cost(frame);
     box->totals->frames--;
-    box->totals->bytes -= cost(frame);
+    box->totals->bytes -= frame_cost(frame);
 }
 
 void outbox_detach(struct outbox *box, struct out_frame *frame)
 {
     if (frame->key.len > 0) map_remove(&box->by_key, frame->key);
-    unlink_frame(box, frame);
+    frame_unlink(box, frame);
     if (box->count == 0) { /* most operators read: nothing is kept for those who did not once */
         uint64_t seed = box->by_key.seed;
         map_deinit(&box->by_key);
@@ -87,7 +87,7 @@ static struct out_frame *frame_new(struct str key, struct str bytes, bool depart
 enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool departed)
 {
     struct out_frame *old = key.len > 0 ? map_get(&box->by_key, key) : NULL, *frame;
-    size_t others = box->count - (old ? 1 : 0), used = box->bytes - (old ? cost(old) : 0);
+    size_t others = box->count - (old ? 1 : 0), used = box->bytes - (old ? frame_cost(old) : 0);
 
     if (others >= box->limits.frames_max) return ERR_FULL;
     if (sizeof *frame + key.len + bytes.len > box->limits.bytes_max - used) return ERR_FULL;
@@ -95,7 +95,7 @@ enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool d
     if (!frame) return ERR_NOMEM;
     if (old) {
         map_remove(&box->by_key, old->key);
-        unlink_frame(box, old);
+        frame_unlink(box, old);
         free(old);
         box->totals->superseded++;
     }
@@ -105,8 +105,8 @@ enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool d
     }
     list_append(&box->frames, &frame->link);
     box->count++;
-    box->bytes += cost(frame);
+    box->bytes += frame_cost(frame);
     box->totals->frames++;
-    box->totals->bytes += cost(frame);
+    box->totals->bytes += frame_cost(frame);
     return ERR_OK;
 }

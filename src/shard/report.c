@@ -141,7 +141,7 @@ static enum err pack_domains(struct shard *shard, struct buf *into, struct buf *
     return pack.err;
 }
 
-static void report(void *shard, shard_report_fn *done, void *context)
+static void report_make(void *shard, shard_report_fn *done, void *context)
 {
     struct report_job *t = calloc(1, sizeof *t);
     struct shard *s = shard;
@@ -193,7 +193,7 @@ static void scope_run(struct decide_job *job, struct decide_context *context, st
         t->err = core_serving(context->core, t->left, &t->serving, &t->more);
 }
 
-static void say_serving(const struct scope_job *t)
+static void scope_busy(const struct scope_job *t)
 {
     struct note why;
 
@@ -211,7 +211,7 @@ static void scope_done(struct decide_job *job, enum err err)
     assert(t->done || !t->err);
     if (!err) err = t->err ? t->err : t->written;
     if (t->done && !err && t->serving)
-        say_serving(t);
+        scope_busy(t);
     else if (t->done)
         t->done(t->context, err, STR_EMPTY);
     arena_deinit(&t->arena);
@@ -247,8 +247,8 @@ enum err report_scope(struct shard *shard, enum err written, const struct label 
     return ERR_OK;
 }
 
-static void assign(void *shard, struct str key, struct str value, bool assigned,
-                   shard_domain_fn *done, void *context)
+static void domain_assign(void *shard, struct str key, struct str value, bool assigned,
+                          shard_domain_fn *done, void *context)
 {
     struct shard *s = shard;
     struct note note = {""};
@@ -274,7 +274,7 @@ static void assign(void *shard, struct str key, struct str value, bool assigned,
     done(context, err, str_from(note.text));
 }
 
-static void set_term(void *shard, int64_t term)
+static void term_set(void *shard, int64_t term)
 {
     struct shard *s = shard;
 
@@ -284,5 +284,5 @@ static void set_term(void *shard, int64_t term)
 struct shard_view shard_view(struct shard *shard)
 {
     return (struct shard_view){
-        .shard = shard, .report = report, .assign = assign, .term = set_term};
+        .shard = shard, .report = report_make, .assign = domain_assign, .term = term_set};
 }

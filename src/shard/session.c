@@ -151,7 +151,7 @@ void session_refuse(struct session *session, enum grpc_status status, const char
     session_end(session, status, why);
 }
 
-static bool is_cluster(struct session *session, struct str cluster)
+static bool hello_is_allowed(struct session *session, struct str cluster)
 {
     struct sessions *s = session->sessions;
     struct note note = {""};
@@ -221,7 +221,7 @@ static void session_install(struct session *session, const struct operator_frame
 
 static void on_hello(struct session *session, const struct operator_frame *frame)
 {
-    if (!is_cluster(session, frame->cluster)) return;
+    if (!hello_is_allowed(session, frame->cluster)) return;
     if (!session->cluster)
         session_install(session, frame);
     else if (str_equal(frame->cluster, session->cluster->id))

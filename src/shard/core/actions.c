@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How tasks go: answers find their task, and every way a task can end is here, so that none ends
- * without being counted, audited and closed, nor leaves a passing machine without a concern. */
+ * without being counted, audited and closed, nor leaves a passing machine without a machine_work. */
 #include <stdio.h>
 
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
 /* --- the record --- */
 
@@ -76,7 +76,7 @@ bool task_move(struct core *core, struct machine_task *task, const struct machin
     enum err err = core_move(core, to, INVENTORY_DRIVEN, now, NULL, out, &note);
 
     if (!err) return true;
-    if (asked) concern_doubt(core, task, now, out);
+    if (asked) work_doubt(core, task, now, out);
     task_end(core, task, err == ERR_NOMEM ? OUTCOME_OTHER : OUTCOME_TRANSITION_ERROR,
              note.text[0] ? str_from(note.text) : str_from(err_text(err)), now, out);
     return false;
@@ -108,7 +108,7 @@ struct effect *task_call(struct core *core, struct machine_task *task, enum task
     struct effect *effect;
 
     if (!core_acts(core)) {
-        concern_ask(core, task, now, out);
+        work_ask(core, task, now, out);
         task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
         return NULL;
     }
@@ -116,7 +116,7 @@ struct effect *task_call(struct core *core, struct machine_task *task, enum task
     if (effect) {
         task_await(core, task, step, timeout_ms, now);
     } else {
-        concern_ask(core, task, now, out);
+        work_ask(core, task, now, out);
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
     }
     return effect;
@@ -171,13 +171,13 @@ void task_end(struct core *core, struct machine_task *task, enum action_outcome 
 void task_done(struct core *core, struct machine_task *task, bool good, mono_time now,
                struct effects *out)
 {
-    if (good) concern_free(core, task->work);
+    if (good) work_forget(core, task->work);
     task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY, now, out);
 }
 
 void task_goes_on(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
 {
-    concern_passing(core, task, now);
+    work_passing(core, task, now);
     task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY, now, out);
 }
 
@@ -188,7 +188,7 @@ void task_believe(struct core *core, struct machine_task *task, const struct cal
     char text[MACHINE_NAME_CAP + 64], name[MACHINE_NAME_CAP];
 
     if (reconcile_got(core, said, answer->metadata, answer->metadata_count, now, out)) {
-        concern_doubt(core, task, now, out);
+        work_doubt(core, task, now, out);
         task_end(core, task, OUTCOME_PROVIDER_ERROR, STR("the ack's record was refused"), now, out);
         return;
     }
@@ -210,11 +210,11 @@ void task_refuse(struct core *core, struct machine_task *task, const char *word,
     if (!task_machine(core, task, &m, now, out)) return;
     m.last_error = str_of(error, (size_t)len);
     if (task->cause == CAUSE_FAILED) { /* as it was: why it failed says more than this */
-        concern_failed(core, task->work, most, now);
+        work_failed(core, task->work, most, now);
     } else {
         m.state = MACHINE_FAILED;
         if (!task_move(core, task, &m, true, now, out)) return;
-        concern_refused(core, task, most, now);
+        work_refused(core, task, most, now);
     }
     task_end(core, task, outcome, str_of(error, (size_t)len), now, out);
 }
@@ -224,7 +224,7 @@ void task_refuse(struct core *core, struct machine_task *task, const char *word,
 static void task_unknown(struct core *core, struct machine_task *task, struct str text,
                          mono_time now, struct effects *out)
 {
-    concern_doubt(core, task, now, out);
+    work_doubt(core, task, now, out);
     task_end(core, task, OUTCOME_CTX_CANCELED, text.len ? text : STR("no answer"), now, out);
 }
 
@@ -241,7 +241,7 @@ static void task_garbled(struct core *core, struct machine_task *task, enum mach
                     out);
         return;
     }
-    concern_doubt(core, task, now, out);
+    work_doubt(core, task, now, out);
     task_end(core, task, OUTCOME_PROVIDER_ERROR, str_from(note->text), now, out);
 }
 
@@ -268,16 +268,16 @@ static void task_answered(struct core *core, struct machine_task *task,
     case CALL_UNKNOWN: task_unknown(core, task, answer->text, now, out); break;
     case CALL_UNSENT:
         if (!core_acts(core)) { /* and will not be sent: the machine is what the provider says */
-            concern_ask(core, task, now, out);
+            work_ask(core, task, now, out);
             task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
             break;
         }
-        concern_unsent(core, task, now);
+        work_unsent(core, task, now);
         task_end(core, task, OUTCOME_PROVIDER_ERROR,
                  answer->text.len ? answer->text : STR("not sent"), now, out);
         break;
     case CALL_FENCED: /* the machine has not failed: it is what the newer process made of it */
-        concern_ask(core, task, now, out);
+        work_ask(core, task, now, out);
         task_end(core, task, OUTCOME_FENCED, answer->text, now, out);
         break;
     case CALL_NOT_SUPPORTED:
@@ -298,7 +298,7 @@ void core_answered(struct core *core, uint64_t action, const struct call_answer 
 
     core_begin(core);
     if (task && call_rules[task->step].word) task_answered(core, task, answer, now, out);
-    hands_run(core, now, wall, out);
+    running_start(core, now, wall, out);
 }
 
 void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str text,
@@ -308,7 +308,7 @@ void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str
 
     core_begin(core);
     if (task && task->step == STEP_BLOB) bootstrap_blob(core, task, end, text, now, out);
-    hands_run(core, now, wall, out);
+    running_start(core, now, wall, out);
 }
 
 bool core_blob_waits(const struct core *core, uint64_t action)

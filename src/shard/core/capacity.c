@@ -90,7 +90,7 @@ static struct answer answer_find(struct core *core, const struct profile *profil
 
 /* --- saying it --- */
 
-struct saying {
+struct hints_round {
     struct core *core;
     struct answer *answers;        /* by slot of the set */
     const struct profile **copies; /* by slot of the kind: in the effects; NULL: not copied yet */
@@ -102,8 +102,8 @@ struct saying {
     size_t first, again; /* so many were said */
 };
 
-static enum err hint_send(struct saying *s, struct cluster_client *client, const struct kind *kind,
-                          const struct answer *a)
+static enum err hint_send(struct hints_round *s, struct cluster_client *client,
+                          const struct kind *kind, const struct answer *a)
 {
     struct effect *effect;
     struct str cluster;
@@ -122,7 +122,7 @@ static enum err hint_send(struct saying *s, struct cluster_client *client, const
     return ERR_OK;
 }
 
-static bool hint_due(const struct saying *s, const struct capacity_hint *hint,
+static bool hint_due(const struct hints_round *s, const struct capacity_hint *hint,
                      const struct answer *a)
 {
     if (!hint->confidence) return true;
@@ -133,13 +133,13 @@ static bool hint_due(const struct saying *s, const struct capacity_hint *hint,
 }
 
 /* Its turn is over; what is due beyond it waits for the next cycle. */
-static bool is_full(const struct saying *s)
+static bool is_full(const struct hints_round *s)
 {
     return s->again >= s->core->options.hints_most;
 }
 
-static enum err hint_say(struct saying *s, struct cluster_client *client,
-                         struct capacity_hint *hint)
+static enum err hint_update(struct hints_round *s, struct cluster_client *client,
+                            struct capacity_hint *hint)
 {
     size_t *said = hint->confidence ? &s->again : &s->first;
     struct answer *a = &s->answers[hint->set_slot];
@@ -164,7 +164,7 @@ static enum err hint_say(struct saying *s, struct cluster_client *client,
 }
 
 /* What is wanted is what was wanted. */
-static enum err client_say(struct saying *s, struct cluster_client *client)
+static enum err client_update(struct hints_round *s, struct cluster_client *client)
 {
     struct hints *hints = &client->hints;
     size_t cursor = hints->from;
@@ -178,7 +178,7 @@ static enum err client_say(struct saying *s, struct cluster_client *client)
             cursor = 0;
             entry = map_next(&hints->by_kind, &cursor);
         }
-        err = hint_say(s, client, entry->value);
+        err = hint_update(s, client, entry->value);
         if (!open || !is_full(s)) continue;
         hints->from = cursor;
         open = false;
@@ -186,7 +186,7 @@ static enum err client_say(struct saying *s, struct cluster_client *client)
     return err;
 }
 
-static enum err need_say(struct saying *s, const struct demand *need)
+static enum err need_update(struct hints_round *s, const struct demand *need)
 {
     struct cluster_client *client = s->anew[need->cluster->slot];
     struct capacity_hint *hint;
@@ -199,11 +199,11 @@ static enum err need_say(struct saying *s, const struct demand *need)
     hint->round = s->round;
     hint->set_slot = need->kind->set->slot;
     client->hints.met++;
-    return hint_say(s, client, hint);
+    return hint_update(s, client, hint);
 }
 
 /* Those with new demand are noted in `anew`, the others said at once. */
-static enum err clients_say(struct saying *s, bool *ret_any_anew)
+static enum err clients_update(struct hints_round *s, bool *ret_any_anew)
 {
     const struct map *clients = &s->core->clients.by_name;
     bool open = true;
@@ -228,7 +228,7 @@ static enum err clients_say(struct saying *s, bool *ret_any_anew)
             s->anew[demand->slot] = client;
             *ret_any_anew = true;
         } else {
-            err = client_say(s, client);
+            err = client_update(s, client);
         }
         if (!open || !is_full(s)) continue;
         s->core->capacity_from = cursor;
@@ -238,7 +238,7 @@ static enum err clients_say(struct saying *s, bool *ret_any_anew)
 }
 
 /* Drops what nobody wants any more. */
-static void clients_settle(struct saying *s)
+static void clients_trim(struct hints_round *s)
 {
     struct needs *needs = s->core->needs;
 
@@ -263,7 +263,7 @@ void capacity_note(struct core *core, const struct decision *decision, mono_time
                    struct effects *out)
 {
     const struct needs *needs = core->needs;
-    struct saying s = {.core = core, .now = now, .out = out, .round = ++core->capacity_round};
+    struct hints_round s = {.core = core, .now = now, .out = out, .round = ++core->capacity_round};
     bool any_anew;
     enum err err;
 
@@ -272,9 +272,9 @@ void capacity_note(struct core *core, const struct decision *decision, mono_time
     s.answers = arena_calloc(&core->scratch, needs->set_slots.used, sizeof *s.answers);
     s.copies = arena_calloc(&core->scratch, needs->kind_slots.used, sizeof(struct profile *));
     if (!s.anew || !s.answers || !s.copies) return; /* the next cycle says it */
-    err = clients_say(&s, &any_anew);
+    err = clients_update(&s, &any_anew);
     if (err || !any_anew) return;
     for (size_t i = 0; i < decision->verdict_count && !err; i++)
-        err = need_say(&s, decision->verdicts[i].need);
-    if (!err) clients_settle(&s);
+        err = need_update(&s, decision->verdicts[i].need);
+    if (!err) clients_trim(&s);
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
 void clients_init(struct clients *clients, size_t max, uint64_t seed)
 {
@@ -99,7 +99,7 @@ static enum err resync(struct core *core, struct str cluster, struct effects *ou
 
     for (size_t i = 0; i < count && !err; i++) {
         err = core_get(core, ids[i], &entry);
-        if (!err) err = core_tell(core, cluster, &entry.machine, out);
+        if (!err) err = core_send_state(core, cluster, &entry.machine, out);
     }
     return err;
 }

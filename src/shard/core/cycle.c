@@ -6,7 +6,7 @@
  *
  * Before the first whole List nothing is decided: the machines that serve may be in the part that
  * did not come, and would be bought a second time. */
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 #include "shard/state/cohort.h"
 
 struct turn { /* one cycle */
@@ -121,9 +121,9 @@ static void actions_hold(struct core *core, struct turn *turn)
 static bool moot(struct core *core, const struct action *action, mono_time now)
 {
     const struct machine_row *row = inventory_row(core->inventory, action->machine);
-    const struct concern *c = concern_find(core, action->machine);
+    const struct machine_work *w = work_find(core, action->machine);
 
-    if (c && (c->kind == CONCERN_DOUBT || !mono_due(c->until, now))) return true;
+    if (w && (w->kind == WORK_DOUBT || !mono_due(w->until, now))) return true;
     return task_find(core, action->machine) ||
            (row &&
             row_actual(core->inventory, row)->traits.state != call_rule_of(action->kind)->before);
@@ -163,7 +163,7 @@ static void enqueue(struct core *core, struct turn *turn)
             core->counts.deduped++;
         } else if (task_open(core, action, profile, CAUSE_DECIDED, turn->now, &task)) {
             core->counts.dropped++;
-            core->hands->dropped = true;
+            core->running->dropped = true;
         }
     }
 }
@@ -210,14 +210,14 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
 
     core_begin(core);
     core->counts.cycles++;
-    if (!core->hands->opened) core->hands->opened_at = now;
-    core->hands->opened = true;
-    hands_settle(core, now, out);
-    concerns_run(core, now, out);
+    if (!core->running->opened) core->running->opened_at = now;
+    core->running->opened = true;
+    running_settle(core, now, out);
+    works_run(core, now, out);
     clients_sweep(core, now);
     scope_sweep(core, now, out);
     if (reconcile_is_blind(core)) {
-        hands_run(core, now, wall, out);
+        running_start(core, now, wall, out);
         return ERR_OK;
     }
     err = decide_now(core, &turn);
@@ -232,7 +232,7 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
         gauges_note(core);
         shortfalls_warn(core, out);
     }
-    hands_run(core, now, wall, out);
+    running_start(core, now, wall, out);
     tasks_plan(core, now);
     mark_end(&turn, PHASE_EXECUTE);
     return err;

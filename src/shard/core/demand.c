@@ -5,8 +5,8 @@
 #include "shard/core/core_internal.h"
 #include "shard/state/kinds.h"
 
-static void reject(struct core *core, struct cluster_client *client, struct str cluster,
-                   const char *why, struct effects *out)
+static void rollup_reject(struct core *core, struct cluster_client *client, struct str cluster,
+                          const char *why, struct effects *out)
 {
     core->counts.rollups_rejected++;
     if (client) client->rejected++;
@@ -18,7 +18,7 @@ void core_rollup_refused(struct core *core, struct str cluster, const char *why,
                          struct effects *out)
 {
     core_begin(core);
-    reject(core, client_find(&core->clients, cluster), cluster, why, out);
+    rollup_reject(core, client_find(&core->clients, cluster), cluster, why, out);
 }
 
 /* One pod can contradict itself; that must not freeze the demand of its whole cluster. */
@@ -52,8 +52,9 @@ static enum err rows_possible(struct core *core, struct str cluster, const struc
 }
 
 /* Takes the rows that passed the quarantine. */
-static enum err apply(struct core *core, struct cluster_client *client, const struct need *rows,
-                      size_t count, mono_time now, struct effects *out, struct note *note)
+static enum err rollup_store(struct core *core, struct cluster_client *client,
+                             const struct need *rows, size_t count, mono_time now,
+                             struct effects *out, struct note *note)
 {
     const struct need *possible;
     size_t possible_count;
@@ -65,7 +66,8 @@ static enum err apply(struct core *core, struct cluster_client *client, const st
     return err;
 }
 
-static enum quarantine_verdict admit(const struct core *core, struct quarantine *q, size_t count)
+static enum quarantine_verdict rollup_admit(const struct core *core, struct quarantine *q,
+                                            size_t count)
 {
     if (core->options.rollup_guard) return quarantine_admit(q, (uint32_t)count);
     *q = (struct quarantine){.accepted_rows = (uint32_t)count};
@@ -99,11 +101,11 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
     if (err) goto rejected;
     client->seen = now;
     before = after = client->quarantine;
-    verdict = admit(core, &after, count);
+    verdict = rollup_admit(core, &after, count);
     if (verdict == QUARANTINE_HELD) {
         err = needs_greet(core->needs, cluster); /* it has reported all the same */
     } else {
-        err = apply(core, client, rows, count, now, out, &own);
+        err = rollup_store(core, client, rows, count, now, out, &own);
     }
     if (err) goto rejected;
     client->quarantine = after;
@@ -119,7 +121,7 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
 
 rejected:
     if (!own.text[0]) note_set(&own, "%s", err_text(err));
-    reject(core, client, cluster, own.text, out);
+    rollup_reject(core, client, cluster, own.text, out);
     if (note) *note = own;
     return err;
 }

@@ -17,8 +17,8 @@
  *
  * A machine that its operator has drained takes no pod any more. When the provider's Drain was
  * refused or not carried out and the machine is Configured as before, it is drained again, whoever
- * wants it meanwhile (CONCERN_DRAINED, drain_repeat). */
-#include "shard/core/hands.h"
+ * wants it meanwhile (WORK_DRAINED, drain_repeat). */
+#include "shard/core/running_actions.h"
 
 /* What a provider gets to shut an empty machine down, when the operator used up the grace. */
 enum { PROVIDER_GRACE_LEAST_MS = 30 * 1000 };
@@ -58,7 +58,7 @@ static bool operator_returns_until(const struct core *core, struct str cluster,
         *ret_until = mono_after(client->left, core->options.operator_return_ms);
         return client->reports_drains;
     }
-    *ret_until = mono_after(core->hands->opened_at, core->options.operator_return_ms);
+    *ret_until = mono_after(core->running->opened_at, core->options.operator_return_ms);
     return core->options.restarted && core->options.operators_reported;
 }
 
@@ -88,8 +88,8 @@ static bool operator_wait(struct core *core, struct machine_task *task, mono_tim
 }
 
 /* False: no memory. Without a session there is nobody to tell, and that is fine. */
-static bool operator_tell(struct core *core, struct machine_task *task, uint64_t grace_ms,
-                          struct effects *out)
+static bool operator_reclaim(struct core *core, struct machine_task *task, uint64_t grace_ms,
+                             struct effects *out)
 {
     struct effect *effect;
 
@@ -103,11 +103,11 @@ static bool operator_tell(struct core *core, struct machine_task *task, uint64_t
 
 /* --- the beginning --- */
 
-static bool draining(struct core *core, struct machine_task *task, struct machine *m, mono_time now,
-                     wall_time wall, struct effects *out)
+static bool drain_start(struct core *core, struct machine_task *task, struct machine *m,
+                        mono_time now, wall_time wall, struct effects *out)
 {
     /* An operator that reported the reclaim knows of it. */
-    if (task->cause != CAUSE_RESUMED && !operator_tell(core, task, task->grace_ms, out)) {
+    if (task->cause != CAUSE_RESUMED && !operator_reclaim(core, task, task->grace_ms, out)) {
         /* nothing began: derived again */
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
         return false;
@@ -132,8 +132,8 @@ static uint64_t provider_grace_ms(const struct machine_task *task, mono_time now
 }
 
 /* Machines that are drained already, by their operator or by the provider, are asked for only. */
-static void provider_drain(struct core *core, struct machine_task *task, mono_time now,
-                           struct effects *out)
+static void drain_call(struct core *core, struct machine_task *task, mono_time now,
+                       struct effects *out)
 {
     uint64_t grace_ms = provider_grace_ms(task, now);
     struct effect *effect;
@@ -146,7 +146,7 @@ static void provider_drain(struct core *core, struct machine_task *task, mono_ti
     effect->drain.preemptor_priority = task->action == ACTION_PREEMPT ? task->priority : 0;
 }
 
-static bool no_memory_for(struct core *core, struct str machine)
+static bool machine_unreadable(struct core *core, struct str machine)
 {
     struct inventory_entry entry;
 
@@ -160,8 +160,9 @@ void drain_begin(struct core *core, struct machine_task *task, mono_time now, wa
     mono_time until = {0};
     struct machine m;
 
-    if (again && no_memory_for(core, task->machine)) { /* it stays Draining, and is called again */
-        concern_unsent(core, task, now);
+    if (again &&
+        machine_unreadable(core, task->machine)) { /* it stays Draining, and is called again */
+        work_unsent(core, task, now);
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
         return;
     }
@@ -173,24 +174,24 @@ void drain_begin(struct core *core, struct machine_task *task, mono_time now, wa
     }
     if (!again) {
         wait = !task->drained && operator_wait(core, task, now, &until, out);
-        if (!draining(core, task, &m, now, wall, out)) return;
+        if (!drain_start(core, task, &m, now, wall, out)) return;
     }
     if (wait)
         task_hold(core, task, until);
     else
-        provider_drain(core, task, now, out);
+        drain_call(core, task, now, out);
 }
 
 /* --- the wait --- */
 
-static struct machine_task *held_task(const struct core *core, struct str machine)
+static struct machine_task *drain_held(const struct core *core, struct str machine)
 {
     struct machine_task *task = task_find(core, machine);
 
     return task && task->step == STEP_OPERATOR ? task : NULL;
 }
 
-static void wait_over(struct core *core, struct machine_task *task, enum drain_wait wait)
+static void drain_wait_over(struct core *core, struct machine_task *task, enum drain_wait wait)
 {
     drain_wait_ended(core, wait);
     task->drained = true;
@@ -206,7 +207,7 @@ void drain_due(struct core *core, struct machine_task *task, mono_time now, stru
                    : "operator did not return in time to drain its machine",
              "machine=%.*s cluster=%.*s waited_ms=%llu", STR_ARG(task->machine),
              STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(task->since, now));
-    wait_over(core, task, ended ? DRAIN_WAIT_GRACE_ENDED : DRAIN_WAIT_AWAY);
+    drain_wait_over(core, task, ended ? DRAIN_WAIT_GRACE_ENDED : DRAIN_WAIT_AWAY);
 }
 
 /* --- operators that come and go --- */
@@ -218,18 +219,18 @@ static void operator_is_back(struct core *core, struct machine_task *task, enum 
 {
     uint64_t left_ms = mono_elapsed_ms(now, grace_end(task));
 
-    if (left_ms && task->cause != CAUSE_RESUMED) (void)operator_tell(core, task, left_ms, out);
+    if (left_ms && task->cause != CAUSE_RESUMED) (void)operator_reclaim(core, task, left_ms, out);
     if (link == OPERATOR_REPORTS_DRAINS)
-        concern_due(core, task->work, grace_end(task));
+        work_due(core, task->work, grace_end(task));
     else
-        wait_over(core, task, DRAIN_WAIT_NO_OPERATOR);
+        drain_wait_over(core, task, DRAIN_WAIT_NO_OPERATOR);
 }
 
 void drains_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
                     struct effects *out)
 {
     mono_time until = mono_after(now, core->options.operator_return_ms);
-    const struct rooms *slots = &core->hands->slots;
+    const struct rooms *slots = &core->running->slots;
     size_t held = 0;
 
     for (uint32_t i = 0; core->counts.drains_waiting && i < slots->used; i++) {
@@ -239,7 +240,7 @@ void drains_session(struct core *core, struct str cluster, enum operator_link li
         if (link != OPERATOR_AWAY)
             operator_is_back(core, task, link, now, out);
         else
-            concern_due(core, task->work, mono_min(grace_end(task), until));
+            work_due(core, task->work, mono_min(grace_end(task), until));
     }
     if (held && link == OPERATOR_CONNECTED) (void)effects_add(out, EFFECT_CYCLE_SOON);
     if (held && link == OPERATOR_AWAY)
@@ -256,14 +257,14 @@ static bool number_is_ours(const struct core *core, uint64_t number)
 {
     uint32_t serial = (uint32_t)(number >> 32), slot = (uint32_t)number;
 
-    return serial && serial <= core->hands->serial && slot < core->hands->slots.used;
+    return serial && serial <= core->running->serial && slot < core->running->slots.used;
 }
 
 /* May an order of an earlier process still be under way? The longest grace and the time to return
  * after our start it is over, and its operator is told anew if the machine is to go. */
 static bool earlier_orders_count(const struct core *core, mono_time now)
 {
-    const struct hands *h = core->hands;
+    const struct running_actions *h = core->running;
     uint64_t most_ms = add_sat_u64(RECLAIM_GRACE_MS, core->options.operator_return_ms);
 
     return core->options.restarted && (!h->opened || mono_elapsed_ms(h->opened_at, now) < most_ms);
@@ -288,12 +289,12 @@ static enum err drain_open(struct core *core, struct str machine, struct str clu
 static void drain_resume(struct core *core, const struct drain_report *report, mono_time now,
                          struct effects *out)
 {
-    const struct concern *c = concern_find(core, report->machine);
+    const struct machine_work *w = work_find(core, report->machine);
     uint64_t left_ms = min_u64(report->left_ms, RECLAIM_GRACE_MS);
     struct inventory_entry entry;
 
     if (!core_acts(core) || !earlier_orders_count(core, now)) return;
-    if (c && c->kind != CONCERN_QUIET) return; /* it is not known what the machine is */
+    if (w && w->kind != WORK_QUIET) return; /* it is not known what the machine is */
     if (core_get(core, report->machine, &entry) || entry.machine.state != MACHINE_CONFIGURED ||
         !str_equal(entry.machine.cluster, report->cluster))
         return;
@@ -328,19 +329,19 @@ void core_drain_report(struct core *core, const struct drain_report *report, mon
     } else if (task->step == STEP_OPERATOR && str_equal(task->cluster, report->cluster) &&
                (task->number == report->action || task->cause == CAUSE_RESUMED)) {
         if (report->drained)
-            wait_over(core, task, DRAIN_WAIT_DRAINED);
+            drain_wait_over(core, task, DRAIN_WAIT_DRAINED);
         else if (report->error.len)
             core_log(out, CORE_WARN, "operator could not drain its machine",
                      "machine=%.*s cluster=%.*s error=%.*s", STR_ARG(task->machine),
                      STR_ARG(task->cluster), STR_ARG(report->error));
     }
-    hands_run(core, now, wall, out);
+    running_start(core, now, wall, out);
 }
 
 void drain_facts(const struct core *core, struct str machine, mono_time now,
                  struct machine_facts *facts)
 {
-    const struct machine_task *task = held_task(core, machine);
+    const struct machine_task *task = drain_held(core, machine);
 
     if (!task) return;
     facts->operator_drains = true;
@@ -350,20 +351,20 @@ void drain_facts(const struct core *core, struct str machine, mono_time now,
 
 /* --- what the provider says meanwhile --- */
 
-bool hands_waits_for_operator(const struct core *core, struct str machine)
+bool running_waits_for_operator(const struct core *core, struct str machine)
 {
-    return held_task(core, machine) && !task_ended_in_list(core, machine);
+    return drain_held(core, machine) && !task_ended_in_list(core, machine);
 }
 
-bool hands_overtaken(struct core *core, struct str machine, const struct machine *said,
-                     mono_time now, struct effects *out)
+bool running_overtaken(struct core *core, struct str machine, const struct machine *said,
+                       mono_time now, struct effects *out)
 {
-    struct machine_task *task = held_task(core, machine);
+    struct machine_task *task = drain_held(core, machine);
 
     if (!task || task_ended_in_list(core, machine)) return false;
     if (said && said->state == MACHINE_CONFIGURED && str_equal(said->cluster, task->cluster))
-        return false;                 /* as it was when the wait began */
-    concern_passing(core, task, now); /* until the record is taken: it may find no memory */
+        return false;              /* as it was when the wait began */
+    work_passing(core, task, now); /* until the record is taken: it may find no memory */
     task_end(core, task, OUTCOME_STALE_STATE,
              said ? STR("the machine changed while its operator drained it")
                   : STR("the machine went while its operator drained it"),

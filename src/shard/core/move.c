@@ -10,8 +10,8 @@ enum err core_get(struct core *core, struct str id, struct inventory_entry *ret_
     return inventory_get(core->inventory, id, &core->scratch, ret_entry);
 }
 
-enum err core_tell(struct core *core, struct str cluster, const struct machine *machine,
-                   struct effects *out)
+enum err core_send_state(struct core *core, struct str cluster, const struct machine *machine,
+                         struct effects *out)
 {
     const struct machine *node;
     struct effect *effect;
@@ -83,11 +83,11 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
     err = tally_find(&core->tally, &m, &to_place);
     if (err) return err;
     if (!shows_same(&was.machine, &m))
-        err = core_tell(core, m.cluster.len ? m.cluster : was.machine.cluster, &m, out);
-    if (!err && source == INVENTORY_OBSERVED && from != m.state) err = hands_reserve(core, &m);
+        err = core_send_state(core, m.cluster.len ? m.cluster : was.machine.cluster, &m, out);
+    if (!err && source == INVENTORY_OBSERVED && from != m.state) err = running_reserve(core, &m);
     if (!err) err = inventory_apply(core->inventory, &m, source, now, ret_edge, note);
     if (err) {
-        hands_unreserve(core, m.id);
+        running_unreserve(core, m.id);
         tally_leave(&core->tally, &to_place);
         out->count = before;
         return err;
@@ -96,7 +96,7 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
     scope_note(core, m.id, inside);
     if (from == m.state) return ERR_OK;
     if (m.state == MACHINE_CONFIGURED) waits_over(core, &m, now, out);
-    if (source == INVENTORY_OBSERVED) hands_seen(core, &m, from, now, out);
+    if (source == INVENTORY_OBSERVED) running_changed(core, &m, from, now, out);
     return ERR_OK;
 }
 
@@ -109,17 +109,17 @@ enum err core_admit(struct core *core, const struct machine *machine, mono_time 
     enum err err = tally_find(&core->tally, &m, &place);
 
     if (err) return err;
-    err = core_tell(core, m.cluster, &m, out);
-    if (!err) err = hands_reserve(core, &m);
+    err = core_send_state(core, m.cluster, &m, out);
+    if (!err) err = running_reserve(core, &m);
     if (!err) err = inventory_insert(core->inventory, &m, now, note);
     if (err) {
-        hands_unreserve(core, m.id);
+        running_unreserve(core, m.id);
         tally_leave(&core->tally, &place);
         out->count = before;
         return err;
     }
     tally_move(&core->tally, NULL, &place);
-    hands_seen(core, &m, MACHINE_UNSPECIFIED, now, out);
+    running_changed(core, &m, MACHINE_UNSPECIFIED, now, out);
     return ERR_OK;
 }
 
@@ -135,9 +135,9 @@ enum err core_drop(struct core *core, struct str id, const char *why, struct eff
     told = was.machine; /* its operator would wait for it for ever */
     told.state = MACHINE_FAILED;
     told.last_error = str_from(why);
-    err = core_tell(core, told.cluster, &told, out);
+    err = core_send_state(core, told.cluster, &told, out);
     if (err) return err;
-    hands_gone(core, id);
+    running_gone(core, id);
     tally_move(&core->tally, &place, NULL);
     err = inventory_remove(core->inventory, id);
     assert(!err); /* it was there */

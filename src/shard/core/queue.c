@@ -11,11 +11,11 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
-enum err hands_open(struct core *core)
+enum err running_open(struct core *core)
 {
-    struct hands *h = calloc(1, sizeof *h);
+    struct running_actions *h = calloc(1, sizeof *h);
 
     if (!h) return ERR_NOMEM;
     list_init(&h->waiting);
@@ -23,7 +23,7 @@ enum err hands_open(struct core *core)
     list_init(&h->ended);
     h->settled = !core->options.restarted;
     heap_init(&h->due, core->options.machines_max);
-    core->hands = h;
+    core->running = h;
     return ERR_OK;
 }
 
@@ -31,41 +31,41 @@ static void task_free(struct core *core, struct machine_task *task) /* it is in 
 {
     task->work->task = NULL;
     kind_release(core->needs, task->kind);
-    memory_give(&core->hands->bytes, task, task->size);
+    memory_give(&core->running->bytes, task, task->size);
 }
 
-void hands_close(struct core *core)
+void running_close(struct core *core)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
 
     if (!h) return;
-    for (uint32_t i = 0; i < h->concerns.bucket_count; i++)
-        while (h->concerns.buckets[i]) {
-            struct concern *c = CONTAINER_OF(h->concerns.buckets[i], struct concern, link);
-            if (c->task) task_free(core, c->task);
-            list_init(&c->ended);
-            concern_free(core, c);
+    for (uint32_t i = 0; i < h->works.bucket_count; i++)
+        while (h->works.buckets[i]) {
+            struct machine_work *w = CONTAINER_OF(h->works.buckets[i], struct machine_work, link);
+            if (w->task) task_free(core, w->task);
+            list_init(&w->ended);
+            work_forget(core, w);
         }
     heap_deinit(&h->due);
-    table_deinit(&h->concerns, &h->bytes);
+    table_deinit(&h->works, &h->bytes);
     rooms_deinit(&h->slots, &h->bytes);
     assert(h->bytes == 0);
     free(h);
-    core->hands = NULL;
+    core->running = NULL;
 }
 
 /* --- finding --- */
 
 struct machine_task *task_find(const struct core *core, struct str machine)
 {
-    const struct concern *c = concern_find(core, machine);
+    const struct machine_work *w = work_find(core, machine);
 
-    return c ? c->task : NULL;
+    return w ? w->task : NULL;
 }
 
 struct machine_task *task_numbered(const struct core *core, uint64_t number)
 {
-    const struct rooms *slots = &core->hands->slots;
+    const struct rooms *slots = &core->running->slots;
     uint32_t slot = (uint32_t)number;
     struct machine_task *task = slot < slots->used ? rooms_get(slots, slot) : NULL;
 
@@ -74,9 +74,9 @@ struct machine_task *task_numbered(const struct core *core, uint64_t number)
 
 bool task_ended_in_list(const struct core *core, struct str machine)
 {
-    const struct concern *c = concern_find(core, machine);
+    const struct machine_work *w = work_find(core, machine);
 
-    return c && !list_empty(&c->ended);
+    return w && !list_empty(&w->ended);
 }
 
 bool core_is_pending(const struct core *core, struct str machine)
@@ -84,15 +84,15 @@ bool core_is_pending(const struct core *core, struct str machine)
     return task_find(core, machine) || task_ended_in_list(core, machine);
 }
 
-void hands_told(struct core *core, struct str machine, enum machine_state said)
+void running_listed(struct core *core, struct str machine, enum machine_state said)
 {
-    struct concern *c = concern_find(core, machine);
+    struct machine_work *w = work_find(core, machine);
 
-    if (!c) return;
-    c->stale = c->asked;
-    if (!c->task && list_empty(&c->ended)) return;
-    c->passed_over = said;
-    core->hands->overlooked = true;
+    if (!w) return;
+    w->stale = w->asked;
+    if (!w->task && list_empty(&w->ended)) return;
+    w->passed_over = said;
+    core->running->overlooked = true;
 }
 
 /* --- making --- */
@@ -102,7 +102,7 @@ static struct machine_task *task_make(struct core *core, const struct action *ac
 {
     size_t size = sizeof(struct machine_task) + action->machine.len + action->cluster.len +
                   action->key.cluster.len + action->key.fingerprint.len + action->key.group.len;
-    struct machine_task *task = memory_take(&core->hands->bytes, size);
+    struct machine_task *task = memory_take(&core->running->bytes, size);
     char *at;
 
     if (!task) return NULL;
@@ -135,14 +135,14 @@ static bool queue_full(const struct core *core)
 enum err task_open(struct core *core, const struct action *action, const struct profile *profile,
                    enum task_cause cause, mono_time now, struct machine_task **ret_task)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
     struct machine_task *task;
-    struct concern *work;
+    struct machine_work *work;
     uint32_t slot;
     enum err err = ERR_OK;
 
     if (queue_full(core)) return ERR_FULL;
-    work = concern_take(core, action->machine);
+    work = work_make(core, action->machine);
     if (!work) return ERR_NOMEM;
     assert(!work->task);
     task = task_make(core, action);
@@ -159,25 +159,25 @@ enum err task_open(struct core *core, const struct action *action, const struct 
     list_append(&h->waiting, &task->place);
     core->counts.queued++;
     core->counts.actions[task->action]++;
-    concern_quiet(core, work, now); /* what was to be done about the machine is moot */
+    work_quiet(core, work, now); /* what was to be done about the machine is moot */
     *ret_task = task;
     return ERR_OK;
 
 no_number:
     task_free(core, task);
 no_task:
-    concern_settle(core, work);
+    work_settle(core, work);
     return task ? err : ERR_NOMEM;
 }
 
 void task_shield(struct core *core, struct str machine)
 {
-    struct hands *h = core->hands;
-    struct concern *c;
+    struct running_actions *h = core->running;
+    struct machine_work *w;
 
     if (!h->list_open || core_is_pending(core, machine)) return;
-    c = concern_take(core, machine);
-    if (c) list_append(&h->ended, &c->ended);
+    w = work_make(core, machine);
+    if (w) list_append(&h->ended, &w->ended);
 }
 
 static struct plan task_plan(const struct machine_task *task)
@@ -195,7 +195,7 @@ static struct plan task_plan(const struct machine_task *task)
 
 void tasks_plan(struct core *core, mono_time now)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
 
     for (struct list *place = h->waiting.prev, *next; place != &h->waiting; place = next) {
         struct machine_task *task = CONTAINER_OF(place, struct machine_task, place);
@@ -216,15 +216,15 @@ void tasks_plan(struct core *core, mono_time now)
 /* --- closing --- */
 
 /* The task has ended, and nothing that a List says of its machine is older than its end. */
-static void task_over(struct core *core, struct concern *c, mono_time now)
+static void work_task_ended(struct core *core, struct machine_work *w, mono_time now)
 {
-    enum machine_state said = c->passed_over;
+    enum machine_state said = w->passed_over;
 
-    if (c->task) return; /* another one */
-    c->passed_over = MACHINE_UNSPECIFIED;
+    if (w->task) return; /* another one */
+    w->passed_over = MACHINE_UNSPECIFIED;
     /* Where all Lists are full the next one says it again. */
-    if (said && core->hands->deltas) concern_look(core, str_of(c->id, c->id_len), said, now);
-    if (c->kind == CONCERN_QUIET) concern_quiet(core, c, now);
+    if (said && core->running->deltas) work_look(core, str_of(w->id, w->id_len), said, now);
+    if (w->kind == WORK_QUIET) work_quiet(core, w, now);
 }
 
 static void task_wait_end(struct core *core, struct machine_task *task)
@@ -235,25 +235,25 @@ static void task_wait_end(struct core *core, struct machine_task *task)
 
 void task_close(struct core *core, struct machine_task *task, mono_time now)
 {
-    struct hands *h = core->hands;
-    struct concern *c = task->work;
+    struct running_actions *h = core->running;
+    struct machine_work *w = task->work;
 
-    concern_unplan(core, c, now);
+    work_unplan(core, w, now);
     rooms_give(&h->slots, (uint32_t)task->number);
     task_wait_end(core, task);
     list_remove(&task->place);
     task_free(core, task);
-    if (c->asked && !c->due.place) /* the task's waits took the place of the Get's */
-        concern_due(core, c, mono_after(now, core->options.execute_timeout_ms + OVERDUE_MS));
+    if (w->asked && !w->due.place) /* the task's waits took the place of the Get's */
+        work_due(core, w, mono_after(now, core->options.execute_timeout_ms + OVERDUE_MS));
     if (!h->list_open)
-        task_over(core, c, now);
-    else if (list_empty(&c->ended))
-        list_append(&h->ended, &c->ended);
+        work_task_ended(core, w, now);
+    else if (list_empty(&w->ended))
+        list_append(&h->ended, &w->ended);
 }
 
-void hands_list_begin(struct core *core, enum list_kind kind)
+void running_list_begin(struct core *core, enum list_kind kind)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
 
     h->list_open = true;
     h->list_cycles = 0;
@@ -263,15 +263,15 @@ void hands_list_begin(struct core *core, enum list_kind kind)
     if (h->overlooked) core->full_list_wanted = true;
 }
 
-void hands_list_end(struct core *core, mono_time now)
+void running_list_end(struct core *core, mono_time now)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
 
     h->list_open = false;
     LIST_EACH_SAFE(&h->ended, place, next)
     {
         list_remove(place);
-        task_over(core, CONTAINER_OF(place, struct concern, ended), now);
+        work_task_ended(core, CONTAINER_OF(place, struct machine_work, ended), now);
     }
 }
 
@@ -282,13 +282,13 @@ void task_await(struct core *core, struct machine_task *task, enum task_step ste
 {
     task->step = step;
     task->asked = now;
-    concern_due(core, task->work, mono_after(now, timeout_ms + OVERDUE_MS));
+    work_due(core, task->work, mono_after(now, timeout_ms + OVERDUE_MS));
 }
 
 void task_hold(struct core *core, struct machine_task *task, mono_time until)
 {
     assert(core->counts.inflight > 0);
-    concern_due(core, task->work, until);
+    work_due(core, task->work, until);
     task->step = STEP_OPERATOR;
     core->counts.inflight--;
     core->counts.drains_waiting++;
@@ -305,10 +305,10 @@ void task_hold_for_blob(struct core *core, struct machine_task *task, mono_time 
 void task_unhold(struct core *core, struct machine_task *task)
 {
     task_wait_end(core, task);
-    heap_remove(&core->hands->due, &task->work->due);
+    heap_remove(&core->running->due, &task->work->due);
     task->step = STEP_WAITING;
     task->planned = true; /* the machine is Draining or Configuring: there is nothing to plan */
-    list_append(&core->hands->ready, &task->place);
+    list_append(&core->running->ready, &task->place);
     core->counts.queued++;
 }
 
@@ -329,7 +329,7 @@ static void task_begin(struct core *core, struct machine_task *task, mono_time n
 }
 
 /* The next that may begin or go on; NULL: there is none. */
-static struct machine_task *task_next(const struct hands *h)
+static struct machine_task *task_next(const struct running_actions *h)
 {
     const struct list *from = list_empty(&h->ready) ? &h->waiting : &h->ready;
 
@@ -339,7 +339,7 @@ static struct machine_task *task_next(const struct hands *h)
 /* Nothing may begin any more: what waits ends without having asked for anything. */
 static void tasks_suppress(struct core *core, mono_time now, struct effects *out)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
     struct machine_task *task;
 
     while ((task = task_next(h))) {
@@ -351,14 +351,14 @@ static void tasks_suppress(struct core *core, mono_time now, struct effects *out
             continue;
         }
         /* A machine that is passing, Failed or drained by its operator is looked at again. */
-        if (task->cause != CAUSE_DECIDED || task->draining) concern_ask(core, task, now, out);
+        if (task->cause != CAUSE_DECIDED || task->draining) work_ask(core, task, now, out);
         task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
     }
 }
 
-void hands_run(struct core *core, mono_time now, wall_time wall, struct effects *out)
+void running_start(struct core *core, mono_time now, wall_time wall, struct effects *out)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
     struct machine_task *task;
 
     if (!core_acts(core)) tasks_suppress(core, now, out);

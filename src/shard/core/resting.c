@@ -2,9 +2,9 @@
 /* Which machines nobody acts on for now, and why: for whoever wonders why one is not used. */
 #include <stdlib.h>
 
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
-enum { LOOKED_MOST = 65536 }; /* concerns; in a fleet where so many rest the first tell enough */
+enum { LOOKED_MOST = 65536 }; /* works; in a fleet where so many rest the first tell enough */
 
 static int resting_compare(const void *a, const void *b)
 {
@@ -14,24 +14,24 @@ static int resting_compare(const void *a, const void *b)
 }
 
 /* False: nothing keeps the shard from acting on the machine, or the provider works on it. */
-static bool concern_rests(const struct concern *c, mono_time now, struct rest *ret_rest)
+static bool work_rests(const struct machine_work *w, mono_time now, struct rest *ret_rest)
 {
-    mono_time end = {c->due.due};
+    mono_time end = {w->due.due};
 
-    switch (c->kind) {
-    case CONCERN_PASSING: return false;
-    case CONCERN_QUIET:
-    case CONCERN_DRAINED:
-    case CONCERN_REFUSED:
-        if (mono_due(c->until, now)) return false;
+    switch (w->kind) {
+    case WORK_PASSING: return false;
+    case WORK_QUIET:
+    case WORK_DRAINED:
+    case WORK_REFUSED:
+        if (mono_due(w->until, now)) return false;
         ret_rest->why = RESTING_REFUSED;
-        end = c->until;
+        end = w->until;
         break;
-    case CONCERN_DOUBT: ret_rest->why = RESTING_DOUBT; break;
-    case CONCERN_FAILED: ret_rest->why = RESTING_FAILED; break;
+    case WORK_DOUBT: ret_rest->why = RESTING_DOUBT; break;
+    case WORK_FAILED: ret_rest->why = RESTING_FAILED; break;
     }
-    ret_rest->refusals = c->refusals;
-    ret_rest->asked = c->tries;
+    ret_rest->refusals = w->refusals;
+    ret_rest->asked = w->tries;
     ret_rest->left_ms = mono_elapsed_ms(now, end);
     return true;
 }
@@ -39,31 +39,31 @@ static bool concern_rests(const struct concern *c, mono_time now, struct rest *r
 enum err core_resting(struct core *core, size_t most, mono_time now, struct arena *arena,
                       struct resting_view *ret_view)
 {
-    const struct table *concerns = &core->hands->concerns;
+    const struct table *works = &core->running->works;
     struct resting *machines = arena_calloc(arena, most, sizeof *machines);
     struct resting_view view = {.machines = machines};
     size_t looked = 0;
 
     if (!machines) return ERR_NOMEM;
-    for (uint32_t i = 0; i < concerns->bucket_count && looked < LOOKED_MOST; i++)
-        for (const struct table_link *link = concerns->buckets[i]; link; link = link->next) {
-            const struct concern *c = CONTAINER_OF(link, struct concern, link);
+    for (uint32_t i = 0; i < works->bucket_count && looked < LOOKED_MOST; i++)
+        for (const struct table_link *link = works->buckets[i]; link; link = link->next) {
+            const struct machine_work *w = CONTAINER_OF(link, struct machine_work, link);
             struct inventory_entry entry;
             struct rest rest;
 
             looked++;
-            if (!concern_rests(c, now, &rest)) continue;
+            if (!work_rests(w, now, &rest)) continue;
             view.total++;
             if (view.count == most) continue;
             core_begin(core); /* a thousand records at most, each of its own */
-            if (core_get(core, str_of(c->id, c->id_len), &entry)) continue;
+            if (core_get(core, str_of(w->id, w->id_len), &entry)) continue;
             machines[view.count++] = (struct resting){.machine = entry.machine.id,
                                                       .cluster = entry.machine.cluster,
                                                       .error = entry.machine.last_error,
                                                       .state = entry.machine.state,
                                                       .rest = rest};
         }
-    view.all = looked == concerns->count;
+    view.all = looked == works->count;
     qsort(machines, view.count, sizeof *machines, resting_compare);
     *ret_view = view;
     return ERR_OK;
@@ -74,7 +74,7 @@ enum err core_machine(struct core *core, struct str id, mono_time now,
 {
     struct machine_facts facts = {0};
     struct inventory_entry entry;
-    const struct concern *c;
+    const struct machine_work *w;
     enum err err;
 
     core_begin(core);
@@ -86,8 +86,8 @@ enum err core_machine(struct core *core, struct str id, mono_time now,
     facts.pending = core_is_pending(core, id);
     facts.outside = !scope_has(core, &facts.machine.attributes);
     drain_facts(core, id, now, &facts);
-    c = concern_find(core, id);
-    facts.rests = c && concern_rests(c, now, &facts.rest);
+    w = work_find(core, id);
+    facts.rests = w && work_rests(w, now, &facts.rest);
     *ret_facts = facts;
     return ERR_OK;
 }

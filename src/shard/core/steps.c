@@ -9,7 +9,7 @@
  *
  * A provider that acks before it is done is left to it: reconciling brings the machine to its end. */
 #include "model/metadata.h"
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
 const struct call_rule call_rules[STEP_COUNT] = {
     [STEP_OPERATOR] = {.passing = MACHINE_DRAINING},
@@ -102,7 +102,7 @@ static void roll_back(struct core *core, struct machine_task *task, enum action_
     struct machine m;
 
     if (task->cause == CAUSE_STUCK) {
-        concern_passing(core, task, now);
+        work_passing(core, task, now);
         task_end(core, task, outcome, text, now, out);
         return;
     }

@@ -594,7 +594,7 @@ TEST(a_plan_that_could_not_be_taken_back_is_taken_back_later)
 
     open_with(&f, NULL, 2, MACHINE_IDLE);
     CHECK_OK("plan", inventory_plan(f.core->inventory, STR("m-001"), &plan, NULL));
-    concern_look(f.core, STR("m-001"), MACHINE_FAILED, fleet_now(&f));
+    work_look(f.core, STR("m-001"), MACHINE_FAILED, fleet_now(&f));
     fleet_decide(&f);
     CHECK_U32("taken back", inventory_counts(f.core->inventory).planned, 0);
     CHECK_U64("and looked at", f.seen[EFFECT_GET], 1);

@@ -47,7 +47,7 @@ TEST(a_refused_machine_rests_longer_every_time_and_at_most_so_long)
     f.fate[EFFECT_CREATE] = FATE_DONE;
     (void)until_next(&f, EFFECT_CREATE, 1000 * 1000);
     CHECK_U32("bought at last", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
-    CHECK("and forgotten", !concern_find(f.core, STR("m-000")));
+    CHECK("and forgotten", !work_find(f.core, STR("m-000")));
     fleet_close(&f);
 }
 
@@ -73,7 +73,7 @@ TEST(a_machine_whose_drain_was_refused_rests_though_it_is_configured)
     f.fate[EFFECT_DRAIN] = FATE_DONE;
     (void)until_next(&f, EFFECT_DRAIN, 1000 * 1000);
     CHECK_U32("drained at last", fleet_state(&f, "m-000"), MACHINE_IDLE);
-    CHECK("and forgotten", !concern_find(f.core, STR("m-000")));
+    CHECK("and forgotten", !work_find(f.core, STR("m-000")));
     fleet_check(&f);
     fleet_close(&f);
 }
@@ -95,7 +95,7 @@ TEST(rests_are_spread_by_the_id)
         char id[8];
         uint64_t until;
         snprintf(id, sizeof id, "m-%03d", i);
-        until = concern_find(f.core, str_from(id))->until.ms;
+        until = work_find(f.core, str_from(id))->until.ms;
         if (until < first) first = until;
         if (until > last) last = until;
     }
@@ -116,9 +116,9 @@ TEST(refusals_that_are_long_ago_are_forgotten)
     f.fate[EFFECT_CONFIGURE] = FATE_DONE;
     fleet_cycles(&f, 3);
     CHECK_U32("back", fleet_state(&f, "m-000"), MACHINE_IDLE);
-    CHECK_U32("remembered", concern_find(f.core, STR("m-000"))->refusals, 1);
+    CHECK_U32("remembered", work_find(f.core, STR("m-000"))->refusals, 1);
     fleet_cycles(&f, 8);
-    CHECK("forgotten", !concern_find(f.core, STR("m-000")));
+    CHECK("forgotten", !work_find(f.core, STR("m-000")));
     fleet_close(&f);
 }
 
@@ -496,7 +496,7 @@ TEST(an_answer_that_never_comes_is_not_waited_for_for_ever)
     f.fate[EFFECT_CREATE] = f.fate[EFFECT_GET] = FATE_DONE;
     fleet_cycles(&f, 30);
     CHECK_U32("done", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
-    CHECK_U32("no Get is missed", f.core->hands->asking, 0);
+    CHECK_U32("no Get is missed", f.core->running->asking, 0);
     fleet_check(&f);
     fleet_close(&f);
 }
@@ -618,7 +618,7 @@ TEST(a_get_that_is_older_than_an_action_is_not_believed)
     CHECK_U32("bought", fleet_state(&f, "m-000"), MACHINE_CREATING);
     fleet_run(&f, 20 * 1000); /* Get says Speculative */
     CHECK_U32("as it was", fleet_state(&f, "m-000"), MACHINE_CREATING);
-    CHECK_U32("it was heard", f.core->hands->asking, 0);
+    CHECK_U32("it was heard", f.core->running->asking, 0);
     fleet_check(&f);
     fleet_close(&f);
 }
@@ -672,7 +672,7 @@ TEST(a_machine_in_doubt_is_not_acted_on)
     fleet_machine(&f, "m-000")->state = MACHINE_FAILED;
     snprintf(fleet_machine(&f, "m-000")->error, 64, "it broke");
     f.fate[EFFECT_GET] = FATE_LOST_BEFORE;
-    concern_look(f.core, STR("m-000"), MACHINE_FAILED, fleet_now(&f));
+    work_look(f.core, STR("m-000"), MACHINE_FAILED, fleet_now(&f));
     for (int i = 0; i < 3; i++) {
         fleet_decide(&f);
         fleet_run(&f, 30 * 1000);
@@ -695,7 +695,7 @@ TEST(a_provider_that_answers_no_get_is_listed_instead)
 
     one(&f, NULL, MACHINE_IDLE, 1);
     f.fate[EFFECT_GET] = FATE_NOT_SUPPORTED;
-    concern_look(f.core, STR("m-000"), MACHINE_FAILED, fleet_now(&f));
+    work_look(f.core, STR("m-000"), MACHINE_FAILED, fleet_now(&f));
     for (int i = 0; i < 60 && !core_wants_full_list(f.core); i++) {
         fleet_decide(&f);
         fleet_run(&f, 10 * 1000);

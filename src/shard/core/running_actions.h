@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The half of the core that acts: what is under way, and what somebody must come back to.
+/* The actions that run, and the machines that the shard must come back to.
  *
- *   task      an action, from the moment it is queued until its last effect was answered. At most
- *             one per machine; meanwhile the machine is *pending*
- *   concern   what the shard has to do with a machine: its task, or why it is to be looked at again,
- *             and when. At most one per machine
+ *   task   an action, from the moment it is queued until its last effect was answered. At most one
+ *          per machine; meanwhile the machine is *pending*
+ *   work   what the shard has to do with a machine: its task, or why and when it must look at the
+ *          machine again. At most one per machine
  *
  * A machine in a passing state or Failed always has a task or such a reason, so that none is stuck
- * for ever (tests/lib/shard_check.h). A concern is made before a task or such a state begins, so that
- * none of its ends finds no memory.
+ * for ever (tests/lib/shard_check.h). The work is made before a task or such a state begins, so that
+ * no end of a task lacks memory for what follows. A machine waits for one thing at a time: `due`.
  *
- *   queue.c    tasks: made, waiting, started, closed          steps.c, drain.c: what
- *   actions.c  how a task ends; answers find their task       each step begins and an ack makes of it
- *   rest.c     concerns */
-#ifndef SHARD_CORE_HANDS_H
-#define SHARD_CORE_HANDS_H
+ *   queue.c    tasks: made, waiting, started, closed     steps.c, drain.c: what each step begins, and
+ *   actions.c  answers find their task; how it ends      what an ack makes of the machine
+ *   work.c     machines that have no task */
+#ifndef SHARD_CORE_RUNNING_ACTIONS_H
+#define SHARD_CORE_RUNNING_ACTIONS_H
 #include "base/heap.h"
 #include "base/list.h"
 #include "shard/core/core_internal.h"
@@ -39,17 +39,17 @@ enum task_cause {
     CAUSE_RESUMED, /* its operator drains it, by the order of an earlier process of this shard */
 };
 struct machine_task {
-    struct concern *work;     /* of its machine: there is one as long as there is a task */
-    struct list place;        /* among the waiting; alone while it runs */
-    uint64_t number;          /* the action of its effects */
-    struct kind *kind;        /* Bootstrap, Provision: the profile of the Need; held */
+    struct machine_work *work; /* of its machine: there is one as long as there is a task */
+    struct list place;         /* among the waiting; alone while it runs */
+    uint64_t number;           /* the action of its effects */
+    struct kind *kind;         /* Bootstrap, Provision: the profile of the Need; held */
     enum action_kind action;
     enum task_step step;
     enum task_cause cause;
-    bool planned;                   /* the inventory counts it as begun, or need not */
-    bool draining;                  /* the machine was made Draining, and the operator was told */
-    bool drained;                   /* the operator need not be waited for any more */
-    bool blob;                      /* the driver has the blob: Configure is next */
+    bool planned;  /* the inventory counts it as begun, or need not */
+    bool draining; /* the machine was made Draining, and the operator was told */
+    bool drained;  /* the operator need not be waited for any more */
+    bool blob;     /* the driver has the blob: Configure is next */
     int32_t priority;
     double interruption_dollars, reclamation_dollars;
     uint64_t grace_ms;
@@ -70,16 +70,16 @@ struct machine_task *task_find(const struct core *core, struct str machine); /* 
 struct machine_task *task_numbered(const struct core *core, uint64_t number);
 /* A task of the machine ended while the List was that is read now: its record may be older. */
 bool task_ended_in_list(const struct core *core, struct str machine);
-/* Get told of it while a List is read, whose record may be older. Without memory for that the List
+/* Get has said what the machine is while a List is read, whose record may be older. Without memory for that the List
  * is believed, and the next one corrects it. */
 void task_shield(struct core *core, struct str machine);
 /* Tells the inventory what the newest of those that wait will make of their machines. */
 void tasks_plan(struct core *core, mono_time now);
 /* Starts what there is room for, once the core is settled. The last thing in every event that may
  * have ended a task. */
-void hands_run(struct core *core, mono_time now, wall_time wall, struct effects *out);
+void running_start(struct core *core, mono_time now, wall_time wall, struct effects *out);
 /* Is it time for the List that settles the core? In every cycle. */
-void hands_settle(struct core *core, mono_time now, struct effects *out);
+void running_settle(struct core *core, mono_time now, struct effects *out);
 /* The next answer of this task is due in `timeout_ms`. */
 void task_await(struct core *core, struct machine_task *task, enum task_step step,
                 uint64_t timeout_ms, mono_time now);
@@ -99,8 +99,8 @@ void task_end(struct core *core, struct machine_task *task, enum action_outcome 
 void action_audit(struct core *core, const struct machine_task *task, enum action_outcome outcome,
                   struct str error, struct effects *out);
 /* An effect of the task: NULL when out of memory. */
-struct effect *task_effect(const struct machine_task *task, enum effect_kind kind, uint64_t timeout_ms,
-                           struct effects *out);
+struct effect *task_effect(const struct machine_task *task, enum effect_kind kind,
+                           uint64_t timeout_ms, struct effects *out);
 /* A call of the provider, whose answer is awaited. NULL: without memory for it, or when nothing may
  * begin any more, the task is ended, the machine waits in its passing state, and Get brings it
  * back. */
@@ -177,32 +177,32 @@ enum err drain_repeat(struct core *core, const struct machine *machine, mono_tim
 /* The wait for the operator is over: back to the queue. */
 void drain_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
 
-/* --- concerns: rest.c --- */
+/* --- work: work.c --- */
 
-enum concern_kind {
-    CONCERN_QUIET,   /* nothing to do but to remember refusals for a while */
-    CONCERN_PASSING, /* the provider works on it; when that lasts, Get, then the call again */
-    CONCERN_DOUBT,   /* nobody knows how a call ended: Get until somebody does */
-    CONCERN_REFUSED, /* rests; then Get, and what it says is believed */
-    CONCERN_FAILED,  /* the provider calls it Failed: Delete, with growing pauses */
-    CONCERN_DRAINED, /* its operator has drained it, and the provider's Drain did not come to be: it
+enum work_kind {
+    WORK_QUIET,   /* nothing to do but to remember refusals for a while */
+    WORK_PASSING, /* the provider works on it; when that lasts, Get, then the call again */
+    WORK_DOUBT,   /* nobody knows how a call ended: Get until somebody does */
+    WORK_REFUSED, /* rests; then Get, and what it says is believed */
+    WORK_FAILED,  /* the provider calls it Failed: Delete, with growing pauses */
+    WORK_DRAINED, /* its operator has drained it, and the provider's Drain did not come to be: it
                         serves and takes no pod. Drained again when its rest is over */
 };
-struct concern {
+struct machine_work {
     struct table_link link;    /* by machine */
     struct machine_task *task; /* NULL: none */
-    struct list ended;         /* in hands.ended, or alone */
+    struct list ended;         /* in running_actions.ended, or alone */
     struct heap_node due;      /* of the task's wait while there is a task */
-    struct kind *kind_held; /* Configuring: the profile to ask a blob for; NULL: not known */
-    mono_time since;        /* the passing state began */
-    mono_time until;        /* REFUSED: rests */
-    mono_time may_run;      /* DOUBT: until then the call that was not answered may still be carried
+    struct kind *kind_held;    /* Configuring: the profile to ask a blob for; NULL: not known */
+    mono_time since;           /* the passing state began */
+    mono_time until;           /* REFUSED: rests */
+    mono_time may_run; /* DOUBT: until then the call that was not answered may still be carried
                                out, although the machine is as before the call */
-    uint64_t grace_ms;      /* Draining */
-    enum concern_kind kind;
+    uint64_t grace_ms; /* Draining */
+    enum work_kind kind;
     enum machine_state passed_over; /* what a List said of it while it was pending; 0: nothing */
-    enum machine_state before; /* ... which is this state, ... */
-    bool repeated;             /* ... or the passing state that made us call again */
+    enum machine_state before;      /* ... which is this state, ... */
+    bool repeated;                  /* ... or the passing state that made us call again */
     uint32_t drained_for; /* hash of the cluster whose operator has drained the machine; 0: none */
     uint8_t refusals;     /* in a row */
     uint8_t tries;        /* Gets in a row that said nothing */
@@ -222,51 +222,51 @@ enum {
     DOUBT_TRIES_MOST = 5,       /* of a machine that does not pass; then a full List is to tell */
 };
 
-struct concern *concern_find(const struct core *core, struct str machine); /* NULL */
+struct machine_work *work_find(const struct core *core, struct str machine); /* NULL */
 /* The machine's, made if there is none. NULL: no memory. */
-struct concern *concern_take(struct core *core, struct str machine);
-void concern_due(struct core *core, struct concern *c, mono_time due);
+struct machine_work *work_make(struct core *core, struct str machine);
+void work_due(struct core *core, struct machine_work *w, mono_time due);
 /* Nothing is to be done about the machine but its task, or to remember refusals for a while. */
-void concern_quiet(struct core *core, struct concern *c, mono_time now);
+void work_quiet(struct core *core, struct machine_work *w, mono_time now);
 /* Nothing is to be done about it, and what was refused is forgotten. */
-void concern_free(struct core *core, struct concern *c);
+void work_forget(struct core *core, struct machine_work *w);
 /* Frees it when nothing is to be done or to be remembered. */
-void concern_settle(struct core *core, struct concern *c);
+void work_settle(struct core *core, struct machine_work *w);
 /* Undoes what is planned for the machine. */
-void concern_unplan(struct core *core, struct concern *c, mono_time now);
+void work_unplan(struct core *core, struct machine_work *w, mono_time now);
 /* How a task left its machine. */
-void concern_passing(struct core *core, const struct machine_task *task, mono_time now);
-void concern_doubt(struct core *core, const struct machine_task *task, mono_time now,
-                   struct effects *out);
+void work_passing(struct core *core, const struct machine_task *task, mono_time now);
+void work_doubt(struct core *core, const struct machine_task *task, mono_time now,
+                struct effects *out);
 /* The last call was not carried out and will not be: the machine is what Get says. */
-void concern_ask(struct core *core, const struct machine_task *task, mono_time now,
-                 struct effects *out);
+void work_ask(struct core *core, const struct machine_task *task, mono_time now,
+              struct effects *out);
 /* The provider was not asked at all: the call is made again, without a Get. */
-void concern_unsent(struct core *core, const struct machine_task *task, mono_time now);
+void work_unsent(struct core *core, const struct machine_task *task, mono_time now);
 /* Of a drain it is remembered when the operator need not be waited for any more: a machine that turns
  * out to be Configured still is drained again. */
-void concern_refused(struct core *core, const struct machine_task *task, bool most, mono_time now);
-void concern_failed(struct core *core, struct concern *c, bool most, mono_time now);
+void work_refused(struct core *core, const struct machine_task *task, bool most, mono_time now);
+void work_failed(struct core *core, struct machine_work *w, bool most, mono_time now);
 /* A List said this of it while it was pending. If that differs: Get, when there is time. */
-void concern_look(struct core *core, struct str machine, enum machine_state said, mono_time now);
+void work_look(struct core *core, struct str machine, enum machine_state said, mono_time now);
 /* What is due. Before the decision of a cycle. */
-void concerns_run(struct core *core, mono_time now, struct effects *out);
+void works_run(struct core *core, mono_time now, struct effects *out);
 
 /* --- all of it --- */
 
-struct hands {
+struct running_actions {
     uint64_t bytes;
     struct rooms slots; /* by the low half of a task's number */
-    struct list ended;  /* concerns: a task ended while the List was that is read now */
+    struct list ended;  /* work whose task ended while the List was that is read now */
     struct list waiting;
     struct list ready; /* held tasks that may go on; before those of `waiting` */
-    uint32_t serial;          /* the high half of the last number */
+    uint32_t serial;   /* the high half of the last number */
     bool dropped; /* an action found the queue full: a cycle is to follow when it has drained */
     bool list_open;
     uint32_t list_cycles; /* since the List that is read began */
     bool deltas;          /* Lists are deltas, but for some */
     bool overlooked;      /* a List named a pending machine */
-    struct table concerns;
+    struct table works;
     struct heap due;
     uint32_t asking;
     bool settle_due; /* calls of an earlier process are over: the next List is believed */
