@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Effects carried out. A provider call becomes an call: it goes out, its answer comes back as a
- * job, read on the decide thread, where the resource names are.
+/* Effects carried out, on the loop. A provider call goes out; its answer comes back as a job that
+ * reads it on the decide thread, where the resource names are.
  *
  * A blob is kept here from the operator's answer until its Configure is sent, or until the audit
  * says that its action ended. From there it waits in the provider's client for its turn. All of
@@ -99,6 +99,7 @@ static void call_keep_answer(struct provider_call *call, const struct provider_a
 {
     struct str text = utf8_clip(answer->text, TEXT_MAX);
     size_t len = text.len + answer->bytes.len;
+    char *at;
 
     call->answer = *answer;
     call->answer.text = text;
@@ -109,10 +110,9 @@ static void call_keep_answer(struct provider_call *call, const struct provider_a
         return;
     }
     if (len == 0) return;
-    put_text(call->held, text);
-    put_text(call->held + text.len, answer->bytes);
-    call->answer.text = str_of(call->held, text.len);
-    call->answer.bytes = str_of(call->held + text.len, answer->bytes.len);
+    at = call->held;
+    call->answer.text = text_put(&at, text);
+    call->answer.bytes = text_put(&at, answer->bytes);
 }
 
 static void on_answer(void *context, const struct provider_answer *answer)

@@ -31,12 +31,6 @@ struct token { /* opaque bytes of the provider */
     char bytes[CURSOR_MAX];
 };
 
-/* What the job that runs reads with. */
-struct list_reader {
-    struct decide_context *context;
-    struct effects *out;
-};
-
 enum list_step { LIST_BEGINS, LIST_PIECE, LIST_ENDS };
 struct list_job {
     struct decide_job job;
@@ -60,7 +54,8 @@ struct cycles {
     /* -- the List -- */
     struct provider_fetch *fetch;  /* NULL: none runs */
     struct provider_list *reading; /* the decide thread's, as the next two */
-    struct list_reader reader;
+    struct decide_context *context;
+    struct effects *out; /* of the job that runs */
     /* Of the page that is read: there is one at a time, and a List that found no memory for its end
      * would be the last one. */
     struct list_job begins, ends;
@@ -111,7 +106,7 @@ static struct str token_bytes(const struct token *token)
 
 static enum err on_machine(void *context, const struct machine_record *record)
 {
-    const struct list_reader *r = context;
+    const struct cycles *r = context;
 
     return core_list_machine(r->context->core, &record->machine, record->metadata,
                              record->metadata_count, r->context->now, r->out);
@@ -119,14 +114,14 @@ static enum err on_machine(void *context, const struct machine_record *record)
 
 static void on_refused(void *context, struct str id, const char *why)
 {
-    const struct list_reader *r = context;
+    const struct cycles *r = context;
 
     core_list_refused(r->context->core, id, why, r->out);
 }
 
 static void on_removed(void *context, struct str id)
 {
-    const struct list_reader *r = context;
+    const struct cycles *r = context;
 
     core_list_gone(r->context->core, id, r->context->now, r->out);
 }
@@ -153,7 +148,7 @@ static void list_begins(struct list_job *t, struct decide_context *context)
     }
     provider_list_close(c->reading);
     c->reading = NULL;
-    if (provider_list_open(context->reader, &list_events, &c->reader, &c->reading))
+    if (provider_list_open(context->reader, &list_events, c, &c->reading))
         list_give_up(c, t, &note);
 }
 
@@ -202,7 +197,8 @@ static void list_run(struct decide_job *job, struct decide_context *context, str
     struct cycles *c = t->cycles;
     struct note note = {""};
 
-    c->reader = (struct list_reader){context, out};
+    c->context = context;
+    c->out = out;
     switch (t->step) {
     case LIST_BEGINS: list_begins(t, context); break;
     case LIST_PIECE:

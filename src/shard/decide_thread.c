@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs in batches to the decide thread, their effects back to the loop. A batch is the thread's while
- * it runs, and the loop's before and after; effects are carried out in the order of the jobs. */
+/* Jobs in batches to the decide thread, their effects back to the loop. A batch is the thread's
+ * while it runs, and the loop's before and after; effects are carried out in the order of the jobs. */
 #include "shard/decide_thread.h"
 
 #include <stdlib.h>
@@ -19,8 +19,8 @@ enum {
 
 struct batch {
     struct job work;
-    struct list link; /* of decide_thread->ready, in the order they ran */
-    struct decide_thread *decide_thread;
+    struct list link;                    /* of decide_thread->ready, in the order they ran */
+    struct decide_thread *decide_thread; /* NULL: free */
     struct list jobs;
     struct list *left; /* the first that has to wait for the next batch */
     struct effects effects;
@@ -34,9 +34,9 @@ struct decide_thread {
     struct decide_context context;
     struct list waiting; /* jobs */
     struct list ready;   /* batches whose effects are not all carried out, oldest first */
-    size_t backlog, batches;
+    size_t backlog;
     bool batch_running, closing;
-    bool out_of_memory; /* for a batch: tried again in a moment */
+    struct batch batches[BATCHES_IN_FLIGHT_MAX];
     struct task carry;
     struct timer later;
 };
@@ -88,11 +88,10 @@ static void jobs_end(struct decide_thread *t, struct list *jobs, enum err err)
     }
 }
 
-static void batch_free(struct decide_thread *t, struct batch *batch)
+static void batch_free(struct batch *batch)
 {
     effects_deinit(&batch->effects);
-    free(batch);
-    t->batches--;
+    batch->decide_thread = NULL;
 }
 
 static void batch_finish(struct decide_thread *t, struct batch *batch)
@@ -100,7 +99,7 @@ static void batch_finish(struct decide_thread *t, struct batch *batch)
     list_remove(&batch->link);
     t->options.on_counts(t->options.owner, &batch->counts);
     jobs_end(t, &batch->jobs, ERR_OK);
-    batch_free(t, batch);
+    batch_free(batch);
 }
 
 /* False: an effect must wait. */
@@ -122,11 +121,10 @@ static void batches_go_on(struct decide_thread *t)
     bool waits = !carry_out_slice(t);
 
     begin_batch(t);
-    if (waits || t->out_of_memory)
+    if (waits)
         timer_start_in(&t->later, EFFECT_RETRY_MS);
     else if (!list_empty(&t->ready))
         loop_defer(t->options.io->loop, &t->carry);
-    t->out_of_memory = false;
 }
 
 static void on_carry(struct task *task)
@@ -166,7 +164,7 @@ static void on_job(struct job *work, enum err err)
     t->batch_running = false;
     if (err || t->closing) {
         jobs_end(t, &batch->jobs, ERR_CANCELLED);
-        batch_free(t, batch);
+        batch_free(batch);
         return;
     }
     batch_give_back(t, batch);
@@ -175,21 +173,21 @@ static void on_job(struct job *work, enum err err)
     begin_batch(t);
 }
 
+static struct batch *batch_unused(struct decide_thread *t)
+{
+    for (size_t i = 0; i < BATCHES_IN_FLIGHT_MAX; i++)
+        if (!t->batches[i].decide_thread) return &t->batches[i];
+    return NULL;
+}
+
 static void begin_batch(struct decide_thread *t)
 {
     struct batch *batch;
     enum err err;
 
-    if (t->batch_running || t->closing || list_empty(&t->waiting) ||
-        t->batches == BATCHES_IN_FLIGHT_MAX)
+    if (t->batch_running || t->closing || list_empty(&t->waiting) || !(batch = batch_unused(t)))
         return;
-    batch = calloc(1, sizeof *batch);
-    if (!batch) {
-        t->out_of_memory = true;
-        loop_defer(t->options.io->loop, &t->carry);
-        return;
-    }
-    batch->decide_thread = t;
+    *batch = (struct batch){.decide_thread = t};
     list_init(&batch->link);
     list_init(&batch->jobs);
     effects_init(&batch->effects);
@@ -201,7 +199,6 @@ static void begin_batch(struct decide_thread *t)
         list_append(&batch->jobs, link);
     }
     batch->left = batch->jobs.next;
-    t->batches++;
     t->batch_running = true;
     err = worker_submit(t->worker, &batch->work);
     assert(!err); /* one work at a time, of a worker that takes one */
@@ -261,7 +258,7 @@ void decide_thread_close(struct decide_thread *decide_thread)
         struct batch *batch = CONTAINER_OF(link, struct batch, link);
 
         jobs_end(decide_thread, &batch->jobs, ERR_CANCELLED);
-        batch_free(decide_thread, batch);
+        batch_free(batch);
     }
     jobs_end(decide_thread, &decide_thread->waiting, ERR_CANCELLED);
     machine_reader_close(decide_thread->context.reader);

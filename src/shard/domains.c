@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The domains of a shard. The set is the text of its file and an index of the lines: a change makes
- * the next text, reads it, publishes it, and only then takes the place of the set. Loop's thread. */
+/* The domains of a shard. The set is the text of its file and an index of the lines: a change
+ * makes the next text, reads it, publishes it, and only then replaces the set. Loop's thread. */
 #include "shard/domains.h"
 
 #include <stdio.h>

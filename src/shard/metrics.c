@@ -258,7 +258,8 @@ static void add_histograms(struct opening *o, struct shard_metrics *m)
     options.series_max = PHASE_COUNT;
     family = family_add(o, options);
     for (size_t i = 0; family && i < PHASE_COUNT; i++)
-        m->phases[i] = metric_histogram(family, (const struct str[]){str_from(cycle_phase_name((enum cycle_phase)i))});
+        m->phases[i] = metric_histogram(
+            family, (const struct str[]){str_from(cycle_phase_name((enum cycle_phase)i))});
 }
 
 static void add_families(struct opening *o, struct shard_metrics *m)

@@ -269,27 +269,14 @@ enum err need_write_header(struct frame_writer *w, const struct needs_view *view
     return frame.err;
 }
 
-/* The CapacityNeed, in writer->part. */
-static struct pack pack_need(struct frame_writer *w, const struct need_view *view,
-                             const struct dimensions *dimensions)
-{
-    struct pack need = pack_begin(&w->part);
-
-    pack_capacity_need(&need, view->profile, view->group, view->aggregate, view->min_unit,
-                       dimensions, &w->piece);
-    return need;
-}
-
 static uint32_t wire_reason(enum verdict_reason reason)
 {
-    switch (reason) {
-    case REASON_NONE: break;
-    case REASON_PRIORITY_STARVED: return 1;
-    case REASON_NO_MATCHING_SUPPLY: return 2;
-    case REASON_TOPOLOGY_UNSATISFIABLE: return 3;
-    case REASON_PREEMPTION_EXHAUSTED: return 4;
-    }
-    return 0;
+    static const uint8_t numbers[] = {[REASON_PRIORITY_STARVED] = 1,
+                                      [REASON_NO_MATCHING_SUPPLY] = 2,
+                                      [REASON_TOPOLOGY_UNSATISFIABLE] = 3,
+                                      [REASON_PREEMPTION_EXHAUSTED] = 4};
+
+    return numbers[reason];
 }
 
 static void pack_supply(struct pack *pack, uint32_t field, const struct need_view *view,
@@ -336,9 +323,11 @@ static void pack_domains(struct pack *pack, uint32_t field, const struct need_vi
 enum err need_write_view(struct frame_writer *w, const struct need_view *view,
                          const struct dimensions *dimensions)
 {
-    struct pack need = pack_need(w, view, dimensions), out = pack_begin(&w->body);
+    struct pack need = pack_begin(&w->part), out = pack_begin(&w->body);
     struct pack frame = pack_begin(&w->frame);
 
+    pack_capacity_need(&need, view->profile, view->group, view->aggregate, view->min_unit,
+                       dimensions, &w->piece);
     pack_row(&out, 1, &need);
     pack_text(&out, 2, view->cluster);
     pack_i64(&out, 3, view->arrival_unix_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames in the order in which they were put, an index of those that have a key, and what all of them
- * hold. Pure. */
+/* Frames in the order in which they were put, an index of those that have a key, and the totals of
+ * all boxes. Pure. */
 #include "shard/outbox.h"
 
 #include <stdlib.h>

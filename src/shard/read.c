@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions that the decide thread answers. A question has two ends, its job's and its call's, and is
- * freed when both have come. */
+/* Questions that the decide thread answers. A question has two ends, its job's and its call's, and
+ * is freed when both have come. */
 #include "shard/read.h"
 
 #include <stdlib.h>

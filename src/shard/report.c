@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The view of the shard: its numbers for a report, its domains, the term that operators are told.
+/* The view of the shard: its numbers for a report, its domains, the term for operators.
  *
  * Numbers are encoded where the resource names are, on the decide thread. A domain is on disk
  * before the core hears of it, so that what was acknowledged is still so after a crash. When the

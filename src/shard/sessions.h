@@ -3,8 +3,8 @@
  *
  * One session per cluster: a new one replaces and closes the old one. The sessions know nothing of
  * demand or machines: they report to their owner (the driver) what operators send, and send what it
- * asks them to. All on the loop's thread. A verb may call back before it returns: on_close and on_blob
- * when the session ends by it, on_rollup from sessions_rollup_done.
+ * asks them to. All on the loop's thread. A verb may call back before it returns: on_close and
+ * on_blob when the session ends by it, on_rollup from sessions_rollup_done.
  *
  * Reading is split from the work on roll-ups. A roll-up is never decoded here: its bytes are handed
  * to the owner, one at a time per session; one more may wait, and a newer one takes its place. All
@@ -14,7 +14,7 @@
  *
  * Writing is bounded by frames and bytes. What may be superseded is (outbox.h); a peer that still
  * does not read is closed with RESOURCE_EXHAUSTED, and the resync of its next session repairs it.
- * A resync tells the machines that are bound to the cluster and no others, so the last state of a
+ * A resync sends the machines that are bound to the cluster and no others, so the last state of a
  * machine that has left the cluster is kept for an operator who was away or behind, and follows the
  * resync (sessions_resynced). It is sent once: what the network lost on its way is lost. */
 #ifndef SHARD_SESSIONS_H
@@ -84,7 +84,7 @@ enum err sessions_open(const struct sessions_options *options, struct sessions *
                        struct note *note);
 /* After the server is closed. NULL is fine. */
 void sessions_close(struct sessions *s);
-/* What a server needs so that its own limits do not stand before these. */
+/* What a server needs so that its own limits are not below these. */
 void sessions_server_limits(const struct sessions *s, struct rpc_server_limits *limits);
 /* Errors as rpc_server_add. The server is closed before the sessions are. */
 enum err sessions_serve(struct sessions *s, struct rpc_server *server, struct note *note);
@@ -98,7 +98,7 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
 /* Without a session on_blob says so at once. ERR_FULL, ERR_NOMEM: on_blob never comes. */
 enum err sessions_ask_blob(struct sessions *s, struct str cluster, struct blob_request *request,
                            const struct profile *profile, uint64_t timeout_ms);
-/* False: there is no session to tell. The same action has the same instruction id, and the drain
+/* False: there is no session. The same action has the same instruction id, and the drain
  * reports of it carry the action back. */
 bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, struct str machine,
                       uint64_t grace_ms, int32_t preemptor_priority);

@@ -7,7 +7,7 @@
  *   session_blobs.c  requests for a blob
  *
  * A session has two ends: its cluster's (session_over), which the owner hears of at once, and its
- * call's (on_done), after which it waits in `ended` for its memory to go, later in the same turn. */
+ * call's (on_done), after which it waits in `ended` and is freed later in the same turn. */
 #ifndef SHARD_SESSIONS_INTERNAL_H
 #define SHARD_SESSIONS_INTERNAL_H
 #include "shard/outbox.h"

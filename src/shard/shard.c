@@ -58,6 +58,7 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
     shard->id = strdup(options->id);
     shard->provider_address = strdup(options->provider_address);
     provider_calls_open(shard);
+    status_open(shard);
     err = shard->id && shard->provider_address ? ERR_OK : ERR_NOMEM;
     if (!err) err = shard_metrics_open(options->metrics, &shard->metrics, note);
     if (!err)
@@ -68,7 +69,6 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
                          &shard->audit);
     if (!err) err = cycles_open(shard);
     if (!err) err = inspect_open(shard);
-    if (!err) err = status_open(shard);
     if (!err)
         err = sessions_open(&(struct sessions_options){.io = shard->io,
                                                        .log = &shard->log,

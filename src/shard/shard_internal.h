@@ -34,6 +34,20 @@ struct hold { /* hold.c: made with the shard, so that it finds memory */
     bool begun;
 };
 
+/* -- status.c -- */
+struct status_cycle {                    /* what a cycle leaves behind for it */
+    double seconds, phases[PHASE_COUNT]; /* in seconds, too */
+    struct core_counts counts;
+    struct buf inventory; /* rows on the wire */
+    bool left_out;
+};
+struct status {
+    struct status_cycle last;
+    wall_time at;
+    mono_time wanted_until;
+    struct buf answer, row;
+};
+
 struct shard {
     struct shard_options options;
     struct log_source log;
@@ -44,7 +58,7 @@ struct shard {
     struct inspections *inspections;
     struct shard_metrics *metrics;
     struct audit *audit;
-    struct status *status;
+    struct status status;
     struct timer metrics_timer;
     struct cycles *cycles;
     struct provider_calls calls;
@@ -86,7 +100,7 @@ void hold_fenced(struct shard *shard, struct str text); /* a provider's answer *
 
 /* -- report.c -- */
 /* Gives the core the domains of this shard. `written`: how their file was, ERR_OK or ERR_UNKNOWN;
- * `left`: was taken away, and is done when no machine there serves any more; its key empty: none was.
+ * `left`: the domain that was taken away, done when no machine there serves; its key empty: none.
  * `done` may be NULL. ERR_NOMEM: then it never comes. */
 enum err report_scope(struct shard *shard, enum err written, const struct label *left,
                       shard_domain_fn *done, void *context);
@@ -96,13 +110,7 @@ enum err inspect_open(struct shard *shard);
 enum err machine_view_serve(struct shard *shard, struct rpc_server *server, struct note *note);
 
 /* -- status.c -- */
-struct status_cycle {                    /* what a cycle leaves behind for it */
-    double seconds, phases[PHASE_COUNT]; /* in seconds, too */
-    struct core_counts counts;
-    struct buf inventory; /* rows on the wire */
-    bool left_out;
-};
-enum err status_open(struct shard *shard);
+void status_open(struct shard *shard);
 void status_close(struct shard *shard);
 enum err status_serve(struct shard *shard, struct rpc_server *server, struct note *note);
 bool status_wanted(const struct shard *shard); /* somebody asked not long ago */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How tasks go: answers find their task, and every way a task can end is here, so that none ends
- * without being counted, audited and closed, nor leaves a passing machine without a machine_work. */
+ * without being counted, audited and closed, nor leaves a passing machine that nobody looks at. */
 #include <stdio.h>
 
 #include "shard/core/running_actions.h"

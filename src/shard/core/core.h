@@ -236,8 +236,8 @@ struct needs_view {
     const struct need_view *needs;
     size_t count;
 };
-/* By priority descending, arrival, cluster. In the arena, with texts of the core's. `cluster` empty:
- * all; limit 0: no limit. ERR_NOMEM. */
+/* By priority descending, arrival, cluster. In the arena, with texts of the core's. `cluster`
+ * empty: all; limit 0: no limit. ERR_NOMEM. */
 enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
                       struct arena *arena, struct needs_view *ret_view);
 

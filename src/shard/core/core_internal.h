@@ -2,7 +2,7 @@
 /* The core from the inside, shared by the files of this folder and by nobody else.
  *
  *   core.c       open, close, what every file says to people
- *   move.c       the only door to a machine: become, appear, vanish; tells the operator
+ *   move.c       the only place that changes a machine; its operator hears of it
  *   reconcile.c  what a List says              clients.c   clusters: sessions and bounds
  *   demand.c     roll-ups                      capacity.c  hints of what could be had
  *   scope.c      which machines are ours       view.c      what people and the coordinator read
@@ -29,7 +29,7 @@ struct listing { /* the List that is read, or the last one */
     bool owed;       /* a full one was wanted when it began */
     bool settles;    /* it began when no call of an earlier process was under way any more */
     uint32_t records, refused, surprises;
-    uint32_t nameless;          /* records of nobody knows which machine */
+    uint32_t nameless;          /* records without a machine id */
     uint32_t untaken;           /* records that were refused: a delta will not say them again */
     uint32_t spoilt, full_in;   /* full Lists in a row with such; Lists until the next full one */
     uint32_t holds, first_held; /* full Lists in a row that left out too many; the first's number */
@@ -45,8 +45,8 @@ struct scope { /* scope.c */
     bool incomplete;    /* memory was lacking for one */
 };
 
-/* The last cycle as people read it: verdicts point into the needs table, which keeps what they point to
- * until the next cycle (needs_keep); only what the engine made is copied. */
+/* The last cycle as people read it: verdicts point into the needs table, which keeps that until the
+ * next cycle (needs_keep); only what the engine made is copied. */
 struct views {
     struct arena arena;
     struct need_verdict *rows; /* in the order of Needs */
@@ -82,8 +82,6 @@ void core_begin(struct core *core); /* an event: scratch is empty */
 
 /* -- may anything be begun: hold.c -- */
 bool core_acts(const struct core *core);
-/* False: calls of an earlier process of this shard may still be carried out. */
-bool core_settled(const struct core *core);
 const char *core_hold_text(const struct core *core); /* why not; "" when it acts */
 
 /* -- to people: core.c -- */
@@ -92,7 +90,7 @@ void core_log(struct effects *out, enum core_level level, const char *text, cons
     __attribute__((format(printf, 4, 5)));
 
 /* -- machines: move.c. Nobody else calls inventory_insert, _apply and _remove -- */
-/* The live record; its arrays stand in core->scratch, its texts are borrowed until the next change.
+/* The live record; its arrays are in core->scratch, its texts are borrowed until the next change.
  * ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_get(struct core *core, struct str id, struct inventory_entry *ret_entry);
 /* A known machine becomes `to` (a changed copy of what core_get() gave), and the operator of its

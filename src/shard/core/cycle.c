@@ -61,7 +61,7 @@ static enum err decide_now(struct core *core, struct turn *turn)
 static enum err rails_now(struct core *core, struct turn *turn)
 {
     static const struct rails_options open = {0};
-    bool acts = core_acts(core) && core_settled(core);
+    bool acts = core_acts(core) && core->running->settled;
     enum err err = rails_pass(turn->decision, core->inventory, acts ? &core->options.rails : &open,
                               &core->scratch, &turn->passed);
 
@@ -195,7 +195,7 @@ static enum err dispatch(struct core *core, struct turn *turn)
     if (err) return err;
     if (!core_acts(core))
         actions_hold(core, turn);
-    else if (core_settled(core))
+    else if (core->running->settled)
         enqueue(core, turn);
     deferral_note(core, turn);
     return ERR_OK;

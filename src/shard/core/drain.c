@@ -2,14 +2,14 @@
 /* Reclaim and Preempt: Configured -> Draining -> Idle. For whom the machine is drained stays on it
  * as a promise.
  *
- *   told the operator --> waits (STEP_OPERATOR) --> the provider's Drain --> Idle
+ *   Reclaim to the operator --> waits (STEP_OPERATOR) --> the provider's Drain --> Idle
  *
- * The operator is told first: it cordons the node and evicts. An operator that reports its drains
+ * The operator hears first: it cordons the node and evicts. An operator that reports its drains
  * is waited for until it says that the machine is drained, at most until the grace ends; the wait
  * holds no place among the running actions. An operator that was connected and is away has
  * operator_return_ms from the end of its session to return, never beyond the grace; when it
- * returns it is told again, under the same number. Operators that do not report their drains are
- * told and not waited for, and without any operator the provider drains at once.
+ * returns it gets the reclaim again, under the same number. Operators that do not report their
+ * drains are not waited for, and without any operator the provider drains at once.
  *
  * The provider hears nothing of the machine before the wait is over. A process that starts
  * meanwhile finds the machine Configured; the operator reports the reclaim that it still carries
@@ -87,7 +87,7 @@ static bool operator_wait(struct core *core, struct machine_task *task, mono_tim
     return false;
 }
 
-/* False: no memory. Without a session there is nobody to tell, and that is fine. */
+/* False: no memory. Without a session no reclaim is sent, and that is fine. */
 static bool operator_reclaim(struct core *core, struct machine_task *task, uint64_t grace_ms,
                              struct effects *out)
 {
@@ -212,8 +212,8 @@ void drain_due(struct core *core, struct machine_task *task, mono_time now, stru
 
 /* --- operators that come and go --- */
 
-/* An operator that returned is told again: it may have been away when the drain began, or have lost
- * what it was told. It knows the reclaim by its number. */
+/* An operator that returned gets the reclaim again: it may have been away when the drain began, or
+ * have lost the reclaim, which it knows by its number. */
 static void operator_is_back(struct core *core, struct machine_task *task, enum operator_link link,
                              mono_time now, struct effects *out)
 {
@@ -261,7 +261,7 @@ static bool number_is_ours(const struct core *core, uint64_t number)
 }
 
 /* May an order of an earlier process still be under way? The longest grace and the time to return
- * after our start it is over, and its operator is told anew if the machine is to go. */
+ * after our start it is over, and its operator gets a new reclaim if the machine must go. */
 static bool earlier_orders_count(const struct core *core, mono_time now)
 {
     const struct running_actions *h = core->running;
@@ -300,7 +300,7 @@ static void drain_resume(struct core *core, const struct drain_report *report, m
         return;
     if (drain_open(core, report->machine, report->cluster, left_ms, report->drained, now))
         return; /* reported again */
-    core_log(out, CORE_WARN, "drain resumed: its operator was told by an earlier process",
+    core_log(out, CORE_WARN, "drain resumed: its operator has the reclaim of an earlier process",
              "machine=%.*s cluster=%.*s drained=%s left_ms=%llu", STR_ARG(report->machine),
              STR_ARG(report->cluster), report->drained ? "true" : "false",
              (unsigned long long)left_ms);

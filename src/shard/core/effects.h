@@ -2,8 +2,8 @@
 /* What the shard's core wants done in the world, in the order it wants it.
  *
  * The core does nothing itself: it appends effects, and the driver (src/shard) carries them out in
- * order on the loop's thread and tells the core how each ended. Everything an effect points to
- * stands in the arena of its list, so that a list can be handed from the decide thread to the loop
+ * order on the loop's thread and reports to the core how each ended. Everything an effect points to
+ * is in the arena of its list, so that a list can pass from the decide thread to the loop
  * whole, and freed whole. */
 #ifndef SHARD_CORE_EFFECTS_H
 #define SHARD_CORE_EFFECTS_H
@@ -15,8 +15,8 @@
 /* How an action ended; the names are the metric's and the audit's. */
 enum action_outcome {
     OUTCOME_SUCCESS,
-    OUTCOME_CTX_CANCELED, /* a deadline passed: nobody knows what was done, Get will tell */
-    OUTCOME_FENCED,       /* nothing was done: Get will tell what the machine is */
+    OUTCOME_CTX_CANCELED, /* a deadline passed: it is unknown what was done, Get is next */
+    OUTCOME_FENCED,       /* nothing was done: Get is next */
     OUTCOME_NO_SESSION,
     OUTCOME_RACED_TO_IDLE, /* "transition_raced_to_idle" */
     OUTCOME_TRANSITION_ERROR,

@@ -19,11 +19,6 @@ const char *core_hold_text(const struct core *core)
     return core->options.dry_run ? "dry-run" : "";
 }
 
-bool core_settled(const struct core *core)
-{
-    return core->running->settled;
-}
-
 void running_settle(struct core *core, mono_time now, struct effects *out)
 {
     struct running_actions *h = core->running;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only door to a machine. What it becomes, that it appears or goes, is told from here to its
- * operator, to the counts and to the half that acts, so that no change can forget one of them.
+/* The only place that changes a machine. Every change, arrival and departure goes from here to the
+ * operator, the counts and the running actions, so that no change can forget one of them.
  *
  * All or nothing: what may run out of memory is done before the inventory changes. */
 #include "shard/core/core_internal.h"
@@ -18,8 +18,8 @@ enum err core_send_state(struct core *core, struct str cluster, const struct mac
     struct str name;
     enum err err;
 
-    /* To an operator who is away the resync will tell what is bound; what left meanwhile is told
-     * now, and kept for it. */
+    /* An operator that is away hears by the resync what is bound to its cluster; the state of a
+     * machine that left is sent now, and kept for it. */
     if (!core_has_session(core, cluster) && str_equal(machine->cluster, cluster)) return ERR_OK;
     err = effects_text(out, cluster, &name);
     if (err) return err;
@@ -127,15 +127,15 @@ enum err core_drop(struct core *core, struct str id, const char *why, struct eff
 {
     struct tally_place place;
     struct inventory_entry was;
-    struct machine told;
+    struct machine failed;
     enum err err = core_get(core, id, &was);
 
     if (!err) err = tally_find(&core->tally, &was.machine, &place);
     if (err) return err;
-    told = was.machine; /* its operator would wait for it for ever */
-    told.state = MACHINE_FAILED;
-    told.last_error = str_from(why);
-    err = core_send_state(core, told.cluster, &told, out);
+    failed = was.machine; /* its operator would wait for it for ever */
+    failed.state = MACHINE_FAILED;
+    failed.last_error = str_from(why);
+    err = core_send_state(core, failed.cluster, &failed, out);
     if (err) return err;
     running_gone(core, id);
     tally_move(&core->tally, &place, NULL);

@@ -7,11 +7,12 @@
  *          machine again. At most one per machine
  *
  * A machine in a passing state or Failed always has a task or such a reason, so that none is stuck
- * for ever (tests/lib/shard_check.h). The work is made before a task or such a state begins, so that
- * no end of a task lacks memory for what follows. A machine waits for one thing at a time: `due`.
+ * for ever (tests/lib/shard_check.h). The work is made before a task or such a state begins, so
+ * that no end of a task lacks memory for what follows. A machine waits for one thing at a time:
+ * `due`.
  *
- *   queue.c    tasks: made, waiting, started, closed     steps.c, drain.c: what each step begins, and
- *   actions.c  answers find their task; how it ends      what an ack makes of the machine
+ *   queue.c    tasks: made, waiting, started, closed     steps.c, drain.c: what each step begins,
+ *   actions.c  answers find their task; how it ends      and what an ack makes of the machine
  *   work.c     machines that have no task */
 #ifndef SHARD_CORE_RUNNING_ACTIONS_H
 #define SHARD_CORE_RUNNING_ACTIONS_H
@@ -47,7 +48,7 @@ struct machine_task {
     enum task_step step;
     enum task_cause cause;
     bool planned;  /* the inventory counts it as begun, or need not */
-    bool draining; /* the machine was made Draining, and the operator was told */
+    bool draining; /* the machine was made Draining, and the operator has the reclaim */
     bool drained;  /* the operator need not be waited for any more */
     bool blob;     /* the driver has the blob: Configure is next */
     int32_t priority;
@@ -56,7 +57,7 @@ struct machine_task {
     mono_time since, asked; /* its passing state began; the step's effect was made */
     struct str machine, cluster;
     struct need_key key; /* as in struct action */
-    size_t size;         /* of the block all of this stands in */
+    size_t size;         /* of the block that holds the task and its texts */
 };
 
 enum { OVERDUE_MS = 60 * 1000 }; /* beyond an effect's own deadline */
@@ -70,8 +71,8 @@ struct machine_task *task_find(const struct core *core, struct str machine); /* 
 struct machine_task *task_numbered(const struct core *core, uint64_t number);
 /* A task of the machine ended while the List was that is read now: its record may be older. */
 bool task_ended_in_list(const struct core *core, struct str machine);
-/* Get has said what the machine is while a List is read, whose record may be older. Without memory for that the List
- * is believed, and the next one corrects it. */
+/* Get has said what the machine is while a List is read, whose record may be older. Without memory
+ * for that the List is believed, and the next one corrects it. */
 void task_shield(struct core *core, struct str machine);
 /* Tells the inventory what the newest of those that wait will make of their machines. */
 void tasks_plan(struct core *core, mono_time now);
@@ -138,8 +139,8 @@ void task_refuse(struct core *core, struct machine_task *task, const char *word,
 /* What the task waits for did not come in time. */
 void task_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out);
 
-/* What a call of the provider makes of a machine: it is `before`, `passing` while the provider works
- * on it, then `after`. By step; of the steps that wait for an operator, only what passes. */
+/* What a call of the provider makes of a machine: it is `before`, `passing` while the provider
+ * works on it, then `after`. By step; of the steps that wait for an operator, only what passes. */
 struct call_rule {
     const char *word; /* "create"; NULL: no call */
     enum effect_kind effect;
@@ -182,7 +183,7 @@ void drain_due(struct core *core, struct machine_task *task, mono_time now, stru
 enum work_kind {
     WORK_QUIET,   /* nothing to do but to remember refusals for a while */
     WORK_PASSING, /* the provider works on it; when that lasts, Get, then the call again */
-    WORK_DOUBT,   /* nobody knows how a call ended: Get until somebody does */
+    WORK_DOUBT,   /* it is unknown how a call ended: Get until the provider says it */
     WORK_REFUSED, /* rests; then Get, and what it says is believed */
     WORK_FAILED,  /* the provider calls it Failed: Delete, with growing pauses */
     WORK_DRAINED, /* its operator has drained it, and the provider's Drain did not come to be: it
@@ -219,7 +220,7 @@ enum {
     DOUBT_FIRST_MS = 5 * 1000,  /* between Gets that said nothing, doubling ... */
     DOUBT_MOST_MS = 300 * 1000, /* ... up to here */
     LIST_LATE_CYCLES = 3,       /* a List takes longer: what passes is asked for by Get meanwhile */
-    DOUBT_TRIES_MOST = 5,       /* of a machine that does not pass; then a full List is to tell */
+    DOUBT_TRIES_MOST = 5,       /* of a machine that does not pass; then a full List decides */
 };
 
 struct machine_work *work_find(const struct core *core, struct str machine); /* NULL */
@@ -243,8 +244,8 @@ void work_ask(struct core *core, const struct machine_task *task, mono_time now,
               struct effects *out);
 /* The provider was not asked at all: the call is made again, without a Get. */
 void work_unsent(struct core *core, const struct machine_task *task, mono_time now);
-/* Of a drain it is remembered when the operator need not be waited for any more: a machine that turns
- * out to be Configured still is drained again. */
+/* Of a drain it is remembered when the operator need not be waited for any more: a machine that
+ * turns out to be Configured still is drained again. */
 void work_refused(struct core *core, const struct machine_task *task, bool most, mono_time now);
 void work_failed(struct core *core, struct machine_work *w, bool most, mono_time now);
 /* A List said this of it while it was pending. If that differs: Get, when there is time. */
@@ -270,7 +271,8 @@ struct running_actions {
     struct heap due;
     uint32_t asking;
     bool settle_due; /* calls of an earlier process are over: the next List is believed */
-    bool settled, settle_said;
+    bool settled;    /* no call of an earlier process may still be carried out */
+    bool settle_said;
     bool opened; /* `opened_at` is known */
     mono_time opened_at;
 };

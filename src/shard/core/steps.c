@@ -7,7 +7,7 @@
  *   Delete      Idle -> Deleting -> Speculative; a machine that the provider calls Failed stays
  *               Failed until the provider says otherwise
  *
- * A provider that acks before it is done is left to it: reconciling brings the machine to its end. */
+ * A provider that acks before it is done is left to it: reconciling sees the end. Decide thread. */
 #include "model/metadata.h"
 #include "shard/core/running_actions.h"
 

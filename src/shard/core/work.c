@@ -15,8 +15,8 @@
  *
  *   drained by its operator, Drain refused or not done, still Configured --> DRAINED ..rests..> Drain
  *
- * Back-off doubles with every refusal in a row and is forgotten when an action of the machine came to
- * its end, or after a time without any. It is spread by the machine's id, so that a thousand
+ * Back-off doubles with every refusal in a row and is forgotten when an action of the machine came
+ * to its end, or after a time without any. It is spread by the machine's id, so that a thousand
  * machines that failed together are not tried together. */
 #include <stdlib.h>
 
@@ -338,7 +338,7 @@ void work_look(struct core *core, struct str machine, enum machine_state said, m
     if (!w->asked) work_due(core, w, now);
 }
 
-/* --- what reconciling tells --- */
+/* --- what Lists say --- */
 
 bool core_rests(const struct core *core, struct str machine, mono_time now)
 {
@@ -442,7 +442,7 @@ static void got_nothing(struct core *core, struct machine_work *w, mono_time now
     if (w->tries < UINT8_MAX) w->tries++;
     if (w->kind == WORK_DOUBT && w->tries >= DOUBT_TRIES_MOST &&
         !core_get(core, work_id(w), &entry) && machine_state_stable(entry.machine.state)) {
-        core->full_list_wanted = true; /* it would not be acted on for as long as nobody tells */
+        core->full_list_wanted = true; /* until then nothing acts on the machine */
         work_quiet(core, w, now);
         return;
     }
@@ -483,7 +483,7 @@ void core_got(struct core *core, struct str machine, const struct call_answer *a
 /* --- what is due --- */
 
 /* What the machine was bought for: remembered, demanded, or, after a restart and with nobody who
- * demands it any more, as its stamp names it. NULL: nobody knows. */
+ * demands it any more, as its stamp names it. NULL: unknown. */
 static const struct profile *work_profile(struct core *core, const struct machine_work *w,
                                           const struct machine *m)
 {
@@ -587,7 +587,7 @@ static int compare_since(const void *left, const void *right)
     return str_compare(work_id(a), work_id(b));
 }
 
-/* A List that takes long tells nothing meanwhile, and a provider that acks before it is done tells
+/* A List that takes long says nothing meanwhile, and a provider that acks before it is done says
  * the end by List only: what passes is asked for, the longest first, so that what is created can
  * serve. Without memory the List is waited for. */
 static void works_get_instead_of_list(struct core *core, mono_time now, struct effects *out)

@@ -148,7 +148,7 @@ static void on_answer(struct task *task)
     view.cycle = 7;
     for (size_t i = 0; i < p.last.count; i++) {
         const struct need *need = &p.last.rows[i];
-        if (p.asked->cluster.len > 0 && !str_equal(p.asked->cluster, need->cluster)) continue;
+        if (p.asked->text.len > 0 && !str_equal(p.asked->text, need->cluster)) continue;
         view.total++;
         if (p.asked->limit > 0 && view.count == p.asked->limit) continue;
         views[view.count++] = (struct need_view){.cluster = need->cluster,

@@ -236,7 +236,7 @@ static void settle(struct world *w)
                 fleet_count(f, (enum machine_state)s))
                 quiet = false; /* some still rest, or are in doubt */
         if (f->seen[EFFECT_AUDIT] != before || f->core->running->asking ||
-            core_counts(f->core)->in_doubt || !core_settled(f->core) ||
+            core_counts(f->core)->in_doubt || !f->core->running->settled ||
             core_counts(f->core)->deduped != moot)
             quiet = false;
         calm = quiet && !core_counts(f->core)->inflight ? calm + 1 : 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decide_thread.c: slack_return. Under a sanitizer memory is another allocator's, which gives nothing back. */
+/* decide_thread.c: slack_return. Under a sanitizer memory is another allocator's, which gives
+ * nothing back. */
 #include "shard/decide_thread.h"
 
 #include <stdio.h>
