@@ -152,7 +152,7 @@ static void on_rollup(void *owner, struct rollup *rollup)
     (void)owner;
     sessions_rollup_done(sessions, rollup, ROLLUP_ACKNOWLEDGED);
 }
-static void on_blob(void *owner, struct blob_request *request, enum blob_end end,
+static void on_blob(void *owner, struct session_blob *request, enum blob_end end,
                     struct str content)
 {
     (void)owner, (void)request, (void)end, (void)content;

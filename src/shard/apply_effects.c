@@ -179,7 +179,7 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
 struct blob_job {
     struct decide_job job;
     struct shard *shard;
-    struct blob_request request;
+    struct session_blob request;
     enum blob_end end;
     bool kept; /* its Configure waits for a place */
     size_t len;
@@ -245,7 +245,7 @@ static enum err blob_keep(struct shard *shard, uint64_t action, struct str conte
     return ERR_OK;
 }
 
-void blob_answered(void *owner, struct blob_request *request, enum blob_end end, struct str content)
+void blob_answered(void *owner, struct session_blob *request, enum blob_end end, struct str content)
 {
     struct shard *shard = owner;
     struct blob_job *t = CONTAINER_OF(request, struct blob_job, request);

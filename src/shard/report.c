@@ -3,7 +3,7 @@
  *
  * Numbers are encoded where the resource names are, on the decide thread. A domain is on disk
  * before the core hears of it, so that what was acknowledged is still so after a crash. When the
- * core has no memory for it, that is the answer, and the coordinator asks again.
+ * core has no memory for it that is answered, and tried until it has.
  *
  * That a domain was taken away is ERR_OK only when the core acts on no machine there any more: the
  * coordinator gives the domain to another shard then. */
@@ -209,6 +209,7 @@ static void scope_done(struct decide_job *job, enum err err)
 
     /* Nobody asked: these are the domains of the start. Without them everything would be ours. */
     assert(t->done || !t->err);
+    if (!err && t->err) t->shard->scope_owed = true;
     if (!err) err = t->err ? t->err : t->written;
     if (t->done && !err && t->serving)
         scope_busy(t);
@@ -247,6 +248,17 @@ enum err report_scope(struct shard *shard, enum err written, const struct label 
     return ERR_OK;
 }
 
+static void on_scope_retried(void *, enum err, struct str) {}
+
+/* What is on disk is what a restart would find: the core gets it as soon as there is memory. */
+void report_scope_owed(struct shard *shard)
+{
+    const struct label none = {STR_EMPTY, STR_EMPTY};
+
+    if (!shard->scope_owed || shard->stopping) return;
+    shard->scope_owed = report_scope(shard, ERR_OK, &none, on_scope_retried, NULL) != ERR_OK;
+}
+
 static void domain_assign(void *shard, struct str key, struct str value, bool assigned,
                           shard_domain_fn *done, void *context)
 {
@@ -267,6 +279,7 @@ static void domain_assign(void *shard, struct str key, struct str value, bool as
                      log_bool("durable", !err));
         err = report_scope(s, err, &left, done, context);
         if (!err) return;
+        s->scope_owed = true;
     }
     LOG_WARN(&s->log, "a domain of this shard could not be changed", log_bool("ours", assigned),
              log_str("key", key), log_str("value", value), log_err("err", err),

@@ -13,7 +13,7 @@ static struct str blob_key(const uint64_t *action)
 }
 
 /* The request is its owner's again. */
-static void blob_end(struct blob_request *request, enum blob_end end, struct str content)
+static void blob_end(struct session_blob *request, enum blob_end end, struct str content)
 {
     struct sessions *s = request->sessions;
 
@@ -25,10 +25,10 @@ static void blob_end(struct blob_request *request, enum blob_end end, struct str
 
 static void on_blob_timeout(struct timer *timer)
 {
-    blob_end(CONTAINER_OF(timer, struct blob_request, timer), BLOB_TIMEOUT, STR_EMPTY);
+    blob_end(CONTAINER_OF(timer, struct session_blob, timer), BLOB_TIMEOUT, STR_EMPTY);
 }
 
-enum err sessions_ask_blob(struct sessions *s, struct str cluster, struct blob_request *request,
+enum err sessions_ask_blob(struct sessions *s, struct str cluster, struct session_blob *request,
                            const struct profile *profile, uint64_t timeout_ms)
 {
     struct session *session = session_of(s, cluster);
@@ -59,7 +59,7 @@ void blobs_answer(struct session *session, const struct operator_frame *frame)
 {
     struct sessions *s = session->sessions;
     uint64_t action = action_of(s, frame->request_id);
-    struct blob_request *request = map_get(&s->requests, blob_key(&action));
+    struct session_blob *request = map_get(&s->requests, blob_key(&action));
     struct note note;
 
     if (!request || request->session != session) { /* late, unknown, or given twice */
@@ -78,5 +78,5 @@ void blobs_answer(struct session *session, const struct operator_frame *frame)
 void blobs_over(struct session *session)
 {
     LIST_EACH_SAFE(&session->blobs, node, following)
-    blob_end(CONTAINER_OF(node, struct blob_request, link), BLOB_NO_SESSION, STR_EMPTY);
+    blob_end(CONTAINER_OF(node, struct session_blob, link), BLOB_NO_SESSION, STR_EMPTY);
 }

@@ -36,7 +36,7 @@ enum rollup_end {
     ROLLUP_REFUSED,      /* no acknowledgement; the last good demand stays */
 };
 
-struct blob_request { /* the owner's memory, and the sessions' until on_blob */
+struct session_blob { /* the owner's memory, and the sessions' until on_blob */
     uint64_t action;  /* the owner's; no two requests at once have the same */
     struct sessions *sessions;
     struct session *session; /* it was sent on */
@@ -52,7 +52,7 @@ struct sessions_events { /* all of them are set */
     void (*on_rollup)(void *owner, struct rollup *rollup);
     /* Exactly once per sessions_ask_blob; the request is the owner's again. READY: `content` is the
      * blob; ERROR: why there is none. Borrowed. */
-    void (*on_blob)(void *owner, struct blob_request *request, enum blob_end end,
+    void (*on_blob)(void *owner, struct session_blob *request, enum blob_end end,
                     struct str content);
     /* From an operator that announced it. Borrowed. */
     void (*on_drain_report)(void *owner, const struct drain_report *report);
@@ -96,7 +96,7 @@ void sessions_set_term(struct sessions *s, int64_t term); /* of the coordinator,
 /* Frees the roll-up. The next one of its session follows by on_rollup. */
 void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup_end end);
 /* Without a session on_blob says so at once. ERR_FULL, ERR_NOMEM: on_blob never comes. */
-enum err sessions_ask_blob(struct sessions *s, struct str cluster, struct blob_request *request,
+enum err sessions_ask_blob(struct sessions *s, struct str cluster, struct session_blob *request,
                            const struct profile *profile, uint64_t timeout_ms);
 /* False: there is no session. The same action has the same instruction id, and the drain
  * reports of it carry the action back. */

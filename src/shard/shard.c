@@ -23,6 +23,7 @@ static void on_metrics(struct timer *timer)
     struct blob_stats blobs = blobs_counted(shard);
 
     shard_metrics_sessions(shard->metrics, &stats, &blobs);
+    report_scope_owed(shard);
     timer_start_in(&shard->metrics_timer, METRICS_MS);
 }
 

@@ -66,6 +66,7 @@ struct shard {
     int64_t newest_epoch;   /* fenced: as the provider named it; 0: it named none */
     uint32_t drain_reports; /* that wait for the decide thread */
     bool started, stopping;
+    bool scope_owed;    /* the core does not have the domains that are on disk */
     size_t domain_next; /* the domain with which the next report begins */
 };
 
@@ -91,7 +92,7 @@ void effect_prepare(struct effect *effect, struct decide_context *context, struc
 bool effect_apply(void *owner, const struct effect *effect);
 struct blob_stats blobs_counted(const struct shard *shard);
 /* As sessions_events.on_blob wants it. */
-void blob_answered(void *owner, struct blob_request *request, enum blob_end end,
+void blob_answered(void *owner, struct session_blob *request, enum blob_end end,
                    struct str content);
 
 /* -- hold.c -- */
@@ -104,6 +105,7 @@ void hold_fenced(struct shard *shard, struct str text); /* a provider's answer *
  * `done` may be NULL. ERR_NOMEM: then it never comes. */
 enum err report_scope(struct shard *shard, enum err written, const struct label *left,
                       shard_domain_fn *done, void *context);
+void report_scope_owed(struct shard *shard); /* tries it again, if it is owed */
 
 /* -- inspect.c -- */
 enum err inspect_open(struct shard *shard);

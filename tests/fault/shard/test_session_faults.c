@@ -23,7 +23,7 @@ static struct {
     struct rpc_client_call *call;
     struct rollup *held;
     char request_id[REQUEST_ID_LEN];
-    struct blob_request requests[8];
+    struct session_blob requests[8];
     size_t opened, closed, asked, answered;
     bool has_request, channel_closed, server_closed;
 } play;
@@ -59,7 +59,7 @@ static void on_rollup(void *owner, struct rollup *rollup)
     play.held = rollup;
 }
 
-static void on_blob(void *owner, struct blob_request *request, enum blob_end end,
+static void on_blob(void *owner, struct session_blob *request, enum blob_end end,
                     struct str content)
 {
     (void)owner, (void)request, (void)end, (void)content;
@@ -113,9 +113,9 @@ static void connect(void)
 
 static void ask(void)
 {
-    struct blob_request *request = &play.requests[play.asked];
+    struct session_blob *request = &play.requests[play.asked];
 
-    *request = (struct blob_request){.action = play.asked + 1};
+    *request = (struct session_blob){.action = play.asked + 1};
     play.has_request = false;
     if (!sessions_ask_blob(play.sessions, STR("a"), request, &profile, 1000)) play.asked++;
     (void)sim_run_for(play.sim, 20);

@@ -84,7 +84,7 @@ static void do_row(const struct need *need)
            str_split(&rest, ' ', &state));
     (void)str_to_u64(state, &number);
     if (str_equal(word, STR("blob"))) {
-        struct blob_request *request = calloc(1, sizeof *request);
+        struct session_blob *request = calloc(1, sizeof *request);
         if (!request) exit(1);
         request->action = ++p.actions;
         must("ask", sessions_ask_blob(p.sessions, need->cluster, request, &need->profile, 30000),
@@ -119,7 +119,7 @@ static void on_rollup(void *owner, struct rollup *rollup)
     for (size_t i = 0; i < rows.count; i++) do_row(&rows.rows[i]);
 }
 
-static void on_blob(void *owner, struct blob_request *request, enum blob_end end,
+static void on_blob(void *owner, struct session_blob *request, enum blob_end end,
                     struct str content)
 {
     static const char *const ends[] = {"ready", "no session", "timeout", "error"};

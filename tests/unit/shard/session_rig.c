@@ -63,7 +63,7 @@ static void on_rollup(void *owner, struct rollup *rollup)
     if (!rig->hold) rollup_done(rig, rig->held_count - 1, ROLLUP_ACKNOWLEDGED);
 }
 
-static void on_blob(void *owner, struct blob_request *request, enum blob_end end,
+static void on_blob(void *owner, struct session_blob *request, enum blob_end end,
                     struct str content)
 {
     static const char *const ends[] = {"ready", "no session", "timeout", "error"};
@@ -75,7 +75,7 @@ static void on_blob(void *owner, struct blob_request *request, enum blob_end end
 
 enum err rig_ask(struct session_rig *rig, const char *cluster, uint64_t action, uint64_t timeout_ms)
 {
-    struct blob_request *request = calloc(1, sizeof *request);
+    struct session_blob *request = calloc(1, sizeof *request);
     enum err err;
 
     if (!request) return ERR_NOMEM;
