@@ -339,7 +339,7 @@ struct core_counts {
     uint32_t drains_waiting;                /* for an operator, now */
     uint32_t blobs_waiting;                 /* actions that wait for a bootstrap blob, now */
     uint32_t queued, inflight;              /* inflight: not those that wait for an operator */
-    uint32_t in_doubt; /* machines that the provider is asked for */
+    uint32_t in_doubt;                      /* machines that the provider is asked for */
     /* gauges, of the last cycle */
     uint32_t shortfalls; /* all; the next two of the first LEDGER_TOP */
     uint32_t shortfalls_aged[SHORTFALL_AGES], shortfalls_by_class[SHORTFALL_CLASSES];

@@ -9,7 +9,7 @@
 
 static const struct label z1[] = {{{"topology.kubernetes.io/zone", 27}, {"z1", 2}}};
 static const struct label z1_and_r2[] = {{{"topology.kubernetes.io/zone", 27}, {"z1", 2}},
-                                          {{"rack", 4}, {"r2", 2}}};
+                                         {{"rack", 4}, {"r2", 2}}};
 
 static struct machine zoned(struct core_case *c, const char *id, enum machine_state state,
                             const char *zone)
