@@ -152,20 +152,17 @@ static void on_rollup(void *owner, struct rollup *rollup)
     (void)owner;
     sessions_rollup_done(sessions, rollup, ROLLUP_ACKNOWLEDGED);
 }
-static void on_refused(void *owner, struct str cluster, const char *why)
+static void on_blob(void *owner, struct session_blob *request, enum blob_end end,
+                    struct str content)
 {
-    (void)owner, (void)cluster, (void)why;
-}
-static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str content)
-{
-    (void)owner, (void)action, (void)end, (void)content;
+    (void)owner, (void)request, (void)end, (void)content;
 }
 static void on_drain_report(void *owner, const struct drain_report *report)
 {
     (void)owner, (void)report;
 }
-static const struct sessions_events events = {on_open,    on_close, on_rollup,
-                                              on_refused, on_blob,  on_drain_report};
+static const struct sessions_events events = {on_open, on_close, on_rollup, on_blob,
+                                              on_drain_report};
 
 static struct machine sample_machine(struct dimensions *dimensions)
 {

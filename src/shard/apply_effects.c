@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Effects carried out. A provider call becomes an call: it goes out, its answer comes back as a
- * job, read on the decide thread, where the resource names are.
+/* Effects carried out, on the loop. A provider call goes out; its answer comes back as a job that
+ * reads it on the decide thread, where the resource names are.
  *
  * A blob is kept here from the operator's answer until its Configure is sent, or until the audit
  * says that its action ended. From there it waits in the provider's client for its turn. All of
@@ -18,33 +18,27 @@ enum {
     TEXT_MAX = ERROR_TEXT_MAX / 2 /* of a provider, so that a line of the audit has room for it */
 };
 
-struct provider_calls {
-    struct map asks, blobs; /* by action */
-    size_t blob_bytes, blob_bytes_max;
-    uint64_t blobs_refused;
-    size_t under_way;
-};
-
 struct blob {
-    uint64_t action;
     size_t len;
     char bytes[];
 };
 
-static struct str key_of(const uint64_t *action)
+static struct str blob_key_of(const uint64_t *action)
 {
     return str_of((const char *)action, sizeof *action);
 }
 
-static void drop_blob(struct shard *shard, uint64_t action)
+static void blob_drop(struct shard *shard, uint64_t action)
 {
-    struct blob *blob = map_remove(&shard->calls->blobs, key_of(&action));
+    struct blob *blob = map_remove(&shard->calls.blobs, blob_key_of(&action));
 
-    if (blob) shard->calls->blob_bytes -= blob->len;
+    if (blob) shard->calls.blob_bytes -= blob->len;
     free(blob);
 }
 
 /* -- provider calls -- */
+
+static_assert((int)CALL_UNSENT == (int)PROVIDER_UNSENT, "enum call_end is enum provider_end");
 
 struct provider_call {
     struct decide_job job;
@@ -56,21 +50,10 @@ struct provider_call {
     char machine[];
 };
 
-static enum call_end end_of(enum provider_end end)
-{
-    static const enum call_end ends[] = {
-        [PROVIDER_DONE] = CALL_DONE,           [PROVIDER_UNKNOWN] = CALL_UNKNOWN,
-        [PROVIDER_REFUSED] = CALL_REFUSED,     [PROVIDER_FENCED] = CALL_FENCED,
-        [PROVIDER_NOT_FOUND] = CALL_NOT_FOUND, [PROVIDER_NOT_SUPPORTED] = CALL_NOT_SUPPORTED,
-        [PROVIDER_UNSENT] = CALL_UNSENT,
-    };
-    return ends[end];
-}
-
 /* An answer that cannot be read says nothing about what was done. */
-static void read_record(const struct provider_call *call, struct decide_context *context,
-                        struct machine_record *record, struct call_answer *answer,
-                        struct note *note)
+static void call_read_record(const struct provider_call *call, struct decide_context *context,
+                             struct machine_record *record, struct call_answer *answer,
+                             struct note *note)
 {
     struct str operation;
     enum err err = call->action ? machine_read_ack(context->reader, call->answer.bytes, &operation,
@@ -88,14 +71,15 @@ static void read_record(const struct provider_call *call, struct decide_context 
     answer->metadata_count = record->metadata_count;
 }
 
-static void answer_run(struct decide_job *job, struct decide_context *context, struct effects *out)
+static void call_answer_run(struct decide_job *job, struct decide_context *context,
+                            struct effects *out)
 {
     struct provider_call *call = CONTAINER_OF(job, struct provider_call, job);
-    struct call_answer answer = {.end = end_of(call->answer.end), .text = call->answer.text};
+    struct call_answer answer = {.end = (enum call_end)call->answer.end, .text = call->answer.text};
     struct machine_record record;
     struct note note = {""};
 
-    if (answer.end == CALL_DONE) read_record(call, context, &record, &answer, &note);
+    if (answer.end == CALL_DONE) call_read_record(call, context, &record, &answer, &note);
     if (call->action)
         core_answered(context->core, call->action, &answer, context->now, context->wall, out);
     else
@@ -111,10 +95,11 @@ static void call_done(struct decide_job *job, enum err)
 }
 
 /* The answer's bytes are the call's; one that finds no memory to be kept is not known. */
-static void keep_answer(struct provider_call *call, const struct provider_answer *answer)
+static void call_keep_answer(struct provider_call *call, const struct provider_answer *answer)
 {
     struct str text = utf8_clip(answer->text, TEXT_MAX);
     size_t len = text.len + answer->bytes.len;
+    char *at;
 
     call->answer = *answer;
     call->answer.text = text;
@@ -125,19 +110,18 @@ static void keep_answer(struct provider_call *call, const struct provider_answer
         return;
     }
     if (len == 0) return;
-    put_text(call->held, text);
-    put_text(call->held + text.len, answer->bytes);
-    call->answer.text = str_of(call->held, text.len);
-    call->answer.bytes = str_of(call->held + text.len, answer->bytes.len);
+    at = call->held;
+    call->answer.text = text_put(&at, text);
+    call->answer.bytes = text_put(&at, answer->bytes);
 }
 
 static void on_answer(void *context, const struct provider_answer *answer)
 {
     struct provider_call *call = context;
 
-    call->shard->calls->under_way--;
+    call->shard->calls.under_way--;
     if (answer->end == PROVIDER_FENCED) hold_fenced(call->shard, answer->text);
-    keep_answer(call, answer);
+    call_keep_answer(call, answer);
     decide_thread_submit(call->shard->decide_thread, &call->job);
 }
 
@@ -154,7 +138,7 @@ static struct provider_request request_of(struct shard *shard, const struct effe
 
     if (effect->kind == EFFECT_DRAIN) request.grace_seconds = effect->drain.grace_ms / 1000;
     if (effect->kind != EFFECT_CONFIGURE) return request;
-    blob = map_get(&shard->calls->blobs, key_of(&effect->action));
+    blob = map_get(&shard->calls.blobs, blob_key_of(&effect->action));
     if (blob) request.blob = str_of(blob->bytes, blob->len);
     request.cluster = effect->cluster;
     request.metadata = effect->configure.metadata;
@@ -169,7 +153,7 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
     enum err err;
 
     if (!call) return false;
-    call->job = (struct decide_job){.run = answer_run, .done = call_done};
+    call->job = (struct decide_job){.run = call_answer_run, .done = call_done};
     call->shard = shard;
     call->action = effect->kind == EFFECT_GET ? 0 : effect->action;
     call->len = effect->machine.len;
@@ -180,8 +164,8 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
         free(call);
         return false;
     }
-    if (effect->kind == EFFECT_CONFIGURE) drop_blob(shard, effect->action);
-    shard->calls->under_way++;
+    if (effect->kind == EFFECT_CONFIGURE) blob_drop(shard, effect->action);
+    shard->calls.under_way++;
     if (err)
         on_answer(call, &(struct provider_answer){.end = PROVIDER_REFUSED,
                                                   .text = str_from(err_text(err))});
@@ -195,7 +179,7 @@ static bool call_provider(struct shard *shard, const struct effect *effect)
 struct blob_job {
     struct decide_job job;
     struct shard *shard;
-    uint64_t action;
+    struct session_blob request;
     enum blob_end end;
     bool kept; /* its Configure waits for a place */
     size_t len;
@@ -206,34 +190,31 @@ static void blob_run(struct decide_job *job, struct decide_context *context, str
 {
     struct blob_job *t = CONTAINER_OF(job, struct blob_job, job);
 
-    core_blob(context->core, t->action, t->end, str_of(t->text, t->len), context->now,
+    core_blob(context->core, t->request.action, t->end, str_of(t->text, t->len), context->now,
               context->wall, out);
-    t->kept = core_blob_waits(context->core, t->action);
+    t->kept = core_blob_waits(context->core, t->request.action);
 }
 
 static void blob_job_done(struct decide_job *job, enum err)
 {
     struct blob_job *t = CONTAINER_OF(job, struct blob_job, job);
 
-    if (!t->kept) drop_blob(t->shard, t->action);
+    if (!t->kept) blob_drop(t->shard, t->request.action);
     free(t->text);
     free(t);
 }
 
-static bool ask_blob(struct shard *shard, const struct effect *effect)
+static bool blob_ask(struct shard *shard, const struct effect *effect)
 {
     struct blob_job *t = calloc(1, sizeof *t);
 
     if (!t) return false;
     t->job = (struct decide_job){.run = blob_run, .done = blob_job_done};
     t->shard = shard;
-    t->action = effect->action;
-    if (!map_put(&shard->calls->asks, key_of(&t->action), t)) {
-        if (!sessions_ask_blob(shard->sessions, effect->cluster, effect->action, effect->profile,
-                               effect->timeout_ms))
-            return true;
-        (void)map_remove(&shard->calls->asks, key_of(&t->action));
-    }
+    t->request.action = effect->action;
+    if (!sessions_ask_blob(shard->sessions, effect->cluster, &t->request, effect->profile,
+                           effect->timeout_ms))
+        return true;
     free(t);
     return false;
 }
@@ -241,42 +222,36 @@ static bool ask_blob(struct shard *shard, const struct effect *effect)
 /* The client of a shard that stops may be gone. */
 static size_t blob_bytes(const struct shard *shard)
 {
-    size_t held = shard->calls->blob_bytes;
+    size_t held = shard->calls.blob_bytes;
 
     if (shard->stopping) return held;
     return held + provider_stats(shard->options.provider).waiting_bytes;
 }
 
-static enum err keep_blob(struct shard *shard, uint64_t action, struct str content)
+static enum err blob_keep(struct shard *shard, uint64_t action, struct str content)
 {
     struct blob *blob;
-    enum err err;
 
-    if (content.len > shard->calls->blob_bytes_max ||
-        blob_bytes(shard) > shard->calls->blob_bytes_max - content.len) {
-        shard->calls->blobs_refused++;
+    if (content.len > shard->calls.blob_bytes_max ||
+        blob_bytes(shard) > shard->calls.blob_bytes_max - content.len) {
+        shard->calls.blobs_refused++;
         return ERR_FULL;
     }
-    blob = malloc(sizeof *blob + content.len);
+    blob = map_make(&shard->calls.blobs, blob_key_of(&action), sizeof *blob + content.len);
     if (!blob) return ERR_NOMEM;
-    blob->action = action;
     blob->len = content.len;
     put_text(blob->bytes, content);
-    err = map_put(&shard->calls->blobs, key_of(&blob->action), blob);
-    if (err)
-        free(blob);
-    else
-        shard->calls->blob_bytes += content.len;
-    return err;
+    shard->calls.blob_bytes += content.len;
+    return ERR_OK;
 }
 
-void blob_answered(struct shard *shard, uint64_t action, enum blob_end end, struct str content)
+void blob_answered(void *owner, struct session_blob *request, enum blob_end end, struct str content)
 {
-    struct blob_job *t = map_remove(&shard->calls->asks, key_of(&action));
+    struct shard *shard = owner;
+    struct blob_job *t = CONTAINER_OF(request, struct blob_job, request);
 
-    assert(t); /* asked once, answered once */
     t->end = end;
-    if (end == BLOB_READY && keep_blob(shard, action, content)) t->end = BLOB_NO_ROOM;
+    if (end == BLOB_READY && blob_keep(shard, request->action, content)) t->end = BLOB_NO_ROOM;
     if (end == BLOB_ERROR && content.len) t->text = malloc(content.len);
     if (t->text) {
         put_text(t->text, content);
@@ -285,20 +260,11 @@ void blob_answered(struct shard *shard, uint64_t action, enum blob_end end, stru
     decide_thread_submit(shard->decide_thread, &t->job);
 }
 
-static void send_node_state(struct shard *shard, const struct effect *effect,
-                            const struct str *frame)
-{
-    bool departed = !str_equal(effect->node->cluster, effect->cluster);
-
-    if (frame)
-        sessions_node_state(shard->sessions, effect->cluster, effect->machine, departed, *frame);
-}
-
 /* -- people -- */
 
 /* Repeats are counted by what is said: each text of the core is a place of its own. Static, as the
  * places in source code are: the log knows them until it is closed. */
-static struct log_site *site_of(const char *text)
+static struct log_site *log_site_of(const char *text)
 {
     static struct {
         const char *text;
@@ -311,7 +277,7 @@ static struct log_site *site_of(const char *text)
     return &sites[i].site;
 }
 
-static void say(struct shard *shard, const struct effect *effect)
+static void log_effect(struct shard *shard, const struct effect *effect)
 {
     static const enum log_level levels[] = {
         [CORE_INFO] = LOG_LEVEL_INFO, [CORE_WARN] = LOG_LEVEL_WARN, [CORE_ERROR] = LOG_LEVEL_ERROR};
@@ -319,36 +285,27 @@ static void say(struct shard *shard, const struct effect *effect)
     const struct log_field fields[] = {log_str("details", effect->log.details), LOG_END};
 
     if (log_enabled(&shard->log, level))
-        log_write(&shard->log, site_of(effect->log.text), level, effect->log.text, fields);
-}
-
-static void write_audit(struct shard *shard, const struct effect *effect)
-{
-    (void)audit_write(shard->audit, effect);
+        log_write(&shard->log, log_site_of(effect->log.text), level, effect->log.text, fields);
 }
 
 /* -- all of them -- */
 
-const struct str *effect_prepare(const struct effect *effect, struct decide_context *context,
-                                 struct arena *arena)
+/* Without memory for it operators hear late: of the next change, or by their next session. */
+void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena)
 {
-    struct str *frame;
-    char *bytes;
+    const char *bytes;
 
-    if (effect->kind != EFFECT_NODE_STATE) return NULL;
-    if (frame_write_node_state(&context->frames, effect->cluster, effect->node,
+    if (effect->kind != EFFECT_NODE_STATE ||
+        frame_write_node_state(&context->frames, effect->cluster, effect->node,
                                core_dimensions(context->core)))
-        return NULL;
-    frame = ARENA_NEW(arena, struct str);
+        return;
     bytes = arena_dup(arena, buf_peek(&context->frames.frame));
-    if (!frame || !bytes) return NULL;
-    *frame = str_of(bytes, context->frames.frame.len);
-    return frame;
+    if (bytes) effect->frame = str_of(bytes, context->frames.frame.len);
 }
 
 /* A shard that stops begins nothing: nobody would hear the answer, and the provider's client is
  * closed before the decide thread is. */
-bool effect_apply(void *owner, const struct effect *effect, const struct str *prepared)
+bool effect_apply(void *owner, const struct effect *effect)
 {
     struct shard *shard = owner;
 
@@ -358,23 +315,27 @@ bool effect_apply(void *owner, const struct effect *effect, const struct str *pr
     case EFFECT_DRAIN:
     case EFFECT_DELETE:
     case EFFECT_GET: return shard->stopping || call_provider(shard, effect);
-    case EFFECT_ASK_BLOB: return shard->stopping || ask_blob(shard, effect);
+    case EFFECT_ASK_BLOB: return shard->stopping || blob_ask(shard, effect);
     case EFFECT_RECLAIM: /* decided before the hold: the drain that follows is not sent */
         if (shard_holds(shard)) return true;
         (void)sessions_reclaim(shard->sessions, effect->cluster, effect->action, effect->machine,
                                effect->drain.grace_ms, effect->drain.preemptor_priority);
         return true;
-    case EFFECT_NODE_STATE: send_node_state(shard, effect, prepared); return true;
+    case EFFECT_NODE_STATE:
+        if (effect->frame.len)
+            sessions_node_state(shard->sessions, effect->cluster, effect->machine,
+                                !str_equal(effect->node->cluster, effect->cluster), effect->frame);
+        return true;
     case EFFECT_CAPACITY:
         sessions_capacity(shard->sessions, effect->cluster, effect->capacity.profile,
                           effect->capacity.count, effect->capacity.confidence,
                           effect->capacity.cost_per_hour);
         return true;
     case EFFECT_AUDIT:
-        write_audit(shard, effect);
-        if (effect->action) drop_blob(shard, effect->action); /* the action ended */
+        (void)audit_write(shard->audit, effect);
+        if (effect->action) blob_drop(shard, effect->action); /* the action ended */
         return true;
-    case EFFECT_LOG: say(shard, effect); return true;
+    case EFFECT_LOG: log_effect(shard, effect); return true;
     case EFFECT_OBSERVE:
         shard_metrics_observe(shard->metrics, effect->observe.histogram, effect->observe.seconds);
         return true;
@@ -385,32 +346,18 @@ bool effect_apply(void *owner, const struct effect *effect, const struct str *pr
 
 struct blob_stats blobs_counted(const struct shard *shard)
 {
-    return (struct blob_stats){blob_bytes(shard), shard->calls->blobs_refused};
+    return (struct blob_stats){blob_bytes(shard), shard->calls.blobs_refused};
 }
 
-enum err provider_calls_open(struct shard *shard)
+void provider_calls_open(struct shard *shard)
 {
-    shard->calls = calloc(1, sizeof *shard->calls);
-    if (!shard->calls) return ERR_NOMEM;
-    shard->calls->blob_bytes_max =
+    shard->calls.blob_bytes_max =
         shard->options.blob_bytes_max ? shard->options.blob_bytes_max : BLOB_BYTES_MAX;
-    map_init(&shard->calls->asks, BLOBS_MAX, entropy_u64(shard->io->entropy));
-    map_init(&shard->calls->blobs, BLOBS_MAX, entropy_u64(shard->io->entropy));
-    return ERR_OK;
+    map_init(&shard->calls.blobs, BLOBS_MAX, entropy_u64(shard->io->entropy));
 }
 
 void provider_calls_close(struct shard *shard)
 {
-    struct map_entry *entry;
-    size_t cursor = 0;
-
-    if (!shard->calls) return;
-    assert(shard->calls->under_way == 0); /* the provider's client is closed first */
-    while ((entry = map_next(&shard->calls->blobs, &cursor))) free(entry->value);
-    map_deinit(&shard->calls->blobs);
-    cursor = 0;
-    while ((entry = map_next(&shard->calls->asks, &cursor))) free(entry->value);
-    map_deinit(&shard->calls->asks);
-    free(shard->calls);
-    shard->calls = NULL;
+    assert(shard->calls.under_way == 0); /* the provider's client is closed first */
+    map_free(&shard->calls.blobs);
 }

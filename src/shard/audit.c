@@ -2,7 +2,6 @@
 #include "shard/audit.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "text/ndjson.h"
 #include "text/rfc3339.h"
@@ -17,7 +16,6 @@ struct audit {
     struct buf line;
     struct buf kept[AUDIT_KEPT]; /* a ring */
     size_t written;
-    char shard_id[];
 };
 
 const char *audit_kind_name(enum action_kind kind)
@@ -32,12 +30,10 @@ const char *audit_kind_name(enum action_kind kind)
 
 enum err audit_open(const struct audit_options *options, struct audit **ret_audit)
 {
-    size_t len = strlen(options->shard_id) + 1;
-    struct audit *audit = calloc(1, sizeof *audit + len);
+    struct audit *audit = calloc(1, sizeof *audit);
 
     if (!audit) return ERR_NOMEM;
     audit->options = *options;
-    memcpy(audit->shard_id, options->shard_id, len);
     buf_init(&audit->line, LINE_BYTES_MAX);
     for (size_t i = 0; i < AUDIT_KEPT; i++) buf_init(&audit->kept[i], KEPT_BYTES_MAX);
     *ret_audit = audit;
@@ -52,7 +48,7 @@ void audit_close(struct audit *audit)
     free(audit);
 }
 
-static void keep(struct audit *audit, struct str line)
+static void audit_keep(struct audit *audit, struct str line)
 {
     struct buf *place = &audit->kept[audit->written % AUDIT_KEPT];
 
@@ -84,7 +80,7 @@ bool audit_write(struct audit *audit, const struct effect *effect)
     ndjson_c_string(&line, STR("time"), time);
     ndjson_c_string(&line, STR("level"), "INFO");
     ndjson_c_string(&line, STR("msg"), "action");
-    ndjson_c_string(&line, STR("shard"), audit->shard_id);
+    ndjson_c_string(&line, STR("shard"), audit->options.shard_id);
     ndjson_u64(&line, STR("epoch"), audit->options.epoch);
     ndjson_u64(&line, STR("cycle"), effect->audit.cycle);
     ndjson_c_string(&line, STR("kind"), audit_kind_name(effect->audit.kind));
@@ -96,6 +92,6 @@ bool audit_write(struct audit *audit, const struct effect *effect)
     if (effect->audit.error.len) ndjson_string(&line, STR("error"), effect->audit.error);
     if (ndjson_end(&line)) return false;
     text = str_of(audit->line.data, audit->line.len - 1);
-    keep(audit, text);
+    audit_keep(audit, text);
     return !audit->options.events || !events_write(audit->options.events, EVENT_KEEP, text);
 }

@@ -14,7 +14,7 @@ struct audit;
 struct audit_options {
     struct clock *clock;
     struct events *events; /* where the lines go; lives longer. NULL: only the newest are kept */
-    const char *shard_id;  /* copied */
+    const char *shard_id;  /* lives longer */
     uint64_t epoch;
 };
 enum err audit_open(const struct audit_options *options, struct audit **ret_audit); /* ERR_NOMEM */

@@ -31,12 +31,6 @@ struct token { /* opaque bytes of the provider */
     char bytes[CURSOR_MAX];
 };
 
-/* What the job that runs reads with. */
-struct list_reader {
-    struct decide_context *context;
-    struct effects *out;
-};
-
 enum list_step { LIST_BEGINS, LIST_PIECE, LIST_ENDS };
 struct list_job {
     struct decide_job job;
@@ -60,7 +54,8 @@ struct cycles {
     /* -- the List -- */
     struct provider_fetch *fetch;  /* NULL: none runs */
     struct provider_list *reading; /* the decide thread's, as the next two */
-    struct list_reader reader;
+    struct decide_context *context;
+    struct effects *out; /* of the job that runs */
     /* Of the page that is read: there is one at a time, and a List that found no memory for its end
      * would be the last one. */
     struct list_job begins, ends;
@@ -96,7 +91,7 @@ static bool is_observed(const struct cycles *c)
     return c->cycles + !c->cycling > c->shard->options.warmup_cycles;
 }
 
-static void keep_token(struct token *token, struct str bytes)
+static void token_keep(struct token *token, struct str bytes)
 {
     token->len = bytes.len <= CURSOR_MAX ? bytes.len : 0;
     put_text(token->bytes, str_of(bytes.at, token->len));
@@ -111,7 +106,7 @@ static struct str token_bytes(const struct token *token)
 
 static enum err on_machine(void *context, const struct machine_record *record)
 {
-    const struct list_reader *r = context;
+    const struct cycles *r = context;
 
     return core_list_machine(r->context->core, &record->machine, record->metadata,
                              record->metadata_count, r->context->now, r->out);
@@ -119,14 +114,14 @@ static enum err on_machine(void *context, const struct machine_record *record)
 
 static void on_refused(void *context, struct str id, const char *why)
 {
-    const struct list_reader *r = context;
+    const struct cycles *r = context;
 
     core_list_refused(r->context->core, id, why, r->out);
 }
 
 static void on_removed(void *context, struct str id)
 {
-    const struct list_reader *r = context;
+    const struct cycles *r = context;
 
     core_list_gone(r->context->core, id, r->context->now, r->out);
 }
@@ -134,7 +129,7 @@ static void on_removed(void *context, struct str id)
 static const struct provider_list_events list_events = {
     .on_machine = on_machine, .on_refused = on_refused, .on_removed = on_removed};
 
-static void give_up(struct cycles *c, struct list_job *t, const struct note *note)
+static void list_give_up(struct cycles *c, struct list_job *t, const struct note *note)
 {
     c->given_up = true;
     t->why = *note;
@@ -153,8 +148,8 @@ static void list_begins(struct list_job *t, struct decide_context *context)
     }
     provider_list_close(c->reading);
     c->reading = NULL;
-    if (provider_list_open(context->reader, &list_events, &c->reader, &c->reading))
-        give_up(c, t, &note);
+    if (provider_list_open(context->reader, &list_events, c, &c->reading))
+        list_give_up(c, t, &note);
 }
 
 /* `page` is the name of the one that was read. Why no other can follow it; NULL: it can. */
@@ -173,24 +168,24 @@ static void list_ends(struct list_job *t, struct decide_context *context, struct
     const char *lost;
 
     if (t->arrived && !c->given_up && provider_list_finish(c->reading, &end, &note))
-        give_up(c, t, &note);
+        list_give_up(c, t, &note);
     c->whole = c->whole && end.whole;
     c->pages++;
     lost = end.more ? lost_after(c, &t->page, end.next_page) : NULL;
     if (lost) {
         note_set(&note, "%s", lost);
-        give_up(c, t, &note);
+        list_give_up(c, t, &note);
     }
     t->page.len = 0;
     t->machines = end.machines;
     t->more = t->arrived && !c->given_up && end.more;
     if (t->more) {
-        keep_token(&t->page, end.next_page);
+        token_keep(&t->page, end.next_page);
         return;
     }
     t->whole = t->arrived && !c->given_up && c->whole;
     core_list_end(context->core, t->whole, context->now, out);
-    if (!core_wants_full_list(context->core)) keep_token(&t->cursor, end.cursor);
+    if (!core_wants_full_list(context->core)) token_keep(&t->cursor, end.cursor);
     t->ready = core_listed(context->core);
     provider_list_close(c->reading);
     c->reading = NULL;
@@ -202,12 +197,13 @@ static void list_run(struct decide_job *job, struct decide_context *context, str
     struct cycles *c = t->cycles;
     struct note note = {""};
 
-    c->reader = (struct list_reader){context, out};
+    c->context = context;
+    c->out = out;
     switch (t->step) {
     case LIST_BEGINS: list_begins(t, context); break;
     case LIST_PIECE:
         if (!c->given_up && provider_list_feed(c->reading, t->chunk->bytes, &note))
-            give_up(c, t, &note);
+            list_give_up(c, t, &note);
         break;
     case LIST_ENDS: list_ends(t, context, out); break;
     }
@@ -221,7 +217,7 @@ static void list_failed(struct cycles *c, const char *why)
 }
 
 /* Whoever reads of the failures wants to read that they are over. */
-static void note_failures(struct cycles *c, bool whole)
+static void list_note_failures(struct cycles *c, bool whole)
 {
     if (whole && c->failed)
         LOG_INFO(&c->shard->log, "provider answers again", log_u64("failed", c->failed),
@@ -236,9 +232,9 @@ static void list_over(struct cycles *c, const struct list_job *t)
 
     c->listing = false;
     c->list_seconds = seconds;
-    if (!c->shard->stopping) note_failures(c, t->whole);
+    if (!c->shard->stopping) list_note_failures(c, t->whole);
     shard_metrics_list(c->shard->metrics, t->whole, c->machines, seconds);
-    if (is_observed(c)) shard_metrics_phase(c->shard->metrics, SHARD_PHASE_RECONCILE, seconds);
+    if (is_observed(c)) shard_metrics_phase(c->shard->metrics, PHASE_RECONCILE, seconds);
     c->cursor = t->whole && c->shard->options.incremental ? t->cursor : (struct token){0};
     if (t->ready && !c->ready) {
         c->ready = true;
@@ -265,7 +261,7 @@ static void list_job_done(struct decide_job *job, enum err err)
     if (t->step == LIST_PIECE) free(t);
 }
 
-static void make_job(struct list_job *t, struct cycles *c, enum list_step step)
+static void list_job_make(struct list_job *t, struct cycles *c, enum list_step step)
 {
     *t = (struct list_job){.job = {.run = list_run, .done = list_job_done},
                            .cycles = c,
@@ -284,14 +280,14 @@ static void on_chunk(void *context, struct provider_chunk *own_chunk)
         provider_fetch_cancel(c->fetch);
         return;
     }
-    make_job(t, c, LIST_PIECE);
+    list_job_make(t, c, LIST_PIECE);
     t->chunk = own_chunk;
     decide_thread_submit(c->shard->decide_thread, &t->job);
 }
 
 static void end_list(struct cycles *c, bool arrived)
 {
-    make_job(&c->ends, c, LIST_ENDS);
+    list_job_make(&c->ends, c, LIST_ENDS);
     c->ends.arrived = arrived;
     c->ends.page = c->page;
     decide_thread_submit(c->shard->decide_thread, &c->ends.job);
@@ -326,7 +322,7 @@ static void begin_list(struct cycles *c)
         c->delta = c->cursor.len > 0;
         c->list_began = clock_mono_ns(c->shard->io->clock);
     }
-    make_job(&c->begins, c, LIST_BEGINS);
+    list_job_make(&c->begins, c, LIST_BEGINS);
     c->begins.first = first;
     decide_thread_submit(c->shard->decide_thread, &c->begins.job);
     err = provider_fetch_start(c->shard->options.provider, &request, &fetch_events, c, &c->fetch);
@@ -342,23 +338,22 @@ struct cycle_job {
     struct cycles *cycles;
     struct clock *clock;
     mono_ns last;
-    double seconds[PHASE_COUNT], job_seconds;
+    double job_seconds;
     enum err err;
     struct arena arena;
     struct cluster_counts *clusters;
     size_t cluster_count;
-    struct core_counts counts;
     struct buf rests; /* empty: not wanted, or no memory */
     struct status_cycle status;
     bool status_wanted;
 };
 
-static void mark(void *context, enum cycle_phase phase)
+static void cycle_mark(void *context, enum cycle_phase phase)
 {
     struct cycle_job *t = context;
     mono_ns now = clock_mono_ns(t->clock);
 
-    t->seconds[phase] = (double)(now.ns - t->last.ns) / 1e9;
+    t->status.phases[phase] = (double)(now.ns - t->last.ns) / 1e9;
     t->last = now;
 }
 
@@ -368,38 +363,29 @@ static void cycle_run(struct decide_job *job, struct decide_context *context, st
     mono_ns began = clock_mono_ns(t->clock);
 
     t->last = began;
-    t->err = core_cycle(context->core, context->now, context->wall, mark, t, out);
+    t->err = core_cycle(context->core, context->now, context->wall, cycle_mark, t, out);
     if (core_clusters(context->core, &t->arena, &t->clusters, &t->cluster_count))
         t->cluster_count = 0;
-    t->counts = *core_counts(context->core);
+    t->status.counts = *core_counts(context->core);
     if (t->cycles->shard->options.on_rests)
         (void)rests_write(context->core, context->now, &t->arena, &t->rests);
     status_look(context->core, t->status_wanted, &t->arena, &t->status);
     t->job_seconds = (double)(clock_mono_ns(t->clock).ns - began.ns) / 1e9;
 }
 
-static const enum shard_phase phases[PHASE_COUNT] = {[PHASE_SNAPREAD] = SHARD_PHASE_SNAPREAD,
-                                                     [PHASE_1] = SHARD_PHASE_1,
-                                                     [PHASE_2] = SHARD_PHASE_2,
-                                                     [PHASE_3] = SHARD_PHASE_3,
-                                                     [PHASE_EMIT] = SHARD_PHASE_EMIT,
-                                                     [PHASE_EXECUTE] = SHARD_PHASE_EXECUTE};
-
-static void tell_status(struct cycles *c, struct cycle_job *t)
-{
-    t->status.seconds = seconds_since(c, c->cycle_began);
-    t->status.phases[SHARD_PHASE_RECONCILE] = c->list_seconds;
-    for (size_t i = 0; i < PHASE_COUNT; i++) t->status.phases[phases[i]] = t->seconds[i];
-    t->status.counts = t->counts;
-    status_take(c->shard, &t->status);
-}
-
-static void observe_cycle(struct cycles *c, const struct cycle_job *t)
+static void cycle_report(struct cycles *c, struct cycle_job *t)
 {
     struct shard_metrics *metrics = c->shard->metrics;
 
-    for (size_t i = 0; i < PHASE_COUNT; i++) shard_metrics_phase(metrics, phases[i], t->seconds[i]);
-    shard_metrics_cycle(metrics, seconds_since(c, c->cycle_began));
+    t->status.seconds = seconds_since(c, c->cycle_began);
+    t->status.phases[PHASE_RECONCILE] = c->list_seconds;
+    shard_metrics_cycle_end(metrics, &t->status.counts, t->clusters, t->cluster_count);
+    if (is_observed(c)) {
+        for (enum cycle_phase i = PHASE_SNAPREAD; i < PHASE_COUNT; i++)
+            shard_metrics_phase(metrics, i, t->status.phases[i]);
+        shard_metrics_observe(metrics, OBSERVE_CYCLE, t->status.seconds);
+    }
+    status_take(c->shard, &t->status);
 }
 
 static void cycle_done(struct decide_job *job, enum err err)
@@ -410,11 +396,7 @@ static void cycle_done(struct decide_job *job, enum err err)
     c->cycling = false;
     c->last_ms = (uint64_t)(t->job_seconds * 1000);
     if (!err && t->err) LOG_ERROR(&c->shard->log, "cycle failed", log_err("err", t->err));
-    if (!err) {
-        shard_metrics_cycle_end(c->shard->metrics, &t->counts, t->clusters, t->cluster_count);
-        if (is_observed(c)) observe_cycle(c, t);
-        tell_status(c, t);
-    }
+    if (!err) cycle_report(c, t);
     buf_deinit(&t->status.inventory);
     if (!err && t->rests.len)
         c->shard->options.on_rests(c->shard->options.owner, buf_peek(&t->rests));

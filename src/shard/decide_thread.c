@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs in batches to the decide thread, their effects back to the loop. A batch is the thread's
+ * while it runs, and the loop's before and after; effects are carried out in the order of the jobs. */
 #include "shard/decide_thread.h"
 
 #include <stdlib.h>
-
-#include "shard/slack.h"
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 enum {
     JOBS_PER_BATCH_MAX = 1024,
@@ -16,13 +19,12 @@ enum {
 
 struct batch {
     struct job work;
-    struct list link; /* of decide_thread->ready, in the order they ran */
-    struct decide_thread *decide_thread;
+    struct list link;                    /* of decide_thread->ready, in the order they ran */
+    struct decide_thread *decide_thread; /* NULL: free */
     struct list jobs;
     struct list *left; /* the first that has to wait for the next batch */
     struct effects effects;
-    const struct str **prepared; /* one for each; NULL: there was no memory, or nothing */
-    size_t next;                 /* effect to carry out */
+    size_t next; /* effect to carry out */
     struct core_counts counts;
 };
 
@@ -32,9 +34,9 @@ struct decide_thread {
     struct decide_context context;
     struct list waiting; /* jobs */
     struct list ready;   /* batches whose effects are not all carried out, oldest first */
-    size_t backlog, batches;
+    size_t backlog;
     bool batch_running, closing;
-    bool out_of_memory; /* for a batch: tried again in a moment */
+    struct batch batches[BATCHES_IN_FLIGHT_MAX];
     struct task carry;
     struct timer later;
 };
@@ -43,18 +45,16 @@ static void begin_batch(struct decide_thread *t);
 
 /* -- on the decide thread -- */
 
-/* Without memory for it operators hear late: the next change, or their next session, tells them. */
-static void prepare(struct batch *batch)
+void slack_return(mono_time *last, mono_time now)
 {
-    struct effects *effects = &batch->effects;
-
-    batch->prepared = arena_calloc(&effects->arena, effects->count, sizeof(struct str *));
-    for (size_t i = 0; batch->prepared && i < effects->count; i++)
-        batch->prepared[i] = batch->decide_thread->options.prepare(
-            &effects->items[i], &batch->decide_thread->context, &effects->arena);
+    if (mono_elapsed_ms(*last, now) < SLACK_EVERY_MS) return;
+    *last = now;
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }
 
-static void run(struct job *work)
+static void batch_run(struct job *work)
 {
     struct batch *batch = CONTAINER_OF(work, struct batch, work);
     struct decide_context *context = &batch->decide_thread->context;
@@ -68,14 +68,16 @@ static void run(struct job *work)
         arena_reset(&context->scratch);
         job->run(job, context, &batch->effects);
     }
-    prepare(batch);
+    for (size_t i = 0; i < batch->effects.count; i++)
+        batch->decide_thread->options.prepare(&batch->effects.items[i], context,
+                                              &batch->effects.arena);
     batch->counts = *core_counts(context->core);
     slack_return(&context->slack, context->now);
 }
 
 /* -- on the loop -- */
 
-static void end_jobs(struct decide_thread *t, struct list *jobs, enum err err)
+static void jobs_end(struct decide_thread *t, struct list *jobs, enum err err)
 {
     while (!list_empty(jobs)) {
         struct decide_job *job = CONTAINER_OF(jobs->next, struct decide_job, link);
@@ -86,19 +88,18 @@ static void end_jobs(struct decide_thread *t, struct list *jobs, enum err err)
     }
 }
 
-static void free_batch(struct decide_thread *t, struct batch *batch)
+static void batch_free(struct batch *batch)
 {
     effects_deinit(&batch->effects);
-    free(batch);
-    t->batches--;
+    batch->decide_thread = NULL;
 }
 
-static void finish_batch(struct decide_thread *t, struct batch *batch)
+static void batch_finish(struct decide_thread *t, struct batch *batch)
 {
     list_remove(&batch->link);
     t->options.on_counts(t->options.owner, &batch->counts);
-    end_jobs(t, &batch->jobs, ERR_OK);
-    free_batch(t, batch);
+    jobs_end(t, &batch->jobs, ERR_OK);
+    batch_free(batch);
 }
 
 /* False: an effect must wait. */
@@ -108,40 +109,38 @@ static bool carry_out_slice(struct decide_thread *t)
         struct batch *batch = CONTAINER_OF(t->ready.next, struct batch, link);
 
         for (; left && batch->next < batch->effects.count; left--, batch->next++)
-            if (!t->options.carry_out(t->options.owner, &batch->effects.items[batch->next],
-                                      batch->prepared ? batch->prepared[batch->next] : NULL))
+            if (!t->options.carry_out(t->options.owner, &batch->effects.items[batch->next]))
                 return false;
-        if (batch->next == batch->effects.count) finish_batch(t, batch);
+        if (batch->next == batch->effects.count) batch_finish(t, batch);
     }
     return true;
 }
 
-static void go_on(struct decide_thread *t)
+static void batches_go_on(struct decide_thread *t)
 {
     bool waits = !carry_out_slice(t);
 
     begin_batch(t);
-    if (waits || t->out_of_memory)
+    if (waits)
         timer_start_in(&t->later, EFFECT_RETRY_MS);
     else if (!list_empty(&t->ready))
         loop_defer(t->options.io->loop, &t->carry);
-    t->out_of_memory = false;
 }
 
 static void on_carry(struct task *task)
 {
     struct decide_thread *t = CONTAINER_OF(task, struct decide_thread, carry);
 
-    if (!timer_running(&t->later)) go_on(t);
+    if (!timer_running(&t->later)) batches_go_on(t);
 }
 
 static void on_later(struct timer *timer)
 {
-    go_on(CONTAINER_OF(timer, struct decide_thread, later));
+    batches_go_on(CONTAINER_OF(timer, struct decide_thread, later));
 }
 
 /* Jobs that were not run come before those that were submitted since. */
-static void give_back(struct decide_thread *t, struct batch *batch)
+static void batch_give_back(struct decide_thread *t, struct batch *batch)
 {
     struct list left;
 
@@ -164,14 +163,21 @@ static void on_job(struct job *work, enum err err)
 
     t->batch_running = false;
     if (err || t->closing) {
-        end_jobs(t, &batch->jobs, ERR_CANCELLED);
-        free_batch(t, batch);
+        jobs_end(t, &batch->jobs, ERR_CANCELLED);
+        batch_free(batch);
         return;
     }
-    give_back(t, batch);
+    batch_give_back(t, batch);
     list_append(&t->ready, &batch->link);
     loop_defer(t->options.io->loop, &t->carry);
     begin_batch(t);
+}
+
+static struct batch *batch_unused(struct decide_thread *t)
+{
+    for (size_t i = 0; i < BATCHES_IN_FLIGHT_MAX; i++)
+        if (!t->batches[i].decide_thread) return &t->batches[i];
+    return NULL;
 }
 
 static void begin_batch(struct decide_thread *t)
@@ -179,20 +185,13 @@ static void begin_batch(struct decide_thread *t)
     struct batch *batch;
     enum err err;
 
-    if (t->batch_running || t->closing || list_empty(&t->waiting) ||
-        t->batches == BATCHES_IN_FLIGHT_MAX)
+    if (t->batch_running || t->closing || list_empty(&t->waiting) || !(batch = batch_unused(t)))
         return;
-    batch = calloc(1, sizeof *batch);
-    if (!batch) {
-        t->out_of_memory = true;
-        loop_defer(t->options.io->loop, &t->carry);
-        return;
-    }
-    batch->decide_thread = t;
+    *batch = (struct batch){.decide_thread = t};
     list_init(&batch->link);
     list_init(&batch->jobs);
     effects_init(&batch->effects);
-    job_init(&batch->work, run, on_job);
+    job_init(&batch->work, batch_run, on_job);
     for (size_t i = 0; i < JOBS_PER_BATCH_MAX && !list_empty(&t->waiting); i++) {
         struct list *link = t->waiting.next;
 
@@ -200,7 +199,6 @@ static void begin_batch(struct decide_thread *t)
         list_append(&batch->jobs, link);
     }
     batch->left = batch->jobs.next;
-    t->batches++;
     t->batch_running = true;
     err = worker_submit(t->worker, &batch->work);
     assert(!err); /* one work at a time, of a worker that takes one */
@@ -212,7 +210,7 @@ void decide_thread_submit(struct decide_thread *decide_thread, struct decide_job
     list_init(&job->link);
     list_append(&decide_thread->waiting, &job->link);
     if (decide_thread->closing)
-        end_jobs(decide_thread, &decide_thread->waiting, ERR_CANCELLED);
+        jobs_end(decide_thread, &decide_thread->waiting, ERR_CANCELLED);
     else
         begin_batch(decide_thread);
 }
@@ -259,10 +257,10 @@ void decide_thread_close(struct decide_thread *decide_thread)
     {
         struct batch *batch = CONTAINER_OF(link, struct batch, link);
 
-        end_jobs(decide_thread, &batch->jobs, ERR_CANCELLED);
-        free_batch(decide_thread, batch);
+        jobs_end(decide_thread, &batch->jobs, ERR_CANCELLED);
+        batch_free(batch);
     }
-    end_jobs(decide_thread, &decide_thread->waiting, ERR_CANCELLED);
+    jobs_end(decide_thread, &decide_thread->waiting, ERR_CANCELLED);
     machine_reader_close(decide_thread->context.reader);
     arena_deinit(&decide_thread->context.scratch);
     frame_writer_deinit(&decide_thread->context.frames);

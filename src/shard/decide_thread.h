@@ -37,12 +37,11 @@ struct decide_thread_options {
     struct io *io;
     struct core *core; /* the decide_thread's from now on; closed with it */
     /* On the decide thread, after a batch: what an effect needs of the core's resource names is
-     * written down (NODE_STATE: its frame). In the arena; NULL: nothing. */
-    const struct str *(*prepare)(const struct effect *effect, struct decide_context *context,
-                                 struct arena *arena);
-    /* Carries out one effect; `prepared` as above. False: it cannot be done now, for memory or a
+     * written into it (NODE_STATE: its frame, in the arena). */
+    void (*prepare)(struct effect *effect, struct decide_context *context, struct arena *arena);
+    /* Carries out one effect. False: it cannot be done now, for memory or a
      * bound; it is asked again a moment later, and what comes behind it waits. */
-    bool (*carry_out)(void *owner, const struct effect *effect, const struct str *prepared);
+    bool (*carry_out)(void *owner, const struct effect *effect);
     /* After each batch, with the numbers as they were at its end. */
     void (*on_counts)(void *owner, const struct core_counts *counts);
     void *owner;
@@ -54,4 +53,10 @@ enum err decide_thread_open(const struct decide_thread_options *options,
  * not carried out are dropped. NULL is fine. */
 void decide_thread_close(struct decide_thread *decide_thread);
 void decide_thread_submit(struct decide_thread *decide_thread, struct decide_job *job);
+
+/* What the allocator keeps though nobody uses it: all demand at once, or ten thousand calls, leave
+ * holes of whole pages between the blocks that stay, and the C library gives back only what lies at
+ * the end. Gives it back, a few milliseconds every SLACK_EVERY_MS; `last` is 0 at first. */
+enum { SLACK_EVERY_MS = 30 * 1000 };
+void slack_return(mono_time *last, mono_time now);
 #endif

@@ -40,7 +40,7 @@ void shard_pause(struct shard *shard)
     if (shard->options.core.paused) return; /* from the start, or by an earlier reload */
     if (!hold_begin(shard, CORE_PAUSED, "actuation is paused")) return;
     shard->options.core.paused = true;
-    shard_metrics_paused(shard->metrics, true);
+    shard_metrics_hold(shard->metrics, true, shard->holds[CORE_FENCED].begun);
 }
 
 /* A mark of our own epoch is no newer process: something between us and the provider sent a call
@@ -54,6 +54,6 @@ void hold_fenced(struct shard *shard, struct str text)
         return;
     if (!hold_begin(shard, CORE_FENCED, "fenced by a newer process of this shard")) return;
     shard->newest_epoch = fence.newest;
-    shard_metrics_fenced(shard->metrics);
+    shard_metrics_hold(shard->metrics, shard->options.core.paused, true);
     if (shard->options.on_fenced) shard->options.on_fenced(shard->options.owner, &fence);
 }

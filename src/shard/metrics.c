@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The shard's metrics: rows over the structs in which the core, the sessions and this file count,
+ * and the families with labels that come and go. Loop's thread. */
 #include "shard/metrics.h"
 
 #include <stdlib.h>
@@ -12,44 +14,197 @@ enum {
     BUCKETS = PENALTY_BUCKET_COUNT,
     FAULTS = MACHINE_FAULT_PRICE + 1,
     CLUSTERS_SHOWN = 4096,
+    ARRAY_ROWS =
+        3 * KINDS + FAULTS + DRAIN_WAIT_COUNT + BUCKETS + SHORTFALL_AGES + SHORTFALL_CLASSES,
 };
 
-static const char *const phase_names[SHARD_PHASES] = {"reconcile", "snapread", "phase1", "phase2",
-                                                      "phase3",    "emit",     "execute"};
-
-const char *shard_phase_name(enum shard_phase phase)
-{
-    return phase_names[phase];
-}
-enum { SESSION_INSTALLED, SESSION_REPLACED, SESSION_REMOVED, SESSION_EVENTS };
-static const char *const session_names[SESSION_EVENTS] = {"installed", "replaced", "removed"};
+struct own_counts { /* what only this file counts */
+    uint64_t lists, lists_failed, listed;
+    uint32_t paused, fenced;
+};
 
 struct shard_metrics {
-    struct counter *actions[KINDS], *outcomes[KINDS][OUTCOME_COUNT];
-    struct counter *suppressed[KINDS], *dryrun[KINDS];
-    struct counter *deferred, *dropped, *deduped, *capped, *idle_releases, *identity_rejected;
-    struct counter *rejected[FAULTS], *sessions[SESSION_EVENTS];
-    struct counter *called_again, *given_back, *delete_unsupported;
-    struct counter *observed, *foreign, *lists_held, *lists, *lists_failed, *listed;
-    struct counter *unread, *refused, *superseded, *rollups, *rollups_superseded, *blobs_stray,
-        *blobs_refused;
-    struct gauge *rollup_bytes, *outbox_bytes, *blob_bytes;
-    struct counter *drain_waits[DRAIN_WAIT_COUNT];
-    struct gauge *drains_waiting, *blobs_waiting;
-    struct gauge *queue_depth, *inflight, *paused, *fenced, *shortfalls, *active_sessions,
-        *in_doubt;
-    struct gauge *aged[SHORTFALL_AGES], *by_class[SHORTFALL_CLASSES];
-    struct gauge *demand[BUCKETS];
-    struct histogram *cycle, *phases[SHARD_PHASES], *observes[OBSERVE_COUNT], *list_seconds;
+    struct own_counts counts;
+    struct metric_field arrays[ARRAY_ROWS]; /* of core_counts, a row for each element */
+    size_t array_count;
+    struct metric_fields *core, *core_arrays, *sessions, *blobs, *own;
+    struct counter *outcomes[KINDS][OUTCOME_COUNT];
+    struct histogram *histograms[SHARD_HISTOGRAMS], *phases[PHASE_COUNT];
     struct metric_family *inventory, *quarantined, *rollups_rejected;
 };
 
-/* -- opening: families as tables -- */
+/* -- rows -- */
+
+#define COUNTER(type, member) METRIC_COUNTER, METRIC_FIELD(struct type, member)
+#define GAUGE(type, member)   METRIC_GAUGE, METRIC_FIELD(struct type, member)
+
+static const struct metric_field core_rows[] = {
+    {PREFIX "actions_deferred_total", "held back by max-actions-per-cycle",
+     COUNTER(core_counts, deferred)},
+    {PREFIX "actions_dropped_total", "no room in the queue; derived again",
+     COUNTER(core_counts, dropped)},
+    {PREFIX "actions_deduped_total",
+     "the machine had an action already, or was not in the state any more",
+     COUNTER(core_counts, deduped)},
+    {PREFIX "reclaims_capped_total", "held back by the reclaim cap", COUNTER(core_counts, capped)},
+    {PREFIX "idle_releases_total", "Idle machines given back", COUNTER(core_counts, idle_releases)},
+    {"muster_shard_calls_again_total", "made again because a machine stayed in a passing state",
+     COUNTER(core_counts, called_again)},
+    {"muster_shard_failed_released_total",
+     "Delete was tried on a machine that the provider calls Failed",
+     COUNTER(core_counts, given_back)},
+    {"muster_shard_delete_unsupported_total",
+     "Delete was asked of a provider that does not offer it",
+     COUNTER(core_counts, delete_unsupported)},
+    {"muster_shard_lists_held_total", "whole Lists that would have removed too many machines",
+     COUNTER(core_counts, lists_held)},
+    {"muster_shard_observed_transitions_total",
+     "changes the provider reported that we did not order", COUNTER(core_counts, observed_edges)},
+    {"muster_shard_foreign_transitions_total", "changes that somebody else must have ordered",
+     COUNTER(core_counts, foreign_edges)},
+    {PREFIX "action_queue_depth", "actions that wait for their turn", GAUGE(core_counts, queued)},
+    {PREFIX "execute_inflight", "actions under way", GAUGE(core_counts, inflight)},
+    {"muster_shard_drains_waiting",
+     "machines that their operator drains; the provider was not asked to drain them yet",
+     GAUGE(core_counts, drains_waiting)},
+    {"muster_shard_blobs_waiting", "actions that wait for an operator's bootstrap blob",
+     GAUGE(core_counts, blobs_waiting)},
+    {"muster_shard_machines_in_doubt",
+     "machines whose last call was not answered; the provider is being asked",
+     GAUGE(core_counts, in_doubt)},
+    {PREFIX "shortfalls", "profiles that are short of machines", GAUGE(core_counts, shortfalls)},
+};
+static const struct metric_field session_rows[] = {
+    {PREFIX "active_sessions", "operators connected", GAUGE(sessions_stats, active)},
+    {PREFIX "session_lifecycle_total", "sessions that came and went",
+     COUNTER(sessions_stats, installed), .label = "event", .value = "installed"},
+    {PREFIX "session_lifecycle_total", "", COUNTER(sessions_stats, replaced), .label = "event",
+     .value = "replaced"},
+    {PREFIX "session_lifecycle_total", "", COUNTER(sessions_stats, removed), .label = "event",
+     .value = "removed"},
+    {PREFIX "session_identity_rejected_total",
+     "certificates that do not fit the cluster they speak for: a security event",
+     COUNTER(sessions_stats, identity_rejected)},
+    {"muster_shard_sessions_unread_total", "sessions closed because their operator does not read",
+     COUNTER(sessions_stats, unread)},
+    {"muster_shard_sessions_refused_total", "streams ended for what they sent",
+     COUNTER(sessions_stats, refused)},
+    {"muster_shard_frames_superseded_total",
+     "frames that a newer one of the same key replaced before they were sent",
+     COUNTER(sessions_stats, superseded)},
+    {"muster_shard_rollups_total", "roll-ups that came", COUNTER(sessions_stats, rollups)},
+    {"muster_shard_rollups_superseded_total",
+     "roll-ups that a newer one replaced before they were read",
+     COUNTER(sessions_stats, rollups_superseded)},
+    {"muster_shard_blobs_stray_total", "bootstrap answers that were late, unknown or given twice",
+     COUNTER(sessions_stats, blobs_stray)},
+    {"muster_shard_rollup_bytes", "roll-ups held, of the budget of all sessions",
+     GAUGE(sessions_stats, rollup_bytes)},
+    {"muster_shard_outbox_bytes", "frames that wait for their operators to read",
+     GAUGE(sessions_stats, outbox_bytes)},
+};
+static const struct metric_field blob_rows[] = {
+    {"muster_shard_blobs_refused_total", "bootstrap answers for which there was no room",
+     COUNTER(blob_stats, refused)},
+    {"muster_shard_blob_bytes",
+     "bootstrap answers that wait for their Configure, of the budget of all sessions",
+     GAUGE(blob_stats, bytes)},
+};
+static const struct metric_field own_rows[] = {
+    {"muster_shard_lists_total", "Lists of the provider that were whole",
+     COUNTER(own_counts, lists)},
+    {"muster_shard_lists_failed_total", "Lists that failed or were cut",
+     COUNTER(own_counts, lists_failed)},
+    {"muster_shard_listed_machines_total", "records read from Lists", COUNTER(own_counts, listed)},
+    {PREFIX "actuation_paused", "1: the kill switch is on", GAUGE(own_counts, paused)},
+    {"muster_shard_fenced",
+     "1: the provider has seen a newer process of this shard, and this one does not act",
+     GAUGE(own_counts, fenced)},
+};
+
+enum values { BY_KIND, BY_WAIT, BY_FAULT, BY_BUCKET, BY_AGE, BY_CLASS, VALUES_COUNT };
+static const struct {
+    enum values values;
+    struct metric_field row; /* of the first element */
+} array_rows[] = {
+    {BY_KIND,
+     {PREFIX "actions_total", "actions queued for execution", COUNTER(core_counts, actions[0]),
+      .label = "kind"}},
+    {BY_KIND,
+     {PREFIX "actions_suppressed_total",
+      "actions that the kill switch or a newer process of this shard held",
+      COUNTER(core_counts, suppressed[0]), .label = "kind"}},
+    {BY_KIND,
+     {PREFIX "actions_dryrun_total", "actions told and not done (shadow mode)",
+      COUNTER(core_counts, dryrun[0]), .label = "kind"}},
+    {BY_WAIT,
+     {"muster_shard_drain_waits_total", "how the wait of a drain for its operator ended",
+      COUNTER(core_counts, drain_waits[0]), .label = "result"}},
+    {BY_FAULT,
+     {PREFIX "machines_rejected_total", "provider records refused",
+      COUNTER(core_counts, machines_rejected[0]), .label = "reason"}},
+    {BY_BUCKET,
+     {PREFIX "demand_machines", "rows of demand", GAUGE(core_counts, demand_rows[0]),
+      .label = "interruption_penalty_bucket"}},
+    {BY_AGE,
+     {PREFIX "shortfalls_aged", "by cycles in a row", GAUGE(core_counts, shortfalls_aged[0]),
+      .label = "bucket"}},
+    {BY_CLASS,
+     {PREFIX "shortfalls_by_priority", "by class of priority",
+      GAUGE(core_counts, shortfalls_by_class[0]), .label = "priority_class"}},
+};
+
+static size_t values_of(enum values values, const char *ret_names[BUCKETS])
+{
+    static const uint8_t counts[VALUES_COUNT] = {KINDS,   DRAIN_WAIT_COUNT, FAULTS,
+                                                 BUCKETS, SHORTFALL_AGES,   SHORTFALL_CLASSES};
+
+    for (uint8_t i = 0; i < counts[values]; i++) switch (values) {
+        case BY_KIND: ret_names[i] = audit_kind_name((enum action_kind)i); break;
+        case BY_WAIT: ret_names[i] = drain_wait_name((enum drain_wait)i); break;
+        case BY_FAULT: ret_names[i] = machine_fault_name((enum machine_fault)i); break;
+        case BY_BUCKET: ret_names[i] = penalty_label(i); break;
+        case BY_AGE: ret_names[i] = shortfall_age_names[i]; break;
+        case BY_CLASS: ret_names[i] = shortfall_class_names[i]; break;
+        case VALUES_COUNT: break;
+        }
+    return counts[values];
+}
+
+static void arrays_make(struct shard_metrics *m)
+{
+    const char *names[BUCKETS];
+
+    for (size_t i = 0; i < ARRAY_LEN(array_rows); i++) {
+        struct metric_field row = array_rows[i].row;
+        size_t count = values_of(array_rows[i].values, names);
+        for (size_t at = 0; at < count; at++, row.at += row.size) {
+            row.value = names[at];
+            if (names[at][0]) m->arrays[m->array_count++] = row;
+        }
+    }
+}
+
+/* -- families -- */
 
 static const double fast[] = {0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064,
                               0.128, 0.256, 0.512, 1.024, 2.048, 4.096, 8.192};
 static const double slow[] = {0.01, 0.02, 0.04,  0.08,  0.16,  0.32,  0.64,   1.28,
                               2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68};
+
+static const struct {
+    const char *name, *help;
+} histograms[SHARD_HISTOGRAMS] = {
+    [OBSERVE_PROVISIONING_LATENCY] =
+        {PREFIX "provisioning_latency_seconds",
+         "from the first roll-up that names a profile to a machine for it"},
+    [OBSERVE_CONFIGURE] = {PREFIX "configure_phase_seconds", "Configuring to Configured"},
+    [OBSERVE_BLOB] = {PREFIX "request_bootstrap_seconds",
+                      "until an operator gave a bootstrap blob"},
+    [OBSERVE_DRAIN] = {PREFIX "drain_phase_seconds", "Draining to Idle"},
+    [OBSERVE_LIST] = {"muster_shard_list_seconds", "from List asked to List read"},
+    [OBSERVE_CYCLE] = {PREFIX "cycle_duration_seconds", "one whole cycle"},
+};
 
 struct opening {
     struct metrics *metrics;
@@ -57,7 +212,7 @@ struct opening {
     enum err err; /* the first */
 };
 
-static struct metric_family *add(struct opening *o, struct metric_options options)
+static struct metric_family *family_add(struct opening *o, struct metric_options options)
 {
     struct metric_family *family = NULL;
 
@@ -65,66 +220,14 @@ static struct metric_family *add(struct opening *o, struct metric_options option
     return o->err ? NULL : family;
 }
 
-static void add_counter(struct opening *o, const char *name, const char *help,
-                        struct counter **ret_counter)
-{
-    if (!o->err) o->err = metrics_add_counter(o->metrics, name, help, ret_counter, o->note);
-}
-
-static void add_gauge(struct opening *o, const char *name, const char *help,
-                      struct gauge **ret_gauge)
-{
-    if (!o->err) o->err = metrics_add_gauge(o->metrics, name, help, ret_gauge, o->note);
-}
-
-/* One label whose values are known: every series is there from the start, at 0. */
-static void add_counters(struct opening *o, const char *name, const char *help, const char *label,
-                         const char *const *values, size_t count, struct counter **ret_counters)
-{
-    struct metric_family *family = add(o, (struct metric_options){.name = name,
-                                                                  .help = help,
-                                                                  .kind = METRIC_COUNTER,
-                                                                  .labels = {label},
-                                                                  .series_max = (uint32_t)count});
-
-    for (size_t i = 0; family && i < count; i++)
-        if (values[i][0])
-            ret_counters[i] = metric_counter(family, (const struct str[]){str_from(values[i])});
-}
-
-static void add_gauges(struct opening *o, const char *name, const char *help, const char *label,
-                       const char *const *values, size_t count, struct gauge **ret_gauges)
-{
-    struct metric_family *family = add(o, (struct metric_options){.name = name,
-                                                                  .help = help,
-                                                                  .kind = METRIC_GAUGE,
-                                                                  .labels = {label},
-                                                                  .series_max = (uint32_t)count});
-
-    for (size_t i = 0; family && i < count; i++)
-        ret_gauges[i] = metric_gauge(family, (const struct str[]){str_from(values[i])});
-}
-
-static struct histogram *add_histogram(struct opening *o, const char *name, const char *help,
-                                       const double *buckets, size_t count)
-{
-    struct metric_family *family = add(o, (struct metric_options){.name = name,
-                                                                  .help = help,
-                                                                  .kind = METRIC_HISTOGRAM,
-                                                                  .buckets = buckets,
-                                                                  .bucket_count = count});
-
-    return family ? metric_histogram(family, NULL) : NULL;
-}
-
 static void add_outcomes(struct opening *o, struct shard_metrics *m)
 {
     struct metric_family *family =
-        add(o, (struct metric_options){.name = PREFIX "action_execute_outcomes_total",
-                                       .help = "actions that ended, by how",
-                                       .kind = METRIC_COUNTER,
-                                       .labels = {"kind", "outcome"},
-                                       .series_max = KINDS * OUTCOME_COUNT});
+        family_add(o, (struct metric_options){.name = PREFIX "action_execute_outcomes_total",
+                                              .help = "actions that ended, by how",
+                                              .kind = METRIC_COUNTER,
+                                              .labels = {"kind", "outcome"},
+                                              .series_max = KINDS * OUTCOME_COUNT});
 
     for (size_t kind = 0; family && kind < KINDS; kind++)
         for (enum action_outcome outcome = 0; outcome < OUTCOME_SUPPRESSED; outcome++)
@@ -133,157 +236,58 @@ static void add_outcomes(struct opening *o, struct shard_metrics *m)
                                              str_from(action_outcome_name(outcome))});
 }
 
-static void add_actions(struct opening *o, struct shard_metrics *m)
+static void add_histograms(struct opening *o, struct shard_metrics *m)
 {
-    const char *kind_names[KINDS], *wait_names[DRAIN_WAIT_COUNT];
-
-    for (int kind = 0; kind < KINDS; kind++)
-        kind_names[kind] = audit_kind_name((enum action_kind)kind);
-    add_counters(o, PREFIX "actions_total", "actions queued for execution", "kind", kind_names,
-                 KINDS, m->actions);
-    add_counters(o, PREFIX "actions_suppressed_total",
-                 "actions that the kill switch or a newer process of this shard held", "kind",
-                 kind_names, KINDS, m->suppressed);
-    add_counters(o, PREFIX "actions_dryrun_total", "actions told and not done (shadow mode)",
-                 "kind", kind_names, KINDS, m->dryrun);
-    add_outcomes(o, m);
-    add_counter(o, PREFIX "actions_deferred_total", "held back by max-actions-per-cycle",
-                &m->deferred);
-    add_counter(o, PREFIX "actions_dropped_total", "no room in the queue; derived again",
-                &m->dropped);
-    add_counter(o, PREFIX "actions_deduped_total",
-                "the machine had an action already, or was not in the state any more", &m->deduped);
-    add_counter(o, PREFIX "reclaims_capped_total", "held back by the reclaim cap", &m->capped);
-    add_counter(o, PREFIX "idle_releases_total", "Idle machines given back", &m->idle_releases);
-    add_counter(o, "muster_shard_calls_again_total",
-                "made again because a machine stayed in a passing state", &m->called_again);
-    add_counter(o, "muster_shard_failed_released_total",
-                "Delete was tried on a machine that the provider calls Failed", &m->given_back);
-    add_counter(o, "muster_shard_delete_unsupported_total",
-                "Delete was asked of a provider that does not offer it", &m->delete_unsupported);
-    add_gauge(o, PREFIX "action_queue_depth", "actions that wait for their turn", &m->queue_depth);
-    add_gauge(o, PREFIX "execute_inflight", "actions under way", &m->inflight);
-    add_gauge(o, PREFIX "actuation_paused", "1: the kill switch is on", &m->paused);
-    add_gauge(o, "muster_shard_fenced",
-              "1: the provider has seen a newer process of this shard, and this one does not act",
-              &m->fenced);
-    for (int wait = 0; wait < DRAIN_WAIT_COUNT; wait++)
-        wait_names[wait] = drain_wait_name((enum drain_wait)wait);
-    add_counters(o, "muster_shard_drain_waits_total",
-                 "how the wait of a drain for its operator ended", "result", wait_names,
-                 DRAIN_WAIT_COUNT, m->drain_waits);
-    add_gauge(o, "muster_shard_drains_waiting",
-              "machines that their operator drains; the provider was not asked to drain them yet",
-              &m->drains_waiting);
-    add_gauge(o, "muster_shard_blobs_waiting", "actions that wait for an operator's bootstrap blob",
-              &m->blobs_waiting);
-    add_gauge(o, "muster_shard_machines_in_doubt",
-              "machines whose last call was not answered; the provider is being asked",
-              &m->in_doubt);
-}
-
-static void add_cycle(struct opening *o, struct shard_metrics *m)
-{
+    struct metric_options options = {
+        .kind = METRIC_HISTOGRAM, .buckets = slow, .bucket_count = ARRAY_LEN(slow)};
     struct metric_family *family;
 
-    m->cycle =
-        add_histogram(o, PREFIX "cycle_duration_seconds", "one whole cycle", fast, ARRAY_LEN(fast));
-    family = add(o, (struct metric_options){.name = PREFIX "cycle_phase_duration_seconds",
-                                            .help = "its parts",
-                                            .kind = METRIC_HISTOGRAM,
-                                            .labels = {"phase"},
-                                            .series_max = SHARD_PHASES,
-                                            .buckets = fast,
-                                            .bucket_count = ARRAY_LEN(fast)});
-    for (size_t i = 0; family && i < SHARD_PHASES; i++)
-        m->phases[i] = metric_histogram(family, (const struct str[]){str_from(phase_names[i])});
-    m->observes[OBSERVE_PROVISIONING_LATENCY] = add_histogram(
-        o, PREFIX "provisioning_latency_seconds",
-        "from the first roll-up that names a profile to a machine for it", slow, ARRAY_LEN(slow));
-    m->observes[OBSERVE_CONFIGURE] = add_histogram(
-        o, PREFIX "configure_phase_seconds", "Configuring to Configured", slow, ARRAY_LEN(slow));
-    m->observes[OBSERVE_BLOB] =
-        add_histogram(o, PREFIX "request_bootstrap_seconds",
-                      "until an operator gave a bootstrap blob", slow, ARRAY_LEN(slow));
-    m->observes[OBSERVE_DRAIN] =
-        add_histogram(o, PREFIX "drain_phase_seconds", "Draining to Idle", slow, ARRAY_LEN(slow));
-    add_counter(o, "muster_shard_lists_total", "Lists of the provider that were whole", &m->lists);
-    add_counter(o, "muster_shard_lists_failed_total", "Lists that failed or were cut",
-                &m->lists_failed);
-    add_counter(o, "muster_shard_lists_held_total",
-                "whole Lists that would have removed too many machines", &m->lists_held);
-    add_counter(o, "muster_shard_listed_machines_total", "records read from Lists", &m->listed);
-    m->list_seconds = add_histogram(o, "muster_shard_list_seconds", "from List asked to List read",
-                                    slow, ARRAY_LEN(slow));
+    for (int i = 0; i < SHARD_HISTOGRAMS; i++) {
+        options.name = histograms[i].name;
+        options.help = histograms[i].help;
+        if (i == OBSERVE_CYCLE) {
+            options.buckets = fast;
+            options.bucket_count = ARRAY_LEN(fast);
+        }
+        family = family_add(o, options);
+        if (family) m->histograms[i] = metric_histogram(family, NULL);
+    }
+    options.name = PREFIX "cycle_phase_duration_seconds";
+    options.help = "its parts";
+    options.labels[0] = "phase";
+    options.series_max = PHASE_COUNT;
+    family = family_add(o, options);
+    for (size_t i = 0; family && i < PHASE_COUNT; i++)
+        m->phases[i] = metric_histogram(
+            family, (const struct str[]){str_from(cycle_phase_name((enum cycle_phase)i))});
 }
 
-static void add_state(struct opening *o, struct shard_metrics *m)
+static void add_families(struct opening *o, struct shard_metrics *m)
 {
-    const char *fault_names[FAULTS], *bucket_names[BUCKETS];
-
-    for (int fault = 0; fault < FAULTS; fault++)
-        fault_names[fault] = machine_fault_name((enum machine_fault)fault);
-    for (uint32_t i = 0; i < BUCKETS; i++) bucket_names[i] = penalty_label((uint8_t)i);
-    add_counters(o, PREFIX "machines_rejected_total", "provider records refused", "reason",
-                 fault_names, FAULTS, m->rejected);
-    m->inventory = add(o, (struct metric_options){
-                              .name = PREFIX "inventory_machines",
-                              .help = "machines by what they are",
-                              .kind = METRIC_GAUGE,
-                              .labels = {"state", "capacity_type", "interruption_penalty_bucket"},
-                              .series_max = MACHINE_STATE_COUNT * CAPACITY_TYPE_COUNT * BUCKETS});
-    add_gauges(o, PREFIX "demand_machines", "rows of demand", "interruption_penalty_bucket",
-               bucket_names, BUCKETS, m->demand);
-    add_gauge(o, PREFIX "shortfalls", "profiles that are short of machines", &m->shortfalls);
-    add_gauges(o, PREFIX "shortfalls_aged", "by cycles in a row", "bucket", shortfall_age_names,
-               SHORTFALL_AGES, m->aged);
-    add_gauges(o, PREFIX "shortfalls_by_priority", "by class of priority", "priority_class",
-               shortfall_class_names, SHORTFALL_CLASSES, m->by_class);
-    add_counter(o, "muster_shard_observed_transitions_total",
-                "changes the provider reported that we did not order", &m->observed);
-    add_counter(o, "muster_shard_foreign_transitions_total",
-                "changes that somebody else must have ordered", &m->foreign);
+    m->inventory = family_add(
+        o,
+        (struct metric_options){.name = PREFIX "inventory_machines",
+                                .help = "machines by what they are",
+                                .kind = METRIC_GAUGE,
+                                .labels = {"state", "capacity_type", "interruption_penalty_bucket"},
+                                .series_max = MACHINE_STATE_COUNT * CAPACITY_TYPE_COUNT * BUCKETS});
+    m->quarantined = family_add(o, (struct metric_options){.name = PREFIX "rollup_quarantined",
+                                                           .help = "roll-ups held in a row",
+                                                           .kind = METRIC_GAUGE,
+                                                           .labels = {"cluster"},
+                                                           .series_max = CLUSTERS_SHOWN});
+    m->rollups_rejected =
+        family_add(o, (struct metric_options){.name = PREFIX "rollups_rejected_total",
+                                              .help = "roll-ups that were refused",
+                                              .kind = METRIC_COUNTER,
+                                              .labels = {"cluster"},
+                                              .series_max = CLUSTERS_SHOWN});
 }
 
-static void add_sessions(struct opening *o, struct shard_metrics *m)
+static void rows_add(struct opening *o, const struct metric_field *rows, size_t count,
+                     struct metric_fields **ret_fields)
 {
-    m->quarantined = add(o, (struct metric_options){.name = PREFIX "rollup_quarantined",
-                                                    .help = "roll-ups held in a row",
-                                                    .kind = METRIC_GAUGE,
-                                                    .labels = {"cluster"},
-                                                    .series_max = CLUSTERS_SHOWN});
-    m->rollups_rejected = add(o, (struct metric_options){.name = PREFIX "rollups_rejected_total",
-                                                         .help = "roll-ups that were refused",
-                                                         .kind = METRIC_COUNTER,
-                                                         .labels = {"cluster"},
-                                                         .series_max = CLUSTERS_SHOWN});
-    add_gauge(o, PREFIX "active_sessions", "operators connected", &m->active_sessions);
-    add_counters(o, PREFIX "session_lifecycle_total", "sessions that came and went", "event",
-                 session_names, SESSION_EVENTS, m->sessions);
-    add_counter(o, PREFIX "session_identity_rejected_total",
-                "certificates that do not fit the cluster they speak for: a security event",
-                &m->identity_rejected);
-    add_counter(o, "muster_shard_sessions_unread_total",
-                "sessions closed because their operator does not read", &m->unread);
-    add_counter(o, "muster_shard_sessions_refused_total", "streams ended for what they sent",
-                &m->refused);
-    add_counter(o, "muster_shard_frames_superseded_total",
-                "frames that a newer one of the same key replaced before they were sent",
-                &m->superseded);
-    add_counter(o, "muster_shard_rollups_total", "roll-ups that came", &m->rollups);
-    add_counter(o, "muster_shard_rollups_superseded_total",
-                "roll-ups that a newer one replaced before they were read", &m->rollups_superseded);
-    add_counter(o, "muster_shard_blobs_stray_total",
-                "bootstrap answers that were late, unknown or given twice", &m->blobs_stray);
-    add_counter(o, "muster_shard_blobs_refused_total",
-                "bootstrap answers for which there was no room", &m->blobs_refused);
-    add_gauge(o, "muster_shard_blob_bytes",
-              "bootstrap answers that wait for their Configure, of the budget of all sessions",
-              &m->blob_bytes);
-    add_gauge(o, "muster_shard_rollup_bytes", "roll-ups held, of the budget of all sessions",
-              &m->rollup_bytes);
-    add_gauge(o, "muster_shard_outbox_bytes", "frames that wait for their operators to read",
-              &m->outbox_bytes);
+    if (!o->err) o->err = metrics_add_fields(o->metrics, rows, count, ret_fields, o->note);
 }
 
 enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_metrics,
@@ -293,10 +297,15 @@ enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_
     struct shard_metrics *m = calloc(1, sizeof *m);
 
     if (!m) return ERR_NOMEM;
-    add_actions(&o, m);
-    add_cycle(&o, m);
-    add_state(&o, m);
-    add_sessions(&o, m);
+    arrays_make(m);
+    rows_add(&o, core_rows, ARRAY_LEN(core_rows), &m->core);
+    rows_add(&o, m->arrays, m->array_count, &m->core_arrays);
+    rows_add(&o, session_rows, ARRAY_LEN(session_rows), &m->sessions);
+    rows_add(&o, blob_rows, ARRAY_LEN(blob_rows), &m->blobs);
+    rows_add(&o, own_rows, ARRAY_LEN(own_rows), &m->own);
+    add_outcomes(&o, m);
+    add_histograms(&o, m);
+    add_families(&o, m);
     if (o.err)
         free(m);
     else
@@ -310,17 +319,6 @@ void shard_metrics_close(struct shard_metrics *m)
 }
 
 /* -- taking -- */
-
-static void raise_all(struct counter *const *counters, const uint64_t *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (counters[i]) counter_raise_to(counters[i], values[i]);
-}
-
-static void set_all(struct gauge *const *gauges, const uint32_t *values, size_t count)
-{
-    for (size_t i = 0; i < count; i++) gauge_set(gauges[i], values[i]);
-}
 
 /* A set of labels that became empty goes: it must not keep its last value. */
 static void take_inventory(struct shard_metrics *m, const struct core_counts *counts)
@@ -346,33 +344,11 @@ static void take_inventory(struct shard_metrics *m, const struct core_counts *co
 
 void shard_metrics_take(struct shard_metrics *m, const struct core_counts *counts)
 {
-    raise_all(m->actions, counts->actions, KINDS);
-    raise_all(m->suppressed, counts->suppressed, KINDS);
-    raise_all(m->dryrun, counts->dryrun, KINDS);
+    metrics_set_fields(m->core, counts);
+    metrics_set_fields(m->core_arrays, counts);
     for (size_t kind = 0; kind < KINDS; kind++)
-        raise_all(m->outcomes[kind], counts->outcomes[kind], OUTCOME_COUNT);
-    raise_all(m->rejected, counts->machines_rejected, FAULTS);
-    counter_raise_to(m->deferred, counts->deferred);
-    counter_raise_to(m->dropped, counts->dropped);
-    counter_raise_to(m->deduped, counts->deduped);
-    counter_raise_to(m->capped, counts->capped);
-    counter_raise_to(m->idle_releases, counts->idle_releases);
-    counter_raise_to(m->observed, counts->observed_edges);
-    counter_raise_to(m->foreign, counts->foreign_edges);
-    counter_raise_to(m->lists_held, counts->lists_held);
-    counter_raise_to(m->called_again, counts->called_again);
-    counter_raise_to(m->given_back, counts->given_back);
-    counter_raise_to(m->delete_unsupported, counts->delete_unsupported);
-    gauge_set(m->in_doubt, counts->in_doubt);
-    gauge_set(m->drains_waiting, counts->drains_waiting);
-    gauge_set(m->blobs_waiting, counts->blobs_waiting);
-    raise_all(m->drain_waits, counts->drain_waits, DRAIN_WAIT_COUNT);
-    gauge_set(m->queue_depth, counts->queued);
-    gauge_set(m->inflight, counts->inflight);
-    gauge_set(m->shortfalls, counts->shortfalls);
-    set_all(m->aged, counts->shortfalls_aged, SHORTFALL_AGES);
-    set_all(m->by_class, counts->shortfalls_by_class, SHORTFALL_CLASSES);
-    set_all(m->demand, counts->demand_rows, BUCKETS);
+        for (size_t i = 0; i < OUTCOME_SUPPRESSED; i++)
+            counter_raise_to(m->outcomes[kind][i], counts->outcomes[kind][i]);
 }
 
 void shard_metrics_cycle_end(struct shard_metrics *m, const struct core_counts *counts,
@@ -389,57 +365,34 @@ void shard_metrics_cycle_end(struct shard_metrics *m, const struct core_counts *
     metric_round_end(m->quarantined);
 }
 
-void shard_metrics_observe(struct shard_metrics *m, enum core_histogram which, double seconds)
+void shard_metrics_observe(struct shard_metrics *m, unsigned histogram, double seconds)
 {
-    histogram_observe(m->observes[which], seconds);
+    histogram_observe(m->histograms[histogram], seconds);
 }
 
-void shard_metrics_phase(struct shard_metrics *m, enum shard_phase phase, double seconds)
+void shard_metrics_phase(struct shard_metrics *m, enum cycle_phase phase, double seconds)
 {
     histogram_observe(m->phases[phase], seconds);
 }
 
-void shard_metrics_cycle(struct shard_metrics *m, double seconds)
+void shard_metrics_hold(struct shard_metrics *m, bool paused, bool fenced)
 {
-    histogram_observe(m->cycle, seconds);
+    m->counts.paused = paused;
+    m->counts.fenced = fenced;
+    metrics_set_fields(m->own, &m->counts);
 }
 
-void shard_metrics_paused(struct shard_metrics *m, bool paused)
+void shard_metrics_sessions(struct shard_metrics *m, const struct sessions_stats *stats,
+                            const struct blob_stats *blobs)
 {
-    gauge_set(m->paused, paused);
-}
-
-void shard_metrics_fenced(struct shard_metrics *m)
-{
-    gauge_set(m->fenced, 1);
-}
-
-void shard_metrics_sessions(struct shard_metrics *m, const struct sessions_stats *stats)
-{
-    counter_raise_to(m->sessions[SESSION_INSTALLED], stats->installed);
-    counter_raise_to(m->sessions[SESSION_REPLACED], stats->replaced);
-    counter_raise_to(m->sessions[SESSION_REMOVED], stats->removed);
-    counter_raise_to(m->identity_rejected, stats->identity_rejected);
-    counter_raise_to(m->unread, stats->unread);
-    counter_raise_to(m->refused, stats->refused);
-    counter_raise_to(m->superseded, stats->superseded);
-    counter_raise_to(m->rollups, stats->rollups);
-    counter_raise_to(m->rollups_superseded, stats->rollups_superseded);
-    counter_raise_to(m->blobs_stray, stats->blobs_stray);
-    gauge_set(m->active_sessions, stats->active);
-    gauge_set(m->rollup_bytes, (double)stats->rollup_bytes);
-    gauge_set(m->outbox_bytes, (double)stats->outbox_bytes);
-}
-
-void shard_metrics_blobs(struct shard_metrics *m, const struct blob_stats *stats)
-{
-    counter_raise_to(m->blobs_refused, stats->refused);
-    gauge_set(m->blob_bytes, (double)stats->bytes);
+    metrics_set_fields(m->sessions, stats);
+    metrics_set_fields(m->blobs, blobs);
 }
 
 void shard_metrics_list(struct shard_metrics *m, bool whole, uint64_t machines, double seconds)
 {
-    counter_inc(whole ? m->lists : m->lists_failed);
-    counter_add(m->listed, machines);
-    histogram_observe(m->list_seconds, seconds);
+    ++*(whole ? &m->counts.lists : &m->counts.lists_failed);
+    m->counts.listed += machines;
+    metrics_set_fields(m->own, &m->counts);
+    shard_metrics_observe(m, OBSERVE_LIST, seconds);
 }

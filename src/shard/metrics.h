@@ -6,19 +6,6 @@
 #include "shard/core/core.h"
 #include "shard/sessions.h"
 
-enum shard_phase { /* label of cycle_phase_duration_seconds */
-                   SHARD_PHASE_RECONCILE,
-                   SHARD_PHASE_SNAPREAD,
-                   SHARD_PHASE_1,
-                   SHARD_PHASE_2,
-                   SHARD_PHASE_3,
-                   SHARD_PHASE_EMIT,
-                   SHARD_PHASE_EXECUTE,
-                   SHARD_PHASES
-};
-
-const char *shard_phase_name(enum shard_phase phase); /* "phase1" */
-
 struct shard_metrics;
 /* ERR_NOMEM and what metrics_add answers. */
 enum err shard_metrics_open(struct metrics *metrics, struct shard_metrics **ret_metrics,
@@ -30,16 +17,17 @@ void shard_metrics_take(struct shard_metrics *m, const struct core_counts *count
 /* The inventory, and per cluster; after each cycle. What is gone loses its gauge. */
 void shard_metrics_cycle_end(struct shard_metrics *m, const struct core_counts *counts,
                              const struct cluster_counts *clusters, size_t count);
-void shard_metrics_observe(struct shard_metrics *m, enum core_histogram which, double seconds);
-void shard_metrics_phase(struct shard_metrics *m, enum shard_phase phase, double seconds);
-void shard_metrics_cycle(struct shard_metrics *m, double seconds);
-void shard_metrics_paused(struct shard_metrics *m, bool paused);
-void shard_metrics_fenced(struct shard_metrics *m);
-void shard_metrics_sessions(struct shard_metrics *m, const struct sessions_stats *stats);
+/* Beside enum core_histogram. */
+enum { OBSERVE_LIST = OBSERVE_COUNT, OBSERVE_CYCLE, SHARD_HISTOGRAMS };
+void shard_metrics_observe(struct shard_metrics *m, unsigned histogram, double seconds);
+void shard_metrics_phase(struct shard_metrics *m, enum cycle_phase phase, double seconds);
+/* Why no action begins. */
+void shard_metrics_hold(struct shard_metrics *m, bool paused, bool fenced);
 struct blob_stats {
     size_t bytes;     /* held until their Configure goes out */
     uint64_t refused; /* for that bound, or memory */
 };
-void shard_metrics_blobs(struct shard_metrics *m, const struct blob_stats *stats);
+void shard_metrics_sessions(struct shard_metrics *m, const struct sessions_stats *stats,
+                            const struct blob_stats *blobs);
 void shard_metrics_list(struct shard_metrics *m, bool whole, uint64_t machines, double seconds);
 #endif

@@ -21,11 +21,6 @@ struct top { /* what stands beside the rows */
     size_t rows;
 };
 
-static enum err refuse(struct note *note, enum err err, const char *problem)
-{
-    return note_fail(note, err, "%s", problem);
-}
-
 /* As protobuf has it: of a field that comes twice the last one counts. */
 static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top, struct note *note)
 {
@@ -42,7 +37,7 @@ static enum err read_top(struct str bytes, size_t rows_max, struct top *ret_top,
         if (field.number == 3 && top.rows++ == rows_max)
             return note_fail(note, ERR_TOO_LARGE, "needs: more than %zu rows", rows_max);
     }
-    if (fields.problem) return refuse(note, ERR_PARSE, fields.problem);
+    if (fields.problem) return note_fail(note, ERR_PARSE, "%s", fields.problem);
     *ret_top = top;
     return ERR_OK;
 }
@@ -210,7 +205,7 @@ enum err rollup_read(struct str bytes, struct str cluster, size_t rows_max, stru
         return note_fail(note, ERR_INVALID, "cluster_id: \"%.*s\" in a session of \"%.*s\"",
                          (int)min_size(top.cluster.len, SHOWN), top.cluster.at, STR_ARG(cluster));
     room = arena_alloc(arena, top.rows * sizeof *room);
-    if (!room) return refuse(note, ERR_NOMEM, "needs: no memory for the rows");
+    if (!room) return note_fail(note, ERR_NOMEM, "needs: no memory for the rows");
     r.top = &top;
     arena_init(&r.scratch, SCRATCH_MAX);
     arena_init(&r.dimensions.arena, dimensions->arena.max);
@@ -274,27 +269,14 @@ enum err need_write_header(struct frame_writer *w, const struct needs_view *view
     return frame.err;
 }
 
-/* The CapacityNeed, in writer->part. */
-static struct pack pack_need(struct frame_writer *w, const struct need_view *view,
-                             const struct dimensions *dimensions)
-{
-    struct pack need = pack_begin(&w->part);
-
-    pack_capacity_need(&need, view->profile, view->group, view->aggregate, view->min_unit,
-                       dimensions, &w->piece);
-    return need;
-}
-
 static uint32_t wire_reason(enum verdict_reason reason)
 {
-    switch (reason) {
-    case REASON_NONE: break;
-    case REASON_PRIORITY_STARVED: return 1;
-    case REASON_NO_MATCHING_SUPPLY: return 2;
-    case REASON_TOPOLOGY_UNSATISFIABLE: return 3;
-    case REASON_PREEMPTION_EXHAUSTED: return 4;
-    }
-    return 0;
+    static const uint8_t numbers[] = {[REASON_PRIORITY_STARVED] = 1,
+                                      [REASON_NO_MATCHING_SUPPLY] = 2,
+                                      [REASON_TOPOLOGY_UNSATISFIABLE] = 3,
+                                      [REASON_PREEMPTION_EXHAUSTED] = 4};
+
+    return numbers[reason];
 }
 
 static void pack_supply(struct pack *pack, uint32_t field, const struct need_view *view,
@@ -341,9 +323,11 @@ static void pack_domains(struct pack *pack, uint32_t field, const struct need_vi
 enum err need_write_view(struct frame_writer *w, const struct need_view *view,
                          const struct dimensions *dimensions)
 {
-    struct pack need = pack_need(w, view, dimensions), out = pack_begin(&w->body);
+    struct pack need = pack_begin(&w->part), out = pack_begin(&w->body);
     struct pack frame = pack_begin(&w->frame);
 
+    pack_capacity_need(&need, view->profile, view->group, view->aggregate, view->min_unit,
+                       dimensions, &w->piece);
     pack_row(&out, 1, &need);
     pack_text(&out, 2, view->cluster);
     pack_i64(&out, 3, view->arrival_unix_ns);

@@ -8,12 +8,11 @@
 #include "shard/shard_internal.h"
 #include "text/utf8.h"
 
-/* -- what concerns a cluster: its session came or went, its roll-up was refused unread -- */
+/* -- sessions -- */
 
 struct cluster_job {
     struct decide_job job;
     struct shard *shard;
-    const char *refused; /* static: why; NULL: it is about the session */
     enum operator_link link;
     size_t len;
     char cluster[];
@@ -30,34 +29,28 @@ static void cluster_run(struct decide_job *job, struct decide_context *context, 
 {
     struct cluster_job *t = CONTAINER_OF(job, struct cluster_job, job);
 
-    if (t->refused)
-        core_rollup_refused(context->core, cluster_of(t), t->refused, out);
-    else
-        (void)core_session(context->core, cluster_of(t), t->link, context->now, out);
+    (void)core_session(context->core, cluster_of(t), t->link, context->now, out);
 }
 
 static void cluster_job_done(struct decide_job *job, enum err err)
 {
     struct cluster_job *t = CONTAINER_OF(job, struct cluster_job, job);
 
-    if (!err && !t->refused && t->link != OPERATOR_AWAY)
-        sessions_resynced(t->shard->sessions, cluster_of(t));
+    if (!err && t->link != OPERATOR_AWAY) sessions_resynced(t->shard->sessions, cluster_of(t));
     free(t);
 }
 
-static void tell(struct shard *shard, struct str cluster, enum operator_link link,
-                 const char *refused)
+static void submit_link(struct shard *shard, struct str cluster, enum operator_link link)
 {
     struct cluster_job *t = malloc(sizeof *t + cluster.len);
 
     if (!t) {
-        LOG_ERROR(&shard->log, "out of memory for what an operator said",
+        LOG_ERROR(&shard->log, "out of memory for the change of an operator's session",
                   log_str("cluster", cluster));
         return;
     }
     t->job = (struct decide_job){.run = cluster_run, .done = cluster_job_done};
     t->shard = shard;
-    t->refused = refused;
     t->link = link;
     t->len = cluster.len;
     put_text(t->cluster, cluster);
@@ -68,7 +61,7 @@ static void on_open(void *owner, struct str cluster, bool reports_drains)
 {
     struct shard *shard = owner;
 
-    tell(shard, cluster, reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED, NULL);
+    submit_link(shard, cluster, reports_drains ? OPERATOR_REPORTS_DRAINS : OPERATOR_CONNECTED);
     if (!reports_drains || shard->options.core.operators_reported) return;
     shard->options.core.operators_reported = true; /* the core has a copy of its own */
     if (shard->options.on_reports_drains) shard->options.on_reports_drains(shard->options.owner);
@@ -76,12 +69,7 @@ static void on_open(void *owner, struct str cluster, bool reports_drains)
 
 static void on_close(void *owner, struct str cluster)
 {
-    tell(owner, cluster, OPERATOR_AWAY, NULL);
-}
-
-static void on_rollup_refused(void *owner, struct str cluster, const char *why)
-{
-    tell(owner, cluster, OPERATOR_AWAY, why);
+    submit_link(owner, cluster, OPERATOR_AWAY);
 }
 
 /* -- roll-ups -- */
@@ -92,20 +80,16 @@ struct rollup_job {
     struct rollup *rollup;
     enum rollup_end end;
     bool applied;
-    size_t contradictions;
-    struct note contradiction; /* the first */
+    struct rollup_rows rows;
 };
 
 static void rollup_run(struct decide_job *job, struct decide_context *context, struct effects *out)
 {
     struct rollup_job *t = CONTAINER_OF(job, struct rollup_job, job);
     enum rollup_verdict verdict = ROLLUP_HELD;
-    struct rollup_rows rows = {0};
     enum err err = rollup_apply(context->core, t->rollup->cluster, t->rollup->bytes,
-                                &context->scratch, context->now, &verdict, &rows, out);
+                                &context->scratch, context->now, &verdict, &t->rows, out);
 
-    t->contradictions = rows.contradictions;
-    t->contradiction = rows.contradiction;
     t->end = err ? ROLLUP_REFUSED : ROLLUP_ACKNOWLEDGED;
     t->applied = !err && verdict == ROLLUP_APPLIED;
 }
@@ -114,10 +98,10 @@ static void rollup_job_done(struct decide_job *job, enum err err)
 {
     struct rollup_job *t = CONTAINER_OF(job, struct rollup_job, job);
 
-    if (t->contradictions)
+    if (t->rows.contradictions)
         LOG_WARN(&t->shard->log, "rows of a roll-up that no machine can satisfy were left out",
-                 log_str("cluster", t->rollup->cluster), log_u64("rows", t->contradictions),
-                 log_text("first", t->contradiction.text));
+                 log_str("cluster", t->rollup->cluster), log_u64("rows", t->rows.contradictions),
+                 log_text("first", t->rows.contradiction.text));
     if (t->applied) cycles_wake(t->shard);
     sessions_rollup_done(t->shard->sessions, t->rollup, err ? ROLLUP_REFUSED : t->end);
     free(t);
@@ -136,11 +120,6 @@ static void on_rollup(void *owner, struct rollup *rollup)
     t->shard = shard;
     t->rollup = rollup;
     decide_thread_submit(shard->decide_thread, &t->job);
-}
-
-static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str content)
-{
-    blob_answered(owner, action, end, content);
 }
 
 /* -- drains -- */
@@ -171,15 +150,6 @@ static void drain_job_done(struct decide_job *job, enum err)
     free(t);
 }
 
-static struct str keep_text(char **at, struct str text)
-{
-    struct str kept = str_of(*at, text.len);
-
-    put_text(*at, text);
-    *at += text.len;
-    return kept;
-}
-
 static void on_drain_report(void *owner, const struct drain_report *report)
 {
     struct shard *shard = owner;
@@ -198,9 +168,9 @@ static void on_drain_report(void *owner, const struct drain_report *report)
     t->shard = shard;
     t->report = *report;
     at = t->texts;
-    t->report.cluster = keep_text(&at, report->cluster);
-    t->report.machine = keep_text(&at, report->machine);
-    t->report.error = keep_text(&at, error);
+    t->report.cluster = text_put(&at, report->cluster);
+    t->report.machine = text_put(&at, report->machine);
+    t->report.error = text_put(&at, error);
     shard->drain_reports++;
     decide_thread_submit(shard->decide_thread, &t->job);
 }
@@ -209,7 +179,6 @@ const struct sessions_events operators_events = {
     .on_open = on_open,
     .on_close = on_close,
     .on_rollup = on_rollup,
-    .on_rollup_refused = on_rollup_refused,
-    .on_blob = on_blob,
+    .on_blob = blob_answered,
     .on_drain_report = on_drain_report,
 };

@@ -1,32 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Frames in the order in which they were put, an index of those that have a key, and the totals of
+ * all boxes. Pure. */
 #include "shard/outbox.h"
 
 #include <stdlib.h>
 
-void outbox_init(struct outbox *box, struct outbox_limits limits, uint64_t seed)
+void outbox_init(struct outbox *box, struct outbox_limits limits, struct outbox_totals *totals,
+                 uint64_t seed)
 {
-    *box = (struct outbox){.limits = limits};
+    *box = (struct outbox){.limits = limits, .totals = totals};
     list_init(&box->frames);
     map_init(&box->by_key, limits.frames_max, seed);
 }
 
-static size_t cost(const struct out_frame *frame)
+static size_t frame_cost(const struct out_frame *frame)
 {
     return sizeof *frame + frame->key.len + frame->bytes.len;
 }
 
-static void unlink_frame(struct outbox *box, struct out_frame *frame)
+static void frame_unlink(struct outbox *box, struct out_frame *frame)
 {
-    assert(box->count > 0 && box->bytes >= cost(frame));
+    assert(box->count > 0 && box->bytes >= frame_cost(frame));
     list_remove(&frame->link);
     box->count--;
-    box->bytes -= cost(frame);
+    box->bytes -= frame_cost(frame);
+    box->totals->frames--;
+    box->totals->bytes -= frame_cost(frame);
 }
 
 void outbox_detach(struct outbox *box, struct out_frame *frame)
 {
     if (frame->key.len > 0) map_remove(&box->by_key, frame->key);
-    unlink_frame(box, frame);
+    frame_unlink(box, frame);
     if (box->count == 0) { /* most operators read: nothing is kept for those who did not once */
         uint64_t seed = box->by_key.seed;
         map_deinit(&box->by_key);
@@ -59,6 +64,8 @@ void outbox_deinit(struct outbox *box)
     LIST_EACH_SAFE(&box->frames, node, following) free(CONTAINER_OF(node, struct out_frame, link));
     list_init(&box->frames);
     map_deinit(&box->by_key);
+    box->totals->frames -= box->count;
+    box->totals->bytes -= box->bytes;
     box->count = box->bytes = 0;
 }
 
@@ -80,7 +87,7 @@ static struct out_frame *frame_new(struct str key, struct str bytes, bool depart
 enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool departed)
 {
     struct out_frame *old = key.len > 0 ? map_get(&box->by_key, key) : NULL, *frame;
-    size_t others = box->count - (old ? 1 : 0), used = box->bytes - (old ? cost(old) : 0);
+    size_t others = box->count - (old ? 1 : 0), used = box->bytes - (old ? frame_cost(old) : 0);
 
     if (others >= box->limits.frames_max) return ERR_FULL;
     if (sizeof *frame + key.len + bytes.len > box->limits.bytes_max - used) return ERR_FULL;
@@ -88,9 +95,9 @@ enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool d
     if (!frame) return ERR_NOMEM;
     if (old) {
         map_remove(&box->by_key, old->key);
-        unlink_frame(box, old);
+        frame_unlink(box, old);
         free(old);
-        box->superseded++;
+        box->totals->superseded++;
     }
     if (key.len > 0 && map_put(&box->by_key, frame->key, frame)) {
         free(frame);
@@ -98,6 +105,8 @@ enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool d
     }
     list_append(&box->frames, &frame->link);
     box->count++;
-    box->bytes += cost(frame);
+    box->bytes += frame_cost(frame);
+    box->totals->frames++;
+    box->totals->bytes += frame_cost(frame);
     return ERR_OK;
 }

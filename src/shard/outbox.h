@@ -19,14 +19,19 @@ struct out_frame {
 struct outbox_limits {
     size_t frames_max, bytes_max;
 };
+struct outbox_totals { /* of all boxes that share it */
+    size_t frames, bytes;
+    uint64_t superseded;
+};
 struct outbox {
     struct list frames;
     struct map by_key;
     struct outbox_limits limits;
     size_t count, bytes; /* bytes: with what a frame costs beside its content */
-    uint64_t superseded;
+    struct outbox_totals *totals;
 };
-void outbox_init(struct outbox *box, struct outbox_limits limits, uint64_t seed);
+void outbox_init(struct outbox *box, struct outbox_limits limits, struct outbox_totals *totals,
+                 uint64_t seed);
 void outbox_deinit(struct outbox *box); /* fine on a zeroed one */
 /* Copies. ERR_FULL (a limit): nothing changed. ERR_NOMEM: what waited under the key may be gone. */
 enum err outbox_put(struct outbox *box, struct str key, struct str bytes, bool departed);

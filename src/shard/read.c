@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Questions that the decide thread answers. A question has two ends, its job's and its call's, and
+ * is freed when both have come. */
 #include "shard/read.h"
 
 #include <stdlib.h>
@@ -18,81 +20,81 @@ struct inspections {
 struct reader {
     struct inspection inspection;
     struct inspections *inspections;
-    struct rpc_call *call; /* NULL: nobody reads any more */
-    struct timer timer;    /* while it must read */
-    struct buf frames;
+    struct timer timer; /* while it must read */
     size_t at;
-    enum err err;
     bool answered; /* it is ours again */
-    char cluster[];
+    char text[];
 };
 
 static void reader_free(struct reader *r)
 {
     r->inspections->readers--;
     timer_deinit(&r->timer);
-    buf_deinit(&r->frames);
+    buf_deinit(&r->inspection.answer);
     free(r);
 }
 
 /* -- on the deciding thread -- */
 
-static enum err keep(struct reader *r, struct str frame)
+static enum err frame_keep(struct inspection *inspection, struct str frame)
 {
     char length[LENGTH_BYTES];
     enum err err;
 
     store_le32(length, (uint32_t)frame.len);
-    err = buf_append(&r->frames, str_of(length, sizeof length));
-    return err ? err : buf_append(&r->frames, frame);
+    err = buf_append(&inspection->answer, str_of(length, sizeof length));
+    return err ? err : buf_append(&inspection->answer, frame);
 }
 
 void inspection_write(struct inspection *inspection, enum err err, const struct needs_view *view,
                       const struct dimensions *dimensions)
 {
-    struct reader *r = CONTAINER_OF(inspection, struct reader, inspection);
     struct frame_writer writer;
 
     frame_writer_init(&writer);
     if (!err) err = need_write_header(&writer, view);
-    if (!err) err = keep(r, buf_peek(&writer.frame));
+    if (!err) err = frame_keep(inspection, buf_peek(&writer.frame));
     for (size_t i = 0; !err && i < view->count; i++) {
         err = need_write_view(&writer, &view->needs[i], dimensions);
-        if (!err) err = keep(r, buf_peek(&writer.frame));
+        if (!err) err = frame_keep(inspection, buf_peek(&writer.frame));
     }
     frame_writer_deinit(&writer);
-    r->err = err;
+    inspection->err = err;
 }
 
 /* -- on the loop -- */
 
-static void fail(struct reader *r)
+static void reader_fail(struct inspection *i)
 {
-    if (r->err == ERR_FULL)
-        rpc_finish(r->call, GRPC_RESOURCE_EXHAUSTED,
+    if (i->err == ERR_FULL)
+        rpc_finish(i->call, GRPC_RESOURCE_EXHAUSTED,
                    STR("the answer is too large: ask for one cluster, or set a limit"), STR_EMPTY);
+    else if (i->err == ERR_NOT_FOUND)
+        rpc_finish(i->call, GRPC_NOT_FOUND, STR("the shard knows no such machine"), STR_EMPTY);
     else
-        rpc_fail(r->call, r->err, NULL);
+        rpc_fail(i->call, i->err, NULL);
 }
 
-static void pump(struct reader *r)
+static void reader_pump(struct reader *r)
 {
-    while (r->at < r->frames.len) {
-        size_t length = load_le32(r->frames.data + r->at);
+    struct inspection *i = &r->inspection;
+
+    while (r->at < i->answer.len) {
+        size_t length = load_le32(i->answer.data + r->at);
         enum err err =
-            rpc_send_bytes(r->call, str_of(r->frames.data + r->at + LENGTH_BYTES, length));
+            rpc_send_bytes(i->call, str_of(i->answer.data + r->at + LENGTH_BYTES, length));
         if (err == ERR_FULL) {
             timer_start_in(&r->timer, r->inspections->options.read_timeout_ms);
             return;
         }
         if (err) {
-            rpc_fail(r->call, err, NULL);
+            rpc_fail(i->call, err, NULL);
             return;
         }
         r->at += LENGTH_BYTES + length;
     }
     timer_stop(&r->timer);
-    rpc_finish(r->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
+    rpc_finish(i->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
 }
 
 void inspection_done(struct inspection *inspection)
@@ -100,63 +102,84 @@ void inspection_done(struct inspection *inspection)
     struct reader *r = CONTAINER_OF(inspection, struct reader, inspection);
 
     r->answered = true;
-    if (!r->call)
+    if (!inspection->call)
         reader_free(r);
-    else if (r->err)
-        fail(r);
+    else if (inspection->err)
+        reader_fail(inspection);
+    else if (inspection->unary)
+        rpc_reply_bytes(inspection->call, buf_peek(&inspection->answer));
     else
-        pump(r);
+        reader_pump(r);
 }
 
 static void on_unread(struct timer *timer)
 {
     struct reader *r = CONTAINER_OF(timer, struct reader, timer);
 
-    rpc_finish(r->call, GRPC_DEADLINE_EXCEEDED, STR("the answer is not read"), STR_EMPTY);
+    rpc_finish(r->inspection.call, GRPC_DEADLINE_EXCEEDED, STR("the answer is not read"),
+               STR_EMPTY);
 }
 
-static struct reader *reader_new(struct inspections *inspections, struct rpc_call *call,
-                                 struct str cluster)
+struct inspection *inspection_new(struct inspections *inspections, struct rpc_call *call,
+                                  struct str text, size_t bytes_max)
 {
-    struct reader *r = calloc(1, sizeof *r + cluster.len);
+    struct reader *r = calloc(1, sizeof *r + text.len);
 
-    if (!r) return NULL;
-    if (timer_init(&r->timer, inspections->io->loop, on_unread)) {
+    if (r && timer_init(&r->timer, inspections->io->loop, on_unread)) {
         free(r);
+        r = NULL;
+    }
+    rpc_call_set_data(call, r);
+    if (!r) {
+        rpc_fail(call, ERR_NOMEM, NULL);
         return NULL;
     }
-    if (cluster.len > 0) memcpy(r->cluster, cluster.at, cluster.len);
-    r->inspection.cluster = str_of(r->cluster, cluster.len);
+    if (text.len > 0) memcpy(r->text, text.at, text.len);
+    r->inspection.text = str_of(r->text, text.len);
+    r->inspection.call = call;
+    r->inspection.owner = inspections->options.owner;
     r->inspections = inspections;
-    r->call = call;
-    buf_init(&r->frames, inspections->options.bytes_max);
+    buf_init(&r->inspection.answer, bytes_max);
     inspections->readers++;
-    return r;
+    rpc_call_waits(call);
+    return &r->inspection;
 }
+
+void inspection_call_done(void *, struct rpc_call *call)
+{
+    struct reader *r = rpc_call_data(call);
+
+    if (!r) return;
+    r->inspection.call = NULL;
+    timer_stop(&r->timer);
+    if (r->answered) reader_free(r);
+}
+
+/* -- InspectNeeds -- */
 
 static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
                        struct str)
 {
     const Bigfleet__V1alpha1__InspectNeedsRequest *request = (const void *)message;
     struct inspections *inspections = service;
-    struct reader *r = NULL;
+    const struct inspections_options *o = &inspections->options;
+    struct inspection *inspection;
 
-    if (inspections->readers >= inspections->options.readers_max)
+    if (inspections->readers >= o->readers_max) {
         rpc_finish(call, GRPC_RESOURCE_EXHAUSTED, STR("too many inspections"), STR_EMPTY);
-    else if (!(r = reader_new(inspections, call, str_from(request->cluster_id))))
-        rpc_fail(call, ERR_NOMEM, NULL);
-    rpc_call_set_data(call, r);
-    if (!r) return;
-    if (request->limit > 0) r->inspection.limit = (uint32_t)request->limit;
-    rpc_call_waits(call);
-    inspections->options.inspect(inspections->options.owner, &r->inspection);
+        return;
+    }
+    inspection = inspection_new(inspections, call, str_from(request->cluster_id), o->bytes_max);
+    if (!inspection) return;
+    if (request->limit > 0) inspection->limit = (uint32_t)request->limit;
+    o->inspect(o->owner, inspection);
 }
 
 static void on_writable(void *, struct rpc_call *call)
 {
     struct reader *r = rpc_call_data(call);
 
-    if (r && r->answered) pump(r);
+    if (r && r->answered) reader_pump(r);
 }
 
 static void on_drain(void *, struct rpc_call *call)
@@ -164,21 +187,11 @@ static void on_drain(void *, struct rpc_call *call)
     rpc_finish(call, GRPC_UNAVAILABLE, STR("the shard is stopping"), STR_EMPTY);
 }
 
-static void on_done(void *, struct rpc_call *call)
-{
-    struct reader *r = rpc_call_data(call);
-
-    if (!r) return;
-    r->call = NULL;
-    timer_stop(&r->timer);
-    if (r->answered) reader_free(r);
-}
-
 static const struct rpc_handler handler = {
     .on_message = on_message,
     .on_writable = on_writable,
     .on_drain = on_drain,
-    .on_done = on_done,
+    .on_done = inspection_call_done,
 };
 
 enum err inspections_open(const struct inspections_options *options,

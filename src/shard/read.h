@@ -14,8 +14,13 @@
 struct inspections;
 struct inspection {        /* one request; the fields are for whoever answers it */
     struct decide_job job; /* zeroed */
-    struct str cluster;    /* empty: all */
+    void *owner;           /* of the inspections */
+    struct rpc_call *call; /* the loop's; NULL: nobody reads any more */
+    struct str text;       /* of the request: the cluster, empty: all; or the machine */
     uint32_t limit;        /* 0: none */
+    bool unary;            /* `answer` is the one message */
+    struct buf answer;     /* else frames, each behind its length */
+    enum err err;
 };
 
 struct inspections_options {
@@ -41,4 +46,9 @@ void inspection_write(struct inspection *inspection, enum err err, const struct 
                       const struct dimensions *dimensions);
 /* Once. The inspection is not the owner's any more. */
 void inspection_done(struct inspection *inspection);
+
+/* For other methods whose requests a job answers. NULL: no memory, and the call has failed. */
+struct inspection *inspection_new(struct inspections *inspections, struct rpc_call *call,
+                                  struct str text, size_t bytes_max);
+void inspection_call_done(void *service, struct rpc_call *call); /* their on_done */
 #endif

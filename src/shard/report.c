@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The view of the shard: its numbers for a report, its domains, the term that operators are told.
+/* The view of the shard: its numbers for a report, its domains, the term for operators.
  *
  * Numbers are encoded where the resource names are, on the decide thread. A domain is on disk
- * before the core hears of it, so that what was acknowledged is still so after a crash; when the
+ * before the core hears of it, so that what was acknowledged is still so after a crash. When the
  * core has no memory for it that is answered, and tried until it has.
  *
  * That a domain was taken away is ERR_OK only when the core acts on no machine there any more: the
@@ -141,7 +141,7 @@ static enum err pack_domains(struct shard *shard, struct buf *into, struct buf *
     return pack.err;
 }
 
-static void report(void *shard, shard_report_fn *done, void *context)
+static void report_make(void *shard, shard_report_fn *done, void *context)
 {
     struct report_job *t = calloc(1, sizeof *t);
     struct shard *s = shard;
@@ -176,10 +176,10 @@ struct scope_job {
     enum err written; /* of the file: ERR_OK or ERR_UNKNOWN */
     enum err err;
     struct arena arena;
-    bool given, same; /* same: the core has heard of these domains */
-    struct domain *domains;
+    bool given;
+    struct label *domains;
     size_t count;
-    struct domain left; /* taken away just now, or earlier; empty: none was */
+    struct label *left; /* taken away just now, or earlier; its key empty: none was */
     uint32_t serving;   /* machines there that the core acts on */
     bool more;          /* it may be more */
 };
@@ -188,18 +188,17 @@ static void scope_run(struct decide_job *job, struct decide_context *context, st
 {
     struct scope_job *t = CONTAINER_OF(job, struct scope_job, job);
 
-    if (!t->same)
-        t->err = core_scope(context->core, t->given, t->domains, t->count, context->now, out);
-    if (!t->err && t->left.key.len)
-        t->err = core_serving(context->core, &t->left, &t->serving, &t->more);
+    t->err = core_scope(context->core, t->given, t->domains, t->count, context->now, out);
+    if (!t->err && t->left->key.len)
+        t->err = core_serving(context->core, t->left, &t->serving, &t->more);
 }
 
-static void say_serving(const struct scope_job *t)
+static void scope_busy(const struct scope_job *t)
 {
     struct note why;
 
     note_set(&why, "%s%" PRIu32 " machine%s of %.*s=%.*s still serve%s", t->more ? "at least " : "",
-             t->serving, t->serving == 1 ? "" : "s", STR_ARG(t->left.key), STR_ARG(t->left.value),
+             t->serving, t->serving == 1 ? "" : "s", STR_ARG(t->left->key), STR_ARG(t->left->value),
              t->serving == 1 ? "s" : "");
     t->done(t->context, ERR_BUSY, str_from(why.text));
 }
@@ -213,40 +212,19 @@ static void scope_done(struct decide_job *job, enum err err)
     if (!err && t->err) t->shard->scope_owed = true;
     if (!err) err = t->err ? t->err : t->written;
     if (t->done && !err && t->serving)
-        say_serving(t);
+        scope_busy(t);
     else if (t->done)
         t->done(t->context, err, STR_EMPTY);
     arena_deinit(&t->arena);
     free(t);
 }
 
-static enum err copy_domain(struct arena *arena, const struct label *from, struct domain *to)
-{
-    const char *key = arena_dup(arena, from->key), *value = arena_dup(arena, from->value);
-
-    if (!key || !value) return ERR_NOMEM;
-    *to = (struct domain){str_of(key, from->key.len), str_of(value, from->value.len)};
-    return ERR_OK;
-}
-
-static enum err copy_domains(struct scope_job *t, const struct domains *from)
-{
-    const struct label *each = domains_list(from, &t->count);
-    enum err err = ERR_OK;
-
-    t->given = domains_given(from);
-    t->domains = arena_calloc(&t->arena, t->count, sizeof *t->domains);
-    if (!t->domains) return ERR_NOMEM;
-    for (size_t i = 0; i < t->count && !err; i++)
-        err = copy_domain(&t->arena, &each[i], &t->domains[i]);
-    return err;
-}
-
-enum err report_scope(struct shard *shard, const struct scope_change *change, shard_domain_fn *done,
-                      void *context)
+enum err report_scope(struct shard *shard, enum err written, const struct label *left,
+                      shard_domain_fn *done, void *context)
 {
     struct scope_job *t = calloc(1, sizeof *t);
-    enum err err = ERR_OK;
+    const struct label *domains;
+    enum err err;
 
     if (!t) return ERR_NOMEM;
     *t = (struct scope_job){
@@ -254,12 +232,13 @@ enum err report_scope(struct shard *shard, const struct scope_change *change, sh
         .shard = shard,
         .done = done,
         .context = context,
-        .written = change->written,
-        .same = change->same,
+        .written = written,
+        .given = domains_given(shard->options.domains),
     };
     arena_init(&t->arena, SIZE_MAX);
-    if (!t->same) err = copy_domains(t, shard->options.domains);
-    if (!err && change->left.key.len) err = copy_domain(&t->arena, &change->left, &t->left);
+    domains = domains_list(shard->options.domains, &t->count);
+    err = labels_copy(&t->arena, domains, t->count, &t->domains);
+    if (!err) err = labels_copy(&t->arena, left, 1, &t->left);
     if (err) {
         arena_deinit(&t->arena);
         free(t);
@@ -269,25 +248,24 @@ enum err report_scope(struct shard *shard, const struct scope_change *change, sh
     return ERR_OK;
 }
 
-static void on_paid(void *, enum err err, struct str)
-{
-    (void)err; /* owed still, or not any more */
-}
+static void on_scope_retried(void *, enum err, struct str) {}
 
-/* What is on disk is what a restart would find: the core is told until it has heard it. */
+/* What is on disk is what a restart would find: the core gets it as soon as there is memory. */
 void report_scope_owed(struct shard *shard)
 {
+    const struct label none = {STR_EMPTY, STR_EMPTY};
+
     if (!shard->scope_owed || shard->stopping) return;
-    shard->scope_owed =
-        report_scope(shard, &(struct scope_change){.written = ERR_OK}, on_paid, NULL) != ERR_OK;
+    shard->scope_owed = report_scope(shard, ERR_OK, &none, on_scope_retried, NULL) != ERR_OK;
 }
 
-static void assign(void *shard, struct str key, struct str value, bool assigned,
-                   shard_domain_fn *done, void *context)
+static void domain_assign(void *shard, struct str key, struct str value, bool assigned,
+                          shard_domain_fn *done, void *context)
 {
     struct shard *s = shard;
     struct note note = {""};
-    struct scope_change change = {0};
+    struct label left =
+        assigned ? (struct label){STR_EMPTY, STR_EMPTY} : (struct label){key, value};
     size_t before, after;
     enum err err;
 
@@ -295,22 +273,21 @@ static void assign(void *shard, struct str key, struct str value, bool assigned,
     err = domains_set(s->options.domains, key, value, assigned, entropy_u64(s->io->entropy), &note);
     (void)domains_list(s->options.domains, &after);
     if (!err || err == ERR_UNKNOWN) {
-        change.written = err;
-        change.same = !assigned && before == after && !s->scope_owed;
-        if (!assigned) change.left = (struct label){key, value};
-        if (!change.same)
-            LOG_INFO(&s->log, "domain", log_bool("ours", assigned), log_str("key", key),
-                     log_str("value", value), log_bool("durable", !err));
-        err = report_scope(s, &change, done, context);
+        if (before != after)
+            LOG_INFO(&s->log, "the coordinator changed a domain of this shard",
+                     log_bool("ours", assigned), log_str("key", key), log_str("value", value),
+                     log_bool("durable", !err));
+        err = report_scope(s, err, &left, done, context);
         if (!err) return;
-        s->scope_owed = s->scope_owed || !change.same;
+        s->scope_owed = true;
     }
-    LOG_WARN(&s->log, "domain not changed", log_str("key", key), log_str("value", value),
-             log_err("err", err), log_text("why", note.text));
+    LOG_WARN(&s->log, "a domain of this shard could not be changed", log_bool("ours", assigned),
+             log_str("key", key), log_str("value", value), log_err("err", err),
+             log_text("why", note.text));
     done(context, err, str_from(note.text));
 }
 
-static void set_term(void *shard, int64_t term)
+static void term_set(void *shard, int64_t term)
 {
     struct shard *s = shard;
 
@@ -320,5 +297,5 @@ static void set_term(void *shard, int64_t term)
 struct shard_view shard_view(struct shard *shard)
 {
     return (struct shard_view){
-        .shard = shard, .report = report, .assign = assign, .term = set_term};
+        .shard = shard, .report = report_make, .assign = domain_assign, .term = term_set};
 }

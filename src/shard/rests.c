@@ -16,11 +16,11 @@ static void write_machine(struct ndjson *json, const struct resting *r)
     ndjson_string(json, STR("machine"), r->machine);
     ndjson_c_string(json, STR("state"), machine_state_name(r->state, state));
     ndjson_string(json, STR("cluster"), r->cluster);
-    ndjson_c_string(json, STR("why"), why[r->why]);
+    ndjson_c_string(json, STR("why"), why[r->rest.why]);
     ndjson_string(json, STR("error"), utf8_clip(r->error, ERROR_SHOWN));
-    ndjson_u64(json, STR("refusals"), r->refusals);
-    ndjson_u64(json, STR("asked"), r->asked);
-    ndjson_double(json, STR("left_seconds"), (double)r->left_ms / 1000);
+    ndjson_u64(json, STR("refusals"), r->rest.refusals);
+    ndjson_u64(json, STR("asked"), r->rest.asked);
+    ndjson_double(json, STR("left_seconds"), (double)r->rest.left_ms / 1000);
     ndjson_close_object(json);
 }
 

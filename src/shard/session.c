@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of one stream: Hello, identity, replacement, frames in, frames out, its end. */
+/* The life of one stream: Hello, identity, replacement, frames in, frames out, its end. Loop's
+ * thread.
+ *
+ * A session ends once, in session_over(): its cluster has no session then, its blob requests are
+ * answered, and the owner has heard on_close(). Its memory goes later in the same turn of the loop,
+ * after its call is done, so that a verb may end the session it works on. */
 #include "shard/sessions_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* -- the end -- */
 
-void session_due(struct session *session)
-{
-    if (!list_empty(&session->due)) return;
-    list_append(&session->sessions->due, &session->due);
-    sessions_wake(session->sessions);
-}
-
 /* What waited and no resync repeats is kept for the next session. */
-static void drop_outbox(struct session *session)
+static void outbox_over(struct session *session)
 {
     struct sessions *s = session->sessions;
     struct outbox *box = &session->outbox;
 
-    s->stats.outbox_bytes -= box->bytes;
     LIST_EACH(&box->frames, node)
     {
         struct out_frame *frame = CONTAINER_OF(node, struct out_frame, link);
@@ -37,15 +35,17 @@ static void session_over(struct session *session)
     if (session->over) return;
     session->over = true;
     timer_stop(&session->timer);
-    lane_over(session);
-    blobs_over(session);
-    drop_outbox(session);
-    if (cluster && cluster->session == session) { /* else its successor stands there */
+    if (cluster && cluster->session == session) { /* else a new session replaces it */
         cluster->session = NULL;
         s->stats.active--;
         s->stats.removed++;
     }
-    session_due(session);
+    lane_over(session);
+    outbox_over(session);
+    blobs_over(session);
+    if (!session->opened) return;
+    LOG_INFO(&s->log, "operator session closed", log_str("cluster", cluster->id));
+    s->events->on_close(s->owner, cluster->id);
 }
 
 void session_end(struct session *session, enum grpc_status status, const char *text)
@@ -55,13 +55,12 @@ void session_end(struct session *session, enum grpc_status status, const char *t
     session_over(session);
 }
 
-static void session_free(struct session *session)
+void session_free(struct session *session)
 {
     struct sessions *s = session->sessions;
 
     assert(session->over && !session->call);
     list_remove(&session->link);
-    list_remove(&session->due);
     timer_deinit(&session->timer);
     s->stats.streams--;
     if (session->cluster) {
@@ -69,19 +68,6 @@ static void session_free(struct session *session)
         cluster_settle(s, session->cluster);
     }
     free(session);
-}
-
-void session_look(struct session *session)
-{
-    struct sessions *s = session->sessions;
-
-    if (session->over && session->opened && !session->closed_told) {
-        session->closed_told = true;
-        LOG_INFO(&s->log, "operator session closed", log_str("cluster", session->cluster->id));
-        s->events->on_close(s->owner, session->cluster->id);
-    }
-    lane_next(session);
-    if (session->over && !session->call) session_free(session);
 }
 
 /* -- frames out -- */
@@ -112,19 +98,6 @@ static void end_longest(struct sessions *s)
     if (longest) end_unread(longest);
 }
 
-static enum err queue(struct session *session, struct str key, bool departed, struct str frame)
-{
-    struct sessions *s = session->sessions;
-    struct outbox *box = &session->outbox;
-    size_t bytes = box->bytes;
-    uint64_t superseded = box->superseded;
-    enum err err = outbox_put(box, key, frame, departed);
-
-    s->stats.outbox_bytes += box->bytes - bytes; /* modulo: it may have shrunk */
-    s->stats.superseded += box->superseded - superseded;
-    return err;
-}
-
 void session_send(struct session *session, struct str key, bool departed, struct str frame)
 {
     struct sessions *s = session->sessions;
@@ -134,12 +107,13 @@ void session_send(struct session *session, struct str key, bool departed, struct
     if (session->outbox.count == 0) err = rpc_send_bytes(session->call, frame);
     if (!err) return;
     /* ERR_CLOSED: its end is on the way, and knows what to keep. */
-    if (err == ERR_FULL || err == ERR_CLOSED) err = queue(session, key, departed, frame);
+    if (err == ERR_FULL || err == ERR_CLOSED)
+        err = outbox_put(&session->outbox, key, frame, departed);
     if (err == ERR_FULL)
         end_unread(session);
     else if (err)
         session_end(session, GRPC_UNAVAILABLE, "no memory for the frame");
-    else if (s->stats.outbox_bytes > s->limits.outboxes_bytes_max)
+    else if (s->outboxes.bytes > s->limits.outboxes_bytes_max)
         end_longest(s);
     if (err && departed) cluster_keep_departed(s, session->cluster, key, frame);
 }
@@ -152,22 +126,18 @@ void session_send_written(struct session *session, struct str key, enum err err)
         session_send(session, key, false, buf_peek(&session->sessions->writer.frame));
 }
 
-static void pump(struct session *session)
+static void session_pump(struct session *session)
 {
-    struct sessions *s = session->sessions;
-    struct outbox *box = &session->outbox;
     struct out_frame *frame;
 
-    while (!session->over && (frame = outbox_first(box))) {
-        size_t bytes = box->bytes;
+    while (!session->over && (frame = outbox_first(&session->outbox))) {
         enum err err = rpc_send_bytes(session->call, frame->bytes);
         if (err == ERR_FULL || err == ERR_CLOSED) return;
         if (err) {
             session_end(session, GRPC_UNAVAILABLE, "no memory for the frame");
             return;
         }
-        outbox_drop(box, frame);
-        s->stats.outbox_bytes -= bytes - box->bytes;
+        outbox_drop(&session->outbox, frame);
     }
 }
 
@@ -181,7 +151,7 @@ void session_refuse(struct session *session, enum grpc_status status, const char
     session_end(session, status, why);
 }
 
-static bool is_cluster(struct session *session, struct str cluster)
+static bool hello_is_allowed(struct session *session, struct str cluster)
 {
     struct sessions *s = session->sessions;
     struct note note = {""};
@@ -210,8 +180,8 @@ static void acknowledge_hello(struct session *session)
                                          session->reports_drains));
 }
 
-/* The old one's end is told before the new one's beginning. */
-static void replace(struct sessions *s, struct session_cluster *cluster)
+/* The owner hears of the old session's end before it hears of the new one. */
+static void session_replace(struct sessions *s, struct session_cluster *cluster)
 {
     struct session *old = cluster->session;
 
@@ -219,10 +189,9 @@ static void replace(struct sessions *s, struct session_cluster *cluster)
     s->stats.active--;
     s->stats.replaced++;
     session_end(old, GRPC_ABORTED, "replaced by a new session of the cluster");
-    sessions_tell(s);
 }
 
-static void install(struct session *session, const struct operator_frame *hello)
+static void session_install(struct session *session, const struct operator_frame *hello)
 {
     struct sessions *s = session->sessions;
     struct session_cluster *cluster = known_cluster(s, hello->cluster);
@@ -235,11 +204,9 @@ static void install(struct session *session, const struct operator_frame *hello)
     session->cluster = cluster;
     timer_stop(&session->timer);
     if (cluster->session)
-        replace(s, cluster);
+        session_replace(s, cluster);
     else
         s->stats.installed++;
-    sessions_tell(s); /* an earlier one may have ended in this very turn */
-    if (session->over) return;
     cluster->session = session;
     session->reports_drains = hello->reports_drains;
     s->stats.active++;
@@ -254,9 +221,9 @@ static void install(struct session *session, const struct operator_frame *hello)
 
 static void on_hello(struct session *session, const struct operator_frame *frame)
 {
-    if (!is_cluster(session, frame->cluster)) return;
+    if (!hello_is_allowed(session, frame->cluster)) return;
     if (!session->cluster)
-        install(session, frame);
+        session_install(session, frame);
     else if (str_equal(frame->cluster, session->cluster->id))
         acknowledge_hello(session);
     else
@@ -266,8 +233,14 @@ static void on_hello(struct session *session, const struct operator_frame *frame
 
 /* -- frames in -- */
 
-/* What `id` adds to the first instruction; of any other text a number that no action has. */
-static uint64_t action_of(const struct sessions *s, struct str id)
+struct str action_id(const struct sessions *s, uint64_t action, char id[REQUEST_ID_LEN + 1])
+{
+    (void)snprintf(id, REQUEST_ID_LEN + 1, "%016llx",
+                   (unsigned long long)(s->first_instruction + action));
+    return str_of(id, REQUEST_ID_LEN);
+}
+
+uint64_t action_of(const struct sessions *s, struct str id)
 {
     uint64_t number = 0;
 
@@ -353,13 +326,12 @@ static struct session *session_new(struct sessions *s, struct rpc_call *call)
         return NULL;
     }
     list_init(&session->link);
-    list_init(&session->due);
     list_init(&session->blobs);
     session->sessions = s;
     session->call = call;
     outbox_init(&session->outbox,
                 (struct outbox_limits){s->limits.outbox_frames_max, s->limits.outbox_bytes_max},
-                s->seed);
+                &s->outboxes, s->seed);
     lane_init(&session->lane);
     list_append(&s->all, &session->link);
     s->stats.streams++;
@@ -407,7 +379,7 @@ static void on_writable(void *, struct rpc_call *call)
 {
     struct session *session = rpc_call_data(call);
 
-    if (session) pump(session);
+    if (session) session_pump(session);
 }
 
 static void on_drain(void *, struct rpc_call *call)
@@ -424,7 +396,9 @@ static void on_done(void *, struct rpc_call *call)
     if (!session) return;
     session->call = NULL;
     session_over(session);
-    session_due(session);
+    list_remove(&session->link);
+    list_append(&session->sessions->ended, &session->link);
+    loop_defer(session->sessions->io->loop, &session->sessions->free_ended);
 }
 
 const struct rpc_handler session_handler = {

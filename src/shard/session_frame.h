@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The frames of Shard.Session (proto/bigfleet/v1alpha1/shard.proto) as bytes.
  *
- * Reading never decodes a roll-up: it finds which payload a frame carries and, of a roll-up, the
- * cluster it names, without looking past its first fields. Whoever reads the rows compares again.
+ * Reading never decodes a roll-up: it finds which payload a frame carries, and of a roll-up no more
+ * than its bytes. Whoever reads them compares the cluster that they name with the session's.
  * Writing appends by hand (wire/pack.h), since texts are views and frames are many. Pure. */
 #ifndef SHARD_SESSION_FRAME_H
 #define SHARD_SESSION_FRAME_H
@@ -26,11 +26,10 @@ enum operator_frame_kind {
 };
 struct operator_frame { /* views of the bytes that were read */
     enum operator_frame_kind kind;
-    struct str cluster;    /* HELLO; ROLLUP when `named` */
-    bool named;            /* ROLLUP: its cluster stands among the first fields */
+    struct str payload;    /* encoded; ROLLUP: the ClusterCapacityNeeds */
+    struct str cluster;    /* HELLO */
     struct str version;    /* HELLO */
     bool reports_drains;   /* HELLO */
-    struct str rollup;     /* ROLLUP: the encoded ClusterCapacityNeeds */
     struct str request_id; /* BLOB; RECLAIM_ACK, DRAIN_REPORT: the instruction's */
     struct str user_data;  /* BLOB */
     struct str error;      /* BLOB; empty: there is a blob. DRAIN_REPORT: why it gave up */

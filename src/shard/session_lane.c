@@ -21,14 +21,14 @@ void lane_init(struct rollup_lane *lane)
 
 /* -- the budget -- */
 
-static bool fits(const struct sessions *s, size_t bytes)
+static bool lane_fits(const struct sessions *s, size_t bytes)
 {
     size_t used = s->stats.rollup_bytes, max = s->limits.rollup_budget;
 
     return used <= max && bytes <= max - used;
 }
 
-static void reserve(struct session *session, size_t bytes)
+static void lane_reserve(struct session *session, size_t bytes)
 {
     struct sessions *s = session->sessions;
 
@@ -39,25 +39,25 @@ static void reserve(struct session *session, size_t bytes)
 }
 
 /* In turn: a large one must not wait for ever behind smaller ones that came later. */
-static void let_in(struct sessions *s)
+static void lane_admit(struct sessions *s)
 {
     while (!list_empty(&s->starved)) {
         struct session *session = CONTAINER_OF(s->starved.next, struct session, lane.queue);
         size_t wanted = session->lane.wanted;
-        if (!fits(s, wanted)) return;
+        if (!lane_fits(s, wanted)) return;
         list_remove(&session->lane.queue);
         session->lane.wanted = 0;
-        reserve(session, wanted);
+        lane_reserve(session, wanted);
         rpc_resume(session->call);
     }
     timer_stop(&s->stall);
 }
 
-static void give_back(struct sessions *s, size_t bytes)
+static void lane_give_back(struct sessions *s, size_t bytes)
 {
     assert(s->stats.rollup_bytes >= bytes);
     s->stats.rollup_bytes -= bytes;
-    let_in(s);
+    lane_admit(s);
 }
 
 void lane_announced(struct session *session, size_t bytes)
@@ -68,8 +68,8 @@ void lane_announced(struct session *session, size_t bytes)
         session_refuse(session, GRPC_INVALID_ARGUMENT, "the first frame must be hello");
         return;
     }
-    if (bytes <= SMALL || (list_empty(&s->starved) && fits(s, bytes))) {
-        reserve(session, bytes);
+    if (bytes <= SMALL || (list_empty(&s->starved) && lane_fits(s, bytes))) {
+        lane_reserve(session, bytes);
         return;
     }
     rpc_pause(session->call);
@@ -84,10 +84,10 @@ void lane_release(struct session *session)
     size_t reserved = session->lane.reserved;
 
     session->lane.reserved = 0;
-    give_back(session->sessions, reserved);
+    lane_give_back(session->sessions, reserved);
 }
 
-static bool is_stalled(const struct session *session, mono_time now)
+static bool lane_is_stalled(const struct session *session, mono_time now)
 {
     const struct rollup_lane *lane = &session->lane;
     uint64_t ms = session->sessions->limits.rollup_timeout_ms;
@@ -104,7 +104,7 @@ void lane_on_stall(struct timer *timer)
     LIST_EACH_SAFE(&s->all, node, following)
     {
         struct session *session = CONTAINER_OF(node, struct session, link);
-        if (!is_stalled(session, now)) continue;
+        if (!lane_is_stalled(session, now)) continue;
         s->stats.stalled++;
         session_end(session, GRPC_DEADLINE_EXCEEDED,
                     "a message was announced and not sent while others wait");
@@ -120,7 +120,7 @@ static void rollup_free(struct sessions *s, struct own_rollup *own)
 
     buf_deinit(&own->message);
     free(own);
-    give_back(s, bytes);
+    lane_give_back(s, bytes);
 }
 
 /* Takes the message that is being delivered, and turns its reservation into what it really has. */
@@ -133,23 +133,24 @@ static struct own_rollup *rollup_take(struct session *session, const struct oper
     if (!own) return NULL;
     memcpy(own->cluster, id.at, id.len);
     own->session = session;
-    own->rollup = (struct rollup){str_of(own->cluster, id.len), frame->rollup};
+    own->rollup = (struct rollup){str_of(own->cluster, id.len), frame->payload};
     own->message = rpc_take_message(session->call);
     s->stats.rollup_bytes += own->message.len;
     lane_release(session);
     return own;
 }
 
-static void refuse_foreign(struct session *session, struct str named)
+/* Gives the owner the roll-up that waits, if none is at work. */
+static void lane_next(struct session *session)
 {
     struct sessions *s = session->sessions;
+    struct rollup_lane *lane = &session->lane;
 
-    LOG_ERROR(&s->log, "roll-up of another cluster refused",
-              log_str("cluster", session->cluster->id), log_str("named", named));
-    s->stats.rollups_foreign++;
-    lane_release(session);
-    s->events->on_rollup_refused(s->owner, session->cluster->id,
-                                 "cluster_id: not the session's cluster");
+    if (session->over || lane->working || !lane->waiting) return;
+    lane->working = lane->waiting;
+    lane->waiting = NULL;
+    s->stats.rollups++;
+    s->events->on_rollup(s->owner, &lane->working->rollup);
 }
 
 void lane_rollup(struct session *session, const struct operator_frame *frame)
@@ -158,10 +159,6 @@ void lane_rollup(struct session *session, const struct operator_frame *frame)
     struct rollup_lane *lane = &session->lane;
     struct own_rollup *own;
 
-    if (frame->named && !str_equal(frame->cluster, session->cluster->id)) {
-        refuse_foreign(session, frame->cluster);
-        return;
-    }
     own = rollup_take(session, frame);
     if (!own) {
         session_end(session, GRPC_UNAVAILABLE, "no memory for the roll-up");
@@ -173,18 +170,6 @@ void lane_rollup(struct session *session, const struct operator_frame *frame)
     }
     lane->waiting = own;
     lane_next(session);
-}
-
-void lane_next(struct session *session)
-{
-    struct sessions *s = session->sessions;
-    struct rollup_lane *lane = &session->lane;
-
-    if (session->over || lane->working || !lane->waiting) return;
-    lane->working = lane->waiting;
-    lane->waiting = NULL;
-    s->stats.rollups++;
-    s->events->on_rollup(s->owner, &lane->working->rollup);
 }
 
 void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup_end end)
@@ -199,9 +184,9 @@ void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup
             session_send_written(
                 session, STR_EMPTY,
                 frame_write_ack(&s->writer, STR("rollup"), s->term, s->limits.epoch, false));
-        session_due(session);
     }
     rollup_free(s, own);
+    if (session) lane_next(session);
 }
 
 /* What is at work stays the owner's, and charged, until it is done. */

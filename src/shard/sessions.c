@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shard/sessions.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "shard/sessions_internal.h"
@@ -11,51 +10,30 @@ enum {
     INFLATED_MAX = 4 << 20, /* about 10 ms of the loop; stock operators do not compress */
 };
 
-/* -- telling the owner -- */
-
-void sessions_wake(struct sessions *s)
+static void free_ended(struct sessions *s)
 {
-    loop_defer(s->io->loop, &s->task);
+    LIST_EACH_SAFE(&s->ended, node, following)
+    session_free(CONTAINER_OF(node, struct session, link));
 }
 
-void sessions_tell(struct sessions *s)
+static void on_free_ended(struct task *task)
 {
-    struct list *node;
-
-    blobs_tell(s);
-    while ((node = list_pop(&s->due))) session_look(CONTAINER_OF(node, struct session, due));
-}
-
-static void on_task(struct task *task)
-{
-    sessions_tell(CONTAINER_OF(task, struct sessions, task));
+    free_ended(CONTAINER_OF(task, struct sessions, free_ended));
 }
 
 /* -- clusters -- */
 
-struct session_cluster *cluster_find(const struct sessions *s, struct str id)
-{
-    return map_get(&s->clusters, id);
-}
-
 struct session_cluster *known_cluster(struct sessions *s, struct str id)
 {
-    struct session_cluster *cluster = cluster_find(s, id);
+    struct session_cluster *cluster = map_get(&s->clusters, id);
 
     if (cluster) return cluster;
-    cluster = malloc(sizeof *cluster + id.len);
+    cluster = map_make(&s->clusters, id, sizeof *cluster);
     if (!cluster) return NULL;
-    memcpy(cluster->text, id.at, id.len);
-    cluster->id = str_of(cluster->text, id.len);
-    cluster->session = NULL;
-    cluster->sessions = 0;
+    cluster->id = str_of((const char *)(cluster + 1), id.len);
     outbox_init(&cluster->departed,
                 (struct outbox_limits){s->limits.departed_frames_max, s->limits.departed_bytes_max},
-                s->seed);
-    if (map_put(&s->clusters, cluster->id, cluster)) {
-        free(cluster);
-        return NULL;
-    }
+                &s->departed, s->seed);
     return cluster;
 }
 
@@ -68,31 +46,13 @@ void cluster_settle(struct sessions *s, struct session_cluster *cluster)
     free(cluster);
 }
 
-/* Whatever changed in it. */
-static void recount_departed(struct sessions *s, const struct outbox *box, size_t bytes,
-                             size_t count)
-{
-    s->departed_bytes += box->bytes - bytes; /* both modulo: they may have shrunk */
-    s->stats.departed += (uint32_t)(box->count - count);
-}
-
-static void cluster_drop_departed(struct sessions *s, struct session_cluster *cluster,
-                                  struct str key)
-{
-    size_t bytes = cluster->departed.bytes, count = cluster->departed.count;
-
-    outbox_drop_key(&cluster->departed, key);
-    recount_departed(s, &cluster->departed, bytes, count);
-}
-
 void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, struct str key,
                            struct str frame)
 {
     struct outbox *box = &cluster->departed;
-    size_t bytes = box->bytes, count = box->count;
     enum err err = ERR_FULL;
 
-    if (frame.len <= s->limits.departed_bytes_max - s->departed_bytes)
+    if (frame.len <= s->limits.departed_bytes_max - s->departed.bytes)
         err = outbox_put(box, key, frame, true);
     if (err == ERR_FULL && box->count == box->limits.frames_max) {
         outbox_drop(box, outbox_first(box));
@@ -100,7 +60,6 @@ void cluster_keep_departed(struct sessions *s, struct session_cluster *cluster, 
         err = outbox_put(box, key, frame, true);
     }
     if (err) s->stats.departed_dropped++;
-    recount_departed(s, box, bytes, count);
 }
 
 /* -- life -- */
@@ -152,19 +111,16 @@ enum err sessions_open(const struct sessions_options *options, struct sessions *
     s->seed = entropy_u64(s->io->entropy);
     s->first_instruction = entropy_u64(s->io->entropy);
     map_init(&s->clusters, (size_t)s->limits.sessions_max * 2, s->seed);
-    map_init(&s->waiters, s->limits.blobs_max, s->seed);
+    map_init(&s->requests, s->limits.blobs_max, s->seed);
     list_init(&s->all);
-    list_init(&s->due);
+    list_init(&s->ended);
     list_init(&s->starved);
-    list_init(&s->answered);
-    task_init(&s->task, on_task);
+    task_init(&s->free_ended, on_free_ended);
     frame_writer_init(&s->writer);
     buf_init(&s->key, KEY_MAX);
     *ret_sessions = s;
     return ERR_OK;
 }
-
-static const struct sessions_events silence;
 
 void sessions_close(struct sessions *s)
 {
@@ -172,23 +128,14 @@ void sessions_close(struct sessions *s)
     size_t cursor = 0;
 
     if (!s) return;
-    s->events = &silence; /* and nobody is there to call it: */
-    LIST_EACH_SAFE(&s->all, node, following)
-    {
-        struct session *session = CONTAINER_OF(node, struct session, link);
-        assert(session->over && !session->call); /* the server was closed */
-        session->closed_told = true;
-        session_look(session);
-    }
-    blobs_close(s);
-    while ((entry = map_next(&s->clusters, &cursor))) {
-        struct session_cluster *cluster = entry->value;
-        outbox_deinit(&cluster->departed);
-        free(cluster);
-    }
-    map_deinit(&s->clusters);
+    free_ended(s);
+    assert(list_empty(&s->all) && map_count(&s->requests) == 0); /* the server was closed */
+    map_deinit(&s->requests);
+    while ((entry = map_next(&s->clusters, &cursor)))
+        outbox_deinit(&((struct session_cluster *)entry->value)->departed);
+    map_free(&s->clusters);
     assert(s->stats.rollup_bytes == 0); /* the owner has given back what it worked on */
-    task_cancel(&s->task);
+    task_cancel(&s->free_ended);
     timer_deinit(&s->stall);
     frame_writer_deinit(&s->writer);
     buf_deinit(&s->key);
@@ -228,16 +175,11 @@ void sessions_drain(struct sessions *s)
 
 /* -- verbs -- */
 
-static struct session *session_of(const struct sessions *s, struct str cluster)
+struct session *session_of(const struct sessions *s, struct str cluster)
 {
-    const struct session_cluster *known = cluster_find(s, cluster);
+    const struct session_cluster *known = map_get(&s->clusters, cluster);
 
     return known ? known->session : NULL;
-}
-
-bool sessions_has(const struct sessions *s, struct str cluster)
-{
-    return session_of(s, cluster) != NULL;
 }
 
 void sessions_set_term(struct sessions *s, int64_t term)
@@ -252,11 +194,9 @@ bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, s
     char id[REQUEST_ID_LEN + 1];
 
     if (!session) return false;
-    (void)snprintf(id, sizeof id, "%016llx", (unsigned long long)(s->first_instruction + action));
-    s->stats.reclaims++;
-    session_send_written(
-        session, STR_EMPTY,
-        frame_write_reclaim(&s->writer, str_from(id), machine, grace_ms, preemptor_priority));
+    session_send_written(session, STR_EMPTY,
+                         frame_write_reclaim(&s->writer, action_id(s, action, id), machine,
+                                             grace_ms, preemptor_priority));
     return true;
 }
 
@@ -273,14 +213,14 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
                          struct str frame)
 {
     struct str key = key_of(s, 'n', machine);
-    struct session_cluster *known = cluster_find(s, cluster);
+    struct session_cluster *known = map_get(&s->clusters, cluster);
 
     if (!known && departed) known = known_cluster(s, cluster);
     if (!known) {
         s->stats.departed_dropped += departed;
         return;
     }
-    cluster_drop_departed(s, known, key); /* it is not the last word any more */
+    outbox_drop_key(&known->departed, key); /* it is not the last word any more */
     if (known->session)
         session_send(known->session, key, departed, frame);
     else if (departed)
@@ -290,14 +230,12 @@ void sessions_node_state(struct sessions *s, struct str cluster, struct str mach
 
 void sessions_resynced(struct sessions *s, struct str cluster)
 {
-    struct session_cluster *known = cluster_find(s, cluster);
-    struct session *session = known ? known->session : NULL;
+    struct session *session = session_of(s, cluster);
+    struct session_cluster *known = session ? session->cluster : NULL;
     struct out_frame *frame;
 
     while (session && !session->over && (frame = outbox_first(&known->departed))) {
-        size_t bytes = known->departed.bytes, count = known->departed.count;
         outbox_detach(&known->departed, frame);
-        recount_departed(s, &known->departed, bytes, count);
         session_send(session, frame->key, true, frame->bytes);
         free(frame);
     }
@@ -318,6 +256,9 @@ struct sessions_stats sessions_stats(const struct sessions *s)
 {
     struct sessions_stats stats = s->stats;
 
-    stats.blobs_waiting = (uint32_t)map_count(&s->waiters);
+    stats.superseded = s->outboxes.superseded;
+    stats.outbox_bytes = s->outboxes.bytes;
+    stats.departed = (uint32_t)s->departed.frames;
+    stats.blobs_waiting = (uint32_t)map_count(&s->requests);
     return stats;
 }

@@ -2,8 +2,9 @@
 /* The operators' streams: /bigfleet.v1alpha1.Shard/Session on a gRPC server.
  *
  * One session per cluster: a new one replaces and closes the old one. The sessions know nothing of
- * demand or machines: they tell their owner (the driver) what operators say and send what it asks
- * them to. All on the loop's thread; no callback comes from inside a verb of this page.
+ * demand or machines: they report to their owner (the driver) what operators send, and send what it
+ * asks them to. All on the loop's thread. A verb may call back before it returns: on_close and
+ * on_blob when the session ends by it, on_rollup from sessions_rollup_done.
  *
  * Reading is split from the work on roll-ups. A roll-up is never decoded here: its bytes are handed
  * to the owner, one at a time per session; one more may wait, and a newer one takes its place. All
@@ -13,7 +14,7 @@
  *
  * Writing is bounded by frames and bytes. What may be superseded is (outbox.h); a peer that still
  * does not read is closed with RESOURCE_EXHAUSTED, and the resync of its next session repairs it.
- * A resync tells the machines that are bound to the cluster and no others, so the last state of a
+ * A resync sends the machines that are bound to the cluster and no others, so the last state of a
  * machine that has left the cluster is kept for an operator who was away or behind, and follows the
  * resync (sessions_resynced). It is sent once: what the network lost on its way is lost. */
 #ifndef SHARD_SESSIONS_H
@@ -25,7 +26,7 @@
 struct sessions;
 
 /* A roll-up that is the owner's to work on until sessions_rollup_done. Its memory may be read on
- * any thread. */
+ * any thread. Whoever decodes it compares the cluster that it names. */
 struct rollup {
     struct str cluster; /* the session's, which is the certificate's */
     struct str bytes;   /* an encoded ClusterCapacityNeeds, for rollup_read() (need_wire.h) */
@@ -35,18 +36,24 @@ enum rollup_end {
     ROLLUP_REFUSED,      /* no acknowledgement; the last good demand stays */
 };
 
+struct session_blob { /* the owner's memory, and the sessions' until on_blob */
+    uint64_t action;  /* the owner's; no two requests at once have the same */
+    struct sessions *sessions;
+    struct session *session; /* it was sent on */
+    struct list link;        /* in its session's blobs */
+    struct timer timer;
+};
+
 struct sessions_events { /* all of them are set */
     /* Installed, and its Hello is acknowledged: the state of each machine bound to the cluster is
      * due, then sessions_resynced. on_open and on_close of a cluster take turns. */
     void (*on_open)(void *owner, struct str cluster, bool reports_drains);
     void (*on_close)(void *owner, struct str cluster);
     void (*on_rollup)(void *owner, struct rollup *rollup);
-    /* One that named another cluster; it is counted as rejected, and the stream goes on. `why` is
-     * static. */
-    void (*on_rollup_refused)(void *owner, struct str cluster, const char *why);
-    /* Exactly once per sessions_ask_blob. READY: `content` is the blob; ERROR: why there is none.
-     * Borrowed. */
-    void (*on_blob)(void *owner, uint64_t action, enum blob_end end, struct str content);
+    /* Exactly once per sessions_ask_blob; the request is the owner's again. READY: `content` is the
+     * blob; ERROR: why there is none. Borrowed. */
+    void (*on_blob)(void *owner, struct session_blob *request, enum blob_end end,
+                    struct str content);
     /* From an operator that announced it. Borrowed. */
     void (*on_drain_report)(void *owner, const struct drain_report *report);
 };
@@ -75,9 +82,9 @@ struct sessions_options {
 /* ERR_INVALID (budget), ERR_NOMEM. */
 enum err sessions_open(const struct sessions_options *options, struct sessions **ret_sessions,
                        struct note *note);
-/* After the server is closed; nothing is told any more. NULL is fine. */
+/* After the server is closed. NULL is fine. */
 void sessions_close(struct sessions *s);
-/* What a server needs so that its own limits do not stand before these. */
+/* What a server needs so that its own limits are not below these. */
 void sessions_server_limits(const struct sessions *s, struct rpc_server_limits *limits);
 /* Errors as rpc_server_add. The server is closed before the sessions are. */
 enum err sessions_serve(struct sessions *s, struct rpc_server *server, struct note *note);
@@ -85,14 +92,13 @@ enum err sessions_serve(struct sessions *s, struct rpc_server *server, struct no
 void sessions_drain(struct sessions *s);
 
 /* -- verbs; for a cluster without a session they do nothing unless they say otherwise -- */
-bool sessions_has(const struct sessions *s, struct str cluster);
 void sessions_set_term(struct sessions *s, int64_t term); /* of the coordinator, for acks */
 /* Frees the roll-up. The next one of its session follows by on_rollup. */
 void sessions_rollup_done(struct sessions *s, struct rollup *rollup, enum rollup_end end);
-/* Without a session on_blob says so. ERR_FULL, ERR_NOMEM: on_blob never comes. */
-enum err sessions_ask_blob(struct sessions *s, struct str cluster, uint64_t action,
+/* Without a session on_blob says so at once. ERR_FULL, ERR_NOMEM: on_blob never comes. */
+enum err sessions_ask_blob(struct sessions *s, struct str cluster, struct session_blob *request,
                            const struct profile *profile, uint64_t timeout_ms);
-/* False: there is no session to tell. The same action has the same instruction id, and the drain
+/* False: there is no session. The same action has the same instruction id, and the drain
  * reports of it carry the action back. */
 bool sessions_reclaim(struct sessions *s, struct str cluster, uint64_t action, struct str machine,
                       uint64_t grace_ms, int32_t preemptor_priority);
@@ -111,10 +117,9 @@ struct sessions_stats {
     uint64_t superseded;
     uint64_t refused; /* streams that were ended for what they sent: no Hello, garbage */
     uint64_t unset;   /* frames without payload */
-    uint64_t rollups, rollups_superseded, rollups_foreign, rollups_paused;
-    uint64_t blobs;
+    uint64_t rollups, rollups_superseded, rollups_paused;
     uint64_t blobs_stray; /* answers that were late, unknown or given twice */
-    uint64_t reclaims, reclaim_acks, drain_reports;
+    uint64_t reclaim_acks, drain_reports;
     uint64_t unread; /* sessions that were closed because their peer does not read */
     uint64_t stalled;
     uint64_t departed_dropped;

@@ -22,17 +22,9 @@ static void on_metrics(struct timer *timer)
     struct sessions_stats stats = sessions_stats(shard->sessions);
     struct blob_stats blobs = blobs_counted(shard);
 
-    shard_metrics_sessions(shard->metrics, &stats);
-    shard_metrics_blobs(shard->metrics, &blobs);
+    shard_metrics_sessions(shard->metrics, &stats, &blobs);
     report_scope_owed(shard);
     timer_start_in(&shard->metrics_timer, METRICS_MS);
-}
-
-static enum err copy_texts(struct shard *shard, const struct shard_options *options)
-{
-    shard->id = strdup(options->id);
-    shard->provider_address = strdup(options->provider_address);
-    return shard->id && shard->provider_address ? ERR_OK : ERR_NOMEM;
 }
 
 static enum err open_decide_thread(struct shard *shard, struct note *note)
@@ -52,29 +44,6 @@ static enum err open_decide_thread(struct shard *shard, struct note *note)
     return err;
 }
 
-static enum err open_audit(struct shard *shard)
-{
-    struct audit_options options = {.clock = shard->io->clock,
-                                    .events = shard->options.audit,
-                                    .shard_id = shard->id,
-                                    .epoch = shard->options.epoch};
-
-    return audit_open(&options, &shard->audit);
-}
-
-static enum err open_sessions(struct shard *shard, struct note *note)
-{
-    struct sessions_options options = {
-        .io = shard->io,
-        .log = &shard->log,
-        .events = &operators_events,
-        .owner = shard,
-        .epoch = (int64_t)shard->options.epoch,
-        .blobs_max = shard->options.core.blobs_max, /* 0: both have the same default */
-    };
-    return sessions_open(&options, &shard->sessions, note);
-}
-
 enum err shard_open(const struct shard_options *options, struct shard **ret_shard,
                     struct note *note)
 {
@@ -87,22 +56,36 @@ enum err shard_open(const struct shard_options *options, struct shard **ret_shar
     if (options->log) shard->log = *options->log;
     if (!shard->options.cycle_ms) shard->options.cycle_ms = SHARD_CYCLE_MS;
     shard->options.core.restarted = options->epoch > 1; /* the epoch counts the starts */
-    err = copy_texts(shard, options);
+    shard->id = strdup(options->id);
+    shard->provider_address = strdup(options->provider_address);
+    provider_calls_open(shard);
+    status_open(shard);
+    err = shard->id && shard->provider_address ? ERR_OK : ERR_NOMEM;
     if (!err) err = shard_metrics_open(options->metrics, &shard->metrics, note);
-    if (!err) err = open_audit(shard);
-    if (!err) err = provider_calls_open(shard);
+    if (!err)
+        err = audit_open(&(struct audit_options){.clock = shard->io->clock,
+                                                 .events = options->audit,
+                                                 .shard_id = shard->id,
+                                                 .epoch = options->epoch},
+                         &shard->audit);
     if (!err) err = cycles_open(shard);
     if (!err) err = inspect_open(shard);
-    if (!err) err = status_open(shard);
-    if (!err) err = open_sessions(shard, note);
+    if (!err)
+        err = sessions_open(&(struct sessions_options){.io = shard->io,
+                                                       .log = &shard->log,
+                                                       .events = &operators_events,
+                                                       .owner = shard,
+                                                       .epoch = (int64_t)options->epoch,
+                                                       .blobs_max = options->core.blobs_max},
+                            &shard->sessions, note);
     if (!err) err = open_decide_thread(shard, note);
-    if (!err) err = report_scope(shard, &(struct scope_change){.written = ERR_OK}, NULL, NULL);
+    if (!err) err = report_scope(shard, ERR_OK, &(struct label){STR_EMPTY, STR_EMPTY}, NULL, NULL);
     if (!err) err = timer_init(&shard->metrics_timer, shard->io->loop, on_metrics);
     if (err) {
         shard_close(shard);
         return err;
     }
-    shard_metrics_paused(shard->metrics, options->core.paused);
+    shard_metrics_hold(shard->metrics, options->core.paused, false);
     timer_start_in(&shard->metrics_timer, METRICS_MS);
     *ret_shard = shard;
     return ERR_OK;

@@ -7,9 +7,8 @@
  *   hold.c       acting ends: paused, or fenced by a newer process
  *   operators.c  what operators say, as jobs
  *   report.c     the view: report, domains, term
- *   inspect.c    ShardRead
- *   status.c     ShardView: the last cycle, for people
- *   machine_view.c  ShardView: one machine */
+ *   inspect.c    ShardRead, and ShardView: one machine
+ *   status.c     ShardView: the last cycle, for people */
 #ifndef SHARD_SHARD_INTERNAL_H
 #define SHARD_SHARD_INTERNAL_H
 #include "base/map.h"
@@ -20,13 +19,33 @@
 #include "shard/sessions.h"
 #include "shard/shard.h"
 
-struct cycles;         /* cycle.c */
-struct provider_calls; /* apply_effects.c */
+struct cycles; /* cycle.c */
+
+struct provider_calls { /* apply_effects.c */
+    struct map blobs;   /* that wait for their Configure, by action */
+    size_t blob_bytes, blob_bytes_max;
+    uint64_t blobs_refused;
+    size_t under_way;
+};
 
 struct hold { /* hold.c: made with the shard, so that it finds memory */
     struct decide_job job;
     enum core_hold why;
     bool begun;
+};
+
+/* -- status.c -- */
+struct status_cycle {                    /* what a cycle leaves behind for it */
+    double seconds, phases[PHASE_COUNT]; /* in seconds, too */
+    struct core_counts counts;
+    struct buf inventory; /* rows on the wire */
+    bool left_out;
+};
+struct status {
+    struct status_cycle last;
+    wall_time at;
+    mono_time wanted_until;
+    struct buf answer, row;
 };
 
 struct shard {
@@ -39,15 +58,15 @@ struct shard {
     struct inspections *inspections;
     struct shard_metrics *metrics;
     struct audit *audit;
-    struct status *status;
+    struct status status;
     struct timer metrics_timer;
     struct cycles *cycles;
-    struct provider_calls *calls;
+    struct provider_calls calls;
     struct hold holds[CORE_FENCED + 1];
     int64_t newest_epoch;   /* fenced: as the provider named it; 0: it named none */
     uint32_t drain_reports; /* that wait for the decide thread */
     bool started, stopping;
-    bool scope_owed;    /* the core has not heard of the domains that are on disk */
+    bool scope_owed;    /* the core does not have the domains that are on disk */
     size_t domain_next; /* the domain with which the next report begins */
 };
 
@@ -66,44 +85,34 @@ void cycles_stop(struct shard *shard);
 void cycles_wake(struct shard *shard);
 
 /* -- apply_effects.c -- */
-enum err provider_calls_open(struct shard *shard);
+void provider_calls_open(struct shard *shard);
 void provider_calls_close(struct shard *shard);
 /* As decide_thread_options wants them; the owner is the shard. */
-const struct str *effect_prepare(const struct effect *effect, struct decide_context *context,
-                                 struct arena *arena);
-bool effect_apply(void *owner, const struct effect *effect, const struct str *prepared);
+void effect_prepare(struct effect *effect, struct decide_context *context, struct arena *arena);
+bool effect_apply(void *owner, const struct effect *effect);
 struct blob_stats blobs_counted(const struct shard *shard);
-void blob_answered(struct shard *shard, uint64_t action, enum blob_end end, struct str content);
+/* As sessions_events.on_blob wants it. */
+void blob_answered(void *owner, struct session_blob *request, enum blob_end end,
+                   struct str content);
 
 /* -- hold.c -- */
 bool shard_holds(const struct shard *shard);            /* acting has ended */
 void hold_fenced(struct shard *shard, struct str text); /* a provider's answer */
 
 /* -- report.c -- */
-struct scope_change {
-    enum err written;  /* of the file: ERR_OK or ERR_UNKNOWN */
-    bool same;         /* the core has heard of these domains */
-    struct label left; /* taken away; empty: none was */
-};
-/* Tells the core which domains are ours; `done` may be NULL. ERR_NOMEM: then it never comes. */
-enum err report_scope(struct shard *shard, const struct scope_change *change, shard_domain_fn *done,
-                      void *context);
+/* Gives the core the domains of this shard. `written`: how their file was, ERR_OK or ERR_UNKNOWN;
+ * `left`: the domain that was taken away, done when no machine there serves; its key empty: none.
+ * `done` may be NULL. ERR_NOMEM: then it never comes. */
+enum err report_scope(struct shard *shard, enum err written, const struct label *left,
+                      shard_domain_fn *done, void *context);
 void report_scope_owed(struct shard *shard); /* tries it again, if it is owed */
 
 /* -- inspect.c -- */
 enum err inspect_open(struct shard *shard);
-
-/* -- machine_view.c -- */
 enum err machine_view_serve(struct shard *shard, struct rpc_server *server, struct note *note);
 
 /* -- status.c -- */
-struct status_cycle { /* what a cycle leaves behind for it */
-    double seconds, phases[SHARD_PHASES];
-    struct core_counts counts;
-    struct buf inventory; /* rows on the wire */
-    bool left_out;
-};
-enum err status_open(struct shard *shard);
+void status_open(struct shard *shard);
 void status_close(struct shard *shard);
 enum err status_serve(struct shard *shard, struct rpc_server *server, struct note *note);
 bool status_wanted(const struct shard *shard); /* somebody asked not long ago */

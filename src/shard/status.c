@@ -56,13 +56,6 @@ enum {
     FIELD_VALUE,
 };
 
-struct status {
-    struct status_cycle last;
-    wall_time at;
-    mono_time wanted_until;
-    struct buf answer, row;
-};
-
 /* -- on the decide thread -- */
 
 static void pack_holding(struct pack *rows, const struct holding *h, struct buf *scratch)
@@ -103,12 +96,12 @@ void status_look(const struct core *core, bool wanted, struct arena *arena,
 
 bool status_wanted(const struct shard *shard)
 {
-    return !mono_due(shard->status->wanted_until, loop_now(shard->io->loop));
+    return !mono_due(shard->status.wanted_until, loop_now(shard->io->loop));
 }
 
 void status_take(struct shard *shard, struct status_cycle *own_cycle)
 {
-    struct status *s = shard->status;
+    struct status *s = &shard->status;
 
     buf_deinit(&s->last.inventory);
     s->last = *own_cycle;
@@ -128,10 +121,10 @@ static void pack_named(struct pack *answer, uint32_t field, const char *name, ui
 
 static void pack_phases(struct pack *answer, const struct status *s, struct buf *scratch)
 {
-    for (size_t i = 0; i < SHARD_PHASES; i++) {
+    for (size_t i = 0; i < PHASE_COUNT; i++) {
         struct pack row = pack_begin(scratch);
 
-        pack_text(&row, FIELD_NAME, str_from(shard_phase_name((enum shard_phase)i)));
+        pack_text(&row, FIELD_NAME, str_from(cycle_phase_name((enum cycle_phase)i)));
         pack_double(&row, FIELD_VALUE, s->last.phases[i] * 1000);
         pack_row(answer, FIELD_PHASES, &row);
     }
@@ -165,9 +158,9 @@ static void pack_rails(struct pack *answer, const struct shard *shard)
     pack_u64(answer, FIELD_INTERVAL, shard->options.cycle_ms);
 }
 
-static void pack_answer(struct pack *answer, const struct shard *shard)
+static void pack_answer(struct pack *answer, struct shard *shard)
 {
-    struct status *s = shard->status;
+    struct status *s = &shard->status;
     const struct core_counts *counts = &s->last.counts;
 
     pack_text(answer, FIELD_SHARD, str_from(shard->id));
@@ -198,33 +191,28 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
                        struct str bytes)
 {
     struct shard *shard = service;
-    struct pack answer = pack_begin(&shard->status->answer);
+    struct pack answer = pack_begin(&shard->status.answer);
 
     (void)message, (void)bytes;
-    shard->status->wanted_until = mono_after(loop_now(shard->io->loop), WANTED_MS);
+    shard->status.wanted_until = mono_after(loop_now(shard->io->loop), WANTED_MS);
     pack_answer(&answer, shard);
     if (answer.err)
         rpc_fail(call, answer.err, NULL);
     else
-        rpc_reply_bytes(call, buf_peek(&shard->status->answer));
+        rpc_reply_bytes(call, buf_peek(&shard->status.answer));
 }
 
-enum err status_open(struct shard *shard)
+void status_open(struct shard *shard)
 {
-    shard->status = calloc(1, sizeof *shard->status);
-    if (!shard->status) return ERR_NOMEM;
-    buf_init(&shard->status->answer, ANSWER_BYTES_MAX);
-    buf_init(&shard->status->row, ROW_BYTES_MAX);
-    return ERR_OK;
+    buf_init(&shard->status.answer, ANSWER_BYTES_MAX);
+    buf_init(&shard->status.row, ROW_BYTES_MAX);
 }
 
 void status_close(struct shard *shard)
 {
-    if (!shard->status) return;
-    buf_deinit(&shard->status->last.inventory);
-    buf_deinit(&shard->status->answer);
-    buf_deinit(&shard->status->row);
-    free(shard->status);
+    buf_deinit(&shard->status.last.inventory);
+    buf_deinit(&shard->status.answer);
+    buf_deinit(&shard->status.row);
 }
 
 enum err status_serve(struct shard *shard, struct rpc_server *server, struct note *note)

@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     check_inside(frame.cluster, data, size);
-    check_inside(frame.rollup, data, size);
+    check_inside(frame.payload, data, size);
     check_inside(frame.request_id, data, size);
     check_inside(frame.user_data, data, size);
     check_inside(frame.error, data, size);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How tasks go: answers find their task, and every way a task can end is here, so that none ends
- * without being counted, audited and closed, nor leaves a passing machine without a concern. */
+ * without being counted, audited and closed, nor leaves a passing machine that nobody looks at. */
 #include <stdio.h>
 
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
 /* --- the record --- */
 
@@ -37,6 +37,14 @@ struct machine_stamp task_stamp(const struct machine_task *task)
                                   .group = task->key.group};
 }
 
+struct machine_promise task_promise(const struct machine_task *task)
+{
+    return (struct machine_promise){.cluster = task->key.cluster,
+                                    .fingerprint = task->key.fingerprint,
+                                    .group = task->key.group,
+                                    .priority = task->priority};
+}
+
 bool task_machine(struct core *core, struct machine_task *task, struct machine *ret_machine,
                   mono_time now, struct effects *out)
 {
@@ -68,7 +76,7 @@ bool task_move(struct core *core, struct machine_task *task, const struct machin
     enum err err = core_move(core, to, INVENTORY_DRIVEN, now, NULL, out, &note);
 
     if (!err) return true;
-    if (asked) concern_doubt(core, task, now, out);
+    if (asked) work_doubt(core, task, now, out);
     task_end(core, task, err == ERR_NOMEM ? OUTCOME_OTHER : OUTCOME_TRANSITION_ERROR,
              note.text[0] ? str_from(note.text) : str_from(err_text(err)), now, out);
     return false;
@@ -76,8 +84,8 @@ bool task_move(struct core *core, struct machine_task *task, const struct machin
 
 /* --- effects --- */
 
-struct effect *task_effect(struct machine_task *task, enum effect_kind kind, uint64_t timeout_ms,
-                           struct effects *out)
+struct effect *task_effect(const struct machine_task *task, enum effect_kind kind,
+                           uint64_t timeout_ms, struct effects *out)
 {
     struct str machine, cluster;
     struct effect *effect;
@@ -93,26 +101,22 @@ struct effect *task_effect(struct machine_task *task, enum effect_kind kind, uin
     return effect;
 }
 
-struct effect *task_call(struct core *core, struct machine_task *task, enum effect_kind kind,
+struct effect *task_call(struct core *core, struct machine_task *task, enum task_step step,
                          mono_time now, struct effects *out)
 {
-    static const enum task_step steps[] = {[EFFECT_CREATE] = STEP_CREATE,
-                                           [EFFECT_CONFIGURE] = STEP_CONFIGURE,
-                                           [EFFECT_DRAIN] = STEP_DRAIN,
-                                           [EFFECT_DELETE] = STEP_DELETE};
     uint64_t timeout_ms = core->options.execute_timeout_ms;
     struct effect *effect;
 
     if (!core_acts(core)) {
-        concern_ask(core, task, now, out);
+        work_ask(core, task, now, out);
         task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
         return NULL;
     }
-    effect = task_effect(task, kind, timeout_ms, out);
+    effect = task_effect(task, call_rules[step].effect, timeout_ms, out);
     if (effect) {
-        task_await(core, task, steps[kind], timeout_ms, now);
+        task_await(core, task, step, timeout_ms, now);
     } else {
-        concern_ask(core, task, now, out);
+        work_ask(core, task, now, out);
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
     }
     return effect;
@@ -120,20 +124,14 @@ struct effect *task_call(struct core *core, struct machine_task *task, enum effe
 
 /* --- ends --- */
 
-static const char *task_reason(const struct machine_task *task)
+void action_audit(struct core *core, const struct machine_task *task, enum action_outcome outcome,
+                  struct str error, struct effects *out)
 {
     static const char *const reasons[] = {
         [CAUSE_STUCK] = "stuck.again",
         [CAUSE_FAILED] = "failed.release",
         [CAUSE_RESUMED] = "operator.resumed",
     };
-
-    return task->cause == CAUSE_DECIDED ? action_reason(task->action) : reasons[task->cause];
-}
-
-static void task_audit(struct core *core, struct machine_task *task, enum action_outcome outcome,
-                       struct str error, struct effects *out)
-{
     struct effect *effect;
     struct str text;
 
@@ -144,7 +142,8 @@ static void task_audit(struct core *core, struct machine_task *task, enum action
     effect->audit.kind = task->action;
     effect->audit.outcome = outcome;
     effect->audit.grace_ms = task->grace_ms;
-    effect->audit.reason = task_reason(task);
+    effect->audit.reason =
+        task->cause == CAUSE_DECIDED ? action_reason(task->action) : reasons[task->cause];
     effect->audit.error = text;
 }
 
@@ -152,7 +151,7 @@ void task_end(struct core *core, struct machine_task *task, enum action_outcome 
               struct str error, mono_time now, struct effects *out)
 {
     core->counts.outcomes[task->action][outcome]++;
-    task_audit(core, task, outcome, error, out);
+    action_audit(core, task, outcome, error, out);
     if (outcome == OUTCOME_SUPPRESSED) core->counts.suppressed[task->action]++;
     if (outcome != OUTCOME_SUCCESS && outcome != OUTCOME_SUPPRESSED) {
         bool fenced = outcome == OUTCOME_FENCED;
@@ -162,24 +161,23 @@ void task_end(struct core *core, struct machine_task *task, enum action_outcome 
                  action_kind_name(task->action), STR_ARG(task->machine), STR_ARG(task->cluster),
                  action_outcome_name(outcome), STR_ARG(error));
     }
-    if (task_has_place(task)) {
-        assert(core->hands->running > 0);
-        core->counts.inflight = --core->hands->running;
+    if (task->step != STEP_OPERATOR && task->step != STEP_BLOB) {
+        assert(core->counts.inflight > 0);
+        core->counts.inflight--;
     }
     task_close(core, task, now);
-    core->counts.drains_waiting = (uint32_t)core->hands->operator_due.count;
 }
 
 void task_done(struct core *core, struct machine_task *task, bool good, mono_time now,
                struct effects *out)
 {
-    if (good) concern_good(core, task->machine);
+    if (good) work_forget(core, task->work);
     task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY, now, out);
 }
 
 void task_goes_on(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
 {
-    concern_passing(core, task, now);
+    work_passing(core, task, now);
     task_end(core, task, OUTCOME_SUCCESS, STR_EMPTY, now, out);
 }
 
@@ -190,7 +188,7 @@ void task_believe(struct core *core, struct machine_task *task, const struct cal
     char text[MACHINE_NAME_CAP + 64], name[MACHINE_NAME_CAP];
 
     if (reconcile_got(core, said, answer->metadata, answer->metadata_count, now, out)) {
-        concern_doubt(core, task, now, out);
+        work_doubt(core, task, now, out);
         task_end(core, task, OUTCOME_PROVIDER_ERROR, STR("the ack's record was refused"), now, out);
         return;
     }
@@ -212,12 +210,11 @@ void task_refuse(struct core *core, struct machine_task *task, const char *word,
     if (!task_machine(core, task, &m, now, out)) return;
     m.last_error = str_of(error, (size_t)len);
     if (task->cause == CAUSE_FAILED) { /* as it was: why it failed says more than this */
-        concern_failed(core, task->machine, most, now);
+        work_failed(core, task->work, most, now);
     } else {
         m.state = MACHINE_FAILED;
         if (!task_move(core, task, &m, true, now, out)) return;
-        concern_refused(core, task->machine, most, now);
-        concern_drained(core, task);
+        work_refused(core, task, most, now);
     }
     task_end(core, task, outcome, str_of(error, (size_t)len), now, out);
 }
@@ -227,7 +224,7 @@ void task_refuse(struct core *core, struct machine_task *task, const char *word,
 static void task_unknown(struct core *core, struct machine_task *task, struct str text,
                          mono_time now, struct effects *out)
 {
-    concern_doubt(core, task, now, out);
+    work_doubt(core, task, now, out);
     task_end(core, task, OUTCOME_CTX_CANCELED, text.len ? text : STR("no answer"), now, out);
 }
 
@@ -244,28 +241,19 @@ static void task_garbled(struct core *core, struct machine_task *task, enum mach
                     out);
         return;
     }
-    concern_doubt(core, task, now, out);
+    work_doubt(core, task, now, out);
     task_end(core, task, OUTCOME_PROVIDER_ERROR, str_from(note->text), now, out);
 }
-
-static const struct {
-    const char *word;
-    void (*answered)(struct core *core, struct machine_task *task, const struct call_answer *answer,
-                     mono_time now, struct effects *out);
-} calls[] = {
-    [STEP_CREATE] = {"create", provision_answered},
-    [STEP_CONFIGURE] = {"configure", bootstrap_answered},
-    [STEP_DRAIN] = {"drain", drain_answered},
-    [STEP_DELETE] = {"delete", delete_answered},
-    [STEP_ENDED] = {NULL, NULL},
-};
 
 static void task_answered(struct core *core, struct machine_task *task,
                           const struct call_answer *answer, mono_time now, struct effects *out)
 {
     const struct machine *said = answer->machine;
     enum machine_fault fault = MACHINE_FAULT_STRUCTURAL;
-    const char *word = calls[task->step].word;
+    static const char *const no[] = {[CALL_REFUSED] = "",
+                                     [CALL_NOT_FOUND] = "not found",
+                                     [CALL_NOT_SUPPORTED] = "not supported"};
+    const char *word = call_rules[task->step].word;
     struct note note = {"id: not the one that was asked for"};
 
     switch (answer->end) {
@@ -275,34 +263,30 @@ static void task_answered(struct core *core, struct machine_task *task,
         else if (!str_equal(said->id, task->machine) || machine_check(said, &fault, &note))
             task_garbled(core, task, fault, &note, now, out);
         else
-            calls[task->step].answered(core, task, answer, now, out);
+            call_acked(core, task, answer, now, out);
         break;
     case CALL_UNKNOWN: task_unknown(core, task, answer->text, now, out); break;
     case CALL_UNSENT:
         if (!core_acts(core)) { /* and will not be sent: the machine is what the provider says */
-            concern_ask(core, task, now, out);
+            work_ask(core, task, now, out);
             task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
             break;
         }
-        concern_unsent(core, task, now);
+        work_unsent(core, task, now);
         task_end(core, task, OUTCOME_PROVIDER_ERROR,
                  answer->text.len ? answer->text : STR("not sent"), now, out);
         break;
     case CALL_FENCED: /* the machine has not failed: it is what the newer process made of it */
-        concern_ask(core, task, now, out);
+        work_ask(core, task, now, out);
         task_end(core, task, OUTCOME_FENCED, answer->text, now, out);
         break;
     case CALL_NOT_SUPPORTED:
-        if (task->step == STEP_DELETE) core->counts.delete_unsupported++;
-        task_refuse(core, task, word, answer->text.len ? answer->text : STR("not supported"),
-                    OUTCOME_PROVIDER_ERROR, true, now, out);
-        break;
     case CALL_NOT_FOUND:
-        task_refuse(core, task, word, answer->text.len ? answer->text : STR("not found"),
-                    OUTCOME_PROVIDER_ERROR, false, now, out);
-        break;
     case CALL_REFUSED:
-        task_refuse(core, task, word, answer->text, OUTCOME_PROVIDER_ERROR, false, now, out);
+        if (answer->end == CALL_NOT_SUPPORTED && task->step == STEP_DELETE)
+            core->counts.delete_unsupported++;
+        task_refuse(core, task, word, answer->text.len ? answer->text : str_from(no[answer->end]),
+                    OUTCOME_PROVIDER_ERROR, answer->end == CALL_NOT_SUPPORTED, now, out);
         break;
     }
 }
@@ -313,8 +297,8 @@ void core_answered(struct core *core, uint64_t action, const struct call_answer 
     struct machine_task *task = task_numbered(core, action);
 
     core_begin(core);
-    if (task && calls[task->step].word) task_answered(core, task, answer, now, out);
-    hands_run(core, now, wall, out);
+    if (task && call_rules[task->step].word) task_answered(core, task, answer, now, out);
+    running_start(core, now, wall, out);
 }
 
 void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str text,
@@ -324,7 +308,7 @@ void core_blob(struct core *core, uint64_t action, enum blob_end end, struct str
 
     core_begin(core);
     if (task && task->step == STEP_BLOB) bootstrap_blob(core, task, end, text, now, out);
-    hands_run(core, now, wall, out);
+    running_start(core, now, wall, out);
 }
 
 bool core_blob_waits(const struct core *core, uint64_t action)
@@ -334,15 +318,13 @@ bool core_blob_waits(const struct core *core, uint64_t action)
     return task && task->step == STEP_WAITING && task->blob;
 }
 
-void tasks_overdue(struct core *core, mono_time now, struct effects *out)
+void task_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
 {
-    struct heap_node *node;
-
-    while ((node = heap_pop_due(&core->hands->overdue, now.ms))) {
-        struct machine_task *task = CONTAINER_OF(node, struct machine_task, overdue);
-        if (task->step == STEP_BLOB)
-            bootstrap_blob(core, task, BLOB_TIMEOUT, STR("never answered"), now, out);
-        else
-            task_unknown(core, task, STR("never answered"), now, out);
-    }
+    if (task->step == STEP_WAITING) return; /* of what was to be done before the task */
+    if (task->step == STEP_OPERATOR)
+        drain_due(core, task, now, out);
+    else if (task->step == STEP_BLOB)
+        bootstrap_blob(core, task, BLOB_TIMEOUT, STR("never answered"), now, out);
+    else
+        task_unknown(core, task, STR("never answered"), now, out);
 }

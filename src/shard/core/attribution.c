@@ -27,7 +27,7 @@ static struct str gang_name(const struct need_key *key)
                           : str_of(key->fingerprint.at, min_size(key->fingerprint.len, 12));
 }
 
-static void gang_say(const struct need_verdict *v, const char *deficit, struct effects *out)
+static void gang_log(const struct need_verdict *v, const char *deficit, struct effects *out)
 {
     struct str name = gang_name(&v->need->key);
 
@@ -68,7 +68,7 @@ static void first_add(struct first_ids *ids, struct str id)
 }
 
 /* With its first own machines: what it holds, not only how many. */
-static void served_say(const struct core *core, const struct need_verdict *v, struct effects *out)
+static void served_log(const struct core *core, const struct need_verdict *v, struct effects *out)
 {
     const struct need_key *key = &v->need->key;
     const struct key *own =
@@ -132,7 +132,7 @@ void attribution_note(struct core *core, const struct decision *decision, struct
         const struct need_verdict *v = &decision->verdicts[i];
         same += v->need->gang;
         if (v->satisfied) {
-            if (v->need->gang && served++ < ATTRIBUTION_SAMPLES) served_say(core, v, out);
+            if (v->need->gang && served++ < ATTRIBUTION_SAMPLES) served_log(core, v, out);
             continue;
         }
         unsatisfied++;
@@ -140,7 +140,7 @@ void attribution_note(struct core *core, const struct decision *decision, struct
         if (v->need->gang && unsatisfied_same++ < ATTRIBUTION_SAMPLES) {
             char deficit[256];
             deficit_text(core, v, deficit, sizeof deficit);
-            gang_say(v, deficit, out);
+            gang_log(v, deficit, out);
         }
     }
     for (size_t i = 0; i < decision->action_count; i++) {

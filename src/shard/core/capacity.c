@@ -18,7 +18,6 @@
 #include "shard/core/core_internal.h"
 
 enum {
-    HINTS_FIRST = 8,
     HINTS_NEW_MOST = 20 * 1000, /* first words in a cycle; more wait for the next */
     HINTS_ANEW_EVERY = 16,
 };
@@ -35,56 +34,24 @@ struct answer {
 
 void hints_forget(struct cluster_client *client)
 {
-    free(client->hints.at);
+    uint64_t seed = client->hints.by_kind.seed;
+
+    map_free(&client->hints.by_kind);
     client->hints = (struct hints){0};
-}
-
-/* Where it is, or where it would be. */
-static struct capacity_hint *hint_place(const struct hints *hints, const struct kind *kind)
-{
-    uint32_t at = kind->slot * 2654435761u;
-
-    for (;; at++) {
-        struct capacity_hint *hint = &hints->at[at & (hints->size - 1)];
-        if (!hint->kind_slot || hint->kind_slot == kind->slot + 1) return hint;
-    }
-}
-
-/* Another size, without those that `round` did not meet; 0: with all. */
-static enum err hints_resize(struct hints *hints, uint32_t size, uint32_t round)
-{
-    struct hints next = {.at = calloc(size, sizeof *next.at),
-                         .size = size,
-                         .met = hints->met,
-                         .version = hints->version};
-
-    if (!next.at) return ERR_NOMEM;
-    for (uint32_t i = 0; i < hints->size; i++) {
-        const struct capacity_hint *hint = &hints->at[i];
-        if (!hint->kind_slot || (round && hint->round != round)) continue;
-        *hint_place(&next, &(struct kind){.slot = hint->kind_slot - 1}) = *hint;
-        next.unsaid += !hint->confidence;
-        next.count++;
-    }
-    free(hints->at);
-    *hints = next;
-    return ERR_OK;
+    map_init(&client->hints.by_kind, MAP_MOST, seed);
 }
 
 static enum err hint_make(struct hints *hints, const struct kind *kind,
                           struct capacity_hint **ret_hint)
 {
-    struct capacity_hint *hint;
+    struct str key = str_of((const char *)&kind->slot, sizeof kind->slot);
+    struct capacity_hint *hint = map_make(&hints->by_kind, key, sizeof *hint);
 
-    if (hints->count * 2 >= hints->size) { /* at most half full: a search is short */
-        enum err err = hints_resize(hints, hints->size ? hints->size * 2 : HINTS_FIRST, 0);
-        if (err) return err;
-    }
-    hint = hint_place(hints, kind);
-    if (!hint->kind_slot) hints->count++;
-    if (!hint->kind_slot || hint->kind_birth != kind->birth) {
-        if (!hint->kind_slot || hint->confidence) hints->unsaid++;
-        *hint = (struct capacity_hint){.kind_slot = kind->slot + 1, .kind_birth = kind->birth};
+    if (!hint) return ERR_NOMEM;
+    if (!hint->made || hint->kind_birth != kind->birth) {
+        hints->unsaid += !hint->made || hint->confidence;
+        *hint = (struct capacity_hint){
+            .made = true, .kind_slot = kind->slot, .kind_birth = kind->birth};
     }
     *ret_hint = hint;
     return ERR_OK;
@@ -123,7 +90,7 @@ static struct answer answer_find(struct core *core, const struct profile *profil
 
 /* --- saying it --- */
 
-struct saying {
+struct hints_round {
     struct core *core;
     struct answer *answers;        /* by slot of the set */
     const struct profile **copies; /* by slot of the kind: in the effects; NULL: not copied yet */
@@ -135,8 +102,8 @@ struct saying {
     size_t first, again; /* so many were said */
 };
 
-static enum err hint_send(struct saying *s, struct cluster_client *client, const struct kind *kind,
-                          const struct answer *a)
+static enum err hint_send(struct hints_round *s, struct cluster_client *client,
+                          const struct kind *kind, const struct answer *a)
 {
     struct effect *effect;
     struct str cluster;
@@ -155,7 +122,7 @@ static enum err hint_send(struct saying *s, struct cluster_client *client, const
     return ERR_OK;
 }
 
-static bool hint_due(const struct saying *s, const struct capacity_hint *hint,
+static bool hint_due(const struct hints_round *s, const struct capacity_hint *hint,
                      const struct answer *a)
 {
     if (!hint->confidence) return true;
@@ -166,13 +133,13 @@ static bool hint_due(const struct saying *s, const struct capacity_hint *hint,
 }
 
 /* Its turn is over; what is due beyond it waits for the next cycle. */
-static bool is_full(const struct saying *s)
+static bool is_full(const struct hints_round *s)
 {
     return s->again >= s->core->options.hints_most;
 }
 
-static enum err hint_say(struct saying *s, struct cluster_client *client,
-                         struct capacity_hint *hint)
+static enum err hint_update(struct hints_round *s, struct cluster_client *client,
+                            struct capacity_hint *hint)
 {
     size_t *said = hint->confidence ? &s->again : &s->first;
     struct answer *a = &s->answers[hint->set_slot];
@@ -180,7 +147,7 @@ static enum err hint_say(struct saying *s, struct cluster_client *client,
     enum err err;
 
     if (a->known && !hint_due(s, hint, a)) return ERR_OK;
-    kind = rooms_get(&s->core->needs->kind_slots, hint->kind_slot - 1);
+    kind = rooms_get(&s->core->needs->kind_slots, hint->kind_slot);
     if (!kind || kind->birth != hint->kind_birth) return ERR_OK; /* nobody wants it any more */
     if (!a->known) *a = answer_find(s->core, &kind->profile);
     if (!hint_due(s, hint, a)) return ERR_OK;
@@ -197,25 +164,29 @@ static enum err hint_say(struct saying *s, struct cluster_client *client,
 }
 
 /* What is wanted is what was wanted. */
-static enum err client_say(struct saying *s, struct cluster_client *client)
+static enum err client_update(struct hints_round *s, struct cluster_client *client)
 {
     struct hints *hints = &client->hints;
-    uint32_t from = hints->from;
+    size_t cursor = hints->from;
     bool open = !is_full(s);
     enum err err = ERR_OK;
 
     if (!open && !hints->unsaid) return ERR_OK; /* its turn is to come */
-    for (uint32_t i = 0; i < hints->size && !err; i++) {
-        uint32_t at = (from + i) & (hints->size - 1);
-        if (hints->at[at].kind_slot) err = hint_say(s, client, &hints->at[at]);
+    for (size_t left = map_count(&hints->by_kind); left && !err; left--) {
+        struct map_entry *entry = map_next(&hints->by_kind, &cursor);
+        if (!entry) { /* from the first again */
+            cursor = 0;
+            entry = map_next(&hints->by_kind, &cursor);
+        }
+        err = hint_update(s, client, entry->value);
         if (!open || !is_full(s)) continue;
-        hints->from = at + 1;
+        hints->from = cursor;
         open = false;
     }
     return err;
 }
 
-static enum err need_say(struct saying *s, const struct demand *need)
+static enum err need_update(struct hints_round *s, const struct demand *need)
 {
     struct cluster_client *client = s->anew[need->cluster->slot];
     struct capacity_hint *hint;
@@ -228,11 +199,11 @@ static enum err need_say(struct saying *s, const struct demand *need)
     hint->round = s->round;
     hint->set_slot = need->kind->set->slot;
     client->hints.met++;
-    return hint_say(s, client, hint);
+    return hint_update(s, client, hint);
 }
 
 /* Those with new demand are noted in `anew`, the others said at once. */
-static enum err clients_say(struct saying *s, bool *ret_any_anew)
+static enum err clients_update(struct hints_round *s, bool *ret_any_anew)
 {
     const struct map *clients = &s->core->clients.by_name;
     bool open = true;
@@ -257,7 +228,7 @@ static enum err clients_say(struct saying *s, bool *ret_any_anew)
             s->anew[demand->slot] = client;
             *ret_any_anew = true;
         } else {
-            err = client_say(s, client);
+            err = client_update(s, client);
         }
         if (!open || !is_full(s)) continue;
         s->core->capacity_from = cursor;
@@ -266,16 +237,24 @@ static enum err clients_say(struct saying *s, bool *ret_any_anew)
     return err;
 }
 
-/* Drops what nobody wants any more. Without memory for that, or for all of it, it is done again. */
-static void clients_settle(struct saying *s)
+/* Drops what nobody wants any more. */
+static void clients_trim(struct hints_round *s)
 {
     struct needs *needs = s->core->needs;
 
     for (uint32_t i = 0; i < needs->cluster_slots.used; i++) {
         const struct demand_cluster *demand = rooms_get(&needs->cluster_slots, i);
         struct hints *hints = s->anew[i] ? &s->anew[i]->hints : NULL;
+        struct map_entry *entry;
+        size_t cursor = 0;
         if (!hints) continue;
-        if (hints->met < hints->count && hints_resize(hints, hints->size, s->round)) continue;
+        while (hints->met < map_count(&hints->by_kind) &&
+               (entry = map_next(&hints->by_kind, &cursor))) {
+            const struct capacity_hint *hint = entry->value;
+            if (hint->round == s->round) continue;
+            hints->unsaid -= !hint->confidence;
+            free(map_remove(&hints->by_kind, entry->key));
+        }
         hints->version = demand->set.version;
     }
 }
@@ -284,7 +263,7 @@ void capacity_note(struct core *core, const struct decision *decision, mono_time
                    struct effects *out)
 {
     const struct needs *needs = core->needs;
-    struct saying s = {.core = core, .now = now, .out = out, .round = ++core->capacity_round};
+    struct hints_round s = {.core = core, .now = now, .out = out, .round = ++core->capacity_round};
     bool any_anew;
     enum err err;
 
@@ -293,9 +272,9 @@ void capacity_note(struct core *core, const struct decision *decision, mono_time
     s.answers = arena_calloc(&core->scratch, needs->set_slots.used, sizeof *s.answers);
     s.copies = arena_calloc(&core->scratch, needs->kind_slots.used, sizeof(struct profile *));
     if (!s.anew || !s.answers || !s.copies) return; /* the next cycle says it */
-    err = clients_say(&s, &any_anew);
+    err = clients_update(&s, &any_anew);
     if (err || !any_anew) return;
     for (size_t i = 0; i < decision->verdict_count && !err; i++)
-        err = need_say(&s, decision->verdicts[i].need);
-    if (!err) clients_settle(&s);
+        err = need_update(&s, decision->verdicts[i].need);
+    if (!err) clients_trim(&s);
 }

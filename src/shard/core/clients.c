@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
 void clients_init(struct clients *clients, size_t max, uint64_t seed)
 {
@@ -12,8 +12,8 @@ void clients_init(struct clients *clients, size_t max, uint64_t seed)
 
 static void client_free(struct cluster_client *client)
 {
-    hints_forget(client);
-    free(client->waits.at);
+    map_free(&client->hints.by_kind);
+    map_free(&client->waits);
     free(client);
 }
 
@@ -34,20 +34,14 @@ struct cluster_client *client_find(const struct clients *clients, struct str nam
 enum err client_make(struct clients *clients, struct str name, mono_time now,
                      struct cluster_client **ret_client)
 {
-    struct cluster_client *client = client_find(clients, name);
-    enum err err;
+    struct cluster_client *client = map_make(&clients->by_name, name, sizeof *client);
 
-    if (!client) {
-        client = calloc(1, sizeof *client + name.len);
-        if (!client) return ERR_NOMEM;
-        if (name.len) memcpy(client->text, name.at, name.len);
-        client->name = str_of(client->text, name.len);
+    if (!client) return map_count(&clients->by_name) == clients->by_name.max ? ERR_FULL : ERR_NOMEM;
+    if (!client->name.at) {
+        client->name = str_of((const char *)(client + 1), name.len);
         client->seen = now;
-        err = map_put(&clients->by_name, client->name, client);
-        if (err) {
-            free(client);
-            return err;
-        }
+        map_init(&client->hints.by_kind, MAP_MOST, clients->by_name.seed);
+        map_init(&client->waits, MAP_MOST, clients->by_name.seed);
     }
     *ret_client = client;
     return ERR_OK;
@@ -105,7 +99,7 @@ static enum err resync(struct core *core, struct str cluster, struct effects *ou
 
     for (size_t i = 0; i < count && !err; i++) {
         err = core_get(core, ids[i], &entry);
-        if (!err) err = core_tell(core, cluster, &entry.machine, out);
+        if (!err) err = core_send_state(core, cluster, &entry.machine, out);
     }
     return err;
 }
@@ -143,13 +137,6 @@ enum err core_session(struct core *core, struct str cluster, enum operator_link 
     return ERR_OK;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    const struct cluster_counts *x = a, *y = b;
-
-    return str_compare(x->cluster, y->cluster);
-}
-
 enum err core_clusters(const struct core *core, struct arena *arena,
                        struct cluster_counts **ret_clusters, size_t *ret_count)
 {
@@ -167,7 +154,6 @@ enum err core_clusters(const struct core *core, struct arena *arena,
                                                .holds = client->quarantine.holds,
                                                .rejected = client->rejected};
     }
-    if (count) qsort(all, count, sizeof *all, compare_names);
     *ret_clusters = all;
     *ret_count = count;
     return ERR_OK;

@@ -16,18 +16,16 @@ enum { CLIENT_FORGET_MS = 3600 * 1000, CLIENTS_SWEEP_MS = 60 * 1000 };
  * never looked into: the profile may be gone. */
 struct latency_wait {
     uint32_t kind_slot;
-    bool ended; /* a machine came; the next roll-up begins anew */
+    bool ended;     /* a machine came; the next roll-up begins anew */
+    uint32_t round; /* of the client, that last named the profile */
     uint64_t kind_birth;
     mono_time since;
 };
-struct waits { /* by slot, each once */
-    struct latency_wait *at;
-    uint32_t count;
-};
 /* The last word about one profile. */
 struct capacity_hint {
-    uint32_t kind_slot; /* + 1; 0: free */
-    uint32_t set_slot;  /* of its requirements, which decide what there is to say */
+    bool made;
+    uint32_t kind_slot;
+    uint32_t set_slot; /* of its requirements, which decide what there is to say */
     uint64_t kind_birth;
     uint32_t round; /* of capacity_note() that last met the profile in the demand */
     uint32_t count;
@@ -35,16 +33,15 @@ struct capacity_hint {
     mono_time sent;
     uint32_t confidence; /* enum confidence; 0: nothing said yet */
 };
-struct hints { /* open addressing by slot; size: a power of two, or 0 */
-    struct capacity_hint *at;
-    uint32_t count, size;
-    uint32_t met;     /* in this round */
-    uint32_t from;    /* whose turn is next */
-    uint32_t unsaid;  /* nothing was said of so many yet */
-    uint64_t version; /* of the demand they are for */
+struct hints {
+    struct map by_kind; /* by slot */
+    uint32_t met;       /* in this round */
+    size_t from;        /* cursor of the hint whose turn is next */
+    uint32_t unsaid;    /* nothing was said of so many yet */
+    uint64_t version;   /* of the demand they are for */
 };
 
-struct cluster_client {
+struct cluster_client { /* behind it its name: map_make() */
     struct str name;
     bool session;
     bool met;            /* there was a session since the start */
@@ -53,9 +50,9 @@ struct cluster_client {
     struct quarantine quarantine;
     uint64_t rejected; /* roll-ups */
     mono_time seen;    /* the last time it had a session, demand or machines */
-    struct waits waits;
+    struct map waits;  /* latency_wait, by slot */
+    uint32_t waits_round;
     struct hints hints;
-    char text[];
 };
 struct clients {
     struct map by_name;

@@ -84,7 +84,7 @@ static enum err parts_open(struct core *core)
     err = decider_open(&decider, &core->decider);
     if (!err) err = parking_open(&core->parking);
     if (!err) err = ledger_open(o->seed, &core->ledger);
-    if (!err) err = hands_open(core);
+    if (!err) err = running_open(core);
     return err;
 }
 
@@ -115,7 +115,7 @@ enum err core_open(const struct core_options *options, struct core **ret_core, s
 void core_close(struct core *core)
 {
     if (!core) return;
-    hands_close(core);
+    running_close(core);
     ledger_close(core->ledger);
     parking_close(core->parking);
     decider_close(core->decider);

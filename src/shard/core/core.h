@@ -138,8 +138,10 @@ void core_drain_report(struct core *core, const struct drain_report *report, mon
                        wall_time wall, struct effects *out);
 
 /* -- the cycle: cycle.c -- */
+/* The parts of a cycle, as cycle_phase_duration_seconds names them. */
 enum cycle_phase {
-    PHASE_SNAPREAD, /* demand normalised: DECIDE_READ of decide.h, and the next three likewise */
+    PHASE_RECONCILE, /* the driver's: from List asked to List read */
+    PHASE_SNAPREAD,  /* demand normalised: DECIDE_READ of decide.h, and the next three likewise */
     PHASE_1,
     PHASE_2,
     PHASE_3,
@@ -147,6 +149,7 @@ enum cycle_phase {
     PHASE_EXECUTE, /* rails, queue */
     PHASE_COUNT
 };
+const char *cycle_phase_name(enum cycle_phase phase); /* "phase1" */
 /* Decides, passes the rails, queues, starts what there is room for. `mark` (may be NULL) is called
  * at the end of each part: the driver's clock, for the histograms. */
 typedef void core_mark_fn(void *context, enum cycle_phase phase);
@@ -202,14 +205,11 @@ bool core_blob_waits(const struct core *core, uint64_t action);
 /* Domains (label key, value). Not `given`: no domain ever was, and everything is ours. Given, and
  * none: the last one was taken away, and nothing is. A machine outside is neither counted nor
  * bought; one that is bound to a cluster already stays until it is drained. */
-struct domain {
-    struct str key, value;
-};
-enum err core_scope(struct core *core, bool given, const struct domain *domains, size_t count,
+enum err core_scope(struct core *core, bool given, const struct label *domains, size_t count,
                     mono_time now, struct effects *out);
 /* Machines of this domain that are in none of ours and are not let go yet: they serve, or an action
  * of them is under way. At least so many when *ret_more. ERR_NOMEM: nobody knows. */
-enum err core_serving(struct core *core, const struct domain *domain, uint32_t *ret_count,
+enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,
                       bool *ret_more);
 
 /* -- reading: view.c -- */
@@ -236,8 +236,8 @@ struct needs_view {
     const struct need_view *needs;
     size_t count;
 };
-/* By priority descending, arrival, cluster. Stands in the arena. `cluster` empty: all; limit 0: no
- * limit. ERR_NOMEM. */
+/* By priority descending, arrival, cluster. In the arena, with texts of the core's. `cluster`
+ * empty: all; limit 0: no limit. ERR_NOMEM. */
 enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
                       struct arena *arena, struct needs_view *ret_view);
 
@@ -247,13 +247,16 @@ enum resting_why {
     RESTING_DOUBT,   /* a call was not answered: the provider is being asked */
     RESTING_FAILED,  /* the provider calls it so; Delete is tried when its rest is over */
 };
-struct resting {
-    struct str machine, cluster, error; /* error: of the record */
-    enum machine_state state;
+struct rest {
     enum resting_why why;
     uint32_t refusals; /* in a row */
     uint32_t asked;    /* Gets in a row that said nothing */
-    uint64_t left_ms;  /* until somebody looks at it again */
+    uint64_t left_ms;  /* until the shard looks at the machine again */
+};
+struct resting {
+    struct str machine, cluster, error; /* of the record: borrowed until the next event */
+    enum machine_state state;
+    struct rest rest;
 };
 struct resting_view {               /* in the arena */
     const struct resting *machines; /* by id */
@@ -272,9 +275,7 @@ struct machine_facts {
     bool pending;                     /* an action of it is queued or under way */
     bool outside;                     /* of our domains: it goes once it serves nobody */
     bool rests;
-    enum resting_why why; /* when it rests; the rest of these likewise */
-    uint32_t refusals, asked;
-    uint64_t left_ms;
+    struct rest rest;          /* when it rests */
     bool operator_drains;      /* Draining: the provider's drain waits for the operator */
     bool operator_away;        /* ... which is not connected */
     uint64_t operator_left_ms; /* until the provider drains the machine anyway */
@@ -287,7 +288,7 @@ struct count_by_name {
     struct str name;
     uint32_t count;
 };
-struct core_summary { /* in the arena */
+struct core_summary { /* in the arena; texts and shortfalls are the core's until the next cycle */
     uint32_t machines, free;
     const struct count_by_name *types, *zones; /* by name */
     size_t type_count, zone_count;
@@ -337,8 +338,8 @@ struct core_counts {
     uint64_t drain_waits[DRAIN_WAIT_COUNT]; /* how they ended */
     uint32_t drains_waiting;                /* for an operator, now */
     uint32_t blobs_waiting;                 /* actions that wait for a bootstrap blob, now */
-    uint32_t queued, inflight;
-    uint32_t in_doubt; /* machines that the provider is asked for */
+    uint32_t queued, inflight;              /* inflight: not those that wait for an operator */
+    uint32_t in_doubt;                      /* machines that the provider is asked for */
     /* gauges, of the last cycle */
     uint32_t shortfalls; /* all; the next two of the first LEDGER_TOP */
     uint32_t shortfalls_aged[SHORTFALL_AGES], shortfalls_by_class[SHORTFALL_CLASSES];

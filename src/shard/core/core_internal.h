@@ -2,12 +2,12 @@
 /* The core from the inside, shared by the files of this folder and by nobody else.
  *
  *   core.c       open, close, what every file says to people
- *   move.c       the only door to a machine: become, appear, vanish; tells the operator
+ *   move.c       the only place that changes a machine; its operator hears of it
  *   reconcile.c  what a List says              clients.c   clusters: sessions and bounds
  *   demand.c     roll-ups                      capacity.c  hints of what could be had
  *   scope.c      which machines are ours       view.c      what people and the coordinator read
  *   cycle.c      decide, rails, queue          queue.c     pending machines, actions waiting
- *   actions.c    what answers make of them     rest.c      who is left alone, stuck, in doubt
+ *   actions.c    what answers make of them     work.c      machines to come back to
  *   hold.c       why nothing is begun
  *
  * core->scratch holds what one event needs: every public event begins with core_begin(), so nothing
@@ -16,10 +16,9 @@
 #define SHARD_CORE_CORE_INTERNAL_H
 #include "shard/core/clients.h"
 #include "shard/core/tally.h"
-#include "shard/core/view.h"
 #include "shard/decide/parking.h"
 
-struct hands; /* queue, pending ledger, rests: the half that acts */
+struct running_actions; /* queue, pending ledger, rests: the half that acts */
 
 struct listing { /* the List that is read, or the last one */
     enum list_kind kind;
@@ -30,7 +29,7 @@ struct listing { /* the List that is read, or the last one */
     bool owed;       /* a full one was wanted when it began */
     bool settles;    /* it began when no call of an earlier process was under way any more */
     uint32_t records, refused, surprises;
-    uint32_t nameless;          /* records of nobody knows which machine */
+    uint32_t nameless;          /* records without a machine id */
     uint32_t untaken;           /* records that were refused: a delta will not say them again */
     uint32_t spoilt, full_in;   /* full Lists in a row with such; Lists until the next full one */
     uint32_t holds, first_held; /* full Lists in a row that left out too many; the first's number */
@@ -38,12 +37,23 @@ struct listing { /* the List that is read, or the last one */
 };
 struct scope { /* scope.c */
     struct arena arena;
-    bool given;                   /* false: no domain ever was, and everything is ours */
-    const struct domain *domains; /* by key, then value; given, and none: nothing is ours */
-    const struct str *keys;       /* of them, each once; often one for thousands of domains */
+    bool given;                  /* false: no domain ever was, and everything is ours */
+    const struct label *domains; /* by key, then value; given, and none: nothing is ours */
+    const struct str *keys;      /* of them, each once; often one for thousands of domains */
     size_t count, key_count;
     struct map outside; /* ids of known machines that are not ours */
     bool incomplete;    /* memory was lacking for one */
+};
+
+/* The last cycle as people read it: verdicts point into the needs table, which keeps that until the
+ * next cycle (needs_keep); only what the engine made is copied. */
+struct views {
+    struct arena arena;
+    struct need_verdict *rows; /* in the order of Needs */
+    size_t count;
+    uint32_t by_bucket[PENALTY_BUCKET_COUNT]; /* rows by interruption bucket */
+    uint64_t cycle;
+    wall_time at;
 };
 
 struct core {
@@ -65,15 +75,13 @@ struct core {
     bool fenced; /* core_hold(); the kill switch is options.paused */
     uint32_t capacity_round;
     size_t capacity_from; /* cursor of the client whose hints are next */
-    struct hands *hands;
+    struct running_actions *running;
 };
 
 void core_begin(struct core *core); /* an event: scratch is empty */
 
 /* -- may anything be begun: hold.c -- */
 bool core_acts(const struct core *core);
-/* False: calls of an earlier process of this shard may still be carried out. */
-bool core_settled(const struct core *core);
 const char *core_hold_text(const struct core *core); /* why not; "" when it acts */
 
 /* -- to people: core.c -- */
@@ -82,7 +90,7 @@ void core_log(struct effects *out, enum core_level level, const char *text, cons
     __attribute__((format(printf, 4, 5)));
 
 /* -- machines: move.c. Nobody else calls inventory_insert, _apply and _remove -- */
-/* The live record; its arrays stand in core->scratch, its texts are borrowed until the next change.
+/* The live record; its arrays are in core->scratch, its texts are borrowed until the next change.
  * ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_get(struct core *core, struct str id, struct inventory_entry *ret_entry);
 /* A known machine becomes `to` (a changed copy of what core_get() gave), and the operator of its
@@ -99,44 +107,46 @@ enum err core_admit(struct core *core, const struct machine *machine, mono_time 
 /* It goes. An operator that waits for it hears FAILED and `why`. ERR_NOT_FOUND, ERR_NOMEM. */
 enum err core_drop(struct core *core, struct str id, const char *why, struct effects *out);
 /* NODE_STATE to the operator of `cluster`, if there is one. ERR_NOMEM. */
-enum err core_tell(struct core *core, struct str cluster, const struct machine *machine,
-                   struct effects *out);
+enum err core_send_state(struct core *core, struct str cluster, const struct machine *machine,
+                         struct effects *out);
 
 /* -- clusters: clients.c -- */
 bool core_has_session(const struct core *core, struct str cluster);
 
-/* -- the half that acts: queue.c, rest.c -- */
-enum err hands_open(struct core *core); /* the last part to open, the first to close */
-void hands_close(struct core *core);
+/* -- the actions that run: queue.c, work.c -- */
+enum err running_open(struct core *core); /* the last part to open, the first to close */
+void running_close(struct core *core);
 /* An action of this machine is queued or under way, or ended while the List was that is read now,
  * so that its record may be older than what we know. */
 bool core_is_pending(const struct core *core, struct str machine);
 /* The only action of the machine waits for its operator: the provider was not asked anything yet,
  * so what it says of the machine is believed. `said` NULL: the provider does not know the machine.
  * True: the wait is over, and the machine is not pending for this record any more. */
-bool hands_overtaken(struct core *core, struct str machine, const struct machine *said,
-                     mono_time now, struct effects *out);
-/* Would hands_overtaken() say yes to a machine that the provider does not know? */
-bool hands_waits_for_operator(const struct core *core, struct str machine);
+bool running_overtaken(struct core *core, struct str machine, const struct machine *said,
+                       mono_time now, struct effects *out);
+/* Would running_overtaken() say yes to a machine that the provider does not know? */
+bool running_waits_for_operator(const struct core *core, struct str machine);
 /* A delta names this machine, and will not say it again: of a pending one it is asked for later,
  * and a Get that is under way may be older. Also when a full List names a pending one, because a
  * delta may follow it. */
-void hands_told(struct core *core, struct str machine, enum machine_state said);
+void running_listed(struct core *core, struct str machine, enum machine_state said);
 /* An action of it was refused and it is not yet time to try again: what makes it available again is
  * not believed until then. */
 bool core_rests(const struct core *core, struct str machine, mono_time now);
 /* A call of the machine was not answered and may still be carried out; `said` is what the machine
  * was before the call, so nothing is known by it. */
-bool hands_call_may_run(const struct core *core, struct str machine, enum machine_state said,
-                        mono_time now);
+bool running_call_may_run(const struct core *core, struct str machine, enum machine_state said,
+                          mono_time now);
 /* move.c: a machine appeared (`from` MACHINE_UNSPECIFIED), changed its state by the provider's
  * word, or went. So that no machine stays in a passing state or Failed without somebody coming
  * back. */
-void hands_seen(struct core *core, const struct machine *machine, enum machine_state from,
-                mono_time now, struct effects *out);
-void hands_gone(struct core *core, struct str machine);
-void hands_list_begin(struct core *core, enum list_kind kind); /* a List is read, and was read */
-void hands_list_end(struct core *core, mono_time now);
+enum err running_reserve(struct core *core, const struct machine *machine); /* before; ERR_NOMEM */
+void running_unreserve(struct core *core, struct str machine);              /* it did not happen */
+void running_changed(struct core *core, const struct machine *machine, enum machine_state from,
+                     mono_time now, struct effects *out);
+void running_gone(struct core *core, struct str machine);
+void running_list_begin(struct core *core, enum list_kind kind); /* a List is read, and was read */
+void running_list_end(struct core *core, mono_time now);
 
 /* What is known is nothing, or a part of it: not enough to decide over. */
 bool reconcile_is_blind(const struct core *core);
@@ -162,6 +172,7 @@ void scope_sweep(struct core *core, mono_time now, struct effects *out);
 /* After it: what InspectNeeds answers. Call after parking_note() and ledger_note(), whose ages it
  * shows. ERR_NOMEM: the last views stay. */
 enum err view_note(struct core *core, const struct decision *decision, wall_time wall);
+void views_deinit(struct views *views);
 /* Hints to every cluster with a session. */
 void capacity_note(struct core *core, const struct decision *decision, mono_time now,
                    struct effects *out);

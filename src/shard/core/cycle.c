@@ -6,7 +6,7 @@
  *
  * Before the first whole List nothing is decided: the machines that serve may be in the part that
  * did not come, and would be bought a second time. */
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 #include "shard/state/cohort.h"
 
 struct turn { /* one cycle */
@@ -19,6 +19,14 @@ struct turn { /* one cycle */
     void *mark_context;
 };
 
+const char *cycle_phase_name(enum cycle_phase phase)
+{
+    static const char *const names[PHASE_COUNT] = {"reconcile", "snapread", "phase1", "phase2",
+                                                   "phase3",    "emit",     "execute"};
+
+    return names[phase];
+}
+
 static void mark_end(const struct turn *turn, enum cycle_phase phase)
 {
     if (turn->mark) turn->mark(turn->mark_context, phase);
@@ -26,12 +34,7 @@ static void mark_end(const struct turn *turn, enum cycle_phase phase)
 
 static void mark_decide(void *context, enum decide_part part)
 {
-    static const enum cycle_phase phases[] = {[DECIDE_READ] = PHASE_SNAPREAD,
-                                              [DECIDE_PHASE1] = PHASE_1,
-                                              [DECIDE_PHASE2] = PHASE_2,
-                                              [DECIDE_PHASE3] = PHASE_3};
-
-    mark_end(context, phases[part]);
+    mark_end(context, PHASE_SNAPREAD + (enum cycle_phase)part);
 }
 
 static enum err decide_now(struct core *core, struct turn *turn)
@@ -58,7 +61,7 @@ static enum err decide_now(struct core *core, struct turn *turn)
 static enum err rails_now(struct core *core, struct turn *turn)
 {
     static const struct rails_options open = {0};
-    bool acts = core_acts(core) && core_settled(core);
+    bool acts = core_acts(core) && core->running->settled;
     enum err err = rails_pass(turn->decision, core->inventory, acts ? &core->options.rails : &open,
                               &core->scratch, &turn->passed);
 
@@ -83,51 +86,32 @@ static void deferral_note(struct core *core, struct turn *turn)
 
 /* --- nothing is done: paused, fenced, shadow mode --- */
 
-static void action_audit(struct core *core, const struct action *action,
-                         enum action_outcome outcome, struct effects *out)
+static void actions_hold(struct core *core, struct turn *turn)
 {
-    struct str machine, cluster;
-    struct effect *effect;
+    bool dry = !core->options.paused && !core->fenced;
 
-    if (effects_text(out, action->machine, &machine) ||
-        effects_text(out, action->cluster, &cluster))
-        return;
-    effect = effects_add(out, EFFECT_AUDIT);
-    if (!effect) return;
-    effect->machine = machine;
-    effect->cluster = cluster;
-    effect->audit.cycle = core->counts.cycles;
-    effect->audit.kind = action->kind;
-    effect->audit.outcome = outcome;
-    effect->audit.grace_ms = action->grace_ms;
-    effect->audit.reason = action_reason(action->kind);
-}
-
-static void suppress(struct core *core, struct turn *turn)
-{
     for (size_t i = 0; i < turn->passed.action_count; i++) {
         const struct action *action = turn->passed.actions[i];
-        core->counts.suppressed[action->kind]++;
-        action_audit(core, action, OUTCOME_SUPPRESSED, turn->out);
+        const struct machine_task unbegun = {.machine = action->machine,
+                                             .cluster = action->cluster,
+                                             .action = action->kind,
+                                             .cause = CAUSE_DECIDED,
+                                             .grace_ms = action->grace_ms};
+        (dry ? core->counts.dryrun : core->counts.suppressed)[action->kind]++;
+        if (dry)
+            core_log(turn->out, CORE_INFO, "dry-run: would execute action",
+                     "kind=%s machine=%.*s cluster=%.*s reason=%s", action_kind_name(action->kind),
+                     STR_ARG(action->machine), STR_ARG(action->cluster),
+                     action_reason(action->kind));
+        action_audit(core, &unbegun, dry ? OUTCOME_DRYRUN : OUTCOME_SUPPRESSED, STR_EMPTY,
+                     turn->out);
     }
-    if (turn->passed.action_count)
+    if (turn->passed.action_count && !dry)
         core_log(turn->out, CORE_WARN,
                  core->fenced ? "fenced: decided actions suppressed"
                               : "actuation paused: decided actions suppressed",
                  "actions=%zu cycle=%llu", turn->passed.action_count,
                  (unsigned long long)core->counts.cycles);
-}
-
-static void rehearse(struct core *core, struct turn *turn)
-{
-    for (size_t i = 0; i < turn->passed.action_count; i++) {
-        const struct action *action = turn->passed.actions[i];
-        core->counts.dryrun[action->kind]++;
-        core_log(turn->out, CORE_INFO, "dry-run: would execute action",
-                 "kind=%s machine=%.*s cluster=%.*s reason=%s", action_kind_name(action->kind),
-                 STR_ARG(action->machine), STR_ARG(action->cluster), action_reason(action->kind));
-        action_audit(core, action, OUTCOME_DRYRUN, turn->out);
-    }
 }
 
 /* --- into the queue --- */
@@ -136,17 +120,13 @@ static void rehearse(struct core *core, struct turn *turn)
  * it is, or it rests. An unknown one passes: the executor has the last word. */
 static bool moot(struct core *core, const struct action *action, mono_time now)
 {
-    static const enum machine_state wanted[] = {
-        [ACTION_BOOTSTRAP] = MACHINE_IDLE,     [ACTION_PROVISION] = MACHINE_SPECULATIVE,
-        [ACTION_PREEMPT] = MACHINE_CONFIGURED, [ACTION_RECLAIM] = MACHINE_CONFIGURED,
-        [ACTION_DELETE] = MACHINE_IDLE,
-    };
     const struct machine_row *row = inventory_row(core->inventory, action->machine);
-    const struct concern *c = concern_find(core, action->machine);
+    const struct machine_work *w = work_find(core, action->machine);
 
-    if (c && (c->kind == CONCERN_DOUBT || !mono_due(c->until, now))) return true;
+    if (w && (w->kind == WORK_DOUBT || !mono_due(w->until, now))) return true;
     return task_find(core, action->machine) ||
-           (row && row_actual(core->inventory, row)->traits.state != wanted[action->kind]);
+           (row &&
+            row_actual(core->inventory, row)->traits.state != call_rule_of(action->kind)->before);
 }
 
 /* Phase 1 lists its actions Need by Need, as many of each as its verdict counts: `end` is where the
@@ -183,7 +163,7 @@ static void enqueue(struct core *core, struct turn *turn)
             core->counts.deduped++;
         } else if (task_open(core, action, profile, CAUSE_DECIDED, turn->now, &task)) {
             core->counts.dropped++;
-            core->hands->dropped = true;
+            core->running->dropped = true;
         }
     }
 }
@@ -213,11 +193,9 @@ static enum err dispatch(struct core *core, struct turn *turn)
     enum err err = rails_now(core, turn);
 
     if (err) return err;
-    if (core->options.paused || core->fenced)
-        suppress(core, turn);
-    else if (core->options.dry_run)
-        rehearse(core, turn);
-    else if (core_settled(core))
+    if (!core_acts(core))
+        actions_hold(core, turn);
+    else if (core->running->settled)
         enqueue(core, turn);
     deferral_note(core, turn);
     return ERR_OK;
@@ -232,16 +210,14 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
 
     core_begin(core);
     core->counts.cycles++;
-    if (!core->hands->opened) core->hands->opened_at = now;
-    core->hands->opened = true;
-    hands_settle(core, now, out);
-    tasks_overdue(core, now, out);
-    drains_due(core, now, out);
-    concerns_run(core, now, out);
+    if (!core->running->opened) core->running->opened_at = now;
+    core->running->opened = true;
+    running_settle(core, now, out);
+    works_run(core, now, out);
     clients_sweep(core, now);
     scope_sweep(core, now, out);
     if (reconcile_is_blind(core)) {
-        hands_run(core, now, wall, out);
+        running_start(core, now, wall, out);
         return ERR_OK;
     }
     err = decide_now(core, &turn);
@@ -256,7 +232,7 @@ enum err core_cycle(struct core *core, mono_time now, wall_time wall, core_mark_
         gauges_note(core);
         shortfalls_warn(core, out);
     }
-    hands_run(core, now, wall, out);
+    running_start(core, now, wall, out);
     tasks_plan(core, now);
     mark_end(&turn, PHASE_EXECUTE);
     return err;

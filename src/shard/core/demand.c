@@ -5,8 +5,8 @@
 #include "shard/core/core_internal.h"
 #include "shard/state/kinds.h"
 
-static void reject(struct core *core, struct cluster_client *client, struct str cluster,
-                   const char *why, struct effects *out)
+static void rollup_reject(struct core *core, struct cluster_client *client, struct str cluster,
+                          const char *why, struct effects *out)
 {
     core->counts.rollups_rejected++;
     if (client) client->rejected++;
@@ -18,7 +18,7 @@ void core_rollup_refused(struct core *core, struct str cluster, const char *why,
                          struct effects *out)
 {
     core_begin(core);
-    reject(core, client_find(&core->clients, cluster), cluster, why, out);
+    rollup_reject(core, client_find(&core->clients, cluster), cluster, why, out);
 }
 
 /* One pod can contradict itself; that must not freeze the demand of its whole cluster. */
@@ -52,8 +52,9 @@ static enum err rows_possible(struct core *core, struct str cluster, const struc
 }
 
 /* Takes the rows that passed the quarantine. */
-static enum err apply(struct core *core, struct cluster_client *client, const struct need *rows,
-                      size_t count, mono_time now, struct effects *out, struct note *note)
+static enum err rollup_store(struct core *core, struct cluster_client *client,
+                             const struct need *rows, size_t count, mono_time now,
+                             struct effects *out, struct note *note)
 {
     const struct need *possible;
     size_t possible_count;
@@ -65,7 +66,8 @@ static enum err apply(struct core *core, struct cluster_client *client, const st
     return err;
 }
 
-static enum quarantine_verdict admit(const struct core *core, struct quarantine *q, size_t count)
+static enum quarantine_verdict rollup_admit(const struct core *core, struct quarantine *q,
+                                            size_t count)
 {
     if (core->options.rollup_guard) return quarantine_admit(q, (uint32_t)count);
     *q = (struct quarantine){.accepted_rows = (uint32_t)count};
@@ -99,11 +101,11 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
     if (err) goto rejected;
     client->seen = now;
     before = after = client->quarantine;
-    verdict = admit(core, &after, count);
+    verdict = rollup_admit(core, &after, count);
     if (verdict == QUARANTINE_HELD) {
         err = needs_greet(core->needs, cluster); /* it has reported all the same */
     } else {
-        err = apply(core, client, rows, count, now, out, &own);
+        err = rollup_store(core, client, rows, count, now, out, &own);
     }
     if (err) goto rejected;
     client->quarantine = after;
@@ -119,49 +121,39 @@ enum err core_rollup(struct core *core, struct str cluster, const struct need *r
 
 rejected:
     if (!own.text[0]) note_set(&own, "%s", err_text(err));
-    reject(core, client, cluster, own.text, out);
+    rollup_reject(core, client, cluster, own.text, out);
     if (note) *note = own;
     return err;
 }
 
 /* --- how long profiles wait for a machine --- */
 
-static int compare_waits(const void *a, const void *b)
+static struct str wait_key(const uint32_t *kind_slot)
 {
-    const struct latency_wait *x = a, *y = b;
-
-    return x->kind_slot < y->kind_slot ? -1 : x->kind_slot > y->kind_slot;
-}
-
-static struct latency_wait *wait_find(const struct waits *waits, const struct kind *kind)
-{
-    struct latency_wait key = {.kind_slot = kind->slot};
-    struct latency_wait *found =
-        waits->count ? bsearch(&key, waits->at, waits->count, sizeof key, compare_waits) : NULL;
-
-    return found && found->kind_birth == kind->birth ? found : NULL;
+    return str_of((const char *)kind_slot, sizeof *kind_slot);
 }
 
 enum err waits_update(struct core *core, struct cluster_client *client, mono_time now)
 {
     const struct demand_cluster *demand = needs_cluster(core->needs, client->name);
-    uint32_t rows = demand ? demand->set.row_count : 0, count = 0;
-    struct latency_wait *next = rows ? malloc(rows * sizeof *next) : NULL;
+    uint32_t rows = demand ? demand->set.row_count : 0;
+    uint32_t round = ++client->waits_round;
+    struct map_entry *entry;
+    size_t cursor = 0;
 
-    if (rows && !next) return ERR_NOMEM;
     for (uint32_t i = 0; i < rows; i++) {
         const struct kind *kind = demand->set.rows[i].kind;
-        const struct latency_wait *old = wait_find(&client->waits, kind);
-        bool waits_on = old && !old->ended;
-        next[i] = (struct latency_wait){.kind_slot = kind->slot,
-                                        .kind_birth = kind->birth,
-                                        .since = waits_on ? old->since : now};
+        struct latency_wait *wait = map_make(&client->waits, wait_key(&kind->slot), sizeof *wait);
+        if (!wait) return ERR_NOMEM;
+        if (!wait->round || wait->kind_birth != kind->birth ||
+            (wait->ended && wait->round != round))
+            *wait = (struct latency_wait){
+                .kind_slot = kind->slot, .kind_birth = kind->birth, .since = now};
+        wait->round = round;
     }
-    if (rows) qsort(next, rows, sizeof *next, compare_waits);
-    for (uint32_t i = 0; i < rows; i++)
-        if (!count || next[i].kind_slot != next[count - 1].kind_slot) next[count++] = next[i];
-    free(client->waits.at);
-    client->waits = (struct waits){next, count};
+    while ((entry = map_next(&client->waits, &cursor)))
+        if (((const struct latency_wait *)entry->value)->round != round)
+            free(map_remove(&client->waits, entry->key));
     return ERR_OK;
 }
 
@@ -176,15 +168,18 @@ void waits_over(struct core *core, const struct machine *machine, mono_time now,
                 struct effects *out)
 {
     struct cluster_client *client = client_find(&core->clients, machine->cluster);
-    const struct kind *kind =
-        client && client->waits.count ? kind_find(core->needs, machine->stamp.fingerprint) : NULL;
-    struct latency_wait *direct = kind ? wait_find(&client->waits, kind) : NULL;
+    const struct kind *kind = client && map_count(&client->waits)
+                                  ? kind_find(core->needs, machine->stamp.fingerprint)
+                                  : NULL;
+    struct latency_wait *direct = kind ? map_get(&client->waits, wait_key(&kind->slot)) : NULL;
+    struct map_entry *entry;
+    size_t cursor = 0;
 
-    if (direct) wait_end(direct, now, out);
+    if (direct && direct->kind_birth == kind->birth) wait_end(direct, now, out);
     if (!kind || kind->same) return;
     /* Gangs that were folded: the machine was bought for their profile without Same. */
-    for (uint32_t i = 0; i < client->waits.count; i++) {
-        struct latency_wait *wait = &client->waits.at[i];
+    while ((entry = map_next(&client->waits, &cursor))) {
+        struct latency_wait *wait = entry->value;
         const struct kind *gang = rooms_get(&core->needs->kind_slots, wait->kind_slot);
         if (gang && gang->birth == wait->kind_birth && gang->stripped == kind)
             wait_end(wait, now, out);

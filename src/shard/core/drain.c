@@ -2,14 +2,14 @@
 /* Reclaim and Preempt: Configured -> Draining -> Idle. For whom the machine is drained stays on it
  * as a promise.
  *
- *   told the operator --> waits (STEP_OPERATOR) --> the provider's Drain --> Idle
+ *   Reclaim to the operator --> waits (STEP_OPERATOR) --> the provider's Drain --> Idle
  *
- * The operator is told first: it cordons the node and evicts. An operator that reports its drains
+ * The operator hears first: it cordons the node and evicts. An operator that reports its drains
  * is waited for until it says that the machine is drained, at most until the grace ends; the wait
  * holds no place among the running actions. An operator that was connected and is away has
  * operator_return_ms from the end of its session to return, never beyond the grace; when it
- * returns it is told again, under the same number. Operators that do not report their drains are
- * told and not waited for, and without any operator the provider drains at once.
+ * returns it gets the reclaim again, under the same number. Operators that do not report their
+ * drains are not waited for, and without any operator the provider drains at once.
  *
  * The provider hears nothing of the machine before the wait is over. A process that starts
  * meanwhile finds the machine Configured; the operator reports the reclaim that it still carries
@@ -17,8 +17,8 @@
  *
  * A machine that its operator has drained takes no pod any more. When the provider's Drain was
  * refused or not carried out and the machine is Configured as before, it is drained again, whoever
- * wants it meanwhile (CONCERN_DRAINED, drain_repeat). */
-#include "shard/core/hands.h"
+ * wants it meanwhile (WORK_DRAINED, drain_repeat). */
+#include "shard/core/running_actions.h"
 
 /* What a provider gets to shut an empty machine down, when the operator used up the grace. */
 enum { PROVIDER_GRACE_LEAST_MS = 30 * 1000 };
@@ -58,7 +58,7 @@ static bool operator_returns_until(const struct core *core, struct str cluster,
         *ret_until = mono_after(client->left, core->options.operator_return_ms);
         return client->reports_drains;
     }
-    *ret_until = mono_after(core->hands->opened_at, core->options.operator_return_ms);
+    *ret_until = mono_after(core->running->opened_at, core->options.operator_return_ms);
     return core->options.restarted && core->options.operators_reported;
 }
 
@@ -87,9 +87,9 @@ static bool operator_wait(struct core *core, struct machine_task *task, mono_tim
     return false;
 }
 
-/* False: no memory. Without a session there is nobody to tell, and that is fine. */
-static bool operator_tell(struct core *core, struct machine_task *task, uint64_t grace_ms,
-                          struct effects *out)
+/* False: no memory. Without a session no reclaim is sent, and that is fine. */
+static bool operator_reclaim(struct core *core, struct machine_task *task, uint64_t grace_ms,
+                             struct effects *out)
 {
     struct effect *effect;
 
@@ -103,11 +103,11 @@ static bool operator_tell(struct core *core, struct machine_task *task, uint64_t
 
 /* --- the beginning --- */
 
-static bool draining(struct core *core, struct machine_task *task, struct machine *m, mono_time now,
-                     wall_time wall, struct effects *out)
+static bool drain_start(struct core *core, struct machine_task *task, struct machine *m,
+                        mono_time now, wall_time wall, struct effects *out)
 {
     /* An operator that reported the reclaim knows of it. */
-    if (task->cause != CAUSE_RESUMED && !operator_tell(core, task, task->grace_ms, out)) {
+    if (task->cause != CAUSE_RESUMED && !operator_reclaim(core, task, task->grace_ms, out)) {
         /* nothing began: derived again */
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
         return false;
@@ -116,12 +116,8 @@ static bool draining(struct core *core, struct machine_task *task, struct machin
     task->draining = true;
     m->state = MACHINE_DRAINING;
     m->promised = (struct machine_promise){0};
-    if (task->key.cluster.len)
-        m->promised = (struct machine_promise){.cluster = task->key.cluster,
-                                               .fingerprint = task->key.fingerprint,
-                                               .group = task->key.group,
-                                               .priority = task->priority,
-                                               .at = wall};
+    if (task->key.cluster.len) m->promised = task_promise(task);
+    if (task->key.cluster.len) m->promised.at = wall;
     return task_move(core, task, m, false, now, out);
 }
 
@@ -136,20 +132,21 @@ static uint64_t provider_grace_ms(const struct machine_task *task, mono_time now
 }
 
 /* Machines that are drained already, by their operator or by the provider, are asked for only. */
-static void provider_drain(struct core *core, struct machine_task *task, mono_time now,
-                           struct effects *out)
+static void drain_call(struct core *core, struct machine_task *task, mono_time now,
+                       struct effects *out)
 {
     uint64_t grace_ms = provider_grace_ms(task, now);
     struct effect *effect;
 
-    task->passed_over = MACHINE_UNSPECIFIED; /* what a List said of it before says nothing now */
-    effect = task_call(core, task, EFFECT_DRAIN, now, out);
+    task->work->passed_over =
+        MACHINE_UNSPECIFIED; /* what a List said of it before says nothing now */
+    effect = task_call(core, task, STEP_DRAIN, now, out);
     if (!effect) return;
     effect->drain.grace_ms = grace_ms;
     effect->drain.preemptor_priority = task->action == ACTION_PREEMPT ? task->priority : 0;
 }
 
-static bool no_memory_for(struct core *core, struct str machine)
+static bool machine_unreadable(struct core *core, struct str machine)
 {
     struct inventory_entry entry;
 
@@ -163,8 +160,9 @@ void drain_begin(struct core *core, struct machine_task *task, mono_time now, wa
     mono_time until = {0};
     struct machine m;
 
-    if (again && no_memory_for(core, task->machine)) { /* it stays Draining, and is called again */
-        concern_unsent(core, task, now);
+    if (again &&
+        machine_unreadable(core, task->machine)) { /* it stays Draining, and is called again */
+        work_unsent(core, task, now);
         task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
         return;
     }
@@ -176,85 +174,73 @@ void drain_begin(struct core *core, struct machine_task *task, mono_time now, wa
     }
     if (!again) {
         wait = !task->drained && operator_wait(core, task, now, &until, out);
-        if (wait && task_hold_reserve(core)) { /* nothing began: derived again */
-            task_end(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
-            return;
-        }
-        if (!draining(core, task, &m, now, wall, out)) return;
+        if (!drain_start(core, task, &m, now, wall, out)) return;
     }
     if (wait)
         task_hold(core, task, until);
     else
-        provider_drain(core, task, now, out);
+        drain_call(core, task, now, out);
 }
 
 /* --- the wait --- */
 
-static struct machine_task *held_task(const struct core *core, struct str machine)
+static struct machine_task *drain_held(const struct core *core, struct str machine)
 {
     struct machine_task *task = task_find(core, machine);
 
     return task && task->step == STEP_OPERATOR ? task : NULL;
 }
 
-static void wait_over(struct core *core, struct machine_task *task, enum drain_wait wait)
+static void drain_wait_over(struct core *core, struct machine_task *task, enum drain_wait wait)
 {
     drain_wait_ended(core, wait);
     task->drained = true;
     task_unhold(core, task);
 }
 
-void drains_due(struct core *core, mono_time now, struct effects *out)
+void drain_due(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
 {
-    struct heap_node *node;
+    bool ended = mono_due(grace_end(task), now);
 
-    while ((node = heap_peek(&core->hands->operator_due)) && node->due <= now.ms) {
-        struct machine_task *task = CONTAINER_OF(node, struct machine_task, overdue);
-        bool ended = mono_due(grace_end(task), now);
-        core_log(out, CORE_WARN,
-                 ended ? "grace ended before the operator reported the machine drained"
-                       : "operator did not return in time to drain its machine",
-                 "machine=%.*s cluster=%.*s waited_ms=%llu", STR_ARG(task->machine),
-                 STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(task->since, now));
-        wait_over(core, task, ended ? DRAIN_WAIT_GRACE_ENDED : DRAIN_WAIT_AWAY);
-    }
+    core_log(out, CORE_WARN,
+             ended ? "grace ended before the operator reported the machine drained"
+                   : "operator did not return in time to drain its machine",
+             "machine=%.*s cluster=%.*s waited_ms=%llu", STR_ARG(task->machine),
+             STR_ARG(task->cluster), (unsigned long long)mono_elapsed_ms(task->since, now));
+    drain_wait_over(core, task, ended ? DRAIN_WAIT_GRACE_ENDED : DRAIN_WAIT_AWAY);
 }
 
 /* --- operators that come and go --- */
 
-/* An operator that returned is told again: it may have been away when the drain began, or have lost
- * what it was told. It knows the reclaim by its number. */
+/* An operator that returned gets the reclaim again: it may have been away when the drain began, or
+ * have lost the reclaim, which it knows by its number. */
 static void operator_is_back(struct core *core, struct machine_task *task, enum operator_link link,
                              mono_time now, struct effects *out)
 {
     uint64_t left_ms = mono_elapsed_ms(now, grace_end(task));
 
-    if (left_ms && task->cause != CAUSE_RESUMED) (void)operator_tell(core, task, left_ms, out);
+    if (left_ms && task->cause != CAUSE_RESUMED) (void)operator_reclaim(core, task, left_ms, out);
     if (link == OPERATOR_REPORTS_DRAINS)
-        (void)heap_put(&core->hands->operator_due, &task->overdue, grace_end(task).ms);
+        work_due(core, task->work, grace_end(task));
     else
-        wait_over(core, task, DRAIN_WAIT_NO_OPERATOR);
+        drain_wait_over(core, task, DRAIN_WAIT_NO_OPERATOR);
 }
 
 void drains_session(struct core *core, struct str cluster, enum operator_link link, mono_time now,
                     struct effects *out)
 {
     mono_time until = mono_after(now, core->options.operator_return_ms);
-    size_t count = 0, held = 0;
-    struct str *ids = NULL;
+    const struct rooms *slots = &core->running->slots;
+    size_t held = 0;
 
-    if (!inventory_cluster_count(core->inventory, cluster, MACHINE_DRAINING)) return;
-    /* Without memory their waits end as they would have. */
-    if (inventory_bound(core->inventory, cluster, &core->scratch, &ids, &count)) return;
-    for (size_t i = 0; i < count; i++) {
-        struct machine_task *task = held_task(core, ids[i]);
-        if (!task) continue;
+    for (uint32_t i = 0; core->counts.drains_waiting && i < slots->used; i++) {
+        struct machine_task *task = rooms_get(slots, i);
+        if (!task || task->step != STEP_OPERATOR || !str_equal(task->cluster, cluster)) continue;
         held++;
         if (link != OPERATOR_AWAY)
             operator_is_back(core, task, link, now, out);
         else
-            (void)heap_put(&core->hands->operator_due, &task->overdue,
-                           mono_min(grace_end(task), until).ms);
+            work_due(core, task->work, mono_min(grace_end(task), until));
     }
     if (held && link == OPERATOR_CONNECTED) (void)effects_add(out, EFFECT_CYCLE_SOON);
     if (held && link == OPERATOR_AWAY)
@@ -271,62 +257,65 @@ static bool number_is_ours(const struct core *core, uint64_t number)
 {
     uint32_t serial = (uint32_t)(number >> 32), slot = (uint32_t)number;
 
-    return serial && serial <= core->hands->serial && slot < core->hands->slots.used;
+    return serial && serial <= core->running->serial && slot < core->running->slots.used;
 }
 
 /* May an order of an earlier process still be under way? The longest grace and the time to return
- * after our start it is over, and its operator is told anew if the machine is to go. */
+ * after our start it is over, and its operator gets a new reclaim if the machine must go. */
 static bool earlier_orders_count(const struct core *core, mono_time now)
 {
-    const struct hands *h = core->hands;
+    const struct running_actions *h = core->running;
     uint64_t most_ms = add_sat_u64(RECLAIM_GRACE_MS, core->options.operator_return_ms);
 
     return core->options.restarted && (!h->opened || mono_elapsed_ms(h->opened_at, now) < most_ms);
+}
+
+/* A drain that goes on where it was: its operator knows of it already. */
+static enum err drain_open(struct core *core, struct str machine, struct str cluster,
+                           uint64_t grace_ms, bool drained, mono_time now)
+{
+    struct action action = {.kind = ACTION_RECLAIM,
+                            .machine = machine,
+                            .cluster = cluster,
+                            .grace_ms = drained ? PROVIDER_GRACE_LEAST_MS : grace_ms};
+    struct machine_task *task;
+    enum err err = task_open(core, &action, NULL, CAUSE_RESUMED, now, &task);
+
+    if (!err) task->drained = drained;
+    return err;
 }
 
 /* An earlier process of this shard ordered the reclaim, and found no time to drain the machine. */
 static void drain_resume(struct core *core, const struct drain_report *report, mono_time now,
                          struct effects *out)
 {
-    struct action action = {.kind = ACTION_RECLAIM,
-                            .machine = report->machine,
-                            .cluster = report->cluster,
-                            .grace_ms = report->drained
-                                            ? PROVIDER_GRACE_LEAST_MS
-                                            : min_u64(report->left_ms, RECLAIM_GRACE_MS)};
-    const struct concern *c = concern_find(core, report->machine);
+    const struct machine_work *w = work_find(core, report->machine);
+    uint64_t left_ms = min_u64(report->left_ms, RECLAIM_GRACE_MS);
     struct inventory_entry entry;
-    struct machine_task *task;
 
     if (!core_acts(core) || !earlier_orders_count(core, now)) return;
-    if (c && c->kind != CONCERN_QUIET) return; /* it is not known what the machine is */
+    if (w && w->kind != WORK_QUIET) return; /* it is not known what the machine is */
     if (core_get(core, report->machine, &entry) || entry.machine.state != MACHINE_CONFIGURED ||
         !str_equal(entry.machine.cluster, report->cluster))
         return;
-    if (task_open(core, &action, NULL, CAUSE_RESUMED, now, &task)) return; /* reported again */
-    task->drained = report->drained;
-    core_log(out, CORE_WARN, "drain resumed: its operator was told by an earlier process",
-             "machine=%.*s cluster=%.*s drained=%s left_ms=%llu", STR_ARG(task->machine),
-             STR_ARG(task->cluster), report->drained ? "true" : "false",
-             (unsigned long long)task->grace_ms);
+    if (drain_open(core, report->machine, report->cluster, left_ms, report->drained, now))
+        return; /* reported again */
+    core_log(out, CORE_WARN, "drain resumed: its operator has the reclaim of an earlier process",
+             "machine=%.*s cluster=%.*s drained=%s left_ms=%llu", STR_ARG(report->machine),
+             STR_ARG(report->cluster), report->drained ? "true" : "false",
+             (unsigned long long)left_ms);
 }
 
 enum err drain_repeat(struct core *core, const struct machine *machine, mono_time now,
                       struct effects *out)
 {
-    struct action action = {.kind = ACTION_RECLAIM,
-                            .machine = machine->id,
-                            .cluster = machine->cluster,
-                            .grace_ms = PROVIDER_GRACE_LEAST_MS};
-    struct machine_task *task;
-    enum err err = task_open(core, &action, NULL, CAUSE_RESUMED, now, &task);
+    enum err err = drain_open(core, machine->id, machine->cluster, 0, true, now);
 
-    if (err) return err;
-    task->drained = true;
-    core_log(out, CORE_WARN,
-             "the operator has drained this machine and the provider has not: drained again",
-             "machine=%.*s cluster=%.*s", STR_ARG(task->machine), STR_ARG(task->cluster));
-    return ERR_OK;
+    if (!err)
+        core_log(out, CORE_WARN,
+                 "the operator has drained this machine and the provider has not: drained again",
+                 "machine=%.*s cluster=%.*s", STR_ARG(machine->id), STR_ARG(machine->cluster));
+    return err;
 }
 
 void core_drain_report(struct core *core, const struct drain_report *report, mono_time now,
@@ -340,70 +329,45 @@ void core_drain_report(struct core *core, const struct drain_report *report, mon
     } else if (task->step == STEP_OPERATOR && str_equal(task->cluster, report->cluster) &&
                (task->number == report->action || task->cause == CAUSE_RESUMED)) {
         if (report->drained)
-            wait_over(core, task, DRAIN_WAIT_DRAINED);
+            drain_wait_over(core, task, DRAIN_WAIT_DRAINED);
         else if (report->error.len)
             core_log(out, CORE_WARN, "operator could not drain its machine",
                      "machine=%.*s cluster=%.*s error=%.*s", STR_ARG(task->machine),
                      STR_ARG(task->cluster), STR_ARG(report->error));
     }
-    hands_run(core, now, wall, out);
+    running_start(core, now, wall, out);
 }
 
 void drain_facts(const struct core *core, struct str machine, mono_time now,
                  struct machine_facts *facts)
 {
-    const struct machine_task *task = held_task(core, machine);
+    const struct machine_task *task = drain_held(core, machine);
 
     if (!task) return;
     facts->operator_drains = true;
     facts->operator_away = !core_has_session(core, task->cluster);
-    facts->operator_left_ms = mono_elapsed_ms(now, (mono_time){task->overdue.due});
+    facts->operator_left_ms = mono_elapsed_ms(now, (mono_time){task->work->due.due});
 }
 
 /* --- what the provider says meanwhile --- */
 
-bool hands_waits_for_operator(const struct core *core, struct str machine)
+bool running_waits_for_operator(const struct core *core, struct str machine)
 {
-    return held_task(core, machine) && !task_ended_in_list(core, machine);
+    return drain_held(core, machine) && !task_ended_in_list(core, machine);
 }
 
-bool hands_overtaken(struct core *core, struct str machine, const struct machine *said,
-                     mono_time now, struct effects *out)
+bool running_overtaken(struct core *core, struct str machine, const struct machine *said,
+                       mono_time now, struct effects *out)
 {
-    struct machine_task *task = held_task(core, machine);
+    struct machine_task *task = drain_held(core, machine);
 
     if (!task || task_ended_in_list(core, machine)) return false;
     if (said && said->state == MACHINE_CONFIGURED && str_equal(said->cluster, task->cluster))
-        return false;                 /* as it was when the wait began */
-    concern_passing(core, task, now); /* until the record is taken: it may find no memory */
+        return false;              /* as it was when the wait began */
+    work_passing(core, task, now); /* until the record is taken: it may find no memory */
     task_end(core, task, OUTCOME_STALE_STATE,
              said ? STR("the machine changed while its operator drained it")
                   : STR("the machine went while its operator drained it"),
              now, out);
     return true;
-}
-
-/* --- the provider's answer --- */
-
-void drain_answered(struct core *core, struct machine_task *task, const struct call_answer *answer,
-                    mono_time now, struct effects *out)
-{
-    const struct machine *said = answer->machine;
-    struct machine m;
-
-    if (said->state == MACHINE_DRAINING) {
-        task_goes_on(core, task, now, out);
-        return;
-    }
-    if (said->state != MACHINE_IDLE) {
-        task_believe(core, task, answer, OUTCOME_TRANSITION_ERROR, now, out);
-        return;
-    }
-    if (!task_machine(core, task, &m, now, out)) return;
-    machine_take(&m, said);
-    m.state = MACHINE_IDLE;
-    machine_unbind(&m); /* the promise stays: the machine is kept for that Need for a while */
-    if (!task_move(core, task, &m, true, now, out)) return;
-    effects_observe(out, OBSERVE_DRAIN, task->since, now);
-    task_done(core, task, true, now, out);
 }

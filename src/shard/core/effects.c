@@ -74,6 +74,22 @@ enum err effects_text(struct effects *effects, struct str text, struct str *ret_
     return ERR_OK;
 }
 
+enum err labels_copy(struct arena *arena, const struct label *labels, size_t count,
+                     struct label **ret_copy)
+{
+    struct label *copy = arena_calloc(arena, count, sizeof *copy);
+
+    if (!copy) return ERR_NOMEM;
+    for (size_t i = 0; i < count; i++) {
+        const char *key = arena_dup(arena, labels[i].key);
+        const char *value = arena_dup(arena, labels[i].value);
+        if (!key || !value) return ERR_NOMEM;
+        copy[i] = (struct label){{key, labels[i].key.len}, {value, labels[i].value.len}};
+    }
+    *ret_copy = copy;
+    return ERR_OK;
+}
+
 /* Each view becomes one of a copy. */
 static enum err texts_own(struct effects *effects, struct str *const *texts, size_t count)
 {
@@ -83,14 +99,11 @@ static enum err texts_own(struct effects *effects, struct str *const *texts, siz
     return err;
 }
 
-static bool labels_equal(const struct effects_labels *kept, const struct label *labels,
-                         size_t count)
+bool labels_equal(const struct label *a, size_t a_count, const struct label *b, size_t b_count)
 {
-    if (!kept->at || kept->count != count) return false;
-    for (size_t i = 0; i < count; i++)
-        if (!str_equal(kept->at[i].key, labels[i].key) ||
-            !str_equal(kept->at[i].value, labels[i].value))
-            return false;
+    if (a_count != b_count) return false;
+    for (size_t i = 0; i < a_count; i++)
+        if (!str_equal(a[i].key, b[i].key) || !str_equal(a[i].value, b[i].value)) return false;
     return true;
 }
 
@@ -98,21 +111,16 @@ enum err effects_labels(struct effects *effects, const struct label *labels, siz
                         const struct label **ret_labels)
 {
     struct label *copy;
+    enum err err;
 
     for (size_t i = 0; i < ARRAY_LEN(effects->labels); i++) {
-        if (!labels_equal(&effects->labels[i], labels, count)) continue;
-        *ret_labels = effects->labels[i].at;
+        const struct effects_labels *kept = &effects->labels[i];
+        if (!kept->at || !labels_equal(kept->at, kept->count, labels, count)) continue;
+        *ret_labels = kept->at;
         return ERR_OK;
     }
-    copy = arena_calloc(&effects->arena, count, sizeof *copy);
-    if (!copy) return ERR_NOMEM;
-    for (size_t i = 0; i < count; i++) {
-        struct str *const texts[] = {&copy[i].key, &copy[i].value};
-        enum err err;
-        copy[i] = labels[i];
-        err = texts_own(effects, texts, ARRAY_LEN(texts));
-        if (err) return err;
-    }
+    err = labels_copy(&effects->arena, labels, count, &copy);
+    if (err) return err;
     effects->labels[effects->labels_next++ % ARRAY_LEN(effects->labels)] =
         (struct effects_labels){copy, count};
     *ret_labels = copy;
@@ -148,50 +156,15 @@ const struct machine *effects_machine(struct effects *effects, const struct mach
     return err ? NULL : m;
 }
 
-static enum err requirement_own(struct effects *effects, struct requirement *r)
-{
-    struct str *values = arena_calloc(&effects->arena, r->value_count, sizeof *values);
-    enum err err = values ? effects_text(effects, r->key, &r->key) : ERR_NOMEM;
-
-    for (size_t i = 0; i < r->value_count && !err; i++)
-        err = effects_text(effects, r->values[i], &values[i]);
-    r->values = values;
-    return err;
-}
-
-static const struct profile *profile_copy(struct effects *effects, const struct profile *profile)
-{
-    struct profile *p = ARENA_NEW(&effects->arena, struct profile);
-    struct requirement *requirements =
-        arena_calloc(&effects->arena, profile->requirement_count, sizeof *requirements);
-    struct spread *spreads = arena_calloc(&effects->arena, profile->spread_count, sizeof *spreads);
-    enum err err = p && requirements && spreads ? ERR_OK : ERR_NOMEM;
-
-    if (err) return NULL;
-    *p = *profile;
-    for (size_t i = 0; i < profile->requirement_count && !err; i++) {
-        requirements[i] = profile->requirements[i];
-        err = requirement_own(effects, &requirements[i]);
-    }
-    for (size_t i = 0; i < profile->spread_count && !err; i++) {
-        spreads[i] = profile->spreads[i];
-        err = effects_text(effects, profile->spreads[i].key, &spreads[i].key);
-    }
-    if (!err) err = effects_text(effects, profile->fingerprint, &p->fingerprint);
-    p->requirements = requirements;
-    p->spreads = spreads;
-    return err ? NULL : p;
-}
-
 const struct profile *effects_profile(struct effects *effects, const struct profile *profile)
 {
     const struct profile *last = effects->profile;
+    struct profile *copy;
 
-    if (!last || !str_equal(last->fingerprint, profile->fingerprint)) {
-        last = profile_copy(effects, profile);
-        if (last) effects->profile = last;
-    }
-    return last;
+    if (last && str_equal(last->fingerprint, profile->fingerprint)) return last;
+    copy = ARENA_NEW(&effects->arena, struct profile);
+    if (!copy || profile_build(&effects->arena, profile, copy, NULL)) return NULL;
+    return effects->profile = copy;
 }
 
 void effects_observe(struct effects *effects, enum core_histogram histogram, mono_time since,

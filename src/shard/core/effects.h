@@ -2,8 +2,8 @@
 /* What the shard's core wants done in the world, in the order it wants it.
  *
  * The core does nothing itself: it appends effects, and the driver (src/shard) carries them out in
- * order on the loop's thread and tells the core how each ended. Everything an effect points to
- * stands in the arena of its list, so that a list can be handed from the decide thread to the loop
+ * order on the loop's thread and reports to the core how each ended. Everything an effect points to
+ * is in the arena of its list, so that a list can pass from the decide thread to the loop
  * whole, and freed whole. */
 #ifndef SHARD_CORE_EFFECTS_H
 #define SHARD_CORE_EFFECTS_H
@@ -15,8 +15,8 @@
 /* How an action ended; the names are the metric's and the audit's. */
 enum action_outcome {
     OUTCOME_SUCCESS,
-    OUTCOME_CTX_CANCELED, /* a deadline passed: nobody knows what was done, Get will tell */
-    OUTCOME_FENCED,       /* nothing was done: Get will tell what the machine is */
+    OUTCOME_CTX_CANCELED, /* a deadline passed: it is unknown what was done, Get is next */
+    OUTCOME_FENCED,       /* nothing was done: Get is next */
     OUTCOME_NO_SESSION,
     OUTCOME_RACED_TO_IDLE, /* "transition_raced_to_idle" */
     OUTCOME_TRANSITION_ERROR,
@@ -75,6 +75,7 @@ struct effect {
     struct str machine;  /* id */
     struct str cluster;  /* whose operator, or the cluster of Configure */
     uint64_t timeout_ms; /* of provider calls and of ASK_BLOB */
+    struct str frame;    /* NODE_STATE: as it is sent; the driver's, in the list's arena */
     union {
         struct { /* CONFIGURE: shard_metadata, sorted by key */
             const struct label *metadata;
@@ -129,6 +130,20 @@ void effects_init(struct effects *effects);
 void effects_deinit(struct effects *effects);
 /* Room for one more, zeroed but for its kind; NULL when out of memory. */
 struct effect *effects_add(struct effects *effects, enum effect_kind kind);
+
+/* Copies a text to *at, where there is room for it, and moves *at behind it. */
+static inline struct str text_put(char **at, struct str text)
+{
+    struct str copy = str_of(*at, text.len);
+
+    if (text.len) memcpy(*at, text.at, text.len);
+    *at += text.len;
+    return copy;
+}
+bool labels_equal(const struct label *a, size_t a_count, const struct label *b, size_t b_count);
+/* A copy of labels and their texts. ERR_NOMEM. */
+enum err labels_copy(struct arena *arena, const struct label *labels, size_t count,
+                     struct label **ret_copy);
 
 /* Copies that live as long as the list; make them before the effect that shows them. ERR_NOMEM. */
 enum err effects_text(struct effects *effects, struct str text, struct str *ret_text);

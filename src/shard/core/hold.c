@@ -5,7 +5,7 @@
  * And for a while after a restart, because of the calls of the earlier process: a provider shows
  * the state before a call until the call is done, so a machine that looks untouched in the first
  * List may be under way. A call ends at the latest execute_timeout_ms after its caller has gone. */
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
 bool core_acts(const struct core *core)
 {
@@ -19,14 +19,9 @@ const char *core_hold_text(const struct core *core)
     return core->options.dry_run ? "dry-run" : "";
 }
 
-bool core_settled(const struct core *core)
+void running_settle(struct core *core, mono_time now, struct effects *out)
 {
-    return core->hands->settled;
-}
-
-void hands_settle(struct core *core, mono_time now, struct effects *out)
-{
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
     mono_time due = mono_after(h->opened_at, core->options.execute_timeout_ms);
 
     if (h->settled) return;
@@ -41,14 +36,14 @@ void hands_settle(struct core *core, mono_time now, struct effects *out)
 void core_hold(struct core *core, enum core_hold why, mono_time now, wall_time wall,
                struct effects *out)
 {
-    uint32_t waiting = core->hands->queued;
+    uint32_t waiting = core->counts.queued;
 
     core_begin(core);
     if (why == CORE_FENCED)
         core->fenced = true;
     else
         core->options.paused = true;
-    hands_run(core, now, wall, out);
+    running_start(core, now, wall, out);
     core_log(out, CORE_WARN, "no action begins any more", "why=%s dropped=%u under_way=%u",
-             core_hold_text(core), (unsigned)waiting, (unsigned)core->hands->running);
+             core_hold_text(core), (unsigned)waiting, (unsigned)core->counts.inflight);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The only door to a machine. What it becomes, that it appears or goes, is told from here to its
- * operator, to the counts and to the half that acts, so that no change can forget one of them.
+/* The only place that changes a machine. Every change, arrival and departure goes from here to the
+ * operator, the counts and the running actions, so that no change can forget one of them.
  *
  * All or nothing: what may run out of memory is done before the inventory changes. */
 #include "shard/core/core_internal.h"
@@ -10,16 +10,16 @@ enum err core_get(struct core *core, struct str id, struct inventory_entry *ret_
     return inventory_get(core->inventory, id, &core->scratch, ret_entry);
 }
 
-enum err core_tell(struct core *core, struct str cluster, const struct machine *machine,
-                   struct effects *out)
+enum err core_send_state(struct core *core, struct str cluster, const struct machine *machine,
+                         struct effects *out)
 {
     const struct machine *node;
     struct effect *effect;
     struct str name;
     enum err err;
 
-    /* To an operator who is away the resync will tell what is bound; what left meanwhile is told
-     * now, and kept for it. */
+    /* An operator that is away hears by the resync what is bound to its cluster; the state of a
+     * machine that left is sent now, and kept for it. */
     if (!core_has_session(core, cluster) && str_equal(machine->cluster, cluster)) return ERR_OK;
     err = effects_text(out, cluster, &name);
     if (err) return err;
@@ -46,25 +46,16 @@ static struct machine meaning(const struct machine *given)
     return m;
 }
 
-static bool attributes_same(const struct attributes *a, const struct attributes *b)
-{
-    if (!str_equal(a->instance_type, b->instance_type) || !str_equal(a->zone, b->zone) ||
-        a->label_count != b->label_count)
-        return false;
-    for (size_t i = 0; i < a->label_count; i++)
-        if (!str_equal(a->labels[i].key, b->labels[i].key) ||
-            !str_equal(a->labels[i].value, b->labels[i].value))
-            return false;
-    return true;
-}
-
 /* What an operator is shown of a machine is as before: prices change all day. */
 static bool shows_same(const struct machine *a, const struct machine *b)
 {
     return a->state == b->state && str_equal(a->cluster, b->cluster) &&
            str_equal(a->host_ref, b->host_ref) && str_equal(a->last_error, b->last_error) &&
            resources_equal(machine_capacity(a), machine_capacity(b)) &&
-           attributes_same(&a->attributes, &b->attributes);
+           str_equal(a->attributes.instance_type, b->attributes.instance_type) &&
+           str_equal(a->attributes.zone, b->attributes.zone) &&
+           labels_equal(a->attributes.labels, a->attributes.label_count, b->attributes.labels,
+                        b->attributes.label_count);
 }
 
 enum err core_move(struct core *core, const struct machine *to, enum inventory_source source,
@@ -92,9 +83,11 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
     err = tally_find(&core->tally, &m, &to_place);
     if (err) return err;
     if (!shows_same(&was.machine, &m))
-        err = core_tell(core, m.cluster.len ? m.cluster : was.machine.cluster, &m, out);
+        err = core_send_state(core, m.cluster.len ? m.cluster : was.machine.cluster, &m, out);
+    if (!err && source == INVENTORY_OBSERVED && from != m.state) err = running_reserve(core, &m);
     if (!err) err = inventory_apply(core->inventory, &m, source, now, ret_edge, note);
     if (err) {
+        running_unreserve(core, m.id);
         tally_leave(&core->tally, &to_place);
         out->count = before;
         return err;
@@ -103,7 +96,7 @@ enum err core_move(struct core *core, const struct machine *to, enum inventory_s
     scope_note(core, m.id, inside);
     if (from == m.state) return ERR_OK;
     if (m.state == MACHINE_CONFIGURED) waits_over(core, &m, now, out);
-    if (source == INVENTORY_OBSERVED) hands_seen(core, &m, from, now, out);
+    if (source == INVENTORY_OBSERVED) running_changed(core, &m, from, now, out);
     return ERR_OK;
 }
 
@@ -116,15 +109,17 @@ enum err core_admit(struct core *core, const struct machine *machine, mono_time 
     enum err err = tally_find(&core->tally, &m, &place);
 
     if (err) return err;
-    err = core_tell(core, m.cluster, &m, out);
+    err = core_send_state(core, m.cluster, &m, out);
+    if (!err) err = running_reserve(core, &m);
     if (!err) err = inventory_insert(core->inventory, &m, now, note);
     if (err) {
+        running_unreserve(core, m.id);
         tally_leave(&core->tally, &place);
         out->count = before;
         return err;
     }
     tally_move(&core->tally, NULL, &place);
-    hands_seen(core, &m, MACHINE_UNSPECIFIED, now, out);
+    running_changed(core, &m, MACHINE_UNSPECIFIED, now, out);
     return ERR_OK;
 }
 
@@ -132,17 +127,17 @@ enum err core_drop(struct core *core, struct str id, const char *why, struct eff
 {
     struct tally_place place;
     struct inventory_entry was;
-    struct machine told;
+    struct machine failed;
     enum err err = core_get(core, id, &was);
 
     if (!err) err = tally_find(&core->tally, &was.machine, &place);
     if (err) return err;
-    told = was.machine; /* its operator would wait for it for ever */
-    told.state = MACHINE_FAILED;
-    told.last_error = str_from(why);
-    err = core_tell(core, told.cluster, &told, out);
+    failed = was.machine; /* its operator would wait for it for ever */
+    failed.state = MACHINE_FAILED;
+    failed.last_error = str_from(why);
+    err = core_send_state(core, failed.cluster, &failed, out);
     if (err) return err;
-    hands_gone(core, id);
+    running_gone(core, id);
     tally_move(&core->tally, &place, NULL);
     err = inventory_remove(core->inventory, id);
     assert(!err); /* it was there */

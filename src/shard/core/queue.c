@@ -11,75 +11,61 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
-enum err hands_open(struct core *core)
+enum err running_open(struct core *core)
 {
-    struct hands *h = calloc(1, sizeof *h);
+    struct running_actions *h = calloc(1, sizeof *h);
 
     if (!h) return ERR_NOMEM;
     list_init(&h->waiting);
     list_init(&h->ready);
     list_init(&h->ended);
     h->settled = !core->options.restarted;
-    heap_init(&h->overdue, core->options.machines_max);
-    heap_init(&h->operator_due, core->options.machines_max);
     heap_init(&h->due, core->options.machines_max);
-    core->hands = h;
+    core->running = h;
     return ERR_OK;
-}
-
-static uint32_t id_hash(const struct core *core, struct str machine)
-{
-    return (uint32_t)str_hash(machine, core->options.seed);
 }
 
 static void task_free(struct core *core, struct machine_task *task) /* it is in no list */
 {
-    table_remove(&core->hands->tasks, &task->link);
+    task->work->task = NULL;
     kind_release(core->needs, task->kind);
-    memory_give(&core->hands->bytes, task, task->size);
+    memory_give(&core->running->bytes, task, task->size);
 }
 
-void hands_close(struct core *core)
+void running_close(struct core *core)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
 
     if (!h) return;
-    heap_deinit(&h->overdue);
-    heap_deinit(&h->operator_due);
+    for (uint32_t i = 0; i < h->works.bucket_count; i++)
+        while (h->works.buckets[i]) {
+            struct machine_work *w = CONTAINER_OF(h->works.buckets[i], struct machine_work, link);
+            if (w->task) task_free(core, w->task);
+            list_init(&w->ended);
+            work_forget(core, w);
+        }
     heap_deinit(&h->due);
-    for (uint32_t i = 0; i < h->tasks.bucket_count; i++)
-        while (h->tasks.buckets[i])
-            task_free(core, CONTAINER_OF(h->tasks.buckets[i], struct machine_task, link));
-    for (uint32_t i = 0; i < h->concerns.bucket_count; i++)
-        while (h->concerns.buckets[i])
-            concern_free(core, CONTAINER_OF(h->concerns.buckets[i], struct concern, link));
-    table_deinit(&h->tasks, &h->bytes);
-    table_deinit(&h->concerns, &h->bytes);
+    table_deinit(&h->works, &h->bytes);
     rooms_deinit(&h->slots, &h->bytes);
     assert(h->bytes == 0);
     free(h);
-    core->hands = NULL;
+    core->running = NULL;
 }
 
 /* --- finding --- */
 
 struct machine_task *task_find(const struct core *core, struct str machine)
 {
-    uint32_t hash = id_hash(core, machine);
+    const struct machine_work *w = work_find(core, machine);
 
-    TABLE_EACH(&core->hands->tasks, hash, link)
-    {
-        struct machine_task *task = CONTAINER_OF(link, struct machine_task, link);
-        if (task->step != STEP_ENDED && str_equal(task->machine, machine)) return task;
-    }
-    return NULL;
+    return w ? w->task : NULL;
 }
 
 struct machine_task *task_numbered(const struct core *core, uint64_t number)
 {
-    const struct rooms *slots = &core->hands->slots;
+    const struct rooms *slots = &core->running->slots;
     uint32_t slot = (uint32_t)number;
     struct machine_task *task = slot < slots->used ? rooms_get(slots, slot) : NULL;
 
@@ -88,57 +74,35 @@ struct machine_task *task_numbered(const struct core *core, uint64_t number)
 
 bool task_ended_in_list(const struct core *core, struct str machine)
 {
-    uint32_t hash = id_hash(core, machine);
+    const struct machine_work *w = work_find(core, machine);
 
-    TABLE_EACH(&core->hands->tasks, hash, link)
-    {
-        const struct machine_task *task = CONTAINER_OF(link, struct machine_task, link);
-        if (task->step == STEP_ENDED && str_equal(task->machine, machine)) return true;
-    }
-    return false;
+    return w && !list_empty(&w->ended);
 }
 
 bool core_is_pending(const struct core *core, struct str machine)
 {
-    uint32_t hash = id_hash(core, machine);
-
-    TABLE_EACH(&core->hands->tasks, hash, link)
-    if (str_equal(CONTAINER_OF(link, struct machine_task, link)->machine, machine)) return true;
-    return false;
+    return task_find(core, machine) || task_ended_in_list(core, machine);
 }
 
-void hands_told(struct core *core, struct str machine, enum machine_state said)
+void running_listed(struct core *core, struct str machine, enum machine_state said)
 {
-    uint32_t hash = id_hash(core, machine);
-    struct concern *c = concern_find(core, machine);
+    struct machine_work *w = work_find(core, machine);
 
-    if (c) c->stale = c->asked;
-    TABLE_EACH(&core->hands->tasks, hash, link)
-    {
-        struct machine_task *task = CONTAINER_OF(link, struct machine_task, link);
-        if (!str_equal(task->machine, machine)) continue;
-        task->passed_over = said;
-        core->hands->overlooked = true;
-    }
+    if (!w) return;
+    w->stale = w->asked;
+    if (!w->task && list_empty(&w->ended)) return;
+    w->passed_over = said;
+    core->running->overlooked = true;
 }
 
 /* --- making --- */
-
-static struct str text_put(char **at, struct str text)
-{
-    struct str copy = str_of(*at, text.len);
-
-    if (text.len) memcpy(*at, text.at, text.len);
-    *at += text.len;
-    return copy;
-}
 
 /* A block with the task and its texts; in no table yet. */
 static struct machine_task *task_make(struct core *core, const struct action *action)
 {
     size_t size = sizeof(struct machine_task) + action->machine.len + action->cluster.len +
                   action->key.cluster.len + action->key.fingerprint.len + action->key.group.len;
-    struct machine_task *task = memory_take(&core->hands->bytes, size);
+    struct machine_task *task = memory_take(&core->running->bytes, size);
     char *at;
 
     if (!task) return NULL;
@@ -161,76 +125,67 @@ static struct machine_task *task_make(struct core *core, const struct action *ac
 /* What starts at once need not find room among those that wait. */
 static bool queue_full(const struct core *core)
 {
-    const struct hands *h = core->hands;
     uint64_t room = (uint64_t)core->options.queue_max;
 
-    if (h->running < core->options.concurrency) room += core->options.concurrency - h->running;
-    return h->queued >= room;
+    if (core->counts.inflight < core->options.concurrency)
+        room += core->options.concurrency - core->counts.inflight;
+    return core->counts.queued >= room;
 }
 
 enum err task_open(struct core *core, const struct action *action, const struct profile *profile,
                    enum task_cause cause, mono_time now, struct machine_task **ret_task)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
     struct machine_task *task;
+    struct machine_work *work;
     uint32_t slot;
-    enum err err;
+    enum err err = ERR_OK;
 
-    assert(!task_find(core, action->machine));
     if (queue_full(core)) return ERR_FULL;
-    err = table_reserve(&h->tasks, &h->bytes);
-    if (err) return err;
+    work = work_make(core, action->machine);
+    if (!work) return ERR_NOMEM;
+    assert(!work->task);
     task = task_make(core, action);
-    if (!task) return ERR_NOMEM;
+    if (!task) goto no_task;
+    task->work = work;
     if (profile) err = kind_hold(core->needs, profile, &task->kind);
     if (!err) err = rooms_take(&h->slots, task, &slot, &h->bytes);
-    if (err) {
-        kind_release(core->needs, task->kind);
-        memory_give(&h->bytes, task, task->size);
-        return err;
-    }
+    if (err) goto no_number;
+    work->task = task;
     h->serial += h->serial == UINT32_MAX ? 2 : 1; /* never 0: no action has the number 0 */
     task->number = (uint64_t)h->serial << 32 | slot;
     task->cause = cause;
     task->planned = cause != CAUSE_DECIDED; /* it is in a passing state, or Failed */
-    table_add(&h->tasks, &task->link, id_hash(core, task->machine));
     list_append(&h->waiting, &task->place);
-    core->counts.queued = ++h->queued;
+    core->counts.queued++;
     core->counts.actions[task->action]++;
-    concern_yield(core, task->machine, now);
+    work_quiet(core, work, now); /* what was to be done about the machine is moot */
     *ret_task = task;
     return ERR_OK;
+
+no_number:
+    task_free(core, task);
+no_task:
+    work_settle(core, work);
+    return task ? err : ERR_NOMEM;
 }
 
 void task_shield(struct core *core, struct str machine)
 {
-    struct hands *h = core->hands;
-    struct action nothing = {.machine = machine};
-    struct machine_task *task;
+    struct running_actions *h = core->running;
+    struct machine_work *w;
 
     if (!h->list_open || core_is_pending(core, machine)) return;
-    if (table_reserve(&h->tasks, &h->bytes)) return;
-    task = task_make(core, &nothing);
-    if (!task) return;
-    task->step = STEP_ENDED;
-    table_add(&h->tasks, &task->link, id_hash(core, task->machine));
-    list_append(&h->ended, &task->place);
+    w = work_make(core, machine);
+    if (w) list_append(&h->ended, &w->ended);
 }
 
 static struct plan task_plan(const struct machine_task *task)
 {
-    static const enum planned_action plans[] = {
-        [ACTION_BOOTSTRAP] = PLANNED_BOOTSTRAP, [ACTION_PROVISION] = PLANNED_PROVISION,
-        [ACTION_PREEMPT] = PLANNED_DRAIN,       [ACTION_RECLAIM] = PLANNED_DRAIN,
-        [ACTION_DELETE] = PLANNED_DELETE,
-    };
-    struct plan plan = {.action = plans[task->action]};
+    struct plan plan = {.action = call_rule_of(task->action)->planned};
 
     if (plan.action == PLANNED_DRAIN) {
-        plan.promised = (struct machine_promise){.cluster = task->key.cluster,
-                                                 .fingerprint = task->key.fingerprint,
-                                                 .group = task->key.group,
-                                                 .priority = task->priority};
+        plan.promised = task_promise(task);
     } else if (plan.action != PLANNED_DELETE) {
         plan.cluster = task->cluster;
         plan.stamp = task_stamp(task);
@@ -240,7 +195,7 @@ static struct plan task_plan(const struct machine_task *task)
 
 void tasks_plan(struct core *core, mono_time now)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
 
     for (struct list *place = h->waiting.prev, *next; place != &h->waiting; place = next) {
         struct machine_task *task = CONTAINER_OF(place, struct machine_task, place);
@@ -252,51 +207,53 @@ void tasks_plan(struct core *core, mono_time now)
         /* Not counted as begun the next decision would plan it twice: derived again instead. */
         core->counts.dropped++;
         core->counts.actions[task->action]--;
-        h->queued--;
+        core->counts.queued--;
         h->dropped = true;
         task_close(core, task, now);
     }
-    core->counts.queued = h->queued;
 }
 
 /* --- closing --- */
 
-/* Of one that ended: nothing that a List says of its machine is older than its end. */
-static void task_forget(struct core *core, struct machine_task *task, mono_time now)
+/* The task has ended, and nothing that a List says of its machine is older than its end. */
+static void work_task_ended(struct core *core, struct machine_work *w, mono_time now)
 {
+    enum machine_state said = w->passed_over;
+
+    if (w->task) return; /* another one */
+    w->passed_over = MACHINE_UNSPECIFIED;
     /* Where all Lists are full the next one says it again. */
-    if (task->passed_over && core->hands->deltas && !task_find(core, task->machine))
-        concern_look(core, task->machine, task->passed_over, now);
-    task_free(core, task);
+    if (said && core->running->deltas) work_look(core, str_of(w->id, w->id_len), said, now);
+    if (w->kind == WORK_QUIET) work_quiet(core, w, now);
 }
 
-static struct heap *task_heap(struct hands *h, const struct machine_task *task)
+static void task_wait_end(struct core *core, struct machine_task *task)
 {
-    return task->step == STEP_OPERATOR ? &h->operator_due : &h->overdue;
+    if (task->step == STEP_OPERATOR) core->counts.drains_waiting--;
+    if (task->step == STEP_BLOB) core->counts.blobs_waiting--;
 }
 
 void task_close(struct core *core, struct machine_task *task, mono_time now)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
+    struct machine_work *w = task->work;
 
-    /* Usually nothing is planned any more. Without memory it stays planned until a cycle looks
-     * through all machines. */
-    if (inventory_unplan(core->inventory, task->machine) == ERR_NOMEM) h->lost = true;
+    work_unplan(core, w, now);
     rooms_give(&h->slots, (uint32_t)task->number);
-    heap_remove(task_heap(h, task), &task->overdue);
-    if (task->step == STEP_BLOB) core->counts.blobs_waiting = --h->blobs;
+    task_wait_end(core, task);
     list_remove(&task->place);
-    task->step = STEP_ENDED;
-    if (h->list_open) {
-        list_append(&h->ended, &task->place);
-        return;
-    }
-    task_forget(core, task, now);
+    task_free(core, task);
+    if (w->asked && !w->due.place) /* the task's waits took the place of the Get's */
+        work_due(core, w, mono_after(now, core->options.execute_timeout_ms + OVERDUE_MS));
+    if (!h->list_open)
+        work_task_ended(core, w, now);
+    else if (list_empty(&w->ended))
+        list_append(&h->ended, &w->ended);
 }
 
-void hands_list_begin(struct core *core, enum list_kind kind)
+void running_list_begin(struct core *core, enum list_kind kind)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
 
     h->list_open = true;
     h->list_cycles = 0;
@@ -306,16 +263,16 @@ void hands_list_begin(struct core *core, enum list_kind kind)
     if (h->overlooked) core->full_list_wanted = true;
 }
 
-void hands_list_end(struct core *core, mono_time now)
+void running_list_end(struct core *core, mono_time now)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
 
     h->list_open = false;
     LIST_EACH_SAFE(&h->ended, place, next)
     {
-        task_forget(core, CONTAINER_OF(place, struct machine_task, place), now);
+        list_remove(place);
+        work_task_ended(core, CONTAINER_OF(place, struct machine_work, ended), now);
     }
-    list_init(&h->ended);
 }
 
 /* --- running --- */
@@ -325,65 +282,34 @@ void task_await(struct core *core, struct machine_task *task, enum task_step ste
 {
     task->step = step;
     task->asked = now;
-    /* Room was taken when it began; see task_begin. */
-    (void)heap_put(&core->hands->overdue, &task->overdue,
-                   add_sat_u64(now.ms, timeout_ms + OVERDUE_MS));
-}
-
-static void held_count(struct core *core)
-{
-    struct hands *h = core->hands;
-
-    core->counts.drains_waiting = (uint32_t)h->operator_due.count;
-    core->counts.blobs_waiting = h->blobs;
-    core->counts.inflight = h->running;
-    core->counts.queued = h->queued;
-}
-
-enum err task_hold_reserve(struct core *core)
-{
-    return heap_reserve(&core->hands->operator_due, core->hands->operator_due.count + 1);
+    work_due(core, task->work, mono_after(now, timeout_ms + OVERDUE_MS));
 }
 
 void task_hold(struct core *core, struct machine_task *task, mono_time until)
 {
-    struct hands *h = core->hands;
-    enum err err = heap_put(&h->operator_due, &task->overdue, until.ms);
-
-    assert(!err && h->running > 0); /* reserved */
-    (void)err;
+    assert(core->counts.inflight > 0);
+    work_due(core, task->work, until);
     task->step = STEP_OPERATOR;
-    h->running--;
-    held_count(core);
+    core->counts.inflight--;
+    core->counts.drains_waiting++;
 }
 
 void task_hold_for_blob(struct core *core, struct machine_task *task, mono_time now)
 {
-    struct hands *h = core->hands;
-
     task_await(core, task, STEP_BLOB, core->options.bootstrap_timeout_ms, now);
-    assert(h->running > 0);
-    h->running--;
-    h->blobs++;
-    held_count(core);
+    assert(core->counts.inflight > 0);
+    core->counts.inflight--;
+    core->counts.blobs_waiting++;
 }
 
 void task_unhold(struct core *core, struct machine_task *task)
 {
-    struct hands *h = core->hands;
-
-    heap_remove(task_heap(h, task), &task->overdue);
-    if (task->step == STEP_BLOB) h->blobs--;
+    task_wait_end(core, task);
+    heap_remove(&core->running->due, &task->work->due);
     task->step = STEP_WAITING;
     task->planned = true; /* the machine is Draining or Configuring: there is nothing to plan */
-    list_append(&h->ready, &task->place);
-    h->queued++;
-    held_count(core);
-}
-
-bool task_has_place(const struct machine_task *task)
-{
-    return task->step != STEP_OPERATOR && task->step != STEP_BLOB;
+    list_append(&core->running->ready, &task->place);
+    core->counts.queued++;
 }
 
 static void task_begin(struct core *core, struct machine_task *task, mono_time now, wall_time wall,
@@ -394,16 +320,16 @@ static void task_begin(struct core *core, struct machine_task *task, mono_time n
         return;
     }
     switch (task->action) {
-    case ACTION_PROVISION: provision_begin(core, task, now, out); break;
+    case ACTION_PROVISION:
+    case ACTION_DELETE: call_begin(core, task, now, out); break;
     case ACTION_BOOTSTRAP: bootstrap_begin(core, task, now, out); break;
     case ACTION_PREEMPT:
     case ACTION_RECLAIM: drain_begin(core, task, now, wall, out); break;
-    case ACTION_DELETE: delete_begin(core, task, now, out); break;
     }
 }
 
 /* The next that may begin or go on; NULL: there is none. */
-static struct machine_task *task_next(const struct hands *h)
+static struct machine_task *task_next(const struct running_actions *h)
 {
     const struct list *from = list_empty(&h->ready) ? &h->waiting : &h->ready;
 
@@ -413,41 +339,39 @@ static struct machine_task *task_next(const struct hands *h)
 /* Nothing may begin any more: what waits ends without having asked for anything. */
 static void tasks_suppress(struct core *core, mono_time now, struct effects *out)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
     struct machine_task *task;
 
     while ((task = task_next(h))) {
         list_remove(&task->place);
-        h->queued--;
-        h->running++;
+        core->counts.queued--;
+        core->counts.inflight++;
         if (task->blob) {
             bootstrap_configure(core, task, now, out); /* which takes the machine back */
             continue;
         }
         /* A machine that is passing, Failed or drained by its operator is looked at again. */
-        if (task->cause != CAUSE_DECIDED || task->draining) concern_ask(core, task, now, out);
+        if (task->cause != CAUSE_DECIDED || task->draining) work_ask(core, task, now, out);
         task_end(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
     }
 }
 
-void hands_run(struct core *core, mono_time now, wall_time wall, struct effects *out)
+void running_start(struct core *core, mono_time now, wall_time wall, struct effects *out)
 {
-    struct hands *h = core->hands;
+    struct running_actions *h = core->running;
     struct machine_task *task;
 
     if (!core_acts(core)) tasks_suppress(core, now, out);
-    while (h->settled && h->running < core->options.concurrency && (task = task_next(h))) {
-        if (heap_reserve(&h->overdue, h->overdue.count + 1)) break; /* the next event tries */
+    while (h->settled && core->counts.inflight < core->options.concurrency &&
+           (task = task_next(h))) {
         list_remove(&task->place);
-        h->queued--;
-        h->running++;
+        core->counts.queued--;
+        core->counts.inflight++;
         core_begin(core); /* thousands may begin in one event */
         task_begin(core, task, now, wall, out);
     }
-    core->counts.queued = h->queued;
-    core->counts.inflight = h->running;
     /* A quarter, so that a cycle has refilled it before it runs dry. */
-    if (h->dropped && h->queued <= core->options.queue_max / 4 &&
+    if (h->dropped && core->counts.queued <= core->options.queue_max / 4 &&
         effects_add(out, EFFECT_CYCLE_SOON)) {
         h->dropped = false;
     }

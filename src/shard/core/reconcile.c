@@ -20,7 +20,7 @@
 #include <stdio.h>
 
 #include "model/metadata.h"
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
 enum {
     REMOVALS_MIN = 10,         /* fewer than this and any share is taken */
@@ -37,13 +37,13 @@ void core_list_begin(struct core *core, enum list_kind kind)
     l->number = inventory_list_begin(core->inventory, kind == LIST_FULL);
     l->kind = kind;
     l->failed = false;
-    l->settles = core->hands->settle_due;
+    l->settles = core->running->settle_due;
     l->records = l->refused = l->surprises = l->nameless = l->untaken = 0;
     if (kind == LIST_FULL) { /* wanted anew until its end: the domains may change meanwhile */
         l->owed = l->owed || core->full_list_wanted;
         core->full_list_wanted = false;
     }
-    hands_list_begin(core, kind);
+    running_list_begin(core, kind);
 }
 
 bool core_listed(const struct core *core)
@@ -70,8 +70,8 @@ bool core_wants_full_list(const struct core *core)
 
 /* --- refusals --- */
 
-static void refuse(struct core *core, struct str id, enum machine_fault fault, const char *why,
-                   struct effects *out)
+static void record_refuse(struct core *core, struct str id, enum machine_fault fault,
+                          const char *why, struct effects *out)
 {
     core->counts.machines_rejected[fault]++;
     if (core->listing.refused++ < LIST_LINES_MOST)
@@ -91,25 +91,25 @@ void core_list_refused(struct core *core, struct str id, const char *why, struct
         (void)inventory_see(core->inventory, &named); /* garbled, but there */
     else
         core->listing.nameless++;
-    refuse(core, id.len <= ID_MAX ? id : STR_EMPTY, MACHINE_FAULT_STRUCTURAL, why, out);
+    record_refuse(core, id.len <= ID_MAX ? id : STR_EMPTY, MACHINE_FAULT_STRUCTURAL, why, out);
 }
 
-static bool sound(struct core *core, const struct machine *machine, struct effects *out)
+static bool record_is_sound(struct core *core, const struct machine *machine, struct effects *out)
 {
     enum machine_fault fault;
     struct note note;
 
     if (!machine_check(machine, &fault, &note)) return true;
     core->listing.untaken++;
-    refuse(core, machine->id.len <= ID_MAX ? machine->id : STR_EMPTY, fault, note.text, out);
+    record_refuse(core, machine->id.len <= ID_MAX ? machine->id : STR_EMPTY, fault, note.text, out);
     return false;
 }
 
 /* --- one record --- */
 
 /* What its metadata says it was bought for. Bad entries are left out. */
-static void restore(struct core *core, struct machine *machine, const struct label *metadata,
-                    size_t count, struct effects *out)
+static void record_restore(struct core *core, struct machine *machine, const struct label *metadata,
+                           size_t count, struct effects *out)
 {
     struct machine_metadata ours = {0};
     struct note note;
@@ -123,8 +123,8 @@ static void restore(struct core *core, struct machine *machine, const struct lab
 }
 
 /* A move of a machine without an action of ours that we did not order: it is believed, and said. */
-static void surprise(struct core *core, const struct machine *is, enum machine_state was,
-                     enum machine_edge edge, const char *cluster_was, struct effects *out)
+static void record_surprise(struct core *core, const struct machine *is, enum machine_state was,
+                            enum machine_edge edge, const char *cluster_was, struct effects *out)
 {
     /* A stable state is left by an order only, and we gave none. */
     bool foreign = edge == EDGE_FOREIGN || (edge == EDGE_DRIVEN && machine_state_stable(was));
@@ -159,8 +159,8 @@ static bool is_free(enum machine_state state)
 }
 
 /* What is ours of the new record. True when the binding is not the one we know. */
-static bool binding(struct core *core, const struct record *record, const struct machine *was,
-                    struct machine *to, struct effects *out)
+static bool record_bind(struct core *core, const struct record *record, const struct machine *was,
+                        struct machine *to, struct effects *out)
 {
     bool rebound, kept;
 
@@ -171,7 +171,7 @@ static bool binding(struct core *core, const struct record *record, const struct
     kept = machine_state_keeps_stamp(was->state) && !rebound;
     if (machine_state_keeps_stamp(to->state) && !kept) {
         /* Ours, from before an answer was lost, or another's: what was written with it tells. */
-        restore(core, to, record->metadata, record->metadata_count, out);
+        record_restore(core, to, record->metadata, record->metadata_count, out);
     } else {
         to->stamp = was->stamp;
         to->destination = was->destination;
@@ -187,8 +187,8 @@ static bool binding(struct core *core, const struct record *record, const struct
     return rebound && was->cluster.len;
 }
 
-static enum err known(struct core *core, const struct record *record, mono_time now,
-                      struct effects *out)
+static enum err record_known(struct core *core, const struct record *record, mono_time now,
+                             struct effects *out)
 {
     struct machine to = *record->machine;
     struct inventory_entry was;
@@ -202,25 +202,26 @@ static enum err known(struct core *core, const struct record *record, mono_time 
     if (!record->got && was.machine.state == MACHINE_FAILED && is_free(to.state) &&
         core_rests(core, to.id, now))
         return ERR_OK;
-    if (!record->got && hands_call_may_run(core, to.id, to.state, now)) return ERR_OK;
-    rebound = binding(core, record, &was.machine, &to, out);
-    if (!sound(core, &to, out)) return ERR_OK; /* what metadata says is from outside too */
+    if (!record->got && running_call_may_run(core, to.id, to.state, now)) return ERR_OK;
+    rebound = record_bind(core, record, &was.machine, &to, out);
+    if (!record_is_sound(core, &to, out))
+        return ERR_OK; /* what metadata says is from outside too */
     (void)snprintf(cluster_was, sizeof cluster_was, "%.*s", STR_ARG(was.machine.cluster));
     err = core_move(core, &to, INVENTORY_OBSERVED, now, &edge, out, &note);
     if (err) return err;
     if (rebound && edge == EDGE_REFUSED) edge = EDGE_FOREIGN; /* the state stayed */
-    if (edge != EDGE_REFUSED) surprise(core, &to, was.machine.state, edge, cluster_was, out);
+    if (edge != EDGE_REFUSED) record_surprise(core, &to, was.machine.state, edge, cluster_was, out);
     return ERR_OK;
 }
 
-static enum err unknown(struct core *core, const struct record *record, mono_time now,
-                        struct effects *out)
+static enum err record_unknown(struct core *core, const struct record *record, mono_time now,
+                               struct effects *out)
 {
     struct machine to = *record->machine;
 
     if (!scope_has(core, &to.attributes)) return ERR_OK;
-    restore(core, &to, record->metadata, record->metadata_count, out);
-    if (!sound(core, &to, out)) return ERR_OK;
+    record_restore(core, &to, record->metadata, record->metadata_count, out);
+    if (!record_is_sound(core, &to, out)) return ERR_OK;
     return core_admit(core, &to, now, out, NULL);
 }
 
@@ -238,15 +239,15 @@ static struct record record_of(const struct machine *said, const struct label *m
 }
 
 /* The machine has an action of ours, and the record is believed all the same. */
-static bool overtakes(struct core *core, const struct record *record, mono_time now,
-                      struct effects *out)
+static bool record_overtakes(struct core *core, const struct record *record, mono_time now,
+                             struct effects *out)
 {
     enum machine_fault fault;
     struct note note;
 
-    return hands_waits_for_operator(core, record->machine->id) &&
+    return running_waits_for_operator(core, record->machine->id) &&
            !machine_check(record->machine, &fault, &note) &&
-           hands_overtaken(core, record->machine->id, record->machine, now, out);
+           running_overtaken(core, record->machine->id, record->machine, now, out);
 }
 
 enum err core_list_machine(struct core *core, const struct machine *machine,
@@ -260,20 +261,22 @@ enum err core_list_machine(struct core *core, const struct machine *machine,
 
     core_begin(core);
     core->listing.records++;
-    if (core->listing.kind == LIST_DELTA) hands_told(core, machine->id, machine->state);
+    if (core->listing.kind == LIST_DELTA) running_listed(core, machine->id, machine->state);
     sight = inventory_see(core->inventory, record.machine);
     if (sight == SIGHT_SAME) return ERR_OK;
     if (sight == SIGHT_AGAIN) {
         core->counts.duplicate_records++;
-        refuse(core, machine->id, MACHINE_FAULT_STRUCTURAL, "this List named it before", out);
+        record_refuse(core, machine->id, MACHINE_FAULT_STRUCTURAL, "this List named it before",
+                      out);
         return ERR_OK;
     }
-    if (core_is_pending(core, machine->id) && !overtakes(core, &record, now, out)) {
-        hands_told(core, machine->id, machine->state);
+    if (core_is_pending(core, machine->id) && !record_overtakes(core, &record, now, out)) {
+        running_listed(core, machine->id, machine->state);
         return ERR_OK;
     }
-    if (sight != SIGHT_NEW && !sound(core, record.machine, out)) return ERR_OK;
-    err = sight == SIGHT_NEW ? unknown(core, &record, now, out) : known(core, &record, now, out);
+    if (sight != SIGHT_NEW && !record_is_sound(core, record.machine, out)) return ERR_OK;
+    err = sight == SIGHT_NEW ? record_unknown(core, &record, now, out)
+                             : record_known(core, &record, now, out);
     if (!err && sight == SIGHT_NEW) (void)inventory_see(core->inventory, record.machine);
     if (err) core->listing.failed = true;
     return err;
@@ -288,10 +291,10 @@ enum err reconcile_got(struct core *core, const struct machine *machine,
     struct inventory_entry was;
     enum err err;
 
-    if (!sound(core, record.machine, out)) return ERR_INVALID;
+    if (!record_is_sound(core, record.machine, out)) return ERR_INVALID;
     err = core_get(core, machine->id, &was);
-    if (err == ERR_NOT_FOUND) return unknown(core, &record, now, out);
-    return err ? err : known(core, &record, now, out);
+    if (err == ERR_NOT_FOUND) return record_unknown(core, &record, now, out);
+    return err ? err : record_known(core, &record, now, out);
 }
 
 /* --- machines that are gone --- */
@@ -305,7 +308,7 @@ void core_list_gone(struct core *core, struct str id, mono_time now, struct effe
 {
     core_begin(core);
     core->listing.records++;
-    if (core_is_pending(core, id) && !hands_overtaken(core, id, NULL, now, out)) {
+    if (core_is_pending(core, id) && !running_overtaken(core, id, NULL, now, out)) {
         core->full_list_wanted = true; /* a delta says it once; a full List says it again */
         return;
     }
@@ -313,7 +316,8 @@ void core_list_gone(struct core *core, struct str id, mono_time now, struct effe
 }
 
 /* Those that may go: without an action of ours that the provider knows of. */
-static enum err missing(struct core *core, uint32_t since, struct str **ret_ids, size_t *ret_count)
+static enum err machines_missing(struct core *core, uint32_t since, struct str **ret_ids,
+                                 size_t *ret_count)
 {
     struct str *ids;
     size_t count, kept = 0;
@@ -321,7 +325,7 @@ static enum err missing(struct core *core, uint32_t since, struct str **ret_ids,
 
     if (err) return err;
     for (size_t i = 0; i < count; i++)
-        if (!core_is_pending(core, ids[i]) || hands_waits_for_operator(core, ids[i]))
+        if (!core_is_pending(core, ids[i]) || running_waits_for_operator(core, ids[i]))
             ids[kept++] = ids[i];
         else
             core->full_list_wanted = true; /* a delta would not leave it out again */
@@ -330,7 +334,7 @@ static enum err missing(struct core *core, uint32_t since, struct str **ret_ids,
     return ERR_OK;
 }
 
-static bool suspicious(const struct core *core, size_t count)
+static bool removal_is_suspicious(const struct core *core, size_t count)
 {
     uint32_t machines = inventory_counts(core->inventory).machines;
 
@@ -339,14 +343,14 @@ static bool suspicious(const struct core *core, size_t count)
     return count >= REMOVALS_MIN && (double)count > core->options.removal_fraction * machines;
 }
 
-static void remove_all(struct core *core, const struct str *ids, size_t count, mono_time now,
-                       struct effects *out)
+static void machines_remove(struct core *core, const struct str *ids, size_t count, mono_time now,
+                            struct effects *out)
 {
     for (size_t i = 0; i < count; i++) {
         if (i < LIST_LINES_MOST)
             core_log(out, CORE_INFO, "machine gone from the provider's List", "machine=%.*s",
                      STR_ARG(ids[i]));
-        (void)hands_overtaken(core, ids[i], NULL, now, out);
+        (void)running_overtaken(core, ids[i], NULL, now, out);
         if (core_drop(core, ids[i], "gone: the provider does not list it any more", out)) {
             core_log(out, CORE_WARN, "inventory remove failed", "left=%zu", count - i);
             return; /* the next List finds them missing again */
@@ -357,7 +361,7 @@ static void remove_all(struct core *core, const struct str *ids, size_t count, m
 }
 
 /* Machines that no List from number `since` on has named, pending ones too. Without memory: `unknown`. */
-static size_t left_out_since(struct core *core, uint32_t since, size_t unknown)
+static size_t list_left_out(struct core *core, uint32_t since, size_t unknown)
 {
     struct str *ids;
     size_t count = 0;
@@ -372,11 +376,11 @@ static void list_cut(struct core *core)
 {
     struct listing *l = &core->listing;
 
-    if (l->holds && left_out_since(core, l->first_held, 0) < l->left_out) l->holds = 0;
+    if (l->holds && list_left_out(core, l->first_held, 0) < l->left_out) l->holds = 0;
 }
 
 /* A full List was read to its end. */
-static void remove_missing(struct core *core, mono_time now, struct effects *out)
+static void list_remove_missing(struct core *core, mono_time now, struct effects *out)
 {
     struct listing *l = &core->listing;
     struct str *ids = NULL;
@@ -387,19 +391,20 @@ static void remove_missing(struct core *core, mono_time now, struct effects *out
                  "records=%u: nothing is removed", l->nameless);
         return;
     }
-    if (inventory_unseen_count(core->inventory) && missing(core, l->number, &ids, &count)) {
+    if (inventory_unseen_count(core->inventory) &&
+        machines_missing(core, l->number, &ids, &count)) {
         core_log(out, CORE_WARN, "inventory remove failed", "out of memory");
         core->full_list_wanted = true;
         return;
     }
-    if (!suspicious(core, count)) {
+    if (!removal_is_suspicious(core, count)) {
         l->holds = 0;
-        remove_all(core, ids, count, now, out);
+        machines_remove(core, ids, count, now, out);
         return;
     }
     if (l->holds++ == 0) l->first_held = l->number;
     if (l->holds < REMOVAL_CONFIRMATIONS) {
-        l->left_out = left_out_since(core, l->first_held, SIZE_MAX);
+        l->left_out = list_left_out(core, l->first_held, SIZE_MAX);
         core->counts.lists_held++;
         core->full_list_wanted = true; /* a delta would neither say it again nor take it back */
         core_log(out, CORE_WARN, "provider List held: it leaves out too many machines",
@@ -410,19 +415,19 @@ static void remove_missing(struct core *core, mono_time now, struct effects *out
     }
     l->holds = 0;
     left_out = count;
-    if (missing(core, l->first_held, &ids, &count)) {
+    if (machines_missing(core, l->first_held, &ids, &count)) {
         core->full_list_wanted = true;
         return;
     }
     if (count < left_out) core->full_list_wanted = true; /* a delta would not leave them out */
     core_log(out, CORE_WARN, "held provider List accepted", "missing=%zu in every one of %d", count,
              REMOVAL_CONFIRMATIONS);
-    remove_all(core, ids, count, now, out);
+    machines_remove(core, ids, count, now, out);
 }
 
 /* What was refused may be sound next time, but only a full List says it again: the next one, and
  * ever more rarely while full Lists have such records, too. */
-static void ask_again(struct core *core)
+static void list_ask_again(struct core *core)
 {
     struct listing *l = &core->listing;
 
@@ -449,18 +454,18 @@ void core_list_end(struct core *core, bool whole, mono_time now, struct effects 
                  l->surprises);
     inventory_list_end(core->inventory, whole && !l->failed);
     if (whole && !l->failed) {
-        if (l->kind == LIST_FULL) remove_missing(core, now, out);
+        if (l->kind == LIST_FULL) list_remove_missing(core, now, out);
         if (l->kind == LIST_FULL) l->owed = false;
         if (l->kind == LIST_FULL) l->empty = !l->records && is_bare(core);
         /* A provider that has not found its table yet has nothing to say; what changed since then
          * would never be all of it. */
         if (l->empty) core->full_list_wanted = true;
-        ask_again(core);
+        list_ask_again(core);
         if (!l->holds) l->listed = true; /* else it is not believed yet */
-        if (!l->holds && l->settles) core->hands->settled = true;
+        if (!l->holds && l->settles) core->running->settled = true;
     } else {
         if (l->kind == LIST_FULL) list_cut(core);
         if (l->owed) core->full_list_wanted = true; /* still */
     }
-    hands_list_end(core, now);
+    running_list_end(core, now);
 }

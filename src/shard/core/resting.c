@@ -2,84 +2,69 @@
 /* Which machines nobody acts on for now, and why: for whoever wonders why one is not used. */
 #include <stdlib.h>
 
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
-enum { LOOKED_MOST = 65536 }; /* concerns; in a fleet where so many rest the first tell enough */
+enum { LOOKED_MOST = 65536 }; /* works; in a fleet where so many rest the first tell enough */
 
-static int by_machine(const void *a, const void *b)
+static int resting_compare(const void *a, const void *b)
 {
     const struct resting *x = a, *y = b;
 
     return str_compare(x->machine, y->machine);
 }
 
-/* What the provider works on is not left alone: it is waited for. */
-static bool rests(const struct concern *c, mono_time now, enum resting_why *ret_why)
+/* False: nothing keeps the shard from acting on the machine, or the provider works on it. */
+static bool work_rests(const struct machine_work *w, mono_time now, struct rest *ret_rest)
 {
-    switch (c->kind) {
-    case CONCERN_PASSING: return false;
-    case CONCERN_QUIET:
-    case CONCERN_DRAINED:
-    case CONCERN_REFUSED: *ret_why = RESTING_REFUSED; return !mono_due(c->until, now);
-    case CONCERN_DOUBT: *ret_why = RESTING_DOUBT; return true;
-    case CONCERN_FAILED: *ret_why = RESTING_FAILED; return true;
+    mono_time end = {w->due.due};
+
+    switch (w->kind) {
+    case WORK_PASSING: return false;
+    case WORK_QUIET:
+    case WORK_DRAINED:
+    case WORK_REFUSED:
+        if (mono_due(w->until, now)) return false;
+        ret_rest->why = RESTING_REFUSED;
+        end = w->until;
+        break;
+    case WORK_DOUBT: ret_rest->why = RESTING_DOUBT; break;
+    case WORK_FAILED: ret_rest->why = RESTING_FAILED; break;
     }
-    return false;
-}
-
-static mono_time rest_end(const struct concern *c, enum resting_why why)
-{
-    return why == RESTING_REFUSED ? c->until : (mono_time){c->due.due};
-}
-
-static enum err show(struct core *core, const struct concern *c, mono_time now, struct arena *arena,
-                     struct resting *r)
-{
-    mono_time due = rest_end(c, r->why);
-    struct inventory_entry entry;
-    enum err err = core_get(core, str_of(c->id, c->id_len), &entry);
-    const char *machine, *cluster, *error;
-
-    if (err) return err;
-    machine = arena_dup(arena, entry.machine.id);
-    cluster = arena_dup(arena, entry.machine.cluster);
-    error = arena_dup(arena, entry.machine.last_error);
-    if (!machine || !cluster || !error) return ERR_NOMEM;
-    r->machine = str_of(machine, entry.machine.id.len);
-    r->cluster = str_of(cluster, entry.machine.cluster.len);
-    r->error = str_of(error, entry.machine.last_error.len);
-    r->state = entry.machine.state;
-    r->refusals = c->refusals;
-    r->asked = c->tries;
-    r->left_ms = mono_elapsed_ms(now, due);
-    return ERR_OK;
+    ret_rest->refusals = w->refusals;
+    ret_rest->asked = w->tries;
+    ret_rest->left_ms = mono_elapsed_ms(now, end);
+    return true;
 }
 
 enum err core_resting(struct core *core, size_t most, mono_time now, struct arena *arena,
                       struct resting_view *ret_view)
 {
-    const struct table *concerns = &core->hands->concerns;
+    const struct table *works = &core->running->works;
     struct resting *machines = arena_calloc(arena, most, sizeof *machines);
     struct resting_view view = {.machines = machines};
     size_t looked = 0;
 
     if (!machines) return ERR_NOMEM;
-    for (uint32_t i = 0; i < concerns->bucket_count && looked < LOOKED_MOST; i++)
-        for (const struct table_link *link = concerns->buckets[i]; link; link = link->next) {
-            const struct concern *c = CONTAINER_OF(link, struct concern, link);
-            struct resting *r = &machines[view.count];
-            enum resting_why why;
+    for (uint32_t i = 0; i < works->bucket_count && looked < LOOKED_MOST; i++)
+        for (const struct table_link *link = works->buckets[i]; link; link = link->next) {
+            const struct machine_work *w = CONTAINER_OF(link, struct machine_work, link);
+            struct inventory_entry entry;
+            struct rest rest;
 
             looked++;
-            if (!rests(c, now, &why)) continue;
+            if (!work_rests(w, now, &rest)) continue;
             view.total++;
             if (view.count == most) continue;
             core_begin(core); /* a thousand records at most, each of its own */
-            r->why = why;
-            if (show(core, c, now, arena, r) == ERR_OK) view.count++;
+            if (core_get(core, str_of(w->id, w->id_len), &entry)) continue;
+            machines[view.count++] = (struct resting){.machine = entry.machine.id,
+                                                      .cluster = entry.machine.cluster,
+                                                      .error = entry.machine.last_error,
+                                                      .state = entry.machine.state,
+                                                      .rest = rest};
         }
-    view.all = looked == concerns->count;
-    qsort(machines, view.count, sizeof *machines, by_machine);
+    view.all = looked == works->count;
+    qsort(machines, view.count, sizeof *machines, resting_compare);
     *ret_view = view;
     return ERR_OK;
 }
@@ -89,7 +74,7 @@ enum err core_machine(struct core *core, struct str id, mono_time now,
 {
     struct machine_facts facts = {0};
     struct inventory_entry entry;
-    const struct concern *c;
+    const struct machine_work *w;
     enum err err;
 
     core_begin(core);
@@ -101,13 +86,8 @@ enum err core_machine(struct core *core, struct str id, mono_time now,
     facts.pending = core_is_pending(core, id);
     facts.outside = !scope_has(core, &facts.machine.attributes);
     drain_facts(core, id, now, &facts);
-    c = concern_find(core, id);
-    facts.rests = c && rests(c, now, &facts.why);
-    if (facts.rests) {
-        facts.refusals = c->refusals;
-        facts.asked = c->tries;
-        facts.left_ms = mono_elapsed_ms(now, rest_end(c, facts.why));
-    }
+    w = work_find(core, id);
+    facts.rests = w && work_rests(w, now, &facts.rest);
     *ret_facts = facts;
     return ERR_OK;
 }

@@ -16,24 +16,15 @@ void scope_init(struct scope *scope, uint64_t seed)
     map_init(&scope->outside, MAP_MOST, seed);
 }
 
-static void outside_clear(struct map *outside)
-{
-    struct map_entry *entry;
-    size_t cursor = 0;
-
-    while ((entry = map_next(outside, &cursor))) free(entry->value);
-    map_deinit(outside);
-}
-
 void scope_deinit(struct scope *scope)
 {
-    outside_clear(&scope->outside);
+    map_free(&scope->outside);
     arena_deinit(&scope->arena);
 }
 
 static int compare_domains(const void *a, const void *b)
 {
-    const struct domain *x = a, *y = b;
+    const struct label *x = a, *y = b;
     int by_key = str_compare(x->key, y->key);
 
     return by_key ? by_key : str_compare(x->value, y->value);
@@ -41,7 +32,7 @@ static int compare_domains(const void *a, const void *b)
 
 static bool is_ours(const struct scope *scope, struct str key, struct str value)
 {
-    struct domain domain = {key, value};
+    struct label domain = {key, value};
 
     return bsearch(&domain, scope->domains, scope->count, sizeof domain, compare_domains) != NULL;
 }
@@ -66,29 +57,15 @@ static bool look_inside(const struct scope *scope, const struct look *look)
     return !scope->given;
 }
 
-static enum err outside_add(struct map *outside, struct str id)
-{
-    char *name;
-    enum err err;
-
-    if (map_get(outside, id)) return ERR_OK;
-    name = str_dup(id);
-    if (!name) return ERR_NOMEM;
-    err = map_put(outside, str_of(name, id.len), name);
-    if (err) free(name);
-    return err;
-}
-
 void scope_note(struct core *core, struct str id, bool inside)
 {
     struct map *outside = &core->scope.outside;
 
     if (!core->scope.given) return;
-    if (inside) {
+    if (inside)
         free(map_remove(outside, id));
-    } else if (outside_add(outside, id)) {
+    else if (!map_make(outside, id, 0))
         core->scope.incomplete = true;
-    }
 }
 
 static enum err outside_find(const struct core *core, const struct scope *scope,
@@ -102,35 +79,19 @@ static enum err outside_find(const struct core *core, const struct scope *scope,
         const struct machine_row *row;
         if (!cohort || look_inside(scope, cohort->traits.look)) continue;
         place = cohort_begin(cohort);
-        while ((row = cohort_next(&place))) {
-            enum err err = outside_add(outside, row_id(row));
-            if (err) return err;
-        }
+        while ((row = cohort_next(&place)))
+            if (!map_make(outside, row_id(row), 0)) return ERR_NOMEM;
     }
     return ERR_OK;
 }
 
-static bool scope_same(const struct scope *a, const struct scope *b)
+static enum err domains_copy(struct scope *scope, const struct label *domains, size_t count)
 {
-    if (a->given != b->given || a->count != b->count) return false;
-    for (size_t i = 0; i < a->count; i++)
-        if (compare_domains(&a->domains[i], &b->domains[i])) return false;
-    return true;
-}
-
-static enum err domains_copy(struct scope *scope, const struct domain *domains, size_t count)
-{
-    struct domain *copies = arena_calloc(&scope->arena, count, sizeof *copies);
     struct str *keys = arena_calloc(&scope->arena, count, sizeof *keys);
+    struct label *copies;
+    enum err err = keys ? labels_copy(&scope->arena, domains, count, &copies) : ERR_NOMEM;
 
-    if (!copies || !keys) return ERR_NOMEM;
-    for (size_t i = 0; i < count; i++) {
-        const char *key = arena_dup(&scope->arena, domains[i].key);
-        const char *value = arena_dup(&scope->arena, domains[i].value);
-        if (!key || !value) return ERR_NOMEM;
-        copies[i] =
-            (struct domain){str_of(key, domains[i].key.len), str_of(value, domains[i].value.len)};
-    }
+    if (err) return err;
     if (count) qsort(copies, count, sizeof *copies, compare_domains);
     for (size_t i = 0; i < count; i++)
         if (!i || !str_equal(copies[i].key, copies[i - 1].key))
@@ -141,7 +102,7 @@ static enum err domains_copy(struct scope *scope, const struct domain *domains, 
     return ERR_OK;
 }
 
-enum err core_scope(struct core *core, bool given, const struct domain *domains, size_t count,
+enum err core_scope(struct core *core, bool given, const struct label *domains, size_t count,
                     mono_time now, struct effects *out)
 {
     struct scope next = {.given = given};
@@ -152,7 +113,9 @@ enum err core_scope(struct core *core, bool given, const struct domain *domains,
     arena_init(&next.arena, SCOPE_BYTES_MAX);
     scope_init(&next, core->options.seed);
     err = domains_copy(&next, domains, count);
-    if (err || scope_same(&core->scope, &next)) goto discard;
+    if (err || (given == core->scope.given &&
+                labels_equal(core->scope.domains, core->scope.count, next.domains, next.count)))
+        goto discard;
     err = outside_find(core, &next, &next.outside);
     if (err) goto discard;
     scope_deinit(&core->scope);
@@ -182,7 +145,7 @@ static bool is_free(const struct core *core, const struct machine_row *row)
 /* Domains may leave by the thousand, so that once one machine was found the walk has a bound. */
 enum { SERVING_WALK_MAX = 10000 };
 
-enum err core_serving(struct core *core, const struct domain *domain, uint32_t *ret_count,
+enum err core_serving(struct core *core, const struct label *domain, uint32_t *ret_count,
                       bool *ret_more)
 {
     const struct scope *scope = &core->scope;
@@ -215,11 +178,9 @@ void scope_sweep(struct core *core, mono_time, struct effects *out)
     if (scope->incomplete) scope->incomplete = outside_find(core, scope, &scope->outside) != ERR_OK;
     while ((entry = map_next(&scope->outside, &cursor))) {
         const struct machine_row *row = inventory_row(core->inventory, entry->key);
-        char *name = entry->value;
         if (row && (!is_free(core, row) || core_is_pending(core, entry->key))) continue;
         if (row && core_drop(core, entry->key, "gone: its domain is not this shard's", out))
             continue;
-        map_remove(&scope->outside, entry->key);
-        free(name);
+        free(map_remove(&scope->outside, entry->key));
     }
 }

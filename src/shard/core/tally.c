@@ -11,19 +11,10 @@ void tally_init(struct tally *tally, uint64_t seed)
     map_init(&tally->zones, MAP_MOST, seed);
 }
 
-static void entries_free(struct map *map)
-{
-    struct map_entry *entry;
-    size_t cursor = 0;
-
-    while ((entry = map_next(map, &cursor))) free(entry->value);
-    map_deinit(map);
-}
-
 void tally_deinit(struct tally *tally)
 {
-    entries_free(&tally->types);
-    entries_free(&tally->zones);
+    map_free(&tally->types);
+    map_free(&tally->zones);
 }
 
 /* As requirements see it: the field, or the label of its name. */
@@ -34,24 +25,13 @@ static struct str attribute(const struct machine *machine, struct str key)
     return value ? *value : STR_EMPTY;
 }
 
-static enum err entry_find(struct map *map, struct str name, struct tally_entry **ret_entry)
+/* NULL only for want of memory, or of a name. */
+static struct tally_entry *entry_find(struct map *map, struct str name)
 {
-    struct tally_entry *entry = name.len ? map_get(map, name) : NULL;
-    enum err err;
+    struct tally_entry *entry = name.len ? map_make(map, name, sizeof *entry) : NULL;
 
-    if (name.len && !entry) {
-        entry = calloc(1, sizeof *entry + name.len);
-        if (!entry) return ERR_NOMEM;
-        memcpy(entry->text, name.at, name.len);
-        entry->name = str_of(entry->text, name.len);
-        err = map_put(map, entry->name, entry);
-        if (err) {
-            free(entry);
-            return err;
-        }
-    }
-    *ret_entry = entry;
-    return ERR_OK;
+    if (entry) entry->name = str_of((const char *)(entry + 1), name.len);
+    return entry;
 }
 
 static void entry_trim(struct map *map, struct tally_entry *entry)
@@ -64,15 +44,17 @@ static void entry_trim(struct map *map, struct tally_entry *entry)
 enum err tally_find(struct tally *tally, const struct machine *machine,
                     struct tally_place *ret_place)
 {
-    struct tally_place place = {.state = machine->state, .price = machine->price_per_hour};
+    struct str type = attribute(machine, LABEL_INSTANCE_TYPE),
+               zone = attribute(machine, LABEL_ZONE);
+    struct tally_place place = {.type = entry_find(&tally->types, type),
+                                .zone = entry_find(&tally->zones, zone),
+                                .state = machine->state,
+                                .price = machine->price_per_hour};
     uint8_t bucket = PENALTY_ZERO;
-    enum err err = entry_find(&tally->types, attribute(machine, LABEL_INSTANCE_TYPE), &place.type);
 
-    if (err) return err;
-    err = entry_find(&tally->zones, attribute(machine, LABEL_ZONE), &place.zone);
-    if (err) {
-        entry_trim(&tally->types, place.type);
-        return err;
+    if ((type.len && !place.type) || (zone.len && !place.zone)) {
+        tally_leave(tally, &place);
+        return ERR_NOMEM;
     }
     /* ERR_INVALID is for NaN, which machine_check() keeps out. */
     (void)penalty_from_dollars(machine->stamp.interruption_dollars, &bucket);

@@ -9,14 +9,13 @@
 #include "model/penalty.h"
 #include "shard/state/inventory.h"
 
-struct tally_entry { /* of one type or zone; gone with its last machine */
+struct tally_entry { /* of one type or zone, its name behind it; gone with its last machine */
     struct str name;
     uint32_t machines, idle, speculative;
     /* The lowest price of an Idle one and how many have it; 0 of them while some are Idle: it is
      * not known, and looked for when somebody asks. */
     double cheapest;
     uint32_t cheapest_count;
-    char text[];
 };
 struct tally {
     struct map types, zones;

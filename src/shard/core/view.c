@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shard/core/view.h"
-
+/* What people and the coordinator read: the verdicts of the last cycle, gauges, the summary. */
 #include <stdlib.h>
 
 #include "shard/core/core_internal.h"
@@ -65,15 +64,10 @@ static const struct shortage *shortage_keep(struct arena *arena, const struct sh
                : NULL;
 }
 
-static bool row_keep(struct arena *arena, const struct need_verdict *v, struct view_row *row)
+static bool row_keep(struct arena *arena, const struct need_verdict *v, struct need_verdict *row)
 {
-    *row = (struct view_row){.need = need_keep(arena, v->need),
-                             .claimed = v->claimed,
-                             .bootstraps = v->bootstraps,
-                             .provisions = v->provisions,
-                             .satisfied = v->satisfied,
-                             .parked = v->parked,
-                             .satisfiable = v->satisfiable};
+    *row = *v;
+    row->need = need_keep(arena, v->need);
     if (!row->need || !text_keep(arena, v->domain, &row->domain)) return false;
     if (v->shortage) row->shortage = shortage_keep(arena, v->shortage);
     return !v->shortage || row->shortage;
@@ -125,7 +119,7 @@ void gauges_note(struct core *core)
 /* --- InspectNeeds --- */
 
 struct found {
-    const struct view_row *row;
+    const struct need_verdict *row;
     size_t place; /* in the order of Needs */
 };
 
@@ -152,66 +146,38 @@ static const struct resource_sum *sum_show(struct arena *arena, const struct amo
     return sum;
 }
 
-static bool shortage_show(const struct shortage *s, struct arena *arena, struct need_view *view)
+static bool need_show(const struct core *core, const struct need_verdict *row, struct arena *arena,
+                      struct need_view *view)
 {
-    struct domain_coverage *domains = arena_calloc(arena, s->domain_count, sizeof *domains);
+    const struct demand *need = row->need;
+    const struct shortage *s = row->shortage;
 
+    *view = (struct need_view){.cluster = need->key.cluster,
+                               .group = need->key.group,
+                               .profile = need->profile,
+                               .aggregate = sum_show(arena, &need->aggregate),
+                               .min_unit = need->unit,
+                               .arrival_unix_ns = need->arrival_unix_ns,
+                               .satisfied = row->satisfied,
+                               .parked = row->parked,
+                               .satisfiable = row->satisfiable,
+                               .domain = row->domain,
+                               .claimed = row->claimed,
+                               .bootstraps = row->bootstraps,
+                               .provisions = row->provisions};
+    if (need->gang) view->parked_age = parking_age(core->parking, &need->key);
+    if (!s) return view->aggregate;
+    view->unmet_age = ledger_age(core->ledger, need->key.fingerprint);
     view->deficit = sum_show(arena, &s->deficit);
     view->freed = sum_show(arena, &s->freed);
-    if (!domains || !view->deficit || !view->freed) return false;
-    for (uint32_t i = 0; i < s->domain_count; i++) {
-        domains[i].per_mille = s->domains[i].per_mille;
-        if (!text_keep(arena, s->domains[i].value, &domains[i].value)) return false;
-    }
-    view->domains = domains;
+    view->domains = s->domains;
     view->domain_count = s->domain_count;
     view->victims = s->victims;
     view->idle = s->idle_count;
     view->speculative = s->speculative_count;
     view->configured = s->configured_count;
     view->reason = s->reason;
-    return true;
-}
-
-/* One copy of a profile serves all rows of its kind. */
-static const struct profile *profile_show(const struct kind *kind, struct arena *arena,
-                                          const struct profile **copies)
-{
-    if (!copies[kind->slot]) {
-        struct profile *copy = ARENA_NEW(arena, struct profile);
-        if (!copy || profile_build(arena, &kind->profile, copy, NULL)) return NULL;
-        copies[kind->slot] = copy;
-    }
-    return copies[kind->slot];
-}
-
-static bool need_show(const struct core *core, const struct view_row *row, struct arena *arena,
-                      const struct profile **copies, struct need_view *view)
-{
-    const struct demand *need = row->need;
-    struct resources *unit = arena_alloc(arena, sizeof *unit);
-
-    *view = (struct need_view){.arrival_unix_ns = need->arrival_unix_ns,
-                               .satisfied = row->satisfied,
-                               .parked = row->parked,
-                               .satisfiable = row->satisfiable,
-                               .claimed = row->claimed,
-                               .bootstraps = row->bootstraps,
-                               .provisions = row->provisions};
-    if (!unit) return false;
-    *unit = *need->unit;
-    view->min_unit = unit;
-    view->profile = profile_show(need->kind, arena, copies);
-    view->aggregate = sum_show(arena, &need->aggregate);
-    if (!view->profile || !view->aggregate ||
-        !text_keep(arena, need->key.cluster, &view->cluster) ||
-        !text_keep(arena, need->key.group, &view->group) ||
-        !text_keep(arena, row->domain, &view->domain))
-        return false;
-    if (need->gang) view->parked_age = parking_age(core->parking, &need->key);
-    if (!row->shortage) return true;
-    view->unmet_age = ledger_age(core->ledger, need->key.fingerprint);
-    return shortage_show(row->shortage, arena, view);
+    return view->aggregate && view->deficit && view->freed;
 }
 
 enum err core_inspect(const struct core *core, struct str cluster, uint32_t limit,
@@ -219,13 +185,11 @@ enum err core_inspect(const struct core *core, struct str cluster, uint32_t limi
 {
     const struct views *v = &core->views;
     struct found *found = arena_alloc(arena, v->count * sizeof *found);
-    const struct profile **copies =
-        arena_calloc(arena, core->needs->kind_slots.used, sizeof(struct profile *));
     struct needs_view view = {.cycle = v->cycle, .at = v->at};
     struct need_view *needs;
     size_t count = 0;
 
-    if (!found || !copies) return ERR_NOMEM;
+    if (!found) return ERR_NOMEM;
     for (size_t i = 0; i < v->count; i++)
         if (!cluster.len || str_equal(v->rows[i].need->key.cluster, cluster))
             found[count++] = (struct found){&v->rows[i], i};
@@ -235,7 +199,7 @@ enum err core_inspect(const struct core *core, struct str cluster, uint32_t limi
     needs = arena_alloc(arena, count * sizeof *needs);
     if (!needs) return ERR_NOMEM;
     for (size_t i = 0; i < count; i++)
-        if (!need_show(core, found[i].row, arena, copies, &needs[i])) return ERR_NOMEM;
+        if (!need_show(core, found[i].row, arena, &needs[i])) return ERR_NOMEM;
     view.needs = needs;
     view.count = count;
     *ret_view = view;
@@ -261,34 +225,11 @@ static bool names_show(const struct map *map, struct arena *arena,
     if (!names) return false;
     while ((entry = map_next(map, &cursor))) {
         const struct tally_entry *tally = entry->value;
-        names[count].count = tally->machines;
-        if (!text_keep(arena, tally->name, &names[count++].name)) return false;
+        names[count++] = (struct count_by_name){tally->name, tally->machines};
     }
     if (count) qsort(names, count, sizeof *names, compare_counts);
     *ret_names = names;
     *ret_count = count;
-    return true;
-}
-
-static bool shortfalls_show(const struct core *core, struct arena *arena,
-                            struct core_summary *summary)
-{
-    size_t count;
-    const struct shortfall *const *all = ledger_shortfalls(core->ledger, &count);
-    const struct shortfall **shown;
-
-    count = min_size(count, LEDGER_TOP);
-    shown = arena_calloc(arena, count, sizeof(struct shortfall *));
-    if (!shown) return false;
-    for (size_t i = 0; i < count; i++) {
-        struct shortfall *copy = ARENA_NEW(arena, struct shortfall);
-        if (!copy || profile_build(arena, &all[i]->profile, &copy->profile, NULL)) return false;
-        resource_sum_copy(&copy->lacking, &all[i]->lacking);
-        copy->age = all[i]->age;
-        shown[i] = copy;
-    }
-    summary->shortfalls = shown;
-    summary->shortfall_count = count;
     return true;
 }
 
@@ -298,11 +239,12 @@ enum err core_summary(const struct core *core, struct arena *arena,
     struct inventory_counts counts = inventory_counts(core->inventory);
     struct core_summary s = {.machines = counts.machines};
 
+    s.shortfalls = ledger_shortfalls(core->ledger, &s.shortfall_count);
+    s.shortfall_count = min_size(s.shortfall_count, LEDGER_TOP);
     for (int type = 0; type < CAPACITY_TYPE_COUNT; type++)
         s.free += counts.by_state[MACHINE_IDLE][type] + counts.by_state[MACHINE_SPECULATIVE][type];
     if (!names_show(&core->tally.types, arena, &s.types, &s.type_count) ||
-        !names_show(&core->tally.zones, arena, &s.zones, &s.zone_count) ||
-        !shortfalls_show(core, arena, &s))
+        !names_show(&core->tally.zones, arena, &s.zones, &s.zone_count))
         return ERR_NOMEM;
     *ret_summary = s;
     return ERR_OK;

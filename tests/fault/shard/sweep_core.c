@@ -88,7 +88,7 @@ static void roll_up(struct story *s, const struct need *rows, size_t count)
 
 static void told(struct story *s)
 {
-    static const struct domain z1 = {{"topology.kubernetes.io/zone", 27}, {"z1", 2}};
+    static const struct label z1 = {{"topology.kubernetes.io/zone", 27}, {"z1", 2}};
     struct core_case *c = &s->c;
     struct cluster_counts *clusters;
     struct core_summary summary;

@@ -23,6 +23,7 @@ static struct {
     struct rpc_client_call *call;
     struct rollup *held;
     char request_id[REQUEST_ID_LEN];
+    struct session_blob requests[8];
     size_t opened, closed, asked, answered;
     bool has_request, channel_closed, server_closed;
 } play;
@@ -43,21 +44,25 @@ static void on_close(void *owner, struct str cluster)
     CHECK_SIZE("they take turns", ++play.closed, play.opened);
 }
 
+static void held_done(enum rollup_end end)
+{
+    struct rollup *held = play.held;
+
+    play.held = NULL; /* the next one may come from inside */
+    if (held) sessions_rollup_done(play.sessions, held, end);
+}
+
 static void on_rollup(void *owner, struct rollup *rollup)
 {
     (void)owner;
-    if (play.held) sessions_rollup_done(play.sessions, play.held, ROLLUP_ACKNOWLEDGED);
+    held_done(ROLLUP_ACKNOWLEDGED);
     play.held = rollup;
 }
 
-static void on_refused(void *owner, struct str cluster, const char *why)
+static void on_blob(void *owner, struct session_blob *request, enum blob_end end,
+                    struct str content)
 {
-    (void)owner, (void)cluster, (void)why;
-}
-
-static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str content)
-{
-    (void)owner, (void)action, (void)end, (void)content;
+    (void)owner, (void)request, (void)end, (void)content;
     play.answered++;
 }
 
@@ -66,8 +71,8 @@ static void on_drain_report(void *owner, const struct drain_report *report)
     (void)owner, (void)report;
 }
 
-static const struct sessions_events events = {on_open,    on_close, on_rollup,
-                                              on_refused, on_blob,  on_drain_report};
+static const struct sessions_events events = {on_open, on_close, on_rollup, on_blob,
+                                              on_drain_report};
 
 /* -- the operator -- */
 
@@ -108,8 +113,11 @@ static void connect(void)
 
 static void ask(void)
 {
+    struct session_blob *request = &play.requests[play.asked];
+
+    *request = (struct session_blob){.action = play.asked + 1};
     play.has_request = false;
-    if (!sessions_ask_blob(play.sessions, STR("a"), 1, &profile, 1000)) play.asked++;
+    if (!sessions_ask_blob(play.sessions, STR("a"), request, &profile, 1000)) play.asked++;
     (void)sim_run_for(play.sim, 20);
 }
 
@@ -151,8 +159,7 @@ static void talk(void)
         say(STR("\x12\x05\x0a\x01"
                 "a"
                 "\x1a\x00"));
-    if (play.held) sessions_rollup_done(play.sessions, play.held, ROLLUP_REFUSED);
-    play.held = NULL;
+    held_done(ROLLUP_REFUSED);
     ask();
     answer();
     ask();
@@ -214,7 +221,7 @@ static void close_all(void)
         CHECK("closes", sim_wait(play.sim, is_true, &play.server_closed, WAIT_MS) == SIM_REACHED);
     }
     (void)sim_run_for(play.sim, 100);
-    if (play.held) sessions_rollup_done(play.sessions, play.held, ROLLUP_ACKNOWLEDGED);
+    held_done(ROLLUP_ACKNOWLEDGED);
     CHECK_SIZE("what was opened is closed", play.closed, play.opened);
     CHECK_SIZE("each blob is answered once", play.answered, play.asked);
     if (play.sessions) {

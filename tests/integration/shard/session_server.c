@@ -83,10 +83,13 @@ static void do_row(const struct need *need)
     (void)(str_split(&rest, ' ', &word) && str_split(&rest, ' ', &machine) &&
            str_split(&rest, ' ', &state));
     (void)str_to_u64(state, &number);
-    if (str_equal(word, STR("blob")))
-        must("ask",
-             sessions_ask_blob(p.sessions, need->cluster, ++p.actions, &need->profile, 30000),
+    if (str_equal(word, STR("blob"))) {
+        struct session_blob *request = calloc(1, sizeof *request);
+        if (!request) exit(1);
+        request->action = ++p.actions;
+        must("ask", sessions_ask_blob(p.sessions, need->cluster, request, &need->profile, 30000),
              &(struct note){""});
+    }
     if (str_equal(word, STR("reclaim")))
         sessions_reclaim(p.sessions, need->cluster, 1, machine, 10000, 7);
     if (str_equal(word, STR("state")))
@@ -116,18 +119,14 @@ static void on_rollup(void *owner, struct rollup *rollup)
     for (size_t i = 0; i < rows.count; i++) do_row(&rows.rows[i]);
 }
 
-static void on_refused(void *owner, struct str cluster, const char *why)
-{
-    (void)owner;
-    printf("refused %.*s: %s\n", STR_ARG(cluster), why);
-}
-
-static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str content)
+static void on_blob(void *owner, struct session_blob *request, enum blob_end end,
+                    struct str content)
 {
     static const char *const ends[] = {"ready", "no session", "timeout", "error"};
 
     (void)owner;
-    printf("blob %llu %s %.*s\n", (unsigned long long)action, ends[end], STR_ARG(content));
+    printf("blob %llu %s %.*s\n", (unsigned long long)request->action, ends[end], STR_ARG(content));
+    free(request);
 }
 
 static void on_drain_report(void *owner, const struct drain_report *report)
@@ -136,8 +135,8 @@ static void on_drain_report(void *owner, const struct drain_report *report)
     printf("drain report %.*s %d\n", STR_ARG(report->machine), report->drained);
 }
 
-static const struct sessions_events events = {on_open,    on_close, on_rollup,
-                                              on_refused, on_blob,  on_drain_report};
+static const struct sessions_events events = {on_open, on_close, on_rollup, on_blob,
+                                              on_drain_report};
 
 static void on_answer(struct task *task)
 {
@@ -149,7 +148,7 @@ static void on_answer(struct task *task)
     view.cycle = 7;
     for (size_t i = 0; i < p.last.count; i++) {
         const struct need *need = &p.last.rows[i];
-        if (p.asked->cluster.len > 0 && !str_equal(p.asked->cluster, need->cluster)) continue;
+        if (p.asked->text.len > 0 && !str_equal(p.asked->text, need->cluster)) continue;
         view.total++;
         if (p.asked->limit > 0 && view.count == p.asked->limit) continue;
         views[view.count++] = (struct need_view){.cluster = need->cluster,

@@ -6,7 +6,7 @@
 #include "lib/shard_check.h"
 #include "lib/test.h"
 #include "model/metadata.h"
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 #include "shard/state/cohort.h"
 
 void case_open(struct core_case *c, const struct core_options *options)
@@ -59,7 +59,7 @@ void case_check(struct core_case *c)
 {
     CHECK(c->note.text, inventory_check(c->core->inventory, &c->note));
     CHECK(c->note.text, needs_check(c->core->needs, &c->note));
-    CHECK(c->note.text, hands_check(c->core, &c->note));
+    CHECK(c->note.text, running_check(c->core, &c->note));
     tally_check(c);
 }
 

@@ -564,7 +564,7 @@ void fleet_hold(struct fleet *f, enum core_hold why)
 
 void fleet_scope(struct fleet *f, const char *type)
 {
-    struct domain ours = {LABEL_INSTANCE_TYPE, str_from(type)};
+    struct label ours = {LABEL_INSTANCE_TYPE, str_from(type)};
     struct effects out;
 
     effects_init(&out);
@@ -713,8 +713,8 @@ void fleet_check(struct fleet *f)
 
     CHECK(note.text, inventory_check(f->core->inventory, &note));
     CHECK(note.text, needs_check(f->core->needs, &note));
-    if (!hands_check(f->core, &note)) fprintf(stderr, "%s\n", note.text);
-    CHECK("hands", hands_check(f->core, &note));
+    if (!running_check(f->core, &note)) fprintf(stderr, "%s\n", note.text);
+    CHECK("hands", running_check(f->core, &note));
     CHECK_U64("one mutation per machine", f->abuses, 0);
     CHECK_U64("no drain before its time", f->early_drains, 0);
     CHECK_U64("no call overtakes another", f->overtakes, 0);

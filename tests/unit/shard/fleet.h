@@ -9,7 +9,7 @@
 #define TESTS_UNIT_SHARD_FLEET_H
 #include "base/prng.h"
 #include "model/metadata.h"
-#include "shard/core/hands.h"
+#include "shard/core/running_actions.h"
 
 enum fate {
     FATE_DONE,

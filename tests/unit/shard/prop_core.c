@@ -235,8 +235,8 @@ static void settle(struct world *w)
             if (!machine_state_stable((enum machine_state)s) &&
                 fleet_count(f, (enum machine_state)s))
                 quiet = false; /* some still rest, or are in doubt */
-        if (f->seen[EFFECT_AUDIT] != before || f->core->hands->asking ||
-            core_counts(f->core)->in_doubt || !core_settled(f->core) ||
+        if (f->seen[EFFECT_AUDIT] != before || f->core->running->asking ||
+            core_counts(f->core)->in_doubt || !f->core->running->settled ||
             core_counts(f->core)->deduped != moot)
             quiet = false;
         calm = quiet && !core_counts(f->core)->inflight ? calm + 1 : 0;
@@ -347,6 +347,6 @@ TEST(a_long_life_leaves_nothing_behind)
                 CHECK_SIZE("nothing passes or failed", fleet_count(&f, (enum machine_state)s), 0);
     }
     fleet_check(&f);
-    CHECK_U64("no worry is left", f.core->hands->concerns.count, 0);
+    CHECK_U64("no worry is left", f.core->running->works.count, 0);
     fleet_close(&f);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "shard/session_frame.h"
+#include "shard/sessions_internal.h"
 #include "wire/message.h"
 
 enum { EVENTS_MAX = 20000000, WAIT_MS = 60000 };
@@ -29,7 +29,6 @@ static void note_event(struct session_rig *rig, const char *format, ...)
 {
     va_list args;
 
-    CHECK("nothing is told from inside a verb", !rig->inside);
     va_start(args, format);
     (void)buf_vappendf(&rig->told, format, args);
     va_end(args);
@@ -64,20 +63,35 @@ static void on_rollup(void *owner, struct rollup *rollup)
     if (!rig->hold) rollup_done(rig, rig->held_count - 1, ROLLUP_ACKNOWLEDGED);
 }
 
-static void on_rollup_refused(void *owner, struct str cluster, const char *why)
-{
-    note_event(owner, "refused %.*s: %s", STR_ARG(cluster), why);
-}
-
-static void on_blob(void *owner, uint64_t action, enum blob_end end, struct str content)
+static void on_blob(void *owner, struct session_blob *request, enum blob_end end,
+                    struct str content)
 {
     static const char *const ends[] = {"ready", "no session", "timeout", "error"};
 
-    note_event(owner, "blob %llu %s %.*s", (unsigned long long)action, ends[end], STR_ARG(content));
+    note_event(owner, "blob %llu %s %.*s", (unsigned long long)request->action, ends[end],
+               STR_ARG(content));
+    free(request);
 }
 
-static const struct sessions_events events = {on_open,           on_close, on_rollup,
-                                              on_rollup_refused, on_blob,  on_drain_report};
+enum err rig_ask(struct session_rig *rig, const char *cluster, uint64_t action, uint64_t timeout_ms)
+{
+    struct session_blob *request = calloc(1, sizeof *request);
+    enum err err;
+
+    if (!request) return ERR_NOMEM;
+    request->action = action;
+    err = sessions_ask_blob(rig->sessions, str_from(cluster), request, &plain_profile, timeout_ms);
+    if (err) free(request);
+    return err;
+}
+
+bool rig_has(const struct session_rig *rig, const char *cluster)
+{
+    return session_of(rig->sessions, str_from(cluster)) != NULL;
+}
+
+static const struct sessions_events events = {on_open, on_close, on_rollup, on_blob,
+                                              on_drain_report};
 
 void rollup_done(struct session_rig *rig, size_t index, enum rollup_end end)
 {
@@ -87,9 +101,7 @@ void rollup_done(struct session_rig *rig, size_t index, enum rollup_end end)
     rig->held_count--;
     memmove(&rig->held[index], &rig->held[index + 1],
             (rig->held_count - index) * sizeof rig->held[0]);
-    rig->inside = true;
     sessions_rollup_done(rig->sessions, rollup, end);
-    rig->inside = false;
 }
 
 /* -- the world -- */
@@ -437,9 +449,7 @@ void node_state(struct session_rig *rig, const char *cluster, const char *machin
     dimensions_init(&dimensions);
     frame_writer_init(&writer);
     CHECK_OK("a frame", frame_write_node_state(&writer, str_from(cluster), &m, &dimensions));
-    rig->inside = true;
     sessions_node_state(rig->sessions, str_from(cluster), m.id, !bound, buf_peek(&writer.frame));
-    rig->inside = false;
     frame_writer_deinit(&writer);
     dimensions_deinit(&dimensions);
 }

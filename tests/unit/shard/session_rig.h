@@ -33,8 +33,7 @@ struct session_rig {
     struct logger *logger;
     struct rollup *held[RIG_HELD]; /* given by on_rollup, not done yet */
     size_t held_count;
-    bool hold;   /* roll-ups are not done at once */
-    bool inside; /* a verb is running: nothing may be told */
+    bool hold; /* roll-ups are not done at once */
     bool server_closed;
     struct op operators[RIG_OPERATORS];
 };
@@ -45,6 +44,10 @@ void session_rig_open(struct session_rig *rig, const struct sessions_options *op
 void session_rig_close(struct session_rig *rig);
 void session_rig_run(struct session_rig *rig, uint64_t ms);
 void rollup_done(struct session_rig *rig, size_t index, enum rollup_end end);
+/* Asks for a blob; the answer is told. */
+enum err rig_ask(struct session_rig *rig, const char *cluster, uint64_t action,
+                 uint64_t timeout_ms);
+bool rig_has(const struct session_rig *rig, const char *cluster); /* a session */
 struct sessions_stats session_stats(const struct session_rig *rig);
 
 struct op *operator_connect(struct session_rig *rig, size_t index); /* a stream, no Hello */

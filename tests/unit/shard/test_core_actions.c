@@ -654,7 +654,7 @@ static const char *run_one(struct fleet *f, enum action_kind kind, const char *m
     effects_init(&out);
     CHECK_OK("open", task_open(f->core, &action, with_profile ? &bought->profile : NULL,
                                CAUSE_DECIDED, fleet_now(f), &task));
-    hands_run(f->core, fleet_now(f), (wall_time){1}, &out);
+    running_start(f->core, fleet_now(f), (wall_time){1}, &out);
     for (size_t i = 0; i < out.count; i++)
         CHECK("nothing is asked of anybody, nor told", out.items[i].kind >= EFFECT_AUDIT);
     effects_deinit(&out);

@@ -168,13 +168,14 @@ TEST(a_hint_for_what_nobody_wants_any_more_is_forgotten)
     for (int i = 0; i < 3; i++) rows[i] = case_need(&c, "a", i, 1, "t1");
     (void)case_rollup(&c, "a", rows, 3);
     (void)hints(&c, 3);
-    CHECK_U32("kept", client_find(&c.core->clients, STR("a"))->hints.count, 3);
+    CHECK_SIZE("kept", map_count(&client_find(&c.core->clients, STR("a"))->hints.by_kind), 3);
     CHECK_U64("its Needs are not walked again",
               client_find(&c.core->clients, STR("a"))->hints.version,
               needs_cluster(c.core->needs, STR("a"))->set.version);
     (void)case_rollup(&c, "a", rows, 1);
     (void)hints(&c, 0);
-    CHECK_U32("one is wanted", client_find(&c.core->clients, STR("a"))->hints.count, 1);
+    CHECK_SIZE("one is wanted", map_count(&client_find(&c.core->clients, STR("a"))->hints.by_kind),
+               1);
     (void)case_rollup(&c, "a", rows, 3);
     (void)hints(&c, 2); /* the two that were forgotten */
     case_close(&c);
@@ -194,7 +195,8 @@ TEST(rows_of_one_profile_are_one_hint)
     (void)hints(&c, 2);
     (void)case_rollup(&c, "a", rows, 2);
     (void)hints(&c, 0);
-    CHECK_U32("and count once", client_find(&c.core->clients, STR("a"))->hints.count, 1);
+    CHECK_SIZE("and count once", map_count(&client_find(&c.core->clients, STR("a"))->hints.by_kind),
+               1);
     case_close(&c);
 }
 

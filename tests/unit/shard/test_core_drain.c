@@ -262,7 +262,7 @@ TEST(a_machine_that_was_drained_and_stays_configured_is_drained_again)
         fleet_cycles(&f, 2);
         CHECK_U32("and it serves anew", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
         CHECK_U64("with another Configure", f.executed[EFFECT_CONFIGURE], drains);
-        CHECK("forgotten", drains == 0 || !concern_find(f.core, STR("m-000")));
+        CHECK("forgotten", drains == 0 || !work_find(f.core, STR("m-000")));
         fleet_check(&f);
         fleet_close(&f);
     }

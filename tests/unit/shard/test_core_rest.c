@@ -47,7 +47,7 @@ TEST(a_refused_machine_rests_longer_every_time_and_at_most_so_long)
     f.fate[EFFECT_CREATE] = FATE_DONE;
     (void)until_next(&f, EFFECT_CREATE, 1000 * 1000);
     CHECK_U32("bought at last", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
-    CHECK("and forgotten", !concern_find(f.core, STR("m-000")));
+    CHECK("and forgotten", !work_find(f.core, STR("m-000")));
     fleet_close(&f);
 }
 
@@ -73,7 +73,7 @@ TEST(a_machine_whose_drain_was_refused_rests_though_it_is_configured)
     f.fate[EFFECT_DRAIN] = FATE_DONE;
     (void)until_next(&f, EFFECT_DRAIN, 1000 * 1000);
     CHECK_U32("drained at last", fleet_state(&f, "m-000"), MACHINE_IDLE);
-    CHECK("and forgotten", !concern_find(f.core, STR("m-000")));
+    CHECK("and forgotten", !work_find(f.core, STR("m-000")));
     fleet_check(&f);
     fleet_close(&f);
 }
@@ -95,7 +95,7 @@ TEST(rests_are_spread_by_the_id)
         char id[8];
         uint64_t until;
         snprintf(id, sizeof id, "m-%03d", i);
-        until = concern_find(f.core, str_from(id))->until.ms;
+        until = work_find(f.core, str_from(id))->until.ms;
         if (until < first) first = until;
         if (until > last) last = until;
     }
@@ -116,9 +116,9 @@ TEST(refusals_that_are_long_ago_are_forgotten)
     f.fate[EFFECT_CONFIGURE] = FATE_DONE;
     fleet_cycles(&f, 3);
     CHECK_U32("back", fleet_state(&f, "m-000"), MACHINE_IDLE);
-    CHECK_U32("remembered", concern_find(f.core, STR("m-000"))->refusals, 1);
+    CHECK_U32("remembered", work_find(f.core, STR("m-000"))->refusals, 1);
     fleet_cycles(&f, 8);
-    CHECK("forgotten", !concern_find(f.core, STR("m-000")));
+    CHECK("forgotten", !work_find(f.core, STR("m-000")));
     fleet_close(&f);
 }
 
@@ -496,7 +496,7 @@ TEST(an_answer_that_never_comes_is_not_waited_for_for_ever)
     f.fate[EFFECT_CREATE] = f.fate[EFFECT_GET] = FATE_DONE;
     fleet_cycles(&f, 30);
     CHECK_U32("done", fleet_state(&f, "m-000"), MACHINE_CONFIGURED);
-    CHECK_U32("no Get is missed", f.core->hands->asking, 0);
+    CHECK_U32("no Get is missed", f.core->running->asking, 0);
     fleet_check(&f);
     fleet_close(&f);
 }
@@ -618,7 +618,7 @@ TEST(a_get_that_is_older_than_an_action_is_not_believed)
     CHECK_U32("bought", fleet_state(&f, "m-000"), MACHINE_CREATING);
     fleet_run(&f, 20 * 1000); /* Get says Speculative */
     CHECK_U32("as it was", fleet_state(&f, "m-000"), MACHINE_CREATING);
-    CHECK_U32("it was heard", f.core->hands->asking, 0);
+    CHECK_U32("it was heard", f.core->running->asking, 0);
     fleet_check(&f);
     fleet_close(&f);
 }
@@ -672,7 +672,7 @@ TEST(a_machine_in_doubt_is_not_acted_on)
     fleet_machine(&f, "m-000")->state = MACHINE_FAILED;
     snprintf(fleet_machine(&f, "m-000")->error, 64, "it broke");
     f.fate[EFFECT_GET] = FATE_LOST_BEFORE;
-    concern_look(f.core, STR("m-000"), MACHINE_FAILED, fleet_now(&f));
+    work_look(f.core, STR("m-000"), MACHINE_FAILED, fleet_now(&f));
     for (int i = 0; i < 3; i++) {
         fleet_decide(&f);
         fleet_run(&f, 30 * 1000);
@@ -695,7 +695,7 @@ TEST(a_provider_that_answers_no_get_is_listed_instead)
 
     one(&f, NULL, MACHINE_IDLE, 1);
     f.fate[EFFECT_GET] = FATE_NOT_SUPPORTED;
-    concern_look(f.core, STR("m-000"), MACHINE_FAILED, fleet_now(&f));
+    work_look(f.core, STR("m-000"), MACHINE_FAILED, fleet_now(&f));
     for (int i = 0; i < 60 && !core_wants_full_list(f.core); i++) {
         fleet_decide(&f);
         fleet_run(&f, 10 * 1000);
@@ -794,18 +794,19 @@ TEST(who_rests_is_told_with_the_reason_and_the_time_that_is_left)
         CHECK_OK(cases[i].why_not, core_resting(f.core, 10, fleet_now(&f), &arena, &view));
         CHECK_SIZE(cases[i].why_not, view.count, 1);
         CHECK_STR("who", view.machines[0].machine, STR("m-000"));
-        CHECK_U32("why", view.machines[0].why, cases[i].why);
+        CHECK_U32("why", view.machines[0].rest.why, cases[i].why);
         CHECK_U32("what it is", view.machines[0].state, cases[i].state);
         CHECK_STR("what was said", view.machines[0].error, str_from(cases[i].error));
-        CHECK("how long", view.machines[0].left_ms > 0 && view.machines[0].left_ms <= 90 * 1000);
-        CHECK("how often", view.machines[0].refusals == (cases[i].fate == FATE_REFUSED));
+        CHECK("how long",
+              view.machines[0].rest.left_ms > 0 && view.machines[0].rest.left_ms <= 90 * 1000);
+        CHECK("how often", view.machines[0].rest.refusals == (cases[i].fate == FATE_REFUSED));
         CHECK_OK("asked after", core_machine(f.core, STR("m-000"), fleet_now(&f), &facts));
         CHECK("it rests", facts.rests);
-        CHECK_U32("why", facts.why, cases[i].why);
+        CHECK_U32("why", facts.rest.why, cases[i].why);
         CHECK_U32("what it is", facts.machine.state, cases[i].state);
         CHECK_STR("what was said", facts.machine.last_error, str_from(cases[i].error));
-        CHECK_U64("how long", facts.left_ms, view.machines[0].left_ms);
-        CHECK_U32("how often", facts.refusals, view.machines[0].refusals);
+        CHECK_U64("how long", facts.rest.left_ms, view.machines[0].rest.left_ms);
+        CHECK_U32("how often", facts.rest.refusals, view.machines[0].rest.refusals);
         CHECK_ERR("another", core_machine(f.core, STR("m-001"), fleet_now(&f), &facts),
                   ERR_NOT_FOUND);
         fleet_close(&f);
@@ -828,7 +829,7 @@ TEST(of_very_many_that_rest_some_are_shown_and_their_number_is_told)
     CHECK_SIZE("shown", view.count, 7);
     CHECK_U64("all of them", view.total, 20);
     CHECK("all were looked at", view.all);
-    CHECK_U32("why", view.machines[0].why, RESTING_FAILED);
+    CHECK_U32("why", view.machines[0].rest.why, RESTING_FAILED);
     for (size_t i = 1; i < view.count; i++)
         CHECK("by id", str_compare(view.machines[i - 1].machine, view.machines[i].machine) < 0);
     arena_deinit(&arena);

@@ -7,9 +7,9 @@
 #include "shard/state/cohorts.h"
 #include "unit/shard/core_case.h"
 
-static const struct domain z1[] = {{{"topology.kubernetes.io/zone", 27}, {"z1", 2}}};
-static const struct domain z1_and_r2[] = {{{"topology.kubernetes.io/zone", 27}, {"z1", 2}},
-                                          {{"rack", 4}, {"r2", 2}}};
+static const struct label z1[] = {{{"topology.kubernetes.io/zone", 27}, {"z1", 2}}};
+static const struct label z1_and_r2[] = {{{"topology.kubernetes.io/zone", 27}, {"z1", 2}},
+                                         {{"rack", 4}, {"r2", 2}}};
 
 static struct machine zoned(struct core_case *c, const char *id, enum machine_state state,
                             const char *zone)
@@ -20,7 +20,7 @@ static struct machine zoned(struct core_case *c, const char *id, enum machine_st
     return m;
 }
 
-static void scope(struct core_case *c, const struct domain *domains, size_t count)
+static void scope(struct core_case *c, const struct label *domains, size_t count)
 {
     CHECK_OK("scope", core_scope(c->core, domains, domains, count, c->now, &c->out));
     CHECK(c->note.text, inventory_check(c->core->inventory, &c->note));
@@ -87,7 +87,7 @@ TEST(a_domain_that_is_taken_away_keeps_what_serves_until_it_is_drained)
 
 static uint32_t serving(struct core_case *c, const char *key, const char *value)
 {
-    struct domain domain = {str_from(key), str_from(value)};
+    struct label domain = {str_from(key), str_from(value)};
     uint32_t count = 0;
     bool more = true;
 
@@ -242,7 +242,7 @@ TEST(nothing_is_deleted_in_a_domain_that_was_taken_away)
 TEST(thousands_of_domains_are_as_good_as_one)
 {
     enum { RACKS = 20000, MACHINES = 80 };
-    static struct domain domains[RACKS];
+    static struct label domains[RACKS];
     static char names[RACKS][8];
     struct label rack = {STR("rack"), STR_EMPTY};
     struct machine m[MACHINES];
@@ -251,7 +251,7 @@ TEST(thousands_of_domains_are_as_good_as_one)
 
     for (int i = 0; i < RACKS; i++) { /* in any order */
         (void)snprintf(names[i], sizeof names[i], "r%05d", i * 7919 % RACKS);
-        domains[i] = (struct domain){rack.key, str_from(names[i])};
+        domains[i] = (struct label){rack.key, str_from(names[i])};
     }
     case_open(&c, NULL);
     scope(&c, domains, RACKS);

@@ -39,16 +39,16 @@ static void done(struct decide_job *job, enum err err)
     t->done = true;
 }
 
-static const struct str *prepare(const struct effect *effect, struct decide_context *context,
-                                 struct arena *arena)
+static void prepare(struct effect *effect, struct decide_context *context, struct arena *arena)
 {
-    (void)effect, (void)context, (void)arena;
-    return NULL;
+    (void)context, (void)arena;
+    CHECK_U64("once", effect->timeout_ms++, 0);
 }
 
-static bool carry_out(void *owner, const struct effect *effect, const struct str *prepared)
+static bool carry_out(void *owner, const struct effect *effect)
 {
-    (void)owner, (void)prepared;
+    (void)owner;
+    CHECK_U64("prepared", effect->timeout_ms, 1);
     CHECK_U64("in order", effect->action, seen.carried++);
     seen.since++;
     return true;

@@ -97,11 +97,10 @@ static void count_all(struct shard_metrics *m)
     memset(&counts, 1, sizeof counts); /* any number but zero */
     shard_metrics_take(m, &counts);
     shard_metrics_cycle_end(m, &counts, &cluster, 1);
-    for (enum core_histogram i = 0; i < OBSERVE_COUNT; i++) shard_metrics_observe(m, i, 1);
-    for (enum shard_phase i = 0; i < SHARD_PHASES; i++) shard_metrics_phase(m, i, 1);
-    shard_metrics_cycle(m, 1);
-    shard_metrics_paused(m, true);
-    shard_metrics_sessions(m, &stats);
+    for (unsigned i = 0; i < SHARD_HISTOGRAMS; i++) shard_metrics_observe(m, i, 1);
+    for (enum cycle_phase i = 0; i < PHASE_COUNT; i++) shard_metrics_phase(m, i, 1);
+    shard_metrics_hold(m, true, false);
+    shard_metrics_sessions(m, &stats, &(struct blob_stats){0});
 }
 
 TEST(every_metric_has_the_names_and_labels_of_the_specification)

@@ -199,7 +199,7 @@ TEST(a_header_comes_first_then_the_rows_in_their_order)
 
     open_rig(&(struct inspections_options){0}, NULL);
     c = inspect(0, "", 0);
-    CHECK_SIZE("asked for all", rig.asked[0]->cluster.len, 0);
+    CHECK_SIZE("asked for all", rig.asked[0]->text.len, 0);
     CHECK_U32("without limit", rig.asked[0]->limit, 0);
     answer(2, 2);
     (void)sim_run_for(rig.sim, 50);
@@ -210,7 +210,7 @@ TEST(a_header_comes_first_then_the_rows_in_their_order)
     CHECK_SIZE("then both", c->rows, 2);
     CHECK_TEXT("in order", c->first, "cluster-b");
     c = inspect(0, "cluster-b", -4);
-    CHECK_STR("one cluster", rig.asked[0]->cluster, STR("cluster-b"));
+    CHECK_STR("one cluster", rig.asked[0]->text, STR("cluster-b"));
     CHECK_U32("less than none is none", rig.asked[0]->limit, 0);
     answer(0, 0);
     (void)sim_run_for(rig.sim, 50);

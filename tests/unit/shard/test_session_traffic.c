@@ -68,42 +68,12 @@ TEST(a_slow_rollup_does_not_delay_a_blob)
     o = operator_hello(&rig, 0, "a");
     for (size_t i = 0; i < 3; i++) operator_say_rollup(o, "a", 1000);
     session_rig_run(&rig, 50);
-    CHECK_OK("asked", sessions_ask_blob(rig.sessions, STR("a"), 4, &plain_profile, 30000));
+    CHECK_OK("asked", rig_ask(&rig, "a", 4, 30000));
     session_rig_run(&rig, 50);
     forget(&rig);
     operator_say_blob(o, o->request_id, "data", "");
     session_rig_run(&rig, 50);
     CHECK_TEXT("it overtakes", told(&rig), "blob 4 ready data\n");
-    session_rig_close(&rig);
-}
-
-TEST(a_rollup_for_another_cluster_is_refused_and_the_stream_goes_on)
-{
-    struct op *o;
-    char late[400];
-    size_t len = 0;
-
-    session_rig_open(&rig, NULL, NULL);
-    o = operator_hello(&rig, 0, "a");
-    forget(&rig);
-    operator_say_rollup(o, "b", 10);
-    operator_say_rollup(o, "", 10);
-    session_rig_run(&rig, 50);
-    CHECK_TEXT("refused and named", told(&rig),
-               "refused a: cluster_id: not the session's cluster\n"
-               "refused a: cluster_id: not the session's cluster\n");
-    CHECK_HAS("with its name in the log", logged(&rig), "cluster=a named=b");
-    CHECK_U64("counted", session_stats(&rig).rollups_foreign, 2);
-    CHECK_SIZE("nothing of it is kept", session_stats(&rig).rollup_bytes, 0);
-    /* An id behind more fields than are looked at here is the reader's to compare. */
-    for (len = 3; len < 3 + 2 * 70; len += 2) memcpy(late + len, "\x1a\x00", 2);
-    memcpy(late, "\x12\x8f\x01", 3);
-    memcpy(late + len, "\x0a\x01x", 3);
-    forget(&rig);
-    operator_say_bytes(o, str_of(late, len + 3));
-    operator_say_rollup(o, "a", 10);
-    session_rig_run(&rig, 50);
-    CHECK_TEXT("handed on, and the next one too", told(&rig), "rollup a 143\nrollup a 17\n");
     session_rig_close(&rig);
 }
 
@@ -117,7 +87,7 @@ TEST(rollups_of_all_sessions_share_one_budget_and_nothing_is_lost_at_its_bound)
     a = operator_hello(&rig, 0, "a");
     b = operator_hello(&rig, 1, "b");
     c = operator_hello(&rig, 2, "c");
-    CHECK_OK("asked", sessions_ask_blob(rig.sessions, STR("c"), 4, &plain_profile, 30000));
+    CHECK_OK("asked", rig_ask(&rig, "c", 4, 30000));
     forget(&rig);
     operator_say_rollup(a, "a", 700000);
     session_rig_run(&rig, 1000);
@@ -205,7 +175,7 @@ TEST(a_rollup_past_the_largest_message_ends_its_stream_only)
     operator_say_rollup(a, "a", 200000);
     session_rig_run(&rig, 1000);
     check_ended(a, "too large", GRPC_RESOURCE_EXHAUSTED);
-    CHECK("b goes on", !b->ended && sessions_has(rig.sessions, STR("b")));
+    CHECK("b goes on", !b->ended && rig_has(&rig, "b"));
     session_rig_close(&rig);
 }
 
@@ -241,10 +211,7 @@ TEST(garbage_ends_the_stream_that_sent_it_and_an_empty_frame_does_not)
 
 static void ask(const char *cluster, uint64_t action, uint64_t timeout_ms)
 {
-    rig.inside = true;
-    CHECK_OK("asked", sessions_ask_blob(rig.sessions, str_from(cluster), action, &plain_profile,
-                                        timeout_ms));
-    rig.inside = false;
+    CHECK_OK("asked", rig_ask(&rig, cluster, action, timeout_ms));
     session_rig_run(&rig, 50);
 }
 
@@ -325,8 +292,7 @@ TEST(requests_for_blobs_are_bounded)
     operator_hello(&rig, 0, "a");
     ask("a", 1, 30000);
     ask("a", 2, 30000);
-    CHECK_ERR("full", sessions_ask_blob(rig.sessions, STR("a"), 3, &plain_profile, 30000),
-              ERR_FULL);
+    CHECK_ERR("full", rig_ask(&rig, "a", 3, 30000), ERR_FULL);
     session_rig_close(&rig);
 }
 
@@ -471,11 +437,11 @@ TEST(who_never_reads_is_closed_at_the_bound_and_others_are_not)
         node_state(&rig, "a", "m1", MACHINE_CONFIGURED);
         node_state(&rig, "a", "m1", MACHINE_DRAINING);
     }
-    CHECK("coalesced", sessions_has(rig.sessions, STR("a")));
+    CHECK("coalesced", rig_has(&rig, "a"));
     for (size_t i = 0; i < 100; i++)
         CHECK("instructions are not",
               sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1, 0) || i > 90);
-    CHECK("closed", !sessions_has(rig.sessions, STR("a")));
+    CHECK("closed", !rig_has(&rig, "a"));
     CHECK_U64("counted", session_stats(&rig).unread, 1);
     CHECK_SIZE("and let go of", session_stats(&rig).outbox_bytes, 0);
     node_state(&rig, "b", "m2", MACHINE_CONFIGURED);
@@ -500,10 +466,10 @@ TEST(the_outboxes_share_one_bound_and_the_longest_goes)
     fill("a");
     while (session_stats(&rig).outbox_bytes < 40000)
         CHECK("a's", sessions_reclaim(rig.sessions, STR("a"), 1, STR("m1"), 1, 0));
-    for (size_t i = 0; i < 2000 && sessions_has(rig.sessions, STR("a")); i++)
+    for (size_t i = 0; i < 2000 && rig_has(&rig, "a"); i++)
         CHECK("b's", sessions_reclaim(rig.sessions, STR("b"), 1, STR("m1"), 1, 0));
-    CHECK("a held most", !sessions_has(rig.sessions, STR("a")));
-    CHECK("b is behind, too, and stays", sessions_has(rig.sessions, STR("b")));
+    CHECK("a held most", !rig_has(&rig, "a"));
+    CHECK("b is behind, too, and stays", rig_has(&rig, "b"));
     session_rig_close(&rig);
 }
 

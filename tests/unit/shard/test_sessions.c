@@ -25,8 +25,8 @@ TEST(the_first_frame_out_is_the_acknowledgement_of_hello)
     CHECK_TEXT("the owner knows", told(&rig), "open cluster-a\n");
     CHECK_U64("one is active", session_stats(&rig).active, 1);
     CHECK_U64("installed, not replaced", session_stats(&rig).installed, 1);
-    CHECK("there is one", sessions_has(rig.sessions, STR("cluster-a")));
-    CHECK("and no other", !sessions_has(rig.sessions, STR("cluster-b")));
+    CHECK("there is one", rig_has(&rig, "cluster-a"));
+    CHECK("and no other", !rig_has(&rig, "cluster-b"));
     rpc_call_end(o->call);
     session_rig_run(&rig, 50);
     check_ended(o, "end of input is a good end", GRPC_OK);
@@ -160,7 +160,7 @@ TEST(a_new_session_replaces_and_closes_the_old_one)
 
     session_rig_open(&rig, NULL, NULL);
     old = operator_hello(&rig, 0, "a");
-    CHECK_OK("asked", sessions_ask_blob(rig.sessions, STR("a"), 11, &plain_profile, 30000));
+    CHECK_OK("asked", rig_ask(&rig, "a", 11, 30000));
     session_rig_run(&rig, 50);
     forget(&rig);
     new = operator_hello(&rig, 1, "a");
@@ -172,7 +172,7 @@ TEST(a_new_session_replaces_and_closes_the_old_one)
     CHECK_U64("not removed", session_stats(&rig).removed, 0);
     CHECK_U64("one is active", session_stats(&rig).active, 1);
     session_rig_run(&rig, 1000);
-    CHECK("the clean-up of the old one did not evict it", sessions_has(rig.sessions, STR("a")));
+    CHECK("the clean-up of the old one did not evict it", rig_has(&rig, "a"));
     node_state(&rig, "a", "m1", MACHINE_CONFIGURED);
     session_rig_run(&rig, 50);
     CHECK_TEXT("frames go to the new one", heard(new), "ack hello 0 0\nnode m1 a 5\n");
@@ -220,9 +220,7 @@ TEST(draining_ends_every_session_and_takes_no_more)
 
     session_rig_open(&rig, NULL, NULL);
     a = operator_hello(&rig, 0, "a");
-    rig.inside = true;
     sessions_drain(rig.sessions);
-    rig.inside = false;
     session_rig_run(&rig, 50);
     check_ended(a, "ended", GRPC_UNAVAILABLE);
     CHECK_TEXT("told", told(&rig), "open a\nclose a\n");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* slack.c. Under a sanitizer memory is another allocator's, which gives nothing back. */
-#include "shard/slack.h"
+/* decide_thread.c: slack_return. Under a sanitizer memory is another allocator's, which gives
+ * nothing back. */
+#include "shard/decide_thread.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls of the provider: what each makes of a machine, and what an ack makes of the task.
+ *
+ *   Create      Speculative -> Creating -> Idle, then Bootstrap in the same action
+ *   Configure   Idle -> Configuring -> Configured, with a blob from the operator in between
+ *   Drain       Configured -> Draining -> Idle (begins in drain.c)
+ *   Delete      Idle -> Deleting -> Speculative; a machine that the provider calls Failed stays
+ *               Failed until the provider says otherwise
+ *
+ * A provider that acks before it is done is left to it: reconciling sees the end. Decide thread. */
+#include "model/metadata.h"
+#include "shard/core/running_actions.h"
+
+const struct call_rule call_rules[STEP_COUNT] = {
+    [STEP_OPERATOR] = {.passing = MACHINE_DRAINING},
+    [STEP_BLOB] = {.passing = MACHINE_CONFIGURING},
+    [STEP_CREATE] = {"create", EFFECT_CREATE, ACTION_PROVISION, PLANNED_PROVISION,
+                     MACHINE_SPECULATIVE, MACHINE_CREATING, MACHINE_IDLE},
+    [STEP_CONFIGURE] = {"configure", EFFECT_CONFIGURE, ACTION_BOOTSTRAP, PLANNED_BOOTSTRAP,
+                        MACHINE_IDLE, MACHINE_CONFIGURING, MACHINE_CONFIGURED},
+    [STEP_DRAIN] = {"drain", EFFECT_DRAIN, ACTION_RECLAIM, PLANNED_DRAIN, MACHINE_CONFIGURED,
+                    MACHINE_DRAINING, MACHINE_IDLE},
+    [STEP_DELETE] = {"delete", EFFECT_DELETE, ACTION_DELETE, PLANNED_DELETE, MACHINE_IDLE,
+                     MACHINE_DELETING, MACHINE_SPECULATIVE},
+};
+
+const struct call_rule *call_rule_of(enum action_kind action)
+{
+    static const enum task_step steps[] = {
+        [ACTION_BOOTSTRAP] = STEP_CONFIGURE, [ACTION_PROVISION] = STEP_CREATE,
+        [ACTION_PREEMPT] = STEP_DRAIN,       [ACTION_RECLAIM] = STEP_DRAIN,
+        [ACTION_DELETE] = STEP_DELETE,
+    };
+
+    return &call_rules[steps[action]];
+}
+
+const struct call_rule *call_rule_passing(enum machine_state state)
+{
+    for (enum task_step step = STEP_CREATE; step < STEP_COUNT; step++)
+        if (call_rules[step].word && call_rules[step].passing == state) return &call_rules[step];
+    return NULL;
+}
+
+void call_begin(struct core *core, struct machine_task *task, mono_time now, struct effects *out)
+{
+    const struct call_rule *rule = call_rule_of(task->action);
+    enum machine_state from = task->cause == CAUSE_STUCK ? rule->passing : rule->before;
+    bool create = task->action == ACTION_PROVISION;
+    struct machine m;
+
+    if (create && !task->kind && task->cause == CAUSE_DECIDED) {
+        task_end(core, task, OUTCOME_MISSING_PROFILE, STR("missing source profile"), now, out);
+        return;
+    }
+    if (!task_machine(core, task, &m, now, out)) return;
+    if (m.state != (task->cause == CAUSE_FAILED ? MACHINE_FAILED : from)) {
+        if (create)
+            task_end(core, task, OUTCOME_STALE_STATE, STR("expected Speculative"), now, out);
+        else
+            task_done(core, task, false, now, out); /* nothing is left to do */
+        return;
+    }
+    if (!task_ours(core, task, &m, now, out)) return;
+    if (task->cause == CAUSE_FAILED) core->counts.given_back++;
+    if (task->cause == CAUSE_DECIDED) {
+        task->since = now;
+        m.state = rule->passing;
+        if (create) {
+            m.destination = task->cluster;
+            m.stamp = task_stamp(task);
+        }
+        if (!task_move(core, task, &m, false, now, out)) return;
+    }
+    (void)task_call(core, task, create ? STEP_CREATE : STEP_DELETE, now, out);
+}
+
+/* --- Bootstrap --- */
+
+/* The stamp is put on before the provider is asked, so that the next decision counts the machine
+ * for its Need, and so that an answer that is lost loses no protection. Until the blob is there
+ * nothing was asked of the provider, and the way back is to Idle, with nothing left on the machine.
+ * The task holds no place while it waits for the blob (STEP_BLOB). With the blob it waits in
+ * `ready` for a place, and then asks the provider. */
+
+static bool blob_ask(struct core *core, struct machine_task *task, struct effects *out)
+{
+    const struct profile *profile = effects_profile(out, &task->kind->profile);
+    struct effect *effect =
+        profile ? task_effect(task, EFFECT_ASK_BLOB, core->options.bootstrap_timeout_ms, out)
+                : NULL;
+
+    if (effect) effect->profile = profile;
+    return effect != NULL;
+}
+
+/* Nothing was asked of the provider: back to Idle, for the next cycle to derive again. One that was
+ * stuck stays what the provider says it is. */
+static void roll_back(struct core *core, struct machine_task *task, enum action_outcome outcome,
+                      struct str text, mono_time now, struct effects *out)
+{
+    struct machine m;
+
+    if (task->cause == CAUSE_STUCK) {
+        work_passing(core, task, now);
+        task_end(core, task, outcome, text, now, out);
+        return;
+    }
+    if (!task_machine(core, task, &m, now, out)) return;
+    m.state = MACHINE_IDLE;
+    m.last_error = STR_EMPTY;
+    machine_unbind(&m);
+    if (!task_move(core, task, &m, true, now, out)) return;
+    task_end(core, task, outcome, text, now, out);
+}
+
+void bootstrap_begin(struct core *core, struct machine_task *task, mono_time now,
+                     struct effects *out)
+{
+    struct machine m;
+
+    if (!task->kind) {
+        task_end(core, task, OUTCOME_MISSING_PROFILE, STR("missing source profile"), now, out);
+        return;
+    }
+    if (!task_machine(core, task, &m, now, out)) return;
+    if (m.state == MACHINE_CONFIGURED && str_equal(m.cluster, task->cluster) &&
+        str_equal(m.stamp.fingerprint, task->key.fingerprint)) {
+        task_done(core, task, false, now, out); /* it is what was wished for already */
+        return;
+    }
+    if (m.state == MACHINE_IDLE) {
+        if (!task_ours(core, task, &m, now, out)) return;
+        task->since = now;
+        m.state = MACHINE_CONFIGURING;
+        m.cluster = task->cluster;
+        m.stamp = task_stamp(task);
+        if (!task_move(core, task, &m, false, now, out)) return;
+    } else if (task->cause != CAUSE_STUCK || m.state != MACHINE_CONFIGURING) {
+        task_end(core, task, OUTCOME_STALE_STATE, STR("expected Idle"), now, out);
+        return;
+    }
+    if (core->counts.blobs_waiting >= core->options.blobs_max)
+        roll_back(core, task, OUTCOME_BLOB_ERROR, STR("too many actions wait for a blob"), now,
+                  out);
+    else if (blob_ask(core, task, out))
+        task_hold_for_blob(core, task, now);
+    else
+        roll_back(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+}
+
+static bool configure_ask(struct core *core, struct machine_task *task, struct effects *out)
+{
+    struct machine_metadata metadata = {.stamp = task_stamp(task)};
+    struct label pairs[METADATA_MAX];
+    const struct label *kept;
+    struct effect *effect;
+    size_t count;
+
+    if (metadata_encode(&core->scratch, &metadata, pairs, &count)) return false;
+    if (effects_labels(out, pairs, count, &kept)) return false;
+    effect = task_effect(task, EFFECT_CONFIGURE, core->options.execute_timeout_ms, out);
+    if (!effect) return false;
+    effect->configure.metadata = kept;
+    effect->configure.metadata_count = count;
+    return true;
+}
+
+void bootstrap_configure(struct core *core, struct machine_task *task, mono_time now,
+                         struct effects *out)
+{
+    if (!core_acts(core))
+        roll_back(core, task, OUTCOME_SUPPRESSED, str_from(core_hold_text(core)), now, out);
+    else if (configure_ask(core, task, out))
+        task_await(core, task, STEP_CONFIGURE, core->options.execute_timeout_ms, now);
+    else
+        roll_back(core, task, OUTCOME_OTHER, STR("out of memory"), now, out);
+}
+
+void bootstrap_blob(struct core *core, struct machine_task *task, enum blob_end end,
+                    struct str text, mono_time now, struct effects *out)
+{
+    if (end != BLOB_NO_SESSION) effects_observe(out, OBSERVE_BLOB, task->asked, now);
+    switch (end) {
+    case BLOB_READY:
+        task->blob = true;
+        task_unhold(core, task);
+        break;
+    case BLOB_NO_SESSION:
+        roll_back(core, task, OUTCOME_NO_SESSION, STR("no active operator session"), now, out);
+        break;
+    case BLOB_TIMEOUT:
+        roll_back(core, task, OUTCOME_CTX_CANCELED, STR("no blob in time"), now, out);
+        break;
+    case BLOB_NO_ROOM:
+        roll_back(core, task, OUTCOME_BLOB_ERROR, STR("no room for the blob: too many wait"), now,
+                  out);
+        break;
+    case BLOB_ERROR: /* the machine is sound: if it rested, another would be bought in its place */
+        roll_back(core, task, OUTCOME_BLOB_ERROR, text, now, out);
+        break;
+    }
+}
+
+/* --- acks --- */
+
+/* What of ours is on the machine in the state that the ack says. */
+static void ack_bind(const struct machine_task *task, struct machine *m, bool done)
+{
+    if (task->step == STEP_CONFIGURE) {
+        m->cluster = task->cluster;
+        m->stamp = task_stamp(task);
+    } else if (done) { /* a promise stays: the machine is kept for that Need for a while */
+        machine_unbind(m);
+        if (task->step == STEP_DELETE) m->host_provider = m->host_ref = STR_EMPTY;
+        if (task->step == STEP_CREATE && task->cause == CAUSE_STUCK)
+            m->promised = task_promise(task); /* kept for whom it was bought */
+    }
+}
+
+static void ack_done(struct core *core, struct machine_task *task, mono_time now,
+                     struct effects *out)
+{
+    if (task->step == STEP_CONFIGURE) effects_observe(out, OBSERVE_CONFIGURE, task->since, now);
+    if (task->step == STEP_DRAIN) effects_observe(out, OBSERVE_DRAIN, task->since, now);
+    if (task->step == STEP_CREATE && task->cause == CAUSE_DECIDED && core_acts(core))
+        bootstrap_begin(core, task, now, out);
+    else /* Create: held meanwhile, or made again long after the decision; a later cycle knows who
+            wants the machine */
+        task_done(core, task, task->step != STEP_CREATE, now, out);
+}
+
+/* Of a Delete that gives a Failed machine back. */
+static void ack_of_failed(struct core *core, struct machine_task *task,
+                          const struct call_answer *answer, mono_time now, struct effects *out)
+{
+    const struct machine *said = answer->machine;
+
+    if (said->state == MACHINE_FAILED)
+        task_refuse(core, task, "delete", said->last_error, OUTCOME_PROVIDER_ERROR, false, now,
+                    out);
+    else
+        task_believe(core, task, answer, OUTCOME_SUCCESS, now, out);
+}
+
+void call_acked(struct core *core, struct machine_task *task, const struct call_answer *answer,
+                mono_time now, struct effects *out)
+{
+    const struct call_rule *rule = &call_rules[task->step];
+    const struct machine *said = answer->machine;
+    bool done = said->state == rule->after, configure = task->step == STEP_CONFIGURE;
+    struct machine m;
+
+    if (task->cause == CAUSE_FAILED) {
+        ack_of_failed(core, task, answer, now, out);
+        return;
+    }
+    if (configure && said->state == MACHINE_IDLE) { /* benign: the next cycle claims it again */
+        task_believe(core, task, answer, OUTCOME_RACED_TO_IDLE, now, out);
+        return;
+    }
+    if ((!done && said->state != rule->passing) ||
+        (configure && said->cluster.len && !str_equal(said->cluster, task->cluster))) {
+        task_believe(core, task, answer, OUTCOME_TRANSITION_ERROR, now, out);
+        return;
+    }
+    if (!task_machine(core, task, &m, now, out)) return;
+    machine_take(&m, said);
+    m.state = said->state;
+    ack_bind(task, &m, done);
+    if (!task_move(core, task, &m, true, now, out)) return;
+    if (task->step == STEP_DELETE && task->cause == CAUSE_DECIDED) core->counts.idle_releases++;
+    if (done)
+        ack_done(core, task, now, out);
+    else
+        task_goes_on(core, task, now, out);
+}

@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the shard has to do with machines that have no task: why and when it looks at them again.
+ * Decide thread.
+ *
+ *           async ack          lasts           still passes
+ *   task ------------> PASSING -----> (Get) ----------------> the call again
+ *    |   no answer                      | answered
+ *    +----------------> DOUBT --> (Get) +--> what it says is believed
+ *    |   not sent                       |
+ *    +----------------> PASSING ---------------------------> the call again
+ *    |   refused                        |
+ *    +----------------> REFUSED ..rests..> (Get)
+ *
+ *   the provider says Failed --> FAILED ..rests..> Delete --> refused: FAILED, a longer rest
+ *
+ *   drained by its operator, Drain refused or not done, still Configured --> DRAINED ..rests..> Drain
+ *
+ * Back-off doubles with every refusal in a row and is forgotten when an action of the machine came
+ * to its end, or after a time without any. It is spread by the machine's id, so that a thousand
+ * machines that failed together are not tried together. */
+#include <stdlib.h>
+
+#include "base/memory.h"
+#include "model/fingerprint.h"
+#include "shard/core/running_actions.h"
+#include "shard/state/cohort.h"
+
+static struct str work_id(const struct machine_work *w)
+{
+    return str_of(w->id, w->id_len);
+}
+
+static uint32_t id_hash(const struct core *core, struct str machine)
+{
+    return (uint32_t)str_hash(machine, core->options.seed);
+}
+
+struct machine_work *work_find(const struct core *core, struct str machine)
+{
+    uint32_t hash = id_hash(core, machine);
+
+    TABLE_EACH(&core->running->works, hash, link)
+    {
+        struct machine_work *w = CONTAINER_OF(link, struct machine_work, link);
+        if (str_equal(work_id(w), machine)) return w;
+    }
+    return NULL;
+}
+
+static void work_kind_set(struct core *core, struct machine_work *w, enum work_kind kind)
+{
+    if (w->kind == WORK_DOUBT) core->counts.in_doubt--;
+    if (kind == WORK_DOUBT) core->counts.in_doubt++;
+    w->kind = kind;
+}
+
+void work_settle(struct core *core, struct machine_work *w)
+{
+    struct running_actions *h = core->running;
+
+    if (w->task || !list_empty(&w->ended) || w->asked || w->refusals || w->kind != WORK_QUIET)
+        return;
+    heap_remove(&h->due, &w->due);
+    table_remove(&h->works, &w->link);
+    memory_give(&h->bytes, w, sizeof *w + w->id_len);
+}
+
+struct machine_work *work_make(struct core *core, struct str machine)
+{
+    struct running_actions *h = core->running;
+    struct machine_work *w = work_find(core, machine);
+
+    if (w) return w;
+    if (!table_reserve(&h->works, &h->bytes) && !heap_reserve(&h->due, h->works.count + 1))
+        w = memory_take(&h->bytes, sizeof *w + machine.len);
+    if (!w) return NULL;
+    *w = (struct machine_work){.id_len = (uint8_t)machine.len};
+    list_init(&w->ended);
+    memcpy(w->id, machine.at, machine.len);
+    table_add(&h->works, &w->link, id_hash(core, machine));
+    return w;
+}
+
+void work_due(struct core *core, struct machine_work *w, mono_time due)
+{
+    enum err err = heap_put(&core->running->due, &w->due, due.ms);
+
+    assert(!err); /* room was taken with the machine_work */
+    (void)err;
+}
+
+/* A new reason; what the old one remembered for itself goes. */
+static void work_become(struct core *core, struct machine_work *w, enum work_kind kind)
+{
+    kind_release(core->needs, w->kind_held);
+    w->kind_held = NULL;
+    work_kind_set(core, w, kind);
+    w->tries = 0;
+    w->again = w->measured = false;
+    w->may_run = (mono_time){0};
+    w->before = MACHINE_UNSPECIFIED;
+    w->drained_for = 0;
+    w->repeated = false;
+    w->grace_ms = 0;
+}
+
+void work_forget(struct core *core, struct machine_work *w)
+{
+    work_become(core, w, WORK_QUIET);
+    if (w->asked) core->running->asking--;
+    w->asked = false;
+    w->refusals = 0;
+    w->until = (mono_time){0};
+    heap_remove(&core->running->due, &w->due);
+    work_settle(core, w);
+}
+
+/* --- pauses --- */
+
+/* Doubles with every time in a row. */
+static uint64_t backoff_ms(uint64_t first_ms, uint64_t most_ms, uint8_t times)
+{
+    uint64_t ms = first_ms;
+
+    for (uint8_t i = 1; i < times && ms < most_ms; i++) ms *= 2;
+    return min_u64(ms, most_ms);
+}
+
+static uint64_t rest_ms(const struct core *core, const struct machine_work *w, bool most)
+{
+    uint64_t most_ms = core->options.rest_most_ms;
+    uint64_t ms = most ? most_ms : backoff_ms(core->options.rest_first_ms, most_ms, w->refusals);
+
+    return ms - str_hash(work_id(w), w->refusals) % (ms / 4 + 1);
+}
+
+static void refusals_add(struct machine_work *w)
+{
+    if (w->refusals < UINT8_MAX) w->refusals++;
+}
+
+/* When a passing state has lasted too long. A drain may take its grace and then some. */
+static mono_time stuck_at(const struct core *core, const struct machine_work *w,
+                          enum machine_state state)
+{
+    uint64_t ms = core->options.stuck_ms;
+
+    if (state == MACHINE_DRAINING) ms = add_sat_u64(add_sat_u64(ms, ms), w->grace_ms);
+    return mono_after(w->since, ms);
+}
+
+static bool state_passes(enum machine_state state)
+{
+    return call_rule_passing(state) != NULL;
+}
+
+/* --- Get --- */
+
+static uint32_t asking_most(const struct core *core)
+{
+    uint32_t most = core->options.concurrency;
+
+    if (most < ASKING_LEAST) return ASKING_LEAST;
+    return most < ASKING_MOST ? most : ASKING_MOST;
+}
+
+static void work_get(struct core *core, struct machine_work *w, mono_time now, struct effects *out)
+{
+    struct running_actions *h = core->running;
+    struct str id;
+    struct effect *effect;
+
+    assert(!w->asked);
+    work_due(core, w, mono_after(now, 1)); /* whatever keeps us from asking, a cycle tries */
+    if (h->asking >= asking_most(core) || effects_text(out, work_id(w), &id)) return;
+    effect = effects_add(out, EFFECT_GET);
+    if (!effect) return;
+    effect->machine = id;
+    effect->timeout_ms = core->options.execute_timeout_ms;
+    w->asked = true;
+    w->stale = false;
+    h->asking++;
+    work_due(core, w, mono_after(now, effect->timeout_ms + OVERDUE_MS));
+}
+
+/* --- how a task leaves its machine --- */
+
+static uint32_t cluster_hash(const struct core *core, struct str cluster)
+{
+    return (uint32_t)str_hash(cluster, core->options.seed) | 1; /* never 0 */
+}
+
+/* What lasts: the start of a passing state, and what its call needs when it is made again. */
+static void work_remember(struct core *core, struct machine_work *w,
+                          const struct machine_task *task)
+{
+    w->since = task->since;
+    w->measured = true;
+    w->grace_ms = task->grace_ms;
+    if (task->drained) w->drained_for = cluster_hash(core, task->cluster);
+    if (task->kind && kind_hold(core->needs, &task->kind->profile, &w->kind_held))
+        w->kind_held = NULL; /* then it is looked for in the demand */
+}
+
+void work_passing(struct core *core, const struct machine_task *task, mono_time now)
+{
+    struct machine_work *w = task->work;
+
+    work_become(core, w, WORK_PASSING);
+    work_remember(core, w, task);
+    /* Made again it has its time again. */
+    work_due(core, w,
+             task->cause == CAUSE_STUCK ? mono_after(now, core->options.stuck_ms)
+                                        : stuck_at(core, w, call_rules[task->step].passing));
+}
+
+void work_ask(struct core *core, const struct machine_task *task, mono_time now,
+              struct effects *out)
+{
+    struct machine_work *w = task->work;
+
+    core->counts.doubts++;
+    work_become(core, w, WORK_DOUBT);
+    work_remember(core, w, task);
+    if (!w->asked) work_get(core, w, now, out);
+}
+
+void work_doubt(struct core *core, const struct machine_task *task, mono_time now,
+                struct effects *out)
+{
+    struct machine_work *w = task->work;
+
+    work_ask(core, task, now, out);
+    w->may_run = mono_after(now, core->options.execute_timeout_ms);
+    w->before = task->cause == CAUSE_FAILED ? MACHINE_FAILED : call_rules[task->step].before;
+    w->repeated = task->cause == CAUSE_STUCK;
+}
+
+bool running_call_may_run(const struct core *core, struct str machine, enum machine_state said,
+                          mono_time now)
+{
+    const struct machine_work *w = work_find(core, machine);
+    const struct machine_row *row;
+
+    if (!w || w->kind != WORK_DOUBT || mono_due(w->may_run, now)) return false;
+    if (w->before == said) return true;
+    row = w->repeated ? inventory_row(core->inventory, machine) : NULL;
+    return row && row_actual(core->inventory, row)->traits.state == said;
+}
+
+void work_unsent(struct core *core, const struct machine_task *task, mono_time now)
+{
+    /* Half as long again as it has tried, so that a provider that is away for an hour is not asked
+     * for everything with every cycle. */
+    uint64_t ms = mono_elapsed_ms(task->since, now) / 2;
+    struct machine_work *w = task->work;
+
+    ms = min_u64(max_u64(ms, DOUBT_FIRST_MS), DOUBT_MOST_MS);
+    if (task->cause == CAUSE_FAILED) {
+        work_become(core, w, WORK_FAILED);
+        ms = core->options.rest_first_ms;
+    } else {
+        work_become(core, w, WORK_PASSING);
+        work_remember(core, w, task);
+        w->again = true;
+    }
+    work_due(core, w, mono_after(now, ms));
+}
+
+void work_refused(struct core *core, const struct machine_task *task, bool most, mono_time now)
+{
+    struct machine_work *w = task->work;
+
+    work_become(core, w, WORK_REFUSED);
+    refusals_add(w);
+    w->until = mono_after(now, rest_ms(core, w, most));
+    work_due(core, w, w->until);
+    if (task->drained) w->drained_for = cluster_hash(core, task->cluster);
+}
+
+static bool work_is_drained(const struct core *core, const struct machine_work *w,
+                            const struct machine *machine)
+{
+    return w->drained_for && machine->state == MACHINE_CONFIGURED &&
+           w->drained_for == cluster_hash(core, machine->cluster);
+}
+
+/* It rests as long as a refusal asks for. */
+static void work_drained(struct core *core, struct machine_work *w, mono_time now)
+{
+    uint32_t cluster = w->drained_for;
+
+    work_become(core, w, WORK_DRAINED);
+    w->drained_for = cluster;
+    if (!w->asked) work_due(core, w, mono_due(w->until, now) ? now : w->until);
+}
+
+void work_failed(struct core *core, struct machine_work *w, bool most, mono_time now)
+{
+    work_become(core, w, WORK_FAILED);
+    refusals_add(w);
+    work_due(core, w, mono_after(now, rest_ms(core, w, most)));
+}
+
+/* Nothing is to be done about it. Refusals are remembered for as long as the longest rest. */
+void work_quiet(struct core *core, struct machine_work *w, mono_time now)
+{
+    work_become(core, w, WORK_QUIET);
+    if (w->task) return;
+    if (w->asked) /* its answer ends it */
+        work_due(core, w, mono_after(now, core->options.execute_timeout_ms + OVERDUE_MS));
+    else if (w->refusals)
+        work_due(core, w, mono_after(now, core->options.rest_most_ms));
+    else
+        work_forget(core, w);
+}
+
+void work_unplan(struct core *core, struct machine_work *w, mono_time now)
+{
+    /* Usually nothing is planned any more. Without memory it stays planned until the machine is
+     * looked at again. */
+    if (inventory_unplan(core->inventory, work_id(w)) != ERR_NOMEM || w->kind != WORK_QUIET) return;
+    work_become(core, w, WORK_DOUBT);
+    if (!w->asked) work_due(core, w, now);
+}
+
+void work_look(struct core *core, struct str machine, enum machine_state said, mono_time now)
+{
+    struct inventory_entry entry;
+    struct machine_work *w;
+
+    if (state_passes(said)) return; /* the end of it will be said, too */
+    if (core_get(core, machine, &entry) || entry.machine.state == said) return;
+    w = work_make(core, machine);
+    if (!w) core->full_list_wanted = true;                              /* which says it again */
+    if (!w || w->kind == WORK_REFUSED || w->kind == WORK_DOUBT) return; /* it is asked for */
+    work_kind_set(core, w, WORK_DOUBT); /* what else is remembered stays */
+    if (!w->asked) work_due(core, w, now);
+}
+
+/* --- what Lists say --- */
+
+bool core_rests(const struct core *core, struct str machine, mono_time now)
+{
+    const struct machine_work *w = work_find(core, machine);
+
+    return w && w->kind == WORK_REFUSED && !mono_due(w->until, now);
+}
+
+void running_gone(struct core *core, struct str machine)
+{
+    struct machine_work *w = work_find(core, machine);
+
+    if (w) work_forget(core, w);
+}
+
+enum err running_reserve(struct core *core, const struct machine *machine)
+{
+    if (machine->state != MACHINE_FAILED && !state_passes(machine->state)) return ERR_OK;
+    return work_make(core, machine->id) ? ERR_OK : ERR_NOMEM;
+}
+
+void running_unreserve(struct core *core, struct str machine)
+{
+    struct machine_work *w = work_find(core, machine);
+
+    if (w) work_settle(core, w);
+}
+
+/* A passing state that nobody of us began, or whose beginning we do not remember. */
+static void work_passing_seen(struct core *core, struct machine_work *w, enum machine_state state,
+                              mono_time now)
+{
+    work_become(core, w, WORK_PASSING);
+    w->since = now;
+    if (state == MACHINE_DRAINING) w->grace_ms = RECLAIM_GRACE_MS; /* the longest there is */
+    work_due(core, w, stuck_at(core, w, state));
+}
+
+void running_changed(struct core *core, const struct machine *machine, enum machine_state from,
+                     mono_time now, struct effects *out)
+{
+    struct machine_work *w = work_find(core, machine->id);
+
+    if (!w) return;      /* of a passing or Failed one there is room: running_reserve() */
+    w->stale = w->asked; /* what Get has seen may be older than this */
+    if (state_passes(machine->state)) {
+        work_passing_seen(core, w, machine->state, now);
+        return;
+    }
+    if (machine->state == MACHINE_FAILED) {
+        work_failed(core, w, false, now);
+        return;
+    }
+    if (w->measured && from == MACHINE_CONFIGURING && machine->state == MACHINE_CONFIGURED)
+        effects_observe(out, OBSERVE_CONFIGURE, w->since, now);
+    if (w->measured && from == MACHINE_DRAINING && machine->state == MACHINE_IDLE)
+        effects_observe(out, OBSERVE_DRAIN, w->since, now);
+    if (work_is_drained(core, w, machine))
+        work_drained(core, w, now);
+    else if (machine->state == MACHINE_CONFIGURED && from != MACHINE_FAILED)
+        work_forget(core, w);
+    else /* what a refused drain left Failed serves on, and rests all the same */
+        work_quiet(core, w, now);
+}
+
+/* --- answers of Get --- */
+
+/* The record is believed and in the tables; what is left to do about the machine? */
+static void got_settle(struct core *core, struct str machine, mono_time now)
+{
+    struct machine_work *w = work_find(core, machine);
+    struct inventory_entry entry;
+
+    if (!w || core_get(core, machine, &entry)) return;
+    if (state_passes(entry.machine.state)) {
+        if (w->kind == WORK_PASSING && mono_due(stuck_at(core, w, entry.machine.state), now)) {
+            w->again = true;
+            work_due(core, w, now);
+        } else if (w->kind == WORK_DOUBT || w->kind == WORK_PASSING) {
+            work_kind_set(core, w, WORK_PASSING);
+            work_due(core, w, stuck_at(core, w, entry.machine.state));
+        }
+    } else if (w->kind == WORK_REFUSED && entry.machine.state == MACHINE_FAILED) {
+        /* It has rested, and the provider calls it Failed as well: given back now. */
+        work_become(core, w, WORK_FAILED);
+        work_due(core, w, now);
+    } else if (entry.machine.state == MACHINE_FAILED) {
+        if (w->kind != WORK_FAILED) work_failed(core, w, false, now);
+    } else if (w->kind == WORK_DRAINED) {
+        work_due(core, w, mono_due(w->until, now) ? now : w->until);
+    } else if (w->kind != WORK_QUIET) {
+        work_quiet(core, w, now);
+    }
+}
+
+/* Get said nothing we can use. */
+static void got_nothing(struct core *core, struct machine_work *w, mono_time now)
+{
+    struct inventory_entry entry;
+
+    if (w->tries < UINT8_MAX) w->tries++;
+    if (w->kind == WORK_DOUBT && w->tries >= DOUBT_TRIES_MOST &&
+        !core_get(core, work_id(w), &entry) && machine_state_stable(entry.machine.state)) {
+        core->full_list_wanted = true; /* until then nothing acts on the machine */
+        work_quiet(core, w, now);
+        return;
+    }
+    work_due(core, w, mono_after(now, backoff_ms(DOUBT_FIRST_MS, DOUBT_MOST_MS, w->tries)));
+}
+
+void core_got(struct core *core, struct str machine, const struct call_answer *answer,
+              mono_time now, struct effects *out)
+{
+    struct machine_work *w = work_find(core, machine);
+    bool stale;
+
+    core_begin(core);
+    if (!w || !w->asked) return; /* too late, or nobody asked */
+    stale = w->stale || task_find(core, machine);
+    w->asked = w->stale = false;
+    core->running->asking--;
+    if (w->kind == WORK_QUIET) {
+        work_quiet(core, w, now);
+    } else if (stale) {
+        if (w->kind == WORK_DOUBT) work_due(core, w, now); /* the others have their time */
+    } else if (answer->end == CALL_NOT_FOUND) {
+        reconcile_gone(core, machine, now, out);
+    } else if (answer->end == CALL_DONE && answer->machine &&
+               running_call_may_run(core, machine, answer->machine->state, now)) {
+        work_due(core, w, w->may_run);
+    } else if (answer->end == CALL_DONE && answer->machine &&
+               str_equal(answer->machine->id, machine) &&
+               !reconcile_got(core, answer->machine, answer->metadata, answer->metadata_count, now,
+                              out)) {
+        task_shield(core, machine);
+        got_settle(core, machine, now);
+    } else {
+        got_nothing(core, w, now);
+    }
+}
+
+/* --- what is due --- */
+
+/* What the machine was bought for: remembered, demanded, or, after a restart and with nobody who
+ * demands it any more, as its stamp names it. NULL: unknown. */
+static const struct profile *work_profile(struct core *core, const struct machine_work *w,
+                                          const struct machine *m)
+{
+    const struct kind *kind =
+        w->kind_held ? w->kind_held : kind_find(core->needs, m->stamp.fingerprint);
+    struct profile *read = kind ? NULL : ARENA_NEW(&core->scratch, struct profile);
+
+    if (kind) return &kind->profile;
+    return read && !fingerprint_read(&core->scratch, m->stamp.fingerprint, read) ? read : NULL;
+}
+
+static void work_call_again(struct core *core, struct machine_work *w, const struct machine *m,
+                            mono_time now)
+{
+    struct action action = {.kind = call_rule_passing(m->state)->action,
+                            .machine = m->id,
+                            .cluster = m->state == MACHINE_CREATING ? m->destination : m->cluster,
+                            .grace_ms = w->grace_ms,
+                            .priority = m->stamp.priority,
+                            .interruption_dollars = m->stamp.interruption_dollars,
+                            .reclamation_dollars = m->stamp.reclamation_dollars,
+                            .key = {.fingerprint = m->stamp.fingerprint, .group = m->stamp.group}};
+    const struct profile *profile = work_profile(core, w, m);
+    mono_time since = w->since;
+    bool drained = w->drained_for != 0;
+    struct machine_task *task;
+
+    w->again = false;
+    action.key.cluster = action.cluster;
+    /* Nobody knows any more what to ask a blob for: looked at again in a while. */
+    if ((action.kind == ACTION_BOOTSTRAP && !profile) ||
+        task_open(core, &action, profile, CAUSE_STUCK, now, &task)) {
+        w->since = now;
+        work_due(core, w, mono_after(now, DOUBT_MOST_MS));
+        return;
+    }
+    task->since = since;
+    task->drained = drained;
+    core->counts.called_again++;
+}
+
+static void work_give_back(struct core *core, struct machine_work *w, const struct machine *m,
+                           mono_time now)
+{
+    struct action action = {.kind = ACTION_DELETE, .machine = m->id, .cluster = m->cluster};
+    struct machine_task *task;
+
+    if (task_open(core, &action, NULL, CAUSE_FAILED, now, &task)) /* full: derived again */
+        work_due(core, w, mono_after(now, 1));
+}
+
+static void work_run(struct core *core, struct machine_work *w, mono_time now, struct effects *out)
+{
+    bool may_act = core_acts(core);
+    struct inventory_entry entry;
+
+    if (w->asked) { /* not even the driver's deadline was heard of */
+        w->asked = false;
+        core->running->asking--;
+        if (w->kind != WORK_QUIET) {
+            got_nothing(core, w, now);
+            return;
+        }
+    }
+    if (w->kind == WORK_QUIET) {
+        work_forget(core, w);
+        return;
+    }
+    if (core_get(core, work_id(w), &entry)) { /* no memory to look at it */
+        work_due(core, w, mono_after(now, DOUBT_FIRST_MS));
+        return;
+    }
+    if (entry.planned) (void)inventory_unplan(core->inventory, work_id(w)); /* see work_unplan */
+    if (w->kind == WORK_FAILED && entry.machine.state == MACHINE_FAILED) {
+        if (may_act)
+            work_give_back(core, w, &entry.machine, now);
+        else
+            work_due(core, w, mono_after(now, core->options.rest_first_ms));
+        return;
+    }
+    if (w->kind == WORK_DRAINED) {
+        if (!work_is_drained(core, w, &entry.machine))
+            work_quiet(core, w, now);
+        else if (!may_act || drain_repeat(core, &entry.machine, now, out))
+            work_due(core, w, mono_after(now, core->options.rest_first_ms));
+        return;
+    }
+    if (w->kind == WORK_PASSING && w->again && state_passes(entry.machine.state) && may_act) {
+        work_call_again(core, w, &entry.machine, now);
+        return;
+    }
+    work_get(core, w, now, out);
+}
+
+static int compare_since(const void *left, const void *right)
+{
+    const struct machine_work *a = *(const struct machine_work *const *)left;
+    const struct machine_work *b = *(const struct machine_work *const *)right;
+
+    if (a->since.ms != b->since.ms) return a->since.ms < b->since.ms ? -1 : 1;
+    return str_compare(work_id(a), work_id(b));
+}
+
+/* A List that takes long says nothing meanwhile, and a provider that acks before it is done says
+ * the end by List only: what passes is asked for, the longest first, so that what is created can
+ * serve. Without memory the List is waited for. */
+static void works_get_instead_of_list(struct core *core, mono_time now, struct effects *out)
+{
+    struct running_actions *h = core->running;
+    struct machine_work **passes;
+    size_t count = 0;
+
+    core_begin(core);
+    passes = arena_calloc(&core->scratch, h->works.count, sizeof(struct machine_work *));
+    if (!passes) return;
+    for (uint32_t i = 0; i < h->works.bucket_count; i++)
+        for (struct table_link *link = h->works.buckets[i]; link; link = link->next) {
+            struct machine_work *w = CONTAINER_OF(link, struct machine_work, link);
+            if (w->kind == WORK_PASSING && !w->asked && !w->again) passes[count++] = w;
+        }
+    if (count) qsort(passes, count, sizeof(struct machine_work *), compare_since);
+    for (size_t i = 0; i < count && h->asking < asking_most(core); i++)
+        work_get(core, passes[i], now, out);
+}
+
+void works_run(struct core *core, mono_time now, struct effects *out)
+{
+    struct running_actions *h = core->running;
+
+    if (h->list_open && ++h->list_cycles % LIST_LATE_CYCLES == 0)
+        works_get_instead_of_list(core, now, out);
+    for (size_t left = h->due.count; left > 0; left--) {
+        struct heap_node *node = heap_pop_due(&h->due, now.ms);
+        struct machine_work *w;
+        if (!node) break;
+        w = CONTAINER_OF(node, struct machine_work, due);
+        core_begin(core); /* thousands may be due */
+        if (w->task)
+            task_due(core, w->task, now, out);
+        else
+            work_run(core, w, now, out);
+    }
+}
