@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/hex.h"
 #include "prim/backend.h"
 
 static coord_result blank(int code, int reason)
@@ -149,13 +150,7 @@ bool prim_id_is_zero(const coord_id *id)
 
 void prim_id_text(const coord_id *id, char text[PRIM_ID_TEXT_CAP])
 {
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < sizeof id->b; i++) {
-        text[2 * i] = digits[id->b[i] >> 4];
-        text[2 * i + 1] = digits[id->b[i] & 15];
-    }
-    text[2 * sizeof id->b] = '\0';
+    hex_write(id->b, sizeof id->b, text);
 }
 
 static const char *const codes[] = {"OK",      "EXISTS",  "CONFLICT",    "NOT_FOUND",

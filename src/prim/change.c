@@ -87,7 +87,7 @@ void prim_change_doubt(struct prim_change *c, int64_t sent_ns)
 bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_clock *clock = &c->backend->clock;
-    uint32_t most = c->renews ? RENEW_TURNS : TURNS_MAX;
+    uint32_t most = c->op == COORD_OP_RENEW ? RENEW_TURNS : TURNS_MAX;
     if (c->turns++ == 0 || (c->turns == 2 && c->fresh)) return true;
     int64_t steps = c->turns < PAUSE_STEPS ? c->turns : PAUSE_STEPS;
     int64_t pause_ms = 2 + (int64_t)(prim_random() % 32) * steps / 2;
@@ -267,12 +267,14 @@ coord_result prim_change_create(struct prim_backend *backend, const struct prim_
                                    .present = COORD_R_HELD};
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = under != NULL ? COORD_OP_CREATE_UNDER : COORD_OP_CREATE,
                             .key = in->key,
                             .judge = prim_change_judge_make,
                             .in = &make,
                             .under = under,
                             .lease_id = make.ttl_ms > 0 && under == NULL ? &make.lease_id : NULL,
-                            .guesses = true};
+                            .guesses = true,
+                            .makes = true};
     return run(&c, ret_grant);
 }
 
@@ -321,13 +323,15 @@ coord_result prim_change_cas(struct prim_backend *backend, const struct prim_cal
                                    .present = COORD_R_PRESENT};
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_CAS,
                             .key = in->key,
                             .judge = in->expected != 0 ? judge_cas : prim_change_judge_make,
                             .in = in->expected != 0 ? (const void *)in : &make,
                             .held = in->claim,
                             .lease_id = in->ttl_ms > 0 ? &in->lease_id : NULL,
                             .expected = in->expected,
-                            .guesses = in->expected == 0};
+                            .guesses = in->expected == 0,
+                            .makes = in->expected == 0};
     coord_result result = run(&c, ret_grant);
     if (in->ttl_ms <= 0) ret_grant->granted_ttl_ms = 0; /* it made no lease */
     return result;
@@ -365,6 +369,7 @@ coord_result prim_change_remove(struct prim_backend *backend, const struct prim_
     bool exact = in->expected != COORD_ANY && in->expected != COORD_FORCE;
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_DELETE,
                             .key = in->key,
                             .judge = judge_remove,
                             .in = in,
@@ -397,6 +402,7 @@ coord_result prim_change_get(struct prim_backend *backend, const struct prim_cal
 {
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_GET,
                             .key = key,
                             .judge = judge_get,
                             .out = ret_entry,
@@ -427,11 +433,11 @@ coord_result prim_change_renew(struct prim_backend *backend, const struct prim_c
     if (claim->count == 0) return prim_answer(COORD_EXPIRED, COORD_R_RELEASED, "it has no key");
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_RENEW,
                             .key = str_from(claim->held[0].key),
                             .judge = judge_renew,
                             .claim = claim,
-                            .guesses = true,
-                            .renews = true};
+                            .guesses = true};
     coord_result result = prim_change_run(&c);
     if (result.code == COORD_OK) *ret_sent_ns = c.sent_ns;
     return result;
@@ -456,6 +462,7 @@ static coord_result release_key(struct prim_backend *backend, const struct prim_
 {
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_RELEASE,
                             .key = str_from(key),
                             .judge = judge_release,
                             .claim = claim,

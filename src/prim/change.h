@@ -65,6 +65,7 @@ struct prim_plan {
 struct prim_change {
     struct prim_backend *backend;
     const struct prim_call *call;
+    enum coord_op op;
     struct str key;
     /* Says what is to be done about c->seen. */
     void (*judge)(struct prim_change *c, struct prim_plan *ret_plan);
@@ -75,12 +76,12 @@ struct prim_change {
     const struct prim_claim *under; /* whose lease a new entry joins; NULL: a lease of its own */
     const coord_id *lease_id;       /* of the lease that the change may make; NULL: it makes none */
     uint64_t expected;              /* the revision that the caller knows; 0: none */
-    struct prim_change *record; /* of a slot: that of its group, seen as it was listed; else NULL */
+    struct prim_change *record; /* of a group's list, for a change inside it; else NULL */
     const struct prim_seen *known; /* from a list: saves the first read */
     bool reads;                    /* nothing is written: nothing is in doubt */
     bool stale;                    /* and what is read need not be the latest */
     bool guesses;                  /* the backend may guess what is there instead of reading it */
-    bool renews;                   /* the claim; a few turns are enough: its holder decides */
+    bool makes;                    /* the key may be new: the backend may prepare its place */
     bool once;                     /* CONFLICT/revision at once when another was faster */
 
     /* As it goes on; `seen` is written by the backend, too. */

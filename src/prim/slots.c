@@ -13,6 +13,7 @@
 struct group_call {
     struct prim_change record; /* of "g/.group": the list, and its deadline */
     struct prim_slots slots;
+    const struct prim_seen *next; /* the holder whose lease ends first; NULL: none is known */
     coord_id taken_from; /* the lease that a lost race for a takeover was against; or zero */
     bool changed;        /* the slot was free, and not taken: the group is not as it was listed */
     char key[PRIM_SLOT_KEY_CAP];
@@ -81,9 +82,11 @@ static coord_result found_group(struct group_call *g, const struct prim_acquire 
     struct count_write write = {.group = {in->slot_count, in->cooldown_ms}};
     struct prim_change c = {.backend = g->record.backend,
                             .call = g->record.call,
+                            .op = COORD_OP_ACQUIRE,
                             .key = g->record.key,
                             .judge = judge_found,
                             .out = &write,
+                            .record = &g->record,
                             .known = &g->slots.record};
     coord_result result = prim_change_run(&c);
     if (result.code == COORD_OK && c.act == PRIM_ACT_MAKE)
@@ -128,6 +131,7 @@ coord_result prim_change_resize(struct prim_backend *backend, const struct prim_
     prim_group_key(group, key);
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_RESIZE,
                             .key = str_from(key),
                             .judge = judge_resize,
                             .out = &write};
@@ -137,9 +141,10 @@ coord_result prim_change_resize(struct prim_backend *backend, const struct prim_
 /* -- lists ------------------------------------------------------------------------------------ */
 
 static coord_result group_begin(struct group_call *g, struct prim_backend *backend,
-                                const struct prim_call *call, struct str group)
+                                const struct prim_call *call, struct str group, bool makes)
 {
-    *g = (struct group_call){.record = {.backend = backend, .call = call, .reads = true}};
+    *g = (struct group_call){
+        .record = {.backend = backend, .call = call, .makes = makes, .reads = true}};
     prim_group_key(group, g->key);
     g->record.key = str_from(g->key);
     g->record.own = backend->ops->ways->begin(&g->record);
@@ -176,7 +181,7 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
     const struct prim_ways *ways = backend->ops->ways;
     struct group_call g;
     coord_holders *holders = NULL;
-    coord_result result = group_begin(&g, backend, call, group);
+    coord_result result = group_begin(&g, backend, call, group, false);
     if (result.code == COORD_OK) result = ways->list(&g.record, group, 0, &g.slots);
     if (result.code == COORD_OK && g.slots.count == 0) result = no_group();
     if (result.code == COORD_OK) {
@@ -205,12 +210,14 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
 
 /* -- acquire ---------------------------------------------------------------------------------- */
 
-static void describe(const struct group_call *g, const struct prim_acquire *in,
+static void describe(struct group_call *g, const struct prim_acquire *in,
                      struct prim_group *ret_rules)
 {
+    g->next = NULL;
     prim_group_begin(ret_rules, g->record.call, in, g->slots.count);
     for (uint32_t i = 0; i < g->slots.room; i++) {
         const struct prim_seen *seen = &g->slots.at[i];
+        int64_t next_ms = ret_rules->next_ms;
         /* What others hold or damaged is not free, and has no holder of ours. */
         if (seen->barred || seen->kind == PRIM_SEEN_FOREIGN)
             prim_group_taken(ret_rules, i, -1);
@@ -219,6 +226,7 @@ static void describe(const struct group_call *g, const struct prim_acquire *in,
                             seen->left_ms);
         else if (seen->kind == PRIM_SEEN_EXPIRED && seen->left_ms > 0)
             prim_group_taken(ret_rules, i, seen->left_ms);
+        if (ret_rules->next_ms != next_ms) g->next = seen;
     }
 }
 
@@ -239,6 +247,7 @@ static coord_result enter(struct group_call *g, const struct prim_acquire *in, u
     prim_slot_key(in->group, slot, key);
     struct prim_change c = {.backend = g->record.backend,
                             .call = g->record.call,
+                            .op = COORD_OP_ACQUIRE,
                             .key = str_from(key),
                             .judge = prim_change_judge_make,
                             .in = &make,
@@ -262,12 +271,16 @@ static bool is_lost(const coord_result *result)
            (result->code == COORD_EXISTS && result->reason == COORD_R_HELD);
 }
 
-static coord_result full(const struct prim_group *rules)
+static coord_result full(const struct group_call *g, const struct prim_group *rules)
 {
     coord_result result = prim_answer(COORD_EXISTS, COORD_R_FULL, "all %u slots are held",
                                       (unsigned)rules->slot_count);
     result.live = rules->live;
     result.hint_ms = rules->next_ms;
+    if (g->next != NULL) {
+        result.token = g->next->token;
+        prim_answer_owner(&result, g->next->envelope.owner);
+    }
     return result;
 }
 
@@ -305,7 +318,7 @@ static coord_result acquire_once(struct group_call *g, const struct prim_acquire
         *ret_again = result.code == COORD_OK;
         return result;
     case PRIM_GROUP_CONFLICT: return wrong_count(g, in);
-    case PRIM_GROUP_FULL: return full(&rules);
+    case PRIM_GROUP_FULL: return full(g, &rules);
     case PRIM_GROUP_REPLAY:
     case PRIM_GROUP_ALREADY:
     case PRIM_GROUP_TAKEOVER:
@@ -333,7 +346,8 @@ coord_result prim_change_acquire(struct prim_backend *backend, const struct prim
      * number is now. */
     uint32_t wanted = call->attempt == 0 ? in->slot_count : 0;
     struct group_call g;
-    coord_result result = group_begin(&g, backend, call, in->group);
+    coord_result result =
+        group_begin(&g, backend, call, in->group, (in->flags & COORD_NO_CREATE) == 0);
     bool again = result.code == COORD_OK;
     while (again) {
         slots_end(&g);

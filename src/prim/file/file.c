@@ -9,8 +9,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "prim/change.h"
 #include "prim/file/lease_file.h"
-#include "prim/file/write.h"
 #include "prim/guard.h"
 #include "prim/url.h"
 
@@ -148,13 +148,13 @@ static void file_close(struct prim_backend *backend)
 static const struct prim_backend_ops file_ops = {
     .name = "file",
     .capabilities = file_capabilities,
-    .create = file_create,
+    .create = prim_change_create,
     .cas = file_cas,
-    .remove = file_remove,
-    .get = file_get,
-    .acquire = file_acquire,
-    .resize = file_resize,
-    .holders = file_holders,
+    .remove = prim_change_remove,
+    .get = prim_change_get,
+    .acquire = prim_change_acquire,
+    .resize = prim_change_resize,
+    .holders = prim_change_holders,
     .renew = file_renew,
     .release = file_release,
     .adopt = file_adopt,
@@ -163,6 +163,7 @@ static const struct prim_backend_ops file_ops = {
     .watch = file_watch,
     .unwatch = file_unwatch,
     .close = file_close,
+    .ways = &file_ways,
 };
 
 static coord_result bad_param(const char *name, const char *allowed)

@@ -408,7 +408,9 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
 
 /* -- what became of its keys -- */
 
-int lease_key_fate(const coord_id *id, const struct prim_held *held, const struct head_file *file)
+/* By the head of the key: COORD_R_NONE, the lease still holds it, or why it is lost. */
+static int lease_key_fate(const coord_id *id, const struct prim_held *held,
+                          const struct head_file *file)
 {
     if (file->found != HEAD_IS_THERE) return COORD_R_REVOKED;
     bool same = prim_id_equal(&file->head.lease_id, id);

@@ -33,9 +33,6 @@ void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns
  * before the new head is published, with its key locked. */
 coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int64_t until_ns);
 
-/* What became of a key of this lease, by its head: COORD_R_NONE, it is still its own, or the reason
- * it is lost for. */
-int lease_key_fate(const coord_id *id, const struct prim_held *held, const struct head_file *file);
 /* Gives back descriptors of leases that ended long ago without a word. */
 void lease_table_sweep(struct file_store *store);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of one open file store share. Internal to prim/file; the calls are in write.h. */
+/* What the parts of one open file store share. */
 #ifndef PRIM_FILE_STORE_H
 #define PRIM_FILE_STORE_H
 #include <pthread.h>
@@ -30,10 +30,7 @@ enum file_op { /* what a lock record says; in docs/formats/filestore.md */
                OP_REMOVE,
                OP_RELEASE,
                OP_CHECK,
-               OP_ACQUIRE,
-               OP_RESIZE,
-               OP_HOLDERS,
-               OP_COLLECT,
+               OP_COLLECT = 9,
 };
 
 /* The directories of one bucket. Counted: who uses it keeps its descriptors open. */
@@ -125,6 +122,13 @@ void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP]);
 /* A small record that a file begins with. 0, EBADMSG (damaged), or an errno. */
 int file_record_get(int fd, const struct shape *shape, void *ret_record);
 int file_record_put(int fd, const struct shape *shape, const void *record);
+
+/* -- entries.c: entries and groups by prim/change.h -- */
+extern const struct prim_ways file_ways;
+coord_result file_cas(struct prim_backend *backend, const struct prim_call *call,
+                      const struct prim_cas *in, struct prim_grant *ret_grant);
+coord_result file_release(struct prim_backend *backend, const struct prim_call *call,
+                          const struct prim_claim *claim, const char *key);
 
 /* -- locks.c: directories of buckets are made and opened once, and kept for the next call -- */
 
