@@ -18,6 +18,7 @@
 #ifndef PRIM_BACKEND_H
 #define PRIM_BACKEND_H
 #include <muster/coord.h>
+#include <stdatomic.h>
 
 #include "base/str.h"
 #include "prim/feed.h"
@@ -113,6 +114,9 @@ struct prim_backend_ops {
     const char *name;      /* "file" */
     uint32_t renewals_max; /* a second, that the authority takes well; more is said in the note of
                               the capabilities. 0: no matter */
+    uint32_t guards_max;   /* keys of kept claims that are watched (prim/guard.h); 0: none */
+    uint32_t guards_alone; /* keys of a bucket with watches of their own; the next key has the whole
+                              bucket watched. 0: no key shares a watch */
     coord_caps (*capabilities)(struct prim_backend *backend); /* cheap; may change while open */
 
     coord_result (*create)(struct prim_backend *backend, const struct prim_call *call,
@@ -170,10 +174,11 @@ struct prim_backend {
     const struct prim_backend_ops *ops;
     /* Set while the store is opened; they stay as they are. */
     struct prim_clock clock; /* of the store */
+    struct prim_host *host;
     coord_id id;
     coord_limits limits;
-    struct prim_guards
-        *guards; /* prim_guard's; NULL: the backend hears of losses by itself, or not */
+    struct prim_guards *guards; /* of prim_guards_open; NULL: claims are not guarded */
+    atomic_bool degraded;       /* by prim_degrade */
 };
 
 /* What an opener gets; libmuster has the table scheme -> opener. */
@@ -184,5 +189,18 @@ struct prim_open {
     struct prim_host *host;
     int64_t deadline_ns;
 };
+/* First of all in an opener; `id` follows. */
+static inline void prim_backend_init(struct prim_backend *backend,
+                                     const struct prim_backend_ops *ops, const struct prim_open *in,
+                                     coord_limits limits)
+{
+    *backend =
+        (struct prim_backend){.ops = ops, .clock = in->clock, .host = in->host, .limits = limits};
+}
+/* C4, R5: reported once, from any thread. */
+static inline void prim_degrade(struct prim_backend *backend, const char *why)
+{
+    if (!atomic_exchange(&backend->degraded, true)) backend->host->degraded(backend->host, why);
+}
 typedef coord_result prim_open_fn(const struct prim_open *in, struct prim_backend **ret_backend);
 #endif

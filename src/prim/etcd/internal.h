@@ -4,7 +4,12 @@
  *   client.c   the thread, and what requests carry    request.c  transactions, put together
  *   reply.c    what etcd answers, in our words        backend.c  open, capabilities, close
  *   lease.c    grant, keep alive, revoke              entries.c  keys and groups by prim/change.h
- *   claims.c   renew, release, adopt                  feed.c     a watch, also of prim/guard.h */
+ *   claims.c   renew, release, adopt                  feed.c     a watch, also of prim/guard.h
+ *
+ * A key is "muster/" + prefix + key and its value an envelope; with raw=1 prefix + key and the bare
+ * value. Revision = mod_revision; token = revision of the granting transaction; store id = the
+ * cluster's id and the prefix. A restored backup needs a new --initial-cluster-token, so that the
+ * id changes (R5): handles from before the restore are refused then. */
 #ifndef PRIM_ETCD_INTERNAL_H
 #define PRIM_ETCD_INTERNAL_H
 #include "prim/etcd/reply.h"
@@ -26,12 +31,10 @@ struct etcd_revokes { /* lease.c: loop thread */
 
 struct etcd_backend {
     struct prim_backend base;
-    struct prim_host *host;
     struct etcd_client client;
     struct etcd_space space;
     uint64_t cluster_id;
     coord_caps caps;
-    _Atomic bool degraded;
     struct etcd_revokes revokes;
 };
 static inline struct etcd_backend *etcd_of(struct prim_backend *base)

@@ -128,8 +128,7 @@ bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader
 {
     if (header && header->cluster_id == b->cluster_id) return true;
     /* R5: the endpoints lead to another cluster than the one that was opened. */
-    if (!atomic_exchange(&b->degraded, true))
-        b->host->degraded(b->host, "etcd: the endpoints answer for another cluster now");
+    prim_degrade(&b->base, "etcd: the endpoints answer for another cluster now");
     return false;
 }
 
@@ -146,7 +145,7 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
     struct courier_op op;
 
     arena_init(arena, 1);
-    if (b->degraded) return other_cluster();
+    if (b->base.degraded) return other_cluster();
     etcd_op_init(&op, ask->path, deadline_ns);
     op.idempotent = !ask->writes;
     op.hurried = ask->hurried;

@@ -43,7 +43,7 @@ static void key_end(struct prim_change *c, const coord_result *)
         unlock(&own->locked);
         bucket_put(store, own->bucket);
         if (atomic_exchange(&store->sync_failed, false))
-            file_degrade(store, "a sync failed: what was written may be lost");
+            prim_degrade(&store->backend, "a sync failed: what was written may be lost");
     }
     head_file_deinit(&own->file);
     free(own);

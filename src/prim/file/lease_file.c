@@ -580,7 +580,7 @@ static coord_result renew_until_clear(struct renewal *renewal, struct lease *lea
 static coord_result renew_as(struct renewal *renewal)
 {
     struct file_store *store = renewal->store;
-    if (atomic_load(&store->degraded)) return file_usable(store);
+    if (atomic_load(&store->backend.degraded)) return file_usable(store);
     if (renewal->extend && !heads_are_there(renewal))
         return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
     struct lease *lease = lease_take(store->table, &renewal->claim->lease_id);

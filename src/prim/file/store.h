@@ -20,7 +20,6 @@ enum {
     KEY_RWLOCKS = 64,
     STUCK_MAX = 64,
     SIGHTS_MAX = 1024,
-    GUARDS_MAX = 16384, /* keys of kept claims */
 };
 #define NS_IN_MS INT64_C(1000000)
 
@@ -67,7 +66,6 @@ struct file_settings {
 
 struct file_store {
     struct prim_backend backend; /* first */
-    struct prim_host *host;
     struct file_settings settings;
     struct host_facts facts;
     struct who holder; /* what our leases say: nobody (pid 0) when they are to outlive us */
@@ -80,8 +78,8 @@ struct file_store {
     char type[32];       /* "ext4" */
     bool durable_medium; /* what is synced survives power loss */
     int scope;
-    atomic_bool degraded, poll;
-    atomic_bool sync_failed; /* said to the host once the locks are given back */
+    atomic_bool poll;
+    atomic_bool sync_failed; /* an fsync did: reported once the locks are given back */
     atomic_uint_least64_t temp_number, lock_violations;
     unsigned damaged; /* heads moved to lost/ when this object opened the store */
 
@@ -114,8 +112,6 @@ static inline mode_t file_mode(const struct file_store *store)
 
 /* UNAVAILABLE for an errno: storage, forbidden, overloaded, memory. `what` reads as a path. */
 coord_result file_trouble(int error, const char *what);
-/* An fsync failed: nothing this object writes can be believed any more. Call without locks held. */
-void file_degrade(struct file_store *store, const char *why);
 /* S1. OK, UNAVAILABLE/degraded, UNAVAILABLE/storage when the root is gone. */
 coord_result file_usable(struct file_store *store);
 void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP]);

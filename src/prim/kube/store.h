@@ -7,7 +7,6 @@
 #include "prim/answer.h"
 #include "prim/change.h"
 #include "prim/guard.h"
-#include "prim/kube/kube.h"
 #include "prim/kube/lease.h"
 #include "prim/kube/sights.h"
 #include "prim/thread.h"

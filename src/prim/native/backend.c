@@ -4,12 +4,10 @@
 #include <stdlib.h>
 
 #include "prim/native/internal.h"
-#include "prim/native/native.h"
+#include "prim/stores.h"
 #include "prim/url.h"
 
 enum {
-    GUARDS_MAX = 64 * 1024,
-    KEYS_ALONE = 4, /* each watch is a stream: the next key of a bucket has the bucket watched */
     VOTERS_HA = 3,
     PULSE_MS = 1000,
     PULSE_LIMIT_MS = 5000,
@@ -26,11 +24,7 @@ enum {
 
 static coord_caps capabilities(struct prim_backend *base)
 {
-    struct native_backend *b = native_of(base);
-    coord_caps caps = b->caps;
-
-    caps.degraded = b->degraded;
-    return caps;
+    return native_of(base)->caps;
 }
 
 static void fill_caps(struct native_backend *b, uint32_t voters)
@@ -82,7 +76,7 @@ coord_result native_other_store(struct native_backend *b)
     static const char why[] = "another store answers: it was restored, or replaced";
 
     /* R5: what was granted before is not known there. */
-    if (!atomic_exchange(&b->degraded, true)) b->host->degraded(b->host, why);
+    prim_degrade(&b->base, why);
     return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "muster: %s", why);
 }
 
@@ -99,7 +93,7 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     struct courier_op op;
 
     arena_init(arena, 1);
-    if (b->degraded) return native_other_store(b);
+    if (b->base.degraded) return native_other_store(b);
     native_op_init(&op, ask->path, deadline_ns);
     op.waits = ask->waits;
     op.hurried = ask->hurried;
@@ -295,6 +289,8 @@ static void close_backend(struct prim_backend *base)
 
 static const struct prim_backend_ops native_ops = {
     .name = "muster",
+    .guards_max = 64 * 1024,
+    .guards_alone = 4, /* each watch is a stream */
     .capabilities = capabilities,
     .create = native_create,
     .cas = native_cas,
@@ -320,19 +316,15 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
     coord_result result;
 
     if (!b) return prim_no_memory();
-    b->base.ops = &native_ops;
-    b->base.clock = in->clock;
-    b->base.limits = prim_limits(NATIVE_TTL_MIN_MS, NATIVE_TTL_STEP_MS, PRIM_VALUE_LARGE_MAX);
-    b->host = in->host;
+    prim_backend_init(&b->base, &native_ops, in,
+                      prim_limits(NATIVE_TTL_MIN_MS, NATIVE_TTL_STEP_MS, PRIM_VALUE_LARGE_MAX));
     result = open_courier(in, b);
     if (result.code != COORD_OK) {
         free(b);
         return result;
     }
     native_requests_init(&b->requests);
-    b->base.guards = prim_guards_open(&(struct prim_guards_options){
-        .backend = &b->base, .host = in->host, .keys_max = GUARDS_MAX, .keys_alone = KEYS_ALONE});
-    result = b->base.guards ? probe(b, in->deadline_ns) : prim_no_memory();
+    result = prim_guards_open(&b->base) ? probe(b, in->deadline_ns) : prim_no_memory();
     if (result.code == COORD_OK) {
         courier_do(&b->courier, start_pulse, b);
         if (!b->pulses) result = prim_no_memory();

@@ -31,7 +31,7 @@ coord_result native_beat(struct native_backend *b, int64_t deadline_ns, const co
     struct arena arena;
     coord_result result;
 
-    if (b->degraded)
+    if (b->base.degraded)
         return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED, "muster: another store answers");
     request.lease_ids = &id;
     request.tokens = &token;

@@ -28,12 +28,10 @@ enum {
 
 struct native_backend {
     struct prim_backend base;
-    struct prim_host *host;
     struct courier courier;
     struct native_requests requests;
     bool bound; /* every request says that it is meant for base.id */
     coord_caps caps;
-    _Atomic bool degraded;
     /* backend.c: loop thread */
     struct timer pulse;
     struct courier_op pulse_op;

@@ -20,15 +20,12 @@
 enum {
     JET_MARKER_TTL_S = 900,
     JET_TOMBSTONE_TTL_S = 3600,
-    JET_CHECK_MS = 5000,  /* how often the stream's configuration is looked at */
-    JET_GUARDS_MAX = 256, /* keys */
-    JET_KEYS_ALONE = 4,   /* each watch is a consumer and a thread: then the bucket is watched */
+    JET_CHECK_MS = 5000, /* how often the stream's configuration is looked at */
 };
 
 struct jet_store {
     struct prim_backend backend;
     struct jet_link link;
-    struct prim_host *host;
     char bucket[JET_BUCKET_MAX + 1], stream[JET_BUCKET_MAX + 4];
     char get_subject[128]; /* the message-get call of this stream */
     bool has_ttl;
