@@ -38,7 +38,7 @@ static coord_result step(struct etcd_backend *b, const struct prim_call *call,
                          const struct prim_held *held, size_t count, int64_t lease, bool deletes,
                          bool *ret_doubt)
 {
-    struct etcd_key stored[ETCD_TXN_KEYS];
+    struct etcd_key key;
     Etcdserverpb__TxnResponse *response;
     coord_result result;
     struct arena arena;
@@ -47,11 +47,11 @@ static coord_result step(struct etcd_backend *b, const struct prim_call *call,
     etcd_txn_init(&txn);
     txn.reads_only = !deletes;
     for (size_t i = 0; i < count; i++) {
-        etcd_key_make(&b->space, str_from(held[i].key), &stored[i]);
-        etcd_if_created(&txn, etcd_key_str(&stored[i]), held[i].create_revision);
-        etcd_if_leased(&txn, etcd_key_str(&stored[i]), lease);
-        if (deletes) etcd_delete(&txn.then, etcd_key_str(&stored[i]));
-        etcd_range(&txn.otherwise, etcd_key_str(&stored[i]));
+        etcd_key_make(&b->space, str_from(held[i].key), &key);
+        etcd_if(&txn, etcd_key_str(&key), ETCD_CREATED, (int64_t)held[i].create_revision);
+        etcd_if(&txn, etcd_key_str(&key), ETCD_LEASED, lease);
+        if (deletes) etcd_delete(&txn, etcd_key_str(&key));
+        etcd_range(&txn, true, etcd_key_str(&key), STR_EMPTY);
     }
     result = etcd_txn_run(b, call, &txn, &arena, &response);
     for (int round = 1; round < RELEASE_ROUNDS && result.flags & COORD_F_MAYBE_APPLIED; round++) {
@@ -59,6 +59,7 @@ static coord_result step(struct etcd_backend *b, const struct prim_call *call,
         arena_deinit(&arena);
         result = etcd_txn_run(b, call, &txn, &arena, &response);
     }
+    etcd_txn_deinit(&txn);
     if (result.code == COORD_OK && !response->succeeded) {
         for (size_t i = 0; i < count && result.code == COORD_OK; i++)
             result = judge(b, etcd_txn_range(response, i), lease, &held[i]);

@@ -45,7 +45,8 @@ static inline struct etcd_backend *etcd_of(struct prim_backend *base)
 /* -- request.c over client.c -- */
 struct etcd_ask {
     const char *path;
-    const ProtobufCMessage *request;
+    const ProtobufCMessage *request; /* or: */
+    const struct etcd_txn *txn;
     const ProtobufCMessageDescriptor *type; /* of the answer */
     bool writes;                            /* a repeat would do harm; doubt is worth saying */
     bool hurried;
@@ -55,7 +56,7 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
                       struct arena *arena, ProtobufCMessage **ret_message);
 /* OK: *ret_response is set, in `arena`, which the caller closes in any case. */
 coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
-                          struct etcd_txn *txn, struct arena *arena,
+                          const struct etcd_txn *txn, struct arena *arena,
                           Etcdserverpb__TxnResponse **ret_response);
 /* One linearizable read of one key: *ret_found 1 or 0. */
 coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, struct str key,
