@@ -428,7 +428,7 @@ void courier_stream_reset(struct courier_stream *s)
 {
     if (!s->call) return;
     s->call = NULL;
-    s->on_broken(s, GRPC_UNAVAILABLE, STR_EMPTY);
+    if (s->on_broken) s->on_broken(s, GRPC_UNAVAILABLE, STR_EMPTY);
     if (s->wanted) timer_start_in(&s->again, 50);
 }
 

@@ -133,7 +133,7 @@ static void on_pulse_answer(struct courier_op *op)
     }
     arena_deinit(&arena);
     courier_op_deinit(op);
-    if (!b->closing) timer_start_in(&b->pulse, PULSE_MS);
+    if (!b->courier.closing) timer_start_in(&b->pulse, PULSE_MS);
 }
 
 /* Streams and calls that wait hear nothing for long; a replica that is stopped looks just so. The
@@ -219,10 +219,16 @@ static coord_result url_invalid(const char *what)
     return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s", what);
 }
 
+static void leave(struct courier *courier)
+{
+    timer_deinit(&CONTAINER_OF(courier, struct native_backend, courier)->pulse);
+}
+
 static coord_result open_courier(const struct prim_open *in, struct native_backend *b)
 {
     static const struct courier_ways ways = {.thread_name = "muster-native",
                                              .attempts_max = ATTEMPTS_MAX,
+                                             .leave = leave,
                                              .stream = {.idempotent = true,
                                                         .response_max = STREAM_MESSAGE_MAX,
                                                         .attempts_max = ATTEMPTS_MAX}};
@@ -262,14 +268,6 @@ static void start_pulse(void *owner)
     if (b->pulses) timer_start_in(&b->pulse, PULSE_MS);
 }
 
-static void tear_down(void *owner)
-{
-    struct native_backend *b = owner;
-
-    b->closing = true;
-    timer_deinit(&b->pulse);
-}
-
 static void wake(struct prim_backend *base)
 {
     courier_stop_waiting(&native_of(base)->courier);
@@ -280,8 +278,7 @@ static void close_backend(struct prim_backend *base)
     struct native_backend *b = native_of(base);
 
     prim_guards_close(b->base.guards);
-    courier_do(&b->courier, tear_down, b);
-    courier_close(&b->courier, NULL, NULL);
+    courier_close(&b->courier);
     assert(!b->pulsing);
     native_requests_deinit(&b->requests);
     free(b);

@@ -35,7 +35,7 @@ struct native_backend {
     /* backend.c: loop thread */
     struct timer pulse;
     struct courier_op pulse_op;
-    bool pulses, pulsing, closing;
+    bool pulses, pulsing;
 };
 static inline struct native_backend *native_of(struct prim_backend *base)
 {
