@@ -22,7 +22,7 @@ enum {
 
 /* -- what it can -- */
 
-static coord_caps capabilities(struct prim_backend *base)
+coord_caps native_capabilities(struct prim_backend *base)
 {
     return native_of(base)->caps;
 }
@@ -268,12 +268,12 @@ static void start_pulse(void *owner)
     if (b->pulses) timer_start_in(&b->pulse, PULSE_MS);
 }
 
-static void wake(struct prim_backend *base)
+void native_wake(struct prim_backend *base)
 {
     courier_stop_waiting(&native_of(base)->courier);
 }
 
-static void close_backend(struct prim_backend *base)
+void native_close(struct prim_backend *base)
 {
     struct native_backend *b = native_of(base);
 
@@ -283,29 +283,6 @@ static void close_backend(struct prim_backend *base)
     native_requests_deinit(&b->requests);
     free(b);
 }
-
-static const struct prim_backend_ops native_ops = {
-    .name = "muster",
-    .guards_max = 64 * 1024,
-    .guards_alone = 4, /* each watch is a stream */
-    .capabilities = capabilities,
-    .create = native_create,
-    .cas = native_cas,
-    .remove = native_remove,
-    .get = native_get,
-    .acquire = native_acquire,
-    .resize = native_resize,
-    .holders = native_holders,
-    .renew = native_renew,
-    .release = native_release,
-    .adopt = native_adopt,
-    .guard = prim_guard,
-    .unguard = prim_unguard,
-    .watch = native_watch,
-    .unwatch = native_unwatch,
-    .wake = wake,
-    .close = close_backend,
-};
 
 coord_result prim_native_open(const struct prim_open *in, struct prim_backend **ret_backend)
 {
@@ -327,7 +304,7 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
         if (!b->pulses) result = prim_no_memory();
     }
     if (result.code != COORD_OK) {
-        close_backend(&b->base);
+        native_close(&b->base);
         return result;
     }
     *ret_backend = &b->base;
