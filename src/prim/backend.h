@@ -30,9 +30,15 @@ struct prim_clock {
     int64_t (*now)(void *arg);
     void *arg;
 };
+#define PRIM_NS_PER_MS INT64_C(1000000)
 static inline int64_t prim_clock_now(const struct prim_clock *clock)
 {
     return clock->now(clock->arg);
+}
+static inline int64_t prim_left_ms(const struct prim_clock *clock, int64_t until_ns)
+{
+    int64_t left_ns = until_ns - prim_clock_now(clock);
+    return left_ns > 0 ? left_ns / PRIM_NS_PER_MS : 0;
 }
 int64_t prim_boottime_ns(void *unused);     /* the real one */
 uint64_t prim_wall_ms(void);                /* of the wall clock: for people, decides nothing */
@@ -110,6 +116,31 @@ struct prim_acquire {
     coord_id lease_id;
 };
 
+/* -- the functions of a backend -- */
+typedef coord_result prim_create_fn(struct prim_backend *backend, const struct prim_call *call,
+                                    const struct prim_create *in, struct prim_grant *ret_grant);
+typedef coord_result prim_cas_fn(struct prim_backend *backend, const struct prim_call *call,
+                                 const struct prim_cas *in, struct prim_grant *ret_grant);
+typedef coord_result prim_remove_fn(struct prim_backend *backend, const struct prim_call *call,
+                                    const struct prim_delete *in);
+typedef coord_result prim_get_fn(struct prim_backend *backend, const struct prim_call *call,
+                                 struct str key, int consistency, coord_entry **ret_entry);
+typedef coord_result prim_acquire_fn(struct prim_backend *backend, const struct prim_call *call,
+                                     const struct prim_acquire *in, struct prim_grant *ret_grant);
+typedef coord_result prim_resize_fn(struct prim_backend *backend, const struct prim_call *call,
+                                    struct str group, uint64_t expected, uint32_t slot_count);
+typedef coord_result prim_holders_fn(struct prim_backend *backend, const struct prim_call *call,
+                                     struct str group, coord_holders **ret_holders);
+typedef coord_result prim_renew_fn(struct prim_backend *backend, const struct prim_call *call,
+                                   const struct prim_claim *claim, int64_t *ret_sent_ns);
+typedef coord_result prim_release_fn(struct prim_backend *backend, const struct prim_call *call,
+                                     const struct prim_claim *claim, const char *key);
+typedef coord_result prim_adopt_fn(struct prim_backend *backend, const struct prim_call *call,
+                                   const struct prim_claim *claim, int64_t *ret_left_ms);
+typedef coord_result prim_watch_fn(struct prim_backend *backend, const struct prim_call *call,
+                                   struct str scope, bool bucket, struct prim_feed *feed,
+                                   void **ret_watch);
+
 struct prim_backend_ops {
     const char *name;      /* "file" */
     uint32_t renewals_max; /* a second, that the authority takes well; more is said in the note of
@@ -119,34 +150,24 @@ struct prim_backend_ops {
                               bucket watched. 0: no key shares a watch */
     coord_caps (*capabilities)(struct prim_backend *backend); /* cheap; may change while open */
 
-    coord_result (*create)(struct prim_backend *backend, const struct prim_call *call,
-                           const struct prim_create *in, struct prim_grant *ret_grant);
-    coord_result (*cas)(struct prim_backend *backend, const struct prim_call *call,
-                        const struct prim_cas *in, struct prim_grant *ret_grant);
-    coord_result (*remove)(struct prim_backend *backend, const struct prim_call *call,
-                           const struct prim_delete *in);
+    prim_create_fn *create;
+    prim_cas_fn *cas;
+    prim_remove_fn *remove;
     /* *ret_entry by prim_entry_make; only with OK. */
-    coord_result (*get)(struct prim_backend *backend, const struct prim_call *call, struct str key,
-                        int consistency, coord_entry **ret_entry);
-    coord_result (*acquire)(struct prim_backend *backend, const struct prim_call *call,
-                            const struct prim_acquire *in, struct prim_grant *ret_grant);
-    coord_result (*resize)(struct prim_backend *backend, const struct prim_call *call,
-                           struct str group, uint64_t expected, uint32_t slot_count);
+    prim_get_fn *get;
+    prim_acquire_fn *acquire;
+    prim_resize_fn *resize;
     /* *ret_holders by prim_holders_make, with all but the order of its rows; only with OK. */
-    coord_result (*holders)(struct prim_backend *backend, const struct prim_call *call,
-                            struct str group, coord_holders **ret_holders);
+    prim_holders_fn *holders;
     /* Checks that every key is still the claim's own. */
-    coord_result (*renew)(struct prim_backend *backend, const struct prim_call *call,
-                          const struct prim_claim *claim, int64_t *ret_sent_ns);
+    prim_renew_fn *renew;
     /* key NULL: all of them and the lease. With attempt > 0, absence is OK/already. */
-    coord_result (*release)(struct prim_backend *backend, const struct prim_call *call,
-                            const struct prim_claim *claim, const char *key);
+    prim_release_fn *release;
     /* A lease comes from elsewhere (import): check it as renew does, extend nothing, take up what
      * the backend keeps beside a lease. *ret_left_ms: what is left of it; -1: it is alive, and how
      * long is not known, so prim renews it. EXPIRED/deadline when that it is alive cannot be
      * shown. May be NULL, where a renewal refuses what is over: then prim renews instead. */
-    coord_result (*adopt)(struct prim_backend *backend, const struct prim_call *call,
-                          const struct prim_claim *claim, int64_t *ret_left_ms);
+    prim_adopt_fn *adopt;
 
     /* Optional. From now on host->lost() when a key of this claim is deleted, expires or is taken
      * over, soon and without being asked. The claim's lists are copied. */
@@ -155,8 +176,7 @@ struct prim_backend_ops {
 
     /* Fills `feed` from threads of its own: first a snapshot, then changes, until unwatch, which
      * returns when the feed will not be touched again. */
-    coord_result (*watch)(struct prim_backend *backend, const struct prim_call *call,
-                          struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch);
+    prim_watch_fn *watch;
     void (*unwatch)(struct prim_backend *backend, void *watch);
 
     /* Optional. The store is about to close: acquire() calls that wait at the authority end now,

@@ -76,13 +76,13 @@ struct prim_change {
     const struct prim_claim *under; /* whose lease a new entry joins; NULL: a lease of its own */
     const coord_id *lease_id;       /* of the lease that the change may make; NULL: it makes none */
     uint64_t expected;              /* the revision that the caller knows; 0: none */
-    struct prim_change *record; /* of a group's list, for a change inside it; else NULL */
-    const struct prim_seen *known; /* from a list: saves the first read */
-    bool reads;                    /* nothing is written: nothing is in doubt */
-    bool stale;                    /* and what is read need not be the latest */
-    bool guesses;                  /* the backend may guess what is there instead of reading it */
-    bool makes;                    /* the key may be new: the backend may prepare its place */
-    bool once;                     /* CONFLICT/revision at once when another was faster */
+    struct prim_change *record;     /* of a group's list, for a change inside it; else NULL */
+    const struct prim_seen *known;  /* from a list: saves the first read */
+    bool reads;                     /* nothing is written: nothing is in doubt */
+    bool stale;                     /* and what is read need not be the latest */
+    bool guesses;                   /* the backend may guess what is there instead of reading it */
+    bool makes;                     /* the key may be new: the backend may prepare its place */
+    bool once;                      /* CONFLICT/revision at once when another was faster */
 
     /* As it goes on; `seen` is written by the backend, too. */
     struct prim_seen seen;
@@ -143,24 +143,15 @@ struct prim_ways {
 };
 
 /* -- operations of a backend's table; renew: a claim has one key at most -- */
-coord_result prim_change_create(struct prim_backend *backend, const struct prim_call *call,
-                                const struct prim_create *in, struct prim_grant *ret_grant);
-coord_result prim_change_cas(struct prim_backend *backend, const struct prim_call *call,
-                             const struct prim_cas *in, struct prim_grant *ret_grant);
-coord_result prim_change_remove(struct prim_backend *backend, const struct prim_call *call,
-                                const struct prim_delete *in);
-coord_result prim_change_get(struct prim_backend *backend, const struct prim_call *call,
-                             struct str key, int consistency, coord_entry **ret_entry);
-coord_result prim_change_renew(struct prim_backend *backend, const struct prim_call *call,
-                               const struct prim_claim *claim, int64_t *ret_sent_ns);
-coord_result prim_change_release(struct prim_backend *backend, const struct prim_call *call,
-                                 const struct prim_claim *claim, const char *key);
-coord_result prim_change_acquire(struct prim_backend *backend, const struct prim_call *call,
-                                 const struct prim_acquire *in, struct prim_grant *ret_grant);
-coord_result prim_change_resize(struct prim_backend *backend, const struct prim_call *call,
-                                struct str group, uint64_t expected, uint32_t slot_count);
-coord_result prim_change_holders(struct prim_backend *backend, const struct prim_call *call,
-                                 struct str group, coord_holders **ret_holders);
+prim_create_fn prim_change_create;
+prim_cas_fn prim_change_cas;
+prim_remove_fn prim_change_remove;
+prim_get_fn prim_change_get;
+prim_renew_fn prim_change_renew;
+prim_release_fn prim_change_release;
+prim_acquire_fn prim_change_acquire;
+prim_resize_fn prim_change_resize;
+prim_holders_fn prim_change_holders;
 /* clang-format off */
 #define PRIM_CHANGE_OPS                                                                            \
     .create = prim_change_create, .cas = prim_change_cas, .remove = prim_change_remove,            \

@@ -14,13 +14,6 @@ struct coord_watch {
     bool open; /* the backend fills it; under store->lock */
 };
 
-static coord_result ask_watch(struct prim_backend *backend, const struct prim_call *call,
-                              struct prim_try *try)
-{
-    return backend->ops->watch(backend, call, try->in.watch.scope, try->in.watch.bucket,
-                               try->in.watch.feed, &try->watch);
-}
-
 coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_str scope,
                               uint32_t flags, coord_watch **ret_watch)
 {
@@ -45,7 +38,7 @@ coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY,
                            "no memory or descriptor for a watch");
     }
-    struct prim_try try = {.ask = ask_watch, .in.watch = {prim_str(scope), bucket, watch->feed}};
+    struct prim_try try = {.op = PRIM_OP_WATCH, .in.watch = {prim_str(scope), bucket, watch->feed}};
     result = prim_attempts(store, &frame, &try);
     if (result.code == COORD_OK) {
         watch->backend_watch = try.watch;

@@ -89,19 +89,14 @@ void etcd_lease_drain(struct etcd_backend *b); /* before close */
 
 /* -- entries.c: create, delete, get and groups by prim/change.h -- */
 extern const struct prim_ways etcd_ways;
-coord_result etcd_cas(struct prim_backend *base, const struct prim_call *call,
-                      const struct prim_cas *in, struct prim_grant *ret_grant);
+prim_cas_fn etcd_cas;
 
 /* -- claims.c -- */
-coord_result etcd_renew(struct prim_backend *base, const struct prim_call *call,
-                        const struct prim_claim *claim, int64_t *ret_sent_ns);
-coord_result etcd_release(struct prim_backend *base, const struct prim_call *call,
-                          const struct prim_claim *claim, const char *key);
-coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
-                        const struct prim_claim *claim, int64_t *ret_left_ms);
+prim_renew_fn etcd_renew;
+prim_release_fn etcd_release;
+prim_adopt_fn etcd_adopt;
 
 /* -- feed.c -- */
-coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,
-                        bool bucket, struct prim_feed *feed, void **ret_watch);
+prim_watch_fn etcd_watch;
 void etcd_unwatch(struct prim_backend *base, void *watch);
 #endif

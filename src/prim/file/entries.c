@@ -77,12 +77,6 @@ static coord_result key_lock(struct prim_change *c, bool alone)
 
 /* -- reading ---------------------------------------------------------------------------------- */
 
-static int64_t left_ms(const struct file_store *store, int64_t until_ns)
-{
-    int64_t left = until_ns - file_now(store);
-    return left > 0 ? left / NS_IN_MS : 0;
-}
-
 /* What a head says. `sequence` of an expired entry is the end of its lease; 0: it was released, or
  * its end is not known. */
 static void head_see(const struct file_store *store, const struct head *head,
@@ -107,7 +101,7 @@ static void head_see(const struct file_store *store, const struct head *head,
     } else if ((head->flags & HEAD_LEASED) != 0) {
         seen->token = head->token;
         seen->ttl_ms = head->ttl_ms;
-        seen->left_ms = left_ms(store, verdict->deadline_ns);
+        seen->left_ms = prim_left_ms(&store->backend.clock, verdict->deadline_ns);
     } else if ((head->flags & HEAD_GROUP) != 0) { /* the first fields are those of the envelope */
         seen->envelope.flags = ENVELOPE_GROUP;
         seen->envelope.value.len = ENVELOPE_GROUP_VALUE;
@@ -157,9 +151,9 @@ static coord_result slot_look(struct prim_change *c, struct str group, uint32_t 
     layout_name(prim_leaf_of(str_from(key)), name);
     coord_result result = head_look(c, str_from(key), name, &files[slot], seen);
     if (seen->kind == PRIM_SEEN_EXPIRED && seen->sequence != 0)
-        seen->left_ms = left_ms(file_store_of(c->backend), (int64_t)seen->sequence +
-                                                               slots->cooldown_ms * NS_IN_MS +
-                                                               NS_IN_MS - 1); /* rounded up */
+        seen->left_ms = prim_left_ms(&c->backend->clock, (int64_t)seen->sequence +
+                                                             slots->cooldown_ms * NS_IN_MS +
+                                                             NS_IN_MS - 1); /* rounded up */
     return result;
 }
 

@@ -20,10 +20,8 @@ void lease_abandon(struct file_store *store, const coord_id *id, bool published)
 /* Its holder is this process from now on. EXPIRED/deadline, EXPIRED/revoked. */
 coord_result lease_take_up(struct file_store *store, const coord_id *id, int64_t until_ns,
                            int64_t *ret_deadline_ns);
-coord_result file_renew(struct prim_backend *backend, const struct prim_call *call,
-                        const struct prim_claim *claim, int64_t *ret_sent_ns);
-coord_result file_adopt(struct prim_backend *backend, const struct prim_call *call,
-                        const struct prim_claim *claim, int64_t *ret_left_ms);
+prim_renew_fn file_renew;
+prim_adopt_fn file_adopt;
 /* Is it live now? For one more key under it. OK, EXPIRED/deadline, EXPIRED/revoked. */
 coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t until_ns,
                          struct lease_record *ret_record);

@@ -121,10 +121,8 @@ int file_record_put(int fd, const struct shape *shape, const void *record);
 
 /* -- entries.c: entries and groups by prim/change.h -- */
 extern const struct prim_ways file_ways;
-coord_result file_cas(struct prim_backend *backend, const struct prim_call *call,
-                      const struct prim_cas *in, struct prim_grant *ret_grant);
-coord_result file_release(struct prim_backend *backend, const struct prim_call *call,
-                          const struct prim_claim *claim, const char *key);
+prim_cas_fn file_cas;
+prim_release_fn file_release;
 
 /* -- locks.c: directories of buckets are made and opened once, and kept for the next call -- */
 
@@ -197,7 +195,6 @@ void collector_close(struct collector *collector);
 /* The thread starts with the first watch. NULL: no memory. */
 struct hub *file_hub_open(struct file_store *store);
 void file_hub_close(struct hub *hub);
-coord_result file_watch(struct prim_backend *backend, const struct prim_call *call,
-                        struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch);
+prim_watch_fn file_watch;
 void file_unwatch(struct prim_backend *backend, void *watch);
 #endif

@@ -9,7 +9,6 @@
 #include "prim/url.h"
 
 enum {
-    NS_IN_MS = 1000000,
     TTL_MIN_MS = 2000,
     REVIEW_MAX = 512,
 };
@@ -68,9 +67,7 @@ static const struct prim_backend_ops ops = {
 
 static uint64_t open_left_ms(const struct prim_open *in)
 {
-    int64_t left = (in->deadline_ns - prim_clock_now(&in->clock)) / NS_IN_MS;
-
-    return left > 0 ? (uint64_t)left : 0;
+    return (uint64_t)prim_left_ms(&in->clock, in->deadline_ns);
 }
 
 /* Asks the server whether we may; no verb is tried on real objects to find out. */

@@ -72,7 +72,6 @@ coord_result native_look(struct native_backend *b, const struct prim_call *call,
                          struct native_entry *ret_entry);
 
 /* -- feed.c -- */
-coord_result native_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,
-                          bool bucket, struct prim_feed *feed, void **ret_watch);
+prim_watch_fn native_watch;
 void native_unwatch(struct prim_backend *base, void *watch);
 #endif
