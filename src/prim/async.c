@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/async.h"
-
+/* Calls that are started and answered later: threads of ours make the blocking call, and the
+ * caller's own loop gets the answers.
+ *
+ * Invariants: at most `max` calls are started and not dispatched; done() runs on the thread that
+ * dispatches, never on ours. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "prim/answer.h"
+#include "prim/store.h"
+
+enum {
+    ASYNC_THREADS_DEFAULT = 8,
+    ASYNC_THREADS_MAX = 64,
+    ASYNC_DEFAULT = 4096,
+    ASYNC_MAX = 1000000,
+};
 
 struct async_call {
     coord_request request; /* its strings are in `bytes` */

@@ -67,6 +67,7 @@ struct prim_feed {
 
     /* Reader's. */
     bool begun;                     /* it has been given anything */
+    bool in_on_room;                /* a call of on_room is under way */
     struct prim_snapshot *snapshot; /* being read */
     struct event_item *current;     /* what the last event points to */
     void (*on_room)(void *owner);
@@ -276,6 +277,7 @@ void prim_feed_on_room(struct prim_feed *feed, void (*on_room)(void *owner), voi
     (void)pthread_mutex_lock(&feed->lock);
     feed->on_room = on_room;
     feed->on_room_owner = owner;
+    while (feed->in_on_room) (void)pthread_cond_wait(&feed->changed, &feed->lock);
     (void)pthread_mutex_unlock(&feed->lock);
 }
 
@@ -532,6 +534,7 @@ static bool wait_for_item(struct prim_feed *feed, int64_t wait_ms)
 int prim_feed_next(struct prim_feed *feed, int64_t wait_ms, coord_event *ret_event)
 {
     void (*on_room)(void *owner) = NULL;
+    void *owner = NULL;
     (void)pthread_mutex_lock(&feed->lock);
     free(feed->current);
     feed->current = NULL;
@@ -541,10 +544,18 @@ int prim_feed_next(struct prim_feed *feed, int64_t wait_ms, coord_event *ret_eve
         if (ret_event->type == COORD_RESYNC && feed->need == NEED_READER && !feed->ended) {
             feed->need = NEED_SNAPSHOT;
             on_room = feed->on_room;
+            owner = feed->on_room_owner;
+            feed->in_on_room = on_room != NULL;
         }
         follow(feed);
     }
     (void)pthread_mutex_unlock(&feed->lock);
-    if (on_room != NULL) on_room(feed->on_room_owner);
+    if (on_room != NULL) {
+        on_room(owner);
+        (void)pthread_mutex_lock(&feed->lock);
+        feed->in_on_room = false;
+        (void)pthread_cond_signal(&feed->changed);
+        (void)pthread_mutex_unlock(&feed->lock);
+    }
     return got ? 1 : 0;
 }

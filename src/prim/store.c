@@ -7,10 +7,8 @@
 #include <sys/random.h>
 
 #include "prim/answer.h"
-#include "prim/async.h"
 #include "prim/keeper.h"
 #include "prim/lease.h"
-#include "prim/watch.h"
 
 /* -- fork ------------------------------------------------------------------------------------- */
 

@@ -117,6 +117,18 @@ coord_store *prim_store_ref(coord_store *store);
 void prim_store_unref(coord_store *store);
 int64_t prim_store_now(const coord_store *store);
 
+/* -- async.c: calls that are answered later (coord_fd, coord_dispatch) -- */
+coord_result prim_async_check(const coord_options *options);
+coord_result prim_async_open(coord_store *store);
+/* Nothing is taken any more; what waits is answered UNAVAILABLE/closed; threads are joined. */
+void prim_async_stop(coord_store *store);
+/* Runs done() of all that was never dispatched and frees it. */
+void prim_async_close(coord_store *store);
+
+/* -- watch.c -- */
+/* Every reader gets COORD_CLOSED/closed; its handle stays its own. */
+void prim_watch_end_all(coord_store *store);
+
 /* Grows by one in every child: whose number differs lives in a copy of a process. */
 extern atomic_uint prim_fork_generation;
 

@@ -8,7 +8,7 @@
 #define PRIM_COURIER_COURIER_H
 #include "io/real.h"
 #include "prim/backend.h"
-#include "prim/courier/latch.h"
+#include "prim/thread.h"
 #include "prim/url.h"
 #include "rpc/client.h"
 
@@ -30,6 +30,16 @@ struct courier_words {   /* of a store, for its URL and its mistakes */
 /* Hosts, tls=, ca=, cert=, key=, and the certificates of coord_options. INVALID/url with a text. */
 coord_result courier_servers_read(const struct prim_open *in, const struct courier_words *words,
                                   struct courier_servers *ret_servers);
+
+/* -- a thread waits until another has opened the latch -- */
+struct latch {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool open;
+};
+void latch_init(struct latch *latch);
+void latch_wait(struct latch *latch); /* once; the latch is gone then */
+void latch_open(struct latch *latch);
 
 /* -- the thread -- */
 struct courier;

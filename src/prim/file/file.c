@@ -28,7 +28,9 @@ coord_result file_trouble(int error, const char *what)
     case ETIMEDOUT: reason = COORD_R_TIMEOUT; break;
     default: break;
     }
-    const char *why = error == EBADMSG ? "damaged" : strerrordesc_np(error);
+    const char *why = error == EBADMSG     ? "damaged"
+                      : error == ETIMEDOUT ? "locked by another process"
+                                           : strerrordesc_np(error);
     return prim_answer(COORD_UNAVAILABLE, reason, "%s: %s", what, why != NULL ? why : "error");
 }
 
@@ -122,6 +124,7 @@ static void store_free(struct file_store *store)
     file_hub_close(store->hub);
     buckets_close(store);
     lease_table_close(store->table);
+    map_free(&store->sights);
     sys_close(store->lost);
     sys_close(store->buckets_dir);
     sys_close(store->leases);
@@ -276,6 +279,7 @@ static struct file_store *store_new(const struct prim_open *in)
     list_init(&store->buckets);
     (void)pthread_mutex_init(&store->mutex, NULL);
     for (size_t i = 0; i < KEY_RWLOCKS; i++) rwlock_init(&store->key_rwlocks[i]);
+    map_init(&store->sights, SIGHTS_MAX, 0); /* lease ids are drawn at random */
     store->table = lease_table_open();
     store->hub = file_hub_open(store);
     bool guards = prim_guards_open(&store->backend);

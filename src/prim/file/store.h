@@ -43,11 +43,6 @@ struct bucket {
     struct rwlock rwlock; /* the bucket lock among our own threads */
 };
 
-/* The first time this store object saw that a lease record was damaged or gone. */
-struct sight {
-    coord_id lease_id;
-    int64_t since_ns;
-};
 /* A key lock that has been refused again and again. */
 struct stuck {
     uint64_t hash;
@@ -86,8 +81,7 @@ struct file_store {
     pthread_mutex_t mutex; /* of what follows, for moments */
     struct list buckets;
     size_t bucket_count;
-    struct sight sights[SIGHTS_MAX];
-    size_t sight_count;
+    struct map sights; /* lease id -> int64_t, when its record was first seen damaged or gone */
     struct stuck stuck[STUCK_MAX];
     struct rwlock key_rwlocks[KEY_RWLOCKS];
 
