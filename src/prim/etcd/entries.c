@@ -230,17 +230,13 @@ static enum prim_wrote unclear(struct prim_change *c, coord_result *ret_why)
 
 static enum prim_wrote renew(struct prim_change *c, coord_result *ret_why)
 {
-    struct etcd_beat beat;
-
-    etcd_beat_start(etcd_of(c->backend), &beat, (int64_t)c->seen.sequence, c->call->deadline_ns);
-    etcd_beat_wait(&beat);
-    *ret_why = beat.result;
-    if (beat.result.code == COORD_OK) {
-        c->sent_ns = beat.sent_ns;
-        c->seen.ttl_ms = beat.result.granted_ttl_ms;
+    *ret_why = etcd_keep_alive(etcd_of(c->backend), (int64_t)c->seen.sequence, c->call->deadline_ns,
+                               &c->sent_ns);
+    if (ret_why->code == COORD_OK) {
+        c->seen.ttl_ms = ret_why->granted_ttl_ms;
         return PRIM_WROTE;
     }
-    if (beat.result.code == COORD_EXPIRED) {
+    if (ret_why->code == COORD_EXPIRED) {
         *ret_why = prim_answer(COORD_EXISTS, COORD_R_HELD, "a live entry is about to vanish");
         prim_seen_tell(&c->seen, ret_why);
     } else {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share.
  *
- *   client.c   the thread, and what requests carry    request.c  transactions, put together
+ *   client.c   the thread, and what requests carry    request.c  transactions and other calls
  *   reply.c    what etcd answers, in our words        backend.c  open, capabilities, close
- *   lease.c    grant, keep alive, revoke              entries.c  keys and groups by prim/change.h
- *   claims.c   renew, release, adopt                  feed.c     a watch, also of prim/guard.h
+ *   lease.c    leases and the claims under them       entries.c  keys and groups by prim/change.h
+ *   feed.c     a watch, also of prim/guard.h
  *
  * A key is "muster/" + prefix + key and its value an envelope; with raw=1 prefix + key and the bare
  * value. Revision = mod_revision; token = revision of the granting transaction; store id = the
@@ -69,32 +69,20 @@ bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader
 coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *call,
                                const coord_id *lease_id, int64_t ttl_ms, int64_t *ret_ttl_ms,
                                int64_t *ret_sent_ns);
-/* OK with *ret_ttl_ms, EXPIRED/deadline, UNAVAILABLE. */
-struct etcd_beat {
-    struct etcd_backend *backend;
-    int64_t lease, sent_ns;
-    coord_result result; /* OK: granted_ttl_ms is set */
-    struct courier_op op;
-    struct latch wait;
-};
-void etcd_beat_start(struct etcd_backend *b, struct etcd_beat *beat, int64_t lease,
-                     int64_t deadline_ns); /* takes the time before anything leaves */
-void etcd_beat_wait(struct etcd_beat *beat);
-/* OK: *ret_left_ms, what is left at least; EXPIRED/deadline: no such lease. */
-coord_result etcd_lease_left(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
-                             int64_t *ret_left_ms);
-/* In a while: who watches can tell a release (its lease still stands) from an expiry. */
+/* OK with granted_ttl_ms, EXPIRED/deadline, UNAVAILABLE. *ret_sent_ns: before the request left. */
+coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t deadline_ns,
+                             int64_t *ret_sent_ns);
+/* In a second, so that a watch can distinguish a release (the lease is still there) from an
+ * expiry. */
 void etcd_lease_revoke(struct etcd_backend *b, int64_t lease);
 void etcd_lease_drain(struct etcd_backend *b); /* before close */
+prim_renew_fn etcd_renew;
+prim_release_fn etcd_release;
+prim_adopt_fn etcd_adopt;
 
 /* -- entries.c: create, delete, get and groups by prim/change.h -- */
 extern const struct prim_ways etcd_ways;
 prim_cas_fn etcd_cas;
-
-/* -- claims.c -- */
-prim_renew_fn etcd_renew;
-prim_release_fn etcd_release;
-prim_adopt_fn etcd_adopt;
 
 /* -- feed.c -- */
 prim_watch_fn etcd_watch;
