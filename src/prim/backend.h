@@ -47,8 +47,8 @@ bool prim_kernel_boot_id(coord_id *ret_id); /* of this boot of this kernel; fals
  * namespace. Zeros: not known; then no two are the same. */
 coord_id prim_boot_id(void);
 
-/* What a backend may tell the store at any time, from any of its threads, and under a lock of its
- * own: the store calls no backend under its lock. Valid until close() has returned. */
+/* What a backend may report to the store at any time, from any of its threads, and under a lock of
+ * its own: the store calls no backend under its lock. Valid until close() has returned. */
 struct prim_host {
     /* The authority says that this lease, or one of its keys, is gone: EXPIRED reasons only. */
     void (*lost)(struct prim_host *host, const coord_id *lease_id, int reason, uint64_t token);

@@ -45,7 +45,7 @@ bool prim_seen_is_claims(const struct prim_seen *seen, const struct prim_claim *
 /* EXPIRED, and why: it is not what the lease holds any more. */
 coord_result prim_seen_lost(const struct prim_seen *seen, const coord_id *lease_id);
 /* With revision, token, owner and how long it has left. */
-void prim_seen_tell(const struct prim_seen *seen, coord_result *result);
+void prim_seen_answer(const struct prim_seen *seen, coord_result *result);
 
 /* What is to stand there. */
 enum prim_act {
@@ -71,9 +71,9 @@ struct prim_change {
     void (*judge)(struct prim_change *c, struct prim_plan *ret_plan);
     const void *in;                 /* the judge's own, to read */
     void *out;                      /* and to write */
-    const struct prim_claim *claim; /* of who renews or releases; else NULL */
+    const struct prim_claim *claim; /* of the holder that renews or releases; else NULL */
     const struct prim_claim *held;  /* that the caller says it has; NULL: none */
-    const struct prim_claim *under; /* whose lease a new entry joins; NULL: a lease of its own */
+    const struct prim_claim *under; /* a new entry joins this lease; NULL: a lease of its own */
     const coord_id *lease_id;       /* of the lease that the change may make; NULL: it makes none */
     uint64_t expected;              /* the revision that the caller knows; 0: none */
     struct prim_change *record;     /* of a group's list, for a change inside it; else NULL */
@@ -92,7 +92,7 @@ struct prim_change {
     bool doubt;              /* a write of this request may have been applied */
     int64_t doubt_sent_ns;   /* before the first such write of this very call left; 0: none */
     int64_t sent_ns;         /* before the last write left */
-    struct prim_grant grant; /* with OK: what stands there */
+    struct prim_grant grant; /* with OK: the entry as it is now */
     void *own;               /* the backend's */
 };
 /* For the backend: the write that left at sent_ns may have been applied. */
@@ -100,7 +100,7 @@ void prim_change_doubt(struct prim_change *c, int64_t sent_ns);
 coord_result prim_change_run(struct prim_change *c);
 
 enum prim_wrote {
-    PRIM_WROTE,      /* c->seen is what stands there now */
+    PRIM_WROTE,      /* c->seen is the key as it is now */
     PRIM_WROTE_RACE, /* another was faster, or the outcome is in doubt: read again and judge */
     PRIM_WROTE_NOT,  /* *ret_why says why; final */
 };

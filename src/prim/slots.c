@@ -19,7 +19,7 @@ struct group_call {
     char key[PRIM_SLOT_KEY_CAP];
 };
 
-static coord_result no_group(void)
+static coord_result group_absent(void)
 {
     return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
 }
@@ -27,7 +27,8 @@ static coord_result no_group(void)
 /* -- the record ------------------------------------------------------------------------------- */
 
 /* A slot_count of 0: there is no group. */
-static coord_result record_read(const struct prim_seen *record, struct envelope_group *ret_group)
+static coord_result group_record_read(const struct prim_seen *record,
+                                      struct envelope_group *ret_group)
 {
     *ret_group = (struct envelope_group){0};
     if (record->kind != PRIM_SEEN_LIVE && record->kind != PRIM_SEEN_FOREIGN)
@@ -41,7 +42,7 @@ static coord_result record_read(const struct prim_seen *record, struct envelope_
 coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *record)
 {
     struct envelope_group group;
-    coord_result result = record_read(record, &group);
+    coord_result result = group_record_read(record, &group);
     if (result.code != COORD_OK) return result;
     slots->record = *record;
     slots->count = group.slot_count;
@@ -71,20 +72,20 @@ static void plan_count(const struct prim_change *c, struct prim_plan *plan, enum
 }
 
 /* Made by us or by another at the same moment: the next list shows it. */
-static void judge_found(struct prim_change *c, struct prim_plan *plan)
+static void judge_create(struct prim_change *c, struct prim_plan *plan)
 {
     plan->result = prim_ok(COORD_R_NONE);
     if (c->seen.kind != PRIM_SEEN_LIVE) plan_count(c, plan, PRIM_ACT_MAKE, COORD_R_CREATED);
 }
 
-static coord_result found_group(struct group_call *g, const struct prim_acquire *in)
+static coord_result group_create(struct group_call *g, const struct prim_acquire *in)
 {
     struct count_write write = {.group = {in->slot_count, in->cooldown_ms}};
     struct prim_change c = {.backend = g->record.backend,
                             .call = g->record.call,
                             .op = COORD_OP_ACQUIRE,
                             .key = g->record.key,
-                            .judge = judge_found,
+                            .judge = judge_create,
                             .out = &write,
                             .record = &g->record,
                             .known = &g->slots.record};
@@ -99,12 +100,12 @@ static void judge_resize(struct prim_change *c, struct prim_plan *plan)
     struct count_write *write = c->out;
     uint32_t wanted = write->group.slot_count, count;
     struct envelope_group group;
-    plan->result = record_read(&c->seen, &group);
+    plan->result = group_record_read(&c->seen, &group);
     if (plan->result.code != COORD_OK) return;
     count = group.slot_count;
     write->group.cooldown_ms = group.cooldown_ms;
     if (count == 0) {
-        plan->result = no_group();
+        plan->result = group_absent();
         return;
     }
     if (prim_change_is_replay(c) && count == wanted)
@@ -165,7 +166,7 @@ static void group_end(struct group_call *g, const coord_result *result)
     if (g->record.own != NULL) g->record.backend->ops->ways->end(&g->record, result);
 }
 
-static bool add_row(coord_holders *holders, uint32_t slot, const struct prim_seen *seen)
+static bool holders_add_slot(coord_holders *holders, uint32_t slot, const struct prim_seen *seen)
 {
     coord_holder row = {.slot = slot,
                         .token = seen->token,
@@ -183,14 +184,14 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
     coord_holders *holders = NULL;
     coord_result result = group_begin(&g, backend, call, group, false);
     if (result.code == COORD_OK) result = ways->list(&g.record, group, 0, &g.slots);
-    if (result.code == COORD_OK && g.slots.count == 0) result = no_group();
+    if (result.code == COORD_OK && g.slots.count == 0) result = group_absent();
     if (result.code == COORD_OK) {
         holders = prim_holders_make(g.slots.room);
         bool fits = holders != NULL;
         for (uint32_t i = 0; fits && i < g.slots.room; i++) {
             const struct prim_seen *seen = &g.slots.at[i];
             if (prim_seen_is_live(seen) && !seen->barred && seen->token != 0)
-                fits = add_row(holders, i, seen);
+                fits = holders_add_slot(holders, i, seen);
         }
         if (!fits) result = prim_no_memory();
     }
@@ -210,8 +211,8 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
 
 /* -- acquire ---------------------------------------------------------------------------------- */
 
-static void describe(struct group_call *g, const struct prim_acquire *in,
-                     struct prim_group *ret_rules)
+static void group_describe(struct group_call *g, const struct prim_acquire *in,
+                           struct prim_group *ret_rules)
 {
     g->next = NULL;
     prim_group_begin(ret_rules, g->record.call, in, g->slots.count);
@@ -231,8 +232,8 @@ static void describe(struct group_call *g, const struct prim_acquire *in,
 }
 
 /* CONFLICT/revision: another was faster at a slot that was to be taken. */
-static coord_result enter(struct group_call *g, const struct prim_acquire *in, uint32_t slot,
-                          enum prim_group_choice choice, struct prim_grant *ret_grant)
+static coord_result slot_enter(struct group_call *g, const struct prim_acquire *in, uint32_t slot,
+                               enum prim_group_choice choice, struct prim_grant *ret_grant)
 {
     char key[PRIM_SLOT_KEY_CAP];
     const struct prim_make make = {.value = in->value,
@@ -265,13 +266,13 @@ static coord_result enter(struct group_call *g, const struct prim_acquire *in, u
     return result;
 }
 
-static bool is_lost(const coord_result *result)
+static bool slot_race_lost(const coord_result *result)
 {
     return result->code == COORD_CONFLICT ||
            (result->code == COORD_EXISTS && result->reason == COORD_R_HELD);
 }
 
-static coord_result full(const struct group_call *g, const struct prim_group *rules)
+static coord_result group_full(const struct group_call *g, const struct prim_group *rules)
 {
     coord_result result = prim_answer(COORD_EXISTS, COORD_R_FULL, "all %u slots are held",
                                       (unsigned)rules->slot_count);
@@ -284,7 +285,7 @@ static coord_result full(const struct group_call *g, const struct prim_group *ru
     return result;
 }
 
-static coord_result wrong_count(const struct group_call *g, const struct prim_acquire *in)
+static coord_result group_wrong_count(const struct group_call *g, const struct prim_acquire *in)
 {
     coord_result result =
         prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT, "the group has %u slots, not %u",
@@ -294,14 +295,14 @@ static coord_result wrong_count(const struct group_call *g, const struct prim_ac
 }
 
 /* One look at the group and what follows from it. *ret_again: another was faster, look again. */
-static coord_result acquire_once(struct group_call *g, const struct prim_acquire *in,
-                                 struct prim_grant *ret_grant, bool *ret_again)
+static coord_result group_acquire(struct group_call *g, const struct prim_acquire *in,
+                                  struct prim_grant *ret_grant, bool *ret_again)
 {
     struct prim_group rules;
     uint32_t slot;
     coord_result result = prim_ok(COORD_R_NONE);
     g->changed = false;
-    describe(g, in, &rules);
+    group_describe(g, in, &rules);
     enum prim_group_choice choice = prim_group_choose(&rules, 0, &slot);
     *ret_again = false;
     if (choice == PRIM_GROUP_TAKEOVER) {
@@ -312,25 +313,25 @@ static coord_result acquire_once(struct group_call *g, const struct prim_acquire
         g->taken_from = *holder;
     }
     switch (choice) {
-    case PRIM_GROUP_ABSENT: return no_group();
+    case PRIM_GROUP_ABSENT: return group_absent();
     case PRIM_GROUP_CREATE:
-        result = found_group(g, in);
+        result = group_create(g, in);
         *ret_again = result.code == COORD_OK;
         return result;
-    case PRIM_GROUP_CONFLICT: return wrong_count(g, in);
-    case PRIM_GROUP_FULL: return full(g, &rules);
+    case PRIM_GROUP_CONFLICT: return group_wrong_count(g, in);
+    case PRIM_GROUP_FULL: return group_full(g, &rules);
     case PRIM_GROUP_REPLAY:
     case PRIM_GROUP_ALREADY:
     case PRIM_GROUP_TAKEOVER:
-        result = enter(g, in, slot, choice, ret_grant);
-        *ret_again = is_lost(&result); /* the slot has changed hands since the list */
+        result = slot_enter(g, in, slot, choice, ret_grant);
+        *ret_again = slot_race_lost(&result); /* the slot has changed hands since the list */
         return result;
     case PRIM_GROUP_TAKE: break;
     }
-    /* Those who listed at once do not all meet again: whoever loses tries another at random. */
+    /* Clients that listed at once must not all meet again: the loser tries another slot at random. */
     while (choice == PRIM_GROUP_TAKE && !g->changed) {
-        result = enter(g, in, slot, choice, ret_grant);
-        if (!is_lost(&result)) return result;
+        result = slot_enter(g, in, slot, choice, ret_grant);
+        if (!slot_race_lost(&result)) return result;
         prim_group_taken(&rules, slot, -1);
         choice = prim_group_choose(&rules, (uint32_t)prim_random(), &slot);
     }
@@ -355,7 +356,7 @@ coord_result prim_change_acquire(struct prim_backend *backend, const struct prim
         result = ways->list(&g.record, in->group, wanted, &g.slots);
         if (result.code != COORD_OK) break;
         g.record.seen = g.slots.record;
-        result = acquire_once(&g, in, ret_grant, &again);
+        result = group_acquire(&g, in, ret_grant, &again);
         result.slot_count = g.slots.count;
     }
     if (result.code == COORD_UNAVAILABLE && call->attempt > 0)

@@ -55,7 +55,7 @@ static void stream_message(void *owner, struct rpc_client_call *, struct str mes
     if (call->stream) call->stream->on_message(call->stream, message);
 }
 
-/* Whoever is told may leave the stream, and its memory may be gone then. */
+/* The owner may leave the stream here, and its memory may be gone then. */
 static void stream_lost(struct courier_stream *s, enum grpc_status status, struct str text)
 {
     s->call = NULL;

@@ -238,7 +238,7 @@ static enum prim_wrote renew(struct prim_change *c, coord_result *ret_why)
     }
     if (ret_why->code == COORD_EXPIRED) {
         *ret_why = prim_answer(COORD_EXISTS, COORD_R_HELD, "a live entry is about to vanish");
-        prim_seen_tell(&c->seen, ret_why);
+        prim_seen_answer(&c->seen, ret_why);
     } else {
         ret_why->flags |= COORD_F_MAYBE_APPLIED;
     }

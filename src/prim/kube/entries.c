@@ -137,7 +137,7 @@ static coord_result foreign(const struct prim_change *c)
     coord_result result = prim_answer(COORD_CONFLICT, COORD_R_NOT_OWNER,
                                       "another controller coordinates by this object");
 
-    prim_seen_tell(&c->seen, &result);
+    prim_seen_answer(&c->seen, &result);
     return result;
 }
 

@@ -72,8 +72,8 @@ static struct change_done change_send(struct prim_backend *base, const struct pr
 }
 
 /* What a change granted; corrupt when the answer is no grant. */
-static coord_result change_granted(const struct change_done *done, bool leased,
-                                   struct prim_grant *ret_grant)
+static coord_result grant_read(const struct change_done *done, bool leased,
+                               struct prim_grant *ret_grant)
 {
     const coord_result *result = &done->result;
 
@@ -112,7 +112,7 @@ static coord_result call_create(struct prim_backend *base, const struct prim_cal
         message.lease_id = native_id_bytes(&in->lease_id);
     }
     done = change_send(base, call, NATIVE_PATH("Create"), &message.base, &request, false);
-    return change_granted(&done, !in->under && in->ttl_ms > 0, ret_grant);
+    return grant_read(&done, !in->under && in->ttl_ms > 0, ret_grant);
 }
 
 static coord_result call_cas(struct prim_backend *base, const struct prim_call *call,
@@ -137,7 +137,7 @@ static coord_result call_cas(struct prim_backend *base, const struct prim_call *
         message.lease_id = native_id_bytes(&in->lease_id);
     }
     done = change_send(base, call, NATIVE_PATH("CompareAndSet"), &message.base, &request, false);
-    return change_granted(&done, in->ttl_ms > 0, ret_grant);
+    return grant_read(&done, in->ttl_ms > 0, ret_grant);
 }
 
 static coord_result call_remove(struct prim_backend *base, const struct prim_call *call,
@@ -289,9 +289,9 @@ static coord_result claim_renew(struct native_backend *b, int64_t deadline_ns,
                        ret_sent_ns);
 }
 
-/* The store knows that the lease is over, not who came after: the key does. */
-static coord_result who_came_after(struct native_backend *b, const struct prim_call *call,
-                                   const struct prim_claim *claim, coord_result over)
+/* The server knows that the lease is over; the next holder is known by the key. */
+static coord_result next_holder(struct native_backend *b, const struct prim_call *call,
+                                const struct prim_claim *claim, coord_result over)
 {
     struct native_entry entry;
     struct arena arena;
@@ -319,7 +319,7 @@ static coord_result call_renew(struct prim_backend *base, const struct prim_call
     struct native_backend *b = native_of(base);
     coord_result result = claim_renew(b, call->deadline_ns, claim, ret_sent_ns);
 
-    if (result.code != COORD_OK) return who_came_after(b, call, claim, result);
+    if (result.code != COORD_OK) return next_holder(b, call, claim, result);
     if (result.granted_ttl_ms < claim->ttl_ms)
         return native_corrupt("renewed for less than was granted");
     result.revision = result.token = claim->count ? claim->held[0].token : 0;
@@ -357,18 +357,18 @@ static coord_result call_release(struct prim_backend *base, const struct prim_ca
     if (call->attempt > 0) return prim_ok(COORD_R_ALREADY);
     if (result.code == COORD_NOT_FOUND)
         return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "%.100s is not of this lease", key);
-    return who_came_after(b, call, claim, result);
+    return next_holder(b, call, claim, result);
 }
 
 /* Absent: only the lease itself can say why. It does not live on by being asked, since it would
  * have its key. */
-static coord_result why_gone(struct native_backend *b, const struct prim_call *call,
-                             const struct prim_claim *claim)
+static coord_result lost_reason(struct native_backend *b, const struct prim_call *call,
+                                const struct prim_claim *claim)
 {
     int64_t sent_ns;
     coord_result result = claim_renew(b, call->deadline_ns, claim, &sent_ns);
 
-    if (result.code != COORD_OK) return who_came_after(b, call, claim, result);
+    if (result.code != COORD_OK) return next_holder(b, call, claim, result);
     return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "a key of the lease was deleted");
 }
 
@@ -388,7 +388,7 @@ static coord_result call_adopt(struct prim_backend *base, const struct prim_call
         if (result.code == COORD_OK) {
             if (!found || !prim_id_equal(&entry.lease_id, &claim->lease_id) ||
                 entry.token != claim->held[i].token)
-                result = why_gone(b, call, claim);
+                result = lost_reason(b, call, claim);
             else if (entry.remaining_ms < left_ms)
                 left_ms = entry.remaining_ms;
         }
@@ -413,8 +413,8 @@ static int64_t slot_wait_ms(const struct native_backend *b, const struct prim_ca
     return in->wait_ms < most ? in->wait_ms : most > 0 ? most : 1;
 }
 
-/* A slot that was waited for was given at a moment that only the server knows: a renewal tells how
- * long it is ours. */
+/* Only the server knows when it granted a slot that was waited for. A renewal shows how long the
+ * slot is ours. */
 static coord_result slot_confirm(struct native_backend *b, const struct prim_call *call,
                                  coord_result result, struct prim_grant *grant)
 {
@@ -453,7 +453,7 @@ static coord_result call_acquire(struct prim_backend *base, const struct prim_ca
     message.lease_id = native_id_bytes(&in->lease_id);
     done =
         change_send(base, call, NATIVE_PATH("Acquire"), &message.base, &request, in->wait_ms > 0);
-    result = change_granted(&done, true, ret_grant);
+    result = grant_read(&done, true, ret_grant);
     if (result.reason == COORD_R_ALREADY_HOLDER) prim_answer_owner(&result, in->owner);
     if (result.code != COORD_OK) return result;
     if (result.slot >= PRIM_SLOTS_MAX) return native_corrupt("a slot that cannot be");
