@@ -330,9 +330,10 @@ static coord_result publish_kept(const struct prim_change *c, const struct claim
 
 /* netfs=create-only: only the creator of an entry removes it, one thread at a time, so that the
  * entry that was read is the one that goes. */
-static coord_result remove_created(const struct prim_change *c)
+static coord_result remove_created(const struct prim_change *c, struct head *head)
 {
     const struct key_change *own = c->own;
+    head->revision = c->seen.revision; /* no head has a new one */
     int error = unlinkat(own->bucket->heads, own->name, 0) < 0 ? errno : 0;
     if (error == 0 && fsync(own->bucket->heads) < 0) error = errno;
     if (error == ENOENT) return prim_answer(COORD_CONFLICT, COORD_R_ABSENT, "removed meanwhile");
@@ -348,7 +349,7 @@ static coord_result head_write(const struct prim_change *c, const struct prim_pl
     const struct claim_envelope *to = &plan->envelope;
     bool leased = (to->flags & ENVELOPE_LEASED) != 0, bury = plan->act == PRIM_ACT_BURY;
     if (store->settings.create_only && (leased || bury)) {
-        if (bury && prim_id_equal(&head->lease_id, &store->creator)) return remove_created(c);
+        if (bury && prim_id_equal(&head->lease_id, &store->creator)) return remove_created(c, head);
         return prim_answer(COORD_UNSUPPORTED, COORD_R_CAPABILITY,
                            "netfs=create-only: only create without a lease, get, and delete of "
                            "what this store object created");
