@@ -265,7 +265,8 @@ static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *
         return PRIM_WROTE_NOT;
     }
     etcd_txn_init(&txn);
-    if (c->record && c->seen.kind == PRIM_SEEN_NOTHING) { /* so that a resize in between is seen */
+    if (c->record && c->lease_id && c->seen.kind == PRIM_SEEN_NOTHING) {
+        /* A slot: a resize in between must be seen. */
         etcd_key_make(&b->space, c->record->key, &record);
         etcd_if(&txn, etcd_key_str(&record), ETCD_MODIFIED, (int64_t)c->record->seen.revision);
     }
