@@ -53,20 +53,17 @@ static void bare_cas(struct bare *b)
     const struct claim_envelope envelope = {.request_id = {{1}},
                                             .value = str_of(value, sizeof value)};
     struct str key = STR("muster/bench/bare");
-    struct buf stored, request;
-    Etcdserverpb__TxnRequest message;
+    struct buf stored;
     struct etcd_txn txn;
 
     buf_init(&stored, 4096);
-    buf_init(&request, 16384);
     MUST(!envelope_encode(&envelope, &stored));
     etcd_txn_init(&txn);
-    etcd_if_modified(&txn, key, b->revision);
-    etcd_if_leased(&txn, key, 0);
-    etcd_put(&txn.then, key, buf_peek(&stored), 0);
-    etcd_range(&txn.otherwise, key);
-    etcd_txn_request(&txn, &message);
-    MUST(!message_write(&message.base, &request, NULL));
+    etcd_if(&txn, key, ETCD_MODIFIED, (int64_t)b->revision);
+    etcd_if(&txn, key, ETCD_LEASED, 0);
+    etcd_put(&txn, key, buf_peek(&stored), 0);
+    etcd_range(&txn, true, key, STR_EMPTY);
+    MUST(!txn.err);
     b->answered = false;
     MUST(!rpc_unary(b->channel,
                     &(struct rpc_call_options){.path = "/etcdserverpb.KV/Txn",
@@ -75,10 +72,10 @@ static void bare_cas(struct bare *b)
                                                .metadata = &leader,
                                                .metadata_count = 1,
                                                .untraced = true},
-                    buf_peek(&request), on_answer, b, NULL));
+                    buf_peek(&txn.request), on_answer, b, NULL));
     while (!b->answered) real_io_turn(b->real, true);
     buf_deinit(&stored);
-    buf_deinit(&request);
+    etcd_txn_deinit(&txn);
 }
 
 static void on_closed(void *owner)

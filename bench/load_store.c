@@ -298,10 +298,8 @@ static int etcd_done(struct slot *slot, struct str message)
 
 static void encode_txn(struct etcd_txn *txn, struct buf *into)
 {
-    Etcdserverpb__TxnRequest request;
-
-    etcd_txn_request(txn, &request);
-    if (message_write(&request.base, into, NULL)) load_die("transaction", STR_EMPTY);
+    if (txn->err || buf_append(into, buf_peek(&txn->request))) load_die("transaction", STR_EMPTY);
+    etcd_txn_deinit(txn);
 }
 
 static const char *etcd_create(struct slot *slot, struct buf *request)
@@ -310,8 +308,8 @@ static const char *etcd_create(struct slot *slot, struct buf *request)
     struct etcd_txn txn;
 
     etcd_txn_init(&txn);
-    etcd_if_created(&txn, key, 0);
-    etcd_put(&txn.then, key, value_of(slot), 0);
+    etcd_if(&txn, key, ETCD_CREATED, 0);
+    etcd_put(&txn, key, value_of(slot), 0);
     encode_txn(&txn, request);
     return "/etcdserverpb.KV/Txn";
 }
@@ -322,8 +320,8 @@ static const char *etcd_cas(struct slot *slot, struct buf *request)
     struct etcd_txn txn;
 
     etcd_txn_init(&txn);
-    etcd_if_modified(&txn, key, slot->revision);
-    etcd_put(&txn.then, key, value_of(slot), 0);
+    etcd_if(&txn, key, ETCD_MODIFIED, (int64_t)slot->revision);
+    etcd_put(&txn, key, value_of(slot), 0);
     encode_txn(&txn, request);
     return "/etcdserverpb.KV/Txn";
 }
@@ -387,8 +385,8 @@ static const char *etcd_claim(struct slot *slot, struct buf *request)
     }
     if (slot->step == 1) {
         etcd_txn_init(&txn);
-        etcd_if_created(&txn, key, 0);
-        etcd_put(&txn.then, key, value_of(slot), (int64_t)slot->lease);
+        etcd_if(&txn, key, ETCD_CREATED, 0);
+        etcd_put(&txn, key, value_of(slot), (int64_t)slot->lease);
         encode_txn(&txn, request);
         return "/etcdserverpb.KV/Txn";
     }

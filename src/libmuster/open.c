@@ -7,9 +7,8 @@
 
 #include "libmuster/store_library.h"
 #include "prim/answer.h"
-#include "prim/file/file.h"
-#include "prim/memory/memory.h"
 #include "prim/store.h"
+#include "prim/stores.h"
 
 static const struct scheme {
     const char *name;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/hex.h"
 #include "prim/backend.h"
 
 static coord_result blank(int code, int reason)
@@ -44,16 +45,23 @@ coord_result prim_unclear(int reason, const char *format, ...)
     return result;
 }
 
-static void copy_owner(char *to, size_t cap, struct str owner)
+static void copy_text(char *to, size_t cap, struct str owner)
 {
     size_t len = min_size(owner.len, cap - 1);
     if (len > 0) memcpy(to, owner.at, len);
     to[len] = '\0';
 }
 
+void prim_copy_printable(char *to, size_t cap, struct str text)
+{
+    copy_text(to, cap, text);
+    for (; *to != '\0'; to++)
+        if (*to < ' ' || *to > '~') *to = '?';
+}
+
 void prim_answer_owner(coord_result *result, struct str owner)
 {
-    copy_owner(result->owner, sizeof result->owner, owner);
+    copy_text(result->owner, sizeof result->owner, owner);
 }
 
 coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str value,
@@ -71,7 +79,7 @@ coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str
     if (value.len > 0) memcpy(at, value.at, value.len);
     at[value.len] = '\0';
     entry->value = (coord_str){at, value.len};
-    copy_owner(entry->owner, sizeof entry->owner, owner);
+    copy_text(entry->owner, sizeof entry->owner, owner);
     return entry;
 }
 
@@ -106,7 +114,7 @@ bool prim_holders_add(coord_holders *public, const coord_holder *like, struct st
     copy[value.len] = '\0';
     coord_holder *row = &holders->rows[public->count++];
     *row = *like;
-    copy_owner(row->owner, sizeof row->owner, owner);
+    copy_text(row->owner, sizeof row->owner, owner);
     row->value.at = copy;
     row->value.len = value.len;
     return true;
@@ -149,13 +157,7 @@ bool prim_id_is_zero(const coord_id *id)
 
 void prim_id_text(const coord_id *id, char text[PRIM_ID_TEXT_CAP])
 {
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < sizeof id->b; i++) {
-        text[2 * i] = digits[id->b[i] >> 4];
-        text[2 * i + 1] = digits[id->b[i] & 15];
-    }
-    text[2 * sizeof id->b] = '\0';
+    hex_write(id->b, sizeof id->b, text);
 }
 
 static const char *const codes[] = {"OK",      "EXISTS",  "CONFLICT",    "NOT_FOUND",

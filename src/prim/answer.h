@@ -15,6 +15,8 @@ coord_result prim_no_memory(void);
 coord_result prim_unclear(int reason, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void prim_answer_owner(coord_result *result, struct str owner); /* cut to what fits */
+/* A text from outside, for people: cut, and a '?' for what cannot be printed. */
+void prim_copy_printable(char *to, size_t cap, struct str text);
 
 /* One allocation; NULL when out of memory. `like` gives everything but the strings. */
 coord_entry *prim_entry_make(const coord_entry *like, struct str key, struct str value,

@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/async.h"
-
+/* Calls that are started and answered later: threads of ours make the blocking call, and the
+ * caller's own loop gets the answers.
+ *
+ * Invariants: at most `max` calls are started and not dispatched; done() runs on the thread that
+ * dispatches, never on ours. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "prim/answer.h"
+#include "prim/store.h"
+
+enum {
+    ASYNC_THREADS_DEFAULT = 8,
+    ASYNC_THREADS_MAX = 64,
+    ASYNC_DEFAULT = 4096,
+    ASYNC_MAX = 1000000,
+};
 
 struct async_call {
     coord_request request; /* its strings are in `bytes` */
@@ -84,7 +95,7 @@ static const char *copy_text(char **at, const char *from)
 }
 
 /* The fields the operation reads, and nothing of what the others left in the rest. */
-static coord_request what_is_read(const coord_request *from)
+static coord_request request_fields(const coord_request *from)
 {
     int op = from->op;
     coord_request request = {.op = op, .call = from->call};
@@ -137,7 +148,7 @@ static void call_free(struct async_call *call)
     free(call);
 }
 
-static void run_call(coord_store *store, struct async_call *call)
+static void call_run(coord_store *store, struct async_call *call)
 {
     const coord_request *in = &call->request;
     coord_done *out = &call->answer;
@@ -180,7 +191,7 @@ static void run_call(coord_store *store, struct async_call *call)
 /* -- the threads ------------------------------------------------------------------------------ */
 
 /* Under async->lock. */
-static void finish(struct prim_async *async, struct async_call *call)
+static void call_finish(struct prim_async *async, struct async_call *call)
 {
     uint64_t one = 1;
     list_append(&async->finished, &call->node);
@@ -188,7 +199,7 @@ static void finish(struct prim_async *async, struct async_call *call)
     (void)written; /* full: it is readable already */
 }
 
-static void *run_thread(void *arg)
+static void *async_thread(void *arg)
 {
     struct prim_async *async = arg;
     (void)pthread_mutex_lock(&async->lock);
@@ -203,25 +214,25 @@ static void *run_thread(void *arg)
         async->waiting_count--;
         (void)pthread_mutex_unlock(&async->lock);
         struct async_call *call = CONTAINER_OF(node, struct async_call, node);
-        run_call(async->store, call);
+        call_run(async->store, call);
         (void)pthread_mutex_lock(&async->lock);
-        finish(async, call);
+        call_finish(async, call);
     }
     (void)pthread_mutex_unlock(&async->lock);
     return NULL;
 }
 
 /* Under async->lock. True when somebody will see to what waits. */
-static bool enough_threads(struct prim_async *async)
+static bool async_has_thread(struct prim_async *async)
 {
     if (async->idle < async->waiting_count && async->thread_count < async->thread_max &&
-        prim_thread_start(&async->threads[async->thread_count], run_thread, async))
+        prim_thread_start(&async->threads[async->thread_count], async_thread, async))
         async->thread_count++;
     return async->thread_count > 0;
 }
 
 /* OK: it waits for a thread. Else it is gone. */
-static coord_result take(struct prim_async *async, struct async_call *own_call)
+static coord_result async_take(struct prim_async *async, struct async_call *own_call)
 {
     coord_result result = prim_ok(COORD_R_NONE);
     (void)pthread_mutex_lock(&async->lock);
@@ -232,7 +243,7 @@ static coord_result take(struct prim_async *async, struct async_call *own_call)
         result = prim_answer(COORD_UNAVAILABLE, COORD_R_OVERLOADED,
                              "%zu calls are started and not dispatched: the limit (async_max)",
                              async->max);
-    } else if (!enough_threads(async)) {
+    } else if (!async_has_thread(async)) {
         result = prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY, "no thread can be started");
     }
     if (result.code == COORD_OK) {
@@ -258,10 +269,10 @@ coord_result coord_start(coord_store *store, const coord_request *request, coord
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT,
                            "a request with one of enum coord_op, and done, are needed");
     }
-    coord_request read = what_is_read(request);
+    coord_request read = request_fields(request);
     struct async_call *call = call_make(&read, done, arg);
     if (call == NULL) return prim_no_memory();
-    return take(store->async, call);
+    return async_take(store->async, call);
 }
 
 int coord_fd(coord_store *store)
@@ -269,7 +280,7 @@ int coord_fd(coord_store *store)
     return store->async->fd;
 }
 
-static size_t dispatch(struct prim_async *async)
+static size_t async_dispatch(struct prim_async *async)
 {
     struct list ready;
     struct list *node;
@@ -295,7 +306,7 @@ static size_t dispatch(struct prim_async *async)
 
 size_t coord_dispatch(coord_store *store)
 {
-    return prim_usable(store).code == COORD_OK ? dispatch(store->async) : 0;
+    return prim_usable(store).code == COORD_OK ? async_dispatch(store->async) : 0;
 }
 
 void prim_async_stop(coord_store *store)
@@ -308,7 +319,7 @@ void prim_async_stop(coord_store *store)
         struct async_call *call = CONTAINER_OF(node, struct async_call, node);
         call->answer.result =
             prim_answer(COORD_UNAVAILABLE, COORD_R_CLOSED, "the store was closed");
-        finish(async, call);
+        call_finish(async, call);
     }
     async->waiting_count = 0;
     (void)pthread_cond_broadcast(&async->work);
@@ -320,7 +331,7 @@ void prim_async_close(coord_store *store)
 {
     struct prim_async *async = store->async;
     if (async == NULL) return;
-    (void)dispatch(async);
+    (void)async_dispatch(async);
     assert(async->taken == 0);
     (void)close(async->fd);
     (void)pthread_cond_destroy(&async->work);

@@ -18,6 +18,7 @@
 #ifndef PRIM_BACKEND_H
 #define PRIM_BACKEND_H
 #include <muster/coord.h>
+#include <stdatomic.h>
 
 #include "base/str.h"
 #include "prim/feed.h"
@@ -29,9 +30,15 @@ struct prim_clock {
     int64_t (*now)(void *arg);
     void *arg;
 };
+#define PRIM_NS_PER_MS INT64_C(1000000)
 static inline int64_t prim_clock_now(const struct prim_clock *clock)
 {
     return clock->now(clock->arg);
+}
+static inline int64_t prim_left_ms(const struct prim_clock *clock, int64_t until_ns)
+{
+    int64_t left_ns = until_ns - prim_clock_now(clock);
+    return left_ns > 0 ? left_ns / PRIM_NS_PER_MS : 0;
 }
 int64_t prim_boottime_ns(void *unused);     /* the real one */
 uint64_t prim_wall_ms(void);                /* of the wall clock: for people, decides nothing */
@@ -40,8 +47,8 @@ bool prim_kernel_boot_id(coord_id *ret_id); /* of this boot of this kernel; fals
  * namespace. Zeros: not known; then no two are the same. */
 coord_id prim_boot_id(void);
 
-/* What a backend may tell the store at any time, from any of its threads, and under a lock of its
- * own: the store calls no backend under its lock. Valid until close() has returned. */
+/* What a backend may report to the store at any time, from any of its threads, and under a lock of
+ * its own: the store calls no backend under its lock. Valid until close() has returned. */
 struct prim_host {
     /* The authority says that this lease, or one of its keys, is gone: EXPIRED reasons only. */
     void (*lost)(struct prim_host *host, const coord_id *lease_id, int reason, uint64_t token);
@@ -109,40 +116,58 @@ struct prim_acquire {
     coord_id lease_id;
 };
 
+/* -- the functions of a backend -- */
+typedef coord_result prim_create_fn(struct prim_backend *backend, const struct prim_call *call,
+                                    const struct prim_create *in, struct prim_grant *ret_grant);
+typedef coord_result prim_cas_fn(struct prim_backend *backend, const struct prim_call *call,
+                                 const struct prim_cas *in, struct prim_grant *ret_grant);
+typedef coord_result prim_remove_fn(struct prim_backend *backend, const struct prim_call *call,
+                                    const struct prim_delete *in);
+typedef coord_result prim_get_fn(struct prim_backend *backend, const struct prim_call *call,
+                                 struct str key, int consistency, coord_entry **ret_entry);
+typedef coord_result prim_acquire_fn(struct prim_backend *backend, const struct prim_call *call,
+                                     const struct prim_acquire *in, struct prim_grant *ret_grant);
+typedef coord_result prim_resize_fn(struct prim_backend *backend, const struct prim_call *call,
+                                    struct str group, uint64_t expected, uint32_t slot_count);
+typedef coord_result prim_holders_fn(struct prim_backend *backend, const struct prim_call *call,
+                                     struct str group, coord_holders **ret_holders);
+typedef coord_result prim_renew_fn(struct prim_backend *backend, const struct prim_call *call,
+                                   const struct prim_claim *claim, int64_t *ret_sent_ns);
+typedef coord_result prim_release_fn(struct prim_backend *backend, const struct prim_call *call,
+                                     const struct prim_claim *claim, const char *key);
+typedef coord_result prim_adopt_fn(struct prim_backend *backend, const struct prim_call *call,
+                                   const struct prim_claim *claim, int64_t *ret_left_ms);
+typedef coord_result prim_watch_fn(struct prim_backend *backend, const struct prim_call *call,
+                                   struct str scope, bool bucket, struct prim_feed *feed,
+                                   void **ret_watch);
+
 struct prim_backend_ops {
     const char *name;      /* "file" */
     uint32_t renewals_max; /* a second, that the authority takes well; more is said in the note of
                               the capabilities. 0: no matter */
+    uint32_t guards_max;   /* keys of kept claims that are watched (prim/guard.h); 0: none */
+    uint32_t guards_alone; /* keys of a bucket with watches of their own; the next key has the whole
+                              bucket watched. 0: no key shares a watch */
     coord_caps (*capabilities)(struct prim_backend *backend); /* cheap; may change while open */
 
-    coord_result (*create)(struct prim_backend *backend, const struct prim_call *call,
-                           const struct prim_create *in, struct prim_grant *ret_grant);
-    coord_result (*cas)(struct prim_backend *backend, const struct prim_call *call,
-                        const struct prim_cas *in, struct prim_grant *ret_grant);
-    coord_result (*remove)(struct prim_backend *backend, const struct prim_call *call,
-                           const struct prim_delete *in);
+    prim_create_fn *create;
+    prim_cas_fn *cas;
+    prim_remove_fn *remove;
     /* *ret_entry by prim_entry_make; only with OK. */
-    coord_result (*get)(struct prim_backend *backend, const struct prim_call *call, struct str key,
-                        int consistency, coord_entry **ret_entry);
-    coord_result (*acquire)(struct prim_backend *backend, const struct prim_call *call,
-                            const struct prim_acquire *in, struct prim_grant *ret_grant);
-    coord_result (*resize)(struct prim_backend *backend, const struct prim_call *call,
-                           struct str group, uint64_t expected, uint32_t slot_count);
+    prim_get_fn *get;
+    prim_acquire_fn *acquire;
+    prim_resize_fn *resize;
     /* *ret_holders by prim_holders_make, with all but the order of its rows; only with OK. */
-    coord_result (*holders)(struct prim_backend *backend, const struct prim_call *call,
-                            struct str group, coord_holders **ret_holders);
+    prim_holders_fn *holders;
     /* Checks that every key is still the claim's own. */
-    coord_result (*renew)(struct prim_backend *backend, const struct prim_call *call,
-                          const struct prim_claim *claim, int64_t *ret_sent_ns);
+    prim_renew_fn *renew;
     /* key NULL: all of them and the lease. With attempt > 0, absence is OK/already. */
-    coord_result (*release)(struct prim_backend *backend, const struct prim_call *call,
-                            const struct prim_claim *claim, const char *key);
+    prim_release_fn *release;
     /* A lease comes from elsewhere (import): check it as renew does, extend nothing, take up what
      * the backend keeps beside a lease. *ret_left_ms: what is left of it; -1: it is alive, and how
      * long is not known, so prim renews it. EXPIRED/deadline when that it is alive cannot be
      * shown. May be NULL, where a renewal refuses what is over: then prim renews instead. */
-    coord_result (*adopt)(struct prim_backend *backend, const struct prim_call *call,
-                          const struct prim_claim *claim, int64_t *ret_left_ms);
+    prim_adopt_fn *adopt;
 
     /* Optional. From now on host->lost() when a key of this claim is deleted, expires or is taken
      * over, soon and without being asked. The claim's lists are copied. */
@@ -151,8 +176,7 @@ struct prim_backend_ops {
 
     /* Fills `feed` from threads of its own: first a snapshot, then changes, until unwatch, which
      * returns when the feed will not be touched again. */
-    coord_result (*watch)(struct prim_backend *backend, const struct prim_call *call,
-                          struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch);
+    prim_watch_fn *watch;
     void (*unwatch)(struct prim_backend *backend, void *watch);
 
     /* Optional. The store is about to close: acquire() calls that wait at the authority end now,
@@ -170,10 +194,11 @@ struct prim_backend {
     const struct prim_backend_ops *ops;
     /* Set while the store is opened; they stay as they are. */
     struct prim_clock clock; /* of the store */
+    struct prim_host *host;
     coord_id id;
     coord_limits limits;
-    struct prim_guards
-        *guards; /* prim_guard's; NULL: the backend hears of losses by itself, or not */
+    struct prim_guards *guards; /* of prim_guards_open; NULL: claims are not guarded */
+    atomic_bool degraded;       /* by prim_degrade */
 };
 
 /* What an opener gets; libmuster has the table scheme -> opener. */
@@ -184,5 +209,18 @@ struct prim_open {
     struct prim_host *host;
     int64_t deadline_ns;
 };
+/* First of all in an opener; `id` follows. */
+static inline void prim_backend_init(struct prim_backend *backend,
+                                     const struct prim_backend_ops *ops, const struct prim_open *in,
+                                     coord_limits limits)
+{
+    *backend =
+        (struct prim_backend){.ops = ops, .clock = in->clock, .host = in->host, .limits = limits};
+}
+/* C4, R5: reported once, from any thread. */
+static inline void prim_degrade(struct prim_backend *backend, const char *why)
+{
+    if (!atomic_exchange(&backend->degraded, true)) backend->host->degraded(backend->host, why);
+}
 typedef coord_result prim_open_fn(const struct prim_open *in, struct prim_backend **ret_backend);
 #endif

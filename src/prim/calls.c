@@ -90,12 +90,6 @@ static coord_result enter(coord_store *store, const coord_call *call, int64_t ex
 
 /* -- create ----------------------------------------------------------------------------------- */
 
-static coord_result ask_create(struct prim_backend *backend, const struct prim_call *call,
-                               struct prim_try *try)
-{
-    return backend->ops->create(backend, call, &try->in.create, &try->grant);
-}
-
 coord_result coord_create_if_absent(coord_store *store, const coord_call *call, coord_str key,
                                     coord_str value, int64_t ttl_ms, const char *owner,
                                     coord_lease **ret_lease)
@@ -114,7 +108,7 @@ coord_result coord_create_if_absent(coord_store *store, const coord_call *call, 
     RETURN_UNLESS_OK(prim_need_grant(store, COORD_CAP_CREATE | (ttl_ms != 0 ? COORD_CAP_TTL : 0)));
     RETURN_UNLESS_OK(enter(store, call, 0, ttl_ms != 0, &frame));
     struct prim_try try = {
-        .ask = ask_create,
+        .op = COORD_OP_CREATE,
         .in.create = {.key = name,
                       .value = bytes,
                       .owner = ttl_ms != 0 ? str_from(owner) : STR_EMPTY,
@@ -144,7 +138,7 @@ static coord_result create_under(coord_store *store, struct prim_frame *frame, c
                            PRIM_KEYS_PER_LEASE_MAX);
     }
     struct prim_try try = {
-        .ask = ask_create,
+        .op = COORD_OP_CREATE,
         .in.create = {.key = name,
                       .value = bytes,
                       .owner = str_from(lease->owner),
@@ -193,12 +187,6 @@ coord_result coord_create_under(coord_lease *lease, const coord_call *call, coor
 
 /* -- compare and set -------------------------------------------------------------------------- */
 
-static coord_result ask_cas(struct prim_backend *backend, const struct prim_call *call,
-                            struct prim_try *try)
-{
-    return backend->ops->cas(backend, call, &try->in.cas, &try->grant);
-}
-
 static coord_result check_cas(coord_store *store, struct str key, uint64_t expected,
                               struct str value, int64_t ttl_ms, const char *owner,
                               coord_lease *lease, coord_lease **ret_lease)
@@ -238,7 +226,7 @@ coord_result coord_compare_and_set(coord_store *store, const coord_call *call, c
     if (leaves) prim_lease_will_drop(lease);
     if (lease != NULL && expected != 0) prim_lease_view(lease, &view);
     struct prim_try try = {
-        .ask = ask_cas,
+        .op = COORD_OP_CAS,
         .in.cas = {.key = name,
                    .value = bytes,
                    .expected = expected,
@@ -263,12 +251,6 @@ coord_result coord_compare_and_set(coord_store *store, const coord_call *call, c
 
 /* -- delete, get ------------------------------------------------------------------------------ */
 
-static coord_result ask_delete(struct prim_backend *backend, const struct prim_call *call,
-                               struct prim_try *try)
-{
-    return backend->ops->remove(backend, call, &try->in.remove);
-}
-
 coord_result coord_delete(coord_store *store, const coord_call *call, coord_str key,
                           uint64_t expected, coord_lease *lease)
 {
@@ -292,7 +274,7 @@ coord_result coord_delete(coord_store *store, const coord_call *call, coord_str 
         prim_lease_view(lease, &view);
     }
     struct prim_try try = {
-        .ask = ask_delete,
+        .op = COORD_OP_DELETE,
         .in.remove = {name, expected, view.set != NULL ? &view.claim : NULL},
     };
     coord_result result = prim_attempts(store, &frame, &try);
@@ -300,12 +282,6 @@ coord_result coord_delete(coord_store *store, const coord_call *call, coord_str 
     if (view.set != NULL) prim_lease_view_done(&view);
     prim_leave(store);
     return result;
-}
-
-static coord_result ask_get(struct prim_backend *backend, const struct prim_call *call,
-                            struct prim_try *try)
-{
-    return backend->ops->get(backend, call, try->in.get.key, try->in.get.consistency, &try->entry);
 }
 
 coord_result coord_get(coord_store *store, const coord_call *call, coord_str key, int consistency,
@@ -319,7 +295,7 @@ coord_result coord_get(coord_store *store, const coord_call *call, coord_str key
                            "consistency %d: COORD_LATEST or COORD_STALE_OK", consistency);
     }
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
-    struct prim_try try = {.ask = ask_get, .in.get = {prim_str(key), consistency}};
+    struct prim_try try = {.op = COORD_OP_GET, .in.get = {prim_str(key), consistency}};
     coord_result result = prim_attempts(store, &frame, &try);
     prim_leave(store);
     if (result.code != COORD_OK) return result;
@@ -352,12 +328,6 @@ coord_result coord_assert_token(coord_store *store, const coord_call *call, coor
 }
 
 /* -- slots ------------------------------------------------------------------------------------ */
-
-static coord_result ask_acquire(struct prim_backend *backend, const struct prim_call *call,
-                                struct prim_try *try)
-{
-    return backend->ops->acquire(backend, call, &try->in.acquire, &try->grant);
-}
 
 static coord_result check_slot_count(uint32_t slot_count)
 {
@@ -406,7 +376,7 @@ coord_result coord_acquire_slot(coord_store *store, const coord_call *call,
     RETURN_UNLESS_OK(check_acquire(store, request, ret_lease));
     RETURN_UNLESS_OK(enter(store, call, request->wait_ms, true, &frame));
     struct prim_try try = {
-        .ask = ask_acquire,
+        .op = COORD_OP_ACQUIRE,
         .in.acquire = {.group = prim_str(request->group),
                        .owner = str_from(request->owner),
                        .value = prim_str(request->value),
@@ -430,26 +400,13 @@ coord_result coord_acquire_slot(coord_store *store, const coord_call *call,
     return result;
 }
 
-static coord_result ask_holders(struct prim_backend *backend, const struct prim_call *call,
-                                struct prim_try *try)
-{
-    return backend->ops->holders(backend, call, try->in.group.key, &try->holders);
-}
-
-static coord_result ask_resize(struct prim_backend *backend, const struct prim_call *call,
-                               struct prim_try *try)
-{
-    return backend->ops->resize(backend, call, try->in.group.key, try->in.group.expected,
-                                try->in.group.slot_count);
-}
-
 /* A store without SHRINK is asked first: only the group itself says whether this is one. A group
  * that is not as the caller saw it is the backend's to refuse: who lost a race between two growths
  * is told so, not that it wanted less. */
 static coord_result check_shrink(coord_store *store, struct prim_frame *frame,
                                  const struct prim_try *resize)
 {
-    struct prim_try try = {.ask = ask_holders, .in.group.key = resize->in.group.key};
+    struct prim_try try = {.op = COORD_OP_HOLDERS, .in.group.key = resize->in.group.key};
     coord_result need = prim_need(store, COORD_CAP_SHRINK);
     if (need.code == COORD_OK) return need;
     coord_result listed = prim_attempts(store, frame, &try);
@@ -472,7 +429,8 @@ coord_result coord_resize_group(coord_store *store, const coord_call *call, coor
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "expected: the group's revision");
     RETURN_UNLESS_OK(prim_need_grant(store, COORD_CAP_SLOTS));
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
-    struct prim_try try = {.ask = ask_resize, .in.group = {prim_str(group), expected, slot_count}};
+    struct prim_try try = {.op = COORD_OP_RESIZE,
+                           .in.group = {prim_str(group), expected, slot_count}};
     coord_result result = check_shrink(store, &frame, &try);
     if (result.code == COORD_OK) result = prim_attempts(store, &frame, &try);
     prim_leave(store);
@@ -489,7 +447,7 @@ coord_result coord_list_holders(coord_store *store, const coord_call *call, coor
         return prim_answer(COORD_INVALID, COORD_R_ARGUMENT, "ret_holders is needed");
     RETURN_UNLESS_OK(prim_need(store, COORD_CAP_SLOTS));
     RETURN_UNLESS_OK(prim_enter(store, call, 0, &frame));
-    struct prim_try try = {.ask = ask_holders, .in.group.key = prim_str(group)};
+    struct prim_try try = {.op = COORD_OP_HOLDERS, .in.group.key = prim_str(group)};
     coord_result result = prim_attempts(store, &frame, &try);
     prim_leave(store);
     if (result.code != COORD_OK) return result;

@@ -23,7 +23,7 @@ bool prim_seen_is_claims(const struct prim_seen *seen, const struct prim_claim *
            seen->token == held->token && prim_id_equal(&seen->envelope.lease_id, &claim->lease_id);
 }
 
-void prim_seen_tell(const struct prim_seen *seen, coord_result *result)
+void prim_seen_answer(const struct prim_seen *seen, coord_result *result)
 {
     result->revision = seen->revision;
     result->token = seen->token;
@@ -65,13 +65,13 @@ bool prim_change_is_replay(const struct prim_change *c)
            prim_id_equal(&c->seen.envelope.request_id, &c->call->request_id);
 }
 
-static coord_result in_the_way(const struct prim_change *c, int code, int reason)
+static coord_result change_refused(const struct prim_change *c, int code, int reason)
 {
     const char *text = reason == COORD_R_REVISION    ? "the entry has another revision"
                        : reason == COORD_R_NOT_OWNER ? "the entry is held by another lease"
                                                      : "a live entry is there";
     coord_result result = prim_answer(code, reason, "%s", text);
-    prim_seen_tell(&c->seen, &result);
+    prim_seen_answer(&c->seen, &result);
     return result;
 }
 
@@ -87,7 +87,7 @@ void prim_change_doubt(struct prim_change *c, int64_t sent_ns)
 bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why)
 {
     const struct prim_clock *clock = &c->backend->clock;
-    uint32_t most = c->renews ? RENEW_TURNS : TURNS_MAX;
+    uint32_t most = c->op == COORD_OP_RENEW ? RENEW_TURNS : TURNS_MAX;
     if (c->turns++ == 0 || (c->turns == 2 && c->fresh)) return true;
     int64_t steps = c->turns < PAUSE_STEPS ? c->turns : PAUSE_STEPS;
     int64_t pause_ms = 2 + (int64_t)(prim_random() % 32) * steps / 2;
@@ -104,7 +104,7 @@ bool prim_change_next_turn(struct prim_change *c, coord_result *ret_why)
     return false;
 }
 
-static coord_result look(struct prim_change *c)
+static coord_result change_look(struct prim_change *c)
 {
     if (c->turns == 1 && c->known != NULL) {
         c->seen = *c->known;
@@ -119,8 +119,8 @@ static coord_result look(struct prim_change *c)
     return ways->read(c);
 }
 
-/* What stands there now is this request's. */
-static void granted(struct prim_change *c, coord_result *result, int64_t sent_ns)
+/* The key holds what this request wrote. */
+static void change_grant(struct prim_change *c, coord_result *result, int64_t sent_ns)
 {
     const struct prim_seen *seen = &c->seen;
     result->revision = seen->revision;
@@ -133,12 +133,12 @@ static void granted(struct prim_change *c, coord_result *result, int64_t sent_ns
 }
 
 /* False: the result is final. */
-static bool turn(struct prim_change *c, coord_result *result)
+static bool change_turn(struct prim_change *c, coord_result *result)
 {
     const struct prim_ways *ways = c->backend->ops->ways;
     struct prim_plan plan = {.act = PRIM_ACT_NONE};
     if (!prim_change_next_turn(c, result)) return false;
-    *result = look(c);
+    *result = change_look(c);
     if (result->code != COORD_OK) return false;
     bool foreign = c->seen.kind == PRIM_SEEN_FOREIGN || (c->seen.barred && !c->reads);
     if (foreign && c->claim == NULL) {
@@ -149,7 +149,7 @@ static bool turn(struct prim_change *c, coord_result *result)
     if (plan.act == PRIM_ACT_NONE) {
         *result = plan.result;
         if (result->code == COORD_OK && c->seen.kind == PRIM_SEEN_LIVE)
-            granted(c, result, c->doubt_sent_ns);
+            change_grant(c, result, c->doubt_sent_ns);
         return false;
     }
     plan.envelope.wall_ms = prim_wall_ms();
@@ -157,7 +157,7 @@ static bool turn(struct prim_change *c, coord_result *result)
     switch (ways->write(c, &plan, result)) {
     case PRIM_WROTE:
         *result = plan.result;
-        granted(c, result, c->sent_ns);
+        change_grant(c, result, c->sent_ns);
         return false;
     case PRIM_WROTE_NOT: return false;
     case PRIM_WROTE_RACE: break;
@@ -174,13 +174,13 @@ coord_result prim_change_run(struct prim_change *c)
     c->doubt = c->call->attempt > 0 && !c->reads;
     c->own = ways->begin(c);
     if (c->own == NULL) return prim_no_memory();
-    while (turn(c, &result)) {}
+    while (change_turn(c, &result)) {}
     if (result.code == COORD_UNAVAILABLE && c->doubt) result.flags |= COORD_F_MAYBE_APPLIED;
     ways->end(c, &result);
     return result;
 }
 
-static coord_result run(struct prim_change *c, struct prim_grant *ret_grant)
+static coord_result change_run_grant(struct prim_change *c, struct prim_grant *ret_grant)
 {
     coord_result result = prim_change_run(c);
     if (result.code == COORD_OK) *ret_grant = c->grant;
@@ -245,7 +245,7 @@ void prim_change_judge_make(struct prim_change *c, struct prim_plan *plan)
         plan_replay(c, plan, true);
     } else if (live && !(in->takeover && same)) {
         bool already = same && (in->flags & ENVELOPE_SLOT);
-        plan->result = in_the_way(c, in->code, already ? COORD_R_ALREADY_HOLDER : in->present);
+        plan->result = change_refused(c, in->code, already ? COORD_R_ALREADY_HOLDER : in->present);
     } else {
         plan_write(c, plan, PRIM_ACT_MAKE, in->made);
         plan->envelope.flags = in->flags;
@@ -267,13 +267,15 @@ coord_result prim_change_create(struct prim_backend *backend, const struct prim_
                                    .present = COORD_R_HELD};
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = under != NULL ? COORD_OP_CREATE_UNDER : COORD_OP_CREATE,
                             .key = in->key,
                             .judge = prim_change_judge_make,
                             .in = &make,
                             .under = under,
                             .lease_id = make.ttl_ms > 0 && under == NULL ? &make.lease_id : NULL,
-                            .guesses = true};
-    return run(&c, ret_grant);
+                            .guesses = true,
+                            .makes = true};
+    return change_run_grant(&c, ret_grant);
 }
 
 static void plan_update(const struct prim_change *c, struct prim_plan *plan)
@@ -299,11 +301,11 @@ static void judge_cas(struct prim_change *c, struct prim_plan *plan)
             plan->result = prim_answer(COORD_CONFLICT, COORD_R_ABSENT, "no live entry is there");
     } else if (seen->revision != in->expected) {
         if (!may_have_passed(c, in->expected, &plan->result))
-            plan->result = in_the_way(c, COORD_CONFLICT, COORD_R_REVISION);
+            plan->result = change_refused(c, COORD_CONFLICT, COORD_R_REVISION);
     } else if ((seen->token != 0 || in->ttl_ms > 0) &&
                !prim_seen_is_claims(seen, in->claim, c->key)) {
         /* A new lease replaces the one that is shown; without one there is nothing to replace. */
-        plan->result = in_the_way(c, COORD_CONFLICT, COORD_R_NOT_OWNER);
+        plan->result = change_refused(c, COORD_CONFLICT, COORD_R_NOT_OWNER);
     } else {
         plan_update(c, plan);
     }
@@ -321,14 +323,16 @@ coord_result prim_change_cas(struct prim_backend *backend, const struct prim_cal
                                    .present = COORD_R_PRESENT};
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_CAS,
                             .key = in->key,
                             .judge = in->expected != 0 ? judge_cas : prim_change_judge_make,
                             .in = in->expected != 0 ? (const void *)in : &make,
                             .held = in->claim,
                             .lease_id = in->ttl_ms > 0 ? &in->lease_id : NULL,
                             .expected = in->expected,
-                            .guesses = in->expected == 0};
-    coord_result result = run(&c, ret_grant);
+                            .guesses = in->expected == 0,
+                            .makes = in->expected == 0};
+    coord_result result = change_run_grant(&c, ret_grant);
     if (in->ttl_ms <= 0) ret_grant->granted_ttl_ms = 0; /* it made no lease */
     return result;
 }
@@ -349,9 +353,9 @@ static void judge_remove(struct prim_change *c, struct prim_plan *plan)
         if (!exact || !may_have_passed(c, in->expected, &plan->result))
             plan->result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry is there");
     } else if (exact && in->expected != seen->revision) {
-        plan->result = in_the_way(c, COORD_CONFLICT, COORD_R_REVISION);
+        plan->result = change_refused(c, COORD_CONFLICT, COORD_R_REVISION);
     } else if (!force && seen->token != 0 && !own) {
-        plan->result = in_the_way(c, COORD_CONFLICT, COORD_R_NOT_OWNER);
+        plan->result = change_refused(c, COORD_CONFLICT, COORD_R_NOT_OWNER);
     } else {
         plan_write(c, plan, PRIM_ACT_BURY, COORD_R_DELETED);
         plan->envelope.flags = ENVELOPE_TOMBSTONE;
@@ -365,6 +369,7 @@ coord_result prim_change_remove(struct prim_backend *backend, const struct prim_
     bool exact = in->expected != COORD_ANY && in->expected != COORD_FORCE;
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_DELETE,
                             .key = in->key,
                             .judge = judge_remove,
                             .in = in,
@@ -387,7 +392,7 @@ static void judge_get(struct prim_change *c, struct prim_plan *plan)
     plan->result = prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no live entry is there");
     if (!prim_seen_is_live(seen)) return;
     plan->result = prim_ok(COORD_R_NONE);
-    prim_seen_tell(seen, &plan->result);
+    prim_seen_answer(seen, &plan->result);
     *ret_entry = prim_entry_make(&like, c->key, seen->envelope.value, seen->envelope.owner);
     if (*ret_entry == NULL) plan->result = prim_no_memory();
 }
@@ -397,6 +402,7 @@ coord_result prim_change_get(struct prim_backend *backend, const struct prim_cal
 {
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_GET,
                             .key = key,
                             .judge = judge_get,
                             .out = ret_entry,
@@ -427,11 +433,11 @@ coord_result prim_change_renew(struct prim_backend *backend, const struct prim_c
     if (claim->count == 0) return prim_answer(COORD_EXPIRED, COORD_R_RELEASED, "it has no key");
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_RENEW,
                             .key = str_from(claim->held[0].key),
                             .judge = judge_renew,
                             .claim = claim,
-                            .guesses = true,
-                            .renews = true};
+                            .guesses = true};
     coord_result result = prim_change_run(&c);
     if (result.code == COORD_OK) *ret_sent_ns = c.sent_ns;
     return result;
@@ -451,11 +457,12 @@ static void judge_release(struct prim_change *c, struct prim_plan *plan)
         plan->result = prim_ok(COORD_R_ALREADY);
 }
 
-static coord_result release_key(struct prim_backend *backend, const struct prim_call *call,
-                                const struct prim_claim *claim, const char *key)
+static coord_result change_release_key(struct prim_backend *backend, const struct prim_call *call,
+                                       const struct prim_claim *claim, const char *key)
 {
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_RELEASE,
                             .key = str_from(key),
                             .judge = judge_release,
                             .claim = claim,
@@ -473,10 +480,10 @@ int prim_release_rank(const coord_result *result)
 coord_result prim_change_release(struct prim_backend *backend, const struct prim_call *call,
                                  const struct prim_claim *claim, const char *key)
 {
-    if (key != NULL) return release_key(backend, call, claim, key);
+    if (key != NULL) return change_release_key(backend, call, claim, key);
     coord_result all = prim_ok(COORD_R_ALREADY);
     for (size_t i = 0; i < claim->count; i++) {
-        coord_result one = release_key(backend, call, claim, claim->held[i].key);
+        coord_result one = change_release_key(backend, call, claim, claim->held[i].key);
         if (i == 0 || prim_release_rank(&one) > prim_release_rank(&all)) all = one;
     }
     return all;

@@ -45,7 +45,7 @@ bool prim_seen_is_claims(const struct prim_seen *seen, const struct prim_claim *
 /* EXPIRED, and why: it is not what the lease holds any more. */
 coord_result prim_seen_lost(const struct prim_seen *seen, const coord_id *lease_id);
 /* With revision, token, owner and how long it has left. */
-void prim_seen_tell(const struct prim_seen *seen, coord_result *result);
+void prim_seen_answer(const struct prim_seen *seen, coord_result *result);
 
 /* What is to stand there. */
 enum prim_act {
@@ -65,23 +65,24 @@ struct prim_plan {
 struct prim_change {
     struct prim_backend *backend;
     const struct prim_call *call;
+    enum coord_op op;
     struct str key;
     /* Says what is to be done about c->seen. */
     void (*judge)(struct prim_change *c, struct prim_plan *ret_plan);
     const void *in;                 /* the judge's own, to read */
     void *out;                      /* and to write */
-    const struct prim_claim *claim; /* of who renews or releases; else NULL */
+    const struct prim_claim *claim; /* of the holder that renews or releases; else NULL */
     const struct prim_claim *held;  /* that the caller says it has; NULL: none */
-    const struct prim_claim *under; /* whose lease a new entry joins; NULL: a lease of its own */
+    const struct prim_claim *under; /* a new entry joins this lease; NULL: a lease of its own */
     const coord_id *lease_id;       /* of the lease that the change may make; NULL: it makes none */
     uint64_t expected;              /* the revision that the caller knows; 0: none */
-    struct prim_change *record; /* of a slot: that of its group, seen as it was listed; else NULL */
-    const struct prim_seen *known; /* from a list: saves the first read */
-    bool reads;                    /* nothing is written: nothing is in doubt */
-    bool stale;                    /* and what is read need not be the latest */
-    bool guesses;                  /* the backend may guess what is there instead of reading it */
-    bool renews;                   /* the claim; a few turns are enough: its holder decides */
-    bool once;                     /* CONFLICT/revision at once when another was faster */
+    struct prim_change *record;     /* of a group's list, for a change inside it; else NULL */
+    const struct prim_seen *known;  /* from a list: saves the first read */
+    bool reads;                     /* nothing is written: nothing is in doubt */
+    bool stale;                     /* and what is read need not be the latest */
+    bool guesses;                   /* the backend may guess what is there instead of reading it */
+    bool makes;                     /* the key may be new: the backend may prepare its place */
+    bool once;                      /* CONFLICT/revision at once when another was faster */
 
     /* As it goes on; `seen` is written by the backend, too. */
     struct prim_seen seen;
@@ -91,7 +92,7 @@ struct prim_change {
     bool doubt;              /* a write of this request may have been applied */
     int64_t doubt_sent_ns;   /* before the first such write of this very call left; 0: none */
     int64_t sent_ns;         /* before the last write left */
-    struct prim_grant grant; /* with OK: what stands there */
+    struct prim_grant grant; /* with OK: the entry as it is now */
     void *own;               /* the backend's */
 };
 /* For the backend: the write that left at sent_ns may have been applied. */
@@ -99,7 +100,7 @@ void prim_change_doubt(struct prim_change *c, int64_t sent_ns);
 coord_result prim_change_run(struct prim_change *c);
 
 enum prim_wrote {
-    PRIM_WROTE,      /* c->seen is what stands there now */
+    PRIM_WROTE,      /* c->seen is the key as it is now */
     PRIM_WROTE_RACE, /* another was faster, or the outcome is in doubt: read again and judge */
     PRIM_WROTE_NOT,  /* *ret_why says why; final */
 };
@@ -142,24 +143,15 @@ struct prim_ways {
 };
 
 /* -- operations of a backend's table; renew: a claim has one key at most -- */
-coord_result prim_change_create(struct prim_backend *backend, const struct prim_call *call,
-                                const struct prim_create *in, struct prim_grant *ret_grant);
-coord_result prim_change_cas(struct prim_backend *backend, const struct prim_call *call,
-                             const struct prim_cas *in, struct prim_grant *ret_grant);
-coord_result prim_change_remove(struct prim_backend *backend, const struct prim_call *call,
-                                const struct prim_delete *in);
-coord_result prim_change_get(struct prim_backend *backend, const struct prim_call *call,
-                             struct str key, int consistency, coord_entry **ret_entry);
-coord_result prim_change_renew(struct prim_backend *backend, const struct prim_call *call,
-                               const struct prim_claim *claim, int64_t *ret_sent_ns);
-coord_result prim_change_release(struct prim_backend *backend, const struct prim_call *call,
-                                 const struct prim_claim *claim, const char *key);
-coord_result prim_change_acquire(struct prim_backend *backend, const struct prim_call *call,
-                                 const struct prim_acquire *in, struct prim_grant *ret_grant);
-coord_result prim_change_resize(struct prim_backend *backend, const struct prim_call *call,
-                                struct str group, uint64_t expected, uint32_t slot_count);
-coord_result prim_change_holders(struct prim_backend *backend, const struct prim_call *call,
-                                 struct str group, coord_holders **ret_holders);
+prim_create_fn prim_change_create;
+prim_cas_fn prim_change_cas;
+prim_remove_fn prim_change_remove;
+prim_get_fn prim_change_get;
+prim_renew_fn prim_change_renew;
+prim_release_fn prim_change_release;
+prim_acquire_fn prim_change_acquire;
+prim_resize_fn prim_change_resize;
+prim_holders_fn prim_change_holders;
 /* clang-format off */
 #define PRIM_CHANGE_OPS                                                                            \
     .create = prim_change_create, .cas = prim_change_cas, .remove = prim_change_remove,            \

@@ -67,6 +67,7 @@ struct prim_feed {
 
     /* Reader's. */
     bool begun;                     /* it has been given anything */
+    bool in_on_room;                /* a call of on_room is under way */
     struct prim_snapshot *snapshot; /* being read */
     struct event_item *current;     /* what the last event points to */
     void (*on_room)(void *owner);
@@ -77,12 +78,12 @@ struct prim_feed {
     uint64_t since;
 };
 
-static size_t bytes_of(const struct event_item *event)
+static size_t event_bytes(const struct event_item *event)
 {
     return event->key_len + event->value_len + event->owner_len;
 }
 
-static struct str key_of(const struct event_item *event)
+static struct str event_key(const struct event_item *event)
 {
     return str_of(event->bytes, event->key_len);
 }
@@ -158,14 +159,14 @@ static struct seen *seen_get(struct prim_feed *feed, struct str key)
 
 static void seen_delivered(struct prim_feed *feed, const struct event_item *event)
 {
-    struct seen *seen = map_get(&feed->seen, key_of(event));
+    struct seen *seen = map_get(&feed->seen, event_key(event));
     if (seen != NULL) seen->delivered = max_u64(seen->delivered, event->revision);
 }
 
 /* -- what waits ------------------------------------------------------------------------------- */
 
 /* Under the lock. The descriptor follows the list: readable exactly while something waits. */
-static void follow(struct prim_feed *feed)
+static void feed_signal(struct prim_feed *feed)
 {
     bool waits = !list_empty(&feed->items) || feed->snapshot != NULL;
     uint64_t count = 1;
@@ -176,10 +177,10 @@ static void follow(struct prim_feed *feed)
     feed->signalled = waits;
 }
 
-static void append(struct prim_feed *feed, struct item *item)
+static void feed_append(struct prim_feed *feed, struct item *item)
 {
     list_append(&feed->items, &item->node);
-    follow(feed);
+    feed_signal(feed);
     (void)pthread_cond_signal(&feed->changed);
 }
 
@@ -193,7 +194,7 @@ static void snapshot_free(struct prim_snapshot *snapshot)
     free(snapshot);
 }
 
-static void drop_waiting(struct prim_feed *feed)
+static void feed_drop_waiting(struct prim_feed *feed)
 {
     LIST_EACH_SAFE(&feed->items, node, following)
     {
@@ -209,10 +210,10 @@ static void drop_waiting(struct prim_feed *feed)
     feed->events = feed->bytes = 0;
 }
 
-/* What waits is dropped and the reader told so. What it never saw must be able to come again. */
-static void lose(struct prim_feed *feed, enum need need)
+/* Drops all waiting events, and the reader gets RESYNC. Events that it never saw may come again. */
+static void feed_lose(struct prim_feed *feed, enum need need)
 {
-    drop_waiting(feed);
+    feed_drop_waiting(feed);
     struct map_entry *entry;
     for (size_t cursor = 0; (entry = map_next(&feed->seen, &cursor)) != NULL;) {
         struct seen *seen = entry->value;
@@ -221,8 +222,8 @@ static void lose(struct prim_feed *feed, enum need need)
     }
     feed->as_of = 0; /* as far as it was delivered, the keys' own revisions keep it */
     feed->need = feed->begun ? need : NEED_SNAPSHOT;
-    if (feed->begun) append(feed, &feed->resync);
-    follow(feed);
+    if (feed->begun) feed_append(feed, &feed->resync);
+    feed_signal(feed);
 }
 
 /* False: no memory. */
@@ -241,8 +242,8 @@ static bool queue_event(struct prim_feed *feed, const struct prim_event *like)
         seen_trim(feed);
     }
     feed->events++;
-    feed->bytes += bytes_of(event);
-    append(feed, &event->item);
+    feed->bytes += event_bytes(event);
+    feed_append(feed, &event->item);
     return true;
 }
 
@@ -264,7 +265,7 @@ bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event)
         taken = true; /* known already: nothing is missing */
     } else if (feed->events == FEED_EVENTS_MAX || len > FEED_BYTES_MAX - feed->bytes ||
                !queue_event(feed, event)) {
-        lose(feed, NEED_READER);
+        feed_lose(feed, NEED_READER);
         taken = false;
     }
     (void)pthread_mutex_unlock(&feed->lock);
@@ -276,6 +277,7 @@ void prim_feed_on_room(struct prim_feed *feed, void (*on_room)(void *owner), voi
     (void)pthread_mutex_lock(&feed->lock);
     feed->on_room = on_room;
     feed->on_room_owner = owner;
+    while (feed->in_on_room) (void)pthread_cond_wait(&feed->changed, &feed->lock);
     (void)pthread_mutex_unlock(&feed->lock);
 }
 
@@ -290,7 +292,7 @@ bool prim_feed_wants_snapshot(struct prim_feed *feed)
 void prim_feed_resync(struct prim_feed *feed)
 {
     (void)pthread_mutex_lock(&feed->lock);
-    if (!feed->ended) lose(feed, NEED_SNAPSHOT);
+    if (!feed->ended) feed_lose(feed, NEED_SNAPSHOT);
     (void)pthread_mutex_unlock(&feed->lock);
 }
 
@@ -304,7 +306,7 @@ void prim_feed_end(struct prim_feed *feed, int reason)
     if (!feed->ended) {
         feed->ended = true;
         feed->closed_reason = reason;
-        append(feed, &feed->closed);
+        feed_append(feed, &feed->closed);
     }
     (void)pthread_mutex_unlock(&feed->lock);
 }
@@ -344,7 +346,7 @@ static bool seen_from(struct prim_feed *feed, const struct prim_snapshot *snapsh
     LIST_EACH(&snapshot->entries, node)
     {
         const struct event_item *event = CONTAINER_OF(node, struct event_item, item.node);
-        struct seen *seen = seen_get(feed, key_of(event));
+        struct seen *seen = seen_get(feed, event_key(event));
         if (seen == NULL) return false;
         seen->queued = max_u64(seen->queued, event->revision);
         seen_set_dead(feed, seen, false);
@@ -368,7 +370,7 @@ static void snapshot_direct(struct prim_feed *feed, struct prim_snapshot *own_sn
         on_event(feed->event_owner, &(struct prim_event){.type = COORD_ENTRY,
                                                          .revision = item->revision,
                                                          .token = item->token,
-                                                         .key = key_of(item)});
+                                                         .key = event_key(item)});
     }
     mark = (struct prim_event){.type = COORD_SNAPSHOT_END, .revision = as_of};
     on_event(feed->event_owner, &mark);
@@ -386,14 +388,14 @@ void prim_feed_snapshot(struct prim_feed *feed, struct prim_snapshot *own_snapsh
         snapshot_free(own_snapshot);
     } else {
         /* One that was not asked for: the reader must not take it for more of the stream. */
-        if (feed->need == NEED_NOTHING) lose(feed, NEED_SNAPSHOT);
+        if (feed->need == NEED_NOTHING) feed_lose(feed, NEED_SNAPSHOT);
         if (seen_from(feed, own_snapshot)) {
             own_snapshot->as_of = feed->as_of = as_of;
             feed->need = NEED_NOTHING;
-            append(feed, &own_snapshot->item);
+            feed_append(feed, &own_snapshot->item);
         } else {
             snapshot_free(own_snapshot);
-            lose(feed, NEED_READER);
+            feed_lose(feed, NEED_READER);
         }
     }
     (void)pthread_mutex_unlock(&feed->lock);
@@ -445,7 +447,7 @@ uint64_t prim_feed_since(const struct prim_feed *feed)
 void prim_feed_close(struct prim_feed *feed)
 {
     if (feed == NULL) return;
-    drop_waiting(feed);
+    feed_drop_waiting(feed);
     snapshot_free(feed->snapshot);
     free(feed->current);
     struct map_entry *entry;
@@ -462,7 +464,7 @@ int prim_feed_fd(struct prim_feed *feed)
     return feed->fd;
 }
 
-static void show(struct prim_feed *feed, struct event_item *own_event, coord_event *ret_event)
+static void feed_show(struct prim_feed *feed, struct event_item *own_event, coord_event *ret_event)
 {
     const char *at = own_event->bytes;
     *ret_event = (coord_event){.type = own_event->type,
@@ -477,14 +479,14 @@ static void show(struct prim_feed *feed, struct event_item *own_event, coord_eve
 }
 
 /* Under the lock; something waits. */
-static void take(struct prim_feed *feed, coord_event *ret_event)
+static void feed_take(struct prim_feed *feed, coord_event *ret_event)
 {
     struct list *node;
     feed->begun = true;
     if (feed->snapshot != NULL) {
         node = list_pop(&feed->snapshot->entries);
         if (node != NULL) {
-            show(feed, CONTAINER_OF(node, struct event_item, item.node), ret_event);
+            feed_show(feed, CONTAINER_OF(node, struct event_item, item.node), ret_event);
             return;
         }
         *ret_event = (coord_event){.type = COORD_SNAPSHOT_END, .revision = feed->snapshot->as_of};
@@ -498,8 +500,8 @@ static void take(struct prim_feed *feed, coord_event *ret_event)
     switch (item->kind) {
     case ITEM_EVENT:
         feed->events--;
-        feed->bytes -= bytes_of(CONTAINER_OF(item, struct event_item, item));
-        show(feed, CONTAINER_OF(item, struct event_item, item), ret_event);
+        feed->bytes -= event_bytes(CONTAINER_OF(item, struct event_item, item));
+        feed_show(feed, CONTAINER_OF(item, struct event_item, item), ret_event);
         break;
     case ITEM_SNAPSHOT:
         feed->snapshot = CONTAINER_OF(item, struct prim_snapshot, item);
@@ -532,19 +534,28 @@ static bool wait_for_item(struct prim_feed *feed, int64_t wait_ms)
 int prim_feed_next(struct prim_feed *feed, int64_t wait_ms, coord_event *ret_event)
 {
     void (*on_room)(void *owner) = NULL;
+    void *owner = NULL;
     (void)pthread_mutex_lock(&feed->lock);
     free(feed->current);
     feed->current = NULL;
     bool got = wait_for_item(feed, wait_ms);
     if (got) {
-        take(feed, ret_event);
+        feed_take(feed, ret_event);
         if (ret_event->type == COORD_RESYNC && feed->need == NEED_READER && !feed->ended) {
             feed->need = NEED_SNAPSHOT;
             on_room = feed->on_room;
+            owner = feed->on_room_owner;
+            feed->in_on_room = on_room != NULL;
         }
-        follow(feed);
+        feed_signal(feed);
     }
     (void)pthread_mutex_unlock(&feed->lock);
-    if (on_room != NULL) on_room(feed->on_room_owner);
+    if (on_room != NULL) {
+        on_room(owner);
+        (void)pthread_mutex_lock(&feed->lock);
+        feed->in_on_room = false;
+        (void)pthread_cond_signal(&feed->changed);
+        (void)pthread_mutex_unlock(&feed->lock);
+    }
     return got ? 1 : 0;
 }

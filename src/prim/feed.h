@@ -29,7 +29,8 @@ struct prim_event {
 /* False: dropped, a snapshot is due (now or at on_room). */
 bool prim_feed_put(struct prim_feed *feed, const struct prim_event *event);
 /* The reader has seen RESYNC and waits for a snapshot. Called from the reader's thread without a
- * lock of the feed; may be set once, before the first event. */
+ * lock of the feed. Set before the first event; with NULL it is not called any more, and no call is
+ * under way when this returns. */
 void prim_feed_on_room(struct prim_feed *feed, void (*on_room)(void *owner), void *owner);
 bool prim_feed_wants_snapshot(struct prim_feed *feed);
 /* The stream broke (compaction, reconnect): the reader gets RESYNC, then the next snapshot. */

@@ -48,7 +48,7 @@ struct guard_claim {
     struct list keys;
 };
 struct prim_guards {
-    struct prim_guards_options options;
+    struct prim_backend *backend;
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
     pthread_t thread;
@@ -101,7 +101,7 @@ static int key_take(struct guard_key *key, const struct prim_event *event)
 static void on_event(void *owner, const struct prim_event *event)
 {
     struct guard_scope *scope = owner;
-    struct prim_host *host = scope->guards->options.host;
+    struct prim_host *host = scope->guards->backend->host;
     bool named = event->token != PRIM_TOKEN_UNKNOWN;
 
     pthread_mutex_lock(&scope->guards->lock);
@@ -167,7 +167,7 @@ static struct guard_scope *scope_make(struct prim_guards *guards, struct str nam
 static void scope_open(struct guard_scope *scope)
 {
     struct prim_guards *guards = scope->guards;
-    struct prim_backend *backend = guards->options.backend;
+    struct prim_backend *backend = guards->backend;
     struct prim_call call = {.deadline_ns = prim_clock_now(&backend->clock) +
                                             OPEN_LIMIT_MS * (int64_t)NS_PER_MS};
     void *watch = NULL;
@@ -183,7 +183,7 @@ static void scope_open(struct guard_scope *scope)
 static void scope_close(struct guard_scope *scope)
 {
     struct prim_guards *guards = scope->guards;
-    struct prim_backend *backend = guards->options.backend;
+    struct prim_backend *backend = guards->backend;
 
     pthread_mutex_unlock(&guards->lock);
     if (scope->watch) backend->ops->unwatch(backend, scope->watch);
@@ -195,7 +195,7 @@ static void scope_close(struct guard_scope *scope)
 /* The key may be dropped while its watch is being opened. */
 static void key_watch(struct prim_guards *guards, struct guard_key *key)
 {
-    size_t sharing = guards->options.keys_alone, alone = 0;
+    size_t sharing = guards->backend->ops->guards_alone, alone = 0;
     struct guard_scope *scope = sharing > 0 ? scope_to_join(guards, key, &alone) : NULL;
     struct str bucket = prim_bucket_of(key_name(key));
     bool whole = sharing > 0 && alone >= sharing && bucket.len > 0;
@@ -259,7 +259,7 @@ static struct guard_key *key_make(struct prim_guards *guards, const coord_id *le
     size_t len = strlen(held->key);
     struct guard_key *key = NULL;
 
-    if (guards->key_count < guards->options.keys_max) key = calloc(1, sizeof *key + len);
+    if (guards->key_count < guards->backend->ops->guards_max) key = calloc(1, sizeof *key + len);
     if (!key) return NULL;
     guards->key_count++;
     key->lease_id = *lease_id;
@@ -335,19 +335,20 @@ void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id)
     pthread_mutex_unlock(&guards->lock);
 }
 
-struct prim_guards *prim_guards_open(const struct prim_guards_options *options)
+bool prim_guards_open(struct prim_backend *backend)
 {
     struct prim_guards *guards = calloc(1, sizeof *guards);
 
-    if (!guards) return NULL;
-    guards->options = *options;
+    backend->guards = guards;
+    if (!guards) return false;
+    guards->backend = backend;
     (void)pthread_mutex_init(&guards->lock, NULL);
     (void)pthread_cond_init(&guards->changed, NULL);
     map_init(&guards->claims, CLAIMS_MAX, 0); /* lease ids are drawn at random */
     list_init(&guards->fresh);
     list_init(&guards->scopes);
     list_init(&guards->empty);
-    return guards;
+    return true;
 }
 
 void prim_guards_close(struct prim_guards *guards)

@@ -6,21 +6,16 @@
  * too many keys) is no loss of safety: every renewal asks the store.
  *
  * Each key has a watch of its own. Where watches are dear, the next key of a bucket that has
- * `keys_alone` of them has the whole bucket watched, and later keys join that watch as long as it
+ * `guards_alone` of them has the whole bucket watched, and later keys join that watch as long as it
  * has not gone past their grant. */
 #ifndef PRIM_GUARD_H
 #define PRIM_GUARD_H
 #include "prim/backend.h"
 
 struct prim_guards;
-struct prim_guards_options {
-    struct prim_backend *backend; /* has watch and unwatch; they may block */
-    struct prim_host *host;
-    size_t keys_max;   /* past it a key is left to renewals */
-    size_t keys_alone; /* 0: no key shares a watch */
-};
-/* NULL: no memory. */
-struct prim_guards *prim_guards_open(const struct prim_guards_options *options);
+/* The backend has watch and unwatch, which may block. Keys past its guards_max are left to
+ * renewals. Sets backend->guards; false: no memory. */
+bool prim_guards_open(struct prim_backend *backend);
 void prim_guards_close(struct prim_guards *guards); /* NULL is fine; ends every watch */
 /* Replaces what is guarded of that lease. Both return at once, from any thread. */
 void prim_guards_add(struct prim_guards *guards, const struct prim_claim *claim);

@@ -18,12 +18,6 @@ size_t coord_lease_export(const coord_lease *lease, void *blob, size_t cap)
     return size;
 }
 
-static coord_result ask_adopt(struct prim_backend *backend, const struct prim_call *call,
-                              struct prim_try *try)
-{
-    return backend->ops->adopt(backend, call, try->in.lease.claim, &try->left_ms);
-}
-
 /* The handle as if it had been granted at `sent_ns`. Takes the reservation. NULL: no memory. */
 static coord_lease *handle_of(coord_store *store, const struct prim_claim *claim, int64_t sent_ns)
 {
@@ -56,7 +50,7 @@ static coord_lease *handle_of(coord_store *store, const struct prim_claim *claim
 static coord_result import(coord_store *store, struct prim_frame *frame,
                            const struct prim_claim *claim, coord_lease **ret_lease)
 {
-    struct prim_try try = {.ask = ask_adopt, .in.lease.claim = claim, .left_ms = -1};
+    struct prim_try try = {.op = PRIM_OP_ADOPT, .in.lease.claim = claim, .left_ms = -1};
     if (store->backend->ops->adopt != NULL) {
         coord_result adopted = prim_attempts(store, frame, &try);
         if (adopted.code != COORD_OK) {

@@ -139,7 +139,8 @@ coord_result prim_lease_expired(int reason, uint64_t token)
     return result;
 }
 
-coord_result prim_lease_alive(coord_lease *lease)
+/* OK, or EXPIRED with the reason it ended for. */
+static coord_result lease_alive(coord_lease *lease)
 {
     (void)pthread_mutex_lock(&lease->store->lock);
     int over = lease->over;
@@ -156,7 +157,7 @@ coord_result prim_lease_check_use(coord_store *store, coord_lease *lease)
     if (usable.code != COORD_OK) return usable;
     if (store != NULL && !prim_id_equal(&store->id, &lease->store->id))
         return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "this lease is of another store");
-    return prim_lease_alive(lease);
+    return lease_alive(lease);
 }
 
 /* -- views ------------------------------------------------------------------------------------ */

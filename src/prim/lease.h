@@ -79,8 +79,6 @@ void prim_lease_view(coord_lease *lease, struct held_lease_view *ret_view);
 void prim_lease_view_locked(coord_lease *lease, struct held_lease_view *ret_view);
 void prim_lease_view_done(struct held_lease_view *view);
 
-/* OK, or EXPIRED with the reason it ended for. */
-coord_result prim_lease_alive(coord_lease *lease);
 coord_result prim_lease_expired(int reason, uint64_t token);
 /* The first reason stays. Under store->lock; true when it was alive. */
 bool prim_lease_end(coord_lease *lease, int reason, uint64_t token);

@@ -6,18 +6,6 @@
 #include "prim/keeper.h"
 #include "prim/lease.h"
 
-static coord_result ask_renew(struct prim_backend *backend, const struct prim_call *call,
-                              struct prim_try *try)
-{
-    return backend->ops->renew(backend, call, try->in.lease.claim, &try->sent_ns);
-}
-
-static coord_result ask_release(struct prim_backend *backend, const struct prim_call *call,
-                                struct prim_try *try)
-{
-    return backend->ops->release(backend, call, try->in.lease.claim, try->in.lease.key);
-}
-
 void prim_lease_refused(coord_lease *lease, const coord_result *result, uint32_t changes)
 {
     coord_store *store = lease->store;
@@ -67,7 +55,7 @@ coord_result prim_renew_now(coord_lease *lease, struct prim_frame *frame)
         renewal.began_ns = prim_store_now(store);
         renewal.call.request_id = prim_id_request();
         renewal.call.attempt = 0;
-        struct prim_try try = {.ask = ask_renew, .in.lease.claim = &view.claim};
+        struct prim_try try = {.op = COORD_OP_RENEW, .in.lease.claim = &view.claim};
         result = prim_attempts(store, &renewal, &try);
         (void)pthread_mutex_lock(&store->lock);
         bool same = view.changes == lease->changes;
@@ -172,7 +160,7 @@ coord_result coord_release(coord_lease *lease, const coord_call *call)
     result = begin_release(lease, &frame.call.attempt);
     if (result.code == COORD_OK && result.reason == COORD_R_NONE) {
         prim_lease_view(lease, &view);
-        struct prim_try try = {.ask = ask_release, .in.lease.claim = &view.claim};
+        struct prim_try try = {.op = COORD_OP_RELEASE, .in.lease.claim = &view.claim};
         result = prim_attempts(store, &frame, &try);
         prim_lease_view_done(&view);
         end_release(lease, &result);
@@ -201,7 +189,7 @@ coord_result coord_release_key(coord_lease *lease, const coord_call *call, coord
     result = prim_enter(store, call, 0, &frame);
     if (result.code == COORD_OK) {
         prim_lease_will_drop(lease);
-        struct prim_try try = {.ask = ask_release, .in.lease = {&view.claim, held->key}};
+        struct prim_try try = {.op = COORD_OP_RELEASE, .in.lease = {&view.claim, held->key}};
         result = prim_attempts(store, &frame, &try);
         /* EXPIRED: it is not ours any more either; the others are, until the store says no. */
         if (result.code == COORD_OK || result.code == COORD_EXPIRED)

@@ -13,12 +13,13 @@
 struct group_call {
     struct prim_change record; /* of "g/.group": the list, and its deadline */
     struct prim_slots slots;
+    const struct prim_seen *next; /* the holder whose lease ends first; NULL: none is known */
     coord_id taken_from; /* the lease that a lost race for a takeover was against; or zero */
     bool changed;        /* the slot was free, and not taken: the group is not as it was listed */
     char key[PRIM_SLOT_KEY_CAP];
 };
 
-static coord_result no_group(void)
+static coord_result group_absent(void)
 {
     return prim_answer(COORD_NOT_FOUND, COORD_R_NONE, "no such group");
 }
@@ -26,7 +27,8 @@ static coord_result no_group(void)
 /* -- the record ------------------------------------------------------------------------------- */
 
 /* A slot_count of 0: there is no group. */
-static coord_result record_read(const struct prim_seen *record, struct envelope_group *ret_group)
+static coord_result group_record_read(const struct prim_seen *record,
+                                      struct envelope_group *ret_group)
 {
     *ret_group = (struct envelope_group){0};
     if (record->kind != PRIM_SEEN_LIVE && record->kind != PRIM_SEEN_FOREIGN)
@@ -40,7 +42,7 @@ static coord_result record_read(const struct prim_seen *record, struct envelope_
 coord_result prim_slots_begin(struct prim_slots *slots, const struct prim_seen *record)
 {
     struct envelope_group group;
-    coord_result result = record_read(record, &group);
+    coord_result result = group_record_read(record, &group);
     if (result.code != COORD_OK) return result;
     slots->record = *record;
     slots->count = group.slot_count;
@@ -70,20 +72,22 @@ static void plan_count(const struct prim_change *c, struct prim_plan *plan, enum
 }
 
 /* Made by us or by another at the same moment: the next list shows it. */
-static void judge_found(struct prim_change *c, struct prim_plan *plan)
+static void judge_create(struct prim_change *c, struct prim_plan *plan)
 {
     plan->result = prim_ok(COORD_R_NONE);
     if (c->seen.kind != PRIM_SEEN_LIVE) plan_count(c, plan, PRIM_ACT_MAKE, COORD_R_CREATED);
 }
 
-static coord_result found_group(struct group_call *g, const struct prim_acquire *in)
+static coord_result group_create(struct group_call *g, const struct prim_acquire *in)
 {
     struct count_write write = {.group = {in->slot_count, in->cooldown_ms}};
     struct prim_change c = {.backend = g->record.backend,
                             .call = g->record.call,
+                            .op = COORD_OP_ACQUIRE,
                             .key = g->record.key,
-                            .judge = judge_found,
+                            .judge = judge_create,
                             .out = &write,
+                            .record = &g->record,
                             .known = &g->slots.record};
     coord_result result = prim_change_run(&c);
     if (result.code == COORD_OK && c.act == PRIM_ACT_MAKE)
@@ -96,12 +100,12 @@ static void judge_resize(struct prim_change *c, struct prim_plan *plan)
     struct count_write *write = c->out;
     uint32_t wanted = write->group.slot_count, count;
     struct envelope_group group;
-    plan->result = record_read(&c->seen, &group);
+    plan->result = group_record_read(&c->seen, &group);
     if (plan->result.code != COORD_OK) return;
     count = group.slot_count;
     write->group.cooldown_ms = group.cooldown_ms;
     if (count == 0) {
-        plan->result = no_group();
+        plan->result = group_absent();
         return;
     }
     if (prim_change_is_replay(c) && count == wanted)
@@ -128,6 +132,7 @@ coord_result prim_change_resize(struct prim_backend *backend, const struct prim_
     prim_group_key(group, key);
     struct prim_change c = {.backend = backend,
                             .call = call,
+                            .op = COORD_OP_RESIZE,
                             .key = str_from(key),
                             .judge = judge_resize,
                             .out = &write};
@@ -137,9 +142,10 @@ coord_result prim_change_resize(struct prim_backend *backend, const struct prim_
 /* -- lists ------------------------------------------------------------------------------------ */
 
 static coord_result group_begin(struct group_call *g, struct prim_backend *backend,
-                                const struct prim_call *call, struct str group)
+                                const struct prim_call *call, struct str group, bool makes)
 {
-    *g = (struct group_call){.record = {.backend = backend, .call = call, .reads = true}};
+    *g = (struct group_call){
+        .record = {.backend = backend, .call = call, .makes = makes, .reads = true}};
     prim_group_key(group, g->key);
     g->record.key = str_from(g->key);
     g->record.own = backend->ops->ways->begin(&g->record);
@@ -160,7 +166,7 @@ static void group_end(struct group_call *g, const coord_result *result)
     if (g->record.own != NULL) g->record.backend->ops->ways->end(&g->record, result);
 }
 
-static bool add_row(coord_holders *holders, uint32_t slot, const struct prim_seen *seen)
+static bool holders_add_slot(coord_holders *holders, uint32_t slot, const struct prim_seen *seen)
 {
     coord_holder row = {.slot = slot,
                         .token = seen->token,
@@ -176,16 +182,16 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
     const struct prim_ways *ways = backend->ops->ways;
     struct group_call g;
     coord_holders *holders = NULL;
-    coord_result result = group_begin(&g, backend, call, group);
+    coord_result result = group_begin(&g, backend, call, group, false);
     if (result.code == COORD_OK) result = ways->list(&g.record, group, 0, &g.slots);
-    if (result.code == COORD_OK && g.slots.count == 0) result = no_group();
+    if (result.code == COORD_OK && g.slots.count == 0) result = group_absent();
     if (result.code == COORD_OK) {
         holders = prim_holders_make(g.slots.room);
         bool fits = holders != NULL;
         for (uint32_t i = 0; fits && i < g.slots.room; i++) {
             const struct prim_seen *seen = &g.slots.at[i];
             if (prim_seen_is_live(seen) && !seen->barred && seen->token != 0)
-                fits = add_row(holders, i, seen);
+                fits = holders_add_slot(holders, i, seen);
         }
         if (!fits) result = prim_no_memory();
     }
@@ -205,12 +211,14 @@ coord_result prim_change_holders(struct prim_backend *backend, const struct prim
 
 /* -- acquire ---------------------------------------------------------------------------------- */
 
-static void describe(const struct group_call *g, const struct prim_acquire *in,
-                     struct prim_group *ret_rules)
+static void group_describe(struct group_call *g, const struct prim_acquire *in,
+                           struct prim_group *ret_rules)
 {
+    g->next = NULL;
     prim_group_begin(ret_rules, g->record.call, in, g->slots.count);
     for (uint32_t i = 0; i < g->slots.room; i++) {
         const struct prim_seen *seen = &g->slots.at[i];
+        int64_t next_ms = ret_rules->next_ms;
         /* What others hold or damaged is not free, and has no holder of ours. */
         if (seen->barred || seen->kind == PRIM_SEEN_FOREIGN)
             prim_group_taken(ret_rules, i, -1);
@@ -219,12 +227,13 @@ static void describe(const struct group_call *g, const struct prim_acquire *in,
                             seen->left_ms);
         else if (seen->kind == PRIM_SEEN_EXPIRED && seen->left_ms > 0)
             prim_group_taken(ret_rules, i, seen->left_ms);
+        if (ret_rules->next_ms != next_ms) g->next = seen;
     }
 }
 
 /* CONFLICT/revision: another was faster at a slot that was to be taken. */
-static coord_result enter(struct group_call *g, const struct prim_acquire *in, uint32_t slot,
-                          enum prim_group_choice choice, struct prim_grant *ret_grant)
+static coord_result slot_enter(struct group_call *g, const struct prim_acquire *in, uint32_t slot,
+                               enum prim_group_choice choice, struct prim_grant *ret_grant)
 {
     char key[PRIM_SLOT_KEY_CAP];
     const struct prim_make make = {.value = in->value,
@@ -239,6 +248,7 @@ static coord_result enter(struct group_call *g, const struct prim_acquire *in, u
     prim_slot_key(in->group, slot, key);
     struct prim_change c = {.backend = g->record.backend,
                             .call = g->record.call,
+                            .op = COORD_OP_ACQUIRE,
                             .key = str_from(key),
                             .judge = prim_change_judge_make,
                             .in = &make,
@@ -256,22 +266,26 @@ static coord_result enter(struct group_call *g, const struct prim_acquire *in, u
     return result;
 }
 
-static bool is_lost(const coord_result *result)
+static bool slot_race_lost(const coord_result *result)
 {
     return result->code == COORD_CONFLICT ||
            (result->code == COORD_EXISTS && result->reason == COORD_R_HELD);
 }
 
-static coord_result full(const struct prim_group *rules)
+static coord_result group_full(const struct group_call *g, const struct prim_group *rules)
 {
     coord_result result = prim_answer(COORD_EXISTS, COORD_R_FULL, "all %u slots are held",
                                       (unsigned)rules->slot_count);
     result.live = rules->live;
     result.hint_ms = rules->next_ms;
+    if (g->next != NULL) {
+        result.token = g->next->token;
+        prim_answer_owner(&result, g->next->envelope.owner);
+    }
     return result;
 }
 
-static coord_result wrong_count(const struct group_call *g, const struct prim_acquire *in)
+static coord_result group_wrong_count(const struct group_call *g, const struct prim_acquire *in)
 {
     coord_result result =
         prim_answer(COORD_CONFLICT, COORD_R_SLOT_COUNT, "the group has %u slots, not %u",
@@ -281,14 +295,14 @@ static coord_result wrong_count(const struct group_call *g, const struct prim_ac
 }
 
 /* One look at the group and what follows from it. *ret_again: another was faster, look again. */
-static coord_result acquire_once(struct group_call *g, const struct prim_acquire *in,
-                                 struct prim_grant *ret_grant, bool *ret_again)
+static coord_result group_acquire(struct group_call *g, const struct prim_acquire *in,
+                                  struct prim_grant *ret_grant, bool *ret_again)
 {
     struct prim_group rules;
     uint32_t slot;
     coord_result result = prim_ok(COORD_R_NONE);
     g->changed = false;
-    describe(g, in, &rules);
+    group_describe(g, in, &rules);
     enum prim_group_choice choice = prim_group_choose(&rules, 0, &slot);
     *ret_again = false;
     if (choice == PRIM_GROUP_TAKEOVER) {
@@ -299,25 +313,25 @@ static coord_result acquire_once(struct group_call *g, const struct prim_acquire
         g->taken_from = *holder;
     }
     switch (choice) {
-    case PRIM_GROUP_ABSENT: return no_group();
+    case PRIM_GROUP_ABSENT: return group_absent();
     case PRIM_GROUP_CREATE:
-        result = found_group(g, in);
+        result = group_create(g, in);
         *ret_again = result.code == COORD_OK;
         return result;
-    case PRIM_GROUP_CONFLICT: return wrong_count(g, in);
-    case PRIM_GROUP_FULL: return full(&rules);
+    case PRIM_GROUP_CONFLICT: return group_wrong_count(g, in);
+    case PRIM_GROUP_FULL: return group_full(g, &rules);
     case PRIM_GROUP_REPLAY:
     case PRIM_GROUP_ALREADY:
     case PRIM_GROUP_TAKEOVER:
-        result = enter(g, in, slot, choice, ret_grant);
-        *ret_again = is_lost(&result); /* the slot has changed hands since the list */
+        result = slot_enter(g, in, slot, choice, ret_grant);
+        *ret_again = slot_race_lost(&result); /* the slot has changed hands since the list */
         return result;
     case PRIM_GROUP_TAKE: break;
     }
-    /* Those who listed at once do not all meet again: whoever loses tries another at random. */
+    /* Clients that listed at once must not all meet again: the loser tries another slot at random. */
     while (choice == PRIM_GROUP_TAKE && !g->changed) {
-        result = enter(g, in, slot, choice, ret_grant);
-        if (!is_lost(&result)) return result;
+        result = slot_enter(g, in, slot, choice, ret_grant);
+        if (!slot_race_lost(&result)) return result;
         prim_group_taken(&rules, slot, -1);
         choice = prim_group_choose(&rules, (uint32_t)prim_random(), &slot);
     }
@@ -333,7 +347,8 @@ coord_result prim_change_acquire(struct prim_backend *backend, const struct prim
      * number is now. */
     uint32_t wanted = call->attempt == 0 ? in->slot_count : 0;
     struct group_call g;
-    coord_result result = group_begin(&g, backend, call, in->group);
+    coord_result result =
+        group_begin(&g, backend, call, in->group, (in->flags & COORD_NO_CREATE) == 0);
     bool again = result.code == COORD_OK;
     while (again) {
         slots_end(&g);
@@ -341,7 +356,7 @@ coord_result prim_change_acquire(struct prim_backend *backend, const struct prim
         result = ways->list(&g.record, in->group, wanted, &g.slots);
         if (result.code != COORD_OK) break;
         g.record.seen = g.slots.record;
-        result = acquire_once(&g, in, ret_grant, &again);
+        result = group_acquire(&g, in, ret_grant, &again);
         result.slot_count = g.slots.count;
     }
     if (result.code == COORD_UNAVAILABLE && call->attempt > 0)

@@ -7,10 +7,8 @@
 #include <sys/random.h>
 
 #include "prim/answer.h"
-#include "prim/async.h"
 #include "prim/keeper.h"
 #include "prim/lease.h"
-#include "prim/watch.h"
 
 /* -- fork ------------------------------------------------------------------------------------- */
 
@@ -218,6 +216,32 @@ static bool worth_a_retry(const coord_result *result)
             result->reason == COORD_R_NO_LEADER);
 }
 
+static coord_result try_once(struct prim_backend *backend, const struct prim_call *call,
+                             struct prim_try *try)
+{
+    const struct prim_backend_ops *ops = backend->ops;
+    switch (try->op) {
+    case COORD_OP_CREATE: return ops->create(backend, call, &try->in.create, &try->grant);
+    case COORD_OP_CAS: return ops->cas(backend, call, &try->in.cas, &try->grant);
+    case COORD_OP_DELETE: return ops->remove(backend, call, &try->in.remove);
+    case COORD_OP_GET:
+        return ops->get(backend, call, try->in.get.key, try->in.get.consistency, &try->entry);
+    case COORD_OP_ACQUIRE: return ops->acquire(backend, call, &try->in.acquire, &try->grant);
+    case COORD_OP_RESIZE:
+        return ops->resize(backend, call, try->in.group.key, try->in.group.expected,
+                           try->in.group.slot_count);
+    case COORD_OP_HOLDERS: return ops->holders(backend, call, try->in.group.key, &try->holders);
+    case COORD_OP_RENEW: return ops->renew(backend, call, try->in.lease.claim, &try->sent_ns);
+    case COORD_OP_RELEASE:
+        return ops->release(backend, call, try->in.lease.claim, try->in.lease.key);
+    case PRIM_OP_ADOPT: return ops->adopt(backend, call, try->in.lease.claim, &try->left_ms);
+    case PRIM_OP_WATCH:
+        return ops->watch(backend, call, try->in.watch.scope, try->in.watch.bucket,
+                          try->in.watch.feed, &try->watch);
+    }
+    abort(); /* there is no other */
+}
+
 coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct prim_try *try)
 {
     int64_t pause_ms = PRIM_RETRY_FIRST_MS;
@@ -226,7 +250,7 @@ coord_result prim_attempts(coord_store *store, struct prim_frame *frame, struct 
         try->grant = (struct prim_grant){.slot = COORD_NO_SLOT};
         try->sent_ns = 0;
         try->left_ms = -1;
-        coord_result result = try->ask(store->backend, &frame->call, try);
+        coord_result result = try_once(store->backend, &frame->call, try);
         unclear |= (result.flags & COORD_F_MAYBE_APPLIED) != 0;
         /* What the first attempt left open stays open when the second was not heard at all. */
         if (result.code == COORD_UNAVAILABLE && unclear) result.flags |= COORD_F_MAYBE_APPLIED;

@@ -21,7 +21,6 @@ enum {
     PRIM_RETRY_MAX_MS = 1000,
     PRIM_CLOSE_RELEASE_MS = 5000, /* for all releases of a coord_close together */
 };
-#define PRIM_NS_PER_MS INT64_C(1000000)
 
 struct prim_keeper;
 struct prim_async;
@@ -69,10 +68,10 @@ coord_result prim_usable(const coord_store *store);
 coord_result prim_enter(coord_store *store, const coord_call *call, int64_t extra_ms,
                         struct prim_frame *ret_frame);
 void prim_leave(coord_store *store);
-/* One call of the backend: how it is asked, and what it answered. */
+/* One call of the backend: what it gets, and what it answered. */
+enum { PRIM_OP_ADOPT = COORD_OP_RELEASE_KEY + 1, PRIM_OP_WATCH }; /* beside enum coord_op */
 struct prim_try {
-    coord_result (*ask)(struct prim_backend *backend, const struct prim_call *call,
-                        struct prim_try *try);
+    int op;
     union {
         struct prim_create create;
         struct prim_cas cas;
@@ -117,6 +116,18 @@ coord_result prim_need_grant(coord_store *store, uint32_t bits);
 coord_store *prim_store_ref(coord_store *store);
 void prim_store_unref(coord_store *store);
 int64_t prim_store_now(const coord_store *store);
+
+/* -- async.c: calls that are answered later (coord_fd, coord_dispatch) -- */
+coord_result prim_async_check(const coord_options *options);
+coord_result prim_async_open(coord_store *store);
+/* Nothing is taken any more; what waits is answered UNAVAILABLE/closed; threads are joined. */
+void prim_async_stop(coord_store *store);
+/* Runs done() of all that was never dispatched and frees it. */
+void prim_async_close(coord_store *store);
+
+/* -- watch.c -- */
+/* Every reader gets COORD_CLOSED/closed; its handle stays its own. */
+void prim_watch_end_all(coord_store *store);
 
 /* Grows by one in every child: whose number differs lives in a copy of a process. */
 extern atomic_uint prim_fork_generation;

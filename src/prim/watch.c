@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/watch.h"
-
+/* Watches of a store: one queue each (prim/feed.h), which the backend fills from its own threads. The
+ * reader may close its watch at any time, also while the store is closing. */
 #include <stdlib.h>
 
 #include "prim/answer.h"
 #include "prim/names.h"
+#include "prim/store.h"
 
 struct coord_watch {
     coord_store *store; /* counted */
@@ -13,13 +14,6 @@ struct coord_watch {
     void *backend_watch;
     bool open; /* the backend fills it; under store->lock */
 };
-
-static coord_result ask_watch(struct prim_backend *backend, const struct prim_call *call,
-                              struct prim_try *try)
-{
-    return backend->ops->watch(backend, call, try->in.watch.scope, try->in.watch.bucket,
-                               try->in.watch.feed, &try->watch);
-}
 
 coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_str scope,
                               uint32_t flags, coord_watch **ret_watch)
@@ -45,7 +39,7 @@ coord_result coord_watch_open(coord_store *store, const coord_call *call, coord_
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY,
                            "no memory or descriptor for a watch");
     }
-    struct prim_try try = {.ask = ask_watch, .in.watch = {prim_str(scope), bucket, watch->feed}};
+    struct prim_try try = {.op = PRIM_OP_WATCH, .in.watch = {prim_str(scope), bucket, watch->feed}};
     result = prim_attempts(store, &frame, &try);
     if (result.code == COORD_OK) {
         watch->backend_watch = try.watch;
@@ -76,6 +70,14 @@ int coord_watch_fd(coord_watch *watch)
     return prim_feed_fd(watch->feed);
 }
 
+/* The reader may be inside on_room, with the backend's part of the watch. */
+static void watch_end(coord_watch *watch)
+{
+    struct prim_backend *backend = watch->store->backend;
+    prim_feed_on_room(watch->feed, NULL, NULL);
+    backend->ops->unwatch(backend, watch->backend_watch);
+}
+
 void prim_watch_end_all(coord_store *store)
 {
     struct list *node;
@@ -86,7 +88,7 @@ void prim_watch_end_all(coord_store *store)
         watch->open = false;
         store->ending++; /* its reader waits for us before it frees it */
         (void)pthread_mutex_unlock(&store->lock);
-        if (open) store->backend->ops->unwatch(store->backend, watch->backend_watch);
+        if (open) watch_end(watch);
         prim_feed_end(watch->feed, COORD_R_CLOSED);
         (void)pthread_mutex_lock(&store->lock);
         store->ending--;
@@ -110,7 +112,7 @@ void coord_watch_close(coord_watch *watch)
     list_remove(&watch->node);
     (void)pthread_mutex_unlock(&store->lock);
     if (open) {
-        store->backend->ops->unwatch(store->backend, watch->backend_watch);
+        watch_end(watch);
         prim_leave(store);
     }
     prim_feed_close(watch->feed);

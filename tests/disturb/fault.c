@@ -281,7 +281,11 @@ struct prim_backend *prim_fault_make(struct prim_backend *inner, const struct pr
         fault->ops.guard = NULL;
         fault->ops.unguard = NULL;
     }
-    fault->base = (struct prim_backend){&fault->ops, inner->clock, inner->id, inner->limits, NULL};
+    fault->base = (struct prim_backend){.ops = &fault->ops,
+                                        .clock = inner->clock,
+                                        .host = inner->host,
+                                        .id = inner->id,
+                                        .limits = inner->limits};
     return &fault->base;
 }
 

@@ -229,7 +229,11 @@ coord_result prim_trace_wrap(struct prim_url *url, const struct prim_clock *cloc
     if (inner->ops->adopt == NULL) { trace->ops.adopt = NULL; }
     if (inner->ops->guard == NULL) { trace->ops.guard = NULL; }
     if (inner->ops->unguard == NULL) { trace->ops.unguard = NULL; }
-    trace->base = (struct prim_backend){&trace->ops, inner->clock, inner->id, inner->limits, NULL};
+    trace->base = (struct prim_backend){.ops = &trace->ops,
+                                        .clock = inner->clock,
+                                        .host = inner->host,
+                                        .id = inner->id,
+                                        .limits = inner->limits};
     *ret_backend = &trace->base;
     return prim_ok(COORD_R_NONE);
 }

@@ -15,9 +15,9 @@
 
 #include "prim/envelope.h"
 #include "prim/etcd/client.h"
-#include "prim/etcd/etcd.h"
 #include "prim/etcd/reply.h"
 #include "prim/guard.h"
+#include "prim/stores.h"
 #include "prim/url.h"
 #include "sim/sim.h"
 #include "wire/message.h"
@@ -428,7 +428,7 @@ void courier_stream_reset(struct courier_stream *s)
 {
     if (!s->call) return;
     s->call = NULL;
-    s->on_broken(s, GRPC_UNAVAILABLE, STR_EMPTY);
+    if (s->on_broken) s->on_broken(s, GRPC_UNAVAILABLE, STR_EMPTY);
     if (s->wanted) timer_start_in(&s->again, 50);
 }
 
@@ -517,7 +517,7 @@ static void on_degraded(struct prim_host *host, const char *why)
 /* -- guards: as prim/guard.c, but without a thread -- */
 
 struct prim_guards {
-    struct prim_guards_options options;
+    struct prim_backend *backend;
     struct prim_feed *feeds[HELD_MAX];
     void *watches[HELD_MAX];
     size_t count;
@@ -531,16 +531,15 @@ static void on_event(void *owner, const struct prim_event *event)
     must(event->type >= COORD_SNAPSHOT_BEGIN && event->type <= COORD_CLOSED);
     must(event->type != COORD_EXPIRE); /* a guard is told at once, whatever became of the lease */
     if (event->type == COORD_DELETE)
-        guards->options.host->lost(guards->options.host, &lease_id, COORD_R_REVOKED, 0);
+        guards->backend->host->lost(guards->backend->host, &lease_id, COORD_R_REVOKED, 0);
 }
 
-struct prim_guards *prim_guards_open(const struct prim_guards_options *options)
+bool prim_guards_open(struct prim_backend *backend)
 {
-    struct prim_guards *guards = calloc(1, sizeof *guards);
-
-    must(guards);
-    guards->options = *options;
-    return guards;
+    backend->guards = calloc(1, sizeof *backend->guards);
+    must(backend->guards);
+    backend->guards->backend = backend;
+    return true;
 }
 
 void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id)
@@ -548,15 +547,14 @@ void prim_guards_drop(struct prim_guards *guards, const coord_id *lease_id)
     (void)lease_id;
     while (guards->count > 0) {
         guards->count--;
-        guards->options.backend->ops->unwatch(guards->options.backend,
-                                              guards->watches[guards->count]);
+        guards->backend->ops->unwatch(guards->backend, guards->watches[guards->count]);
         prim_feed_close(guards->feeds[guards->count]);
     }
 }
 
 void prim_guards_add(struct prim_guards *guards, const struct prim_claim *claim)
 {
-    struct prim_backend *backend = guards->options.backend;
+    struct prim_backend *backend = guards->backend;
     struct prim_call call = {.deadline_ns = INT64_MAX};
 
     prim_guards_drop(guards, &claim->lease_id);

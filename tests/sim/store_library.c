@@ -11,8 +11,8 @@
 
 #include <muster/coord.h>
 
-#include "prim/native/native.h"
 #include "prim/store.h"
+#include "prim/stores.h"
 #include "sim/threads/threads.h"
 #include "store_odds.h"
 #include "store_story.h"

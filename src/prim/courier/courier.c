@@ -7,12 +7,8 @@
 #include "prim/answer.h"
 #include "prim/thread.h"
 
-enum {
-    PAUSE_FIRST_MS = 50,
-    PAUSE_MAX_MS = 1000,
-    STABLE_MS = 2000,
-    CONNECTIONS_MAX = 16, /* a call that waits at the server holds one of a connection's streams */
-};
+/* A call that waits at the server holds one of a connection's streams. */
+enum { CONNECTIONS_MAX = 16 };
 static const char system_roots[] = "/etc/ssl/certs/ca-certificates.crt";
 
 /* -- which servers -- */
@@ -132,77 +128,50 @@ enum err courier_open(struct courier *r, const struct courier_ways *ways,
     return err;
 }
 
-struct errand {
+struct loop_call {
     void (*fn)(void *owner);
     void *owner;
     struct post post;
     struct latch done;
 };
 
-static void on_errand(struct post *post)
+static void on_loop_call(struct post *post)
 {
-    struct errand *errand = CONTAINER_OF(post, struct errand, post);
+    struct loop_call *call = CONTAINER_OF(post, struct loop_call, post);
 
-    errand->fn(errand->owner);
-    latch_open(&errand->done);
+    call->fn(call->owner);
+    latch_open(&call->done);
 }
 
 void courier_do(struct courier *r, void (*fn)(void *owner), void *owner)
 {
-    struct errand errand = {.fn = fn, .owner = owner};
+    struct loop_call call = {.fn = fn, .owner = owner};
 
-    latch_init(&errand.done);
-    post_init(&errand.post, on_errand);
-    loop_post(r->io->loop, &errand.post);
-    latch_wait(&errand.done);
+    latch_init(&call.done);
+    post_init(&call.post, on_loop_call);
+    loop_post(r->io->loop, &call.post);
+    latch_wait(&call.done);
 }
-
-struct leaving {
-    struct courier *courier;
-    void (*leave)(void *owner);
-    void *owner;
-    struct post post;
-};
 
 static void on_channel_closed(void *owner)
 {
     real_io_stop(((struct courier *)owner)->real);
 }
 
-static void on_leave(struct post *post)
+static void on_leave(void *owner)
 {
-    struct leaving *leaving = CONTAINER_OF(post, struct leaving, post);
+    struct courier *r = owner;
 
-    leaving->courier->closing = true;
-    courier_streams_leave(leaving->courier);
-    if (leaving->leave) leaving->leave(leaving->owner);
-    rpc_channel_close(leaving->courier->channel, on_channel_closed, leaving->courier);
+    r->closing = true;
+    courier_streams_leave(r);
+    if (r->ways->leave) r->ways->leave(r);
+    rpc_channel_close(r->channel, on_channel_closed, r);
 }
 
-void courier_close(struct courier *r, void (*leave)(void *owner), void *owner)
+void courier_close(struct courier *r)
 {
-    struct leaving leaving = {.courier = r, .leave = leave, .owner = owner};
-
-    post_init(&leaving.post, on_leave);
-    loop_post(r->io->loop, &leaving.post);
+    courier_do(r, on_leave, r);
     pthread_join(r->thread, NULL);
     tls_context_unref(r->tls);
     real_io_close(r->real);
-}
-
-/* -- pauses -- */
-
-void courier_pause(struct courier *r, struct courier_pace *pace, struct timer *again)
-{
-    uint64_t random = entropy_u64(r->io->entropy);
-    uint64_t bound = PAUSE_FIRST_MS;
-
-    for (uint32_t i = 0; i < pace->failures && bound < PAUSE_MAX_MS; i++) bound *= 2;
-    if (bound > PAUSE_MAX_MS) bound = PAUSE_MAX_MS;
-    /* What opens, says a word and ends again is failing, too. */
-    if (mono_elapsed_ms(pace->opened, loop_now(r->io->loop)) >= STABLE_MS)
-        pace->failures = 0;
-    else if (pace->failures < 16)
-        pace->failures++;
-    timer_start_in(again, bound / 2 + random % (bound / 2));
 }

@@ -8,7 +8,7 @@
 #define PRIM_COURIER_COURIER_H
 #include "io/real.h"
 #include "prim/backend.h"
-#include "prim/courier/latch.h"
+#include "prim/thread.h"
 #include "prim/url.h"
 #include "rpc/client.h"
 
@@ -31,6 +31,16 @@ struct courier_words {   /* of a store, for its URL and its mistakes */
 coord_result courier_servers_read(const struct prim_open *in, const struct courier_words *words,
                                   struct courier_servers *ret_servers);
 
+/* -- a thread waits until another has opened the latch -- */
+struct latch {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool open;
+};
+void latch_init(struct latch *latch);
+void latch_wait(struct latch *latch); /* once; the latch is gone then */
+void latch_open(struct latch *latch);
+
 /* -- the thread -- */
 struct courier;
 struct courier_op;
@@ -45,8 +55,10 @@ struct courier_ways { /* of a store; all on the loop's thread */
     struct rpc_call_options stream; /* its limits, of every stream */
     /* As `prepare`; false: the stream is opened after a pause. May be NULL. */
     bool (*prepare_stream)(struct courier *courier, struct rpc_call_options *options);
-    /* Before the stream's owner is told. May be NULL. */
+    /* Before the stream's owner hears of it. May be NULL. */
     void (*stream_ended)(struct courier *courier, const struct rpc_outcome *outcome);
+    /* When the store closes, before the calls end. May be NULL. */
+    void (*leave)(struct courier *courier);
 };
 struct courier { /* first in the store's client */
     const struct courier_ways *ways;
@@ -72,9 +84,8 @@ enum err courier_open(struct courier *courier, const struct courier_ways *ways,
                       const struct rpc_channel_options *channel, struct note *note);
 /* Runs fn on the loop's thread and waits for it. Not from that thread. */
 void courier_do(struct courier *courier, void (*fn)(void *owner), void *owner);
-/* Streams are left and `leave` is called (it may be NULL), on the loop's thread; then every call
- * ends (ERR_CANCELLED, ERR_UNKNOWN), then the thread. */
-void courier_close(struct courier *courier, void (*leave)(void *owner), void *owner);
+/* Streams are left, then every call ends (ERR_CANCELLED, ERR_UNKNOWN), then the thread. */
+void courier_close(struct courier *courier);
 
 static inline struct loop *courier_loop(const struct courier *courier)
 {
@@ -101,11 +112,4 @@ void courier_move_on(struct courier *courier);
 
 void courier_streams_reset(struct courier *courier); /* stream.c: they begin anew */
 void courier_streams_leave(struct courier *courier);
-
-/* -- how long a stream pauses before it is opened again -- */
-struct courier_pace {
-    mono_time opened;
-    uint32_t failures;
-};
-void courier_pause(struct courier *courier, struct courier_pace *pace, struct timer *again);
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/courier/latch.h"
+/* Latches (courier.h). A file of its own, so that a test on one thread can have others. */
+#include "prim/courier/courier.h"
 
 void latch_init(struct latch *latch)
 {

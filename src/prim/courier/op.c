@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "prim/answer.h"
+
 enum {
     SLICE_LEAST_MS = 1000,
     SLICE_TROUBLE_MS = 250, /* a caller in more hurry than this proves nothing about the server */
@@ -42,7 +44,7 @@ int courier_op_silence(const struct courier_op *op)
 
 static int64_t left_ms(const struct courier_op *op)
 {
-    return (op->deadline_ns - prim_clock_now(&op->courier->clock)) / (int64_t)NS_PER_MS;
+    return prim_left_ms(&op->courier->clock, op->deadline_ns);
 }
 
 void courier_op_fail(struct courier_op *op, enum err err, const char *text)
@@ -54,18 +56,6 @@ void courier_op_fail(struct courier_op *op, enum err err, const char *text)
     op->done(op);
 }
 
-/* For people, and from outside: what cannot be printed is not. */
-static void copy_text(struct courier_op *op, struct str text)
-{
-    size_t len = min_size(text.len, sizeof op->text - 1);
-
-    for (size_t i = 0; i < len; i++) {
-        op->text[i] = text.at[i];
-        if (text.at[i] < ' ' || text.at[i] > '~') op->text[i] = '?';
-    }
-    op->text[len] = '\0';
-}
-
 static void take(struct courier_op *op, const struct rpc_outcome *outcome, struct str message)
 {
     op->err = outcome->err;
@@ -74,7 +64,7 @@ static void take(struct courier_op *op, const struct rpc_outcome *outcome, struc
     if (op->err && op->doubt) op->err = ERR_UNKNOWN;
     op->status = outcome->status;
     op->answered = outcome->answered;
-    copy_text(op, outcome->text);
+    prim_copy_printable(op->text, sizeof op->text, outcome->text);
     if (!op->err && buf_append(&op->response, message)) {
         op->err = ERR_UNKNOWN; /* it was done, but we cannot say what */
         op->answered = false;

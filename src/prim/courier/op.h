@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A unary call that a courier makes, and its answer.
+/* A unary call to the servers, and its answer.
  *
- * It goes out in slices of its time: a server that says nothing in a slice is left for the next
- * one, once for all calls that meet the same silence (`generation`). A call that may be repeated
- * goes on there; of one that may not, and of one whose first slice may have been heard, it is said
- * that nobody knows. */
+ * The call goes out in slices of its time. When a server is silent for a slice, the channel moves
+ * on to the next server, once for all calls that met the same silence (`generation`). A call that
+ * may be repeated goes on there. If it may not, or if its first slice may have been heard, its
+ * outcome is ERR_UNKNOWN. */
 #ifndef PRIM_COURIER_OP_H
 #define PRIM_COURIER_OP_H
 #include "base/buf.h"
@@ -16,8 +16,8 @@ struct courier_op {
     const char *path;
     struct buf request; /* encoded */
     int64_t deadline_ns;
-    /* Not empty: it changes something, and the server knows a repeat. A "no" to a repeat by who has
-     * not looked at it says nothing of the first. */
+    /* Not empty: the call changes something, and the server recognises a repeat. A server that
+     * rejects a repeat without a check says nothing about the first attempt. */
     char request_id[COURIER_REQUEST_ID_CAP];
     bool idempotent; /* a read, or a repeat does no harm: tried again while there is time */
     bool hurried;    /* fail when every address has failed, instead of waiting for one */

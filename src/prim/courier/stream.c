@@ -7,6 +7,10 @@
 
 #include <stdlib.h>
 
+#include "rpc/retry.h"
+
+enum { PAUSE_FIRST_MS = 50, PAUSE_MAX_MS = 1000, STABLE_MS = 2000, FAILURES_MAX = 16 };
+
 struct courier_call {
     struct courier_stream *stream; /* NULL: left behind */
     struct rpc_client_call *rpc;
@@ -24,7 +28,7 @@ enum err courier_stream_init(struct courier_stream *s, struct courier *courier, 
     s->path = path;
     s->courier = courier;
     s->call = NULL;
-    s->pace = (struct courier_pace){.failures = 0};
+    s->failures = 0;
     s->wanted = false;
     list_init(&s->link);
     return timer_init(&s->again, courier_loop(courier), on_again);
@@ -32,7 +36,16 @@ enum err courier_stream_init(struct courier_stream *s, struct courier *courier, 
 
 static void stream_retry(struct courier_stream *s)
 {
-    courier_pause(s->courier, &s->pace, &s->again);
+    const struct io *io = s->courier->io;
+    const struct backoff backoff = {PAUSE_FIRST_MS, PAUSE_MAX_MS};
+    uint64_t bound = backoff_bound_ms(backoff, s->failures + 1) / 2;
+
+    /* A stream that opens, brings one message and ends again is failing, too. */
+    if (mono_elapsed_ms(s->opened, loop_now(io->loop)) >= STABLE_MS)
+        s->failures = 0;
+    else if (s->failures < FAILURES_MAX)
+        s->failures++;
+    timer_start_in(&s->again, bound + entropy_u64(io->entropy) % bound);
 }
 
 static void stream_message(void *owner, struct rpc_client_call *, struct str message)
@@ -42,13 +55,13 @@ static void stream_message(void *owner, struct rpc_client_call *, struct str mes
     if (call->stream) call->stream->on_message(call->stream, message);
 }
 
-/* Whoever is told may leave the stream, and its memory may be gone then. */
+/* The owner may leave the stream here, and its memory may be gone then. */
 static void stream_lost(struct courier_stream *s, enum grpc_status status, struct str text)
 {
     s->call = NULL;
     list_remove(&s->link);
     if (s->wanted && !s->courier->closing) stream_retry(s);
-    s->on_broken(s, status, text);
+    if (s->on_broken) s->on_broken(s, status, text);
 }
 
 static void stream_ended(void *owner, struct rpc_client_call *, const struct rpc_outcome *outcome)
@@ -96,7 +109,7 @@ static enum err stream_call(struct courier_stream *s)
 static void stream_open(struct courier_stream *s)
 {
     if (!s->wanted || s->call || s->courier->closing) return;
-    s->pace.opened = loop_now(courier_loop(s->courier));
+    s->opened = loop_now(courier_loop(s->courier));
     if (stream_call(s))
         stream_retry(s);
     else

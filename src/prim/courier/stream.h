@@ -11,15 +11,16 @@ struct courier_stream {
     const char *path;
     void (*on_open)(struct courier_stream *stream); /* send what you want */
     void (*on_message)(struct courier_stream *stream, struct str message);
-    /* Whatever was asked must be asked again. `status`, `text`: what the server said, or
-     * GRPC_UNAVAILABLE. The owner may leave the stream and free it. */
+    /* The request must be sent again. `status`, `text`: of the server, or GRPC_UNAVAILABLE. The
+     * owner may leave the stream and free it. May be NULL. */
     void (*on_broken)(struct courier_stream *stream, enum grpc_status status, struct str text);
     /* the courier's */
     struct courier *courier;
     struct courier_call *call; /* NULL: not open */
     struct list link;
     struct timer again;
-    struct courier_pace pace;
+    mono_time opened;
+    uint32_t failures; /* in a row */
     bool wanted;
 };
 enum err courier_stream_init(struct courier_stream *stream, struct courier *courier,

@@ -3,14 +3,12 @@
 #include <stdlib.h>
 
 #include "prim/change.h"
-#include "prim/etcd/etcd.h"
 #include "prim/etcd/internal.h"
+#include "prim/stores.h"
 #include "prim/url.h"
 
 enum {
     PREFIX_MAX = 200,
-    GUARDS_MAX = 64 * 1024,
-    KEYS_ALONE = 4, /* each watch is a stream: the next key of a bucket has the bucket watched */
     VERSION_MAJOR = 3,
     VERSION_MINOR = 4, /* LEASE compares, watch ids of our own choice */
 };
@@ -19,11 +17,7 @@ enum {
 
 static coord_caps capabilities(struct prim_backend *base)
 {
-    struct etcd_backend *b = etcd_of(base);
-    coord_caps caps = b->caps;
-
-    caps.degraded = b->degraded;
-    return caps;
+    return etcd_of(base)->caps;
 }
 
 static void fill_caps(struct etcd_backend *b, const char *version, size_t members)
@@ -213,6 +207,8 @@ static void close_backend(struct prim_backend *base)
 
 static const struct prim_backend_ops etcd_ops = {
     .name = "etcd",
+    .guards_max = 64 * 1024,
+    .guards_alone = 4, /* each watch is a stream */
     .capabilities = capabilities,
     .create = prim_change_create,
     .cas = etcd_cas,
@@ -238,19 +234,15 @@ coord_result prim_etcd_open(const struct prim_open *in, struct prim_backend **re
     coord_result result;
 
     if (!b) return prim_no_memory();
-    b->base.ops = &etcd_ops;
-    b->base.clock = in->clock;
-    b->base.limits = prim_limits(ETCD_TTL_MIN_MS, PRIM_CHANGE_TTL_STEP_MS, PRIM_VALUE_MAX);
-    b->host = in->host;
+    prim_backend_init(&b->base, &etcd_ops, in,
+                      prim_limits(ETCD_TTL_MIN_MS, PRIM_CHANGE_TTL_STEP_MS, PRIM_VALUE_MAX));
     result = open_client(in, b);
     if (result.code != COORD_OK) {
         free(b);
         return result;
     }
     list_init(&b->revokes.waiting);
-    b->base.guards = prim_guards_open(&(struct prim_guards_options){
-        .backend = &b->base, .host = in->host, .keys_max = GUARDS_MAX, .keys_alone = KEYS_ALONE});
-    result = !b->base.guards ? prim_no_memory() : probe(b, in->deadline_ns);
+    result = prim_guards_open(&b->base) ? probe(b, in->deadline_ns) : prim_no_memory();
     if (result.code != COORD_OK) {
         close_backend(&b->base);
         return result;

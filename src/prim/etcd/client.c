@@ -180,6 +180,18 @@ static void client_free(struct etcd_client *c)
     free(c->password);
 }
 
+static void leave(struct courier *courier)
+{
+    struct etcd_client *c = client_of(courier);
+    struct list waiters;
+
+    list_init(&waiters);
+    list_splice(&waiters, &c->waiters);
+    for (struct list *node = list_pop(&waiters); node; node = list_pop(&waiters))
+        courier_op_fail(CONTAINER_OF(node, struct courier_op, link), ERR_CANCELLED,
+                        "the store is closed");
+}
+
 enum err etcd_client_open(struct etcd_client *c, const struct etcd_client_options *o,
                           struct note *note)
 {
@@ -190,7 +202,8 @@ enum err etcd_client_open(struct etcd_client *c, const struct etcd_client_option
         .refused = refused,
         .stream = {.response_max = STREAM_MESSAGE_MAX, .attempts_max = 1},
         .prepare_stream = prepare_stream,
-        .stream_ended = stream_ended};
+        .stream_ended = stream_ended,
+        .leave = leave};
     const struct rpc_channel_options channel = {.backoff_first_ms = BACKOFF_FIRST_MS,
                                                 .backoff_max_ms = BACKOFF_MAX_MS,
                                                 .dial_timeout_ms = DIAL_TIMEOUT_MS,
@@ -211,20 +224,8 @@ enum err etcd_client_open(struct etcd_client *c, const struct etcd_client_option
     return err;
 }
 
-static void leave_all(void *owner)
-{
-    struct etcd_client *c = owner;
-    struct list waiters;
-
-    list_init(&waiters);
-    list_splice(&waiters, &c->waiters);
-    for (struct list *node = list_pop(&waiters); node; node = list_pop(&waiters))
-        courier_op_fail(CONTAINER_OF(node, struct courier_op, link), ERR_CANCELLED,
-                        "the store is closed");
-}
-
 void etcd_client_close(struct etcd_client *c)
 {
-    courier_close(&c->courier, leave_all, c);
+    courier_close(&c->courier);
     client_free(c);
 }

@@ -160,20 +160,20 @@ static void build(struct etcd_txn *txn, const struct prim_change *c, const struc
     bool leased = plan->envelope.flags & ENVELOPE_LEASED;
 
     if (seen->kind == PRIM_SEEN_LIVE) {
-        etcd_if_modified(txn, key, seen->revision);
+        etcd_if(txn, key, ETCD_MODIFIED, (int64_t)seen->revision);
         /* What the caller says it holds may be wrong, so it is compared, too. */
-        if (c->held && seen->token) etcd_if_created(txn, key, seen->create_revision);
-        etcd_if_leased(txn, key, (int64_t)seen->sequence);
+        if (c->held && seen->token) etcd_if(txn, key, ETCD_CREATED, (int64_t)seen->create_revision);
+        etcd_if(txn, key, ETCD_LEASED, (int64_t)seen->sequence);
     } else {
-        etcd_if_created(txn, key, 0);
+        etcd_if(txn, key, ETCD_CREATED, 0);
     }
     if (plan->act == PRIM_ACT_BURY)
-        etcd_delete(&txn->then, key);
+        etcd_delete(txn, key);
     else if (plan->act == PRIM_ACT_UPDATE && leased)
-        etcd_put_same_lease(&txn->then, key, value);
+        etcd_put(txn, key, value, ETCD_SAME_LEASE);
     else
-        etcd_put(&txn->then, key, value, leased ? etcd_lease_number(&plan->envelope.lease_id) : 0);
-    etcd_range(&txn->otherwise, key);
+        etcd_put(txn, key, value, leased ? etcd_lease_number(&plan->envelope.lease_id) : 0);
+    etcd_range(txn, true, key, STR_EMPTY);
 }
 
 /* The transaction was applied. */
@@ -230,19 +230,15 @@ static enum prim_wrote unclear(struct prim_change *c, coord_result *ret_why)
 
 static enum prim_wrote renew(struct prim_change *c, coord_result *ret_why)
 {
-    struct etcd_beat beat;
-
-    etcd_beat_start(etcd_of(c->backend), &beat, (int64_t)c->seen.sequence, c->call->deadline_ns);
-    etcd_beat_wait(&beat);
-    *ret_why = beat.result;
-    if (beat.result.code == COORD_OK) {
-        c->sent_ns = beat.sent_ns;
-        c->seen.ttl_ms = beat.result.granted_ttl_ms;
+    *ret_why = etcd_keep_alive(etcd_of(c->backend), (int64_t)c->seen.sequence, c->call->deadline_ns,
+                               &c->sent_ns);
+    if (ret_why->code == COORD_OK) {
+        c->seen.ttl_ms = ret_why->granted_ttl_ms;
         return PRIM_WROTE;
     }
-    if (beat.result.code == COORD_EXPIRED) {
+    if (ret_why->code == COORD_EXPIRED) {
         *ret_why = prim_answer(COORD_EXISTS, COORD_R_HELD, "a live entry is about to vanish");
-        prim_seen_tell(&c->seen, ret_why);
+        prim_seen_answer(&c->seen, ret_why);
     } else {
         ret_why->flags |= COORD_F_MAYBE_APPLIED;
     }
@@ -269,13 +265,15 @@ static enum prim_wrote write_key(struct prim_change *c, const struct prim_plan *
         return PRIM_WROTE_NOT;
     }
     etcd_txn_init(&txn);
-    if (c->record && c->seen.kind == PRIM_SEEN_NOTHING) { /* so that a resize in between is seen */
+    if (c->record && c->lease_id && c->seen.kind == PRIM_SEEN_NOTHING) {
+        /* A slot: a resize in between must be seen. */
         etcd_key_make(&b->space, c->record->key, &record);
-        etcd_if_modified(&txn, etcd_key_str(&record), c->record->seen.revision);
+        etcd_if(&txn, etcd_key_str(&record), ETCD_MODIFIED, (int64_t)c->record->seen.revision);
     }
     build(&txn, c, plan, etcd_key_str(&key), buf_peek(&value));
     arena_deinit(&own->arena);
     *ret_why = etcd_txn_run(b, c->call, &txn, &own->arena, &response);
+    etcd_txn_deinit(&txn);
     buf_deinit(&value);
     if (ret_why->code == COORD_OK && !response->succeeded) return refused(c, response, ret_why);
     if (ret_why->code == COORD_OK) {
@@ -317,10 +315,12 @@ static coord_result ask_list(struct prim_change *c, struct str group,
     last.text[last.len - 1]++;
     etcd_txn_init(&txn);
     txn.reads_only = true;
-    etcd_range(&txn.then, etcd_key_str(&record));
-    etcd_range_to(&txn.then, etcd_key_str(&first), etcd_key_str(&last));
+    etcd_range(&txn, false, etcd_key_str(&record), STR_EMPTY);
+    etcd_range(&txn, false, etcd_key_str(&first), etcd_key_str(&last));
     arena_deinit(&own->arena);
-    return etcd_txn_run(b, c->call, &txn, &own->arena, ret_response);
+    coord_result result = etcd_txn_run(b, c->call, &txn, &own->arena, ret_response);
+    etcd_txn_deinit(&txn);
+    return result;
 }
 
 static coord_result list(struct prim_change *c, struct str group, uint32_t wanted,

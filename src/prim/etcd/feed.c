@@ -549,12 +549,6 @@ static void on_message(struct courier_stream *stream, struct str bytes)
     arena_deinit(&arena);
 }
 
-/* It is asked for again, from `next` on. */
-static void on_broken(struct courier_stream *stream, enum grpc_status status, struct str text)
-{
-    (void)stream, (void)status, (void)text;
-}
-
 /* -- from outside -- */
 
 static void on_room_post(struct post *post)
@@ -640,7 +634,6 @@ coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call,
     set_range(f);
     f->stream.on_open = on_open;
     f->stream.on_message = on_message;
-    f->stream.on_broken = on_broken;
     prim_feed_on_room(feed, on_room, f);
     latch_init(&wait);
     f->opening = &wait;

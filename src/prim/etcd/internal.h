@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this folder share.
  *
- *   client.c   the thread, and what requests carry    request.c  transactions, put together
+ *   client.c   the thread, and what requests carry    request.c  transactions and other calls
  *   reply.c    what etcd answers, in our words        backend.c  open, capabilities, close
- *   lease.c    grant, keep alive, revoke              entries.c  keys and groups by prim/change.h
- *   claims.c   renew, release, adopt                  feed.c     a watch, also of prim/guard.h */
+ *   lease.c    leases and the claims under them       entries.c  keys and groups by prim/change.h
+ *   feed.c     a watch, also of prim/guard.h
+ *
+ * A key is "muster/" + prefix + key and its value an envelope; with raw=1 prefix + key and the bare
+ * value. Revision = mod_revision; token = revision of the granting transaction; store id = the
+ * cluster's id and the prefix. A restored backup needs a new --initial-cluster-token, so that the
+ * id changes (R5): handles from before the restore are refused then. */
 #ifndef PRIM_ETCD_INTERNAL_H
 #define PRIM_ETCD_INTERNAL_H
 #include "prim/etcd/reply.h"
@@ -26,12 +31,10 @@ struct etcd_revokes { /* lease.c: loop thread */
 
 struct etcd_backend {
     struct prim_backend base;
-    struct prim_host *host;
     struct etcd_client client;
     struct etcd_space space;
     uint64_t cluster_id;
     coord_caps caps;
-    _Atomic bool degraded;
     struct etcd_revokes revokes;
 };
 static inline struct etcd_backend *etcd_of(struct prim_backend *base)
@@ -42,7 +45,8 @@ static inline struct etcd_backend *etcd_of(struct prim_backend *base)
 /* -- request.c over client.c -- */
 struct etcd_ask {
     const char *path;
-    const ProtobufCMessage *request;
+    const ProtobufCMessage *request; /* or: */
+    const struct etcd_txn *txn;
     const ProtobufCMessageDescriptor *type; /* of the answer */
     bool writes;                            /* a repeat would do harm; doubt is worth saying */
     bool hurried;
@@ -52,7 +56,7 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
                       struct arena *arena, ProtobufCMessage **ret_message);
 /* OK: *ret_response is set, in `arena`, which the caller closes in any case. */
 coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
-                          struct etcd_txn *txn, struct arena *arena,
+                          const struct etcd_txn *txn, struct arena *arena,
                           Etcdserverpb__TxnResponse **ret_response);
 /* One linearizable read of one key: *ret_found 1 or 0. */
 coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, struct str key,
@@ -65,39 +69,22 @@ bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader
 coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *call,
                                const coord_id *lease_id, int64_t ttl_ms, int64_t *ret_ttl_ms,
                                int64_t *ret_sent_ns);
-/* OK with *ret_ttl_ms, EXPIRED/deadline, UNAVAILABLE. */
-struct etcd_beat {
-    struct etcd_backend *backend;
-    int64_t lease, sent_ns;
-    coord_result result; /* OK: granted_ttl_ms is set */
-    struct courier_op op;
-    struct latch wait;
-};
-void etcd_beat_start(struct etcd_backend *b, struct etcd_beat *beat, int64_t lease,
-                     int64_t deadline_ns); /* takes the time before anything leaves */
-void etcd_beat_wait(struct etcd_beat *beat);
-/* OK: *ret_left_ms, what is left at least; EXPIRED/deadline: no such lease. */
-coord_result etcd_lease_left(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
-                             int64_t *ret_left_ms);
-/* In a while: who watches can tell a release (its lease still stands) from an expiry. */
+/* OK with granted_ttl_ms, EXPIRED/deadline, UNAVAILABLE. *ret_sent_ns: before the request left. */
+coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t deadline_ns,
+                             int64_t *ret_sent_ns);
+/* In a second, so that a watch can distinguish a release (the lease is still there) from an
+ * expiry. */
 void etcd_lease_revoke(struct etcd_backend *b, int64_t lease);
 void etcd_lease_drain(struct etcd_backend *b); /* before close */
+prim_renew_fn etcd_renew;
+prim_release_fn etcd_release;
+prim_adopt_fn etcd_adopt;
 
 /* -- entries.c: create, delete, get and groups by prim/change.h -- */
 extern const struct prim_ways etcd_ways;
-coord_result etcd_cas(struct prim_backend *base, const struct prim_call *call,
-                      const struct prim_cas *in, struct prim_grant *ret_grant);
-
-/* -- claims.c -- */
-coord_result etcd_renew(struct prim_backend *base, const struct prim_call *call,
-                        const struct prim_claim *claim, int64_t *ret_sent_ns);
-coord_result etcd_release(struct prim_backend *base, const struct prim_call *call,
-                          const struct prim_claim *claim, const char *key);
-coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
-                        const struct prim_claim *claim, int64_t *ret_left_ms);
+prim_cas_fn etcd_cas;
 
 /* -- feed.c -- */
-coord_result etcd_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,
-                        bool bucket, struct prim_feed *feed, void **ret_watch);
+prim_watch_fn etcd_watch;
 void etcd_unwatch(struct prim_backend *base, void *watch);
 #endif

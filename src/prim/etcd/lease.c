@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Leases of etcd: granted under a number we choose, kept alive, revoked when done.
+/* Leases: granted under a number we choose, kept alive, released, imported, revoked.
  *
- * A keep-alive is a stream of one request and one answer, which is a call like any other, with its
- * own time of sending. It is sent once: its caller repeats it, after a pause, while the lease is
- * safe. */
+ * A keep-alive is a stream of one request and one answer: a call like any other, with its own time
+ * of sending. It is sent once: its caller repeats it, after a pause, while the lease is safe. A
+ * renewal is a keep-alive and a read of every key, side by side: the lease may live while an entry
+ * was deleted or taken over, and then the claim is over. */
 #include <stdlib.h>
 
+#include "prim/change.h"
 #include "prim/etcd/internal.h"
 
 enum {
+    RELEASE_ROUNDS = 3,
     REVOKE_LIMIT_MS = 3000,
     DRAIN_LIMIT_MS = 1000,
 };
@@ -24,39 +27,48 @@ struct revoke {
 
 /* -- keep alive -- */
 
-static void on_beat(struct courier_op *op)
+struct keep_alive {
+    struct etcd_backend *backend;
+    int64_t lease, sent_ns;
+    coord_result result; /* OK: granted_ttl_ms is set */
+    struct courier_op op;
+    struct latch wait;
+};
+
+static void on_kept_alive(struct courier_op *op)
 {
-    latch_open(&CONTAINER_OF(op, struct etcd_beat, op)->wait);
+    latch_open(&CONTAINER_OF(op, struct keep_alive, op)->wait);
 }
 
-void etcd_beat_start(struct etcd_backend *b, struct etcd_beat *beat, int64_t lease,
-                     int64_t deadline_ns)
+/* Takes the time before anything leaves. */
+static void keep_alive_start(struct etcd_backend *b, struct keep_alive *alive, int64_t lease,
+                             int64_t deadline_ns)
 {
     Etcdserverpb__LeaseKeepAliveRequest request = ETCDSERVERPB__LEASE_KEEP_ALIVE_REQUEST__INIT;
 
-    *beat = (struct etcd_beat){
+    *alive = (struct keep_alive){
         .backend = b, .lease = lease, .sent_ns = courier_now(&b->client.courier)};
-    latch_init(&beat->wait);
+    latch_init(&alive->wait);
     request.id = lease;
-    etcd_op_init(&beat->op, "/etcdserverpb.Lease/LeaseKeepAlive", deadline_ns);
-    beat->op.done = on_beat;
-    if (message_write(&request.base, &beat->op.request, NULL))
-        courier_op_fail(&beat->op, ERR_NOMEM, "no memory");
+    etcd_op_init(&alive->op, "/etcdserverpb.Lease/LeaseKeepAlive", deadline_ns);
+    alive->op.done = on_kept_alive;
+    if (message_write(&request.base, &alive->op.request, NULL))
+        courier_op_fail(&alive->op, ERR_NOMEM, "no memory");
     else
-        courier_op_start(&b->client.courier, &beat->op);
+        courier_op_start(&b->client.courier, &alive->op);
 }
 
-static coord_result judge_beat(const struct etcd_beat *beat, struct arena *arena)
+static coord_result keep_alive_read(const struct keep_alive *alive, struct arena *arena)
 {
     const Etcdserverpb__LeaseKeepAliveResponse *answer;
     ProtobufCMessage *message;
 
-    if (beat->op.err) return etcd_failure(&beat->op, true);
-    if (etcd_reply(&beat->op, &etcdserverpb__lease_keep_alive_response__descriptor, arena,
+    if (alive->op.err) return etcd_failure(&alive->op, true);
+    if (etcd_reply(&alive->op, &etcdserverpb__lease_keep_alive_response__descriptor, arena,
                    &message))
         return etcd_corrupt("an answer that cannot be read");
     answer = (const Etcdserverpb__LeaseKeepAliveResponse *)message;
-    if (!etcd_header_fits(beat->backend, answer->header) || answer->id != beat->lease)
+    if (!etcd_header_fits(alive->backend, answer->header) || answer->id != alive->lease)
         return etcd_corrupt("an answer about another lease");
     if (answer->ttl <= 0 || answer->ttl > PRIM_TTL_MAX_MS)
         return prim_answer(COORD_EXPIRED, COORD_R_DEADLINE, "etcd: the lease has ended");
@@ -65,15 +77,26 @@ static coord_result judge_beat(const struct etcd_beat *beat, struct arena *arena
     return result;
 }
 
-void etcd_beat_wait(struct etcd_beat *beat)
+static void keep_alive_wait(struct keep_alive *alive)
 {
     struct arena arena;
 
-    latch_wait(&beat->wait);
+    latch_wait(&alive->wait);
     arena_init(&arena, 1);
-    beat->result = judge_beat(beat, &arena);
+    alive->result = keep_alive_read(alive, &arena);
     arena_deinit(&arena);
-    courier_op_deinit(&beat->op);
+    courier_op_deinit(&alive->op);
+}
+
+coord_result etcd_keep_alive(struct etcd_backend *b, int64_t lease, int64_t deadline_ns,
+                             int64_t *ret_sent_ns)
+{
+    struct keep_alive alive;
+
+    keep_alive_start(b, &alive, lease, deadline_ns);
+    keep_alive_wait(&alive);
+    *ret_sent_ns = alive.sent_ns;
+    return alive.result;
 }
 
 /* -- grant -- */
@@ -113,8 +136,7 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
                                int64_t *ret_sent_ns)
 {
     int64_t lease = etcd_lease_number(lease_id), seconds = (ttl_ms + 999) / 1000;
-    coord_result result;
-    struct etcd_beat beat;
+    coord_result result, alive;
 
     for (int round = 0; round < 2; round++) {
         *ret_sent_ns = courier_now(&b->client.courier);
@@ -122,12 +144,10 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
         if (result.code != COORD_OK && result.code != COORD_EXISTS) return result;
         if (result.code == COORD_EXISTS) {
             /* An earlier attempt's, of unknown age: make it whole, and learn its length. */
-            etcd_beat_start(b, &beat, lease, call->deadline_ns);
-            etcd_beat_wait(&beat);
-            if (beat.result.code == COORD_EXPIRED) continue;
-            if (beat.result.code != COORD_OK) return beat.result;
-            *ret_sent_ns = beat.sent_ns;
-            result.granted_ttl_ms = beat.result.granted_ttl_ms / 1000;
+            alive = etcd_keep_alive(b, lease, call->deadline_ns, ret_sent_ns);
+            if (alive.code == COORD_EXPIRED) continue;
+            if (alive.code != COORD_OK) return alive;
+            result.granted_ttl_ms = alive.granted_ttl_ms / 1000;
         }
         if (result.granted_ttl_ms != seconds) {
             etcd_lease_revoke(b, lease);
@@ -142,8 +162,9 @@ coord_result etcd_lease_obtain(struct etcd_backend *b, const struct prim_call *c
                        "etcd: the lease ended while it was being granted");
 }
 
-coord_result etcd_lease_left(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
-                             int64_t *ret_left_ms)
+/* OK: *ret_left_ms, what is left at least; EXPIRED/deadline: no such lease. */
+static coord_result lease_left(struct etcd_backend *b, const struct prim_call *call, int64_t lease,
+                               int64_t *ret_left_ms)
 {
     Etcdserverpb__LeaseTimeToLiveRequest request = ETCDSERVERPB__LEASE_TIME_TO_LIVE_REQUEST__INIT;
     ProtobufCMessage *message;
@@ -267,4 +288,164 @@ void etcd_lease_drain(struct etcd_backend *b)
     latch_init(&drain.wait);
     courier_do(&b->client.courier, on_drain, &drain);
     latch_wait(&drain.wait);
+}
+
+/* -- renew and import -- */
+
+/* One key as its claim must find it, or why not. */
+static coord_result key_judge(struct etcd_backend *b, const Etcdserverpb__RangeResponse *range,
+                              int64_t lease, const struct prim_held *held)
+{
+    const Mvccpb__KeyValue *kv;
+    struct etcd_entry entry;
+    coord_result result;
+
+    if (!range || range->n_kvs > 1) return etcd_corrupt("an answer to something else");
+    if (range->n_kvs == 0)
+        return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "%s was deleted", held->key);
+    kv = range->kvs[0];
+    if (kv->lease == lease && (uint64_t)kv->create_revision == held->create_revision)
+        return prim_ok(COORD_R_NONE);
+    if (etcd_entry_read(&b->space, kv, &entry) || !entry.lease)
+        return prim_answer(COORD_EXPIRED, COORD_R_REVOKED, "%s was overwritten", held->key);
+    result = prim_answer(COORD_EXPIRED, COORD_R_SUPERSEDED, "%s is held by %.*s", held->key,
+                         STR_ARG(entry.owner));
+    result.token = entry.token;
+    result.revision = entry.revision;
+    prim_answer_owner(&result, entry.owner);
+    return result;
+}
+
+/* Up to ETCD_TXN_KEYS keys in one step: OK when all are the claim's, and then they go if `deletes`.
+ * A release may be repeated, since it deletes the claim's own entries or nothing. */
+static coord_result claim_txn(struct etcd_backend *b, const struct prim_call *call,
+                              const struct prim_held *held, size_t count, int64_t lease,
+                              bool deletes, bool *ret_doubt)
+{
+    struct etcd_key key;
+    Etcdserverpb__TxnResponse *response;
+    coord_result result;
+    struct arena arena;
+    struct etcd_txn txn;
+
+    etcd_txn_init(&txn);
+    txn.reads_only = !deletes;
+    for (size_t i = 0; i < count; i++) {
+        etcd_key_make(&b->space, str_from(held[i].key), &key);
+        etcd_if(&txn, etcd_key_str(&key), ETCD_CREATED, (int64_t)held[i].create_revision);
+        etcd_if(&txn, etcd_key_str(&key), ETCD_LEASED, lease);
+        if (deletes) etcd_delete(&txn, etcd_key_str(&key));
+        etcd_range(&txn, true, etcd_key_str(&key), STR_EMPTY);
+    }
+    result = etcd_txn_run(b, call, &txn, &arena, &response);
+    for (int round = 1; round < RELEASE_ROUNDS && result.flags & COORD_F_MAYBE_APPLIED; round++) {
+        *ret_doubt = true;
+        arena_deinit(&arena);
+        result = etcd_txn_run(b, call, &txn, &arena, &response);
+    }
+    etcd_txn_deinit(&txn);
+    if (result.code == COORD_OK && !response->succeeded) {
+        for (size_t i = 0; i < count && result.code == COORD_OK; i++)
+            result = key_judge(b, etcd_txn_range(response, i), lease, &held[i]);
+        if (result.code == COORD_OK) result = etcd_corrupt("a refusal without a reason");
+    }
+    arena_deinit(&arena);
+    return result;
+}
+
+static coord_result claim_verify(struct etcd_backend *b, const struct prim_call *call,
+                                 const struct prim_claim *claim)
+{
+    coord_result result = prim_ok(COORD_R_NONE);
+    int64_t lease = etcd_lease_number(&claim->lease_id);
+
+    for (size_t at = 0; at < claim->count && result.code == COORD_OK; at += ETCD_TXN_KEYS)
+        result = claim_txn(b, call, claim->held + at, min_size(ETCD_TXN_KEYS, claim->count - at),
+                           lease, false, NULL);
+    return result;
+}
+
+coord_result etcd_renew(struct prim_backend *base, const struct prim_call *call,
+                        const struct prim_claim *claim, int64_t *ret_sent_ns)
+{
+    struct etcd_backend *b = etcd_of(base);
+    coord_result keys;
+    struct keep_alive alive;
+
+    keep_alive_start(b, &alive, etcd_lease_number(&claim->lease_id), call->deadline_ns);
+    keys = claim_verify(b, call, claim);
+    keep_alive_wait(&alive);
+    if (keys.code == COORD_EXPIRED) {
+        /* The key went with its lease, or alone. */
+        if (alive.result.code == COORD_EXPIRED && keys.reason == COORD_R_REVOKED)
+            return alive.result;
+        return keys;
+    }
+    if (alive.result.code != COORD_OK) return alive.result;
+    if (keys.code != COORD_OK) return keys;
+    if (alive.result.granted_ttl_ms < claim->ttl_ms)
+        return etcd_corrupt("kept alive for less than was granted");
+    *ret_sent_ns = alive.sent_ns;
+    alive.result.revision = claim->count ? claim->held[0].token : 0;
+    alive.result.token = claim->count ? claim->held[0].token : 0;
+    return alive.result;
+}
+
+coord_result etcd_adopt(struct prim_backend *base, const struct prim_call *call,
+                        const struct prim_claim *claim, int64_t *ret_left_ms)
+{
+    struct etcd_backend *b = etcd_of(base);
+    int64_t lease = etcd_lease_number(&claim->lease_id);
+    coord_result left = lease_left(b, call, lease, ret_left_ms);
+    coord_result keys = claim_verify(b, call, claim);
+
+    if (keys.code == COORD_EXPIRED && keys.reason == COORD_R_SUPERSEDED) return keys;
+    if (left.code != COORD_OK) return left;
+    if (keys.code == COORD_EXPIRED) {
+        /* Gone alone, or with a lease that ended between the two questions. */
+        left = lease_left(b, call, lease, ret_left_ms);
+        if (left.code == COORD_EXPIRED) return left;
+    }
+    return keys;
+}
+
+/* -- release -- */
+
+/* All or none in one step; one key that is lost does not hide the others. */
+static coord_result release_keys(struct etcd_backend *b, const struct prim_call *call,
+                                 const struct prim_held *held, size_t count, int64_t lease)
+{
+    bool doubt = call->attempt > 0;
+    coord_result all = claim_txn(b, call, held, count, lease, true, &doubt), left;
+    int64_t left_ms;
+
+    if (all.code == COORD_OK) return prim_ok(COORD_R_RELEASED);
+    if (all.code != COORD_EXPIRED) return all;
+    for (size_t i = 0; count > 1 && i < count; i++) {
+        coord_result one = release_keys(b, call, &held[i], 1, lease);
+        if (i == 0 || prim_release_rank(&one) > prim_release_rank(&all)) all = one;
+    }
+    if (count > 1 || all.reason != COORD_R_REVOKED) return all;
+    if (doubt) return prim_ok(COORD_R_ALREADY);
+    left = lease_left(b, call, lease, &left_ms);
+    return left.code == COORD_EXPIRED ? left : all;
+}
+
+coord_result etcd_release(struct prim_backend *base, const struct prim_call *call,
+                          const struct prim_claim *claim, const char *key)
+{
+    struct etcd_backend *b = etcd_of(base);
+    const struct prim_held *one = key ? prim_held_of(claim, str_from(key)) : NULL;
+    int64_t lease = etcd_lease_number(&claim->lease_id);
+    coord_result all = prim_ok(COORD_R_ALREADY), some;
+
+    if (one) all = release_keys(b, call, one, 1, lease);
+    for (size_t at = 0; !key && at < claim->count; at += ETCD_TXN_KEYS) {
+        some = release_keys(b, call, claim->held + at, min_size(ETCD_TXN_KEYS, claim->count - at),
+                            lease);
+        if (at == 0 || prim_release_rank(&some) > prim_release_rank(&all)) all = some;
+    }
+    /* After the entries, never before: a revoke deletes whatever hangs on the lease, unasked. */
+    if (all.code != COORD_UNAVAILABLE && (!key || claim->count <= 1)) etcd_lease_revoke(b, lease);
+    return all;
 }

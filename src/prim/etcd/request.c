@@ -1,125 +1,103 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Requests to etcd: transactions, and calls that the caller's thread waits for. */
 #include "prim/etcd/request.h"
 
 #include "prim/etcd/internal.h"
+#include "wire/pack.h"
+
+enum {
+    /* of TxnRequest */
+    FIELD_COMPARE = 1,
+    FIELD_SUCCESS = 2,
+    FIELD_FAILURE = 3,
+    /* of RequestOp */
+    FIELD_RANGE = 1,
+    FIELD_PUT = 2,
+    FIELD_DELETE = 3,
+    /* of Compare; `result` is left out, since EQUAL is 0 */
+    FIELD_TARGET = 2,
+    FIELD_COMPARED_KEY = 3,
+    FIELD_VERSION = 4, /* the first of the union, in the order of its targets */
+    /* of the requests inside RequestOp */
+    FIELD_KEY = 1,
+    FIELD_RANGE_END = 2,
+    FIELD_VALUE = 2,
+    FIELD_LEASE = 3,
+    FIELD_IGNORE_LEASE = 6,
+};
 
 void etcd_txn_init(struct etcd_txn *txn)
 {
-    txn->compare_count = txn->then.count = txn->otherwise.count = 0;
-    txn->reads_only = false;
-    txn->revision_floor = 0;
+    *txn = (struct etcd_txn){.err = ERR_OK};
+    buf_init(&txn->request, ETCD_REQUEST_MAX);
+    buf_init(&txn->op, ETCD_REQUEST_MAX);
+    buf_init(&txn->body, ETCD_REQUEST_MAX);
 }
 
-/* -- compares -- */
-
-/* What is compared is a number in each case. */
-static void compare(struct etcd_txn *txn, struct str key,
-                    Etcdserverpb__Compare__CompareTarget target,
-                    Etcdserverpb__Compare__TargetUnionCase member, int64_t number)
+void etcd_txn_deinit(struct etcd_txn *txn)
 {
-    Etcdserverpb__Compare *c = &txn->compares[txn->compare_count];
-
-    assert(txn->compare_count < ETCD_TXN_COMPARES);
-    *c = (Etcdserverpb__Compare)ETCDSERVERPB__COMPARE__INIT;
-    c->result = ETCDSERVERPB__COMPARE__COMPARE_RESULT__EQUAL;
-    c->key = etcd_bytes(key);
-    c->target = target;
-    c->target_union_case = member;
-    c->mod_revision = number; /* a member of a union, as each of them */
-    txn->compare_list[txn->compare_count++] = c;
+    buf_deinit(&txn->request);
+    buf_deinit(&txn->op);
+    buf_deinit(&txn->body);
 }
 
-void etcd_if_created(struct etcd_txn *txn, struct str key, uint64_t create_revision)
+static void txn_add(struct etcd_txn *txn, uint32_t field, const struct pack *row)
 {
-    compare(txn, key, ETCDSERVERPB__COMPARE__COMPARE_TARGET__CREATE,
-            ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION, (int64_t)create_revision);
+    struct pack all = {&txn->request, txn->err};
+
+    pack_row(&all, field, row);
+    txn->err = all.err;
 }
 
-void etcd_if_modified(struct etcd_txn *txn, struct str key, uint64_t revision)
+static void txn_add_op(struct etcd_txn *txn, uint32_t branch, uint32_t field,
+                       const struct pack *body)
 {
-    compare(txn, key, ETCDSERVERPB__COMPARE__COMPARE_TARGET__MOD,
-            ETCDSERVERPB__COMPARE__TARGET_UNION_MOD_REVISION, (int64_t)revision);
-    if ((int64_t)revision > txn->revision_floor) txn->revision_floor = (int64_t)revision;
+    struct pack op = pack_begin(&txn->op);
+
+    pack_row(&op, field, body);
+    txn_add(txn, branch, &op);
 }
 
-void etcd_if_leased(struct etcd_txn *txn, struct str key, int64_t lease)
+void etcd_if(struct etcd_txn *txn, struct str key, enum etcd_target target, int64_t number)
 {
-    compare(txn, key, ETCDSERVERPB__COMPARE__COMPARE_TARGET__LEASE,
-            ETCDSERVERPB__COMPARE__TARGET_UNION_LEASE, lease);
+    struct pack row = pack_begin(&txn->body);
+
+    pack_u64(&row, FIELD_TARGET, target);
+    pack_bytes(&row, FIELD_COMPARED_KEY, key);
+    pack_varint(&row, (uint64_t)(FIELD_VERSION + target) << 3); /* also for 0 */
+    pack_varint(&row, (uint64_t)number);
+    txn_add(txn, FIELD_COMPARE, &row);
+    if (target == ETCD_MODIFIED && number > txn->revision_floor) txn->revision_floor = number;
 }
 
-/* -- operations -- */
-
-static Etcdserverpb__RequestOp *next(struct etcd_ops *ops)
+void etcd_put(struct etcd_txn *txn, struct str key, struct str value, int64_t lease)
 {
-    Etcdserverpb__RequestOp *op = &ops->ops[ops->count];
+    struct pack row = pack_begin(&txn->body);
 
-    assert(ops->count < ETCD_TXN_KEYS);
-    *op = (Etcdserverpb__RequestOp)ETCDSERVERPB__REQUEST_OP__INIT;
-    ops->list[ops->count++] = op;
-    return op;
+    pack_bytes(&row, FIELD_KEY, key);
+    pack_text(&row, FIELD_VALUE, value);
+    if (lease == ETCD_SAME_LEASE)
+        pack_u64(&row, FIELD_IGNORE_LEASE, true);
+    else
+        pack_i64(&row, FIELD_LEASE, lease);
+    txn_add_op(txn, FIELD_SUCCESS, FIELD_PUT, &row);
 }
 
-static Etcdserverpb__PutRequest *put(struct etcd_ops *ops, struct str key, struct str value)
+void etcd_delete(struct etcd_txn *txn, struct str key)
 {
-    Etcdserverpb__PutRequest *body = &ops->bodies[ops->count].put;
-    Etcdserverpb__RequestOp *op = next(ops);
+    struct pack row = pack_begin(&txn->body);
 
-    *body = (Etcdserverpb__PutRequest)ETCDSERVERPB__PUT_REQUEST__INIT;
-    body->key = etcd_bytes(key);
-    body->value = etcd_bytes(value);
-    op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
-    op->request_put = body;
-    return body;
+    pack_bytes(&row, FIELD_KEY, key);
+    txn_add_op(txn, FIELD_SUCCESS, FIELD_DELETE, &row);
 }
 
-void etcd_put(struct etcd_ops *ops, struct str key, struct str value, int64_t lease)
+void etcd_range(struct etcd_txn *txn, bool otherwise, struct str from, struct str end)
 {
-    put(ops, key, value)->lease = lease;
-}
+    struct pack row = pack_begin(&txn->body);
 
-void etcd_put_same_lease(struct etcd_ops *ops, struct str key, struct str value)
-{
-    put(ops, key, value)->ignore_lease = true;
-}
-
-void etcd_delete(struct etcd_ops *ops, struct str key)
-{
-    Etcdserverpb__DeleteRangeRequest *body = &ops->bodies[ops->count].remove;
-    Etcdserverpb__RequestOp *op = next(ops);
-
-    *body = (Etcdserverpb__DeleteRangeRequest)ETCDSERVERPB__DELETE_RANGE_REQUEST__INIT;
-    body->key = etcd_bytes(key);
-    op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
-    op->request_delete_range = body;
-}
-
-void etcd_range_to(struct etcd_ops *ops, struct str from, struct str end)
-{
-    Etcdserverpb__RangeRequest *body = &ops->bodies[ops->count].range;
-    Etcdserverpb__RequestOp *op = next(ops);
-
-    *body = (Etcdserverpb__RangeRequest)ETCDSERVERPB__RANGE_REQUEST__INIT;
-    body->key = etcd_bytes(from);
-    if (end.len > 0) body->range_end = etcd_bytes(end);
-    op->request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
-    op->request_range = body;
-}
-
-void etcd_range(struct etcd_ops *ops, struct str key)
-{
-    etcd_range_to(ops, key, STR_EMPTY);
-}
-
-void etcd_txn_request(struct etcd_txn *txn, Etcdserverpb__TxnRequest *ret_request)
-{
-    *ret_request = (Etcdserverpb__TxnRequest)ETCDSERVERPB__TXN_REQUEST__INIT;
-    ret_request->n_compare = txn->compare_count;
-    ret_request->compare = txn->compare_list;
-    ret_request->n_success = txn->then.count;
-    ret_request->success = txn->then.list;
-    ret_request->n_failure = txn->otherwise.count;
-    ret_request->failure = txn->otherwise.list;
+    pack_bytes(&row, FIELD_KEY, from);
+    pack_text(&row, FIELD_RANGE_END, end);
+    txn_add_op(txn, otherwise ? FIELD_FAILURE : FIELD_SUCCESS, FIELD_RANGE, &row);
 }
 
 /* -- over the client -- */
@@ -128,8 +106,7 @@ bool etcd_header_fits(struct etcd_backend *b, const Etcdserverpb__ResponseHeader
 {
     if (header && header->cluster_id == b->cluster_id) return true;
     /* R5: the endpoints lead to another cluster than the one that was opened. */
-    if (!atomic_exchange(&b->degraded, true))
-        b->host->degraded(b->host, "etcd: the endpoints answer for another cluster now");
+    prim_degrade(&b->base, "etcd: the endpoints answer for another cluster now");
     return false;
 }
 
@@ -146,11 +123,12 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
     struct courier_op op;
 
     arena_init(arena, 1);
-    if (b->degraded) return other_cluster();
+    if (b->base.degraded) return other_cluster();
     etcd_op_init(&op, ask->path, deadline_ns);
     op.idempotent = !ask->writes;
     op.hurried = ask->hurried;
-    if (message_write(ask->request, &op.request, NULL)) {
+    if (ask->txn ? ask->txn->err || buf_append(&op.request, buf_peek(&ask->txn->request))
+                 : message_write(ask->request, &op.request, NULL)) {
         courier_op_deinit(&op);
         return prim_no_memory();
     }
@@ -166,19 +144,17 @@ coord_result etcd_ask(struct etcd_backend *b, int64_t deadline_ns, const struct 
 }
 
 coord_result etcd_txn_run(struct etcd_backend *b, const struct prim_call *call,
-                          struct etcd_txn *txn, struct arena *arena,
+                          const struct etcd_txn *txn, struct arena *arena,
                           Etcdserverpb__TxnResponse **ret_response)
 {
-    Etcdserverpb__TxnRequest request;
     const struct etcd_ask ask = {.path = "/etcdserverpb.KV/Txn",
-                                 .request = &request.base,
+                                 .txn = txn,
                                  .type = &etcdserverpb__txn_response__descriptor,
                                  .writes = !txn->reads_only};
     const Etcdserverpb__TxnResponse *response;
     ProtobufCMessage *message = NULL;
     coord_result result;
 
-    etcd_txn_request(txn, &request);
     result = etcd_ask(b, call->deadline_ns, &ask, arena, &message);
     if (result.code != COORD_OK) return result;
     assert(message);
@@ -214,5 +190,5 @@ coord_result etcd_read(struct etcd_backend *b, const struct prim_call *call, str
     range = (const Etcdserverpb__RangeResponse *)message;
     if (!etcd_header_fits(b, range->header)) return other_cluster();
     *ret_found = etcd_range_one(&b->space, range, key, ret_entry);
-    return *ret_found < 0 ? etcd_corrupt("what stands there is no entry of ours") : result;
+    return *ret_found < 0 ? etcd_corrupt("the value of the key is no entry of ours") : result;
 }

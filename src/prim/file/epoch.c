@@ -349,11 +349,7 @@ coord_result epoch_open(struct file_store *store, bool overlay, int64_t until_ns
     coord_result result = open_part(store, "meta", &store->meta);
     if (result.code != COORD_OK) return result;
     int error = store->settings.create_only ? 0 : lock_meta(store, until_ns, &lock);
-    if (error == ETIMEDOUT) {
-        return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
-                           "meta/recover.lk is held: another process is opening the store");
-    }
-    if (error != 0) return file_trouble(error, "lock meta/recover.lk");
+    if (error != 0) return file_trouble(error, "lock meta/recover.lk to open the store");
     result = open_locked(store, overlay);
     sys_close(lock);
     return result;

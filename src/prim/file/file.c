@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/file/file.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,9 +7,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "prim/change.h"
 #include "prim/file/lease_file.h"
-#include "prim/file/write.h"
 #include "prim/guard.h"
+#include "prim/stores.h"
 #include "prim/url.h"
 
 /* -- what all parts use -- */
@@ -29,21 +28,17 @@ coord_result file_trouble(int error, const char *what)
     case ETIMEDOUT: reason = COORD_R_TIMEOUT; break;
     default: break;
     }
-    const char *why = error == EBADMSG ? "damaged" : strerrordesc_np(error);
+    const char *why = error == EBADMSG     ? "damaged"
+                      : error == ETIMEDOUT ? "locked by another process"
+                                           : strerrordesc_np(error);
     return prim_answer(COORD_UNAVAILABLE, reason, "%s: %s", what, why != NULL ? why : "error");
-}
-
-void file_degrade(struct file_store *store, const char *why)
-{
-    if (atomic_exchange(&store->degraded, true) || store->host == NULL) return;
-    store->host->degraded(store->host, why);
 }
 
 coord_result file_usable(struct file_store *store)
 {
     struct stat info;
     struct statfs system;
-    if (atomic_load(&store->degraded)) {
+    if (atomic_load(&store->backend.degraded)) {
         return prim_answer(COORD_UNAVAILABLE, COORD_R_DEGRADED,
                            "a sync failed earlier: open the store anew");
     }
@@ -88,8 +83,7 @@ static coord_caps file_capabilities(struct prim_backend *backend)
     coord_caps caps = {.scope = store->scope,
                        .watch = COORD_WATCH_COALESCING,
                        .token = COORD_TOKEN_STORE,
-                       .replay = COORD_REPLAY_LAST,
-                       .degraded = atomic_load(&store->degraded)};
+                       .replay = COORD_REPLAY_LAST};
     (void)snprintf(caps.server, sizeof caps.server, "%s", store->type);
     if (store->settings.create_only) {
         caps.bits = COORD_CAP_CREATE;
@@ -130,6 +124,7 @@ static void store_free(struct file_store *store)
     file_hub_close(store->hub);
     buckets_close(store);
     lease_table_close(store->table);
+    map_free(&store->sights);
     sys_close(store->lost);
     sys_close(store->buckets_dir);
     sys_close(store->leases);
@@ -147,14 +142,15 @@ static void file_close(struct prim_backend *backend)
 
 static const struct prim_backend_ops file_ops = {
     .name = "file",
+    .guards_max = 16384,
     .capabilities = file_capabilities,
-    .create = file_create,
+    .create = prim_change_create,
     .cas = file_cas,
-    .remove = file_remove,
-    .get = file_get,
-    .acquire = file_acquire,
-    .resize = file_resize,
-    .holders = file_holders,
+    .remove = prim_change_remove,
+    .get = prim_change_get,
+    .acquire = prim_change_acquire,
+    .resize = prim_change_resize,
+    .holders = prim_change_holders,
     .renew = file_renew,
     .release = file_release,
     .adopt = file_adopt,
@@ -163,6 +159,7 @@ static const struct prim_backend_ops file_ops = {
     .watch = file_watch,
     .unwatch = file_unwatch,
     .close = file_close,
+    .ways = &file_ways,
 };
 
 static coord_result bad_param(const char *name, const char *allowed)
@@ -276,19 +273,17 @@ static struct file_store *store_new(const struct prim_open *in)
 {
     struct file_store *store = calloc(1, sizeof *store);
     if (store == NULL) return NULL;
-    store->backend.ops = &file_ops;
-    store->backend.clock = in->clock;
-    store->backend.limits = prim_limits(FILE_TTL_MIN_MS, 1, PRIM_VALUE_LARGE_MAX);
-    store->host = in->host;
+    prim_backend_init(&store->backend, &file_ops, in,
+                      prim_limits(FILE_TTL_MIN_MS, 1, PRIM_VALUE_LARGE_MAX));
     store->root = store->meta = store->leases = store->buckets_dir = store->lost = -1;
     list_init(&store->buckets);
     (void)pthread_mutex_init(&store->mutex, NULL);
     for (size_t i = 0; i < KEY_RWLOCKS; i++) rwlock_init(&store->key_rwlocks[i]);
+    map_init(&store->sights, SIGHTS_MAX, 0); /* lease ids are drawn at random */
     store->table = lease_table_open();
     store->hub = file_hub_open(store);
-    store->backend.guards = prim_guards_open(&(struct prim_guards_options){
-        .backend = &store->backend, .host = in->host, .keys_max = GUARDS_MAX});
-    if (store->table != NULL && store->hub != NULL && store->backend.guards != NULL) return store;
+    bool guards = prim_guards_open(&store->backend);
+    if (store->table != NULL && store->hub != NULL && guards) return store;
     store_free(store);
     return NULL;
 }

@@ -230,7 +230,7 @@ static void run_round(struct round *round)
 static struct gc_report run(struct file_store *store, atomic_bool *stop)
 {
     struct round round = {.store = store, .stop = stop, .all_seen = true};
-    if (atomic_load(&store->degraded)) return round.report;
+    if (atomic_load(&store->backend.degraded)) return round.report;
     round.locked = LOCKED_NONE;
     map_init(&round.references, REFERENCES_MAX, prim_random());
     run_round(&round);

@@ -134,12 +134,6 @@ void lease_table_sweep(struct file_store *store)
     (void)pthread_mutex_unlock(&table->mutex);
 }
 
-static coord_result record_timed_out(void)
-{
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
-                       "the record of the lease is locked by another process");
-}
-
 /* -- records, and whether a lease is over -- */
 
 static int lease_record_get(int fd, const coord_id *id, struct lease_record *ret_record)
@@ -229,22 +223,18 @@ static int judge_record(struct file_store *store, int fd, struct lease_record *r
     return file_record_put(fd, &lease_shape, record);
 }
 
-/* Since when we know. The oldest makes room: it then waits once more, which is safe. */
+/* Without memory, or past SIGHTS_MAX, the wait begins anew, which is safe. */
 static int64_t first_sight(struct file_store *store, const coord_id *id)
 {
     int64_t now = file_now(store), since = now;
     (void)pthread_mutex_lock(&store->mutex);
-    size_t oldest = 0, i;
-    for (i = 0; i < store->sight_count; i++) {
-        if (prim_id_equal(&store->sights[i].lease_id, id)) break;
-        if (store->sights[i].since_ns < store->sights[oldest].since_ns) oldest = i;
+    if (map_count(&store->sights) == SIGHTS_MAX) {
+        map_free(&store->sights);
+        map_init(&store->sights, SIGHTS_MAX, 0);
     }
-    if (i < store->sight_count) {
-        since = store->sights[i].since_ns;
-    } else {
-        i = store->sight_count < SIGHTS_MAX ? store->sight_count++ : oldest;
-        store->sights[i] = (struct sight){.lease_id = *id, .since_ns = now};
-    }
+    int64_t *known = map_make(&store->sights, id_key(id), sizeof *known);
+    if (known != NULL && *known == 0) *known = now;
+    if (known != NULL) since = *known;
     (void)pthread_mutex_unlock(&store->mutex);
     return since;
 }
@@ -386,10 +376,9 @@ coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int6
         error = file_record_put(fd, &lease_shape, &record);
     }
     record_close(fd);
-    if (error == ETIMEDOUT) return record_timed_out();
     /* Without a record it cannot be renewed anyway. */
     if (error != 0 && error != ENOENT && error != EBADMSG)
-        return file_trouble(error, "tell a lease of its loss");
+        return file_trouble(error, "raise the lost count of a lease");
     return prim_ok(COORD_R_NONE);
 }
 
@@ -400,7 +389,6 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
     int error = record_open(store, id, false, until_ns, &fd, ret_record);
     record_close(fd);
     if (error == ENOENT || error == EBADMSG) return prim_lease_expired(COORD_R_REVOKED, 0);
-    if (error == ETIMEDOUT) return record_timed_out();
     if (error != 0) return file_trouble(error, "read a lease record");
     return record_is_over(store, ret_record) ? prim_lease_expired(COORD_R_DEADLINE, 0)
                                              : prim_ok(COORD_R_NONE);
@@ -408,7 +396,9 @@ coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t u
 
 /* -- what became of its keys -- */
 
-int lease_key_fate(const coord_id *id, const struct prim_held *held, const struct head_file *file)
+/* By the head of the key: COORD_R_NONE, the lease still holds it, or why it is lost. */
+static int lease_key_fate(const coord_id *id, const struct prim_held *held,
+                          const struct head_file *file)
 {
     if (file->found != HEAD_IS_THERE) return COORD_R_REVOKED;
     bool same = prim_id_equal(&file->head.lease_id, id);
@@ -562,7 +552,6 @@ static coord_result renew_until_clear(struct renewal *renewal, struct lease *lea
             return why_over(store, renewal->claim, renewal->until_ns, COORD_R_DEADLINE);
         case ENOENT:
         case EBADMSG: return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
-        case ETIMEDOUT: return record_timed_out();
         case RENEW_LOOK:
             /* Whoever told us of a loss may still be about to publish: wait for its lock. */
             result = claim_check(store, renewal->claim, true, renewal->until_ns);
@@ -578,7 +567,7 @@ static coord_result renew_until_clear(struct renewal *renewal, struct lease *lea
 static coord_result renew_as(struct renewal *renewal)
 {
     struct file_store *store = renewal->store;
-    if (atomic_load(&store->degraded)) return file_usable(store);
+    if (atomic_load(&store->backend.degraded)) return file_usable(store);
     if (renewal->extend && !heads_are_there(renewal))
         return why_over(store, renewal->claim, renewal->until_ns, COORD_R_REVOKED);
     struct lease *lease = lease_take(store->table, &renewal->claim->lease_id);

@@ -20,10 +20,8 @@ void lease_abandon(struct file_store *store, const coord_id *id, bool published)
 /* Its holder is this process from now on. EXPIRED/deadline, EXPIRED/revoked. */
 coord_result lease_take_up(struct file_store *store, const coord_id *id, int64_t until_ns,
                            int64_t *ret_deadline_ns);
-coord_result file_renew(struct prim_backend *backend, const struct prim_call *call,
-                        const struct prim_claim *claim, int64_t *ret_sent_ns);
-coord_result file_adopt(struct prim_backend *backend, const struct prim_call *call,
-                        const struct prim_claim *claim, int64_t *ret_left_ms);
+prim_renew_fn file_renew;
+prim_adopt_fn file_adopt;
 /* Is it live now? For one more key under it. OK, EXPIRED/deadline, EXPIRED/revoked. */
 coord_result lease_alive(struct file_store *store, const coord_id *id, int64_t until_ns,
                          struct lease_record *ret_record);
@@ -33,9 +31,6 @@ void lease_finish(struct file_store *store, const coord_id *id, int64_t until_ns
  * before the new head is published, with its key locked. */
 coord_result lease_raise_lost(struct file_store *store, const coord_id *id, int64_t until_ns);
 
-/* What became of a key of this lease, by its head: COORD_R_NONE, it is still its own, or the reason
- * it is lost for. */
-int lease_key_fate(const coord_id *id, const struct prim_held *held, const struct head_file *file);
 /* Gives back descriptors of leases that ended long ago without a word. */
 void lease_table_sweep(struct file_store *store);
 

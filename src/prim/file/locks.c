@@ -189,11 +189,6 @@ int lock_open(const struct file_store *store, int dir, const char *name)
 
 /* -- the bucket lock -- */
 
-static coord_result timed_out(const char *what)
-{
-    return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT, "%s is held by another process", what);
-}
-
 /* A lock on a file that has lost its name excludes nobody. */
 static int lock_bucket_file(struct file_store *store, struct bucket *bucket, bool alone,
                             int64_t until_ns, int *ret_fd)
@@ -237,7 +232,7 @@ coord_result lock_bucket(struct file_store *store, struct bucket *bucket, bool a
         error = lock_bucket_file(store, bucket, alone, until_ns, &locked->bucket_fd);
     if (error == 0) return prim_ok(COORD_R_NONE);
     unlock(locked);
-    return error == ETIMEDOUT ? timed_out("the bucket lock") : file_trouble(error, "lock a bucket");
+    return file_trouble(error, "lock a bucket");
 }
 
 /* -- key locks -- */
@@ -349,7 +344,7 @@ static coord_result key_timed_out(struct locked *locked, const char *name)
     int fd = sys_open(locked->bucket->locks, name, O_RDONLY | O_NOFOLLOW, 0);
     bool known = fd >= 0 && file_record_get(fd, &lock_shape, &record) == 0;
     sys_close(fd);
-    if (!known) return timed_out("the key lock");
+    if (!known) return file_trouble(ETIMEDOUT, "lock a key");
     return prim_answer(COORD_UNAVAILABLE, COORD_R_TIMEOUT,
                        "the key lock is held by pid %" PRIu32 " for %" PRId64 " ms", record.who.pid,
                        (file_now(locked->store) - record.locked_ns) / NS_IN_MS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of one open file store share. Internal to prim/file; the calls are in write.h. */
+/* What the parts of one open file store share. */
 #ifndef PRIM_FILE_STORE_H
 #define PRIM_FILE_STORE_H
 #include <pthread.h>
@@ -20,7 +20,6 @@ enum {
     KEY_RWLOCKS = 64,
     STUCK_MAX = 64,
     SIGHTS_MAX = 1024,
-    GUARDS_MAX = 16384, /* keys of kept claims */
 };
 #define NS_IN_MS INT64_C(1000000)
 
@@ -30,10 +29,7 @@ enum file_op { /* what a lock record says; in docs/formats/filestore.md */
                OP_REMOVE,
                OP_RELEASE,
                OP_CHECK,
-               OP_ACQUIRE,
-               OP_RESIZE,
-               OP_HOLDERS,
-               OP_COLLECT,
+               OP_COLLECT = 9,
 };
 
 /* The directories of one bucket. Counted: who uses it keeps its descriptors open. */
@@ -47,11 +43,6 @@ struct bucket {
     struct rwlock rwlock; /* the bucket lock among our own threads */
 };
 
-/* The first time this store object saw that a lease record was damaged or gone. */
-struct sight {
-    coord_id lease_id;
-    int64_t since_ns;
-};
 /* A key lock that has been refused again and again. */
 struct stuck {
     uint64_t hash;
@@ -70,7 +61,6 @@ struct file_settings {
 
 struct file_store {
     struct prim_backend backend; /* first */
-    struct prim_host *host;
     struct file_settings settings;
     struct host_facts facts;
     struct who holder; /* what our leases say: nobody (pid 0) when they are to outlive us */
@@ -83,16 +73,15 @@ struct file_store {
     char type[32];       /* "ext4" */
     bool durable_medium; /* what is synced survives power loss */
     int scope;
-    atomic_bool degraded, poll;
-    atomic_bool sync_failed; /* said to the host once the locks are given back */
+    atomic_bool poll;
+    atomic_bool sync_failed; /* an fsync did: reported once the locks are given back */
     atomic_uint_least64_t temp_number, lock_violations;
     unsigned damaged; /* heads moved to lost/ when this object opened the store */
 
     pthread_mutex_t mutex; /* of what follows, for moments */
     struct list buckets;
     size_t bucket_count;
-    struct sight sights[SIGHTS_MAX];
-    size_t sight_count;
+    struct map sights; /* lease id -> int64_t, when its record was first seen damaged or gone */
     struct stuck stuck[STUCK_MAX];
     struct rwlock key_rwlocks[KEY_RWLOCKS];
 
@@ -117,14 +106,17 @@ static inline mode_t file_mode(const struct file_store *store)
 
 /* UNAVAILABLE for an errno: storage, forbidden, overloaded, memory. `what` reads as a path. */
 coord_result file_trouble(int error, const char *what);
-/* An fsync failed: nothing this object writes can be believed any more. Call without locks held. */
-void file_degrade(struct file_store *store, const char *why);
 /* S1. OK, UNAVAILABLE/degraded, UNAVAILABLE/storage when the root is gone. */
 coord_result file_usable(struct file_store *store);
 void file_temp_name(struct file_store *store, char name[LAYOUT_TEMP_CAP]);
 /* A small record that a file begins with. 0, EBADMSG (damaged), or an errno. */
 int file_record_get(int fd, const struct shape *shape, void *ret_record);
 int file_record_put(int fd, const struct shape *shape, const void *record);
+
+/* -- entries.c: entries and groups by prim/change.h -- */
+extern const struct prim_ways file_ways;
+prim_cas_fn file_cas;
+prim_release_fn file_release;
 
 /* -- locks.c: directories of buckets are made and opened once, and kept for the next call -- */
 
@@ -197,7 +189,6 @@ void collector_close(struct collector *collector);
 /* The thread starts with the first watch. NULL: no memory. */
 struct hub *file_hub_open(struct file_store *store);
 void file_hub_close(struct hub *hub);
-coord_result file_watch(struct prim_backend *backend, const struct prim_call *call,
-                        struct str scope, bool bucket, struct prim_feed *feed, void **ret_watch);
+prim_watch_fn file_watch;
 void file_unwatch(struct prim_backend *backend, void *watch);
 #endif

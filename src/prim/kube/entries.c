@@ -88,7 +88,7 @@ static bool guess(struct prim_change *c)
     if (!kube_held_take(store, c->key, &c->claim->lease_id, &own->doc)) return false;
     own->remembered_sent_ns = own->doc.sent_ns;
     see(store, &own->doc, &c->seen);
-    if (c->renews && store_now(store) - own->doc.sent_ns > c->claim->ttl_ms * 1000000)
+    if (c->op == COORD_OP_RENEW && store_now(store) - own->doc.sent_ns > c->claim->ttl_ms * 1000000)
         c->seen = (struct prim_seen){.kind = PRIM_SEEN_EXPIRED};
     return true;
 }
@@ -137,7 +137,7 @@ static coord_result foreign(const struct prim_change *c)
     coord_result result = prim_answer(COORD_CONFLICT, COORD_R_NOT_OWNER,
                                       "another controller coordinates by this object");
 
-    prim_seen_tell(&c->seen, &result);
+    prim_seen_answer(&c->seen, &result);
     return result;
 }
 

@@ -5,14 +5,12 @@
 
 #include "base/hex.h"
 #include "prim/kube/store.h"
+#include "prim/stores.h"
 #include "prim/url.h"
 
 enum {
-    NS_IN_MS = 1000000,
     TTL_MIN_MS = 2000,
     REVIEW_MAX = 512,
-    RENEWALS_MAX = 20,
-    GUARDS_MAX = 64, /* each is a connection and a thread */
 };
 
 /* The object whose uid is the store's identity: when somebody deletes it, or the namespace was made
@@ -52,7 +50,8 @@ static void kube_close_store(struct prim_backend *backend)
 
 static const struct prim_backend_ops ops = {
     .name = "k8s",
-    .renewals_max = RENEWALS_MAX,
+    .renewals_max = 20,
+    .guards_max = 64, /* each watch is a connection and a thread */
     .capabilities = kube_caps,
     PRIM_CHANGE_OPS,
     .adopt = kube_op_adopt,
@@ -68,9 +67,7 @@ static const struct prim_backend_ops ops = {
 
 static uint64_t open_left_ms(const struct prim_open *in)
 {
-    int64_t left = (in->deadline_ns - prim_clock_now(&in->clock)) / NS_IN_MS;
-
-    return left > 0 ? (uint64_t)left : 0;
+    return (uint64_t)prim_left_ms(&in->clock, in->deadline_ns);
 }
 
 /* Asks the server whether we may; no verb is tried on real objects to find out. */
@@ -233,18 +230,14 @@ coord_result prim_kube_open(const struct prim_open *in, struct prim_backend **re
         free(store);
         return prim_no_memory();
     }
-    store->base.ops = &ops;
-    store->base.clock = in->clock;
-    store->base.limits = prim_limits(TTL_MIN_MS, PRIM_CHANGE_TTL_STEP_MS, PRIM_VALUE_MAX);
+    prim_backend_init(&store->base, &ops, in,
+                      prim_limits(TTL_MIN_MS, PRIM_CHANGE_TTL_STEP_MS, PRIM_VALUE_MAX));
     if (!prim_id_is_zero(&boot)) prim_id_text(&boot, store->boot);
     kube_sights_init(&store->sights, prim_random());
     result = open_by_url(store, in);
     /* Without the right to watch, renewals find what happened. */
-    if (result.code == COORD_OK && store->can_watch) {
-        store->base.guards = prim_guards_open(&(struct prim_guards_options){
-            .backend = &store->base, .host = in->host, .keys_max = GUARDS_MAX});
-        if (!store->base.guards) result = prim_no_memory();
-    }
+    if (result.code == COORD_OK && store->can_watch && !prim_guards_open(&store->base))
+        result = prim_no_memory();
     if (result.code != COORD_OK) {
         kube_close_store(&store->base);
         return result;

@@ -47,9 +47,7 @@ coord_result kube_store_err(struct kube_store *store, enum err err,
 
 static int64_t left_ms(const struct ask *ask)
 {
-    int64_t left = (ask->call->deadline_ns - store_now(ask->store)) / NS_IN_MS;
-
-    return left > 0 ? left : 0;
+    return prim_left_ms(&ask->store->base.clock, ask->call->deadline_ns);
 }
 
 /* Sleeps; UNAVAILABLE/timeout at once when the deadline comes first. */

@@ -7,7 +7,6 @@
 #include "prim/answer.h"
 #include "prim/change.h"
 #include "prim/guard.h"
-#include "prim/kube/kube.h"
 #include "prim/kube/lease.h"
 #include "prim/kube/sights.h"
 #include "prim/thread.h"
@@ -84,11 +83,9 @@ struct kube_path kube_store_path(const struct kube_store *store, const char *nam
 
 /* -- entries.c -- */
 extern const struct prim_ways kube_ways;
-coord_result kube_op_adopt(struct prim_backend *, const struct prim_call *,
-                           const struct prim_claim *, int64_t *);
+prim_adopt_fn kube_op_adopt;
 
 /* -- watch.c -- */
-coord_result kube_op_watch(struct prim_backend *, const struct prim_call *, struct str, bool,
-                           struct prim_feed *, void **);
+prim_watch_fn kube_op_watch;
 void kube_op_unwatch(struct prim_backend *, void *);
 #endif

@@ -6,21 +6,19 @@
  * The thread runs from the first watch on: without a watch nobody learns of an end before the next
  * call, and each call ends what is due first. Events go to the watches while the mutex is held, so
  * that each reader gets them in the order of the changes. */
-#include "prim/memory/memory.h"
-
 #include <stdlib.h>
 
 #include "prim/answer.h"
 #include "prim/guard.h"
 #include "prim/memory/shared.h"
 #include "prim/names.h"
+#include "prim/stores.h"
 #include "prim/url.h"
 
 enum {
     ENTRIES_MAX = 1 << 20,
     BYTES_MAX = 1 << 30,
     TTL_MIN_MS = 10,
-    GUARDS_MAX = 64 * 1024,
     LOOK_AGAIN_MS = 1000, /* boottime may run ahead of the clock that a condition waits on */
     LOOK_STEPPED_MS = 2,  /* a test's clock wakes nobody */
 };
@@ -304,6 +302,7 @@ static void op_close(struct prim_backend *backend)
 
 static const struct prim_backend_ops memory_ops = {
     .name = "mem",
+    .guards_max = 64 * 1024,
     .capabilities = op_capabilities,
     .create = memory_create,
     .cas = prim_change_cas,
@@ -335,15 +334,11 @@ coord_result memory_open(const struct prim_open *in, const struct memory_limits 
         return prim_answer(COORD_UNAVAILABLE, COORD_R_MEMORY,
                            "no memory, or this name is open with another clock");
     }
-    *memory =
-        (struct memory){.backend = {.ops = &memory_ops,
-                                    .clock = in->clock,
-                                    .id = s->id,
-                                    .limits = prim_limits(TTL_MIN_MS, 1, PRIM_VALUE_LARGE_MAX)},
-                        .shared = s};
-    memory->backend.guards = prim_guards_open(&(struct prim_guards_options){
-        .backend = &memory->backend, .host = in->host, .keys_max = GUARDS_MAX});
-    if (!memory->backend.guards) {
+    prim_backend_init(&memory->backend, &memory_ops, in,
+                      prim_limits(TTL_MIN_MS, 1, PRIM_VALUE_LARGE_MAX));
+    memory->backend.id = s->id;
+    memory->shared = s;
+    if (!prim_guards_open(&memory->backend)) {
         op_close(&memory->backend);
         return prim_no_memory();
     }

@@ -85,12 +85,8 @@ void memory_records_deinit(struct memory_shared *shared);
 struct memory_record *memory_record_of(const struct memory_shared *shared, struct str key);
 void memory_expire(struct memory_shared *shared); /* ends the leases whose time is up */
 
-coord_result memory_create(struct prim_backend *backend, const struct prim_call *call,
-                           const struct prim_create *in, struct prim_grant *ret_grant);
-coord_result memory_renew(struct prim_backend *backend, const struct prim_call *call,
-                          const struct prim_claim *claim, int64_t *ret_sent_ns);
-coord_result memory_release(struct prim_backend *backend, const struct prim_call *call,
-                            const struct prim_claim *claim, const char *key);
-coord_result memory_adopt(struct prim_backend *backend, const struct prim_call *call,
-                          const struct prim_claim *claim, int64_t *ret_left_ms);
+prim_create_fn memory_create;
+prim_renew_fn memory_renew;
+prim_release_fn memory_release;
+prim_adopt_fn memory_adopt;
 #endif

@@ -4,12 +4,10 @@
 #include <stdlib.h>
 
 #include "prim/native/internal.h"
-#include "prim/native/native.h"
+#include "prim/stores.h"
 #include "prim/url.h"
 
 enum {
-    GUARDS_MAX = 64 * 1024,
-    KEYS_ALONE = 4, /* each watch is a stream: the next key of a bucket has the bucket watched */
     VOTERS_HA = 3,
     PULSE_MS = 1000,
     PULSE_LIMIT_MS = 5000,
@@ -24,13 +22,9 @@ enum {
 
 /* -- what it can -- */
 
-static coord_caps capabilities(struct prim_backend *base)
+coord_caps native_capabilities(struct prim_backend *base)
 {
-    struct native_backend *b = native_of(base);
-    coord_caps caps = b->caps;
-
-    caps.degraded = b->degraded;
-    return caps;
+    return native_of(base)->caps;
 }
 
 static void fill_caps(struct native_backend *b, uint32_t voters)
@@ -82,7 +76,7 @@ coord_result native_other_store(struct native_backend *b)
     static const char why[] = "another store answers: it was restored, or replaced";
 
     /* R5: what was granted before is not known there. */
-    if (!atomic_exchange(&b->degraded, true)) b->host->degraded(b->host, why);
+    prim_degrade(&b->base, why);
     return prim_answer(COORD_INVALID, COORD_R_OTHER_STORE, "muster: %s", why);
 }
 
@@ -99,7 +93,7 @@ coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const str
     struct courier_op op;
 
     arena_init(arena, 1);
-    if (b->degraded) return native_other_store(b);
+    if (b->base.degraded) return native_other_store(b);
     native_op_init(&op, ask->path, deadline_ns);
     op.waits = ask->waits;
     op.hurried = ask->hurried;
@@ -139,7 +133,7 @@ static void on_pulse_answer(struct courier_op *op)
     }
     arena_deinit(&arena);
     courier_op_deinit(op);
-    if (!b->closing) timer_start_in(&b->pulse, PULSE_MS);
+    if (!b->courier.closing) timer_start_in(&b->pulse, PULSE_MS);
 }
 
 /* Streams and calls that wait hear nothing for long; a replica that is stopped looks just so. The
@@ -225,10 +219,16 @@ static coord_result url_invalid(const char *what)
     return prim_answer(COORD_INVALID, COORD_R_URL, "muster: %s", what);
 }
 
+static void leave(struct courier *courier)
+{
+    timer_deinit(&CONTAINER_OF(courier, struct native_backend, courier)->pulse);
+}
+
 static coord_result open_courier(const struct prim_open *in, struct native_backend *b)
 {
     static const struct courier_ways ways = {.thread_name = "muster-native",
                                              .attempts_max = ATTEMPTS_MAX,
+                                             .leave = leave,
                                              .stream = {.idempotent = true,
                                                         .response_max = STREAM_MESSAGE_MAX,
                                                         .attempts_max = ATTEMPTS_MAX}};
@@ -268,51 +268,21 @@ static void start_pulse(void *owner)
     if (b->pulses) timer_start_in(&b->pulse, PULSE_MS);
 }
 
-static void tear_down(void *owner)
-{
-    struct native_backend *b = owner;
-
-    b->closing = true;
-    timer_deinit(&b->pulse);
-}
-
-static void wake(struct prim_backend *base)
+void native_wake(struct prim_backend *base)
 {
     courier_stop_waiting(&native_of(base)->courier);
 }
 
-static void close_backend(struct prim_backend *base)
+void native_close(struct prim_backend *base)
 {
     struct native_backend *b = native_of(base);
 
     prim_guards_close(b->base.guards);
-    courier_do(&b->courier, tear_down, b);
-    courier_close(&b->courier, NULL, NULL);
+    courier_close(&b->courier);
     assert(!b->pulsing);
     native_requests_deinit(&b->requests);
     free(b);
 }
-
-static const struct prim_backend_ops native_ops = {
-    .name = "muster",
-    .capabilities = capabilities,
-    .create = native_create,
-    .cas = native_cas,
-    .remove = native_remove,
-    .get = native_get,
-    .acquire = native_acquire,
-    .resize = native_resize,
-    .holders = native_holders,
-    .renew = native_renew,
-    .release = native_release,
-    .adopt = native_adopt,
-    .guard = prim_guard,
-    .unguard = prim_unguard,
-    .watch = native_watch,
-    .unwatch = native_unwatch,
-    .wake = wake,
-    .close = close_backend,
-};
 
 coord_result prim_native_open(const struct prim_open *in, struct prim_backend **ret_backend)
 {
@@ -320,25 +290,21 @@ coord_result prim_native_open(const struct prim_open *in, struct prim_backend **
     coord_result result;
 
     if (!b) return prim_no_memory();
-    b->base.ops = &native_ops;
-    b->base.clock = in->clock;
-    b->base.limits = prim_limits(NATIVE_TTL_MIN_MS, NATIVE_TTL_STEP_MS, PRIM_VALUE_LARGE_MAX);
-    b->host = in->host;
+    prim_backend_init(&b->base, &native_ops, in,
+                      prim_limits(NATIVE_TTL_MIN_MS, NATIVE_TTL_STEP_MS, PRIM_VALUE_LARGE_MAX));
     result = open_courier(in, b);
     if (result.code != COORD_OK) {
         free(b);
         return result;
     }
     native_requests_init(&b->requests);
-    b->base.guards = prim_guards_open(&(struct prim_guards_options){
-        .backend = &b->base, .host = in->host, .keys_max = GUARDS_MAX, .keys_alone = KEYS_ALONE});
-    result = b->base.guards ? probe(b, in->deadline_ns) : prim_no_memory();
+    result = prim_guards_open(&b->base) ? probe(b, in->deadline_ns) : prim_no_memory();
     if (result.code == COORD_OK) {
         courier_do(&b->courier, start_pulse, b);
         if (!b->pulses) result = prim_no_memory();
     }
     if (result.code != COORD_OK) {
-        close_backend(&b->base);
+        native_close(&b->base);
         return result;
     }
     *ret_backend = &b->base;

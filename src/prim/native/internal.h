@@ -2,8 +2,7 @@
 /* What the files of this folder share.
  *
  *   backend.c   open, capabilities, pulse, close     requests.c  which request of ours a call is
- *   reply.c     what the store answers               entries.c   create, cas, delete, get
- *   claims.c    renew, release, adopt                slots.c     acquire, resize, holders
+ *   reply.c     what the store answers               calls.c     entries, leases and slots
  *   feed.c      a watch that resumes: a reader's, and that of prim/guard.c
  *
  * One thread talks to the coordinators (prim/courier), over a channel that follows the leader.
@@ -28,16 +27,14 @@ enum {
 
 struct native_backend {
     struct prim_backend base;
-    struct prim_host *host;
     struct courier courier;
     struct native_requests requests;
     bool bound; /* every request says that it is meant for base.id */
     coord_caps caps;
-    _Atomic bool degraded;
     /* backend.c: loop thread */
     struct timer pulse;
     struct courier_op pulse_op;
-    bool pulses, pulsing, closing;
+    bool pulses, pulsing;
 };
 static inline struct native_backend *native_of(struct prim_backend *base)
 {
@@ -60,64 +57,21 @@ struct native_ask {
 coord_result native_ask(struct native_backend *b, int64_t deadline_ns, const struct native_ask *ask,
                         struct arena *arena, ProtobufCMessage **ret_message);
 
+coord_caps native_capabilities(struct prim_backend *base);
+void native_wake(struct prim_backend *base);
+void native_close(struct prim_backend *base);
+
 /* R5: every claim is over, and nothing is asked of that store any more. Any thread. */
 coord_result native_other_store(struct native_backend *b);
 
-/* -- entries.c -- */
-struct native_change {
-    const char *path;
-    ProtobufCMessage *message;
-    Muster__V1__Request *request; /* of the message; filled in */
-    bool waits;
-};
-struct native_done {
-    coord_result result;
-    coord_id lease_id;
-    uint64_t create_revision;
-    int64_t sent_ns; /* 0: it was done by an earlier attempt */
-};
-void native_change(struct native_backend *b, const struct prim_call *call,
-                   const struct native_change *change, struct native_done *ret_done);
-/* What a change granted; corrupt when the answer is no grant. */
-/* Of the claim on this key; NATIVE_NO_TOKEN: the lease has none, and the server says so. */
-#define NATIVE_NO_TOKEN UINT64_MAX
-uint64_t native_token(const struct prim_claim *claim, struct str key);
-coord_result native_granted(const struct native_done *done, bool leased,
-                            struct prim_grant *ret_grant);
-/* 1 found, 0 absent; not OK: neither. The entry stands in `arena`, which the caller closes. */
+/* -- calls.c -- */
+extern const struct prim_backend_ops native_ops;
+/* 1 found, 0 absent; not OK: neither. The entry is in `arena`, which the caller closes. */
 coord_result native_look(struct native_backend *b, const struct prim_call *call, struct str key,
                          bool stale, struct arena *arena, int *ret_found,
                          struct native_entry *ret_entry);
-char *native_owner(struct str owner, char text[PRIM_OWNER_MAX + 1]);
-
-coord_result native_create(struct prim_backend *base, const struct prim_call *call,
-                           const struct prim_create *in, struct prim_grant *ret_grant);
-coord_result native_cas(struct prim_backend *base, const struct prim_call *call,
-                        const struct prim_cas *in, struct prim_grant *ret_grant);
-coord_result native_remove(struct prim_backend *base, const struct prim_call *call,
-                           const struct prim_delete *in);
-coord_result native_get(struct prim_backend *base, const struct prim_call *call, struct str key,
-                        int consistency, coord_entry **ret_entry);
-coord_result native_acquire(struct prim_backend *base, const struct prim_call *call,
-                            const struct prim_acquire *in, struct prim_grant *ret_grant);
-coord_result native_resize(struct prim_backend *base, const struct prim_call *call,
-                           struct str group, uint64_t expected, uint32_t slot_count);
-coord_result native_holders(struct prim_backend *base, const struct prim_call *call,
-                            struct str group, coord_holders **ret_holders);
-
-/* -- claims.c -- */
-/* Renews one lease; `token`: of any claim under it. OK: granted_ttl_ms is set. */
-coord_result native_beat(struct native_backend *b, int64_t deadline_ns, const coord_id *lease_id,
-                         uint64_t token, int64_t *ret_sent_ns);
-coord_result native_renew(struct prim_backend *base, const struct prim_call *call,
-                          const struct prim_claim *claim, int64_t *ret_sent_ns);
-coord_result native_release(struct prim_backend *base, const struct prim_call *call,
-                            const struct prim_claim *claim, const char *key);
-coord_result native_adopt(struct prim_backend *base, const struct prim_call *call,
-                          const struct prim_claim *claim, int64_t *ret_left_ms);
 
 /* -- feed.c -- */
-coord_result native_watch(struct prim_backend *base, const struct prim_call *call, struct str scope,
-                          bool bucket, struct prim_feed *feed, void **ret_watch);
+prim_watch_fn native_watch;
 void native_unwatch(struct prim_backend *base, void *watch);
 #endif

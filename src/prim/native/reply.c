@@ -67,7 +67,8 @@ enum err native_read(struct str bytes, const ProtobufCMessageDescriptor *type, s
     return message_read(type, bytes, NULL, arena, ret_message, NULL);
 }
 
-static void set_text(coord_result *result, const Muster__V1__Outcome *o)
+/* The server sends a text only where it says more than the numbers do. */
+static void outcome_text(coord_result *result, const Muster__V1__Outcome *o)
 {
     char *text = result->text;
     size_t cap = sizeof result->text;
@@ -91,10 +92,6 @@ static void set_text(coord_result *result, const Muster__V1__Outcome *o)
         (void)snprintf(text, cap, "the group has %u slots", o->slot_count);
         break;
     case COORD_R_NOT_OWNER: (void)snprintf(text, cap, "it belongs to \"%.128s\"", o->owner); break;
-    case COORD_R_HANDLE:
-        (void)snprintf(text, cap, "this request id was used for another call: each its own");
-        break;
-    case COORD_R_QUOTA: (void)snprintf(text, cap, "the store is full (its quota)"); break;
     default: break;
     }
 }
@@ -117,7 +114,7 @@ coord_result native_outcome(const Muster__V1__Outcome *o)
         return result;
     }
     prim_answer_owner(&result, str_from(o->owner));
-    set_text(&result, o);
+    outcome_text(&result, o);
     return result;
 }
 

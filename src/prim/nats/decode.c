@@ -3,21 +3,10 @@
 
 #include <stdio.h>
 
+#include "prim/answer.h"
 #include "text/base64.h"
 #include "text/json.h"
 #include "text/rfc3339.h"
-
-static void copy_text(char *to, size_t cap, struct str text)
-{
-    size_t len = min_size(text.len, cap - 1);
-    for (size_t i = 0; i < len; i++) {
-        /* It may end in a log or on a terminal. */
-        char c = text.at[i];
-        if (c < 0x20 || c >= 0x7f) c = '?';
-        to[i] = c;
-    }
-    to[len] = '\0';
-}
 
 static struct str string_at(const struct json *json, const char *path)
 {
@@ -63,7 +52,8 @@ static enum err open_answer(struct str text, struct json **ret_json, struct jet_
         /* An error without a code is one all the same. */
         ret_error->code = code > 0 && code < 1000 ? (uint32_t)code : 500;
         ret_error->number = number > 0 && number < 1000000 ? (uint32_t)number : 0;
-        copy_text(ret_error->text, sizeof ret_error->text, string_at(json, "error.description"));
+        prim_copy_printable(ret_error->text, sizeof ret_error->text,
+                            string_at(json, "error.description"));
     }
     *ret_json = json;
     return ERR_OK;
@@ -136,7 +126,8 @@ enum err jet_decode_stream(struct str text, struct str bucket, struct jet_stream
         const struct json *subjects = json_find(json, "config.subjects");
         stream.mine = subjects != NULL && json_count(subjects) == 1 &&
                       str_equal(string_at(subjects, "0"), str_from(subject));
-        copy_text(stream.fault, sizeof stream.fault, str_from(stream_fault(json, stream.mine)));
+        prim_copy_printable(stream.fault, sizeof stream.fault,
+                            str_from(stream_fault(json, stream.mine)));
         stream.message_ttl = truth_at(json, "config.allow_msg_ttl") &&
                              number_at(json, "config.subject_delete_marker_ttl") >= 1000000000;
         int64_t replicas = number_at(json, "config.num_replicas");
@@ -145,13 +136,13 @@ enum err jet_decode_stream(struct str text, struct str bucket, struct jet_stream
                          !str_equal(string_at(json, "config.persist_mode"), STR("async"));
         int64_t message_max = number_at(json, "config.max_msg_size");
         stream.message_max = message_max > 0 ? (uint64_t)message_max : 0;
-        copy_text(stream.created, sizeof stream.created, string_at(json, "created"));
+        prim_copy_printable(stream.created, sizeof stream.created, string_at(json, "created"));
         stream.now_ms = unix_ms_of(string_at(json, "ts"));
         const struct json *metadata = json_find(json, "config.metadata");
         const struct json *version =
             metadata == NULL ? NULL : json_member(metadata, STR("_nats.ver"));
         if (version != NULL)
-            copy_text(stream.version, sizeof stream.version, string_at(version, ""));
+            prim_copy_printable(stream.version, sizeof stream.version, string_at(version, ""));
         if (stream.created[0] == '\0') {
             note_set(note, "a stream without a time of creation");
             err = ERR_PARSE;
@@ -193,7 +184,7 @@ enum err jet_decode_consumer(struct str text, struct jet_consumer *ret, struct n
             note_set(note, "a consumer without a name");
             err = ERR_PARSE;
         } else {
-            copy_text(consumer.name, sizeof consumer.name, name);
+            prim_copy_printable(consumer.name, sizeof consumer.name, name);
         }
     }
     json_close(json);

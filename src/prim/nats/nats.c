@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "prim/nats/nats.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "prim/nats/store.h"
+#include "prim/stores.h"
 
 static coord_caps capabilities(struct prim_backend *backend)
 {
@@ -31,6 +30,8 @@ static void close_store(struct prim_backend *backend)
 
 static const struct prim_backend_ops ops = {
     .name = "nats",
+    .guards_max = 256,
+    .guards_alone = 4, /* each watch is a consumer and a thread */
     .capabilities = capabilities,
     PRIM_CHANGE_OPS,
     .adopt = jet_adopt,
@@ -54,9 +55,7 @@ coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **re
     }
     struct jet_store *store = calloc(1, sizeof *store);
     if (store == NULL) return prim_no_memory();
-    store->backend.ops = &ops;
-    store->backend.clock = in->clock;
-    store->host = in->host;
+    prim_backend_init(&store->backend, &ops, in, (coord_limits){.key_max = 0});
     (void)pthread_mutex_init(&store->lock, NULL);
     (void)snprintf(store->bucket, sizeof store->bucket, "%.*s", STR_ARG(bucket));
     (void)snprintf(store->stream, sizeof store->stream, "KV_%s", store->bucket);
@@ -65,12 +64,7 @@ coord_result prim_nats_open(const struct prim_open *in, struct prim_backend **re
     coord_result result = jet_link_open(&store->link, in);
     if (result.code == COORD_OK) result = jet_stream_open(store, in);
     if (result.code == COORD_OK) result = jet_check_start(store);
-    store->backend.guards =
-        prim_guards_open(&(struct prim_guards_options){.backend = &store->backend,
-                                                       .host = in->host,
-                                                       .keys_max = JET_GUARDS_MAX,
-                                                       .keys_alone = JET_KEYS_ALONE});
-    if (result.code == COORD_OK && store->backend.guards == NULL) result = prim_no_memory();
+    if (result.code == COORD_OK && !prim_guards_open(&store->backend)) result = prim_no_memory();
     if (result.code != COORD_OK) {
         store_free(store);
         return result;

@@ -20,15 +20,12 @@
 enum {
     JET_MARKER_TTL_S = 900,
     JET_TOMBSTONE_TTL_S = 3600,
-    JET_CHECK_MS = 5000,  /* how often the stream's configuration is looked at */
-    JET_GUARDS_MAX = 256, /* keys */
-    JET_KEYS_ALONE = 4,   /* each watch is a consumer and a thread: then the bucket is watched */
+    JET_CHECK_MS = 5000, /* how often the stream's configuration is looked at */
 };
 
 struct jet_store {
     struct prim_backend backend;
     struct jet_link link;
-    struct prim_host *host;
     char bucket[JET_BUCKET_MAX + 1], stream[JET_BUCKET_MAX + 4];
     char get_subject[128]; /* the message-get call of this stream */
     bool has_ttl;
@@ -64,8 +61,7 @@ coord_result jet_read(struct jet_store *store, int64_t deadline_ns, struct str k
 coord_result jet_message_of(struct jet_store *store, struct str answer, struct buf *memory,
                             struct jet_state *ret_state);
 enum err jet_get_body(struct jet_store *store, struct str key, struct buf *out);
-coord_result jet_adopt(struct prim_backend *backend, const struct prim_call *call,
-                       const struct prim_claim *claim, int64_t *ret_left_ms);
+prim_adopt_fn jet_adopt;
 
 /* group.c: for jet_ways. */
 coord_result jet_list(struct prim_change *c, struct str group, uint32_t wanted,
@@ -73,7 +69,6 @@ coord_result jet_list(struct prim_change *c, struct str group, uint32_t wanted,
 void jet_list_end(struct prim_slots *slots);
 
 /* watch.c */
-coord_result jet_watch(struct prim_backend *backend, const struct prim_call *call, struct str scope,
-                       bool bucket, struct prim_feed *feed, void **ret_watch);
+prim_watch_fn jet_watch;
 void jet_unwatch(struct prim_backend *backend, void *watch);
 #endif

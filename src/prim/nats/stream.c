@@ -243,12 +243,11 @@ coord_result jet_stream_open(struct jet_store *store, const struct prim_open *in
 void jet_degrade(struct jet_store *store, const char *why)
 {
     (void)pthread_mutex_lock(&store->lock);
-    bool first = !store->caps.degraded;
-    store->caps.degraded = 1;
     store->caps.bits &= ~(COORD_CAP_TTL | COORD_CAP_SLOTS);
-    if (first) (void)snprintf(store->caps.note, sizeof store->caps.note, "degraded: %s", why);
+    if (!atomic_load(&store->backend.degraded))
+        (void)snprintf(store->caps.note, sizeof store->caps.note, "degraded: %s", why);
     (void)pthread_mutex_unlock(&store->lock);
-    if (first && store->host != NULL) store->host->degraded(store->host, why);
+    prim_degrade(&store->backend, why);
 }
 
 static void check(struct jet_store *store)

@@ -16,6 +16,7 @@
 #include "lib/http_client.h"
 #include "lib/test.h"
 #include "prim/kube/store.h"
+#include "prim/stores.h"
 #include "prim/url.h"
 
 enum { TTL_MS = 2000, GRACE_MS = 1000, LONG_MS = 30000, LEASE_PATIENCE_MS = 60000 };

@@ -3,11 +3,13 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/test.h"
 #include "prim/backend.h"
+#include "prim/thread.h"
 
 static bool put(struct prim_feed *feed, int type, const char *key, uint64_t revision)
 {
@@ -353,6 +355,60 @@ TEST(a_fast_producer_and_a_slow_reader_agree_in_the_end)
     for (int i = 0; i < KEYS; i++) { CHECK_U64("the producer's state", copy[i], race.state[i]); }
     CHECK("it was told at least of the broken streams", resyncs >= 1 && events > KEYS);
     prim_feed_close(race.feed);
+}
+
+/* -- a watch that ends while its reader asks for a snapshot -- */
+
+struct asking {
+    struct prim_feed *feed;
+    atomic_bool inside, may_return, returned;
+};
+
+static void ask_slowly(void *owner)
+{
+    struct asking *asking = owner;
+    atomic_store(&asking->inside, true);
+    while (!atomic_load(&asking->may_return)) prim_thread_pause_ms(1);
+    atomic_store(&asking->returned, true);
+}
+
+static void *read_resync(void *owner)
+{
+    struct asking *asking = owner;
+    coord_event event;
+    do {
+        (void)prim_feed_next(asking->feed, -1, &event);
+    } while (event.type != COORD_RESYNC);
+    return NULL;
+}
+
+static void *let_return(void *owner)
+{
+    struct asking *asking = owner;
+    prim_thread_pause_ms(20);
+    atomic_store(&asking->may_return, true);
+    return NULL;
+}
+
+TEST(no_call_of_on_room_is_under_way_once_it_was_taken_back)
+{
+    struct asking asking = {.feed = prim_feed_open()};
+    pthread_t reader, other;
+    prim_feed_on_room(asking.feed, ask_slowly, &asking);
+    snapshot(asking.feed, NULL, 0, 1);
+    for (uint64_t i = 0; i < 2; i++) { /* one overflow before the reader has begun asks at once */
+        coord_event event;
+        CHECK_I64("the snapshot", prim_feed_next(asking.feed, 0, &event), 1);
+    }
+    for (uint64_t i = 0; i <= FEED_EVENTS_MAX; i++) (void)put(asking.feed, COORD_PUT, "k", i + 2);
+    CHECK_I64("a reader", pthread_create(&reader, NULL, read_resync, &asking), 0);
+    while (!atomic_load(&asking.inside)) prim_thread_pause_ms(1);
+    CHECK_I64("another", pthread_create(&other, NULL, let_return, &asking), 0);
+    prim_feed_on_room(asking.feed, NULL, NULL);
+    CHECK("it has returned", atomic_load(&asking.returned));
+    (void)pthread_join(reader, NULL);
+    (void)pthread_join(other, NULL);
+    prim_feed_close(asking.feed);
 }
 
 TEST(the_clock_runs)

@@ -76,16 +76,20 @@ static void lost(struct prim_host *host, const coord_id *lease_id, int reason, u
     r->losses[r->loss_count++] = (struct loss){*lease_id, reason, token};
 }
 
-static void rig_open(struct rig *r, size_t keys_max, size_t keys_alone)
+static void rig_open(struct rig *r, uint32_t keys_max, uint32_t keys_alone)
 {
-    *r = (struct rig){.ops = {.watch = watch, .unwatch = unwatch}, .host = {.lost = lost}};
+    *r = (struct rig){.ops = {.watch = watch,
+                              .unwatch = unwatch,
+                              .guards_max = keys_max,
+                              .guards_alone = keys_alone},
+                      .host = {.lost = lost}};
     r->backend.ops = &r->ops;
+    r->backend.host = &r->host;
     r->backend.clock = (struct prim_clock){prim_boottime_ns, NULL};
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);
-    r->guards = prim_guards_open(&(struct prim_guards_options){
-        .backend = &r->backend, .host = &r->host, .keys_max = keys_max, .keys_alone = keys_alone});
-    CHECK("memory", r->guards != NULL);
+    CHECK("memory", prim_guards_open(&r->backend));
+    r->guards = r->backend.guards;
 }
 
 static void rig_close(struct rig *r)

@@ -328,8 +328,6 @@ TEST(J21_create_only_has_one_winner_and_refuses_the_rest)
                  COORD_R_CAPABILITY);
     coord_result made = rig_create(&rig, "a/mine", "1", 0, "", NULL);
     CHECK_ANSWER("made", made, COORD_OK, COORD_R_CREATED);
-    CHECK_ANSWER("not by force", rig_remove(&rig, "a/mine", COORD_FORCE, NULL), COORD_UNSUPPORTED,
-                 COORD_R_CAPABILITY);
     CHECK_ANSWER("one's own", rig_remove(&rig, "a/mine", made.revision, NULL), COORD_OK,
                  COORD_R_DELETED);
     CHECK_ANSWER("gone", rig_get(&rig, "a/mine", NULL, 0), COORD_NOT_FOUND, COORD_R_NONE);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/test.h"
+#include "prim/stores.h"
 #include "prim/url.h"
 
 const char *rig_dir(void)

@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 
 #include "hooks.h"
-#include "prim/file/file.h"
 #include "prim/file/store.h"
 
 enum { RIG_KEYS = 4, RIG_TIMEOUT_MS = 60000 /* against a hang only */ };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What memory.c adds to the records: the thread that ends leases, watches, guards, names, a
  * mutex. */
-#include "prim/memory/memory.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,6 +9,7 @@
 
 #include "lib/test.h"
 #include "prim/answer.h"
+#include "prim/stores.h"
 #include "prim/url.h"
 
 struct host {
