@@ -124,9 +124,13 @@ struct store {
         size_t at_len;
         char at[STORE_KEY_MAX + 1]; /* what comes next is not before it */
     } sweep;
-    struct lease_ending *ending; /* a lease of many keys that ends, or NULL */
-    struct {                     /* a command on its way */
-        bool on, expired;        /* expired: all that ends before it has ended */
+    struct {                 /* a plain lease of many keys that ends in parts */
+        struct lease *lease; /* NULL: none does */
+        int reason;
+        size_t deleted; /* keys */
+    } ending;
+    struct {              /* a command on its way */
+        bool on, expired; /* expired: all that ends before it has ended */
         struct store_renewal *renewals;
     } part;
 };
@@ -165,18 +169,13 @@ bool lease_has_token(const struct store *store, const struct lease *lease, uint6
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token);
 /* Deletes its keys at one revision, frees its slots, leaves its queue. */
 void lease_end(struct store *store, struct lease *lease, int reason);
-/* False: something of it, or of another, takes more turns: store->ending is set. */
+/* The same, or the beginning of it: a plain lease with many keys ends in parts, and store->ending is
+ * set. */
+void lease_end_begin(struct store *store, struct lease *lease, int reason);
+/* The next part. False: the lease has ended. Until then reads find all of it as it was. */
+bool lease_end_more(struct store *store);
+/* False: the end of a lease takes more turns: store->ending is set. */
 bool leases_expire(struct store *store, size_t max);
-
-/* -- ending.c: the end of a plain lease with many keys, in parts -- */
-bool ending_suits(const struct store *store, const struct lease *lease);
-void ending_begin(struct store *store, struct lease *lease, int reason);
-/* The next part. False: it has ended, and store->ending is NULL. Until then reads find all of it as
- * it was. */
-bool ending_more(struct store *store);
-void ending_close(struct store *store); /* forgets what is under way; none is fine */
-/* lease_end's last part, once its `keys` keys are deleted. */
-void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys);
 
 /* The deadline as a row of `due` has it. */
 void due_set(uint8_t due[8], uint64_t at_ns);

@@ -16,13 +16,11 @@
 #ifndef STORE_CORE_KEYS_H
 #define STORE_CORE_KEYS_H
 #include "base/err.h"
-#include "base/list.h"
 #include "base/order.h"
 #include "base/str.h"
 #include "store/core/key_range.h"
 
 struct keys;
-enum { KEYS_VIEWS_MAX = 4 };
 
 struct key_value { /* a view, valid until the key space changes; read at a revision: until that is
                    * compacted */
@@ -97,12 +95,11 @@ void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *
 
 /* -- keys of a lease -- */
 size_t keys_of_lease_count(const struct keys *keys, uint64_t lease);
-/* Up to `cap` of them, in key order; how many. Views as above. */
-size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *out, size_t cap);
-/* The next of them, up to `cap`, in no order; begin with *place NULL. The place, and the names, are
- * good until the key space changes. */
-size_t keys_of_lease_next(const struct keys *keys, uint64_t lease, const struct list **place,
-                          struct str *out, size_t cap);
+/* The next of them behind *last, up to `cap`, in key order; begin with *last "". Views as above. */
+size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *last, struct str *out,
+                     size_t cap);
+/* In a step: deletes the first `max` of them in key order; how many there were. */
+size_t keys_delete_of_lease(struct keys *keys, uint64_t lease, size_t max);
 
 /* -- compaction -- */
 /* Reads below `revision` are over from now on. Larger than the last one, at most the present. */
@@ -120,7 +117,7 @@ struct keys_marks { /* the numbers that go with the versions */
     uint64_t revision, compacted, pruned;
     uint32_t pruned_sub; /* of the step `pruned`: changes before this place are gone, too */
 };
-struct keys_view *keys_view_open(struct keys *keys); /* NULL: KEYS_VIEWS_MAX are open, or memory */
+struct keys_view *keys_view_open(struct keys *keys); /* one at a time; NULL: memory */
 void keys_view_close(struct keys_view *view);        /* NULL is fine */
 struct keys_marks keys_view_marks(const struct keys_view *view);
 /* Every version as of the view's revision, key by key in order, each key's from old to new, until

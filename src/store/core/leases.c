@@ -224,30 +224,8 @@ static int by_key(const void *a, const void *b)
     return str_compare(str_of(left->key, left->key_len), str_of(right->key, right->key_len));
 }
 
-/* All keys at one revision, in key order; how many. */
-static size_t delete_keys(struct store *store, const struct lease *lease)
-{
-    size_t count = keys_of_lease_count(store->keys, lease->number);
-    struct str *names = count ? store_must(malloc(count * sizeof *names)) : NULL;
-
-    (void)keys_of_lease(store->keys, lease->number, names, count);
-    keys_begin(store->keys);
-    for (size_t i = 0; i < count; i++) (void)keys_delete(store->keys, names[i]);
-    (void)keys_commit(store->keys);
-    free(names);
-    return count;
-}
-
-void lease_end(struct store *store, struct lease *lease, int reason)
-{
-    section_row_keep(&store->section, &lease->row);
-    if (lease->waiter) group_waiter_drop(store, lease->waiter);
-    if (lease->claim_count > 1) /* slots are freed in key order, too */
-        qsort(lease->claims, lease->claim_count, sizeof *lease->claims, by_key);
-    lease_end_done(store, lease, reason, delete_keys(store, lease));
-}
-
-void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys)
+/* Its `keys` keys are deleted. */
+static void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys)
 {
     uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
 
@@ -274,6 +252,85 @@ void lease_end_done(struct store *store, struct lease *lease, int reason, size_t
     free(lease);
 }
 
+void lease_end(struct store *store, struct lease *lease, int reason)
+{
+    size_t keys;
+
+    section_row_keep(&store->section, &lease->row);
+    if (lease->waiter) group_waiter_drop(store, lease->waiter);
+    if (lease->claim_count > 1) /* slots are freed in key order, too */
+        qsort(lease->claims, lease->claim_count, sizeof *lease->claims, by_key);
+    keys_begin(store->keys);
+    keys = keys_delete_of_lease(store->keys, lease->number, SIZE_MAX);
+    (void)keys_commit(store->keys);
+    lease_end_done(store, lease, reason, keys);
+}
+
+/* -- in parts: the keys go at one revision, in a step of the key space that is paused between -- */
+static bool ends_in_parts(const struct store *store, const struct lease *lease)
+{
+    return lease_is_plain(lease) &&
+           keys_of_lease_count(store->keys, lease->number) > STORE_SWEEP_KEYS;
+}
+
+void lease_end_begin(struct store *store, struct lease *lease, int reason)
+{
+    if (!ends_in_parts(store, lease)) {
+        lease_end(store, lease, reason);
+        return;
+    }
+    assert(!store->ending.lease && !lease->waiter && !lease->claim_count);
+    store->ending.lease = lease;
+    store->ending.reason = reason;
+    store->ending.deleted = 0;
+    keys_begin(store->keys);
+    keys_pause(store->keys, true);
+}
+
+bool lease_end_more(struct store *store)
+{
+    struct lease *lease = store->ending.lease;
+
+    keys_pause(store->keys, false);
+    store->ending.deleted += keys_delete_of_lease(store->keys, lease->number, STORE_SWEEP_KEYS);
+    if (keys_of_lease_count(store->keys, lease->number) > 0) {
+        keys_pause(store->keys, true);
+        return true;
+    }
+    (void)keys_commit(store->keys);
+    store->ending.lease = NULL;
+    lease_end_done(store, lease, store->ending.reason, store->ending.deleted);
+    return false;
+}
+
+/* Those that a paused step has deleted: reads find them nevertheless. */
+static size_t deleted_of(const struct store *store, int64_t number)
+{
+    const struct lease *lease = store->ending.lease;
+
+    return lease && lease->number == (uint64_t)number ? store->ending.deleted : 0;
+}
+
+size_t store_lease_key_count(const struct store *store, int64_t number)
+{
+    return deleted_of(store, number) + keys_of_lease_count(store->keys, (uint64_t)number);
+}
+
+size_t store_lease_keys_next(const struct store *store, int64_t number,
+                             struct store_lease_walk *walk, struct str *out, size_t cap)
+{
+    uint64_t first = keys_changes(store->keys).end; /* change of the paused step */
+    size_t deleted = deleted_of(store, number), count = 0;
+    struct key_value change, before;
+
+    while (count < cap && walk->count < deleted) {
+        keys_change_at(store->keys, first + walk->count++, &change, &before);
+        out[count++] = change.key;
+    }
+    return count +
+           keys_of_lease(store->keys, (uint64_t)number, &walk->last, out + count, cap - count);
+}
+
 bool leases_expire(struct store *store, size_t max)
 {
     for (size_t cost, done = 0; done < max; done += cost) {
@@ -281,13 +338,11 @@ bool leases_expire(struct store *store, size_t max)
         struct lease *first = order_next(&place);
         if (!first || !lease_is_over(store, first)) return true;
         cost = 1u + keys_of_lease_count(store->keys, first->number);
-        if (ending_suits(store, first)) {
-            /* What others end with was seen by nobody yet, and would be meanwhile: it has an entry
-             * to itself, which is due at once. */
-            if (done == 0) ending_begin(store, first, COORD_R_DEADLINE);
-            return done > 0;
-        }
-        lease_end(store, first, COORD_R_DEADLINE);
+        /* What other leases end with was seen by nobody yet, and would be meanwhile: the end in
+         * parts has an entry to itself, which is due at once. */
+        if (done > 0 && ends_in_parts(store, first)) return true;
+        lease_end_begin(store, first, COORD_R_DEADLINE);
+        if (store->ending.lease) return false;
     }
     return true;
 }

@@ -116,7 +116,6 @@ void store_close(struct store *store)
 
     if (!store) return;
     section_close(&store->section);
-    ending_close(store);
     while ((entry = map_next(&store->leases, &cursor))) free_lease(entry->value);
     for (cursor = 0; (entry = map_next(&store->groups, &cursor));) {
         free(((struct group *)entry->value)->slots);
@@ -421,13 +420,8 @@ static struct store_result apply_lease_grant(struct store *store,
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
     /* One whose end is due has ended for everybody: a batch of ends may be longer than an entry. */
     if (there && lease_is_plain(there) && lease_is_over(store, there)) {
-        struct lease *over = lease_find(store, &command->lease);
-
-        if (ending_suits(store, over)) {
-            ending_begin(store, over, COORD_R_DEADLINE);
-            return result; /* nobody is told: it is asked again when that is done */
-        }
-        lease_end(store, over, COORD_R_DEADLINE);
+        lease_end_begin(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
+        if (store->ending.lease) return result; /* for nobody: the grant is decided after the end */
     }
     result.revision = keys_revision(store->keys);
     if (!lease_grant(store, &command->lease, STR_EMPTY, command->ttl_ms))
@@ -451,10 +445,7 @@ static struct store_result apply_lease_revoke(struct store *store,
     struct lease *lease = lease_plain(store, store_lease_number(&command->lease));
 
     if (!lease) return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
-    if (ending_suits(store, lease))
-        ending_begin(store, lease, COORD_R_RELEASED); /* nobody is told before its end */
-    else
-        lease_end(store, lease, COORD_R_RELEASED);
+    lease_end_begin(store, lease, COORD_R_RELEASED);
     return revoked(store);
 }
 
@@ -651,7 +642,7 @@ static void decide(struct store *store, const struct store_command *command,
                                      : COORD_R_REPLAYED;
     } else {
         *ret_result = run(store, command, store->part.renewals);
-        if (!store->sweep.on && !store->ending) remember(store, command, ret_result);
+        if (!store->sweep.on && !store->ending.lease) remember(store, command, ret_result);
     }
 }
 
@@ -676,19 +667,15 @@ static bool go_on(struct store *store, const struct store_command *command,
         }
         *ret_result = sweep_result(store, command);
         remember(store, command, ret_result);
-    } else if (store->ending) {
-        if (ending_more(store)) return true;
-        if (store->part.expired) {
-            decide_after_end(store, command, ret_result);
-        } else {
-            tidy(store);
-            decide(store, command, ret_result);
-        }
+    } else if (store->ending.lease && lease_end_more(store)) {
+        return true;
+    } else if (store->part.expired) {
+        decide_after_end(store, command, ret_result);
     } else {
         tidy(store);
         decide(store, command, ret_result);
     }
-    return store->sweep.on || store->ending;
+    return store->sweep.on || store->ending.lease;
 }
 
 bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct store_command *command,

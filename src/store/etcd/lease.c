@@ -144,13 +144,12 @@ static uint64_t clock_now(const struct etcd_api *api)
 
 static void pack_keys(struct etcd_api *api, int64_t number, struct pack *pack)
 {
-    size_t count = store_lease_key_count(api_store(api), number);
-    struct str *names = count ? malloc(count * sizeof *names) : NULL;
+    struct store_lease_walk walk = {0};
+    struct str names[LOOKED_AT];
+    size_t count;
 
-    if (count && !names) pack->err = ERR_NOMEM;
-    if (names) (void)store_lease_keys(api_store(api), number, names, count);
-    for (size_t i = 0; names && i < count; i++) pack_bytes(pack, 5, names[i]);
-    free(names);
+    while ((count = store_lease_keys_next(api_store(api), number, &walk, names, LOOKED_AT)))
+        for (size_t i = 0; i < count; i++) pack_bytes(pack, 5, names[i]);
 }
 
 static bool allows_time_to_live(const struct etcd_request *request)
