@@ -42,6 +42,19 @@ void request_free(struct leader_request *request)
     free(request);
 }
 
+static void request_answer(struct leader_request *request, enum grpc_status status, struct str text,
+                           struct str message)
+{
+    struct leader_caller *caller = request->caller;
+
+    if (request->call && status)
+        rpc_finish(request->call, status, text, STR_EMPTY);
+    else if (request->call)
+        rpc_reply_bytes(request->call, message);
+    request_free(request);
+    if (caller) caller->answered(caller, status, text, message);
+}
+
 __attribute__((format(printf, 4, 0))) static void finish(struct leader_request *request,
                                                          enum grpc_status status, bool applied_no,
                                                          const char *format, va_list args)
@@ -53,11 +66,9 @@ __attribute__((format(printf, 4, 0))) static void finish(struct leader_request *
         status = GRPC_UNAVAILABLE;
     }
     vsnprintf(text, sizeof text, format, args);
-    if (request->call) {
-        if (applied_no) (void)rpc_add_trailer(request->call, STR(RPC_APPLIED_TRAILER), STR("no"));
-        rpc_finish(request->call, status, str_from(text), STR_EMPTY);
-    }
-    request_free(request);
+    if (request->call && applied_no)
+        (void)rpc_add_trailer(request->call, STR(RPC_APPLIED_TRAILER), STR("no"));
+    request_answer(request, status, str_from(text), STR_EMPTY);
 }
 
 void request_fail(struct leader_request *request, enum grpc_status status, const char *format, ...)
@@ -99,8 +110,7 @@ static bool said(struct leader_request *request, enum leader_refusal why)
 
 void request_reply(struct leader_request *request, struct str message)
 {
-    if (request->call) rpc_reply_bytes(request->call, message);
-    request_free(request);
+    request_answer(request, GRPC_OK, STR_EMPTY, message);
 }
 
 void request_reply_packed(struct leader_request *request, const struct pack *pack)
@@ -115,6 +125,7 @@ void request_reply_packed(struct leader_request *request, const struct pack *pac
 void request_redirect(struct leader_request *request)
 {
     if (said(request, LEADER_ELSEWHERE)) return;
+    assert(!request->caller);
     if (request->call) leader_redirect(request->leader, request->call);
     request_free(request);
 }
@@ -162,7 +173,7 @@ static void on_read(struct read_ticket *ticket, enum err err)
         request_log_failed(request, err);
         return;
     }
-    rpc_call_mark(request->call, "leads");
+    if (request->call) rpc_call_mark(request->call, "leads");
     request->leader->rules->read(request);
 }
 
@@ -186,7 +197,7 @@ void request_propose(struct leader_request *request, const struct proposal *prop
     request->step = REQUEST_WRITES;
     request->proposal = *proposal;
     request->proposal.done = on_written;
-    rpc_call_mark(request->call, "proposed");
+    if (request->call) rpc_call_mark(request->call, "proposed");
     replica_propose(request->leader->replica, (struct proposal *const[]){&request->proposal}, 1);
 }
 
@@ -298,43 +309,63 @@ static void on_overdue(struct timer *timer)
     start_overdue_timer(leader);
 }
 
-/* -- the server's side -- */
+/* -- new requests -- */
 
-static bool admit(struct leader_request *request)
+/* NULL: no memory. */
+static struct leader_request *request_new(struct leader *leader, const struct leader_method *method,
+                                          const ProtobufCMessage *message)
+{
+    struct leader_request *request = calloc(1, leader->rules->request_size);
+
+    if (!request) return NULL;
+    request->leader = leader;
+    request->method = method;
+    request->message = message;
+    request->since = loop_now(leader->loop);
+    list_init(&request->link);
+    list_append(&leader->requests, &request->link);
+    leader->request_count++;
+    if (!timer_running(&leader->overdue)) start_overdue_timer(leader);
+    return request;
+}
+
+static void request_admit(struct leader_request *request)
 {
     struct leader *leader = request->leader;
 
-    if (leader->request_count <= leader->requests_max) return leader->rules->admit(request);
-    if (said(request, LEADER_CROWDED)) return false;
-    request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: %u calls are under way; try again",
-                   request->method->name, leader->requests_max);
-    return false;
+    if (leader->request_count <= leader->requests_max) {
+        if (leader->rules->admit(request) && leader->ready) leader->rules->begin(request);
+    } else if (!said(request, LEADER_CROWDED)) {
+        request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: %u calls are under way; try again",
+                       request->method->name, leader->requests_max);
+    }
+}
+
+enum err leader_ask(struct leader *leader, const struct leader_method *method,
+                    const ProtobufCMessage *message, struct leader_caller *caller)
+{
+    struct leader_request *request = request_new(leader, method, message);
+
+    if (!request) return ERR_NOMEM;
+    request->caller = caller;
+    request_admit(request);
+    return ERR_OK;
 }
 
 static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
                        struct str)
 {
     const struct leader_binding *binding = owner;
-    struct leader *leader = binding->leader;
-    struct leader_request *request = calloc(1, leader->rules->request_size);
+    struct leader_request *request = request_new(binding->leader, binding->method, message);
 
     if (!request) {
         (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
         rpc_fail(call, ERR_NOMEM, NULL);
         return;
     }
-    request->leader = leader;
-    request->method = binding->method;
     request->call = call;
-    request->message = message;
-    request->since = loop_now(leader->loop);
-    list_init(&request->link);
-    list_append(&leader->requests, &request->link);
-    leader->request_count++;
     rpc_call_set_data(call, request);
-    if (!timer_running(&leader->overdue)) start_overdue_timer(leader);
-    if (!admit(request)) return;
-    if (leader->ready) leader->rules->begin(request);
+    request_admit(request);
 }
 
 static void on_done(void *owner, struct rpc_call *call)

@@ -32,11 +32,21 @@ enum request_step {
     REQUEST_WRITES,
     REQUEST_KEPT, /* by the service */
 };
+/* This replica's own call, where a client's has a struct rpc_call. The caller's storage, which is not
+ * used any more once `answered` has begun. */
+struct leader_caller {
+    struct arena *arena; /* lives as long as the request */
+    struct str actor;
+    /* With the message, or a status and its text. Once, maybe from inside leader_ask. */
+    void (*answered)(struct leader_caller *caller, enum grpc_status status, struct str text,
+                     struct str message);
+};
 struct leader_request { /* first in the service's own */
     struct list link;   /* leader.requests by age; detached once abandoned; or the service's */
     struct leader *leader;
     const struct leader_method *method;
-    struct rpc_call *call; /* NULL: nobody waits any more */
+    struct rpc_call *call; /* NULL: of a caller, or nobody waits any more */
+    struct leader_caller *caller;
     const ProtobufCMessage *message;
     enum request_step step;
     bool acted; /* something was done: no answer may say that nothing was */
@@ -122,6 +132,10 @@ enum err leader_add(struct leader *leader, struct rpc_server *server,
  * the same for the same method. */
 struct leader_binding *leader_bind(struct leader *leader, const struct leader_method *method);
 extern const struct rpc_handler leader_handler;
+/* The way of a client's call, for a call of our own; of a service with `words`. ERR_NOMEM: not
+ * answered. The message lives as the caller's arena does. */
+enum err leader_ask(struct leader *leader, const struct leader_method *method,
+                    const ProtobufCMessage *message, struct leader_caller *caller);
 
 /* -- the replica's changes, in this order; each true once a change -- */
 bool leader_over(struct leader *leader, const struct replica_status *status); /* a term we led */
@@ -158,5 +172,9 @@ void request_refuse_as(struct leader_request *request,
                        enum leader_refusal why); /* in the rules' words */
 /* What the log said instead of doing it. Only ERR_UNKNOWN leaves open whether it was done. */
 void request_log_failed(struct leader_request *request, enum err err);
+static inline bool request_is_awaited(const struct leader_request *request)
+{
+    return request->call || request->caller;
+}
 void request_free(struct leader_request *request); /* its call is answered already, or gone */
 #endif

@@ -92,15 +92,6 @@ enum err store_txn_write(const Etcdserverpb__TxnRequest *request, uint32_t flags
     return pack.err ? pack.err : message_write(&request->base, into, NULL);
 }
 
-enum err store_txn_wrap(struct str request, struct buf *into)
-{
-    struct pack pack = {into, ERR_OK};
-
-    pack_u64(&pack, 1, STORE_TXN);
-    pack_bytes(&pack, 19, request);
-    return pack.err;
-}
-
 uint32_t store_kind_version(enum store_kind kind)
 {
     return kind < STORE_LEASE_GRANT ? STORE_FIRST_VERSION : 3;

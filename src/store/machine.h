@@ -33,7 +33,6 @@ enum err store_command_read(struct str bytes, struct arena *arena,
 struct Etcdserverpb__TxnRequest;
 enum err store_txn_write(const struct Etcdserverpb__TxnRequest *request, uint32_t flags,
                          struct buf *into);
-enum err store_txn_wrap(struct str request, struct buf *into); /* of its bytes; without flags */
 
 /* -- replies as bytes --
  * u8 waiting, u8 code, lease (16), then the message Outcome. Of RENEW: as many times 24 bytes as

@@ -275,23 +275,21 @@ static const struct rpc_handler promote_handler = {.on_message = on_promote,
 static const struct rpc_handler add_handler = {.on_message = on_add};
 static const struct rpc_handler update_handler = {.on_message = on_update};
 
-#define CLUSTER(rpc, word, handler_)                                                               \
+#define CLUSTER(name, word, handler_)                                                              \
     {                                                                                              \
-        .path = "/etcdserverpb.Cluster/" rpc, .kind = RPC_UNARY,                                   \
-        .input = &etcdserverpb__##word##_request__descriptor,                                      \
-        .output = &etcdserverpb__##word##_response__descriptor, .handler = &(handler_)             \
+        .rpc = {.path = "/etcdserverpb.Cluster/" name,                                             \
+                .kind = RPC_UNARY,                                                                 \
+                .input = &etcdserverpb__##word##_request__descriptor,                              \
+                .output = &etcdserverpb__##word##_response__descriptor,                            \
+                .handler = &(handler_)},                                                           \
+        .leader_only = true                                                                        \
     }
+static const struct etcd_raw raws[] = {
+    CLUSTER("MemberRemove", member_remove, remove_handler),
+    CLUSTER("MemberPromote", member_promote, promote_handler),
+    CLUSTER("MemberAdd", member_add, add_handler),
+    CLUSTER("MemberUpdate", member_update, update_handler),
+    {.rpc = {.path = NULL}},
+};
 
-static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
-{
-    static const struct rpc_method calls[] = {
-        CLUSTER("MemberRemove", member_remove, remove_handler),
-        CLUSTER("MemberPromote", member_promote, promote_handler),
-        CLUSTER("MemberAdd", member_add, add_handler),
-        CLUSTER("MemberUpdate", member_update, update_handler),
-    };
-
-    return etcd_add_all(api, server, calls, ARRAY_LEN(calls), etcd_stays, note);
-}
-
-const struct etcd_part etcd_cluster_part = {.methods = methods, .add = add};
+const struct etcd_part etcd_cluster_part = {.methods = methods, .raws = raws};

@@ -3,14 +3,14 @@
 
 #include <stdlib.h>
 
-#include "store/etcd/errand.h"
+#include "store/etcd/leader_call.h"
 #include "store/etcd/listing.h"
-#include "store/etcd/outcast.h"
+#include "store/etcd/removed.h"
 #include "wire/field.h"
 
 static const struct etcd_part *const parts[] = {
-    &etcd_kv_part,          &etcd_lease_part,    &etcd_watch_part,  &etcd_cluster_part,
-    &etcd_maintenance_part, &etcd_outcast_part,  &etcd_errand_part, &etcd_wait_part,
+    &etcd_kv_part,          &etcd_lease_part,    &etcd_watch_part,       &etcd_cluster_part,
+    &etcd_maintenance_part, &etcd_removal_part,  &etcd_leader_call_part, &etcd_queue_wait_part,
     &etcd_lock_part,        &etcd_election_part, &etcd_observe_part};
 
 #define EACH_PART(hook, ...)                                                                       \
@@ -139,7 +139,7 @@ enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_c
                                   bool full)
 {
     if (full) return ETCD_TOO_MANY_REQUESTS;
-    if (outcast_known(api->outcast)) return ETCD_REMOVED;
+    if (replica_is_removed(api->removal)) return ETCD_REMOVED;
     return etcd_lacks_leader(api, call) ? ETCD_NO_LEADER : ETCD_OK;
 }
 
@@ -162,7 +162,7 @@ struct rpc_channel *etcd_leader_channel(struct etcd_api *api)
     return rpc_forwarder_channel(api->forwarder);
 }
 
-bool etcd_stays(void *service, struct rpc_call *)
+static bool api_stays(void *service, struct rpc_call *)
 {
     struct etcd_api *api = service;
 
@@ -175,7 +175,7 @@ static bool binding_stays(void *service, struct rpc_call *call)
 {
     const struct leader_binding *binding = service;
 
-    return etcd_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
+    return api_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
 }
 
 /* The log tells us of a commit up to a heartbeat after the leader told its caller. */
@@ -200,7 +200,7 @@ static bool binding_keeps(void *service, const ProtobufCMessage *message)
 }
 
 /* Of every answer: the header is its first field, and the revision the header's third. */
-static uint64_t header_revision(struct str answer)
+uint64_t etcd_answer_revision(struct str answer)
 {
     struct fields fields = fields_of(answer);
     struct field field;
@@ -214,7 +214,7 @@ static uint64_t header_revision(struct str answer)
 
 void etcd_passed(struct etcd_api *api, struct str answer)
 {
-    watch_engine_forwarded(api->service->watches, header_revision(answer));
+    watch_engine_forwarded(api->service->watches, etcd_answer_revision(answer));
 }
 
 static void binding_passed(void *service, struct str answer)
@@ -275,11 +275,11 @@ static bool admit(struct leader_request *request)
 
     if (error)
         etcd_refuse(mine, error);
-    else if (method->allows && !method->allows(mine))
+    else if (request->call && method->allows && !method->allows(mine))
         etcd_refuse(mine, ETCD_DENIED);
-    else if (etcd_lacks_leader(api_of(mine), request->call))
+    else if (request->call && etcd_lacks_leader(api_of(mine), request->call))
         etcd_refuse(mine, ETCD_NO_LEADER);
-    else if (outcast_known(api_of(mine)->outcast))
+    else if (replica_is_removed(api_of(mine)->removal))
         etcd_refuse(mine, ETCD_REMOVED);
     else if (method->serializable && method->serializable(request->message) &&
              !may_lack_told(request))
@@ -305,7 +305,8 @@ static void propose(struct etcd_request *request)
     }
     proposal = store_proposal(api->service, request->kind, NULL);
     proposal.command = buf_peek(&api->command);
-    proposal.actor = rpc_access_name(rpc_call_identity(request->base.call));
+    proposal.actor = request->base.caller ? request->base.caller->actor
+                                          : rpc_access_name(rpc_call_identity(request->base.call));
     proposal.actor.len = min_size(proposal.actor.len, REPLICA_ACTOR_MAX);
     request_propose(&request->base, &proposal);
 }
@@ -322,7 +323,7 @@ static void begin(struct leader_request *request)
 
 static void written(struct leader_request *request, enum err err, struct str reply)
 {
-    if (!request->call)
+    if (!request_is_awaited(request))
         request_free(request);
     else if (err)
         request_log_failed(request, err);
@@ -362,64 +363,64 @@ static const struct leader_rules rules = {
 
 /* -- methods -- */
 
-enum err etcd_add(struct etcd_api *api, struct rpc_server *server, const struct rpc_method *method,
-                  bool (*stays)(void *service, struct rpc_call *call), struct note *note)
+const struct leader_method *etcd_method_at(const char *path)
+{
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        for (const struct etcd_method *m = parts[i]->methods; m && m->base.path; m++)
+            if (strcmp(m->base.path, path) == 0) return &m->base;
+    assert(false);
+    return NULL;
+}
+
+/* With a gate in front that passes the call on to the leader unless it stays here. */
+static enum err add_gated(struct etcd_api *api, struct rpc_server *server,
+                          const struct rpc_method *method, struct rpc_forward_gate gate,
+                          struct note *note)
 {
     struct rpc_method gated = *method;
-    struct rpc_forward_gate *gate = &api->gates[api->gate_count];
 
-    if (!stays) return rpc_server_add(server, method, note);
     if (api->gate_count == ETCD_GATES_MAX) return ERR_FULL;
-    api->gate_count++;
-    *gate = (struct rpc_forward_gate){.forwarder = api->forwarder,
-                                      .handler = method->handler,
-                                      .service = method->service,
-                                      .kind = method->kind,
-                                      .response_max = method->response_max,
-                                      .stays = stays,
-                                      .lost = on_lost};
-    if (method->kind == RPC_UNARY) gate->timeout_ms = api->leader.wait_ms + ETCD_FORWARD_MS;
-    if (method->handler == &leader_handler) {
-        gate->keeps = binding_keeps;
-        gate->passed = binding_passed;
-    }
+    gate.forwarder = api->forwarder;
+    gate.handler = method->handler;
+    gate.service = method->service;
+    gate.kind = method->kind;
+    gate.response_max = method->response_max;
+    gate.lost = on_lost;
+    if (method->kind == RPC_UNARY) gate.timeout_ms = api->leader.wait_ms + ETCD_FORWARD_MS;
     gated.handler = &rpc_forward_handler;
-    gated.service = gate;
+    gated.service = &api->gates[api->gate_count];
+    api->gates[api->gate_count++] = gate;
     return rpc_server_add(server, &gated, note);
 }
 
-enum err etcd_add_all(struct etcd_api *api, struct rpc_server *server,
-                      const struct rpc_method *methods, size_t count,
-                      bool (*stays)(void *service, struct rpc_call *call), struct note *note)
+static enum err add_raw(struct etcd_api *api, struct rpc_server *server, const struct etcd_raw *raw,
+                        struct note *note)
 {
-    enum err err = ERR_OK;
+    struct rpc_method method = raw->rpc;
 
-    for (size_t i = 0; !err && i < count; i++) {
-        struct rpc_method method = methods[i];
-
-        method.service = api;
-        err = etcd_add(api, server, &method, stays, note);
-    }
-    return err;
+    method.service = api;
+    if (!raw->leader_only) return rpc_server_add(server, &method, note);
+    return add_gated(api, server, &method, (struct rpc_forward_gate){.stays = api_stays}, note);
 }
 
 static enum err add_unary(struct etcd_api *api, struct rpc_server *server,
-                          const struct etcd_method *method, struct note *note)
+                          const struct leader_method *base, struct note *note)
 {
-    const struct leader_method *base = &method->base;
+    struct rpc_method method = {
+        .path = base->path,
+        .kind = RPC_UNARY,
+        .input = base->input,
+        .output = base->output,
+        .request_max = base->request_max ? base->request_max : ETCD_MESSAGE_MAX,
+        .response_max = base->response_max ? base->response_max : ETCD_ANSWER_MAX,
+        .arena_max = (size_t)64 << 20,
+        .handler = &leader_handler,
+        .service = leader_bind(&api->leader, base)};
 
-    return etcd_add(api, server,
-                    &(struct rpc_method){
-                        .path = base->path,
-                        .kind = RPC_UNARY,
-                        .input = base->input,
-                        .output = base->output,
-                        .request_max = base->request_max ? base->request_max : ETCD_MESSAGE_MAX,
-                        .response_max = base->response_max ? base->response_max : ETCD_ANSWER_MAX,
-                        .arena_max = (size_t)64 << 20,
-                        .handler = &leader_handler,
-                        .service = leader_bind(&api->leader, base)},
-                    binding_stays, note);
+    return add_gated(api, server, &method,
+                     (struct rpc_forward_gate){
+                         .stays = binding_stays, .keeps = binding_keeps, .passed = binding_passed},
+                     note);
 }
 
 enum err etcd_methods(struct etcd_api *api, struct rpc_server *server, struct note *note)
@@ -428,8 +429,9 @@ enum err etcd_methods(struct etcd_api *api, struct rpc_server *server, struct no
 
     for (size_t i = 0; !err && i < ARRAY_LEN(parts); i++) {
         for (const struct etcd_method *m = parts[i]->methods; !err && m && m->base.path; m++)
-            err = add_unary(api, server, m, note);
-        if (!err && parts[i]->add) err = parts[i]->add(api, server, note);
+            err = add_unary(api, server, &m->base, note);
+        for (const struct etcd_raw *r = parts[i]->raws; !err && r && r->rpc.path; r++)
+            err = add_raw(api, server, r, note);
     }
     return err;
 }
@@ -513,12 +515,12 @@ enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api
     return ERR_OK;
 }
 
-static void on_outcast_stopped(void *owner)
+static void on_removal_stopped(void *owner)
 {
     struct etcd_api *api = owner;
     struct rpc_forwarder *forwarder = api->forwarder;
 
-    errands_stop(api);
+    leader_calls_stop(api);
     api->forwarder = NULL;
     if (forwarder)
         rpc_forwarder_close(forwarder, api->stopped, api->stopped_owner);
@@ -530,7 +532,7 @@ void etcd_stop(struct etcd_api *api, void (*done)(void *owner), void *owner)
 {
     api->stopped = done;
     api->stopped_owner = owner;
-    outcast_stop(api->outcast, on_outcast_stopped, api);
+    removal_check_stop(api->removal, on_removal_stopped, api);
 }
 
 void etcd_close(struct etcd_api *api)

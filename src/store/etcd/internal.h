@@ -4,7 +4,7 @@
  *     call -> rpc/forward.h (etcd.c: stays here?) -> leader/leader.h -> etcd.c: the part's `check`
  *          -> serializable: the part's `read`, at once
  *          -> once leadership is proved: `read`; or `command` -> the log -> `written`
- *     streams -> the part's own handler, registered by etcd_add
+ *     streams -> the part's own handler (struct etcd_raw)
  *     what is applied, a restore, a change of leadership, a second that passed -> every part
  *
  * A part is one file: one service of etcd's. */
@@ -57,33 +57,39 @@ struct etcd_method { /* unary */
     void (*written)(struct etcd_request *request, struct str reply);
 };
 
-struct etcd_part {
-    const struct etcd_method *methods; /* up to a NULL path; or NULL. The rest may be NULL */
+struct
+    etcd_raw { /* a stream, or a unary method with a handler of its own; its service is the API */
+    struct rpc_method rpc;
+    bool leader_only; /* another replica passes it on to the leader */
+};
+
+struct etcd_part {                     /* all may be NULL */
+    const struct etcd_method *methods; /* up to a NULL path */
+    const struct etcd_raw *raws;       /* the same */
     enum err (*open)(struct etcd_api *api);
     void (*close)(struct etcd_api *api); /* from a half-opened one too */
-    enum err (*add)(struct etcd_api *api, struct rpc_server *server, struct note *note);
     void (*applied)(struct etcd_api *api, const struct store_applied *applied);
     void (*restored)(struct etcd_api *api);
     void (*changed)(struct etcd_api *api, const struct replica_status *status);
     void (*second)(struct etcd_api *api);
 };
 extern const struct etcd_part etcd_kv_part, etcd_lease_part, etcd_watch_part, etcd_cluster_part,
-    etcd_maintenance_part, etcd_outcast_part, etcd_errand_part, etcd_wait_part, etcd_lock_part,
-    etcd_election_part, etcd_observe_part;
+    etcd_maintenance_part, etcd_removal_part, etcd_leader_call_part, etcd_queue_wait_part,
+    etcd_lock_part, etcd_election_part, etcd_observe_part;
 
-struct etcd_errands { /* errand.h; each list holds those at one step */
+struct etcd_leader_calls { /* leader_call.h; each list holds the calls at one step */
     struct list fresh, pausing, running, behind;
     struct timer again;
     struct task now;
     bool stopped;
 };
-struct etcd_waits { /* waits.c */
-    struct list all, dirty;
-    struct task look;
+struct etcd_queue_waits { /* queue_wait.c */
+    struct list all, changed;
+    struct task check;
     uint32_t count;
 };
 struct etcd_observers { /* observe.c */
-    struct list all, dirty;
+    struct list all, changed;
     uint32_t count;
 };
 struct etcd_api {
@@ -99,12 +105,12 @@ struct etcd_api {
     struct timer listing_turn;
     struct list pruning; /* compactions that wait until what they cut off is freed */
     struct etcd_watches *watches;
-    struct outcast *outcast;
+    struct removal_check *removal;
     void (*stopped)(void *owner); /* of etcd_stop */
     void *stopped_owner;
     struct list keepers; /* streams that keep leases alive: lease.c */
-    struct etcd_errands errands;
-    struct etcd_waits waits;
+    struct etcd_leader_calls leader_calls;
+    struct etcd_queue_waits queue_waits;
     struct etcd_observers observers;
 };
 
@@ -125,7 +131,17 @@ static inline const struct keys *api_keys(const struct etcd_api *api)
     return store_keys(api_store(api));
 }
 
+/* Of the call, or of the call of our own. */
+static inline struct arena *etcd_arena(const struct etcd_request *request)
+{
+    return request->base.caller ? request->base.caller->arena : rpc_call_arena(request->base.call);
+}
+
 /* -- etcd.c -- */
+/* The unary method with this path, which exists. */
+const struct leader_method *etcd_method_at(const char *path);
+/* The revision in the header of any answer; 0: none. */
+uint64_t etcd_answer_revision(struct str answer);
 /* ResponseHeader as field 1 of the message. `revision` 0: none. */
 void etcd_header(const struct etcd_api *api, struct pack *pack, uint64_t revision);
 /* Of now, in the scratch; the header stands there. */
@@ -154,24 +170,14 @@ enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_c
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
 void etcd_passed(struct etcd_api *api,
                  struct str answer); /* of the leader's, to a caller of ours */
-/* Of a stream whose service is the api: true on the leader. */
-bool etcd_stays(void *api, struct rpc_call *call);
 /* Of an administrator, or without TLS: for what is more than keys. */
 bool etcd_is_admin(const struct rpc_call *call);
 const char *etcd_version(const struct etcd_api *api);
-/* Registers a stream, or anything else: with the gate in front that passes it to the leader when
- * `stays` (the handler's service is what `method` says) is false; NULL: it always stays. */
-enum err etcd_add(struct etcd_api *api, struct rpc_server *server, const struct rpc_method *method,
-                  bool (*stays)(void *service, struct rpc_call *call), struct note *note);
-/* The same for several whose service is the API. */
-enum err etcd_add_all(struct etcd_api *api, struct rpc_server *server,
-                      const struct rpc_method *methods, size_t count,
-                      bool (*stays)(void *service, struct rpc_call *call), struct note *note);
 
 /* -- watch.c -- */
 void etcd_watches_end(struct etcd_api *api, enum etcd_error error); /* every stream */
-/* -- waits.c: their keys stay -- */
-void etcd_waits_end(struct etcd_api *api, enum etcd_error error);
+/* -- queue_wait.c: the keys of named leases stay -- */
+void etcd_queue_waits_end(struct etcd_api *api, enum etcd_error error);
 /* -- observe.c: all of them, or those who asked for a leader -- */
 void etcd_observers_end(struct etcd_api *api, enum etcd_error error, bool needs_leader);
 

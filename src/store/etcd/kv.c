@@ -90,7 +90,7 @@ struct single {
 
 static enum etcd_error check_single(struct etcd_request *request, const Etcdserverpb__RequestOp *op)
 {
-    struct single *single = ARENA_NEW(rpc_call_arena(request->base.call), struct single);
+    struct single *single = ARENA_NEW(etcd_arena(request), struct single);
     bool large = etcd_request_is_large(request);
     enum etcd_error error;
 

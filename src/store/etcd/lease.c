@@ -397,19 +397,16 @@ static enum err open_part(struct etcd_api *api)
     return ERR_OK;
 }
 
-static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
-{
-    return etcd_add(
-        api, server,
-        &(struct rpc_method){.path = "/etcdserverpb.Lease/LeaseKeepAlive",
-                             .kind = RPC_BIDI,
-                             .input = &etcdserverpb__lease_keep_alive_request__descriptor,
-                             .output = &etcdserverpb__lease_keep_alive_response__descriptor,
-                             .request_max = ETCD_MESSAGE_MAX,
-                             .handler = &keep_alive_handler,
-                             .service = api},
-        etcd_stays, note);
-}
+static const struct etcd_raw raws[] = {
+    {.rpc = {.path = "/etcdserverpb.Lease/LeaseKeepAlive",
+             .kind = RPC_BIDI,
+             .input = &etcdserverpb__lease_keep_alive_request__descriptor,
+             .output = &etcdserverpb__lease_keep_alive_response__descriptor,
+             .request_max = ETCD_MESSAGE_MAX,
+             .handler = &keep_alive_handler},
+     .leader_only = true},
+    {.rpc = {.path = NULL}},
+};
 
 #define LEASE(rpc, word)                                                                           \
     .base = {.path = "/etcdserverpb.Lease/" rpc,                                                   \
@@ -428,4 +425,4 @@ static const struct etcd_method methods[] = {
 };
 
 const struct etcd_part etcd_lease_part = {
-    .methods = methods, .open = open_part, .add = add, .changed = changed};
+    .methods = methods, .open = open_part, .raws = raws, .changed = changed};

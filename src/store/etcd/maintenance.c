@@ -223,17 +223,13 @@ static void on_move_done(void *, struct rpc_call *call)
 
 static const struct rpc_handler move_handler = {.on_message = on_move, .on_done = on_move_done};
 
-static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
-{
-    static const struct rpc_method calls[] = {
-        {.path = "/etcdserverpb.Maintenance/MoveLeader",
-         .kind = RPC_UNARY,
-         .input = &etcdserverpb__move_leader_request__descriptor,
-         .output = &etcdserverpb__move_leader_response__descriptor,
-         .handler = &move_handler},
-    };
+static const struct etcd_raw raws[] = {
+    {.rpc = {.path = "/etcdserverpb.Maintenance/MoveLeader",
+             .kind = RPC_UNARY,
+             .input = &etcdserverpb__move_leader_request__descriptor,
+             .output = &etcdserverpb__move_leader_response__descriptor,
+             .handler = &move_handler}},
+    {.rpc = {.path = NULL}},
+};
 
-    return etcd_add_all(api, server, calls, ARRAY_LEN(calls), NULL, note);
-}
-
-const struct etcd_part etcd_maintenance_part = {.methods = methods, .add = add};
+const struct etcd_part etcd_maintenance_part = {.methods = methods, .raws = raws};

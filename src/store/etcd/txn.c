@@ -15,7 +15,7 @@ bool etcd_request_is_large(const struct etcd_request *request)
 
 enum etcd_error etcd_txn_take(struct etcd_request *request)
 {
-    if (txn_from_message(txn_of(request), rpc_call_arena(request->base.call), &request->txn))
+    if (txn_from_message(txn_of(request), etcd_arena(request), &request->txn))
         return ETCD_TOO_MANY_REQUESTS;
     return etcd_error_of(txn_check(request->txn));
 }
@@ -25,6 +25,12 @@ enum etcd_error etcd_txn_check(struct etcd_request *request)
     enum etcd_error error = etcd_txn_take(request);
 
     return !error && etcd_request_is_large(request) ? ETCD_TOO_LARGE : error;
+}
+
+enum etcd_error etcd_txn_become(struct etcd_request *request, const Etcdserverpb__TxnRequest *txn)
+{
+    request->base.message = &txn->base;
+    return etcd_txn_check(request);
 }
 
 /* Both branches, whichever is taken: what a refusal depends on must not tell what is there. */

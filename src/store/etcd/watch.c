@@ -3,7 +3,7 @@
  *
  * A client that says it is done with asking (half-closed) goes on being told, as with etcd. A
  * stream that asked for a leader (hasleader) ends when none is known for three election timeouts,
- * and every stream when this replica was removed (outcast.h).
+ * and every stream when this replica was removed (removed.h).
  */
 #include <stdlib.h>
 
@@ -205,19 +205,16 @@ static void close_part(struct etcd_api *api)
     free(api->watches);
 }
 
-static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
-{
-    return etcd_add(api, server,
-                    &(struct rpc_method){.path = "/etcdserverpb.Watch/Watch",
-                                         .kind = RPC_BIDI,
-                                         .input = &etcdserverpb__watch_request__descriptor,
-                                         .output = &etcdserverpb__watch_response__descriptor,
-                                         .request_max = ETCD_MESSAGE_MAX,
-                                         .response_max = ETCD_ANSWER_MAX,
-                                         .handler = &handler,
-                                         .service = api},
-                    NULL, note);
-}
+static const struct etcd_raw raws[] = {
+    {.rpc = {.path = "/etcdserverpb.Watch/Watch",
+             .kind = RPC_BIDI,
+             .input = &etcdserverpb__watch_request__descriptor,
+             .output = &etcdserverpb__watch_response__descriptor,
+             .request_max = ETCD_MESSAGE_MAX,
+             .response_max = ETCD_ANSWER_MAX,
+             .handler = &handler}},
+    {.rpc = {.path = NULL}},
+};
 
 const struct etcd_part etcd_watch_part = {
-    .open = open_part, .close = close_part, .add = add, .changed = changed, .second = second};
+    .open = open_part, .close = close_part, .raws = raws, .changed = changed, .second = second};
