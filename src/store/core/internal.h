@@ -109,8 +109,8 @@ struct store {
     struct store_id identity;
     uint32_t level; /* of the cluster, at this entry */
     uint64_t clock_ns;
-    uint64_t bytes; /* of the records here; keys count their own */
-    struct map leases, lease_numbers, groups, clients;
+    uint64_t bytes;                     /* of the records here; keys count their own */
+    struct map leases, groups, clients; /* leases: by number */
     struct order due, rests;
     struct order_kind due_kind, rest_kind;
     struct list clients_by_use; /* the one silent for longest first */
@@ -121,8 +121,6 @@ struct store {
     struct {                /* a DELETE_RANGE on its way */
         bool on;
         uint32_t found;
-        size_t at_len;
-        char at[STORE_KEY_MAX + 1]; /* what comes next is not before it */
     } sweep;
     struct {                 /* a plain lease of many keys that ends in parts */
         struct lease *lease; /* NULL: none does */

@@ -494,6 +494,20 @@ bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value)
     return false;
 }
 
+size_t keys_delete_range(struct keys *keys, struct key_range range, size_t max)
+{
+    size_t count = 0;
+
+    for (; count < max; count++) {
+        struct order_place place = place_from(&keys->live, range.from);
+        struct key_row *row = order_next(&place);
+
+        if (!row || !in_range(range, row_key(row))) break;
+        row_push(keys, row, STR_EMPTY, 0, true);
+    }
+    return count;
+}
+
 /* How many changes of the paused step, which are in key order, are of keys before `key`. */
 static uint64_t step_rank(const struct keys *keys, struct str key)
 {

@@ -44,6 +44,8 @@ void keys_begin(struct keys *keys);
 /* Each key at most once in a step. `lease` 0: none; the key leaves the lease it had. */
 void keys_put(struct keys *keys, struct str key, struct str value, uint64_t lease);
 bool keys_delete(struct keys *keys, struct str key); /* false: was not there */
+/* The first `max` live keys of the range, in order; how many there were. */
+size_t keys_delete_range(struct keys *keys, struct key_range range, size_t max);
 /* The new revision, or the old one when nothing changed. */
 uint64_t keys_commit(struct keys *keys);
 /* A step of deletions in key order may take many turns. While it is paused every read of now, and
@@ -98,7 +100,7 @@ size_t keys_of_lease_count(const struct keys *keys, uint64_t lease);
 /* The next of them behind *last, up to `cap`, in key order; begin with *last "". Views as above. */
 size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *last, struct str *out,
                      size_t cap);
-/* In a step: deletes the first `max` of them in key order; how many there were. */
+/* As keys_delete_range. */
 size_t keys_delete_of_lease(struct keys *keys, uint64_t lease, size_t max);
 
 /* -- compaction -- */

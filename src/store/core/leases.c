@@ -2,7 +2,8 @@
 /* Leases: a deadline on the replicated clock, and the keys that end with it.
  *
  * Invariants:
- * 1. every lease is in `leases` by id, in `lease_numbers` by number, and in `due` by (deadline, id)
+ * 1. every lease is in `leases` by its number, which is a part of its id, and in `due` by (deadline,
+ *    id)
  * 2. a key under "muster/" names a lease exactly while that lease has a claim on it
  * 3. a lease that waits in a queue has no claim
  * 4. a plain lease has no claims: its keys are those that name it */
@@ -47,12 +48,14 @@ static void toggle(struct store *store, const struct lease *lease)
 
 struct lease *lease_find(const struct store *store, const struct store_id *id)
 {
-    return map_get(&store->leases, store_id_text(id));
+    struct lease *lease = lease_by_number(store, store_lease_number(id));
+
+    return lease && store_id_equal(&lease->id, id) ? lease : NULL;
 }
 
 struct lease *lease_by_number(const struct store *store, uint64_t number)
 {
-    return number ? map_get(&store->lease_numbers, str_of(&number, sizeof number)) : NULL;
+    return number ? map_get(&store->leases, str_of(&number, sizeof number)) : NULL;
 }
 
 uint64_t store_lease_number(const struct store_id *id)
@@ -99,7 +102,7 @@ struct lease *lease_restore(struct store *store, const struct store_id *id, stru
     uint64_t number = store_lease_number(id);
     struct lease *lease;
 
-    if (number == 0 || lease_find(store, id) || lease_by_number(store, number)) return NULL;
+    if (number == 0 || lease_by_number(store, number)) return NULL;
     lease = store_must(calloc(1, sizeof *lease + owner.len));
     lease->id = *id;
     lease->number = number;
@@ -110,9 +113,7 @@ struct lease *lease_restore(struct store *store, const struct store_id *id, stru
     due_set(lease->due, lease->deadline_ns);
     lease->owner_len = (uint32_t)owner.len;
     if (owner.len) memcpy(lease->owner, owner.at, owner.len);
-    if (map_put(&store->leases, store_id_text(&lease->id), lease) ||
-        map_put(&store->lease_numbers, number_text(lease), lease) ||
-        order_insert(&store->due, lease))
+    if (map_put(&store->leases, number_text(lease), lease) || order_insert(&store->due, lease))
         (void)store_must(NULL);
     section_row_born(&store->section, &lease->row, ROW_LEASE);
     store->bytes += LEASE_COST + owner.len;
@@ -234,8 +235,7 @@ static void lease_end_done(struct store *store, struct lease *lease, int reason,
     if (!lease->lost_reason && reason != COORD_R_RELEASED)
         store_event(store, &(struct store_event){
                                .kind = STORE_LEASE_ENDED, .lease = lease->id, .reason = reason});
-    (void)map_remove(&store->leases, store_id_text(&lease->id));
-    (void)map_remove(&store->lease_numbers, number_text(lease));
+    (void)map_remove(&store->leases, number_text(lease));
     order_remove(&store->due, lease);
     toggle(store, lease);
     store->bytes -= LEASE_COST + lease->owner_len;

@@ -84,7 +84,6 @@ struct store *store_open(const struct store_options *options)
     store->due.kind = &store->due_kind;
     store->rests.kind = &store->rest_kind;
     map_init(&store->leases, MAP_MOST, 11);
-    map_init(&store->lease_numbers, MAP_MOST, 12);
     map_init(&store->groups, MAP_MOST, 13);
     map_init(&store->clients, MAP_MOST, 14);
     list_init(&store->clients_by_use);
@@ -126,7 +125,6 @@ void store_close(struct store *store)
         free(entry->value);
     }
     map_deinit(&store->leases);
-    map_deinit(&store->lease_numbers);
     map_deinit(&store->groups);
     map_deinit(&store->clients);
     order_clear(&store->due);
@@ -469,27 +467,13 @@ static struct key_range swept(const struct store_command *command)
                                       : (struct key_range){command->key, command->range_end};
 }
 
-/* The next keys of the range. False: there are no more, and the step is made. */
+/* Deletes the next keys of the range, which has no claims. False: there are no more. */
 static bool sweep(struct store *store, const struct store_command *command)
 {
-    struct key_range rest = {str_of(store->sweep.at, store->sweep.at_len), swept(command).end};
-    struct str names[STORE_SWEEP_KEYS];
-    struct keys_cursor cursor;
-    struct key_value value;
-    size_t found = 0;
+    struct key_range range = swept(command);
 
-    /* First looked up, then deleted: the walk does not outlive a change. Names live in rows, which
-     * a deletion keeps. */
-    keys_seek(store->keys, rest, 0, &cursor);
-    cursor.rows_left = STORE_SWEEP_KEYS;
-    while (keys_next(&cursor, &value))
-        if (value.lease == 0 || !str_starts(value.key, STR(STORE_CLAIMS)))
-            names[found++] = value.key;
-    for (size_t i = 0; i < found; i++) (void)keys_delete(store->keys, names[i]);
-    store->sweep.found += (uint32_t)found;
-    store->sweep.on = cursor.next.len > 0;
-    store->sweep.at_len = cursor.next.len;
-    if (cursor.next.len) memcpy(store->sweep.at, cursor.next.at, cursor.next.len);
+    store->sweep.found += (uint32_t)keys_delete_range(store->keys, range, STORE_SWEEP_KEYS);
+    store->sweep.on = keys_count_range(store->keys, range, 0) > 0;
     return store->sweep.on;
 }
 
@@ -509,11 +493,10 @@ static struct store_result sweep_result(struct store *store, const struct store_
 static struct store_result apply_delete_range(struct store *store,
                                               const struct store_command *command)
 {
-    struct str from = swept(command).from;
+    const struct txn_delete del = {.range = swept(command)};
 
+    if (txn_sweep_check(store, &del)) return store_answer(COORD_INVALID, COORD_R_KEY);
     store->sweep.found = 0;
-    store->sweep.at_len = from.len;
-    if (from.len) memcpy(store->sweep.at, from.at, from.len);
     keys_begin(store->keys);
     if (!sweep(store, command)) return sweep_result(store, command);
     keys_pause(store->keys, true);

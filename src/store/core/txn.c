@@ -223,24 +223,13 @@ static void run_put(struct run *run, const struct txn_put *put)
 
 static uint64_t run_delete(struct run *run, const struct txn_delete *del)
 {
-    struct str *names = NULL;
-    size_t count = 0, cap = 0;
     struct keys_cursor cursor;
     struct key_value pair;
+    size_t count;
 
-    /* First looked up, then deleted: the walk does not outlive a change. Names live in rows, which
-     * a deletion keeps. */
     keys_seek(run->keys, del->range, 0, &cursor);
-    while (keys_next(&cursor, &pair)) {
-        if (del->prev) each_pair(run, &pair);
-        if (count == cap) {
-            cap = cap ? cap * 2 : 16;
-            names = store_must(realloc(names, cap * sizeof *names));
-        }
-        names[count++] = pair.key;
-    }
-    for (size_t i = 0; i < count; i++) (void)keys_delete(run->store->keys, names[i]);
-    free(names);
+    while (del->prev && keys_next(&cursor, &pair)) each_pair(run, &pair);
+    count = keys_delete_range(run->store->keys, del->range, SIZE_MAX);
     run->wrote = run->wrote || count > 0;
     return count;
 }

@@ -515,7 +515,7 @@ TEST(a_lease_of_many_keys_ends_before_an_entry_that_is_no_command)
         parts++;
         CHECK("nobody is told", bed.changes == 0 && bed.reply.len == 0);
     }
-    CHECK("parts", parts > 3);
+    CHECK("parts", parts >= 2);
     CHECK_U64("then all of it", bed.changes, 3 * STORE_SWEEP_KEYS);
     CHECK_OK("and the answer", store_reply_parse(buf_peek(&bed.reply), &reply));
     CHECK_U64("that it was none", (uint64_t)reply.code, COORD_INVALID);
