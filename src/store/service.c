@@ -122,7 +122,7 @@ enum err store_service_open(const struct store_service_options *options,
     if (!service->limits.watchers_max) service->limits.watchers_max = WATCHERS_MAX;
     if (!service->limits.watch_events_max) service->limits.watch_events_max = WATCH_EVENTS_MAX;
     if (!service->limits.watch_bytes_max) service->limits.watch_bytes_max = WATCH_BYTES_MAX;
-    list_init(&service->waiting);
+    list_init(&service->kept);
     list_init(&service->watchers);
     list_init(&service->starting);
     list_init(&service->own);

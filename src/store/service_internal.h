@@ -41,8 +41,15 @@ enum { STORE_ANSWER_MAX = 4 << 20, STORE_ID_FIELD = 15 /* number of `store_id` i
 enum store_kept {
     KEPT_NOT,
     KEPT_RENEWS, /* in a batch */
-    KEPT_QUEUES, /* in service.waiting, for a slot */
+    KEPT_QUEUES, /* for a slot */
     KEPT_LEAVES, /* the queue: its time is up */
+};
+/* Who has ids in a batch; `done` comes once, never from inside renew_add. ERR_OK: with what became
+ * of the ids. Else it is known that nothing was done, but for ERR_UNKNOWN. */
+struct renew_asker {
+    struct list link;
+    uint32_t at; /* of its first id */
+    void (*done)(struct renew_asker *asker, enum err err, const struct store_renewal *renewals);
 };
 struct store_request {
     struct leader_request base;
@@ -59,25 +66,7 @@ struct store_request {
     struct str wait_group;      /* with its prefix, in the call's arena */
     bool has_early, lost_early; /* granted, or out of the queue, before its own reply was here */
     struct store_result early;
-    /* Renew */
-    uint32_t batch_at;
-};
-/* Somebody with one id in a batch, who is told once what came of it; never from inside renew_one.
- * ERR_OK: `renewal` says it. Else it is known that nothing was done, but for ERR_UNKNOWN. */
-struct renew_asker {
-    struct list link;
-    uint32_t at;
-    void (*done)(struct renew_asker *asker, enum err err, const struct store_renewal *renewal);
-};
-struct renew_batch {
-    struct store_service *service;
-    struct proposal proposal;
-    struct list requests; /* those whose ids stand in it */
-    struct list askers;   /* and those, in the order they came */
-    uint32_t count;
-    bool has_tokens;
-    struct store_id ids[STORE_RENEW_MAX];
-    uint64_t tokens[STORE_RENEW_MAX]; /* 0: none was said */
+    struct renew_asker asker; /* Renew */
 };
 /* An entry of the service's own: a tick, a compaction, a cancelled wait. */
 struct own_proposal {
@@ -104,7 +93,7 @@ struct store_service {
     struct store_follower follower;
     struct watch_engine *watches; /* of every API */
     struct store_metrics metrics;
-    struct list waiting;  /* for a slot */
+    struct list kept;     /* requests; see enum store_kept */
     struct list watchers; /* of muster.v1 */
     struct list starting; /* of them, those that wait for a leadership round */
     uint32_t watcher_count, watch_seconds;
@@ -185,10 +174,11 @@ void waits_end(struct store_service *service);      /* leadership is lost */
 
 /* -- service_renew.c -- */
 void renew_begin(struct leader_request *request);
-void renew_add(struct store_service *service, const struct store_id *id); /* nobody asked */
-/* False: no memory, and nobody is told. */
-bool renew_one(struct store_service *service, const struct store_id *id, struct renew_asker *asker);
-void renew_drop(struct renew_batch *batch); /* it will never be proposed; fine with NULL */
+/* All in one batch, STORE_RENEW_MAX at most; `asker` may be NULL. False: no memory, and `done` does
+ * not come. */
+bool renew_add(struct store_service *service, const struct store_id *ids, size_t count,
+               struct renew_asker *asker);
+void renew_drop(struct renew_batch *own_batch); /* it will never be proposed; fine with NULL */
 void renew_overdue(struct timer *timer);
 void renew_now(struct task *task);
 

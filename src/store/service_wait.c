@@ -71,24 +71,24 @@ void wait_register(struct store_request *wait)
     wait->in_waits = map_put(&service->waits, store_id_text(&wait->lease), wait) == ERR_OK;
 }
 
-static void cancel(struct store_request *wait)
+static struct store_command wait_cancel(const struct store_request *wait)
 {
-    struct store_command command = {.kind = STORE_CANCEL_WAIT,
-                                    .lease = wait->lease,
-                                    .client = wait->wait_client,
-                                    .sequence = wait->wait_sequence};
-
-    /* Not taken: its lease is renewed by nobody any more and ends by itself. */
-    (void)own_propose(service_of(&wait->base), &command);
+    return (struct store_command){.kind = STORE_CANCEL_WAIT,
+                                  .lease = wait->lease,
+                                  .client = wait->wait_client,
+                                  .sequence = wait->wait_sequence,
+                                  .prefer_slot = STORE_NO_SLOT};
 }
 
 void wait_gone(struct store_request *wait)
 {
     const struct store_request *other =
         map_get(&service_of(&wait->base)->waits, store_id_text(&wait->lease));
+    struct store_command command = wait_cancel(wait);
 
     if ((other && other != wait) || is_overtaken(wait)) return; /* a repeat of it waits */
-    if (leader_leads(wait->base.leader)) cancel(wait);
+    /* Not taken: nobody renews its lease any more, which ends by itself. */
+    if (leader_leads(wait->base.leader)) (void)own_propose(service_of(&wait->base), &command);
 }
 
 static void on_left(struct proposal *proposal, enum err err, struct str reply)
@@ -117,11 +117,7 @@ static void on_left(struct proposal *proposal, enum err err, struct str reply)
 static void leave(struct store_request *wait)
 {
     struct store_service *service = service_of(&wait->base);
-    struct store_command command = {.kind = STORE_CANCEL_WAIT,
-                                    .lease = wait->lease,
-                                    .client = wait->wait_client,
-                                    .sequence = wait->wait_sequence,
-                                    .prefer_slot = STORE_NO_SLOT};
+    struct store_command command = wait_cancel(wait);
 
     timer_stop(&wait->timer);
     wait_forget(wait);
@@ -154,7 +150,7 @@ static void on_timer(struct timer *timer)
         leave(wait);
         return;
     }
-    renew_add(service_of(&wait->base), &wait->lease);
+    (void)renew_add(service_of(&wait->base), &wait->lease, 1, NULL);
     wait->renew_at = mono_after(now, (uint64_t)wait->ttl_ms / 3);
     start_timer(wait);
 }
@@ -190,7 +186,7 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
     rpc_call_waits(wait->base.call);
     wait->wait_until = mono_after(wait->base.since, (uint64_t)m->wait_ms);
     wait->renew_at = mono_after(now, (uint64_t)wait->ttl_ms / 3);
-    request_keep(&wait->base, &service->waiting);
+    request_keep(&wait->base, &service->kept);
     if (wait->has_early) {
         struct store_result early = wait->early;
         store_reply_result(&wait->base, &early, STR_EMPTY);
@@ -234,7 +230,7 @@ void wait_event(struct store_service *service, const struct store_event *event)
 
 void waits_end(struct store_service *service)
 {
-    LIST_EACH_SAFE(&service->waiting, node, next)
+    LIST_EACH_SAFE(&service->kept, node, next)
     {
         struct store_request *wait = CONTAINER_OF(node, struct store_request, base.link);
 

@@ -321,7 +321,7 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     list_init(&beat->link);
     id = store_plain_lease(beat->id);
     keeper->pending++;
-    if (!renew_one(api->service, &id, &beat->asker)) {
+    if (!renew_add(api->service, &id, 1, &beat->asker)) {
         keeper->pending--;
         free(beat);
         keeper_end(keeper, ETCD_TOO_MANY_REQUESTS);
