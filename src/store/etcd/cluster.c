@@ -7,7 +7,6 @@
  * judges them, do nothing, and say what does. Removing and promoting are changes of the log's
  * configuration. All four are for administrators only. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "store/etcd/internal.h"
 
@@ -64,99 +63,50 @@ static void list(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-static const struct etcd_method methods[] = {
-    {.base = {.path = "/etcdserverpb.Cluster/MemberList",
-              .name = "MemberList",
-              .input = &etcdserverpb__member_list_request__descriptor,
-              .output = &etcdserverpb__member_list_response__descriptor},
-     .allows = etcd_may_look,
-     .serializable = list_serializable,
-     .read = list},
-    {.base = {.path = NULL}},
-};
-
 /* -- MemberRemove, MemberPromote -- */
-
-struct alteration { /* of the members; the log may have it longer than its caller waits */
-    struct etcd_api *api;
-    struct rpc_call *call; /* NULL: gone */
-    struct member_change change;
-};
-
-static void reply_members(struct etcd_api *api, struct rpc_call *call)
-{
-    struct pack pack = pack_begin(&api->answer);
-
-    etcd_header(api, &pack, 0);
-    pack_members(api, &pack);
-    rpc_reply_bytes(call, buf_peek(&api->answer));
-}
 
 static void altered(struct member_change *change, enum err err, const struct note *note)
 {
-    struct alteration *alteration = CONTAINER_OF(change, struct alteration, change);
-    struct etcd_api *api = alteration->api;
-    struct rpc_call *call = alteration->call;
+    struct etcd_request *request = CONTAINER_OF(change, struct etcd_request, change);
 
-    free(alteration);
-    if (!call) return;
-    rpc_call_set_data(call, NULL);
     if (!err) {
-        reply_members(api, call);
+        list(request);
     } else if (err == ERR_INVALID) {
-        rpc_finish(call, GRPC_FAILED_PRECONDITION,
-                   STR("etcdserver: can only promote a learner member"), STR_EMPTY);
+        request_fail(&request->base, GRPC_FAILED_PRECONDITION,
+                     "etcdserver: can only promote a learner member");
     } else {
-        LOG_INFO(&api->log, "members are as they were", log_text("why", note ? note->text : ""));
-        etcd_finish(call, err == ERR_NOT_FOUND    ? ETCD_MEMBER_NOT_FOUND
-                          : err == ERR_NOT_LEADER ? ETCD_LEADER_CHANGED
-                          : err == ERR_UNKNOWN    ? ETCD_TIMEOUT
-                                                  : ETCD_UNHEALTHY);
+        LOG_INFO(&api_of(request)->log, "the members were not changed",
+                 log_text("why", note ? note->text : ""));
+        etcd_refuse(request, err == ERR_NOT_FOUND    ? ETCD_MEMBER_NOT_FOUND
+                             : err == ERR_NOT_LEADER ? ETCD_LEADER_CHANGED
+                             : err == ERR_UNKNOWN    ? ETCD_TIMEOUT
+                                                     : ETCD_UNHEALTHY);
     }
 }
 
-static void alter(struct etcd_api *api, struct rpc_call *call, enum member_change_kind kind,
-                  uint64_t id)
+static void alter(struct etcd_request *request, enum member_change_kind kind, uint64_t id)
 {
-    struct alteration *alteration;
+    struct etcd_api *api = api_of(request);
 
-    if (!etcd_is_admin(call)) {
-        etcd_finish(call, ETCD_DENIED);
-        return;
-    }
-    alteration = calloc(1, sizeof *alteration);
-    if (!alteration) {
-        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
-        return;
-    }
-    alteration->api = api;
-    alteration->call = call;
-    alteration->change =
-        (struct member_change){.kind = kind, .id = id, .address = "", .done = altered};
-    rpc_call_set_data(call, alteration);
-    LOG_INFO(&api->log, "members are to change",
+    LOG_INFO(&api->log, "a client changes the members",
              log_text("what", kind == CHANGE_REMOVE ? "remove" : "promote"), log_u64("id", id),
-             log_str("actor", rpc_access_name(rpc_call_identity(call))));
-    replica_change(api->options.replica, &alteration->change);
+             log_str("actor", rpc_access_name(rpc_call_identity(request->base.call))));
+    request->change =
+        (struct member_change){.kind = kind, .id = id, .address = "", .done = altered};
+    etcd_act(request);
+    replica_change(api->options.replica, &request->change);
 }
 
-static void on_remove(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                      struct str)
+static void member_remove(struct etcd_request *request)
 {
-    alter(owner, call, CHANGE_REMOVE, ((const Etcdserverpb__MemberRemoveRequest *)message)->id);
+    alter(request, CHANGE_REMOVE,
+          ((const Etcdserverpb__MemberRemoveRequest *)request->base.message)->id);
 }
 
-static void on_promote(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+static void member_promote(struct etcd_request *request)
 {
-    alter(owner, call, CHANGE_PROMOTE, ((const Etcdserverpb__MemberPromoteRequest *)message)->id);
-}
-
-static void on_alter_done(void *, struct rpc_call *call)
-{
-    struct alteration *alteration = rpc_call_data(call);
-
-    if (alteration) alteration->call = NULL;
+    alter(request, CHANGE_PROMOTE,
+          ((const Etcdserverpb__MemberPromoteRequest *)request->base.message)->id);
 }
 
 /* -- MemberAdd, MemberUpdate -- */
@@ -207,8 +157,8 @@ static enum peers judge_peers(char *const *urls, size_t count, uint64_t id,
 }
 
 /* Says where the others are: whoever reads it can go on from there. */
-static void say_join_instead(struct rpc_call *call, const struct etcd_member *members, size_t count,
-                             const char *what)
+static void refuse_to_join(struct etcd_request *request, const struct etcd_member *members,
+                           size_t count, const char *what)
 {
     char text[1024];
     int len = snprintf(text, sizeof text, "etcdserver: not supported by muster: %s", what);
@@ -216,80 +166,64 @@ static void say_join_instead(struct rpc_call *call, const struct etcd_member *me
     for (size_t i = 0; i < count && len > 0 && len < (int)sizeof text; i++)
         len +=
             snprintf(text + len, sizeof text - (size_t)len, "%s%s", i ? "," : " ", members[i].join);
-    rpc_finish(call, GRPC_UNIMPLEMENTED, str_of(text, min_size((size_t)len, sizeof text - 1)),
-               STR_EMPTY);
+    request_fail(&request->base, GRPC_UNIMPLEMENTED, "%s", text);
 }
 
-static void on_add(void *owner, struct rpc_call *call, const ProtobufCMessage *message, struct str)
+static void member_add(struct etcd_request *request)
 {
-    const Etcdserverpb__MemberAddRequest *request = (const Etcdserverpb__MemberAddRequest *)message;
+    const Etcdserverpb__MemberAddRequest *m =
+        (const Etcdserverpb__MemberAddRequest *)request->base.message;
     struct etcd_member members[REPLICA_MEMBERS_MAX];
-    size_t count = etcd_members(owner, members);
-    enum peers peers = judge_peers(request->peerurls, request->n_peerurls, 0, members, count);
+    size_t count = etcd_members(api_of(request), members);
+    enum peers peers = judge_peers(m->peerurls, m->n_peerurls, 0, members, count);
 
-    if (!etcd_is_admin(call))
-        etcd_finish(call, ETCD_DENIED);
-    else if (peers == PEERS_INVALID)
-        etcd_finish(call, ETCD_BAD_URLS);
+    if (peers == PEERS_INVALID)
+        etcd_refuse(request, ETCD_BAD_URLS);
     else if (peers == PEERS_TAKEN)
-        etcd_finish(call, ETCD_PEER_EXISTS);
+        etcd_refuse(request, ETCD_PEER_EXISTS);
     else
-        say_join_instead(call, members, count,
-                         "a replica joins by itself, started with --join-addr");
+        refuse_to_join(request, members, count,
+                       "a replica joins by itself, started with --join-addr");
 }
 
-static void on_update(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                      struct str)
+static void member_update(struct etcd_request *request)
 {
-    const Etcdserverpb__MemberUpdateRequest *request =
-        (const Etcdserverpb__MemberUpdateRequest *)message;
-    struct etcd_api *api = owner;
+    const Etcdserverpb__MemberUpdateRequest *m =
+        (const Etcdserverpb__MemberUpdateRequest *)request->base.message;
     struct etcd_member members[REPLICA_MEMBERS_MAX];
-    size_t count = etcd_members(api, members);
-    enum peers peers =
-        judge_peers(request->peerurls, request->n_peerurls, request->id, members, count);
+    size_t count = etcd_members(api_of(request), members);
+    enum peers peers = judge_peers(m->peerurls, m->n_peerurls, m->id, members, count);
     bool known = false;
 
-    for (size_t i = 0; i < count; i++) known |= members[i].id == request->id;
-    if (!etcd_is_admin(call)) {
-        etcd_finish(call, ETCD_DENIED);
-    } else if (peers == PEERS_INVALID) {
-        etcd_finish(call, ETCD_BAD_URLS);
-    } else if (!known) {
-        etcd_finish(call, ETCD_MEMBER_NOT_FOUND);
-    } else if (peers == PEERS_TAKEN) {
-        etcd_finish(call, ETCD_PEER_EXISTS);
-    } else if (peers == PEERS_ITS_OWN) { /* as it is: nothing is left to do */
-        reply_members(api, call);
-    } else {
-        say_join_instead(call, members, count,
-                         "a replica says by itself where it is, started with --raft-advertise and "
-                         "--join-addr");
-    }
+    for (size_t i = 0; i < count; i++) known |= members[i].id == m->id;
+    if (peers == PEERS_INVALID)
+        etcd_refuse(request, ETCD_BAD_URLS);
+    else if (!known)
+        etcd_refuse(request, ETCD_MEMBER_NOT_FOUND);
+    else if (peers == PEERS_TAKEN)
+        etcd_refuse(request, ETCD_PEER_EXISTS);
+    else if (peers == PEERS_ITS_OWN) /* as it is: nothing is left to do */
+        list(request);
+    else
+        refuse_to_join(request, members, count,
+                       "a replica says by itself where it is, started with --raft-advertise and "
+                       "--join-addr");
 }
 
-static const struct rpc_handler remove_handler = {.on_message = on_remove,
-                                                  .on_done = on_alter_done};
-static const struct rpc_handler promote_handler = {.on_message = on_promote,
-                                                   .on_done = on_alter_done};
-static const struct rpc_handler add_handler = {.on_message = on_add};
-static const struct rpc_handler update_handler = {.on_message = on_update};
-
-#define CLUSTER(name, word, handler_)                                                              \
-    {                                                                                              \
-        .rpc = {.path = "/etcdserverpb.Cluster/" name,                                             \
-                .kind = RPC_UNARY,                                                                 \
-                .input = &etcdserverpb__##word##_request__descriptor,                              \
-                .output = &etcdserverpb__##word##_response__descriptor,                            \
-                .handler = &(handler_)},                                                           \
-        .leader_only = true                                                                        \
-    }
-static const struct etcd_raw raws[] = {
-    CLUSTER("MemberRemove", member_remove, remove_handler),
-    CLUSTER("MemberPromote", member_promote, promote_handler),
-    CLUSTER("MemberAdd", member_add, add_handler),
-    CLUSTER("MemberUpdate", member_update, update_handler),
-    {.rpc = {.path = NULL}},
+#define CLUSTER(rpc, word)                                                                         \
+    .base = {.path = "/etcdserverpb.Cluster/" rpc,                                                 \
+             .name = rpc,                                                                          \
+             .input = &etcdserverpb__##word##_request__descriptor,                                 \
+             .output = &etcdserverpb__##word##_response__descriptor}
+static const struct etcd_method methods[] = {
+    {CLUSTER("MemberList", member_list), .allows = etcd_may_look, .serializable = list_serializable,
+     .read = list},
+    {CLUSTER("MemberRemove", member_remove), .allows = etcd_may_administer, .act = member_remove},
+    {CLUSTER("MemberPromote", member_promote), .allows = etcd_may_administer,
+     .act = member_promote},
+    {CLUSTER("MemberAdd", member_add), .allows = etcd_may_administer, .act = member_add},
+    {CLUSTER("MemberUpdate", member_update), .allows = etcd_may_administer, .act = member_update},
+    {.base = {.path = NULL}},
 };
 
-const struct etcd_part etcd_cluster_part = {.methods = methods, .raws = raws};
+const struct etcd_part etcd_cluster_part = {.methods = methods};

@@ -116,6 +116,14 @@ bool etcd_may_look(const struct etcd_request *request)
     return etcd_may_any(api_of(request), request->base.call);
 }
 
+bool etcd_may_administer(const struct etcd_request *request)
+{
+    struct note note;
+
+    return !rpc_access_check((struct rpc_access){ACCESS_ADMIN},
+                             rpc_call_identity(request->base.call), &note);
+}
+
 /* -- who answers -- */
 
 bool etcd_leader_known(const struct etcd_api *api)
@@ -141,13 +149,6 @@ enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_c
     if (full) return ETCD_TOO_MANY_REQUESTS;
     if (replica_is_removed(api->removal)) return ETCD_REMOVED;
     return etcd_lacks_leader(api, call) ? ETCD_NO_LEADER : ETCD_OK;
-}
-
-bool etcd_is_admin(const struct rpc_call *call)
-{
-    struct note note;
-
-    return !rpc_access_check((struct rpc_access){ACCESS_ADMIN}, rpc_call_identity(call), &note);
 }
 
 static void way_to_leader(struct etcd_api *api)
@@ -315,7 +316,9 @@ static void begin(struct leader_request *request)
 {
     const struct etcd_method *method = method_of(request);
 
-    if (!method->command || (method->reads && method->reads(etcd_request_of(request))))
+    if (method->act)
+        method->act(etcd_request_of(request));
+    else if (!method->command || (method->reads && method->reads(etcd_request_of(request))))
         request_read(request);
     else
         propose(etcd_request_of(request));
@@ -331,9 +334,21 @@ static void written(struct leader_request *request, enum err err, struct str rep
         method_of(request)->written(etcd_request_of(request), reply);
 }
 
-/* Who is kept is answered by something that is still to come, and not here. */
+void etcd_act(struct etcd_request *request)
+{
+    request->acts = true;
+    request_keep(&request->base, &api_of(request)->acting);
+}
+
+static void gone(struct leader_request *request)
+{
+    if (!etcd_request_of(request)->acts) request_free(request);
+}
+
+/* What would answer a kept request comes too late for a replica that stops. */
 static void drain(struct leader_request *request)
 {
+    if (etcd_request_of(request)->acts) return;
     request_fail(request, etcd_errors[ETCD_STOPPED].status, "%s", etcd_errors[ETCD_STOPPED].text);
 }
 
@@ -356,6 +371,7 @@ static const struct leader_rules rules = {
     .begin = begin,
     .read = read,
     .written = written,
+    .gone = gone,
     .drain = drain,
     .writable = writable,
     .freed = freed,
@@ -487,6 +503,7 @@ enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api
     else
         log_source_init(&api->log, NULL, "etcd", NULL);
     list_init(&api->pruning);
+    list_init(&api->acting);
     buf_init(&api->answer, ETCD_ANSWER_MAX);
     buf_init(&api->command, REPLICA_COMMAND_MAX);
     err = leader_open(&api->leader, &(struct leader_options){.rules = &rules,

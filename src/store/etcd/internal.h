@@ -33,6 +33,11 @@ struct etcd_request {
     enum store_kind kind;         /* of the command that is on its way */
     struct txn *txn;              /* Txn: decoded, in the call's arena */
     struct etcd_listing *listing; /* Range: of very many, while it is told; or NULL */
+    bool acts; /* the log has one of these until it is done, though the client goes away */
+    union {
+        struct member_change change;
+        struct transfer transfer;
+    };
 };
 struct etcd_method { /* unary */
     struct leader_method base;
@@ -53,6 +58,7 @@ struct etcd_method { /* unary */
     void (*read)(struct etcd_request *request); /* answers, of one moment */
     /* Appends the command to `into`, and says its kind. ERR_NOMEM, ERR_FULL (too large). */
     enum err (*command)(struct etcd_request *request, struct buf *into, enum store_kind *ret_kind);
+    void (*act)(struct etcd_request *request); /* none of these: on the leader; or NULL */
     /* What apply replied: answers. */
     void (*written)(struct etcd_request *request, struct str reply);
 };
@@ -102,6 +108,7 @@ struct etcd_api {
     size_t gate_count;
     struct buf answer, command; /* scratch of one call */
     struct list listings;       /* Ranges of very many keys */
+    struct list acting;
     struct timer listing_turn;
     struct list pruning; /* compactions that wait until what they cut off is freed */
     struct etcd_watches *watches;
@@ -150,6 +157,8 @@ void etcd_reply(struct etcd_request *request, const struct pack *pack);
 /* Nothing was done. */
 void etcd_refuse(struct etcd_request *request, enum etcd_error error);
 void etcd_finish(struct rpc_call *call, enum etcd_error error);
+/* Until `change` or `transfer` is done, which answers. */
+void etcd_act(struct etcd_request *request);
 /* The status of an `inner` method for what another would refuse with `status`. */
 enum grpc_status etcd_inner_status(enum grpc_status status);
 /* -- who may what, under TLS: whoever answers asks, also before a stream tells anything -- */
@@ -158,6 +167,8 @@ bool etcd_may(const struct etcd_api *api, const struct rpc_call *call, struct ke
 bool etcd_may_any(const struct etcd_api *api, const struct rpc_call *call); /* he is named */
 bool etcd_may_manage(const struct etcd_request *request); /* an administrator: members, history */
 bool etcd_may_look(const struct etcd_request *request);   /* he is named: how the server is */
+/* An administrator of the fleet, or no TLS: for what is more than keys. */
+bool etcd_may_administer(const struct etcd_request *request);
 
 bool etcd_leader_known(const struct etcd_api *api);
 bool etcd_wants_leader(const struct rpc_call *call); /* hasleader is asked for */
@@ -170,8 +181,6 @@ enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_c
 struct rpc_channel *etcd_leader_channel(struct etcd_api *api);
 void etcd_passed(struct etcd_api *api,
                  struct str answer); /* of the leader's, to a caller of ours */
-/* Of an administrator, or without TLS: for what is more than keys. */
-bool etcd_is_admin(const struct rpc_call *call);
 const char *etcd_version(const struct etcd_api *api);
 
 /* -- watch.c -- */

@@ -4,8 +4,6 @@
  * There is nothing to defragment: the store lives in memory, and its log is cut by snapshots; the
  * call says so in its trailer and in the log. Alarms come and go with what they are about. Snapshot
  * is fleet/service_snapshot.h's: it carries more than the store. */
-#include <stdlib.h>
-
 #include "store/etcd/listing.h"
 
 static bool always(const ProtobufCMessage *)
@@ -118,6 +116,57 @@ static enum etcd_error check_authenticate(struct etcd_request *)
     return ETCD_AUTH_DISABLED;
 }
 
+/* -- MoveLeader: of the leader itself, as etcd has it; another replica does not pass it on -- */
+
+static void move_reply(struct etcd_request *request)
+{
+    struct pack pack = etcd_answer(api_of(request));
+
+    etcd_reply(request, &pack);
+}
+
+static void moved(struct transfer *transfer, enum err err, const struct note *)
+{
+    struct etcd_request *request = CONTAINER_OF(transfer, struct etcd_request, transfer);
+
+    if (!err)
+        move_reply(request);
+    else
+        etcd_refuse(request, err == ERR_NOT_LEADER  ? ETCD_NOT_LEADER
+                             : err == ERR_NOT_FOUND ? ETCD_BAD_TRANSFEREE
+                                                    : ETCD_TIMEOUT);
+}
+
+static bool is_voter(const struct etcd_api *api, uint64_t id)
+{
+    struct replica_member members[REPLICA_MEMBERS_MAX];
+    size_t count = replica_members(api->options.replica, members);
+
+    for (size_t i = 0; i < count; i++)
+        if (members[i].id == id) return members[i].role == MEMBER_VOTER;
+    return false;
+}
+
+static void move_leader(struct etcd_request *request)
+{
+    struct etcd_api *api = api_of(request);
+    uint64_t target = ((const Etcdserverpb__MoveLeaderRequest *)request->base.message)->targetid;
+
+    if (!leader_here(&api->leader)) {
+        etcd_refuse(request, ETCD_NOT_LEADER);
+    } else if (!is_voter(api, target)) {
+        etcd_refuse(request, ETCD_BAD_TRANSFEREE);
+    } else if (target == replica_status(api->options.replica).id) { /* it leads already */
+        move_reply(request);
+    } else {
+        LOG_INFO(&api->log, "a client hands leadership to another replica", log_u64("id", target),
+                 log_str("actor", rpc_access_name(rpc_call_identity(request->base.call))));
+        request->transfer = (struct transfer){.to = target, .done = moved};
+        etcd_act(request);
+        replica_transfer(api->options.replica, &request->transfer);
+    }
+}
+
 #define SERVED(service, rpc, word)                                                                 \
     .base = {.path = "/etcdserverpb." service "/" rpc,                                             \
              .name = rpc,                                                                          \
@@ -142,94 +191,9 @@ static const struct etcd_method methods[] = {
     {SERVED("Auth", "AuthStatus", auth_status), .serializable = always, .read = auth_status},
     {SERVED("Auth", "Authenticate", authenticate), .check = check_authenticate,
      .serializable = always, .read = auth_status},
+    {SERVED("Maintenance", "MoveLeader", move_leader), .allows = etcd_may_administer,
+     .serializable = always, .read = move_leader},
     {.base = {.path = NULL}},
 };
 
-/* -- MoveLeader: asked of the leader, as etcd wants it -- */
-
-struct moving {
-    struct rpc_call *call; /* NULL: gone */
-    struct etcd_api *api;
-    struct transfer transfer;
-};
-
-static void move_reply(struct etcd_api *api, struct rpc_call *call)
-{
-    (void)etcd_answer(api);
-    rpc_reply_bytes(call, buf_peek(&api->answer));
-}
-
-static void moved(struct transfer *transfer, enum err err, const struct note *)
-{
-    struct moving *moving = CONTAINER_OF(transfer, struct moving, transfer);
-    struct rpc_call *call = moving->call;
-
-    if (call) rpc_call_set_data(call, NULL);
-    if (call && !err)
-        move_reply(moving->api, call);
-    else if (call)
-        etcd_finish(call, err == ERR_NOT_LEADER  ? ETCD_NOT_LEADER
-                          : err == ERR_NOT_FOUND ? ETCD_BAD_TRANSFEREE
-                                                 : ETCD_TIMEOUT);
-    free(moving);
-}
-
-static bool is_voter(const struct etcd_api *api, uint64_t id)
-{
-    struct replica_member members[REPLICA_MEMBERS_MAX];
-    size_t count = replica_members(api->options.replica, members);
-
-    for (size_t i = 0; i < count; i++)
-        if (members[i].id == id) return members[i].role == MEMBER_VOTER;
-    return false;
-}
-
-static void on_move(void *owner, struct rpc_call *call, const ProtobufCMessage *message, struct str)
-{
-    struct etcd_api *api = owner;
-    uint64_t target = ((const Etcdserverpb__MoveLeaderRequest *)message)->targetid;
-    enum etcd_error error = !etcd_is_admin(call)         ? ETCD_DENIED
-                            : !leader_here(&api->leader) ? ETCD_NOT_LEADER
-                            : !is_voter(api, target)     ? ETCD_BAD_TRANSFEREE
-                                                         : ETCD_OK;
-    struct moving *moving;
-
-    if (error) {
-        etcd_finish(call, error);
-        return;
-    }
-    if (target == replica_status(api->options.replica).id) { /* it leads already */
-        move_reply(api, call);
-        return;
-    }
-    moving = calloc(1, sizeof *moving);
-    if (!moving) {
-        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
-        return;
-    }
-    *moving = (struct moving){.call = call, .api = api, .transfer = {.to = target, .done = moved}};
-    rpc_call_set_data(call, moving);
-    LOG_INFO(&api->log, "another is to lead", log_u64("id", target),
-             log_str("actor", rpc_access_name(rpc_call_identity(call))));
-    replica_transfer(api->options.replica, &moving->transfer);
-}
-
-static void on_move_done(void *, struct rpc_call *call)
-{
-    struct moving *moving = rpc_call_data(call);
-
-    if (moving) moving->call = NULL;
-}
-
-static const struct rpc_handler move_handler = {.on_message = on_move, .on_done = on_move_done};
-
-static const struct etcd_raw raws[] = {
-    {.rpc = {.path = "/etcdserverpb.Maintenance/MoveLeader",
-             .kind = RPC_UNARY,
-             .input = &etcdserverpb__move_leader_request__descriptor,
-             .output = &etcdserverpb__move_leader_response__descriptor,
-             .handler = &move_handler}},
-    {.rpc = {.path = NULL}},
-};
-
-const struct etcd_part etcd_maintenance_part = {.methods = methods, .raws = raws};
+const struct etcd_part etcd_maintenance_part = {.methods = methods};
