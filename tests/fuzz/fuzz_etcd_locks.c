@@ -7,7 +7,7 @@
  * Each record: one byte of method, two of length, then the message. */
 #include <stdlib.h>
 
-#include "store/etcd/asks.h"
+#include "store/etcd/internal.h"
 #include "store/etcd/queue.h"
 #include "store/interest.h"
 #include "store/machine.h"
@@ -218,7 +218,7 @@ static void grant(struct bed *bed, int64_t lease)
 
     request.id = lease;
     request.ttl = 3600;
-    command = ask_grant(&request, 1);
+    must(etcd_grant_command(&request, 1, &command) == ETCD_OK);
     buf_clear(&bed->command);
     must(store_command_write(&command, &bed->command) == ERR_OK);
     apply(bed);

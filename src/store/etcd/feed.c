@@ -444,6 +444,48 @@ void feed_progress(struct feed_stream *stream)
     watch_stream_ask(&stream->base);
 }
 
+static struct str bytes_of(ProtobufCBinaryData bytes)
+{
+    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
+}
+
+static struct feed_create create_of(const Etcdserverpb__WatchCreateRequest *m)
+{
+    struct feed_create create = {.range = {bytes_of(m->key), bytes_of(m->range_end)},
+                                 .start_revision = m->start_revision,
+                                 .id = m->watch_id,
+                                 .prev_kv = m->prev_kv,
+                                 .fragment = m->fragment,
+                                 .progress_notify = m->progress_notify};
+
+    if (create.range.from.len == 0) create.range.from = str_of("", 1); /* the least key there is */
+    for (size_t i = 0; i < m->n_filters; i++)
+        if (m->filters[i] == ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NOPUT)
+            create.no_put = true;
+        else if (m->filters[i] == ETCDSERVERPB__WATCH_CREATE_REQUEST__FILTER_TYPE__NODELETE)
+            create.no_delete = true;
+    return create;
+}
+
+void feed_request(struct feed_stream *stream, const Etcdserverpb__WatchRequest *m,
+                  feed_refusal_fn *refusal, void *owner)
+{
+    struct feed_create create;
+
+    switch (m->request_union_case) {
+    case ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST:
+        create = create_of(m->create_request);
+        create.refusal = refusal(owner, create.range);
+        feed_create(stream, &create);
+        break;
+    case ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CANCEL_REQUEST:
+        feed_cancel(stream, m->cancel_request->watch_id);
+        break;
+    case ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_PROGRESS_REQUEST: feed_progress(stream); break;
+    default: break; /* of a later release: etcd ignores it, too */
+    }
+}
+
 /* -- streams -- */
 
 void feed_stream_init(struct feed *feed, struct feed_stream *stream)

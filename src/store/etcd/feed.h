@@ -9,6 +9,7 @@
 #ifndef STORE_ETCD_FEED_H
 #define STORE_ETCD_FEED_H
 #include "store/watch_engine.h"
+#include "wire/pb/etcd_rpc.pb-c.h"
 
 struct feed;
 struct feed_stream;
@@ -56,6 +57,11 @@ struct feed_create {
     bool prev_kv, no_put, no_delete, fragment, progress_notify;
     const char *refusal; /* static text, or NULL: why it may not */
 };
+/* Why the range may not be watched, as `refusal`. */
+typedef const char *feed_refusal_fn(void *owner, struct key_range range);
+/* A message of the client's. */
+void feed_request(struct feed_stream *stream, const Etcdserverpb__WatchRequest *m,
+                  feed_refusal_fn *refusal, void *owner);
 /* Each answers by itself, in order. */
 void feed_create(struct feed_stream *stream, const struct feed_create *create);
 void feed_cancel(struct feed_stream *stream, int64_t id);

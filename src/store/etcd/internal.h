@@ -183,6 +183,13 @@ void etcd_passed(struct etcd_api *api,
                  struct str answer); /* of the leader's, to a caller of ours */
 const char *etcd_version(const struct etcd_api *api);
 
+/* -- lease.c: commands of requests, from the message alone; or why there is none -- */
+/* `drawn`: the lease's number when the request has none; positive. */
+enum etcd_error etcd_grant_command(const Etcdserverpb__LeaseGrantRequest *m, int64_t drawn,
+                                   struct store_command *ret_command);
+enum etcd_error etcd_revoke_command(const Etcdserverpb__LeaseRevokeRequest *m,
+                                    struct store_command *ret_command);
+
 /* -- watch.c -- */
 void etcd_watches_end(struct etcd_api *api, enum etcd_error error); /* every stream */
 /* -- queue_wait.c: the keys of named leases stay -- */

@@ -8,7 +8,6 @@
 #include <muster/coord.h>
 #include <stdlib.h>
 
-#include "store/etcd/asks.h"
 #include "store/etcd/internal.h"
 #include "store/keyvalue.h"
 
@@ -17,6 +16,7 @@ enum {
     PENDING_LOW = 1024,
     LOOKED_AT = 256,    /* keys of a lease, at a time */
     TOLD_MAX = 1 << 16, /* keys of a lease, in one answer */
+    TTL_MIN_S = 2,
 };
 
 /* -- LeaseGrant -- */
@@ -26,28 +26,39 @@ static const Etcdserverpb__LeaseGrantRequest *grant_of(const struct etcd_request
     return (const Etcdserverpb__LeaseGrantRequest *)request->base.message;
 }
 
-static enum etcd_error check_grant(struct etcd_request *request)
+static int64_t granted_ttl(const Etcdserverpb__LeaseGrantRequest *m)
 {
-    return ask_grant_check(grant_of(request));
+    return m->ttl < TTL_MIN_S ? TTL_MIN_S : m->ttl;
 }
 
-static enum err write_command(const struct store_command *command, struct buf *into,
-                              enum store_kind *ret_kind)
+enum etcd_error etcd_grant_command(const Etcdserverpb__LeaseGrantRequest *m, int64_t drawn,
+                                   struct store_command *ret_command)
 {
-    *ret_kind = command->kind;
-    return store_command_write(command, into);
+    *ret_command = (struct store_command){.kind = STORE_LEASE_GRANT,
+                                          .prefer_slot = STORE_NO_SLOT,
+                                          .lease = store_plain_lease(m->id ? m->id : drawn),
+                                          .ttl_ms = granted_ttl(m) * 1000};
+    return m->ttl > STORE_PLAIN_TTL_MAX_MS / 1000 ? ETCD_LEASE_TTL : ETCD_OK;
 }
 
-static enum err grant_command(struct etcd_request *request, struct buf *into,
-                              enum store_kind *ret_kind)
+static enum etcd_error grant_check(struct etcd_request *request)
+{
+    struct store_command command;
+
+    return etcd_grant_command(grant_of(request), 1, &command);
+}
+
+static enum err grant_write(struct etcd_request *request, struct buf *into,
+                            enum store_kind *ret_kind)
 {
     struct store_command command;
     int64_t drawn = 0;
 
     while (drawn == 0) /* ends: one of 2^63 is zero */
         drawn = (int64_t)(entropy_u64(api_of(request)->options.io->entropy) & INT64_MAX);
-    command = ask_grant(grant_of(request), drawn);
-    return write_command(&command, into, ret_kind);
+    (void)etcd_grant_command(grant_of(request), drawn, &command);
+    *ret_kind = command.kind;
+    return store_command_write(&command, into);
 }
 
 static void granted(struct etcd_request *request, struct str reply)
@@ -62,7 +73,7 @@ static void granted(struct etcd_request *request, struct str reply)
     } else {
         pack = etcd_answer(api_of(request));
         pack_u64(&pack, 2, store_lease_number(&answer.lease));
-        pack_i64(&pack, 3, ask_grant_ttl(grant_of(request)));
+        pack_i64(&pack, 3, granted_ttl(grant_of(request)));
         etcd_reply(request, &pack);
     }
 }
@@ -103,17 +114,30 @@ static bool allows_revoke(const struct etcd_request *request)
     return may_keys(request, revoke_of(request)->id, ETCD_WRITE);
 }
 
-static enum etcd_error check_revoke(struct etcd_request *request)
+enum etcd_error etcd_revoke_command(const Etcdserverpb__LeaseRevokeRequest *m,
+                                    struct store_command *ret_command)
 {
-    return ask_revoke_check(revoke_of(request));
+    *ret_command = (struct store_command){.kind = STORE_LEASE_REVOKE,
+                                          .prefer_slot = STORE_NO_SLOT,
+                                          .lease = store_plain_lease(m->id)};
+    return m->id == 0 ? ETCD_LEASE_NOT_FOUND : ETCD_OK;
 }
 
-static enum err revoke_command(struct etcd_request *request, struct buf *into,
-                               enum store_kind *ret_kind)
+static enum etcd_error revoke_check(struct etcd_request *request)
 {
-    struct store_command command = ask_revoke(revoke_of(request));
+    struct store_command command;
 
-    return write_command(&command, into, ret_kind);
+    return etcd_revoke_command(revoke_of(request), &command);
+}
+
+static enum err revoke_write(struct etcd_request *request, struct buf *into,
+                             enum store_kind *ret_kind)
+{
+    struct store_command command;
+
+    (void)etcd_revoke_command(revoke_of(request), &command);
+    *ret_kind = command.kind;
+    return store_command_write(&command, into);
 }
 
 static void revoked(struct etcd_request *request, struct str reply)
@@ -414,10 +438,10 @@ static const struct etcd_raw raws[] = {
              .input = &etcdserverpb__##word##_request__descriptor,                                 \
              .output = &etcdserverpb__##word##_response__descriptor}
 static const struct etcd_method methods[] = {
-    {LEASE("LeaseGrant", lease_grant), .check = check_grant, .allows = allows_any,
-     .command = grant_command, .written = granted},
-    {LEASE("LeaseRevoke", lease_revoke), .check = check_revoke, .allows = allows_revoke,
-     .command = revoke_command, .written = revoked},
+    {LEASE("LeaseGrant", lease_grant), .check = grant_check, .allows = allows_any,
+     .command = grant_write, .written = granted},
+    {LEASE("LeaseRevoke", lease_revoke), .check = revoke_check, .allows = allows_revoke,
+     .command = revoke_write, .written = revoked},
     {LEASE("LeaseTimeToLive", lease_time_to_live), .allows = allows_time_to_live,
      .read = time_to_live},
     {LEASE("LeaseLeases", lease_leases), .allows = allows_any, .read = leases},

@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "store/etcd/asks.h"
+#include "store/etcd/feed.h"
 #include "store/etcd/internal.h"
 
 enum { ELECTION_MS = 250, NO_LEADER_ELECTIONS = 3 };
@@ -93,7 +93,7 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
         etcd_finish(call, ETCD_TIMEOUT_APPLIED);
         return;
     }
-    ask_watch(&stream->feed, (const Etcdserverpb__WatchRequest *)message, refusal, stream);
+    feed_request(&stream->feed, (const Etcdserverpb__WatchRequest *)message, refusal, stream);
     pause_if_full(stream);
 }
 
