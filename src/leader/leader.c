@@ -36,8 +36,8 @@ void request_free(struct leader_request *request)
     if (leader->rules->freed) leader->rules->freed(request);
     list_remove(&request->link);
     if (request->call) rpc_call_set_data(request->call, NULL);
-    assert(leader->request_count > 0);
-    leader->request_count--;
+    assert(request->streams || leader->request_count > 0);
+    leader->request_count -= !request->streams;
     if (list_empty(&leader->requests)) timer_stop(&leader->overdue);
     free(request);
 }
@@ -206,6 +206,8 @@ void request_keep(struct leader_request *request, struct list *list)
     struct leader *leader = request->leader;
 
     request->step = REQUEST_KEPT;
+    request->streams = request->method->kind == RPC_SERVER_STREAM;
+    leader->request_count -= request->streams;
     list_remove(&request->link);
     list_append(list, &request->link);
     if (list_empty(&leader->requests)) timer_stop(&leader->overdue);

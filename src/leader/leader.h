@@ -49,7 +49,8 @@ struct leader_request { /* first in the service's own */
     struct leader_caller *caller;
     const ProtobufCMessage *message;
     enum request_step step;
-    bool acted; /* something was done: no answer may say that nothing was */
+    bool acted;   /* something was done: no answer may say that nothing was */
+    bool streams; /* a stream that is kept: not counted, the service has a limit of its own */
     mono_time since;
     struct read_ticket ticket;
     struct proposal proposal;
@@ -105,7 +106,7 @@ struct leader { /* in the service */
     bool ready; /* and may be asked */
     uint64_t term;
     struct list requests;
-    uint32_t request_count; /* kept ones too */
+    uint32_t request_count; /* kept ones too, but for streams */
     struct timer overdue;
     struct leader_binding { /* what the server hands to our handler */
         struct leader *leader;

@@ -124,7 +124,6 @@ enum err store_service_open(const struct store_service_options *options,
     if (!service->limits.watch_bytes_max) service->limits.watch_bytes_max = WATCH_BYTES_MAX;
     list_init(&service->kept);
     list_init(&service->watchers);
-    list_init(&service->starting);
     list_init(&service->own);
     map_init(&service->waits, MAP_MOST, entropy_u64(options->io->entropy));
     map_init(&service->attempts, MAP_MOST, entropy_u64(options->io->entropy));
@@ -192,14 +191,5 @@ enum err store_service_methods(struct store_service *service, struct rpc_server 
         err = leader_add(&service->leader, server, &m->base, note);
     for (m = store_read_methods; !err && m->base.path; m++)
         err = leader_add(&service->leader, server, &m->base, note);
-    if (err) return err;
-    return rpc_server_add(server,
-                          &(struct rpc_method){.path = "/muster.v1.Coordination/Watch",
-                                               .kind = RPC_SERVER_STREAM,
-                                               .input = &muster__v1__watch_request__descriptor,
-                                               .output = &muster__v1__watch_response__descriptor,
-                                               .response_max = STORE_ANSWER_MAX,
-                                               .handler = &store_watch_handler,
-                                               .service = service},
-                          note);
+    return err;
 }

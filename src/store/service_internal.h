@@ -5,7 +5,7 @@
  *          -> once ready: method's `read`, or method's `command` and what was applied
  *     Acquire that waits -> service_wait.c until an event of a later entry answers it
  *     Renew -> service_renew.c: many calls, one entry
- *     Watch -> service_watch.c, watch_engine.c
+ *     Watch -> kept -> service_watch.c, watch_engine.c
  *     applied entries -> service.c -> waiters, watches; service_clock.c: ticks and compaction
  *
  * If the caller goes away, who waited for a slot leaves its queue. */
@@ -43,6 +43,7 @@ enum store_kept {
     KEPT_RENEWS, /* in a batch */
     KEPT_QUEUES, /* for a slot */
     KEPT_LEAVES, /* the queue: its time is up */
+    KEPT_WATCHES,
 };
 /* Who has ids in a batch; `done` comes once, never from inside renew_add. ERR_OK: with what became
  * of the ids. Else it is known that nothing was done, but for ERR_UNKNOWN. */
@@ -67,6 +68,7 @@ struct store_request {
     bool has_early, lost_early; /* granted, or out of the queue, before its own reply was here */
     struct store_result early;
     struct renew_asker asker; /* Renew */
+    struct watcher *watcher;  /* Watch: NULL before it begins */
 };
 /* An entry of the service's own: a tick, a compaction, a cancelled wait. */
 struct own_proposal {
@@ -95,7 +97,6 @@ struct store_service {
     struct store_metrics metrics;
     struct list kept;     /* requests; see enum store_kept */
     struct list watchers; /* of muster.v1 */
-    struct list starting; /* of them, those that wait for a leadership round */
     uint32_t watcher_count, watch_seconds;
     struct map waits;    /* requests by the lease they wait with */
     struct map attempts; /* the newest of those that may wait, by client and sequence */
@@ -154,9 +155,6 @@ static inline struct store_request *store_request_of(struct leader_request *requ
 }
 
 /* -- service_request.c -- */
-/* Is this the store that the request is for? False: what to answer. */
-bool store_is_meant(const struct store_service *service, const ProtobufCMessage *message,
-                    enum grpc_status *ret_status, const char **ret_text);
 extern const struct leader_rules store_rules;
 /* Answers with an Outcome, and the request is gone. */
 void store_reply_result(struct leader_request *request, const struct store_result *result,
@@ -192,7 +190,10 @@ void clock_forget(struct store_service *service); /* a term is over */
 bool own_propose(struct store_service *service, const struct store_command *command);
 
 /* -- service_watch.c -- */
-extern const struct rpc_handler store_watch_handler;
+int watch_check(const ProtobufCMessage *message, struct note *note);
+void watch_begin(struct leader_request *request);
+void watcher_writable(struct watcher *watcher);
+void watcher_free(struct watcher *watcher); /* its request goes; NULL is fine */
 void watchers_second(struct store_service *service);
 void watchers_leadership_lost(struct store_service *service);
 

@@ -269,6 +269,11 @@ static void status(struct leader_request *request)
     request_reply_packed(request, &answer);
 }
 
+static bool watch_serializable(const ProtobufCMessage *message)
+{
+    return ((const Muster__V1__WatchRequest *)message)->serializable;
+}
+
 #define READ(rpc, word, check_fn, serializable_fn)                                                 \
     {                                                                                              \
         .base = {.path = "/muster.v1.Coordination/" rpc,                                           \
@@ -282,5 +287,14 @@ const struct store_method store_read_methods[] = {
     READ("Holders", holders, check_holders, holders_serializable),
     READ("Range", range, check_range, range_serializable),
     READ("Status", status, NULL, always),
+    {.base = {.path = "/muster.v1.Coordination/Watch",
+              .name = "Watch",
+              .kind = RPC_SERVER_STREAM,
+              .input = &muster__v1__watch_request__descriptor,
+              .output = &muster__v1__watch_response__descriptor,
+              .response_max = STORE_ANSWER_MAX},
+     .check = watch_check,
+     .serializable = watch_serializable,
+     .read = watch_begin},
     {.base = {.path = NULL}},
 };

@@ -33,48 +33,32 @@ static void refuse_invalid(struct leader_request *request, int reason, const str
         request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s", request->method->name, note->text);
 }
 
-/* R5: who was told of another store must not go on here as if it were that one. */
-enum whose { WHOSE_OURS, WHOSE_ANOTHERS, WHOSE_UNKNOWN };
-
-static enum whose whose(const struct store_service *service, const ProtobufCMessage *message)
+/* R5: a request that names another store must not be served as if that store were here. True: it
+ * was answered so. */
+static bool refuse_other_store(struct leader_request *request)
 {
+    const struct store_service *service = service_of(request);
     const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field(message->descriptor, STORE_ID_FIELD);
-    struct store_id ours = store_identity(service_store(service)), none = {{0}};
+        protobuf_c_message_descriptor_get_field(request->message->descriptor, STORE_ID_FIELD);
+    struct store_id ours = store_identity(service_store(service));
     ProtobufCBinaryData meant = {0, NULL};
-
-    if (field) memcpy(&meant, (const char *)message + field->offset, sizeof meant);
-    if (meant.len == 0) return WHOSE_OURS;
-    if (memcmp(&ours, &none, sizeof ours) == 0) return WHOSE_UNKNOWN;
-    return meant.len == sizeof ours.b && memcmp(meant.data, ours.b, sizeof ours.b) == 0
-               ? WHOSE_OURS
-               : WHOSE_ANOTHERS;
-}
-
-bool store_is_meant(const struct store_service *service, const ProtobufCMessage *message,
-                    enum grpc_status *ret_status, const char **ret_text)
-{
-    enum whose of = whose(service, message);
-
-    if (of == WHOSE_OURS) return true;
-    /* The first leader of a new store names it; who follows does not judge before it knows. */
-    if (of == WHOSE_UNKNOWN && !service->leader.ready) return true;
-    *ret_status = of == WHOSE_UNKNOWN ? GRPC_UNAVAILABLE : GRPC_NOT_FOUND;
-    *ret_text = of == WHOSE_UNKNOWN
-                    ? "the store has no identity yet"
-                    : "another store is here: it was restored from a copy, or replaced";
-    return false;
-}
-
-static void refuse_other(struct leader_request *request, enum grpc_status status, const char *text)
-{
     struct note note;
 
-    note_set(&note, "%s", text);
-    if (status == GRPC_NOT_FOUND && request->method->output == &muster__v1__outcome__descriptor)
-        refuse_invalid(request, COORD_R_OTHER_STORE, &note);
-    else
-        request_refuse(request, status, "%s: %s", request->method->name, text);
+    if (field) memcpy(&meant, (const char *)request->message + field->offset, sizeof meant);
+    if (meant.len == 0 || str_equal(bytes_str(meant), store_id_text(&ours))) return false;
+    note_set(&note, "another store is here: it was restored from a copy, or replaced");
+    if (!store_id_none(&ours)) {
+        if (request->method->output == &muster__v1__outcome__descriptor)
+            refuse_invalid(request, COORD_R_OTHER_STORE, &note);
+        else
+            request_refuse(request, GRPC_NOT_FOUND, "%s: %s", request->method->name, note.text);
+        return true;
+    }
+    /* The first leader of a new store names it; a follower does not judge before it knows. */
+    if (!service->leader.ready) return false;
+    request_refuse(request, GRPC_UNAVAILABLE, "%s: the store has no identity yet",
+                   request->method->name);
+    return true;
 }
 
 static void read(struct leader_request *request)
@@ -91,13 +75,11 @@ static bool admit(struct leader_request *request)
     const struct store_method *method = method_of(request);
     struct note note = {""};
     int reason = method->check ? method->check(request->message, &note) : 0;
-    enum grpc_status status;
-    const char *text;
 
     if (reason)
         refuse_invalid(request, reason, &note);
-    else if (!store_is_meant(service_of(request), request->message, &status, &text))
-        refuse_other(request, status, text);
+    else if (refuse_other_store(request))
+        return false;
     else if (method->serializable && method->serializable(request->message))
         read(request);
     else if (!leader_here(request->leader))
@@ -183,24 +165,32 @@ static void gone(struct leader_request *request)
 {
     struct store_request *mine = store_request_of(request);
 
-    if (mine->kept != KEPT_QUEUES) return; /* ends by itself */
-    wait_gone(mine);
+    if (mine->kept == KEPT_RENEWS || mine->kept == KEPT_LEAVES) return; /* end by themselves */
+    if (mine->kept == KEPT_QUEUES) wait_gone(mine);
     request_free(request);
 }
 
-/* Who waits is answered by nobody who stops; its place stands in the queue. */
+/* A call that waits keeps its place in the queue. */
 static void drain(struct leader_request *request)
 {
-    if (store_request_of(request)->kept == KEPT_QUEUES)
+    if (store_request_of(request)->kept == KEPT_WATCHES)
+        request_fail(request, GRPC_UNAVAILABLE, "Watch: this replica stops");
+    else if (store_request_of(request)->kept == KEPT_QUEUES)
         request_fail(request, GRPC_UNAVAILABLE,
                      "%s: this replica stops; ask again with the same request",
                      request->method->name);
+}
+
+static void writable(struct leader_request *request)
+{
+    if (store_request_of(request)->watcher) watcher_writable(store_request_of(request)->watcher);
 }
 
 static void freed(struct leader_request *request)
 {
     struct store_request *mine = store_request_of(request);
 
+    watcher_free(mine->watcher);
     wait_forget(mine);
     wait_attempt_over(mine);
     timer_deinit(&mine->timer);
@@ -216,5 +206,6 @@ const struct leader_rules store_rules = {
     .written = written,
     .gone = gone,
     .drain = drain,
+    .writable = writable,
     .freed = freed,
 };

@@ -22,20 +22,18 @@ enum {
     SNAPSHOT_WALK = 4096,       /* keys looked at for one message */
     PROGRESS_SECONDS = 10,
 };
-enum phase { PHASE_STARTS, PHASE_SNAPSHOT, PHASE_CHANGES };
+enum phase { PHASE_SNAPSHOT, PHASE_CHANGES };
 
 struct watcher {
     struct watch_stream stream;
     struct watch watch; /* the only one of its stream */
     struct store_service *service;
-    struct rpc_call *call;
-    struct list link, starting; /* service.watchers, service.starting */
+    struct leader_request *request;
+    struct list link; /* service.watchers */
     enum phase phase;
     bool needs_leader, resync, progress;
     bool told_live; /* it was sent something since it follows changes */
     uint64_t start_revision;
-    mono_time since;
-    struct read_ticket ticket; /* PHASE_STARTS */
     /* PHASE_SNAPSHOT: at this revision, from this key on */
     uint64_t snapshot;
     size_t at_len;
@@ -55,31 +53,25 @@ static const struct keys *keys_of(const struct watcher *watcher)
 
 /* -- the end -- */
 
-static void watcher_free(struct watcher *watcher)
+void watcher_free(struct watcher *watcher)
 {
-    rpc_call_set_data(watcher->call, NULL);
-    if (watcher->phase == PHASE_STARTS)
-        replica_read_cancel(watcher->service->leader.replica, &watcher->ticket);
+    if (!watcher) return;
     watch_leave(&watcher->watch);
     watch_stream_deinit(&watcher->stream);
     list_remove(&watcher->link);
-    list_remove(&watcher->starting);
     watcher->service->watcher_count--;
     free(watcher);
 }
 
-static void end(struct watcher *watcher, enum grpc_status status, struct str text)
+static void end(struct watcher *watcher, enum grpc_status status, const char *text)
 {
-    struct rpc_call *call = watcher->call;
-
-    watcher_free(watcher);
-    rpc_finish(call, status, text, STR_EMPTY);
+    request_fail(watcher->request, status, "Watch: %s", text);
 }
 
 static void end_without_leader(struct watch *watch)
 {
     end(watcher_of(watch), GRPC_UNAVAILABLE,
-        STR("Watch: leadership was lost; go on from the next revision elsewhere"));
+        "leadership was lost; go on from the next revision elsewhere");
 }
 
 static void on_broken(struct watch_stream *stream, enum err err)
@@ -87,7 +79,7 @@ static void on_broken(struct watch_stream *stream, enum err err)
     /* A call that is closed is about to be done. */
     if (err != ERR_CLOSED)
         end(CONTAINER_OF(stream, struct watcher, stream), err_grpc_status(err),
-            STR("Watch: a message could not be sent"));
+            "a message could not be sent");
 }
 
 /* -- messages -- */
@@ -147,7 +139,7 @@ static void head(const struct watch *, uint64_t revision, bool more, struct pack
 
 static enum err send_bytes(struct watch_stream *stream, struct str message)
 {
-    return rpc_send_bytes(CONTAINER_OF(stream, struct watcher, stream)->call, message);
+    return rpc_send_bytes(CONTAINER_OF(stream, struct watcher, stream)->request->call, message);
 }
 
 /* False: the watch is woken once there is room, or it is gone. */
@@ -278,24 +270,10 @@ static const struct watch_api watch_api = {.event = event,
                                            .ends = end_without_leader,
                                            .broken = on_broken};
 
-static void overdue(struct store_service *service)
-{
-    mono_time now = loop_now(service->io->loop);
-
-    LIST_EACH_SAFE(&service->starting, node, next)
-    {
-        struct watcher *watcher = CONTAINER_OF(node, struct watcher, starting);
-
-        if (!mono_due(mono_after(watcher->since, service->limits.wait_ms), now)) break;
-        end(watcher, GRPC_UNAVAILABLE, STR("Watch: no majority answered"));
-    }
-}
-
 void watchers_second(struct store_service *service)
 {
     uint64_t revision = keys_revision(store_keys(service_store(service)));
 
-    overdue(service);
     if (++service->watch_seconds % PROGRESS_SECONDS) return;
     LIST_EACH(&service->watchers, node)
     {
@@ -315,8 +293,7 @@ void watchers_leadership_lost(struct store_service *service)
     {
         struct watcher *watcher = CONTAINER_OF(node, struct watcher, link);
 
-        if (watcher->needs_leader && watcher->phase != PHASE_STARTS)
-            watch_end_soon(&watcher->watch);
+        if (watcher->needs_leader) watch_end_soon(&watcher->watch);
     }
 }
 
@@ -327,36 +304,18 @@ static void begin(struct watcher *watcher)
     uint64_t compacted = keys_compacted(keys_of(watcher));
     struct pack message = watch_message(watcher->stream.engine);
 
-    list_remove(&watcher->starting);
     if (watcher->start_revision == 0) {
         snapshot_begin(watcher);
     } else if (watcher->start_revision < compacted) {
-        watcher->phase = PHASE_CHANGES;
         head_of(MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED, compacted, &message);
-        (void)rpc_send_bytes(watcher->call, buf_peek(message.into));
-        end(watcher, GRPC_OK, STR_EMPTY);
+        (void)rpc_send_bytes(watcher->request->call, buf_peek(message.into));
+        rpc_finish(watcher->request->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
+        request_free(watcher->request);
     } else {
         watcher->phase = PHASE_CHANGES;
         watcher->watch.sent_revision = watcher->start_revision - 1;
         watch_follow(&watcher->watch, watcher->start_revision);
         watch_wake(&watcher->watch);
-    }
-}
-
-static void on_led(struct read_ticket *ticket, enum err err)
-{
-    struct watcher *watcher = CONTAINER_OF(ticket, struct watcher, ticket);
-    struct rpc_call *call = watcher->call;
-    struct leader *leader = &watcher->service->leader;
-
-    watcher->phase = PHASE_CHANGES; /* the ticket is done */
-    if (err == ERR_NOT_LEADER) {
-        watcher_free(watcher);
-        leader_redirect(leader, call);
-    } else if (err) {
-        end(watcher, GRPC_UNAVAILABLE, STR("Watch: leadership is changing"));
-    } else {
-        begin(watcher);
     }
 }
 
@@ -373,9 +332,10 @@ static struct str full_name(const Muster__V1__WatchRequest *m, char name[STORE_K
     return str_of(name, len);
 }
 
-static struct watcher *watcher_new(struct store_service *service, struct rpc_call *call,
-                                   const Muster__V1__WatchRequest *m)
+static struct watcher *watcher_new(struct leader_request *request)
 {
+    const Muster__V1__WatchRequest *m = (const Muster__V1__WatchRequest *)request->message;
+    struct store_service *service = service_of(request);
     char room[STORE_KEY_MAX + 2];
     struct str name = full_name(m, room);
     struct watcher *watcher = calloc(1, sizeof *watcher + 2 * name.len + 1);
@@ -383,13 +343,10 @@ static struct watcher *watcher_new(struct store_service *service, struct rpc_cal
 
     if (!watcher) return NULL;
     watcher->service = service;
-    watcher->call = call;
+    watcher->request = request;
     watcher->start_revision = m->start_revision;
     watcher->needs_leader = !m->serializable;
-    watcher->since = loop_now(service->io->loop);
-    watcher->ticket.done = on_led;
     list_init(&watcher->link);
-    list_init(&watcher->starting);
     watch_stream_init(&watcher->stream, service->watches, &watch_api);
     watch = &watcher->watch;
     watch->stream = &watcher->stream;
@@ -407,91 +364,45 @@ static struct watcher *watcher_new(struct store_service *service, struct rpc_cal
     }
     list_append(&service->watchers, &watcher->link);
     service->watcher_count++;
-    rpc_call_set_data(call, watcher);
     return watcher;
 }
 
-/* It has its place among the watches from the first moment on. */
-static void start(struct store_service *service, struct rpc_call *call,
-                  const Muster__V1__WatchRequest *m)
+/* On the leader after a leadership round, or on any replica. */
+void watch_begin(struct leader_request *request)
 {
-    struct watcher *watcher = NULL;
-    struct note note = {""};
+    struct store_service *service = service_of(request);
+    struct store_request *mine = store_request_of(request);
     bool full = service->watcher_count >= service->limits.watchers_max;
 
-    if (!full) watcher = watcher_new(service, call, m);
-    if (!watcher) {
-        note_set(&note, "Watch: %u are open; try again", service->watcher_count);
-        rpc_fail(call, full ? ERR_FULL : ERR_NOMEM, &note);
-    } else if (watcher->needs_leader) {
-        list_append(&service->starting, &watcher->starting);
-        replica_read(service->leader.replica, &watcher->ticket);
-    } else {
-        begin(watcher);
+    if (!full) mine->watcher = watcher_new(request);
+    if (!mine->watcher) {
+        request_refuse(request, err_grpc_status(full ? ERR_FULL : ERR_NOMEM),
+                       "Watch: %u are open; try again", service->watcher_count);
+        return;
     }
+    mine->kept = KEPT_WATCHES;
+    request_keep(request, &service->kept);
+    begin(mine->watcher);
 }
 
-/* -- the call -- */
-
-static bool check(const Muster__V1__WatchRequest *m, struct note *note)
+int watch_check(const ProtobufCMessage *message, struct note *note)
 {
+    const Muster__V1__WatchRequest *m = (const Muster__V1__WatchRequest *)message;
     struct str scope = bytes_str(m->scope);
 
     if (m->raw && m->bucket) {
-        note_set(note, "Watch: a bucket or a prefix, not both");
-        return false;
+        note_set(note, "a bucket or a prefix, not both");
+        return COORD_R_ARGUMENT;
     }
     if (m->raw) {
-        note_set(note, "Watch: a prefix of %zu bytes: at most %d", scope.len, STORE_KEY_MAX);
-        return scope.len <= STORE_KEY_MAX;
+        note_set(note, "a prefix of %zu bytes: at most %d", scope.len, STORE_KEY_MAX);
+        return scope.len <= STORE_KEY_MAX ? 0 : COORD_R_KEY;
     }
-    if (m->bucket && scope.len == 0) return true; /* keys without a bucket */
-    return (m->bucket ? store_check_group(scope, note) : store_check_claim_key(scope, note)) == 0;
+    if (m->bucket && scope.len == 0) return 0; /* keys without a bucket */
+    return m->bucket ? store_check_group(scope, note) : store_check_claim_key(scope, note);
 }
 
-static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+void watcher_writable(struct watcher *watcher)
 {
-    struct store_service *service = owner;
-    const Muster__V1__WatchRequest *m = (const Muster__V1__WatchRequest *)message;
-    struct note note = {""};
-    enum grpc_status status;
-    const char *text;
-
-    rpc_call_set_data(call, NULL);
-    if (!check(m, &note))
-        rpc_finish(call, GRPC_INVALID_ARGUMENT, str_from(note.text), STR_EMPTY);
-    else if (!store_is_meant(service, message, &status, &text))
-        rpc_finish(call, status, str_from(text), STR_EMPTY);
-    else if (store_machine_restoring(service->machine))
-        rpc_finish(call, GRPC_UNAVAILABLE, STR("Watch: a snapshot is being restored"), STR_EMPTY);
-    else if (!m->serializable && !leader_here(&service->leader))
-        leader_redirect(&service->leader, call);
-    else
-        start(service, call, m);
+    watch_stream_writable(&watcher->stream);
 }
-
-static void on_writable(void *, struct rpc_call *call)
-{
-    struct watcher *watcher = rpc_call_data(call);
-
-    if (watcher) watch_stream_writable(&watcher->stream);
-}
-
-static void on_drain(void *, struct rpc_call *call)
-{
-    struct watcher *watcher = rpc_call_data(call);
-
-    if (watcher && watcher->phase != PHASE_STARTS)
-        end(watcher, GRPC_UNAVAILABLE, STR("Watch: this replica stops"));
-}
-
-static void on_done(void *, struct rpc_call *call)
-{
-    struct watcher *watcher = rpc_call_data(call);
-
-    if (watcher) watcher_free(watcher);
-}
-
-const struct rpc_handler store_watch_handler = {
-    .on_message = on_message, .on_writable = on_writable, .on_drain = on_drain, .on_done = on_done};
