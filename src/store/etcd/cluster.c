@@ -210,19 +210,17 @@ static void member_update(struct etcd_request *request)
                        "--join-addr");
 }
 
-#define CLUSTER(rpc, word)                                                                         \
-    .base = {.path = "/etcdserverpb.Cluster/" rpc,                                                 \
-             .name = rpc,                                                                          \
-             .input = &etcdserverpb__##word##_request__descriptor,                                 \
-             .output = &etcdserverpb__##word##_response__descriptor}
 static const struct etcd_method methods[] = {
-    {CLUSTER("MemberList", member_list), .allows = etcd_may_look, .serializable = list_serializable,
-     .read = list},
-    {CLUSTER("MemberRemove", member_remove), .allows = etcd_may_administer, .act = member_remove},
-    {CLUSTER("MemberPromote", member_promote), .allows = etcd_may_administer,
-     .act = member_promote},
-    {CLUSTER("MemberAdd", member_add), .allows = etcd_may_administer, .act = member_add},
-    {CLUSTER("MemberUpdate", member_update), .allows = etcd_may_administer, .act = member_update},
+    {ETCD_METHOD("MemberList", etcdserverpb, Cluster, member_list, member_list),
+     .allows = etcd_may_look, .serializable = list_serializable, .read = list},
+    {ETCD_METHOD("MemberRemove", etcdserverpb, Cluster, member_remove, member_remove),
+     .allows = etcd_may_administer, .act = member_remove},
+    {ETCD_METHOD("MemberPromote", etcdserverpb, Cluster, member_promote, member_promote),
+     .allows = etcd_may_administer, .act = member_promote},
+    {ETCD_METHOD("MemberAdd", etcdserverpb, Cluster, member_add, member_add),
+     .allows = etcd_may_administer, .act = member_add},
+    {ETCD_METHOD("MemberUpdate", etcdserverpb, Cluster, member_update, member_update),
+     .allows = etcd_may_administer, .act = member_update},
     {.base = {.path = NULL}},
 };
 

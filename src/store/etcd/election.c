@@ -133,28 +133,20 @@ static void leader_read(struct etcd_request *request)
     }
 }
 
-#define ELECTION(rpc, request_word, response_word)                                                 \
-    .base = {.path = "/v3electionpb.Election/" rpc,                                                \
-             .name = rpc,                                                                          \
-             .input = &v3electionpb__##request_word##_request__descriptor,                         \
-             .output = &v3electionpb__##response_word##_response__descriptor},                     \
-    .inner = true
 static const struct etcd_method methods[] = {
-    {ELECTION("Proclaim", proclaim, proclaim), .check = proclaim_check, .allows = etcd_txn_allows,
-     .command = etcd_txn_command, .written = proclaimed},
-    {ELECTION("Resign", resign, resign), .check = resign_check, .allows = etcd_txn_allows,
-     .command = etcd_txn_command, .written = etcd_txn_header}, /* OK also when another leads */
-    {ELECTION("Leader", leader, leader), .allows = leader_allows, .read = leader_read},
+    {ETCD_METHOD("Proclaim", v3electionpb, Election, proclaim, proclaim), .inner = true,
+     .check = proclaim_check, .allows = etcd_txn_allows, .command = etcd_txn_command,
+     .written = proclaimed},
+    {ETCD_METHOD("Resign", v3electionpb, Election, resign, resign), .inner = true,
+     .check = resign_check, .allows = etcd_txn_allows, .command = etcd_txn_command,
+     .written = etcd_txn_header},
+    {ETCD_METHOD("Leader", v3electionpb, Election, leader, leader), .inner = true,
+     .allows = leader_allows, .read = leader_read},
     {.base = {.path = NULL}},
 };
 
 static const struct etcd_raw raws[] = {
-    {.rpc = {.path = "/v3electionpb.Election/Campaign",
-             .kind = RPC_UNARY,
-             .input = &v3electionpb__campaign_request__descriptor,
-             .output = &v3electionpb__campaign_response__descriptor,
-             .request_max = ETCD_MESSAGE_MAX,
-             .handler = &campaign_handler}},
+    {ETCD_RAW("Campaign", v3electionpb, Election, campaign, campaign, RPC_UNARY, campaign_handler)},
     {.rpc = {.path = NULL}},
 };
 

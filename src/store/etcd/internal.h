@@ -69,6 +69,22 @@ struct
     bool leader_only; /* another replica passes it on to the leader */
 };
 
+/* Of a table of methods: ETCD_METHOD("Range", etcdserverpb, KV, range, range). The last two are the
+ * words that its messages begin with. */
+#define ETCD_METHOD(rpc_, package, service_, request_, response_)                                  \
+    .base = {.path = "/" #package "." #service_ "/" rpc_,                                          \
+             .name = rpc_,                                                                         \
+             .input = &package##__##request_##_request__descriptor,                                \
+             .output = &package##__##response_##_response__descriptor}
+#define ETCD_RAW(rpc_, package, service_, request_, response_, kind_, handler_)                    \
+    .rpc = {.path = "/" #package "." #service_ "/" rpc_,                                           \
+            .kind = kind_,                                                                         \
+            .input = &package##__##request_##_request__descriptor,                                 \
+            .output = &package##__##response_##_response__descriptor,                              \
+            .request_max = ETCD_MESSAGE_MAX,                                                       \
+            .response_max = ETCD_ANSWER_MAX,                                                       \
+            .handler = &(handler_)}
+
 struct etcd_part {                     /* all may be NULL */
     const struct etcd_method *methods; /* up to a NULL path */
     const struct etcd_raw *raws;       /* the same */

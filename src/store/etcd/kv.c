@@ -196,23 +196,21 @@ static void changed(struct etcd_api *api, const struct replica_status *)
     }
 }
 
-#define KV(rpc, request_word, response_word)                                                       \
-    .base = {.path = "/etcdserverpb.KV/" rpc,                                                      \
-             .name = rpc,                                                                          \
-             .input = &etcdserverpb__##request_word##_request__descriptor,                         \
-             .output = &etcdserverpb__##response_word##_response__descriptor}
 static const struct etcd_method methods[] = {
-    {KV("Range", range, range), .check = check_range, .allows = allows_range,
-     .serializable = range_serializable, .newest = range_newest, .read = range},
-    {KV("Put", put, put), .check = check_put, .allows = etcd_txn_allows, .command = single_command,
+    {ETCD_METHOD("Range", etcdserverpb, KV, range, range), .check = check_range,
+     .allows = allows_range, .serializable = range_serializable, .newest = range_newest,
+     .read = range},
+    {ETCD_METHOD("Put", etcdserverpb, KV, put, put), .check = check_put, .allows = etcd_txn_allows,
+     .command = single_command, .written = etcd_txn_written},
+    {ETCD_METHOD("DeleteRange", etcdserverpb, KV, delete_range, delete_range),
+     .check = check_delete, .allows = etcd_txn_allows, .command = single_command,
      .written = etcd_txn_written},
-    {KV("DeleteRange", delete_range, delete_range), .check = check_delete,
-     .allows = etcd_txn_allows, .command = single_command, .written = etcd_txn_written},
-    {KV("Txn", txn, txn), .check = etcd_txn_check, .allows = etcd_txn_allows,
-     .serializable = etcd_txn_serializable, .newest = etcd_txn_newest, .reads = etcd_txn_reads,
-     .read = etcd_txn_read, .command = etcd_txn_command, .written = etcd_txn_written},
-    {KV("Compact", compaction, compaction), .check = check_compact, .allows = etcd_may_manage,
-     .command = compact_command, .written = compacted},
+    {ETCD_METHOD("Txn", etcdserverpb, KV, txn, txn), .check = etcd_txn_check,
+     .allows = etcd_txn_allows, .serializable = etcd_txn_serializable, .newest = etcd_txn_newest,
+     .reads = etcd_txn_reads, .read = etcd_txn_read, .command = etcd_txn_command,
+     .written = etcd_txn_written},
+    {ETCD_METHOD("Compact", etcdserverpb, KV, compaction, compaction), .check = check_compact,
+     .allows = etcd_may_manage, .command = compact_command, .written = compacted},
     {.base = {.path = NULL}},
 };
 

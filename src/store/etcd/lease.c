@@ -422,29 +422,21 @@ static enum err open_part(struct etcd_api *api)
 }
 
 static const struct etcd_raw raws[] = {
-    {.rpc = {.path = "/etcdserverpb.Lease/LeaseKeepAlive",
-             .kind = RPC_BIDI,
-             .input = &etcdserverpb__lease_keep_alive_request__descriptor,
-             .output = &etcdserverpb__lease_keep_alive_response__descriptor,
-             .request_max = ETCD_MESSAGE_MAX,
-             .handler = &keep_alive_handler},
+    {ETCD_RAW("LeaseKeepAlive", etcdserverpb, Lease, lease_keep_alive, lease_keep_alive, RPC_BIDI,
+              keep_alive_handler),
      .leader_only = true},
     {.rpc = {.path = NULL}},
 };
 
-#define LEASE(rpc, word)                                                                           \
-    .base = {.path = "/etcdserverpb.Lease/" rpc,                                                   \
-             .name = rpc,                                                                          \
-             .input = &etcdserverpb__##word##_request__descriptor,                                 \
-             .output = &etcdserverpb__##word##_response__descriptor}
 static const struct etcd_method methods[] = {
-    {LEASE("LeaseGrant", lease_grant), .check = grant_check, .allows = allows_any,
-     .command = grant_write, .written = granted},
-    {LEASE("LeaseRevoke", lease_revoke), .check = revoke_check, .allows = allows_revoke,
-     .command = revoke_write, .written = revoked},
-    {LEASE("LeaseTimeToLive", lease_time_to_live), .allows = allows_time_to_live,
-     .read = time_to_live},
-    {LEASE("LeaseLeases", lease_leases), .allows = allows_any, .read = leases},
+    {ETCD_METHOD("LeaseGrant", etcdserverpb, Lease, lease_grant, lease_grant), .check = grant_check,
+     .allows = allows_any, .command = grant_write, .written = granted},
+    {ETCD_METHOD("LeaseRevoke", etcdserverpb, Lease, lease_revoke, lease_revoke),
+     .check = revoke_check, .allows = allows_revoke, .command = revoke_write, .written = revoked},
+    {ETCD_METHOD("LeaseTimeToLive", etcdserverpb, Lease, lease_time_to_live, lease_time_to_live),
+     .allows = allows_time_to_live, .read = time_to_live},
+    {ETCD_METHOD("LeaseLeases", etcdserverpb, Lease, lease_leases, lease_leases),
+     .allows = allows_any, .read = leases},
     {.base = {.path = NULL}},
 };
 

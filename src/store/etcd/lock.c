@@ -37,25 +37,13 @@ static enum etcd_error unlock_check(struct etcd_request *request)
 }
 
 static const struct etcd_method methods[] = {
-    {.base = {.path = "/v3lockpb.Lock/Unlock",
-              .name = "Unlock",
-              .input = &v3lockpb__unlock_request__descriptor,
-              .output = &v3lockpb__unlock_response__descriptor},
-     .check = unlock_check,
-     .allows = etcd_txn_allows,
-     .inner = true,
-     .command = etcd_txn_command,
-     .written = etcd_txn_header},
+    {ETCD_METHOD("Unlock", v3lockpb, Lock, unlock, unlock), .inner = true, .check = unlock_check,
+     .allows = etcd_txn_allows, .command = etcd_txn_command, .written = etcd_txn_header},
     {.base = {.path = NULL}},
 };
 
 static const struct etcd_raw raws[] = {
-    {.rpc = {.path = "/v3lockpb.Lock/Lock",
-             .kind = RPC_UNARY,
-             .input = &v3lockpb__lock_request__descriptor,
-             .output = &v3lockpb__lock_response__descriptor,
-             .request_max = ETCD_MESSAGE_MAX,
-             .handler = &lock_handler}},
+    {ETCD_RAW("Lock", v3lockpb, Lock, lock, lock, RPC_UNARY, lock_handler)},
     {.rpc = {.path = NULL}},
 };
 

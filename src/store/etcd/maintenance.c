@@ -167,18 +167,13 @@ static void move_leader(struct etcd_request *request)
     }
 }
 
-#define SERVED(service, rpc, word)                                                                 \
-    .base = {.path = "/etcdserverpb." service "/" rpc,                                             \
-             .name = rpc,                                                                          \
-             .input = &etcdserverpb__##word##_request__descriptor,                                 \
-             .output = &etcdserverpb__##word##_response__descriptor}
 static const struct etcd_method methods[] = {
-    {SERVED("Maintenance", "Status", status), .allows = etcd_may_look, .serializable = always,
-     .read = status},
-    {SERVED("Maintenance", "Alarm", alarm), .check = check_alarm, .allows = etcd_may_look,
-     .read = alarm_},
-    {SERVED("Maintenance", "Hash", hash), .allows = etcd_may_look, .serializable = always,
-     .read = hash},
+    {ETCD_METHOD("Status", etcdserverpb, Maintenance, status, status), .allows = etcd_may_look,
+     .serializable = always, .read = status},
+    {ETCD_METHOD("Alarm", etcdserverpb, Maintenance, alarm, alarm), .check = check_alarm,
+     .allows = etcd_may_look, .read = alarm_},
+    {ETCD_METHOD("Hash", etcdserverpb, Maintenance, hash, hash), .allows = etcd_may_look,
+     .serializable = always, .read = hash},
     {.base = {.path = "/etcdserverpb.Maintenance/HashKV",
               .name = "HashKV",
               .input = &etcdserverpb__hash_kvrequest__descriptor,
@@ -186,13 +181,14 @@ static const struct etcd_method methods[] = {
      .allows = etcd_may_look,
      .serializable = always,
      .read = hash_kv},
-    {SERVED("Maintenance", "Defragment", defragment), .allows = etcd_may_look,
-     .serializable = always, .read = defragment},
-    {SERVED("Auth", "AuthStatus", auth_status), .serializable = always, .read = auth_status},
-    {SERVED("Auth", "Authenticate", authenticate), .check = check_authenticate,
+    {ETCD_METHOD("Defragment", etcdserverpb, Maintenance, defragment, defragment),
+     .allows = etcd_may_look, .serializable = always, .read = defragment},
+    {ETCD_METHOD("AuthStatus", etcdserverpb, Auth, auth_status, auth_status),
      .serializable = always, .read = auth_status},
-    {SERVED("Maintenance", "MoveLeader", move_leader), .allows = etcd_may_administer,
-     .serializable = always, .read = move_leader},
+    {ETCD_METHOD("Authenticate", etcdserverpb, Auth, authenticate, authenticate),
+     .check = check_authenticate, .serializable = always, .read = auth_status},
+    {ETCD_METHOD("MoveLeader", etcdserverpb, Maintenance, move_leader, move_leader),
+     .allows = etcd_may_administer, .serializable = always, .read = move_leader},
     {.base = {.path = NULL}},
 };
 

@@ -261,13 +261,7 @@ static void observers_close(struct etcd_api *api)
 }
 
 static const struct etcd_raw raws[] = {
-    {.rpc = {.path = "/v3electionpb.Election/Observe",
-             .kind = RPC_SERVER_STREAM,
-             .input = &v3electionpb__leader_request__descriptor,
-             .output = &v3electionpb__leader_response__descriptor,
-             .request_max = ETCD_MESSAGE_MAX,
-             .response_max = ETCD_ANSWER_MAX,
-             .handler = &handler}},
+    {ETCD_RAW("Observe", v3electionpb, Election, leader, leader, RPC_SERVER_STREAM, handler)},
     {.rpc = {.path = NULL}},
 };
 

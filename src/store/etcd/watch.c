@@ -206,13 +206,7 @@ static void close_part(struct etcd_api *api)
 }
 
 static const struct etcd_raw raws[] = {
-    {.rpc = {.path = "/etcdserverpb.Watch/Watch",
-             .kind = RPC_BIDI,
-             .input = &etcdserverpb__watch_request__descriptor,
-             .output = &etcdserverpb__watch_response__descriptor,
-             .request_max = ETCD_MESSAGE_MAX,
-             .response_max = ETCD_ANSWER_MAX,
-             .handler = &handler}},
+    {ETCD_RAW("Watch", etcdserverpb, Watch, watch, watch, RPC_BIDI, handler)},
     {.rpc = {.path = NULL}},
 };
 
