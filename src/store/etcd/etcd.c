@@ -5,7 +5,6 @@
 
 #include "store/etcd/leader_call.h"
 #include "store/etcd/listing.h"
-#include "store/etcd/removed.h"
 #include "wire/field.h"
 
 static const struct etcd_part *const parts[] = {
@@ -147,7 +146,7 @@ enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_c
                                   bool full)
 {
     if (full) return ETCD_TOO_MANY_REQUESTS;
-    if (replica_is_removed(api->removal)) return ETCD_REMOVED;
+    if (api->removal.removed) return ETCD_REMOVED;
     return etcd_lacks_leader(api, call) ? ETCD_NO_LEADER : ETCD_OK;
 }
 
@@ -280,7 +279,7 @@ static bool admit(struct leader_request *request)
         etcd_refuse(mine, ETCD_DENIED);
     else if (request->call && etcd_lacks_leader(api_of(mine), request->call))
         etcd_refuse(mine, ETCD_NO_LEADER);
-    else if (replica_is_removed(api_of(mine)->removal))
+    else if (api_of(mine)->removal.removed)
         etcd_refuse(mine, ETCD_REMOVED);
     else if (method->serializable && method->serializable(request->message) &&
              !may_lack_told(request))
@@ -532,9 +531,8 @@ enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api
     return ERR_OK;
 }
 
-static void on_removal_stopped(void *owner)
+void etcd_removal_stopped(struct etcd_api *api)
 {
-    struct etcd_api *api = owner;
     struct rpc_forwarder *forwarder = api->forwarder;
 
     leader_calls_stop(api);
@@ -549,7 +547,7 @@ void etcd_stop(struct etcd_api *api, void (*done)(void *owner), void *owner)
 {
     api->stopped = done;
     api->stopped_owner = owner;
-    removal_check_stop(api->removal, on_removal_stopped, api);
+    etcd_removal_stop(api);
 }
 
 void etcd_close(struct etcd_api *api)

@@ -99,6 +99,18 @@ extern const struct etcd_part etcd_kv_part, etcd_lease_part, etcd_watch_part, et
     etcd_maintenance_part, etcd_removal_part, etcd_leader_call_part, etcd_queue_wait_part,
     etcd_lock_part, etcd_election_part, etcd_observe_part;
 
+struct etcd_watches { /* watch.c */
+    struct feed *feed;
+    struct list streams;
+    struct timer no_leader; /* runs while no leader is known */
+};
+struct etcd_removal { /* removed.c */
+    struct timer again;
+    struct rpc_channel *channel; /* of the question under way, until it is closed */
+    bool channel_closing;
+    bool was_member, leaderless, stopping;
+    bool removed; /* from the cluster: this replica serves no client any more */
+};
 struct etcd_leader_calls { /* leader_call.h; each list holds the calls at one step */
     struct list fresh, pausing, running, behind;
     struct timer again;
@@ -127,8 +139,8 @@ struct etcd_api {
     struct list acting;
     struct timer listing_turn;
     struct list pruning; /* compactions that wait until what they cut off is freed */
-    struct etcd_watches *watches;
-    struct removal_check *removal;
+    struct etcd_watches watches;
+    struct etcd_removal removal;
     void (*stopped)(void *owner); /* of etcd_stop */
     void *stopped_owner;
     struct list keepers; /* streams that keep leases alive: lease.c */
@@ -212,6 +224,11 @@ void etcd_watches_end(struct etcd_api *api, enum etcd_error error); /* every str
 void etcd_queue_waits_end(struct etcd_api *api, enum etcd_error error);
 /* -- observe.c: all of them, or those who asked for a leader -- */
 void etcd_observers_end(struct etcd_api *api, enum etcd_error error, bool needs_leader);
+
+/* -- removed.c: asks no more. etcd_removal_stopped() comes, maybe at once -- */
+void etcd_removal_stop(struct etcd_api *api);
+/* -- etcd.c -- */
+void etcd_removal_stopped(struct etcd_api *api);
 
 /* -- cluster.c -- */
 size_t etcd_members(const struct etcd_api *api, struct etcd_member members[REPLICA_MEMBERS_MAX]);

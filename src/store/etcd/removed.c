@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asks members for the member list while no leader is known. At most one question is under way, on a
- * channel of its own; the timer runs only between questions. */
-#include "store/etcd/removed.h"
-
-#include <stdlib.h>
-
+/* Whether this replica was removed from its cluster.
+ *
+ * The leader sends to members only, so a removed replica may never apply its own removal. Its member
+ * list names it for ever, and the watches and serializable reads that it serves would be silent and
+ * old. A replica that hears of no leader therefore asks the members that it knew for the member list,
+ * until one answers in the leader's name. It is removed when that list does not name it, or when its
+ * own log says so.
+ *
+ * At most one question is under way, on a channel of its own; the timer runs only between questions. */
 #include "rpc/client.h"
 #include "store/etcd/internal.h"
 #include "wire/message.h"
@@ -17,63 +20,48 @@ enum {
     REQUEST_MAX = 16,
 };
 
-struct removal_check {
-    struct etcd_api *api;
-    struct timer again;
-    struct rpc_channel *channel; /* of the question under way, until it is closed */
-    bool channel_closing;
-    bool was_member, leaderless, removed, stopping;
-    void (*stopped)(void *owner);
-    void *stopped_owner;
-};
-
-bool replica_is_removed(const struct removal_check *check)
+static void removal_found(struct etcd_api *api, const char *by)
 {
-    return check->removed;
-}
-
-static void removal_found(struct removal_check *check, const char *by)
-{
-    if (check->removed) return;
-    check->removed = true;
-    LOG_WARN(&check->api->log,
-             "this replica was removed from the cluster: etcd's clients are sent away",
+    if (api->removal.removed) return;
+    api->removal.removed = true;
+    LOG_WARN(&api->log, "this replica was removed from the cluster: etcd's clients are sent away",
              log_text("by", by));
-    etcd_watches_end(check->api, ETCD_REMOVED);
-    etcd_queue_waits_end(check->api, ETCD_REMOVED);
-    etcd_observers_end(check->api, ETCD_REMOVED, false);
+    etcd_watches_end(api, ETCD_REMOVED);
+    etcd_queue_waits_end(api, ETCD_REMOVED);
+    etcd_observers_end(api, ETCD_REMOVED, false);
 }
 
 /* -- the question -- */
 
-static void check_later(struct removal_check *check, uint64_t in_ms)
+static void removal_ask_later(struct etcd_removal *removal, uint64_t in_ms)
 {
-    if (!check->stopping && check->leaderless && !check->channel && !timer_running(&check->again))
-        timer_start_in(&check->again, in_ms);
+    if (!removal->stopping && removal->leaderless && !removal->channel &&
+        !timer_running(&removal->again))
+        timer_start_in(&removal->again, in_ms);
 }
 
 static void on_closed(void *owner)
 {
-    struct removal_check *check = owner;
+    struct etcd_api *api = owner;
 
-    check->channel = NULL;
-    check->channel_closing = false;
-    if (check->stopped)
-        check->stopped(check->stopped_owner); /* and `check` may be freed */
+    api->removal.channel = NULL;
+    api->removal.channel_closing = false;
+    if (api->removal.stopping)
+        etcd_removal_stopped(api); /* and the API may be freed */
     else
-        check_later(check, ASK_AGAIN_MS);
+        removal_ask_later(&api->removal, ASK_AGAIN_MS);
 }
 
-static void check_close_channel(struct removal_check *check)
+static void removal_close_channel(struct etcd_api *api)
 {
-    if (!check->channel_closing) rpc_channel_close(check->channel, on_closed, check);
-    check->channel_closing = true;
+    if (!api->removal.channel_closing) rpc_channel_close(api->removal.channel, on_closed, api);
+    api->removal.channel_closing = true;
 }
 
 /* A list of members of our cluster, without this replica. */
-static bool is_list_without_us(const struct removal_check *check, struct str bytes)
+static bool is_list_without_us(const struct etcd_api *api, struct str bytes)
 {
-    struct replica_status status = replica_status(check->api->options.replica);
+    struct replica_status status = replica_status(api->options.replica);
     const Etcdserverpb__MemberListResponse *list;
     ProtobufCMessage *message;
     struct arena arena;
@@ -94,14 +82,14 @@ static bool is_list_without_us(const struct removal_check *check, struct str byt
 static void on_answer(void *owner, const struct rpc_client_call *,
                       const struct rpc_outcome *outcome, struct str message)
 {
-    struct removal_check *check = owner;
+    struct etcd_api *api = owner;
 
-    if (!outcome->err && check->leaderless && is_list_without_us(check, message))
-        removal_found(check, "the leader");
-    check_close_channel(check);
+    if (!outcome->err && api->removal.leaderless && is_list_without_us(api, message))
+        removal_found(api, "the leader");
+    removal_close_channel(api);
 }
 
-static enum err check_ask(struct removal_check *check, const char *const *addresses)
+static enum err removal_ask(struct etcd_api *api, const char *const *addresses)
 {
     Etcdserverpb__MemberListRequest request = ETCDSERVERPB__MEMBER_LIST_REQUEST__INIT;
     struct rpc_call_options call = {
@@ -114,87 +102,67 @@ static enum err check_ask(struct removal_check *check, const char *const *addres
     buf_init(&bytes, REQUEST_MAX);
     err = message_write(&request.base, &bytes, NULL);
     if (!err)
-        err = rpc_channel_open(&(struct rpc_channel_options){.io = check->api->options.io,
+        err = rpc_channel_open(&(struct rpc_channel_options){.io = api->options.io,
                                                              .addresses = addresses,
-                                                             .tls = check->api->options.tls},
-                               &check->channel, &note);
-    if (!err) err = rpc_unary(check->channel, &call, buf_peek(&bytes), on_answer, check, NULL);
+                                                             .tls = api->options.tls},
+                               &api->removal.channel, &note);
+    if (!err) err = rpc_unary(api->removal.channel, &call, buf_peek(&bytes), on_answer, api, NULL);
     buf_deinit(&bytes);
-    if (err && check->channel) check_close_channel(check);
+    if (err && api->removal.channel) removal_close_channel(api);
     return err;
 }
 
 static void on_again(struct timer *timer)
 {
-    struct removal_check *check = CONTAINER_OF(timer, struct removal_check, again);
+    struct etcd_api *api = CONTAINER_OF(timer, struct etcd_api, removal.again);
     struct etcd_member members[REPLICA_MEMBERS_MAX];
     const char *addresses[REPLICA_MEMBERS_MAX + 1];
-    size_t count = etcd_members(check->api, members), others = 0;
-    uint64_t self = replica_status(check->api->options.replica).id;
+    size_t count = etcd_members(api, members), others = 0;
+    uint64_t self = replica_status(api->options.replica).id;
 
     for (size_t i = 0; i < count; i++)
         if (members[i].id != self && members[i].join[0]) addresses[others++] = members[i].join;
     addresses[others] = NULL;
-    if (others == 0 || check_ask(check, addresses)) check_later(check, ASK_AGAIN_MS);
+    if (others == 0 || removal_ask(api, addresses)) removal_ask_later(&api->removal, ASK_AGAIN_MS);
 }
 
 /* -- the part -- */
 
 static void removal_changed(struct etcd_api *api, const struct replica_status *status)
 {
-    struct removal_check *check = api->removal;
+    struct etcd_removal *removal = &api->removal;
 
-    check->leaderless = status->leader_id == 0;
-    check->was_member |= status->member;
-    if (check->leaderless)
-        check_later(check, ASK_FIRST_MS);
+    removal->leaderless = status->leader_id == 0;
+    removal->was_member |= status->member;
+    if (removal->leaderless)
+        removal_ask_later(removal, ASK_FIRST_MS);
     else
-        timer_stop(&check->again);
-    if (check->was_member && !status->member)
-        removal_found(check, "its own log");
-    else if (!check->leaderless)
-        check->removed = false; /* it was added again */
+        timer_stop(&removal->again);
+    if (removal->was_member && !status->member)
+        removal_found(api, "its own log");
+    else if (!removal->leaderless)
+        removal->removed = false; /* it was added again */
 }
 
 static enum err removal_open(struct etcd_api *api)
 {
-    struct removal_check *check = calloc(1, sizeof *check);
-    enum err err;
-
-    if (!check) return ERR_NOMEM;
-    check->api = api;
-    err = timer_init(&check->again, api->options.io->loop, on_again);
-    if (err) {
-        free(check);
-        return err;
-    }
-    api->removal = check;
-    return ERR_OK;
+    return timer_init(&api->removal.again, api->options.io->loop, on_again);
 }
 
-void removal_check_stop(struct removal_check *check, void (*done)(void *owner), void *owner)
+void etcd_removal_stop(struct etcd_api *api)
 {
-    if (check) {
-        check->stopping = true;
-        timer_stop(&check->again);
-    }
-    if (!check || !check->channel) {
-        done(owner);
-        return;
-    }
-    check->stopped = done;
-    check->stopped_owner = owner;
-    check_close_channel(check);
+    api->removal.stopping = true;
+    timer_stop(&api->removal.again);
+    if (api->removal.channel)
+        removal_close_channel(api);
+    else
+        etcd_removal_stopped(api);
 }
 
-static void removal_close(struct etcd_api *api) /* after removal_check_stop's done */
+static void removal_close(struct etcd_api *api) /* after etcd_removal_stopped() */
 {
-    struct removal_check *check = api->removal;
-
-    if (!check) return;
-    assert(!check->channel);
-    timer_deinit(&check->again);
-    free(check);
+    assert(!api->removal.channel);
+    timer_deinit(&api->removal.again);
 }
 
 const struct etcd_part etcd_removal_part = {

@@ -3,7 +3,7 @@
  *
  * A client that says it is done with asking (half-closed) goes on being told, as with etcd. A
  * stream that asked for a leader (hasleader) ends when none is known for three election timeouts,
- * and every stream when this replica was removed (removed.h).
+ * and every stream when this replica was removed (removed.c).
  */
 #include <stdlib.h>
 
@@ -12,12 +12,6 @@
 
 enum { ELECTION_MS = 250, NO_LEADER_ELECTIONS = 3 };
 
-struct etcd_watches {
-    struct etcd_api *api;
-    struct feed *feed;
-    struct list streams;
-    struct timer no_leader; /* runs while nobody leads */
-};
 struct watch_call {
     struct feed_stream feed;
     struct list link;
@@ -69,9 +63,9 @@ static void on_start(void *service, struct rpc_call *call)
     stream->api = api;
     stream->call = call;
     stream->needs_leader = etcd_wants_leader(call);
-    feed_stream_init(api->watches->feed, &stream->feed);
+    feed_stream_init(api->watches.feed, &stream->feed);
     list_init(&stream->link);
-    list_append(&api->watches->streams, &stream->link);
+    list_append(&api->watches.streams, &stream->link);
 }
 
 static const char *refusal(void *owner, struct key_range range)
@@ -136,21 +130,21 @@ static const struct rpc_handler handler = {.on_start = on_start,
 
 void etcd_watches_end(struct etcd_api *api, enum etcd_error error)
 {
-    LIST_EACH(&api->watches->streams, node)
+    LIST_EACH(&api->watches.streams, node)
     etcd_finish(CONTAINER_OF(node, struct watch_call, link)->call, error);
 }
 
 static void on_no_leader(struct timer *timer)
 {
-    struct etcd_watches *watches = CONTAINER_OF(timer, struct etcd_watches, no_leader);
+    struct etcd_api *api = CONTAINER_OF(timer, struct etcd_api, watches.no_leader);
 
-    LIST_EACH(&watches->streams, node)
+    LIST_EACH(&api->watches.streams, node)
     {
         struct watch_call *stream = CONTAINER_OF(node, struct watch_call, link);
 
         if (stream->needs_leader) etcd_finish(stream->call, ETCD_NO_LEADER);
     }
-    etcd_observers_end(watches->api, ETCD_NO_LEADER, true);
+    etcd_observers_end(api, ETCD_NO_LEADER, true);
 }
 
 static void changed(struct etcd_api *api, const struct replica_status *status)
@@ -158,9 +152,9 @@ static void changed(struct etcd_api *api, const struct replica_status *status)
     uint64_t election_ms = api->options.election_ms ? api->options.election_ms : ELECTION_MS;
 
     if (status->leader_id)
-        timer_stop(&api->watches->no_leader);
-    else if (!timer_running(&api->watches->no_leader))
-        timer_start_in(&api->watches->no_leader, NO_LEADER_ELECTIONS * election_ms);
+        timer_stop(&api->watches.no_leader);
+    else if (!timer_running(&api->watches.no_leader))
+        timer_start_in(&api->watches.no_leader, NO_LEADER_ELECTIONS * election_ms);
 }
 
 /* Those of both APIs, and who observes elections, are one number. */
@@ -170,22 +164,17 @@ static void second(struct etcd_api *api)
 
     if (service->metrics.watchers)
         gauge_set(service->metrics.watchers,
-                  (double)(service->watcher_count + feed_count(api->watches->feed) +
+                  (double)(service->watcher_count + feed_count(api->watches.feed) +
                            api->observers.count));
 }
 
 static enum err open_part(struct etcd_api *api)
 {
     const struct store_service_limits *limits = &api->service->limits;
-    struct etcd_watches *watches = calloc(1, sizeof *watches);
-    enum err err;
+    enum err err = timer_init(&api->watches.no_leader, api->options.io->loop, on_no_leader);
 
-    if (!watches) return ERR_NOMEM;
-    api->watches = watches;
-    watches->api = api;
-    list_init(&watches->streams);
-    err = timer_init(&watches->no_leader, api->options.io->loop, on_no_leader);
     if (err) return err;
+    list_init(&api->watches.streams);
     return feed_open(&(struct feed_options){.io = api->options.io,
                                             .engine = api->service->watches,
                                             .watches_max = limits->watchers_max,
@@ -194,15 +183,13 @@ static enum err open_part(struct etcd_api *api)
                                             .broken = on_broken,
                                             .header = pack_header,
                                             .owner = api},
-                     &watches->feed);
+                     &api->watches.feed);
 }
 
 static void close_part(struct etcd_api *api)
 {
-    if (!api->watches) return;
-    timer_deinit(&api->watches->no_leader);
-    feed_close(api->watches->feed);
-    free(api->watches);
+    timer_deinit(&api->watches.no_leader);
+    feed_close(api->watches.feed);
 }
 
 static const struct etcd_raw raws[] = {
