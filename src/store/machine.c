@@ -26,11 +26,10 @@ struct store_machine {
     struct txn_writer writer; /* of the transaction being applied */
     struct store_restore *restore;
     uint64_t clock_ns, index;
-    struct {     /* the entry being applied */
-        bool on; /* it takes more turns */
-        struct machine_entry entry;
-        uint64_t told; /* changes that were, by it or before it */
-        uint64_t hash; /* the state before it */
+    struct {               /* the entry being applied */
+        bool on;           /* it takes more turns */
+        uint64_t reported; /* changes that were, of it or before it */
+        uint64_t hash;     /* the state before it */
     } part;
 };
 
@@ -339,57 +338,45 @@ bool store_machine_restoring(const struct store_machine *machine)
 }
 
 /* -- applying -- */
-static void tell(struct store_machine *machine, const struct store_applied *applied)
+/* Reports what was added and not reported. */
+static void machine_report(struct store_machine *machine)
 {
     const struct store_machine_options *options = &machine->options;
+    struct key_changes changes = keys_changes(store_keys(machine->store));
     struct store_event event;
 
+    changes.first = max_u64(machine->part.reported, changes.first);
+    machine->part.reported = changes.end;
     while (store_event_next(machine->store, &event))
         if (options->event) options->event(options->owner, &event);
-    if (options->applied) options->applied(options->owner, applied);
+    if (options->applied) options->applied(options->owner, changes);
 }
-
-/* What was added and not told. */
-static struct key_changes fresh_changes(const struct store_machine *machine)
-{
-    struct key_changes changes = keys_changes(store_keys(machine->store));
-
-    changes.first = max_u64(machine->part.told, changes.first);
-    return changes;
-}
-
-static const struct store_result not_read = {
-    .code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
 
 static void finish(struct store_machine *machine, const struct store_result *result,
                    struct buf *reply)
 {
-    const struct store_command *command = machine->unread ? NULL : &machine->command;
-    struct store_applied applied = {.entry = &machine->part.entry,
-                                    .command = command,
-                                    .result = command ? result : &not_read,
-                                    .changes = fresh_changes(machine)};
+    static const struct store_result not_read = {
+        .code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
+    const struct store_command *command = &machine->command;
 
-    if (command && command->kind == STORE_RENEW)
+    if (machine->unread)
+        reply_write(&not_read, reply);
+    else if (command->kind == STORE_RENEW)
         renewals_write(machine->renewals, command->renew_count, reply);
-    else if (command && command->kind == STORE_TXN)
+    else if (command->kind == STORE_TXN)
         txn_reply_end(&machine->writer, result, reply);
     else
-        reply_write(applied.result, reply);
-    tell(machine, &applied);
+        reply_write(result, reply);
+    machine_report(machine);
 }
 
-/* The command takes more turns, and leases that ended before it, in the same entry, can be seen in
- * them: they are told now, as what no command made. Who came meanwhile would else be told them
- * twice, or progress past what was told. */
-static void tell_so_far(struct store_machine *machine)
+/* The command takes more turns. Leases that ended before it, in the same entry, can be seen in them,
+ * and are reported now. Else a watch that begins meanwhile would be sent them twice, or progress past
+ * what was reported. */
+static void report_so_far(struct store_machine *machine)
 {
-    struct store_applied applied = {
-        .entry = &machine->part.entry, .result = &not_read, .changes = fresh_changes(machine)};
-
-    if (applied.changes.first == applied.changes.end) return;
-    machine->part.told = applied.changes.end;
-    tell(machine, &applied);
+    if (machine->part.reported < keys_changes(store_keys(machine->store)).end)
+        machine_report(machine);
 }
 
 /* What cannot be read still moves the clock, everywhere alike. */
@@ -414,8 +401,7 @@ static enum err apply(void *state, const struct machine_entry *entry, struct buf
 
     if (read_command(machine, entry->command, note)) return ERR_VERSION;
     assert(!machine->restore && !machine->part.on);
-    machine->part.entry = *entry;
-    machine->part.told = keys_changes(store_keys(machine->store)).end;
+    machine->part.reported = keys_changes(store_keys(machine->store)).end;
     machine->part.hash = store_hash(machine->store);
     machine->clock_ns = entry->clock_ns;
     machine->index = entry->index;
@@ -425,7 +411,7 @@ static enum err apply(void *state, const struct machine_entry *entry, struct buf
     machine->part.on =
         store_apply_begin(machine->store, entry->clock_ns, command, &result, machine->renewals);
     if (machine->part.on)
-        tell_so_far(machine);
+        report_so_far(machine);
     else
         finish(machine, &result, reply);
     return ERR_OK;
@@ -439,32 +425,10 @@ static bool apply_more(void *state, struct buf *reply)
     if (!machine->part.on) return false;
     machine->part.on = store_apply_more(machine->store, &machine->command, &result);
     if (machine->part.on)
-        tell_so_far(machine);
+        report_so_far(machine);
     else
         finish(machine, &result, reply);
     return machine->part.on;
-}
-
-/* Leased keys are deleted by a release, by a delete, or by the end of their lease. */
-bool store_change_expired(const struct store_applied *applied, const struct key_value *change,
-                          const struct key_value *before)
-{
-    const struct store_command *command = applied->command;
-
-    if (change->version != 0 || before->version == 0 || before->lease == 0) return false;
-    if (!command || applied->result->code != COORD_OK) return true;
-    switch (command->kind) {
-    case STORE_RELEASE:
-    case STORE_CANCEL_WAIT:
-        return applied->result->reason != COORD_R_RELEASED ||
-               before->lease != store_lease_number(&command->lease);
-    case STORE_LEASE_REVOKE: return before->lease != store_lease_number(&command->lease);
-    case STORE_TXN:
-    case STORE_DELETE_RANGE: return change->mod != applied->result->revision;
-    case STORE_DELETE:
-        return applied->result->reason != COORD_R_DELETED || !str_equal(change->key, command->key);
-    default: return true;
-    }
 }
 
 /* -- snapshots -- */

@@ -58,19 +58,13 @@ enum err store_outcome_write(const struct store_result *result, struct str text,
 
 /* -- the machine -- */
 struct store_machine;
-struct store_applied { /* views, valid during the call */
-    const struct machine_entry *entry;
-    const struct store_command *command; /* NULL: it was not taken, or is not yet (below) */
-    const struct store_result *result;
-    struct key_changes changes; /* what this entry added to keys_changes(), and was not told */
-};
 struct store_machine_options {
     struct store_options store;
-    /* After each command, inside apply, on every replica; each may be NULL. First the events. An
-     * entry that takes many turns tells what its command is not the cause of before it: whatever
-     * can be read was told. */
+    /* After each command, inside apply, on every replica; each may be NULL. First the events, then
+     * the changes that were added. An entry that takes many turns reports what its command is not
+     * the cause of before it: whatever can be read was reported. */
     void (*event)(void *owner, const struct store_event *event);
-    void (*applied)(void *owner, const struct store_applied *applied);
+    void (*applied)(void *owner, struct key_changes changes);
     void (*restored)(void *owner); /* another state stands here now */
     void *owner;
 };
@@ -83,9 +77,4 @@ struct store *store_machine_store(const struct store_machine *machine);
 uint64_t store_machine_clock_ns(const struct store_machine *machine); /* T of the last entry */
 uint64_t store_machine_index(const struct store_machine *machine); /* its place; 0: none here yet */
 bool store_machine_restoring(const struct store_machine *machine); /* no reads yet */
-
-/* Was this change the end of a lease by its deadline? `before` is what stood there. Exact in the
- * entry that made it; the caller keeps it. */
-bool store_change_expired(const struct store_applied *applied, const struct key_value *change,
-                          const struct key_value *before);
 #endif

@@ -22,13 +22,13 @@ static void on_event(void *owner, const struct store_event *event)
     wait_event(owner, event);
 }
 
-static void on_applied(void *owner, const struct store_applied *applied)
+static void on_applied(void *owner, struct key_changes changes)
 {
     struct store_service *service = owner;
 
-    watch_engine_applied(service->watches, applied);
+    watch_engine_applied(service->watches, changes);
     clock_applied(service);
-    if (service->follower.applied) service->follower.applied(service->follower.owner, applied);
+    if (service->follower.applied) service->follower.applied(service->follower.owner);
 }
 
 static void on_restored(void *owner)
@@ -60,7 +60,6 @@ static void on_second(struct timer *timer)
     struct store_service *service = CONTAINER_OF(timer, struct store_service, second);
 
     clock_second(service);
-    watch_engine_second(service->watches);
     watchers_second(service);
     store_gauges(service);
     if (service->follower.second) service->follower.second(service->follower.owner);

@@ -59,7 +59,7 @@ void store_service_on_change(struct store_service *service, const struct replica
 /* Another API over the same store (store/etcd): told after the service's own parts. One; what it
  * leaves NULL it is not told. */
 struct store_follower {
-    void (*applied)(void *owner, const struct store_applied *applied);
+    void (*applied)(void *owner);
     void (*restored)(void *owner);
     void (*second)(void *owner); /* once a second */
     void *owner;

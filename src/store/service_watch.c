@@ -7,7 +7,7 @@
  * watch begins after a leadership round, so that its snapshot contains everything acknowledged
  * before the call. It ends when that leadership is lost.
  *
- * A deletion is sent as EXPIRED when the deadline of a lease caused it (store/facts.h). */
+ * A deletion is sent as EXPIRED when the deadline of a lease caused it. */
 #include <stdlib.h>
 
 #include "store/entry.h"
@@ -101,9 +101,8 @@ static void event_pack(const struct watcher *watcher, const struct key_value *ch
     if (change->version) {
         store_entry_pack(&entry, change, cut, claim, STORE_ENTRY_WHOLE);
     } else {
-        type = facts_expired(watch_engine_facts(watcher->stream.engine), change->mod)
-                   ? MUSTER__V1__WATCH_EVENT__TYPE__EXPIRED
-                   : MUSTER__V1__WATCH_EVENT__TYPE__DELETE;
+        type = change->expired ? MUSTER__V1__WATCH_EVENT__TYPE__EXPIRED
+                               : MUSTER__V1__WATCH_EVENT__TYPE__DELETE;
         pack_text(&entry, 1, str_tail(change->key, cut));
         pack_u64(&entry, 3, change->mod);
     }

@@ -491,26 +491,18 @@ static void on_seen(struct looker *looker, uint64_t number, const struct key_val
     }
 }
 
-void watch_engine_applied(struct watch_engine *engine, const struct store_applied *applied)
+void watch_engine_applied(struct watch_engine *engine, struct key_changes changes)
 {
     const struct keys *keys = keys_of(engine);
     bool watched = !list_empty(&engine->interest.all);
-    bool many = applied->changes.end - applied->changes.first > LARGE_STEP;
+    bool many = changes.end - changes.first > LARGE_STEP;
 
-    for (uint64_t n = applied->changes.first; n < applied->changes.end; n++) {
+    for (uint64_t n = changes.first; watched && !many && n < changes.end; n++) {
         struct key_value change, before;
 
         keys_change_at(keys, n, &change, &before);
-        if (store_change_expired(applied, &change, &before))
-            facts_note_expiry(&engine->facts, change.mod);
-        if (many) {
-            /* A revision is one lease's end, or the command's: what its first change is, all are.
-             * So of a revision with a million changes only the first is looked at. */
-            n = keys_change_seek(keys, change.mod + 1) - 1;
-        } else if (watched) {
-            facts_note_claim(&engine->facts, watch_engine_store(engine), n, &change);
-            interest_changed(&engine->interest, n, &change);
-        }
+        facts_note_claim(&engine->facts, watch_engine_store(engine), n, &change);
+        interest_changed(&engine->interest, n, &change);
     }
     if (many) interest_changed_all(&engine->interest);
     engine->revision = keys_revision(keys);
@@ -531,11 +523,6 @@ void watch_engine_restored(struct watch_engine *engine)
     engine->renumbered = false;
     engine->revision = keys_revision(keys_of(engine));
     pump_soon(engine); /* also who was woken while it was under way */
-}
-
-void watch_engine_second(struct watch_engine *engine)
-{
-    facts_compact(&engine->facts, keys_compacted(keys_of(engine)));
 }
 
 uint64_t watch_engine_visible(const struct watch_engine *engine)

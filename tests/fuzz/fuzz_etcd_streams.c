@@ -138,10 +138,10 @@ static void header(void *owner, struct pack *into, uint64_t revision)
     pack_row(into, 1, &head);
 }
 
-static void on_applied(void *owner, const struct store_applied *applied)
+static void on_applied(void *owner, struct key_changes changes)
 {
     (void)owner;
-    watch_engine_applied(bed.engine, applied);
+    watch_engine_applied(bed.engine, changes);
 }
 
 static void on_restored(void *owner)

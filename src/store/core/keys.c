@@ -27,6 +27,7 @@ struct version {
     uint64_t create, mod, version, lease; /* version 0: a deletion */
     uint32_t value_len, sub;
     uint32_t counted_out; /* 0: no. Else compacted while `stamp` was this; kept for a view */
+    bool expired;         /* of this process: not a part of the state */
     char value[];
 };
 struct key_row {
@@ -127,7 +128,7 @@ static struct key_value view_of(const struct key_row *row, const struct version 
     return (struct key_value){row_key(row),     str_of(version->value, version->value_len),
                               version->create,  version->mod,
                               version->version, version->lease,
-                              version->sub};
+                              version->sub,     version->expired};
 }
 
 /* Into the hash, or out of it: a sum of versions, in whatever order they came. */
@@ -410,7 +411,7 @@ bool keys_delete(struct keys *keys, struct str key)
     return true;
 }
 
-size_t keys_delete_of_lease(struct keys *keys, uint64_t lease, size_t max)
+size_t keys_delete_of_lease(struct keys *keys, uint64_t lease, bool expired, size_t max)
 {
     size_t count = 0;
 
@@ -420,6 +421,7 @@ size_t keys_delete_of_lease(struct keys *keys, uint64_t lease, size_t max)
 
         if (!row) break;
         row_push(keys, row, STR_EMPTY, 0, true);
+        row->newest->expired = expired;
     }
     return count;
 }

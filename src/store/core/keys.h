@@ -28,6 +28,7 @@ struct key_value { /* a view, valid until the key space changes; read at a revis
     uint64_t create, mod, version; /* version 0: deleted at `mod` */
     uint64_t lease;                /* 0: none */
     uint32_t sub;                  /* its place among the changes of its step */
+    bool expired; /* deleted at its lease's deadline; not known of what a snapshot brought */
 };
 
 struct keys *keys_open(void);
@@ -101,7 +102,7 @@ size_t keys_of_lease_count(const struct keys *keys, uint64_t lease);
 size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *last, struct str *out,
                      size_t cap);
 /* As keys_delete_range. */
-size_t keys_delete_of_lease(struct keys *keys, uint64_t lease, size_t max);
+size_t keys_delete_of_lease(struct keys *keys, uint64_t lease, bool expired, size_t max);
 
 /* -- compaction -- */
 /* Reads below `revision` are over from now on. Larger than the last one, at most the present. */

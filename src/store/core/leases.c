@@ -261,7 +261,7 @@ void lease_end(struct store *store, struct lease *lease, int reason)
     if (lease->claim_count > 1) /* slots are freed in key order, too */
         qsort(lease->claims, lease->claim_count, sizeof *lease->claims, by_key);
     keys_begin(store->keys);
-    keys = keys_delete_of_lease(store->keys, lease->number, SIZE_MAX);
+    keys = keys_delete_of_lease(store->keys, lease->number, reason == COORD_R_DEADLINE, SIZE_MAX);
     (void)keys_commit(store->keys);
     lease_end_done(store, lease, reason, keys);
 }
@@ -290,9 +290,11 @@ void lease_end_begin(struct store *store, struct lease *lease, int reason)
 bool lease_end_more(struct store *store)
 {
     struct lease *lease = store->ending.lease;
+    bool expired = store->ending.reason == COORD_R_DEADLINE;
 
     keys_pause(store->keys, false);
-    store->ending.deleted += keys_delete_of_lease(store->keys, lease->number, STORE_SWEEP_KEYS);
+    store->ending.deleted +=
+        keys_delete_of_lease(store->keys, lease->number, expired, STORE_SWEEP_KEYS);
     if (keys_of_lease_count(store->keys, lease->number) > 0) {
         keys_pause(store->keys, true);
         return true;

@@ -460,9 +460,9 @@ struct rpc_server_limits etcd_server_limits(void)
 
 /* -- life -- */
 
-static void on_applied(void *owner, const struct store_applied *applied)
+static void on_applied(void *owner)
 {
-    EACH_PART(applied, owner, applied);
+    EACH_PART(applied, owner);
 }
 
 static void on_restored(void *owner)

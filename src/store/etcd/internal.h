@@ -90,7 +90,7 @@ struct etcd_part {                     /* all may be NULL */
     const struct etcd_raw *raws;       /* the same */
     enum err (*open)(struct etcd_api *api);
     void (*close)(struct etcd_api *api); /* from a half-opened one too */
-    void (*applied)(struct etcd_api *api, const struct store_applied *applied);
+    void (*applied)(struct etcd_api *api);
     void (*restored)(struct etcd_api *api);
     void (*changed)(struct etcd_api *api, const struct replica_status *status);
     void (*second)(struct etcd_api *api);

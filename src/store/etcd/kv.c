@@ -177,7 +177,7 @@ static void compacted(struct etcd_request *request, struct str reply)
         etcd_refuse(request, answer.code == COORD_CONFLICT ? ETCD_COMPACTED : ETCD_FUTURE);
 }
 
-static void applied(struct etcd_api *api, const struct store_applied *)
+static void applied(struct etcd_api *api)
 {
     if (list_empty(&api->pruning) || keys_prune_left(api_keys(api))) return;
     LIST_EACH_SAFE(&api->pruning, node, next)

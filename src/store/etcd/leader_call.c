@@ -184,14 +184,9 @@ static void calls_changed(struct etcd_api *api, const struct replica_status *)
     calls_each(&calls->pausing, call_try);
 }
 
-static void calls_restored(struct etcd_api *api)
+static void calls_applied(struct etcd_api *api)
 {
     calls_each(&api->leader_calls.behind, call_wait_applied);
-}
-
-static void calls_applied(struct etcd_api *api, const struct store_applied *)
-{
-    calls_restored(api);
 }
 
 /* -- calls of an owner -- */
@@ -309,5 +304,5 @@ static void calls_close(struct etcd_api *api)
 const struct etcd_part etcd_leader_call_part = {.open = calls_open,
                                                 .close = calls_close,
                                                 .applied = calls_applied,
-                                                .restored = calls_restored,
+                                                .restored = calls_applied,
                                                 .changed = calls_changed};

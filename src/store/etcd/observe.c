@@ -223,18 +223,13 @@ static const struct rpc_handler handler = {
 
 /* -- the part -- */
 
+/* Within apply, and not in a later pass of the loop: so that every value is sent. */
 static void observers_check(struct etcd_api *api)
 {
     struct list *node;
 
     while ((node = list_pop(&api->observers.changed)))
         observer_check(CONTAINER_OF(node, struct observer, changed));
-}
-
-/* Within apply, and not in a later pass of the loop: so that every value is sent. */
-static void observers_applied(struct etcd_api *api, const struct store_applied *)
-{
-    observers_check(api);
 }
 
 void etcd_observers_end(struct etcd_api *api, enum etcd_error error, bool needs_leader)
@@ -268,5 +263,5 @@ static const struct etcd_raw raws[] = {
 const struct etcd_part etcd_observe_part = {.raws = raws,
                                             .open = observers_open,
                                             .close = observers_close,
-                                            .applied = observers_applied,
+                                            .applied = observers_check,
                                             .restored = observers_check};

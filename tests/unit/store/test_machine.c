@@ -21,15 +21,15 @@ static struct {
     bool uncounted; /* `expired` is not kept: they are many */
 } bed;
 
-static void on_applied(void *owner, const struct store_applied *applied)
+static void on_applied(void *owner, struct key_changes changes)
 {
     (void)owner;
-    for (uint64_t n = applied->changes.first; n < applied->changes.end; n++) {
+    for (uint64_t n = changes.first; n < changes.end; n++) {
         struct key_value change, before;
 
         keys_change_at(store_keys(store_machine_store(bed.store)), n, &change, &before);
         bed.changes++;
-        if (bed.uncounted || !store_change_expired(applied, &change, &before)) continue;
+        if (bed.uncounted || !change.expired) continue;
         strncat(bed.expired, change.key.at, change.key.len);
         strcat(bed.expired, " ");
     }
