@@ -25,7 +25,7 @@ struct store_machine {
     struct store_renewal renewals[STORE_RENEW_MAX];
     struct txn_writer writer; /* of the transaction being applied */
     struct store_restore *restore;
-    uint64_t clock_ns, index;
+    uint64_t index;
     struct {               /* the entry being applied */
         bool on;           /* it takes more turns */
         uint64_t reported; /* changes that were, of it or before it */
@@ -109,11 +109,6 @@ static bool take_id(ProtobufCBinaryData bytes, struct store_id *ret_id)
     return bytes.len == 0 || bytes.len == sizeof ret_id->b;
 }
 
-static struct str view_of(ProtobufCBinaryData bytes)
-{
-    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
-}
-
 enum err store_command_read(struct str bytes, struct arena *arena,
                             struct store_command *ret_command, struct note *note)
 {
@@ -133,10 +128,10 @@ enum err store_command_read(struct str bytes, struct arena *arena,
         .kind = (enum store_kind)m->kind,
         .sequence = m->sequence,
         .acked = m->acked,
-        .key = view_of(m->key),
-        .value = view_of(m->value),
-        .owner = view_of(m->owner),
-        .range_end = view_of(m->range_end),
+        .key = bytes_str(m->key),
+        .value = bytes_str(m->value),
+        .owner = bytes_str(m->owner),
+        .range_end = bytes_str(m->range_end),
         .expected = m->expected,
         .ttl_ms = m->ttl_ms,
         .slot_count = m->slot_count,
@@ -322,11 +317,6 @@ struct store *store_machine_store(const struct store_machine *machine)
     return machine->store;
 }
 
-uint64_t store_machine_clock_ns(const struct store_machine *machine)
-{
-    return machine->clock_ns;
-}
-
 uint64_t store_machine_index(const struct store_machine *machine)
 {
     return machine->index;
@@ -403,7 +393,6 @@ static enum err apply(void *state, const struct machine_entry *entry, struct buf
     assert(!machine->restore && !machine->part.on);
     machine->part.reported = keys_changes(store_keys(machine->store)).end;
     machine->part.hash = store_hash(machine->store);
-    machine->clock_ns = entry->clock_ns;
     machine->index = entry->index;
     store_set_level(machine->store, entry->level);
     if (command->kind == STORE_TXN)
@@ -472,7 +461,6 @@ static enum err restore_end(void *state, struct note *note)
     machine->part.on = false;
     store_close(machine->store); /* the reader of an open view is told */
     machine->store = fresh;
-    machine->clock_ns = store_clock_ns(fresh);
     if (machine->options.restored) machine->options.restored(machine->options.owner);
     return ERR_OK;
 }
@@ -486,7 +474,6 @@ static void recover(void *state, const struct machine_recovery *recovery)
     assert(!machine->restore && !machine->part.on);
     memcpy(&identity, recovery->identity, sizeof identity);
     store_become_other(machine->store, recovery->clock_ns, &identity, recovery->floor);
-    machine->clock_ns = store_clock_ns(machine->store);
     machine->index = recovery->index;
     if (machine->options.restored) machine->options.restored(machine->options.owner);
 }

@@ -74,7 +74,6 @@ void store_machine_close(struct store_machine *machine);         /* NULL is fine
 struct state_machine store_machine_registration(struct store_machine *machine);
 /* Another one after a restore. */
 struct store *store_machine_store(const struct store_machine *machine);
-uint64_t store_machine_clock_ns(const struct store_machine *machine); /* T of the last entry */
 uint64_t store_machine_index(const struct store_machine *machine); /* its place; 0: none here yet */
 bool store_machine_restoring(const struct store_machine *machine); /* no reads yet */
 #endif

@@ -19,6 +19,7 @@
 #include "rpc/forward.h"
 #include "store/bounds.h"
 #include "store/service.h"
+#include "store/txn_wire.h"
 #include "wire/pack.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
@@ -140,11 +141,6 @@ static inline struct proposal store_proposal(const struct store_service *service
                              .command = buf_peek(&service->command),
                              .done = done};
 }
-static inline struct str bytes_str(ProtobufCBinaryData bytes)
-{
-    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
-}
-
 static inline struct store_service *service_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->leader, struct store_service, leader);

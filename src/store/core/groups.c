@@ -76,7 +76,7 @@ static void rests_join(struct store *store, struct group *group)
     if (order_insert(&store->rests, group)) (void)store_must(NULL);
 }
 
-static void rest_begin(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns)
+void group_rest_begin(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns)
 {
     assert(until_ns && !group->slots[slot].rest_until_ns);
     section_row_keep(&store->section, &group->row);
@@ -260,12 +260,12 @@ void group_slot_freed(struct store *store, struct group *group, uint32_t slot, u
     group->slots[slot].lease = NULL;
     group->live--;
     if (expired_ns && add_sat_u64(expired_ns, group->cooldown_ns) > store->clock_ns)
-        rest_begin(store, group, slot, expired_ns + group->cooldown_ns);
+        group_rest_begin(store, group, slot, expired_ns + group->cooldown_ns);
     group_serve(store, group);
 }
 
-void group_restore_waiter(struct store *store, struct group *group, struct lease *lease,
-                          const struct store_command *command, uint64_t place)
+void group_waiter_add(struct store *store, struct group *group, struct lease *lease,
+                      const struct store_command *command, uint64_t place)
 {
     struct slot_waiter *waiter = store_must(malloc(sizeof *waiter + command->value.len));
 
@@ -290,8 +290,8 @@ void group_restore_waiter(struct store *store, struct group *group, struct lease
 }
 
 /* -- acquire -- */
-static struct group *group_make(struct store *store, struct str key, uint32_t slot_count,
-                                uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision)
+struct group *group_make(struct store *store, struct str key, uint32_t slot_count,
+                         uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision)
 {
     struct group *group = store_must(calloc(1, sizeof *group + key.len));
 
@@ -307,18 +307,6 @@ static struct group *group_make(struct store *store, struct str key, uint32_t sl
     store->bytes += GROUP_COST + group->key_len;
     toggle(store, group);
     return group;
-}
-
-struct group *group_restore(struct store *store, struct str key, uint32_t slot_count,
-                            uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision)
-{
-    if (group_find(store, key)) return NULL;
-    return group_make(store, key, slot_count, slot_cap, cooldown_ns, revision);
-}
-
-void group_restore_rest(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns)
-{
-    rest_begin(store, group, slot, until_ns);
 }
 
 /* The record that other programs see: the count, as text. */
@@ -438,7 +426,7 @@ void group_acquire(struct store *store, const struct store_command *command,
         give(store, group, slot, lease, command->value, result);
         return;
     }
-    group_restore_waiter(store, group, lease, command, ++store->uses);
+    group_waiter_add(store, group, lease, command, ++store->uses);
     refuse_full(store, group, result);
     result->waiting = true;
     result->lease = lease->id;

@@ -4,6 +4,7 @@
 #define STORE_CORE_INTERNAL_H
 #include <muster/coord.h> /* codes and reasons only */
 
+#include "base/bytes.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "section/section.h"
@@ -175,20 +176,27 @@ bool lease_end_more(struct store *store);
 /* False: the end of a lease takes more turns: store->ending is set. */
 bool leases_expire(struct store *store, size_t max);
 
-/* The deadline as a row of `due` has it. */
-void due_set(uint8_t due[8], uint64_t at_ns);
-uint64_t due_get(const uint8_t due[8]);
+/* The deadline as a row of `due` has it: big endian. */
+static inline void due_set(uint8_t due[8], uint64_t at_ns)
+{
+    store_le64(due, __builtin_bswap64(at_ns));
+}
+static inline uint64_t due_get(const uint8_t due[8])
+{
+    return __builtin_bswap64(load_le64(due));
+}
 /* Restore: a lease as it was. NULL: its id or number is taken. */
 struct lease *lease_restore(struct store *store, const struct store_id *id, struct str owner,
                             uint64_t ttl_ns, uint64_t deadline_ns, int lost_reason,
                             uint64_t lost_token);
 
 /* -- groups.c -- */
-struct group *group_restore(struct store *store, struct str key, uint32_t slot_count,
-                            uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision);
-void group_restore_rest(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns);
-void group_restore_waiter(struct store *store, struct group *group, struct lease *lease,
-                          const struct store_command *as, uint64_t place);
+/* Each of a command, or of a snapshot. */
+struct group *group_make(struct store *store, struct str key, uint32_t slot_count,
+                         uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision);
+void group_rest_begin(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns);
+void group_waiter_add(struct store *store, struct group *group, struct lease *lease,
+                      const struct store_command *as, uint64_t place);
 struct group *group_find(const struct store *store, struct str key);
 void group_acquire(struct store *store, const struct store_command *command,
                    struct store_result *result);
@@ -214,9 +222,10 @@ void request_update(struct store *store, const struct store_id *client, uint64_t
                     const struct store_result *result);
 /* What it granted is over without having been told: a repeat is a new request. */
 void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
-struct store_client *request_restore_client(struct store *store, const struct store_id *id,
-                                            uint64_t seen_ns, uint64_t use, uint64_t floor);
-void request_restore_answer(struct store *store, struct store_client *client, uint64_t sequence,
-                            uint32_t fingerprint, const struct store_result *result);
+/* Each of a command, or of a snapshot. NULL: no client, or one that exists. */
+struct store_client *request_client_make(struct store *store, const struct store_id *id,
+                                         uint64_t seen_ns, uint64_t use, uint64_t floor);
+void request_answer_add(struct store *store, struct store_client *client, uint64_t sequence,
+                        uint32_t fingerprint, const struct store_result *result);
 void requests_forget_silent(struct store *store, size_t max);
 #endif

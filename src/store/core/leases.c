@@ -15,19 +15,6 @@
 
 enum { LEASE_COST = 256, CLAIM_COST = 64 };
 
-void due_set(uint8_t due[8], uint64_t at_ns)
-{
-    for (int i = 0; i < 8; i++) due[i] = (uint8_t)(at_ns >> (56 - 8 * i));
-}
-
-uint64_t due_get(const uint8_t due[8])
-{
-    uint64_t at_ns = 0;
-
-    for (int i = 0; i < 8; i++) at_ns = at_ns << 8 | due[i];
-    return at_ns;
-}
-
 static struct str number_text(const struct lease *lease)
 {
     return str_of(&lease->number, sizeof lease->number);

@@ -92,11 +92,13 @@ static struct store_client *client_of(const struct store *store, const struct st
     return store_id_none(id) ? NULL : map_get(&store->clients, store_id_text(id));
 }
 
-static struct store_client *client_make(struct store *store, const struct store_id *id,
-                                        uint64_t seen_ns, uint64_t use, uint64_t floor)
+struct store_client *request_client_make(struct store *store, const struct store_id *id,
+                                         uint64_t seen_ns, uint64_t use, uint64_t floor)
 {
-    struct store_client *client = store_must(calloc(1, sizeof *client));
+    struct store_client *client;
 
+    if (store_id_none(id) || client_of(store, id)) return NULL;
+    client = store_must(calloc(1, sizeof *client));
     client->id = *id;
     client->seen_ns = seen_ns;
     client->use = use;
@@ -108,13 +110,6 @@ static struct store_client *client_make(struct store *store, const struct store_
     if (map_put(&store->clients, store_id_text(&client->id), client)) (void)store_must(NULL);
     store->bytes += CLIENT_COST;
     return client;
-}
-
-struct store_client *request_restore_client(struct store *store, const struct store_id *id,
-                                            uint64_t seen_ns, uint64_t use, uint64_t floor)
-{
-    if (store_id_none(id) || client_of(store, id)) return NULL;
-    return client_make(store, id, seen_ns, use, floor);
 }
 
 static void used(struct store *store, struct store_client *client)
@@ -207,8 +202,8 @@ static void make_room(struct store *store, struct store_client *client)
     drop_at(store, client, first);
 }
 
-static void answer_add(struct store *store, struct store_client *client, uint64_t sequence,
-                       uint32_t fingerprint, const struct store_result *result)
+void request_answer_add(struct store *store, struct store_client *client, uint64_t sequence,
+                        uint32_t fingerprint, const struct store_result *result)
 {
     if (client->count == STORE_RESULTS_MAX && store->level < STORE_TOKENS_LEVEL)
         drop_first(store, client, 1);
@@ -223,12 +218,6 @@ static void answer_add(struct store *store, struct store_client *client, uint64_
     toggle(store, client, &client->answers[client->count - 1]);
 }
 
-void request_restore_answer(struct store *store, struct store_client *client, uint64_t sequence,
-                            uint32_t fingerprint, const struct store_result *result)
-{
-    answer_add(store, client, sequence, fingerprint, result);
-}
-
 uint64_t request_cost(void)
 {
     return CLIENT_COST + ANSWER_COST;
@@ -240,9 +229,9 @@ void request_remember(struct store *store, const struct store_command *command,
     struct store_client *client = client_of(store, &command->client);
 
     if (store_id_none(&command->client)) return;
-    if (!client) client = client_make(store, &command->client, 0, 0, command->acked);
+    if (!client) client = request_client_make(store, &command->client, 0, 0, command->acked);
     used(store, client);
-    answer_add(store, client, command->sequence, request_fingerprint(command), result);
+    request_answer_add(store, client, command->sequence, request_fingerprint(command), result);
 }
 
 void request_update(struct store *store, const struct store_id *id, uint64_t sequence,

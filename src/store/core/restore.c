@@ -102,7 +102,7 @@ static enum err slot_of(struct store_restore *restore, struct decoder *in, struc
     if (state == SLOT_RESTING) {
         uint64_t until = decode_u64(in);
         if (!in->good || until == 0) return ERR_CORRUPT;
-        group_restore_rest(store, group, slot, until);
+        group_rest_begin(store, group, slot, until);
         return ERR_OK;
     }
     struct store_id id = decode_id(in);
@@ -129,8 +129,8 @@ static enum err group(struct store_restore *restore, struct decoder *in)
     if (!in->good || key.len == 0 || slot_count == 0 || slot_count > STORE_SLOTS_MAX ||
         slot_cap < slot_count || slot_cap > STORE_SLOTS_MAX || cooldown > 60ull * 1000000000)
         return ERR_CORRUPT;
-    made = group_restore(restore->store, key, slot_count, slot_cap, cooldown, revision);
-    if (!made) return ERR_CORRUPT;
+    if (group_find(restore->store, key)) return ERR_CORRUPT;
+    made = group_make(restore->store, key, slot_count, slot_cap, cooldown, revision);
     for (uint32_t i = 0; !err && i < slot_cap; i++) err = slot_of(restore, in, made, i);
     return err ? err : (decode_done(in) ? ERR_OK : ERR_CORRUPT);
 }
@@ -152,7 +152,7 @@ static enum err waiter(struct store_restore *restore, struct decoder *in)
     if (!decode_done(in) || !of || of->waiter_count == STORE_WAITERS_MAX || !holder ||
         holder->waiter || holder->claim_count > 0 || place == 0 || place > store->uses)
         return ERR_CORRUPT;
-    group_restore_waiter(store, of, holder, &as, place);
+    group_waiter_add(store, of, holder, &as, place);
     return ERR_OK;
 }
 
@@ -186,14 +186,14 @@ static enum err client(struct store_restore *restore, struct decoder *in)
     struct store_client *known;
 
     if (!in->good || answers > STORE_RESULTS_MAX || seen > store->clock_ns) return ERR_CORRUPT;
-    known = request_restore_client(store, &id, seen, use, floor);
+    known = request_client_make(store, &id, seen, use, floor);
     if (!known) return ERR_CORRUPT;
     for (uint32_t i = 0; i < answers; i++) {
         uint64_t sequence = decode_u64(in);
         uint32_t fingerprint = decode_u32(in);
         struct store_result result;
         if (!decode_result(in, &result)) return ERR_CORRUPT;
-        request_restore_answer(store, known, sequence, fingerprint, &result);
+        request_answer_add(store, known, sequence, fingerprint, &result);
     }
     return decode_done(in) ? ERR_OK : ERR_CORRUPT;
 }

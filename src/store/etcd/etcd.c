@@ -58,6 +58,13 @@ void etcd_reply(struct etcd_request *request, const struct pack *pack)
     }
 }
 
+void etcd_reply_header(struct etcd_request *request)
+{
+    struct pack pack = etcd_answer(api_of(request));
+
+    etcd_reply(request, &pack);
+}
+
 /* A client of etcd's own stands between: what it was told arrives as a text. What is ours to say,
  * try again, too many, you may not, keeps its code. */
 enum grpc_status etcd_inner_status(enum grpc_status status)

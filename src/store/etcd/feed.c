@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "store/keyvalue.h"
+#include "store/txn_wire.h"
 
 enum {
     FRAGMENT_MAX = (3 << 19) + (512 << 10),
@@ -444,14 +445,9 @@ void feed_progress(struct feed_stream *stream)
     watch_stream_ask(&stream->base);
 }
 
-static struct str bytes_of(ProtobufCBinaryData bytes)
-{
-    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
-}
-
 static struct feed_create create_of(const Etcdserverpb__WatchCreateRequest *m)
 {
-    struct feed_create create = {.range = {bytes_of(m->key), bytes_of(m->range_end)},
+    struct feed_create create = {.range = {bytes_str(m->key), bytes_str(m->range_end)},
                                  .start_revision = m->start_revision,
                                  .id = m->watch_id,
                                  .prev_kv = m->prev_kv,

@@ -182,6 +182,7 @@ void etcd_header(const struct etcd_api *api, struct pack *pack, uint64_t revisio
 /* Of now, in the scratch; the header stands there. */
 struct pack etcd_answer(struct etcd_api *api);
 void etcd_reply(struct etcd_request *request, const struct pack *pack);
+void etcd_reply_header(struct etcd_request *request); /* of now, and nothing else */
 /* Nothing was done. */
 void etcd_refuse(struct etcd_request *request, enum etcd_error error);
 void etcd_finish(struct rpc_call *call, enum etcd_error error);

@@ -154,13 +154,6 @@ static enum err compact_command(struct etcd_request *request, struct buf *into,
     return store_command_write(&command, into);
 }
 
-static void reply_compacted(struct etcd_request *request)
-{
-    struct pack answer = etcd_answer(api_of(request));
-
-    etcd_reply(request, &answer);
-}
-
 static void compacted(struct etcd_request *request, struct str reply)
 {
     struct etcd_api *api = api_of(request);
@@ -172,7 +165,7 @@ static void compacted(struct etcd_request *request, struct str reply)
              keys_prune_left(api_keys(api)))
         request_keep(&request->base, &api->pruning);
     else if (answer.code == COORD_OK)
-        reply_compacted(request);
+        etcd_reply_header(request);
     else
         etcd_refuse(request, answer.code == COORD_CONFLICT ? ETCD_COMPACTED : ETCD_FUTURE);
 }
@@ -182,7 +175,7 @@ static void applied(struct etcd_api *api)
     if (list_empty(&api->pruning) || keys_prune_left(api_keys(api))) return;
     LIST_EACH_SAFE(&api->pruning, node, next)
     {
-        reply_compacted(etcd_request_of(CONTAINER_OF(node, struct leader_request, link)));
+        etcd_reply_header(etcd_request_of(CONTAINER_OF(node, struct leader_request, link)));
     }
 }
 

@@ -78,11 +78,6 @@ static void granted(struct etcd_request *request, struct str reply)
     }
 }
 
-static bool allows_any(const struct etcd_request *request)
-{
-    return etcd_may_any(api_of(request), request->base.call);
-}
-
 /* -- LeaseRevoke -- */
 
 /* Every key under the lease is his to read, or to write. Of who may with all keys, as everybody may
@@ -94,7 +89,7 @@ static bool may_keys(const struct etcd_request *request, int64_t number, enum et
     const struct rpc_call *call = request->base.call;
     struct store_lease_walk walk = {0};
     struct str names[LOOKED_AT];
-    bool may = allows_any(request);
+    bool may = etcd_may_look(request);
     size_t count;
 
     if (!may || etcd_may(api, call, everything, act)) return may;
@@ -143,16 +138,13 @@ static enum err revoke_write(struct etcd_request *request, struct buf *into,
 static void revoked(struct etcd_request *request, struct str reply)
 {
     struct store_reply answer;
-    struct pack pack;
 
-    if (store_reply_parse(reply, &answer)) {
+    if (store_reply_parse(reply, &answer))
         request_refuse_as(&request->base, LEADER_DOUBT);
-    } else if (answer.code != COORD_OK) {
+    else if (answer.code != COORD_OK)
         etcd_refuse(request, ETCD_LEASE_NOT_FOUND);
-    } else {
-        pack = etcd_answer(api_of(request));
-        etcd_reply(request, &pack);
-    }
+    else
+        etcd_reply_header(request);
 }
 
 /* -- LeaseTimeToLive, LeaseLeases -- */
@@ -181,7 +173,7 @@ static bool allows_time_to_live(const struct etcd_request *request)
     const Etcdserverpb__LeaseTimeToLiveRequest *m =
         (const Etcdserverpb__LeaseTimeToLiveRequest *)request->base.message;
 
-    return m->keys ? may_keys(request, m->id, ETCD_READ) : allows_any(request);
+    return m->keys ? may_keys(request, m->id, ETCD_READ) : etcd_may_look(request);
 }
 
 static void time_to_live(struct etcd_request *request)
@@ -430,13 +422,13 @@ static const struct etcd_raw raws[] = {
 
 static const struct etcd_method methods[] = {
     {ETCD_METHOD("LeaseGrant", etcdserverpb, Lease, lease_grant, lease_grant), .check = grant_check,
-     .allows = allows_any, .command = grant_write, .written = granted},
+     .allows = etcd_may_look, .command = grant_write, .written = granted},
     {ETCD_METHOD("LeaseRevoke", etcdserverpb, Lease, lease_revoke, lease_revoke),
      .check = revoke_check, .allows = allows_revoke, .command = revoke_write, .written = revoked},
     {ETCD_METHOD("LeaseTimeToLive", etcdserverpb, Lease, lease_time_to_live, lease_time_to_live),
      .allows = allows_time_to_live, .read = time_to_live},
     {ETCD_METHOD("LeaseLeases", etcdserverpb, Lease, lease_leases, lease_leases),
-     .allows = allows_any, .read = leases},
+     .allows = etcd_may_look, .read = leases},
     {.base = {.path = NULL}},
 };
 

@@ -93,13 +93,10 @@ static void hash_kv(struct etcd_request *request)
 
 static void defragment(struct etcd_request *request)
 {
-    struct etcd_api *api = api_of(request);
-    struct pack pack = etcd_answer(api);
-
-    LOG_INFO(&api->log, "asked to defragment: there is nothing to do");
+    LOG_INFO(&api_of(request)->log, "a client asks to defragment: the store is in memory");
     (void)rpc_add_trailer(request->base.call, STR("x-muster-note"),
                           STR("nothing to defragment: the store is in memory"));
-    etcd_reply(request, &pack);
+    etcd_reply_header(request);
 }
 
 static void auth_status(struct etcd_request *request)
@@ -118,19 +115,12 @@ static enum etcd_error check_authenticate(struct etcd_request *)
 
 /* -- MoveLeader: of the leader itself, as etcd has it; another replica does not pass it on -- */
 
-static void move_reply(struct etcd_request *request)
-{
-    struct pack pack = etcd_answer(api_of(request));
-
-    etcd_reply(request, &pack);
-}
-
 static void moved(struct transfer *transfer, enum err err, const struct note *)
 {
     struct etcd_request *request = CONTAINER_OF(transfer, struct etcd_request, transfer);
 
     if (!err)
-        move_reply(request);
+        etcd_reply_header(request);
     else
         etcd_refuse(request, err == ERR_NOT_LEADER  ? ETCD_NOT_LEADER
                              : err == ERR_NOT_FOUND ? ETCD_BAD_TRANSFEREE
@@ -157,7 +147,7 @@ static void move_leader(struct etcd_request *request)
     } else if (!is_voter(api, target)) {
         etcd_refuse(request, ETCD_BAD_TRANSFEREE);
     } else if (target == replica_status(api->options.replica).id) { /* it leads already */
-        move_reply(request);
+        etcd_reply_header(request);
     } else {
         LOG_INFO(&api->log, "a client hands leadership to another replica", log_u64("id", target),
                  log_str("actor", rpc_access_name(rpc_call_identity(request->base.call))));

@@ -219,7 +219,7 @@ TEST(what_breaks_a_limit_is_refused_before_the_core)
         CHECK_SIZE(cases[i].why, (size_t)reply.code, COORD_INVALID);
     }
     CHECK("nothing was written", keys_revision(store_keys(store_machine_store(bed.store))) == 1);
-    CHECK("the clock moved", store_machine_clock_ns(bed.store) == bed.clock_ns);
+    CHECK("the clock moved", store_clock_ns(store_machine_store(bed.store)) == bed.clock_ns);
     apply_bytes(STR("\xff\xff no message"));
     CHECK("and so with what cannot be read", bed.reply.len >= STORE_REPLY_HEAD);
     buf_deinit(&bytes);
@@ -468,7 +468,7 @@ TEST(a_recovered_store_is_another_and_hands_out_nothing_twice)
     CHECK_I64("and its whole TTL: it may have been renewed", claim.remaining_ms, 5000);
     CHECK("one that was over is over", !store_claim_of(store_machine_store(bed.store),
                                                        STR("muster/b"), recovery.clock_ns, &claim));
-    CHECK_U64("its clock", store_machine_clock_ns(bed.store), recovery.clock_ns);
+    CHECK_U64("its clock", store_clock_ns(store_machine_store(bed.store)), recovery.clock_ns);
     bed.index = 9;
     bed.clock_ns = recovery.clock_ns;
     token = lease("muster/c", 3, 5000)->token;
