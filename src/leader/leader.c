@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Requests between the server, the log and the service. A request is on the list of its leader, by
+ * age, or on a list of the service once it is kept. Everything runs on the loop's thread. */
 #include "leader/leader.h"
 
 #include <stdarg.h>
@@ -16,7 +18,7 @@ bool leader_here(const struct leader *leader)
     return leader->replica && replica_status(leader->replica).role == REPLICA_LEADER;
 }
 
-/* The news of a lost term may still be on its way. */
+/* The replica may have lost the term already, before the service hears of it. */
 bool leader_leads(const struct leader *leader)
 {
     return leader->ready && replica_status(leader->replica).term == leader->term;
@@ -36,15 +38,29 @@ void request_free(struct leader_request *request)
     if (leader->rules->freed) leader->rules->freed(request);
     list_remove(&request->link);
     if (request->call) rpc_call_set_data(request->call, NULL);
-    assert(leader->request_count > 0);
-    leader->request_count--;
+    assert(request->streams || leader->request_count > 0);
+    leader->request_count -= !request->streams;
     if (list_empty(&leader->requests)) timer_stop(&leader->overdue);
     free(request);
 }
 
-__attribute__((format(printf, 4, 0))) static void finish(struct leader_request *request,
-                                                         enum grpc_status status, bool applied_no,
-                                                         const char *format, va_list args)
+static void request_answer(struct leader_request *request, enum grpc_status status, struct str text,
+                           struct str message)
+{
+    struct leader_caller *caller = request->caller;
+
+    if (request->call && status)
+        rpc_finish(request->call, status, text, STR_EMPTY);
+    else if (request->call)
+        rpc_reply_bytes(request->call, message);
+    request_free(request);
+    if (caller) caller->answered(caller, status, text, message);
+}
+
+__attribute__((format(printf, 4, 0))) static void request_finish(struct leader_request *request,
+                                                                 enum grpc_status status,
+                                                                 bool applied_no,
+                                                                 const char *format, va_list args)
 {
     char text[TEXT_MAX];
 
@@ -53,11 +69,9 @@ __attribute__((format(printf, 4, 0))) static void finish(struct leader_request *
         status = GRPC_UNAVAILABLE;
     }
     vsnprintf(text, sizeof text, format, args);
-    if (request->call) {
-        if (applied_no) (void)rpc_add_trailer(request->call, STR(RPC_APPLIED_TRAILER), STR("no"));
-        rpc_finish(request->call, status, str_from(text), STR_EMPTY);
-    }
-    request_free(request);
+    if (request->call && applied_no)
+        (void)rpc_add_trailer(request->call, STR(RPC_APPLIED_TRAILER), STR("no"));
+    request_answer(request, status, str_from(text), STR_EMPTY);
 }
 
 void request_fail(struct leader_request *request, enum grpc_status status, const char *format, ...)
@@ -65,7 +79,7 @@ void request_fail(struct leader_request *request, enum grpc_status status, const
     va_list args;
 
     va_start(args, format);
-    finish(request, status, false, format, args);
+    request_finish(request, status, false, format, args);
     va_end(args);
 }
 
@@ -75,7 +89,7 @@ void request_refuse(struct leader_request *request, enum grpc_status status, con
     va_list args;
 
     va_start(args, format);
-    finish(request, status, true, format, args);
+    request_finish(request, status, true, format, args);
     va_end(args);
 }
 
@@ -89,8 +103,8 @@ void request_refuse_as(struct leader_request *request, enum leader_refusal why)
         request_refuse(request, word->status, "%s", word->text);
 }
 
-/* Says it in the service's words, if it has any. */
-static bool said(struct leader_request *request, enum leader_refusal why)
+/* With the service's own text, if it has one. */
+static bool refused_in_words(struct leader_request *request, enum leader_refusal why)
 {
     if (!request->leader->rules->words) return false;
     request_refuse_as(request, why);
@@ -99,8 +113,7 @@ static bool said(struct leader_request *request, enum leader_refusal why)
 
 void request_reply(struct leader_request *request, struct str message)
 {
-    if (request->call) rpc_reply_bytes(request->call, message);
-    request_free(request);
+    request_answer(request, GRPC_OK, STR_EMPTY, message);
 }
 
 void request_reply_packed(struct leader_request *request, const struct pack *pack)
@@ -114,7 +127,8 @@ void request_reply_packed(struct leader_request *request, const struct pack *pac
 
 void request_redirect(struct leader_request *request)
 {
-    if (said(request, LEADER_ELSEWHERE)) return;
+    if (refused_in_words(request, LEADER_ELSEWHERE)) return;
+    assert(!request->caller);
     if (request->call) leader_redirect(request->leader, request->call);
     request_free(request);
 }
@@ -127,26 +141,26 @@ void request_log_failed(struct leader_request *request, enum err err)
     switch (err) {
     case ERR_NOT_LEADER: request_redirect(request); return;
     case ERR_UNKNOWN:
-        if (said(request, LEADER_DOUBT)) return;
+        if (refused_in_words(request, LEADER_DOUBT)) return;
         request_fail(request, rules->doubt,
                      "%s: no majority confirmed it: it may or may not have been applied", name);
         return;
     case ERR_FULL:
-        if (said(request, LEADER_LOG_FULL)) return;
+        if (refused_in_words(request, LEADER_LOG_FULL)) return;
         request_refuse(request, rules->full, "%s: too much is under way; try again", name);
         return;
     case ERR_VERSION:
-        if (said(request, LEADER_OLD_LEVEL)) return;
+        if (refused_in_words(request, LEADER_OLD_LEVEL)) return;
         request_refuse(request, GRPC_UNAVAILABLE,
                        "%s: the cluster is at level %u until every replica is upgraded", name,
                        replica_status(request->leader->replica).level);
         return;
     case ERR_NO_SPACE:
-        if (said(request, LEADER_DISK_FULL)) return;
+        if (refused_in_words(request, LEADER_DISK_FULL)) return;
         request_refuse(request, rules->full, "%s: the leader's disk is full", name);
         return;
     default:
-        if (said(request, LEADER_FAILED)) return;
+        if (refused_in_words(request, LEADER_FAILED)) return;
         request_refuse(request, GRPC_UNAVAILABLE, "%s: %s", name, err_text(err));
         return;
     }
@@ -162,7 +176,7 @@ static void on_read(struct read_ticket *ticket, enum err err)
         request_log_failed(request, err);
         return;
     }
-    rpc_call_mark(request->call, "leads");
+    if (request->call) rpc_call_mark(request->call, "leads");
     request->leader->rules->read(request);
 }
 
@@ -186,7 +200,7 @@ void request_propose(struct leader_request *request, const struct proposal *prop
     request->step = REQUEST_WRITES;
     request->proposal = *proposal;
     request->proposal.done = on_written;
-    rpc_call_mark(request->call, "proposed");
+    if (request->call) rpc_call_mark(request->call, "proposed");
     replica_propose(request->leader->replica, (struct proposal *const[]){&request->proposal}, 1);
 }
 
@@ -195,6 +209,8 @@ void request_keep(struct leader_request *request, struct list *list)
     struct leader *leader = request->leader;
 
     request->step = REQUEST_KEPT;
+    request->streams = request->method->kind == RPC_SERVER_STREAM;
+    leader->request_count -= request->streams;
     list_remove(&request->link);
     list_append(list, &request->link);
     if (list_empty(&leader->requests)) timer_stop(&leader->overdue);
@@ -259,19 +275,19 @@ static void start_overdue_timer(struct leader *leader)
                            leader->wait_ms));
 }
 
-static void give_up(struct leader_request *request)
+static void request_give_up(struct leader_request *request)
 {
     struct leader *leader = request->leader;
 
     switch (request->step) {
     case REQUEST_WAITS:
-        if (said(request, LEADER_NOT_READY)) break;
+        if (refused_in_words(request, LEADER_NOT_READY)) break;
         request_refuse(request, GRPC_UNAVAILABLE, "%s: the leader is not ready yet",
                        request->method->name);
         break;
     case REQUEST_READS:
         replica_read_cancel(leader->replica, &request->ticket);
-        if (said(request, LEADER_NO_MAJORITY)) break;
+        if (refused_in_words(request, LEADER_NO_MAJORITY)) break;
         request_refuse(request, GRPC_UNAVAILABLE, "%s: no majority answered within %llu ms",
                        request->method->name, (unsigned long long)leader->wait_ms);
         break;
@@ -293,48 +309,68 @@ static void on_overdue(struct timer *timer)
         struct leader_request *request = CONTAINER_OF(node, struct leader_request, link);
 
         if (!mono_due(mono_after(request->since, leader->wait_ms), now)) break;
-        give_up(request);
+        request_give_up(request);
     }
     start_overdue_timer(leader);
 }
 
-/* -- the server's side -- */
+/* -- new requests -- */
 
-static bool admit(struct leader_request *request)
+/* NULL: no memory. */
+static struct leader_request *request_new(struct leader *leader, const struct leader_method *method,
+                                          const ProtobufCMessage *message)
+{
+    struct leader_request *request = calloc(1, leader->rules->request_size);
+
+    if (!request) return NULL;
+    request->leader = leader;
+    request->method = method;
+    request->message = message;
+    request->since = loop_now(leader->loop);
+    list_init(&request->link);
+    list_append(&leader->requests, &request->link);
+    leader->request_count++;
+    if (!timer_running(&leader->overdue)) start_overdue_timer(leader);
+    return request;
+}
+
+static void request_admit(struct leader_request *request)
 {
     struct leader *leader = request->leader;
 
-    if (leader->request_count <= leader->requests_max) return leader->rules->admit(request);
-    if (said(request, LEADER_CROWDED)) return false;
-    request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: %u calls are under way; try again",
-                   request->method->name, leader->requests_max);
-    return false;
+    if (leader->request_count <= leader->requests_max) {
+        if (leader->rules->admit(request) && leader->ready) leader->rules->begin(request);
+    } else if (!refused_in_words(request, LEADER_CROWDED)) {
+        request_refuse(request, GRPC_RESOURCE_EXHAUSTED, "%s: %u calls are under way; try again",
+                       request->method->name, leader->requests_max);
+    }
+}
+
+enum err leader_ask(struct leader *leader, const struct leader_method *method,
+                    const ProtobufCMessage *message, struct leader_caller *caller)
+{
+    struct leader_request *request = request_new(leader, method, message);
+
+    if (!request) return ERR_NOMEM;
+    request->caller = caller;
+    request_admit(request);
+    return ERR_OK;
 }
 
 static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
                        struct str)
 {
     const struct leader_binding *binding = owner;
-    struct leader *leader = binding->leader;
-    struct leader_request *request = calloc(1, leader->rules->request_size);
+    struct leader_request *request = request_new(binding->leader, binding->method, message);
 
     if (!request) {
         (void)rpc_add_trailer(call, STR(RPC_APPLIED_TRAILER), STR("no"));
         rpc_fail(call, ERR_NOMEM, NULL);
         return;
     }
-    request->leader = leader;
-    request->method = binding->method;
     request->call = call;
-    request->message = message;
-    request->since = loop_now(leader->loop);
-    list_init(&request->link);
-    list_append(&leader->requests, &request->link);
-    leader->request_count++;
     rpc_call_set_data(call, request);
-    if (!timer_running(&leader->overdue)) start_overdue_timer(leader);
-    if (!admit(request)) return;
-    if (leader->ready) leader->rules->begin(request);
+    request_admit(request);
 }
 
 static void on_done(void *owner, struct rpc_call *call)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A ring of the newest changes' claims, by number of the change. */
 #include "store/facts.h"
 
 #include <stdlib.h>
@@ -14,61 +15,8 @@ struct claim_fact {
 
 void facts_deinit(struct applied_facts *facts)
 {
-    free(facts->expired);
     free(facts->claims);
 }
-
-/* -- expiry -- */
-
-/* The place of the first one at or after the revision. */
-static size_t expired_at(const struct applied_facts *facts, uint64_t revision)
-{
-    size_t low = facts->first, high = facts->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (facts->expired[middle] < revision)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-bool facts_expired(const struct applied_facts *facts, uint64_t revision)
-{
-    size_t at = expired_at(facts, revision);
-
-    return at < facts->count && facts->expired[at] == revision;
-}
-
-void facts_compact(struct applied_facts *facts, uint64_t revision)
-{
-    facts->first = expired_at(facts, revision);
-}
-
-/* Room for one more. Those of compacted revisions go. */
-static bool expired_grow(struct applied_facts *facts)
-{
-    size_t kept = facts->count - facts->first, cap = kept * 2 > 64 ? kept * 2 : 64;
-    uint64_t *expired;
-
-    if (facts->count < facts->cap) return true;
-    expired = malloc(cap * sizeof *expired);
-    if (!expired) return false;
-    if (kept) memcpy(expired, facts->expired + facts->first, kept * sizeof *expired);
-    free(facts->expired);
-    *facts = (struct applied_facts){expired, 0, kept, cap, facts->claims};
-    return true;
-}
-
-void facts_note_expiry(struct applied_facts *facts, uint64_t revision)
-{
-    if (facts->count > facts->first && facts->expired[facts->count - 1] >= revision) return;
-    if (expired_grow(facts)) facts->expired[facts->count++] = revision;
-}
-
-/* -- claims -- */
 
 bool facts_claim_now(const struct store *store, const struct key_value *change,
                      struct store_claim *ret_claim)

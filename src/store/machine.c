@@ -21,16 +21,15 @@ struct store_machine {
     struct store *store;
     struct arena arena; /* of the command being applied */
     struct store_command command;
-    bool unread; /* the command could not be read, and a tick stands in for it */
+    bool unread; /* the command could not be read, and a tick is applied instead */
     struct store_renewal renewals[STORE_RENEW_MAX];
     struct txn_writer writer; /* of the transaction being applied */
     struct store_restore *restore;
-    uint64_t clock_ns, index;
-    struct {     /* the entry being applied */
-        bool on; /* it takes more turns */
-        struct machine_entry entry;
-        uint64_t told; /* changes that were, by it or before it */
-        uint64_t hash; /* the state before it */
+    uint64_t index;
+    struct {               /* the entry being applied */
+        bool on;           /* it takes more turns */
+        uint64_t reported; /* changes that were, of it or before it */
+        uint64_t hash;     /* the state before it */
     } part;
 };
 
@@ -92,15 +91,6 @@ enum err store_txn_write(const Etcdserverpb__TxnRequest *request, uint32_t flags
     return pack.err ? pack.err : message_write(&request->base, into, NULL);
 }
 
-enum err store_txn_wrap(struct str request, struct buf *into)
-{
-    struct pack pack = {into, ERR_OK};
-
-    pack_u64(&pack, 1, STORE_TXN);
-    pack_bytes(&pack, 19, request);
-    return pack.err;
-}
-
 uint32_t store_kind_version(enum store_kind kind)
 {
     return kind < STORE_LEASE_GRANT ? STORE_FIRST_VERSION : 3;
@@ -119,15 +109,10 @@ static bool take_id(ProtobufCBinaryData bytes, struct store_id *ret_id)
     return bytes.len == 0 || bytes.len == sizeof ret_id->b;
 }
 
-static struct str view_of(ProtobufCBinaryData bytes)
-{
-    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
-}
-
 enum err store_command_read(struct str bytes, struct arena *arena,
                             struct store_command *ret_command, struct note *note)
 {
-    /* A transaction that a call may bring stands one level deeper here. */
+    /* A transaction of a call is one level deeper here. */
     static const struct message_limits limits = {.depth_max = MESSAGE_DEPTH_USUAL + 1};
     struct store_id *renew = NULL;
     ProtobufCMessage *message;
@@ -143,10 +128,10 @@ enum err store_command_read(struct str bytes, struct arena *arena,
         .kind = (enum store_kind)m->kind,
         .sequence = m->sequence,
         .acked = m->acked,
-        .key = view_of(m->key),
-        .value = view_of(m->value),
-        .owner = view_of(m->owner),
-        .range_end = view_of(m->range_end),
+        .key = bytes_str(m->key),
+        .value = bytes_str(m->value),
+        .owner = bytes_str(m->owner),
+        .range_end = bytes_str(m->range_end),
         .expected = m->expected,
         .ttl_ms = m->ttl_ms,
         .slot_count = m->slot_count,
@@ -332,11 +317,6 @@ struct store *store_machine_store(const struct store_machine *machine)
     return machine->store;
 }
 
-uint64_t store_machine_clock_ns(const struct store_machine *machine)
-{
-    return machine->clock_ns;
-}
-
 uint64_t store_machine_index(const struct store_machine *machine)
 {
     return machine->index;
@@ -348,61 +328,50 @@ bool store_machine_restoring(const struct store_machine *machine)
 }
 
 /* -- applying -- */
-static void tell(struct store_machine *machine, const struct store_applied *applied)
+/* Reports what was added and not reported. */
+static void machine_report(struct store_machine *machine)
 {
     const struct store_machine_options *options = &machine->options;
+    struct key_changes changes = keys_changes(store_keys(machine->store));
     struct store_event event;
 
+    changes.first = max_u64(machine->part.reported, changes.first);
+    machine->part.reported = changes.end;
     while (store_event_next(machine->store, &event))
         if (options->event) options->event(options->owner, &event);
-    if (options->applied) options->applied(options->owner, applied);
+    if (options->applied) options->applied(options->owner, changes);
 }
 
-/* What was added and not told. */
-static struct key_changes fresh_changes(const struct store_machine *machine)
+static void machine_finish(struct store_machine *machine, const struct store_result *result,
+                           struct buf *reply)
 {
-    struct key_changes changes = keys_changes(store_keys(machine->store));
+    static const struct store_result not_read = {
+        .code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
+    const struct store_command *command = &machine->command;
 
-    changes.first = max_u64(machine->part.told, changes.first);
-    return changes;
-}
-
-static const struct store_result not_read = {
-    .code = COORD_INVALID, .reason = COORD_R_ARGUMENT, .hint_ms = -1};
-
-static void finish(struct store_machine *machine, const struct store_result *result,
-                   struct buf *reply)
-{
-    const struct store_command *command = machine->unread ? NULL : &machine->command;
-    struct store_applied applied = {.entry = &machine->part.entry,
-                                    .command = command,
-                                    .result = command ? result : &not_read,
-                                    .changes = fresh_changes(machine)};
-
-    if (command && command->kind == STORE_RENEW)
+    if (machine->unread)
+        reply_write(&not_read, reply);
+    else if (command->kind == STORE_RENEW)
         renewals_write(machine->renewals, command->renew_count, reply);
-    else if (command && command->kind == STORE_TXN)
+    else if (command->kind == STORE_TXN)
         txn_reply_end(&machine->writer, result, reply);
     else
-        reply_write(applied.result, reply);
-    tell(machine, &applied);
+        reply_write(result, reply);
+    machine_report(machine);
 }
 
-/* The command takes more turns, and leases that ended before it, in the same entry, can be seen in
- * them: they are told now, as what no command made. Who came meanwhile would else be told them
- * twice, or progress past what was told. */
-static void tell_so_far(struct store_machine *machine)
+/* The command takes more turns. Leases that ended before it, in the same entry, can be seen in them,
+ * and are reported now. Else a watch that begins meanwhile would be sent them twice, or progress past
+ * what was reported. */
+static void report_so_far(struct store_machine *machine)
 {
-    struct store_applied applied = {
-        .entry = &machine->part.entry, .result = &not_read, .changes = fresh_changes(machine)};
-
-    if (applied.changes.first == applied.changes.end) return;
-    machine->part.told = applied.changes.end;
-    tell(machine, &applied);
+    if (machine->part.reported < keys_changes(store_keys(machine->store)).end)
+        machine_report(machine);
 }
 
 /* What cannot be read still moves the clock, everywhere alike. */
-static enum err read_command(struct store_machine *machine, struct str bytes, struct note *note)
+static enum err machine_read_command(struct store_machine *machine, struct str bytes,
+                                     struct note *note)
 {
     enum err err;
 
@@ -414,19 +383,17 @@ static enum err read_command(struct store_machine *machine, struct str bytes, st
     return err == ERR_VERSION ? err : ERR_OK;
 }
 
-static enum err apply(void *state, const struct machine_entry *entry, struct buf *reply,
-                      struct note *note)
+static enum err machine_apply(void *state, const struct machine_entry *entry, struct buf *reply,
+                              struct note *note)
 {
     struct store_machine *machine = state;
     struct store_command *command = &machine->command;
     struct store_result result;
 
-    if (read_command(machine, entry->command, note)) return ERR_VERSION;
+    if (machine_read_command(machine, entry->command, note)) return ERR_VERSION;
     assert(!machine->restore && !machine->part.on);
-    machine->part.entry = *entry;
-    machine->part.told = keys_changes(store_keys(machine->store)).end;
+    machine->part.reported = keys_changes(store_keys(machine->store)).end;
     machine->part.hash = store_hash(machine->store);
-    machine->clock_ns = entry->clock_ns;
     machine->index = entry->index;
     store_set_level(machine->store, entry->level);
     if (command->kind == STORE_TXN)
@@ -434,13 +401,13 @@ static enum err apply(void *state, const struct machine_entry *entry, struct buf
     machine->part.on =
         store_apply_begin(machine->store, entry->clock_ns, command, &result, machine->renewals);
     if (machine->part.on)
-        tell_so_far(machine);
+        report_so_far(machine);
     else
-        finish(machine, &result, reply);
+        machine_finish(machine, &result, reply);
     return ERR_OK;
 }
 
-static bool apply_more(void *state, struct buf *reply)
+static bool machine_apply_more(void *state, struct buf *reply)
 {
     struct store_machine *machine = state;
     struct store_result result;
@@ -448,36 +415,14 @@ static bool apply_more(void *state, struct buf *reply)
     if (!machine->part.on) return false;
     machine->part.on = store_apply_more(machine->store, &machine->command, &result);
     if (machine->part.on)
-        tell_so_far(machine);
+        report_so_far(machine);
     else
-        finish(machine, &result, reply);
+        machine_finish(machine, &result, reply);
     return machine->part.on;
 }
 
-/* Leased keys are deleted by a release, by a delete, or by the end of their lease. */
-bool store_change_expired(const struct store_applied *applied, const struct key_value *change,
-                          const struct key_value *before)
-{
-    const struct store_command *command = applied->command;
-
-    if (change->version != 0 || before->version == 0 || before->lease == 0) return false;
-    if (!command || applied->result->code != COORD_OK) return true;
-    switch (command->kind) {
-    case STORE_RELEASE:
-    case STORE_CANCEL_WAIT:
-        return applied->result->reason != COORD_R_RELEASED ||
-               before->lease != store_lease_number(&command->lease);
-    case STORE_LEASE_REVOKE: return before->lease != store_lease_number(&command->lease);
-    case STORE_TXN:
-    case STORE_DELETE_RANGE: return change->mod != applied->result->revision;
-    case STORE_DELETE:
-        return applied->result->reason != COORD_R_DELETED || !str_equal(change->key, command->key);
-    default: return true;
-    }
-}
-
 /* -- snapshots -- */
-static enum err snapshot_begin(void *state, uint64_t, void **ret_view)
+static enum err machine_snapshot_begin(void *state, uint64_t, void **ret_view)
 {
     struct store_machine *machine = state;
 
@@ -485,7 +430,7 @@ static enum err snapshot_begin(void *state, uint64_t, void **ret_view)
 }
 
 /* -- restoring -- */
-static enum err restore_begin(void *state, uint64_t, struct note *note)
+static enum err machine_restore_begin(void *state, uint64_t, struct note *note)
 {
     struct store_machine *machine = state;
 
@@ -495,7 +440,7 @@ static enum err restore_begin(void *state, uint64_t, struct note *note)
     return note_fail(note, ERR_NOMEM, "store: %s", err_text(ERR_NOMEM));
 }
 
-static enum err restore_next(void *state, struct str bytes, struct note *note)
+static enum err machine_restore_next(void *state, struct str bytes, struct note *note)
 {
     struct store_machine *machine = state;
 
@@ -503,7 +448,7 @@ static enum err restore_next(void *state, struct str bytes, struct note *note)
     return store_restore_feed(machine->restore, bytes, note);
 }
 
-static enum err restore_end(void *state, struct note *note)
+static enum err machine_restore_end(void *state, struct note *note)
 {
     struct store_machine *machine = state;
     struct store *fresh = NULL;
@@ -515,14 +460,13 @@ static enum err restore_end(void *state, struct note *note)
     machine->restore = NULL;
     if (err) return err;
     machine->part.on = false;
-    store_close(machine->store); /* the reader of an open view is told */
+    store_close(machine->store); /* the reader of an open view gets an error */
     machine->store = fresh;
-    machine->clock_ns = store_clock_ns(fresh);
     if (machine->options.restored) machine->options.restored(machine->options.owner);
     return ERR_OK;
 }
 
-static void recover(void *state, const struct machine_recovery *recovery)
+static void machine_recover(void *state, const struct machine_recovery *recovery)
 {
     struct store_machine *machine = state;
     struct store_id identity;
@@ -531,26 +475,25 @@ static void recover(void *state, const struct machine_recovery *recovery)
     assert(!machine->restore && !machine->part.on);
     memcpy(&identity, recovery->identity, sizeof identity);
     store_become_other(machine->store, recovery->clock_ns, &identity, recovery->floor);
-    machine->clock_ns = store_clock_ns(machine->store);
     machine->index = recovery->index;
     if (machine->options.restored) machine->options.restored(machine->options.owner);
 }
 
-static uint64_t hash(const void *state)
+static uint64_t machine_hash(const void *state)
 {
     const struct store_machine *machine = state;
 
     return machine->part.on ? machine->part.hash : store_hash(machine->store);
 }
 
-static uint64_t size(const void *state)
+static uint64_t machine_size(const void *state)
 {
     const struct store_machine *machine = state;
 
     return store_sizes(machine->store).bytes;
 }
 
-static uint64_t work(const void *state)
+static uint64_t machine_work(const void *state)
 {
     const struct store_machine *machine = state;
 
@@ -558,18 +501,18 @@ static uint64_t work(const void *state)
 }
 
 static const struct machine_ops ops = {
-    .apply = apply,
-    .apply_more = apply_more,
-    .snapshot_begin = snapshot_begin,
+    .apply = machine_apply,
+    .apply_more = machine_apply_more,
+    .snapshot_begin = machine_snapshot_begin,
     .snapshot_next = section_view_next,
     .snapshot_end = section_view_close,
-    .restore_begin = restore_begin,
-    .restore_next = restore_next,
-    .restore_end = restore_end,
-    .recover = recover,
-    .hash = hash,
-    .size = size,
-    .work = work,
+    .restore_begin = machine_restore_begin,
+    .restore_next = machine_restore_next,
+    .restore_end = machine_restore_end,
+    .recover = machine_recover,
+    .hash = machine_hash,
+    .size = machine_size,
+    .work = machine_work,
 };
 
 struct state_machine store_machine_registration(struct store_machine *machine)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store as a state machine of the replicated log: bytes of the log to commands of the core and
- * back, and what follows from each for those who wait and watch here.
+ * back, and what follows from each for waiting calls and watches here.
  *
  * Commands are the message StoreCommand (proto/muster/v1/coordination.proto), the snapshot section
  * is the core's own (docs/formats/store.md). A command that the core would not take, because it
@@ -33,7 +33,6 @@ enum err store_command_read(struct str bytes, struct arena *arena,
 struct Etcdserverpb__TxnRequest;
 enum err store_txn_write(const struct Etcdserverpb__TxnRequest *request, uint32_t flags,
                          struct buf *into);
-enum err store_txn_wrap(struct str request, struct buf *into); /* of its bytes; without flags */
 
 /* -- replies as bytes --
  * u8 waiting, u8 code, lease (16), then the message Outcome. Of RENEW: as many times 24 bytes as
@@ -54,25 +53,19 @@ struct store_txn_reply {
     struct str response;
 };
 enum err store_txn_parse(struct str reply, struct store_txn_reply *ret_reply); /* ERR_PARSE */
-/* `text` may be "": then what the code says, if it says anything. */
+/* `text` may be "": then the text of the code, if it has one. */
 enum err store_outcome_write(const struct store_result *result, struct str text, struct buf *into);
 
 /* -- the machine -- */
 struct store_machine;
-struct store_applied { /* views, valid during the call */
-    const struct machine_entry *entry;
-    const struct store_command *command; /* NULL: it was not taken, or is not yet (below) */
-    const struct store_result *result;
-    struct key_changes changes; /* what this entry added to keys_changes(), and was not told */
-};
 struct store_machine_options {
     struct store_options store;
-    /* After each command, inside apply, on every replica; each may be NULL. First the events. An
-     * entry that takes many turns tells what its command is not the cause of before it: whatever
-     * can be read was told. */
+    /* After each command, inside apply, on every replica; each may be NULL. First the events, then
+     * the changes that were added. An entry that takes many turns reports what its command is not
+     * the cause of before it: whatever can be read was reported. */
     void (*event)(void *owner, const struct store_event *event);
-    void (*applied)(void *owner, const struct store_applied *applied);
-    void (*restored)(void *owner); /* another state stands here now */
+    void (*applied)(void *owner, struct key_changes changes);
+    void (*restored)(void *owner); /* the state was replaced */
     void *owner;
 };
 enum err store_machine_open(const struct store_machine_options *options,
@@ -81,12 +74,6 @@ void store_machine_close(struct store_machine *machine);         /* NULL is fine
 struct state_machine store_machine_registration(struct store_machine *machine);
 /* Another one after a restore. */
 struct store *store_machine_store(const struct store_machine *machine);
-uint64_t store_machine_clock_ns(const struct store_machine *machine); /* T of the last entry */
 uint64_t store_machine_index(const struct store_machine *machine); /* its place; 0: none here yet */
 bool store_machine_restoring(const struct store_machine *machine); /* no reads yet */
-
-/* Was this change the end of a lease by its deadline? `before` is what stood there. Exact in the
- * entry that made it; the caller keeps it. */
-bool store_change_expired(const struct store_applied *applied, const struct key_value *change,
-                          const struct key_value *before);
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The life of the service, and the order in which its parts learn what was applied. */
 #include "store/service.h"
 
 #include <stdlib.h>
@@ -15,23 +16,23 @@ enum {
     SECOND_MS = 1000,
 };
 
-/* -- what the log says -- */
+/* -- the log -- */
 
-static void on_event(void *owner, const struct store_event *event)
+static void service_on_event(void *owner, const struct store_event *event)
 {
     wait_event(owner, event);
 }
 
-static void on_applied(void *owner, const struct store_applied *applied)
+static void service_on_applied(void *owner, struct key_changes changes)
 {
     struct store_service *service = owner;
 
-    watch_engine_applied(service->watches, applied);
+    watch_engine_applied(service->watches, changes);
     clock_applied(service);
-    if (service->follower.applied) service->follower.applied(service->follower.owner, applied);
+    if (service->follower.applied) service->follower.applied(service->follower.owner);
 }
 
-static void on_restored(void *owner)
+static void service_on_restored(void *owner)
 {
     struct store_service *service = owner;
 
@@ -55,12 +56,11 @@ void store_service_on_change(struct store_service *service, const struct replica
     leader_resume(leader);
 }
 
-static void on_second(struct timer *timer)
+static void service_on_second(struct timer *timer)
 {
     struct store_service *service = CONTAINER_OF(timer, struct store_service, second);
 
     clock_second(service);
-    watch_engine_second(service->watches);
     watchers_second(service);
     store_gauges(service);
     if (service->follower.second) service->follower.second(service->follower.owner);
@@ -69,14 +69,14 @@ static void on_second(struct timer *timer)
 
 /* -- life -- */
 
-static enum err open_parts(struct store_service *service,
-                           const struct store_service_options *options, struct note *note)
+static enum err service_open_parts(struct store_service *service,
+                                   const struct store_service_options *options, struct note *note)
 {
     struct store_machine_options machine = {
         .store = {.quota_bytes = options->limits.quota_bytes},
-        .event = on_event,
-        .applied = on_applied,
-        .restored = on_restored,
+        .event = service_on_event,
+        .applied = service_on_applied,
+        .restored = service_on_restored,
         .owner = service,
     };
     struct loop *loop = options->io->loop;
@@ -88,7 +88,7 @@ static enum err open_parts(struct store_service *service,
                                                    .wait_ms = service->limits.wait_ms,
                                                    .requests_max = service->limits.requests_max});
 
-    if (!err) err = timer_init(&service->second, loop, on_second);
+    if (!err) err = timer_init(&service->second, loop, service_on_second);
     if (!err) err = timer_init(&service->tick, loop, clock_tick);
     if (!err) err = timer_init(&service->batch_due, loop, renew_overdue);
     if (!err) err = store_machine_open(&machine, &service->machine);
@@ -122,17 +122,15 @@ enum err store_service_open(const struct store_service_options *options,
     if (!service->limits.watchers_max) service->limits.watchers_max = WATCHERS_MAX;
     if (!service->limits.watch_events_max) service->limits.watch_events_max = WATCH_EVENTS_MAX;
     if (!service->limits.watch_bytes_max) service->limits.watch_bytes_max = WATCH_BYTES_MAX;
-    list_init(&service->waiting);
+    list_init(&service->kept);
     list_init(&service->watchers);
-    list_init(&service->starting);
-    list_init(&service->own);
     map_init(&service->waits, MAP_MOST, entropy_u64(options->io->entropy));
     map_init(&service->attempts, MAP_MOST, entropy_u64(options->io->entropy));
     task_init(&service->batch_now, renew_now);
     buf_init(&service->answer, STORE_ANSWER_MAX);
     buf_init(&service->row, STORE_ANSWER_MAX);
     buf_init(&service->command, REPLICA_COMMAND_MAX);
-    err = open_parts(service, options, note);
+    err = service_open_parts(service, options, note);
     if (err) {
         store_service_close(service);
         return err;
@@ -145,9 +143,9 @@ enum err store_service_open(const struct store_service_options *options,
 void store_service_close(struct store_service *service)
 {
     if (!service) return;
-    renew_drop(service->batch); /* still being gathered: nobody is left who asked */
+    renew_drop(service->batch); /* still being gathered: no client is left */
     service->batch = NULL;
-    assert(list_empty(&service->own) && service->batches_running == 0);
+    assert(service->own_running == 0 && service->batches_running == 0);
     task_cancel(&service->batch_now);
     leader_close(&service->leader);
     timer_deinit(&service->second);
@@ -192,14 +190,5 @@ enum err store_service_methods(struct store_service *service, struct rpc_server 
         err = leader_add(&service->leader, server, &m->base, note);
     for (m = store_read_methods; !err && m->base.path; m++)
         err = leader_add(&service->leader, server, &m->base, note);
-    if (err) return err;
-    return rpc_server_add(server,
-                          &(struct rpc_method){.path = "/muster.v1.Coordination/Watch",
-                                               .kind = RPC_SERVER_STREAM,
-                                               .input = &muster__v1__watch_request__descriptor,
-                                               .output = &muster__v1__watch_response__descriptor,
-                                               .response_max = STORE_ANSWER_MAX,
-                                               .handler = &store_watch_handler,
-                                               .service = service},
-                          note);
+    return err;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The service's parts and who calls whom.
+/* The service's parts and their calls.
  *
  *     call -> leader/leader.h -> service_request.c (limits -> leader?)
  *          -> once ready: method's `read`, or method's `command` and what was applied
  *     Acquire that waits -> service_wait.c until an event of a later entry answers it
  *     Renew -> service_renew.c: many calls, one entry
- *     Watch -> service_watch.c, watch_engine.c
+ *     Watch -> kept -> service_watch.c, watch_engine.c
  *     applied entries -> service.c -> waiters, watches; service_clock.c: ticks and compaction
  *
- * If the caller goes away, who waited for a slot leaves its queue. */
+ * When its client goes away, a call that waits for a slot leaves the queue. */
 #ifndef STORE_SERVICE_INTERNAL_H
 #define STORE_SERVICE_INTERNAL_H
 #include <muster/coord.h> /* codes and reasons only */
@@ -19,6 +19,7 @@
 #include "rpc/forward.h"
 #include "store/bounds.h"
 #include "store/service.h"
+#include "store/txn_wire.h"
 #include "wire/pack.h"
 #include "wire/pb/muster_v1_coordination.pb-c.h"
 
@@ -41,8 +42,16 @@ enum { STORE_ANSWER_MAX = 4 << 20, STORE_ID_FIELD = 15 /* number of `store_id` i
 enum store_kept {
     KEPT_NOT,
     KEPT_RENEWS, /* in a batch */
-    KEPT_QUEUES, /* in service.waiting, for a slot */
+    KEPT_QUEUES, /* for a slot */
     KEPT_LEAVES, /* the queue: its time is up */
+    KEPT_WATCHES,
+};
+/* Who has ids in a batch; `done` comes once, never from inside renew_add. ERR_OK: with what became
+ * of the ids. Else it is known that nothing was done, but for ERR_UNKNOWN. */
+struct renew_asker {
+    struct list link;
+    uint32_t at; /* of its first id */
+    void (*done)(struct renew_asker *asker, enum err err, const struct store_renewal *renewals);
 };
 struct store_request {
     struct leader_request base;
@@ -59,29 +68,11 @@ struct store_request {
     struct str wait_group;      /* with its prefix, in the call's arena */
     bool has_early, lost_early; /* granted, or out of the queue, before its own reply was here */
     struct store_result early;
-    /* Renew */
-    uint32_t batch_at;
-};
-/* Somebody with one id in a batch, who is told once what came of it; never from inside renew_one.
- * ERR_OK: `renewal` says it. Else it is known that nothing was done, but for ERR_UNKNOWN. */
-struct renew_asker {
-    struct list link;
-    uint32_t at;
-    void (*done)(struct renew_asker *asker, enum err err, const struct store_renewal *renewal);
-};
-struct renew_batch {
-    struct store_service *service;
-    struct proposal proposal;
-    struct list requests; /* those whose ids stand in it */
-    struct list askers;   /* and those, in the order they came */
-    uint32_t count;
-    bool has_tokens;
-    struct store_id ids[STORE_RENEW_MAX];
-    uint64_t tokens[STORE_RENEW_MAX]; /* 0: none was said */
+    struct renew_asker asker; /* Renew */
+    struct watcher *watcher;  /* Watch: NULL before it begins */
 };
 /* An entry of the service's own: a tick, a compaction, a cancelled wait. */
 struct own_proposal {
-    struct list link; /* service.own */
     struct store_service *service;
     struct proposal proposal;
     enum store_kind kind;
@@ -104,9 +95,8 @@ struct store_service {
     struct store_follower follower;
     struct watch_engine *watches; /* of every API */
     struct store_metrics metrics;
-    struct list waiting;  /* for a slot */
+    struct list kept;     /* requests; see enum store_kept */
     struct list watchers; /* of muster.v1 */
-    struct list starting; /* of them, those that wait for a leadership round */
     uint32_t watcher_count, watch_seconds;
     struct map waits;    /* requests by the lease they wait with */
     struct map attempts; /* the newest of those that may wait, by client and sequence */
@@ -120,7 +110,7 @@ struct store_service {
     /* the clock: service_clock.c */
     struct timer tick;
     bool tick_running, compact_running;
-    struct list own;      /* entries of our own on their way */
+    uint32_t own_running; /* entries of our own on their way */
     mono_time applied_at; /* when T was what it is */
     mono_time tick_at;    /* what the timer is set to */
     struct {
@@ -139,7 +129,7 @@ static inline bool store_checks_tokens(const struct store_service *service)
 {
     return replica_status(service->leader.replica).level >= STORE_TOKENS_LEVEL;
 }
-/* Of the command that stands in the scratch, by nobody in particular. */
+/* Of the command in the scratch, without an actor. */
 static inline struct proposal store_proposal(const struct store_service *service,
                                              enum store_kind kind, proposal_fn *done)
 {
@@ -150,11 +140,6 @@ static inline struct proposal store_proposal(const struct store_service *service
                              .command = buf_peek(&service->command),
                              .done = done};
 }
-static inline struct str bytes_str(ProtobufCBinaryData bytes)
-{
-    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
-}
-
 static inline struct store_service *service_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->leader, struct store_service, leader);
@@ -165,9 +150,6 @@ static inline struct store_request *store_request_of(struct leader_request *requ
 }
 
 /* -- service_request.c -- */
-/* Is this the store that the request is for? False: what to answer. */
-bool store_is_meant(const struct store_service *service, const ProtobufCMessage *message,
-                    enum grpc_status *ret_status, const char **ret_text);
 extern const struct leader_rules store_rules;
 /* Answers with an Outcome, and the request is gone. */
 void store_reply_result(struct leader_request *request, const struct store_result *result,
@@ -176,7 +158,8 @@ void store_reply_result(struct leader_request *request, const struct store_resul
 /* -- service_wait.c: Acquire -- */
 void wait_propose(struct store_request *wait); /* before it is proposed: an event may be first */
 void wait_register(struct store_request *wait);
-void wait_begin(struct store_request *wait, const struct store_id *lease); /* the reply said so */
+void wait_begin(struct store_request *wait,
+                const struct store_id *lease); /* the lease of its reply */
 void wait_event(struct store_service *service, const struct store_event *event);
 void wait_gone(struct store_request *wait); /* its call is over */
 void wait_forget(struct store_request *wait);
@@ -185,10 +168,11 @@ void waits_end(struct store_service *service);      /* leadership is lost */
 
 /* -- service_renew.c -- */
 void renew_begin(struct leader_request *request);
-void renew_add(struct store_service *service, const struct store_id *id); /* nobody asked */
-/* False: no memory, and nobody is told. */
-bool renew_one(struct store_service *service, const struct store_id *id, struct renew_asker *asker);
-void renew_drop(struct renew_batch *batch); /* it will never be proposed; fine with NULL */
+/* All in one batch, STORE_RENEW_MAX at most; `asker` may be NULL. False: no memory, and `done` does
+ * not come. */
+bool renew_add(struct store_service *service, const struct store_id *ids, size_t count,
+               struct renew_asker *asker);
+void renew_drop(struct renew_batch *own_batch); /* it will never be proposed; fine with NULL */
 void renew_overdue(struct timer *timer);
 void renew_now(struct task *task);
 
@@ -198,11 +182,14 @@ void clock_tick(struct timer *timer);
 void clock_set(struct store_service *service);    /* when the next tick is due */
 void clock_second(struct store_service *service); /* once a second, on the leader */
 void clock_forget(struct store_service *service); /* a term is over */
-/* Proposes a command nobody waits for; false: it could not be. */
+/* Proposes a command of the service itself; false: no memory. */
 bool own_propose(struct store_service *service, const struct store_command *command);
 
 /* -- service_watch.c -- */
-extern const struct rpc_handler store_watch_handler;
+int watch_check(const ProtobufCMessage *message, struct note *note);
+void watch_begin(struct leader_request *request);
+void watcher_writable(struct watcher *watcher);
+void watcher_free(struct watcher *watcher); /* its request goes; NULL is fine */
 void watchers_second(struct store_service *service);
 void watchers_leadership_lost(struct store_service *service);
 

@@ -3,7 +3,7 @@
  * what it was answered. */
 #include "store/service_internal.h"
 
-static const struct store_method *method_of(const struct leader_request *request)
+static const struct store_method *store_method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct store_method, base);
 }
@@ -22,7 +22,7 @@ void store_reply_result(struct leader_request *request, const struct store_resul
 
 /* -- may it be asked at all -- */
 
-/* A call whose answer is an Outcome says INVALID there; the others have no place for it. */
+/* An Outcome has the code INVALID; other responses have no field for it. */
 static void refuse_invalid(struct leader_request *request, int reason, const struct note *note)
 {
     struct store_result result = {.code = COORD_INVALID, .reason = reason, .hint_ms = -1};
@@ -33,73 +33,55 @@ static void refuse_invalid(struct leader_request *request, int reason, const str
         request_refuse(request, GRPC_INVALID_ARGUMENT, "%s: %s", request->method->name, note->text);
 }
 
-/* R5: who was told of another store must not go on here as if it were that one. */
-enum whose { WHOSE_OURS, WHOSE_ANOTHERS, WHOSE_UNKNOWN };
-
-static enum whose whose(const struct store_service *service, const ProtobufCMessage *message)
+/* R5: a request that names another store must not be served as if that store were here. True: it
+ * was answered so. */
+static bool refuse_other_store(struct leader_request *request)
 {
+    const struct store_service *service = service_of(request);
     const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field(message->descriptor, STORE_ID_FIELD);
-    struct store_id ours = store_identity(service_store(service)), none = {{0}};
+        protobuf_c_message_descriptor_get_field(request->message->descriptor, STORE_ID_FIELD);
+    struct store_id ours = store_identity(service_store(service));
     ProtobufCBinaryData meant = {0, NULL};
-
-    if (field) memcpy(&meant, (const char *)message + field->offset, sizeof meant);
-    if (meant.len == 0) return WHOSE_OURS;
-    if (memcmp(&ours, &none, sizeof ours) == 0) return WHOSE_UNKNOWN;
-    return meant.len == sizeof ours.b && memcmp(meant.data, ours.b, sizeof ours.b) == 0
-               ? WHOSE_OURS
-               : WHOSE_ANOTHERS;
-}
-
-bool store_is_meant(const struct store_service *service, const ProtobufCMessage *message,
-                    enum grpc_status *ret_status, const char **ret_text)
-{
-    enum whose of = whose(service, message);
-
-    if (of == WHOSE_OURS) return true;
-    /* The first leader of a new store names it; who follows does not judge before it knows. */
-    if (of == WHOSE_UNKNOWN && !service->leader.ready) return true;
-    *ret_status = of == WHOSE_UNKNOWN ? GRPC_UNAVAILABLE : GRPC_NOT_FOUND;
-    *ret_text = of == WHOSE_UNKNOWN
-                    ? "the store has no identity yet"
-                    : "another store is here: it was restored from a copy, or replaced";
-    return false;
-}
-
-static void refuse_other(struct leader_request *request, enum grpc_status status, const char *text)
-{
     struct note note;
 
-    note_set(&note, "%s", text);
-    if (status == GRPC_NOT_FOUND && request->method->output == &muster__v1__outcome__descriptor)
-        refuse_invalid(request, COORD_R_OTHER_STORE, &note);
-    else
-        request_refuse(request, status, "%s: %s", request->method->name, text);
+    if (field) memcpy(&meant, (const char *)request->message + field->offset, sizeof meant);
+    if (meant.len == 0 || str_equal(bytes_str(meant), store_id_text(&ours))) return false;
+    note_set(&note, "another store is here: it was restored from a copy, or replaced");
+    if (!store_id_none(&ours)) {
+        if (request->method->output == &muster__v1__outcome__descriptor)
+            refuse_invalid(request, COORD_R_OTHER_STORE, &note);
+        else
+            request_refuse(request, GRPC_NOT_FOUND, "%s: %s", request->method->name, note.text);
+        return true;
+    }
+    /* The first leader of a new store names it; a follower does not judge before it knows. */
+    if (!service->leader.ready) return false;
+    request_refuse(request, GRPC_UNAVAILABLE, "%s: the store has no identity yet",
+                   request->method->name);
+    return true;
 }
 
-static void read(struct leader_request *request)
+static void store_read_now(struct leader_request *request)
 {
     if (store_machine_restoring(service_of(request)->machine))
         request_refuse(request, GRPC_UNAVAILABLE, "%s: a snapshot is being restored",
                        request->method->name);
     else
-        method_of(request)->read(request);
+        store_method_of(request)->read(request);
 }
 
-static bool admit(struct leader_request *request)
+static bool store_admit(struct leader_request *request)
 {
-    const struct store_method *method = method_of(request);
+    const struct store_method *method = store_method_of(request);
     struct note note = {""};
     int reason = method->check ? method->check(request->message, &note) : 0;
-    enum grpc_status status;
-    const char *text;
 
     if (reason)
         refuse_invalid(request, reason, &note);
-    else if (!store_is_meant(service_of(request), request->message, &status, &text))
-        refuse_other(request, status, text);
+    else if (refuse_other_store(request))
+        return false;
     else if (method->serializable && method->serializable(request->message))
-        read(request);
+        store_read_now(request);
     else if (!leader_here(request->leader))
         request_redirect(request);
     else
@@ -109,7 +91,7 @@ static bool admit(struct leader_request *request)
 
 /* -- writing -- */
 
-static void written(struct leader_request *request, enum err err, struct str reply)
+static void store_written(struct leader_request *request, enum err err, struct str reply)
 {
     struct store_request *mine = store_request_of(request);
     struct store_reply answer;
@@ -134,14 +116,14 @@ static void written(struct leader_request *request, enum err err, struct str rep
     }
 }
 
-static void propose(struct leader_request *request)
+static void store_propose(struct leader_request *request)
 {
     struct store_service *service = service_of(request);
     struct store_request *mine = store_request_of(request);
     struct proposal proposal;
     struct store_command command = {.prefer_slot = STORE_NO_SLOT};
-    struct str actor = rpc_access_name(rpc_call_identity(request->call)); /* plaintext: nobody */
-    enum err err = method_of(request)->command(request, &command);
+    struct str actor = rpc_access_name(rpc_call_identity(request->call)); /* plaintext: "" */
+    enum err err = store_method_of(request)->command(request, &command);
 
     buf_clear(&service->command);
     if (!store_checks_tokens(service)) command.token = 0;
@@ -165,42 +147,50 @@ static void propose(struct leader_request *request)
     request_propose(request, &proposal);
 }
 
-static void begin(struct leader_request *request)
+static void store_begin(struct leader_request *request)
 {
-    const struct store_method *method = method_of(request);
+    const struct store_method *method = store_method_of(request);
 
     if (method->read)
         request_read(request);
     else if (method->begin)
         method->begin(request);
     else
-        propose(request);
+        store_propose(request);
 }
 
 /* -- those that are kept -- */
 
-static void gone(struct leader_request *request)
+static void store_gone(struct leader_request *request)
 {
     struct store_request *mine = store_request_of(request);
 
-    if (mine->kept != KEPT_QUEUES) return; /* ends by itself */
-    wait_gone(mine);
+    if (mine->kept == KEPT_RENEWS || mine->kept == KEPT_LEAVES) return; /* end by themselves */
+    if (mine->kept == KEPT_QUEUES) wait_gone(mine);
     request_free(request);
 }
 
-/* Who waits is answered by nobody who stops; its place stands in the queue. */
-static void drain(struct leader_request *request)
+/* A call that waits keeps its place in the queue. */
+static void store_drain(struct leader_request *request)
 {
-    if (store_request_of(request)->kept == KEPT_QUEUES)
+    if (store_request_of(request)->kept == KEPT_WATCHES)
+        request_fail(request, GRPC_UNAVAILABLE, "Watch: this replica stops");
+    else if (store_request_of(request)->kept == KEPT_QUEUES)
         request_fail(request, GRPC_UNAVAILABLE,
                      "%s: this replica stops; ask again with the same request",
                      request->method->name);
 }
 
-static void freed(struct leader_request *request)
+static void store_writable(struct leader_request *request)
+{
+    if (store_request_of(request)->watcher) watcher_writable(store_request_of(request)->watcher);
+}
+
+static void store_freed(struct leader_request *request)
 {
     struct store_request *mine = store_request_of(request);
 
+    watcher_free(mine->watcher);
     wait_forget(mine);
     wait_attempt_over(mine);
     timer_deinit(&mine->timer);
@@ -210,11 +200,12 @@ const struct leader_rules store_rules = {
     .request_size = sizeof(struct store_request),
     .full = GRPC_RESOURCE_EXHAUSTED,
     .doubt = GRPC_UNKNOWN,
-    .admit = admit,
-    .begin = begin,
-    .read = read,
-    .written = written,
-    .gone = gone,
-    .drain = drain,
-    .freed = freed,
+    .admit = store_admit,
+    .begin = store_begin,
+    .read = store_read_now,
+    .written = store_written,
+    .gone = store_gone,
+    .drain = store_drain,
+    .writable = store_writable,
+    .freed = store_freed,
 };

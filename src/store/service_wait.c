@@ -4,12 +4,12 @@
  * While the call is open its lease is renewed here, so that its place does not run out; the slot is
  * then held for the whole TTL from the moment it is given. The answer comes as an event of another
  * entry. A call that ends (cancelled, connection lost, time up) leaves the queue by an entry of its
- * own, which frees a slot that was given meanwhile: nobody was told of it.
+ * own, which frees a slot that was granted meanwhile: no client knows of that grant.
  *
- * A repeat under the same request id finds the place of the first, and takes over from it: then the
- * first's end takes nothing away. That holds from the moment the repeat is proposed, and also when
- * it drew another lease id: the first's CANCEL would stand behind it in the log, and free a slot
- * that the repeat was told of meanwhile. */
+ * A repeat under the same request id finds the place of the first, and takes it over: then the
+ * end of the first takes nothing away. That holds from the moment the repeat is proposed, and also when
+ * it drew another lease id: the first's CANCEL would be behind it in the log, and free a slot
+ * that the repeat was granted meanwhile. */
 #include "store/service_internal.h"
 
 void wait_forget(struct store_request *wait)
@@ -25,7 +25,7 @@ static struct str attempt_text(const struct store_request *wait)
 }
 
 /* Another attempt of the same request came after it. */
-static bool is_overtaken(const struct store_request *wait)
+static bool wait_is_overtaken(const struct store_request *wait)
 {
     const struct store_request *newest =
         map_get(&service_of(&wait->base)->attempts, attempt_text(wait));
@@ -39,8 +39,8 @@ void wait_attempt_over(struct store_request *wait)
         (void)map_remove(&service_of(&wait->base)->attempts, attempt_text(wait));
 }
 
-/* Without memory for it the place is not taken over: the first's end may cost the repeat its place,
- * as it would be told. */
+/* Without memory the place is not taken over: the end of the first may cost the repeat its place,
+ * and the repeat is answered so. */
 static void attempt_register(struct store_request *wait)
 {
     if (store_id_none(&wait->wait_client)) return;
@@ -71,27 +71,27 @@ void wait_register(struct store_request *wait)
     wait->in_waits = map_put(&service->waits, store_id_text(&wait->lease), wait) == ERR_OK;
 }
 
-static void cancel(struct store_request *wait)
+static struct store_command wait_cancel(const struct store_request *wait)
 {
-    struct store_command command = {.kind = STORE_CANCEL_WAIT,
-                                    .lease = wait->lease,
-                                    .client = wait->wait_client,
-                                    .sequence = wait->wait_sequence};
-
-    /* Not taken: its lease is renewed by nobody any more and ends by itself. */
-    (void)own_propose(service_of(&wait->base), &command);
+    return (struct store_command){.kind = STORE_CANCEL_WAIT,
+                                  .lease = wait->lease,
+                                  .client = wait->wait_client,
+                                  .sequence = wait->wait_sequence,
+                                  .prefer_slot = STORE_NO_SLOT};
 }
 
 void wait_gone(struct store_request *wait)
 {
     const struct store_request *other =
         map_get(&service_of(&wait->base)->waits, store_id_text(&wait->lease));
+    struct store_command command = wait_cancel(wait);
 
-    if ((other && other != wait) || is_overtaken(wait)) return; /* a repeat of it waits */
-    if (leader_leads(wait->base.leader)) cancel(wait);
+    if ((other && other != wait) || wait_is_overtaken(wait)) return; /* a repeat of it waits */
+    /* Without it the lease, which is not renewed any more, expires. */
+    if (leader_leads(wait->base.leader)) (void)own_propose(service_of(&wait->base), &command);
 }
 
-static void on_left(struct proposal *proposal, enum err err, struct str reply)
+static void wait_on_left(struct proposal *proposal, enum err err, struct str reply)
 {
     struct store_request *wait = CONTAINER_OF(proposal, struct store_request, base.proposal);
     struct store_result result = {.code = COORD_EXISTS, .reason = COORD_R_FULL, .hint_ms = -1};
@@ -114,18 +114,14 @@ static void on_left(struct proposal *proposal, enum err err, struct str reply)
     store_reply_result(&wait->base, &result, STR("the time to wait is over"));
 }
 
-static void leave(struct store_request *wait)
+static void wait_leave(struct store_request *wait)
 {
     struct store_service *service = service_of(&wait->base);
-    struct store_command command = {.kind = STORE_CANCEL_WAIT,
-                                    .lease = wait->lease,
-                                    .client = wait->wait_client,
-                                    .sequence = wait->wait_sequence,
-                                    .prefer_slot = STORE_NO_SLOT};
+    struct store_command command = wait_cancel(wait);
 
     timer_stop(&wait->timer);
     wait_forget(wait);
-    if (is_overtaken(wait)) {
+    if (wait_is_overtaken(wait)) {
         request_refuse(&wait->base, GRPC_ABORTED, "%s: asked again by another call",
                        wait->base.method->name);
         return;
@@ -136,27 +132,27 @@ static void leave(struct store_request *wait)
         request_fail(&wait->base, GRPC_UNKNOWN, "%s: out of memory", wait->base.method->name);
         return;
     }
-    wait->base.proposal = store_proposal(service, STORE_CANCEL_WAIT, on_left);
+    wait->base.proposal = store_proposal(service, STORE_CANCEL_WAIT, wait_on_left);
     replica_propose(service->leader.replica, (struct proposal *const[]){&wait->base.proposal}, 1);
 }
 
-static void start_timer(struct store_request *wait)
+static void wait_start_timer(struct store_request *wait)
 {
     timer_start(&wait->timer, mono_min(wait->renew_at, wait->wait_until));
 }
 
-static void on_timer(struct timer *timer)
+static void wait_on_timer(struct timer *timer)
 {
     struct store_request *wait = CONTAINER_OF(timer, struct store_request, timer);
     mono_time now = loop_now(service_of(&wait->base)->io->loop);
 
     if (mono_due(wait->wait_until, now)) {
-        leave(wait);
+        wait_leave(wait);
         return;
     }
-    renew_add(service_of(&wait->base), &wait->lease);
+    (void)renew_add(service_of(&wait->base), &wait->lease, 1, NULL);
     wait->renew_at = mono_after(now, (uint64_t)wait->ttl_ms / 3);
-    start_timer(wait);
+    wait_start_timer(wait);
 }
 
 void wait_begin(struct store_request *wait, const struct store_id *lease)
@@ -180,7 +176,7 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
                        "%s: its place in the queue was lost; ask again", wait->base.method->name);
         return;
     }
-    if (!wait->in_waits || timer_init(&wait->timer, service->io->loop, on_timer)) {
+    if (!wait->in_waits || timer_init(&wait->timer, service->io->loop, wait_on_timer)) {
         wait_gone(wait);
         request_refuse(&wait->base, GRPC_RESOURCE_EXHAUSTED, "%s: out of memory",
                        wait->base.method->name);
@@ -190,19 +186,19 @@ void wait_begin(struct store_request *wait, const struct store_id *lease)
     rpc_call_waits(wait->base.call);
     wait->wait_until = mono_after(wait->base.since, (uint64_t)m->wait_ms);
     wait->renew_at = mono_after(now, (uint64_t)wait->ttl_ms / 3);
-    request_keep(&wait->base, &service->waiting);
+    request_keep(&wait->base, &service->kept);
     if (wait->has_early) {
         struct store_result early = wait->early;
         store_reply_result(&wait->base, &early, STR_EMPTY);
         return;
     }
-    start_timer(wait);
+    wait_start_timer(wait);
 }
 
-/* What happened to its lease before its own entry happened to an attempt before it, and may be
- * undone by an entry that stands between the two: the first's CANCEL. Its own entry says how things
- * stand. */
-static bool is_of_before(const struct store_service *service, const struct store_request *wait)
+/* An event of its lease before its own entry belongs to an earlier attempt, and an entry between the
+ * two, the CANCEL of that attempt, may undo it. The reply of its own entry decides. */
+static bool is_of_earlier_attempt(const struct store_service *service,
+                                  const struct store_request *wait)
 {
     const struct proposal *own = &wait->base.proposal;
 
@@ -220,7 +216,7 @@ void wait_event(struct store_service *service, const struct store_event *event)
     wait = map_get(&service->waits, store_id_text(&event->lease));
     if (!wait) return;
     if (wait->base.step == REQUEST_WRITES) { /* its own reply is still on its way */
-        if (is_of_before(service, wait)) return;
+        if (is_of_earlier_attempt(service, wait)) return;
         wait->has_early = event->kind == STORE_GRANTED;
         wait->lost_early = !wait->has_early;
         wait->early = event->result;
@@ -234,11 +230,11 @@ void wait_event(struct store_service *service, const struct store_event *event)
 
 void waits_end(struct store_service *service)
 {
-    LIST_EACH_SAFE(&service->waiting, node, next)
+    LIST_EACH_SAFE(&service->kept, node, next)
     {
         struct store_request *wait = CONTAINER_OF(node, struct store_request, base.link);
 
-        /* Its place stands in the queue, and its id finds it. */
+        /* The place stays in the queue, and a repeat with the same id finds it. */
         if (wait->kept == KEPT_QUEUES)
             request_fail(&wait->base, GRPC_UNAVAILABLE,
                          "%s: leadership was lost while it waited; ask again with the same request",

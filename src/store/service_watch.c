@@ -7,7 +7,7 @@
  * watch begins after a leadership round, so that its snapshot contains everything acknowledged
  * before the call. It ends when that leadership is lost.
  *
- * A deletion is sent as EXPIRED when the deadline of a lease caused it (store/facts.h). */
+ * A deletion is sent as EXPIRED when the deadline of a lease caused it. */
 #include <stdlib.h>
 
 #include "store/entry.h"
@@ -22,20 +22,18 @@ enum {
     SNAPSHOT_WALK = 4096,       /* keys looked at for one message */
     PROGRESS_SECONDS = 10,
 };
-enum phase { PHASE_STARTS, PHASE_SNAPSHOT, PHASE_CHANGES };
+enum phase { PHASE_SNAPSHOT, PHASE_CHANGES };
 
 struct watcher {
     struct watch_stream stream;
     struct watch watch; /* the only one of its stream */
     struct store_service *service;
-    struct rpc_call *call;
-    struct list link, starting; /* service.watchers, service.starting */
+    struct leader_request *request;
+    struct list link; /* service.watchers */
     enum phase phase;
     bool needs_leader, resync, progress;
-    bool told_live; /* it was sent something since it follows changes */
+    bool sent_live; /* it was sent something since it follows changes */
     uint64_t start_revision;
-    mono_time since;
-    struct read_ticket ticket; /* PHASE_STARTS */
     /* PHASE_SNAPSHOT: at this revision, from this key on */
     uint64_t snapshot;
     size_t at_len;
@@ -48,46 +46,40 @@ static struct watcher *watcher_of(const struct watch *watch)
     return CONTAINER_OF((struct watch *)(uintptr_t)watch, struct watcher, watch);
 }
 
-static const struct keys *keys_of(const struct watcher *watcher)
+static const struct keys *watcher_keys(const struct watcher *watcher)
 {
     return store_keys(service_store(watcher->service));
 }
 
 /* -- the end -- */
 
-static void watcher_free(struct watcher *watcher)
+void watcher_free(struct watcher *watcher)
 {
-    rpc_call_set_data(watcher->call, NULL);
-    if (watcher->phase == PHASE_STARTS)
-        replica_read_cancel(watcher->service->leader.replica, &watcher->ticket);
+    if (!watcher) return;
     watch_leave(&watcher->watch);
     watch_stream_deinit(&watcher->stream);
     list_remove(&watcher->link);
-    list_remove(&watcher->starting);
     watcher->service->watcher_count--;
     free(watcher);
 }
 
-static void end(struct watcher *watcher, enum grpc_status status, struct str text)
+static void watcher_end(struct watcher *watcher, enum grpc_status status, const char *text)
 {
-    struct rpc_call *call = watcher->call;
-
-    watcher_free(watcher);
-    rpc_finish(call, status, text, STR_EMPTY);
+    request_fail(watcher->request, status, "Watch: %s", text);
 }
 
-static void end_without_leader(struct watch *watch)
+static void watcher_end_without_leader(struct watch *watch)
 {
-    end(watcher_of(watch), GRPC_UNAVAILABLE,
-        STR("Watch: leadership was lost; go on from the next revision elsewhere"));
+    watcher_end(watcher_of(watch), GRPC_UNAVAILABLE,
+                "leadership was lost; go on from the next revision elsewhere");
 }
 
-static void on_broken(struct watch_stream *stream, enum err err)
+static void watcher_broken(struct watch_stream *stream, enum err err)
 {
     /* A call that is closed is about to be done. */
     if (err != ERR_CLOSED)
-        end(CONTAINER_OF(stream, struct watcher, stream), err_grpc_status(err),
-            STR("Watch: a message could not be sent"));
+        watcher_end(CONTAINER_OF(stream, struct watcher, stream), err_grpc_status(err),
+                    "a message could not be sent");
 }
 
 /* -- messages -- */
@@ -109,9 +101,8 @@ static void event_pack(const struct watcher *watcher, const struct key_value *ch
     if (change->version) {
         store_entry_pack(&entry, change, cut, claim, STORE_ENTRY_WHOLE);
     } else {
-        type = facts_expired(watch_engine_facts(watcher->stream.engine), change->mod)
-                   ? MUSTER__V1__WATCH_EVENT__TYPE__EXPIRED
-                   : MUSTER__V1__WATCH_EVENT__TYPE__DELETE;
+        type = change->expired ? MUSTER__V1__WATCH_EVENT__TYPE__EXPIRED
+                               : MUSTER__V1__WATCH_EVENT__TYPE__DELETE;
         pack_text(&entry, 1, str_tail(change->key, cut));
         pack_u64(&entry, 3, change->mod);
     }
@@ -122,7 +113,8 @@ static void event_pack(const struct watcher *watcher, const struct key_value *ch
     pack_bytes(into, 2, buf_peek(row));
 }
 
-static void event(const struct watch *watch, const struct watch_change *change, struct pack *into)
+static void watcher_event(const struct watch *watch, const struct watch_change *change,
+                          struct pack *into)
 {
     const struct watcher *watcher = watcher_of(watch);
     struct store_claim claim;
@@ -133,40 +125,40 @@ static void event(const struct watch *watch, const struct watch_change *change, 
     event_pack(watcher, &change->now, claimed ? &claim : NULL, into);
 }
 
-static void head_of(Muster__V1__WatchResponse__Kind kind, uint64_t revision, struct pack *into)
+static void head_pack(Muster__V1__WatchResponse__Kind kind, uint64_t revision, struct pack *into)
 {
     pack_u64(into, 1, kind);
     pack_u64(into, 2, revision);
 }
 
-static void head(const struct watch *, uint64_t revision, bool more, struct pack *into)
+static void watcher_head(const struct watch *, uint64_t revision, bool more, struct pack *into)
 {
-    head_of(MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES, revision, into);
+    head_pack(MUSTER__V1__WATCH_RESPONSE__KIND__CHANGES, revision, into);
     pack_u64(into, 4, more);
 }
 
-static enum err send_bytes(struct watch_stream *stream, struct str message)
+static enum err watcher_send_bytes(struct watch_stream *stream, struct str message)
 {
-    return rpc_send_bytes(CONTAINER_OF(stream, struct watcher, stream)->call, message);
+    return rpc_send_bytes(CONTAINER_OF(stream, struct watcher, stream)->request->call, message);
 }
 
 /* False: the watch is woken once there is room, or it is gone. */
-static bool send(struct watcher *watcher, const struct pack *message)
+static bool watcher_send(struct watcher *watcher, const struct pack *message)
 {
     enum err err = watch_send(&watcher->stream, message);
 
     if (err == ERR_FULL) watch_wake(&watcher->watch);
-    if (err && err != ERR_FULL) on_broken(&watcher->stream, err);
+    if (err && err != ERR_FULL) watcher_broken(&watcher->stream, err);
     return !err;
 }
 
-static bool send_alone(struct watcher *watcher, Muster__V1__WatchResponse__Kind kind,
-                       uint64_t revision)
+static bool watcher_send_head(struct watcher *watcher, Muster__V1__WatchResponse__Kind kind,
+                              uint64_t revision)
 {
     struct pack message = watch_message(watcher->stream.engine);
 
-    head_of(kind, revision, &message);
-    return send(watcher, &message);
+    head_pack(kind, revision, &message);
+    return watcher_send(watcher, &message);
 }
 
 /* -- snapshots -- */
@@ -175,14 +167,14 @@ static void snapshot_begin(struct watcher *watcher)
 {
     watcher->phase = PHASE_SNAPSHOT;
     watcher->start_revision = 0;
-    watcher->snapshot = keys_revision(keys_of(watcher));
+    watcher->snapshot = keys_revision(watcher_keys(watcher));
     watcher->at_len = watcher->watch.range.from.len;
     memcpy(watcher->at, watcher->watch.range.from.at, watcher->at_len);
     watch_follow(&watcher->watch, WATCH_NOTHING);
     watch_wake(&watcher->watch);
 }
 
-static void lost(struct watch *watch)
+static void watcher_lost(struct watch *watch)
 {
     struct watcher *watcher = watcher_of(watch);
 
@@ -198,7 +190,7 @@ static void snapshot_fill(struct watcher *watcher, struct pack *message, struct 
     struct key_value value;
 
     range.from = str_of(watcher->at, watcher->at_len);
-    keys_seek(keys_of(watcher), range, watcher->snapshot, cursor);
+    keys_seek(watcher_keys(watcher), range, watcher->snapshot, cursor);
     cursor->rows_left = SNAPSHOT_WALK;
     while (!message->err && keys_next(cursor, &value)) {
         struct store_claim claim;
@@ -220,14 +212,14 @@ static void snapshot_send(struct watcher *watcher)
     struct pack message = watch_message(watcher->stream.engine);
     struct keys_cursor cursor;
 
-    if (watcher->snapshot < keys_compacted(keys_of(watcher))) {
-        lost(&watcher->watch);
+    if (watcher->snapshot < keys_compacted(watcher_keys(watcher))) {
+        watcher_lost(&watcher->watch);
         return;
     }
-    head_of(MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT, watcher->snapshot, &message);
+    head_pack(MUSTER__V1__WATCH_RESPONSE__KIND__SNAPSHOT, watcher->snapshot, &message);
     snapshot_fill(watcher, &message, &cursor);
     pack_u64(&message, 4, cursor.next.len > 0);
-    if (!send(watcher, &message)) return;
+    if (!watcher_send(watcher, &message)) return;
     if (cursor.next.len) {
         watcher->at_len = cursor.next.len;
         memcpy(watcher->at, cursor.next.at, cursor.next.len);
@@ -244,22 +236,23 @@ static void snapshot_send(struct watcher *watcher)
 /* Once when it has caught up, later only when others made revisions. */
 static void progress_send(struct watcher *watcher)
 {
-    uint64_t revision = keys_revision(keys_of(watcher));
+    uint64_t revision = keys_revision(watcher_keys(watcher));
     bool due = watcher->progress && watcher->watch.sent_revision < revision;
 
     watcher->progress = false;
-    if (watcher->start_revision > revision || (watcher->told_live && !due)) return;
-    if (!send_alone(watcher, MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS, revision)) return;
-    watcher->told_live = true;
+    if (watcher->start_revision > revision || (watcher->sent_live && !due)) return;
+    if (!watcher_send_head(watcher, MUSTER__V1__WATCH_RESPONSE__KIND__PROGRESS, revision)) return;
+    watcher->sent_live = true;
     watcher->watch.sent_revision = revision;
 }
 
-static void idle(struct watch *watch)
+static void watcher_idle(struct watch *watch)
 {
     struct watcher *watcher = watcher_of(watch);
 
     if (watcher->resync) {
-        if (!send_alone(watcher, MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC, watcher->snapshot))
+        if (!watcher_send_head(watcher, MUSTER__V1__WATCH_RESPONSE__KIND__RESYNC,
+                               watcher->snapshot))
             return;
         watcher->resync = false;
         watch_wake(watch);
@@ -270,32 +263,18 @@ static void idle(struct watch *watch)
     }
 }
 
-static const struct watch_api watch_api = {.event = event,
-                                           .head = head,
-                                           .send = send_bytes,
-                                           .idle = idle,
-                                           .lost = lost,
-                                           .ends = end_without_leader,
-                                           .broken = on_broken};
-
-static void overdue(struct store_service *service)
-{
-    mono_time now = loop_now(service->io->loop);
-
-    LIST_EACH_SAFE(&service->starting, node, next)
-    {
-        struct watcher *watcher = CONTAINER_OF(node, struct watcher, starting);
-
-        if (!mono_due(mono_after(watcher->since, service->limits.wait_ms), now)) break;
-        end(watcher, GRPC_UNAVAILABLE, STR("Watch: no majority answered"));
-    }
-}
+static const struct watch_api watch_api = {.event = watcher_event,
+                                           .head = watcher_head,
+                                           .send = watcher_send_bytes,
+                                           .idle = watcher_idle,
+                                           .lost = watcher_lost,
+                                           .ends = watcher_end_without_leader,
+                                           .broken = watcher_broken};
 
 void watchers_second(struct store_service *service)
 {
     uint64_t revision = keys_revision(store_keys(service_store(service)));
 
-    overdue(service);
     if (++service->watch_seconds % PROGRESS_SECONDS) return;
     LIST_EACH(&service->watchers, node)
     {
@@ -315,48 +294,29 @@ void watchers_leadership_lost(struct store_service *service)
     {
         struct watcher *watcher = CONTAINER_OF(node, struct watcher, link);
 
-        if (watcher->needs_leader && watcher->phase != PHASE_STARTS)
-            watch_end_soon(&watcher->watch);
+        if (watcher->needs_leader) watch_end_soon(&watcher->watch);
     }
 }
 
 /* -- the start -- */
 
-static void begin(struct watcher *watcher)
+static void watcher_begin(struct watcher *watcher)
 {
-    uint64_t compacted = keys_compacted(keys_of(watcher));
+    uint64_t compacted = keys_compacted(watcher_keys(watcher));
     struct pack message = watch_message(watcher->stream.engine);
 
-    list_remove(&watcher->starting);
     if (watcher->start_revision == 0) {
         snapshot_begin(watcher);
     } else if (watcher->start_revision < compacted) {
-        watcher->phase = PHASE_CHANGES;
-        head_of(MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED, compacted, &message);
-        (void)rpc_send_bytes(watcher->call, buf_peek(message.into));
-        end(watcher, GRPC_OK, STR_EMPTY);
+        head_pack(MUSTER__V1__WATCH_RESPONSE__KIND__COMPACTED, compacted, &message);
+        (void)rpc_send_bytes(watcher->request->call, buf_peek(message.into));
+        rpc_finish(watcher->request->call, GRPC_OK, STR_EMPTY, STR_EMPTY);
+        request_free(watcher->request);
     } else {
         watcher->phase = PHASE_CHANGES;
         watcher->watch.sent_revision = watcher->start_revision - 1;
         watch_follow(&watcher->watch, watcher->start_revision);
         watch_wake(&watcher->watch);
-    }
-}
-
-static void on_led(struct read_ticket *ticket, enum err err)
-{
-    struct watcher *watcher = CONTAINER_OF(ticket, struct watcher, ticket);
-    struct rpc_call *call = watcher->call;
-    struct leader *leader = &watcher->service->leader;
-
-    watcher->phase = PHASE_CHANGES; /* the ticket is done */
-    if (err == ERR_NOT_LEADER) {
-        watcher_free(watcher);
-        leader_redirect(leader, call);
-    } else if (err) {
-        end(watcher, GRPC_UNAVAILABLE, STR("Watch: leadership is changing"));
-    } else {
-        begin(watcher);
     }
 }
 
@@ -373,9 +333,10 @@ static struct str full_name(const Muster__V1__WatchRequest *m, char name[STORE_K
     return str_of(name, len);
 }
 
-static struct watcher *watcher_new(struct store_service *service, struct rpc_call *call,
-                                   const Muster__V1__WatchRequest *m)
+static struct watcher *watcher_new(struct leader_request *request)
 {
+    const Muster__V1__WatchRequest *m = (const Muster__V1__WatchRequest *)request->message;
+    struct store_service *service = service_of(request);
     char room[STORE_KEY_MAX + 2];
     struct str name = full_name(m, room);
     struct watcher *watcher = calloc(1, sizeof *watcher + 2 * name.len + 1);
@@ -383,13 +344,10 @@ static struct watcher *watcher_new(struct store_service *service, struct rpc_cal
 
     if (!watcher) return NULL;
     watcher->service = service;
-    watcher->call = call;
+    watcher->request = request;
     watcher->start_revision = m->start_revision;
     watcher->needs_leader = !m->serializable;
-    watcher->since = loop_now(service->io->loop);
-    watcher->ticket.done = on_led;
     list_init(&watcher->link);
-    list_init(&watcher->starting);
     watch_stream_init(&watcher->stream, service->watches, &watch_api);
     watch = &watcher->watch;
     watch->stream = &watcher->stream;
@@ -407,91 +365,45 @@ static struct watcher *watcher_new(struct store_service *service, struct rpc_cal
     }
     list_append(&service->watchers, &watcher->link);
     service->watcher_count++;
-    rpc_call_set_data(call, watcher);
     return watcher;
 }
 
-/* It has its place among the watches from the first moment on. */
-static void start(struct store_service *service, struct rpc_call *call,
-                  const Muster__V1__WatchRequest *m)
+/* On the leader after a leadership round, or on any replica. */
+void watch_begin(struct leader_request *request)
 {
-    struct watcher *watcher = NULL;
-    struct note note = {""};
+    struct store_service *service = service_of(request);
+    struct store_request *mine = store_request_of(request);
     bool full = service->watcher_count >= service->limits.watchers_max;
 
-    if (!full) watcher = watcher_new(service, call, m);
-    if (!watcher) {
-        note_set(&note, "Watch: %u are open; try again", service->watcher_count);
-        rpc_fail(call, full ? ERR_FULL : ERR_NOMEM, &note);
-    } else if (watcher->needs_leader) {
-        list_append(&service->starting, &watcher->starting);
-        replica_read(service->leader.replica, &watcher->ticket);
-    } else {
-        begin(watcher);
+    if (!full) mine->watcher = watcher_new(request);
+    if (!mine->watcher) {
+        request_refuse(request, err_grpc_status(full ? ERR_FULL : ERR_NOMEM),
+                       "Watch: %u are open; try again", service->watcher_count);
+        return;
     }
+    mine->kept = KEPT_WATCHES;
+    request_keep(request, &service->kept);
+    watcher_begin(mine->watcher);
 }
 
-/* -- the call -- */
-
-static bool check(const Muster__V1__WatchRequest *m, struct note *note)
+int watch_check(const ProtobufCMessage *message, struct note *note)
 {
+    const Muster__V1__WatchRequest *m = (const Muster__V1__WatchRequest *)message;
     struct str scope = bytes_str(m->scope);
 
     if (m->raw && m->bucket) {
-        note_set(note, "Watch: a bucket or a prefix, not both");
-        return false;
+        note_set(note, "a bucket or a prefix, not both");
+        return COORD_R_ARGUMENT;
     }
     if (m->raw) {
-        note_set(note, "Watch: a prefix of %zu bytes: at most %d", scope.len, STORE_KEY_MAX);
-        return scope.len <= STORE_KEY_MAX;
+        note_set(note, "a prefix of %zu bytes: at most %d", scope.len, STORE_KEY_MAX);
+        return scope.len <= STORE_KEY_MAX ? 0 : COORD_R_KEY;
     }
-    if (m->bucket && scope.len == 0) return true; /* keys without a bucket */
-    return (m->bucket ? store_check_group(scope, note) : store_check_claim_key(scope, note)) == 0;
+    if (m->bucket && scope.len == 0) return 0; /* keys without a bucket */
+    return m->bucket ? store_check_group(scope, note) : store_check_claim_key(scope, note);
 }
 
-static void on_message(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+void watcher_writable(struct watcher *watcher)
 {
-    struct store_service *service = owner;
-    const Muster__V1__WatchRequest *m = (const Muster__V1__WatchRequest *)message;
-    struct note note = {""};
-    enum grpc_status status;
-    const char *text;
-
-    rpc_call_set_data(call, NULL);
-    if (!check(m, &note))
-        rpc_finish(call, GRPC_INVALID_ARGUMENT, str_from(note.text), STR_EMPTY);
-    else if (!store_is_meant(service, message, &status, &text))
-        rpc_finish(call, status, str_from(text), STR_EMPTY);
-    else if (store_machine_restoring(service->machine))
-        rpc_finish(call, GRPC_UNAVAILABLE, STR("Watch: a snapshot is being restored"), STR_EMPTY);
-    else if (!m->serializable && !leader_here(&service->leader))
-        leader_redirect(&service->leader, call);
-    else
-        start(service, call, m);
+    watch_stream_writable(&watcher->stream);
 }
-
-static void on_writable(void *, struct rpc_call *call)
-{
-    struct watcher *watcher = rpc_call_data(call);
-
-    if (watcher) watch_stream_writable(&watcher->stream);
-}
-
-static void on_drain(void *, struct rpc_call *call)
-{
-    struct watcher *watcher = rpc_call_data(call);
-
-    if (watcher && watcher->phase != PHASE_STARTS)
-        end(watcher, GRPC_UNAVAILABLE, STR("Watch: this replica stops"));
-}
-
-static void on_done(void *, struct rpc_call *call)
-{
-    struct watcher *watcher = rpc_call_data(call);
-
-    if (watcher) watcher_free(watcher);
-}
-
-const struct rpc_handler store_watch_handler = {
-    .on_message = on_message, .on_writable = on_writable, .on_drain = on_drain, .on_done = on_done};

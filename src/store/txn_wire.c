@@ -5,17 +5,12 @@
 
 #include "store/keyvalue.h"
 
-static struct str view(ProtobufCBinaryData bytes)
-{
-    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
-}
-
 /* -- requests -- */
 
 struct query query_from_message(const Etcdserverpb__RangeRequest *m)
 {
     return (struct query){
-        .range = {view(m->key), view(m->range_end)},
+        .range = {bytes_str(m->key), bytes_str(m->range_end)},
         .limit = m->limit,
         .revision = m->revision,
         .order = (uint32_t)m->sort_order,
@@ -34,7 +29,7 @@ static void compare_from(const Etcdserverpb__Compare *m, struct txn_compare *com
 {
     *compare = (struct txn_compare){.result = (uint32_t)m->result,
                                     .target = (uint32_t)m->target,
-                                    .range = {view(m->key), view(m->range_end)}};
+                                    .range = {bytes_str(m->key), bytes_str(m->range_end)}};
     switch (m->target_union_case) {
     case ETCDSERVERPB__COMPARE__TARGET_UNION_VERSION:
         if (compare->target == COMPARE_VERSION) compare->number = m->version;
@@ -46,7 +41,7 @@ static void compare_from(const Etcdserverpb__Compare *m, struct txn_compare *com
         if (compare->target == COMPARE_MOD) compare->number = m->mod_revision;
         break;
     case ETCDSERVERPB__COMPARE__TARGET_UNION_VALUE:
-        if (compare->target == COMPARE_VALUE) compare->value = view(m->value);
+        if (compare->target == COMPARE_VALUE) compare->value = bytes_str(m->value);
         break;
     case ETCDSERVERPB__COMPARE__TARGET_UNION_LEASE:
         if (compare->target == COMPARE_LEASE) compare->number = m->lease;
@@ -66,8 +61,8 @@ static enum err op_from(const Etcdserverpb__RequestOp *m, struct arena *arena, s
         const Etcdserverpb__PutRequest *put = m->request_put;
 
         op->kind = TXN_PUT;
-        op->put = (struct txn_put){.key = view(put->key),
-                                   .value = view(put->value),
+        op->put = (struct txn_put){.key = bytes_str(put->key),
+                                   .value = bytes_str(put->value),
                                    .lease = put->lease,
                                    .prev = put->prev_kv,
                                    .ignore_value = put->ignore_value,
@@ -78,7 +73,8 @@ static enum err op_from(const Etcdserverpb__RequestOp *m, struct arena *arena, s
         const Etcdserverpb__DeleteRangeRequest *del = m->request_delete_range;
 
         op->kind = TXN_DELETE;
-        op->del = (struct txn_delete){{view(del->key), view(del->range_end)}, del->prev_kv};
+        op->del =
+            (struct txn_delete){{bytes_str(del->key), bytes_str(del->range_end)}, del->prev_kv};
         break;
     }
     case ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_TXN:

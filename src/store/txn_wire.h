@@ -8,6 +8,11 @@
 #include "wire/pack.h"
 #include "wire/pb/etcd_rpc.pb-c.h"
 
+static inline struct str bytes_str(ProtobufCBinaryData bytes)
+{
+    return bytes.len ? str_of(bytes.data, bytes.len) : STR_EMPTY;
+}
+
 /* Views of the message; what is made lives as the arena does. ERR_NOMEM. */
 enum err txn_from_message(const Etcdserverpb__TxnRequest *message, struct arena *arena,
                           struct txn **ret_txn);

@@ -7,8 +7,8 @@
  * Each record: one byte of method, two of length, then the message. */
 #include <stdlib.h>
 
-#include "store/etcd/asks.h"
-#include "store/etcd/turns.h"
+#include "store/etcd/internal.h"
+#include "store/etcd/queue.h"
 #include "store/interest.h"
 #include "store/machine.h"
 #include "store/txn_wire.h"
@@ -59,7 +59,7 @@ static void apply(struct bed *bed)
 }
 
 /* NULL: it was refused. */
-static const Etcdserverpb__TxnResponse *commit(struct bed *bed, const struct turn_txn *t,
+static const Etcdserverpb__TxnResponse *commit(struct bed *bed, const struct queue_txn *t,
                                                uint64_t *ret_revision)
 {
     struct store_txn_reply told;
@@ -85,25 +85,25 @@ static struct key_range range_of(struct bed *bed, struct str name)
 
     must(end != NULL);
     buf_clear(&bed->prefix);
-    must(turn_prefix(name, &bed->prefix) == ERR_OK);
+    must(queue_prefix(name, &bed->prefix) == ERR_OK);
     return key_range_of_prefix(buf_peek(&bed->prefix), end);
 }
 
 /* Who comes in again keeps its place; what the call before leaves behind is not that one's key. */
-static void enter_again(struct bed *bed, const struct turn_txn *enter, struct key_range range,
-                        const struct turn_entered *as)
+static void enter_again(struct bed *bed, const struct queue_txn *enter, struct key_range range,
+                        const struct queue_entry *as)
 {
     const Etcdserverpb__TxnResponse *answer;
-    struct turn_entered again;
-    struct turn_txn txn;
+    struct queue_entry again;
+    struct queue_txn txn;
     struct key_value own;
     uint64_t revision;
 
     answer = commit(bed, enter, &revision);
     if (!answer) return; /* its lease ended */
-    must(turn_entered(answer, revision, &again));
-    must(again.create == as->create && again.mod > as->mod && !again.made);
-    turn_leave(&txn, buf_peek(&bed->key), as, range);
+    must(queue_entered(answer, revision, &again));
+    must(again.create == as->create && again.mod > as->mod && !again.created);
+    queue_leave(&txn, buf_peek(&bed->key), as, range);
     must(commit(bed, &txn, &revision) != NULL);
     must(keys_get(keys_of(bed), buf_peek(&bed->key), 0, &own) && own.mod == again.mod);
 }
@@ -113,24 +113,24 @@ static void enter(struct bed *bed, struct str name, int64_t lease, struct str va
     struct key_range range = range_of(bed, name);
     const Etcdserverpb__TxnResponse *answer;
     struct key_value own, first, before;
-    struct turn_entered entered;
-    struct turn_txn txn;
+    struct queue_entry entered;
+    struct queue_txn txn;
     uint64_t revision;
 
     buf_clear(&bed->key);
-    must(turn_key(name, lease, &bed->key) == ERR_OK);
+    must(queue_key(name, lease, &bed->key) == ERR_OK);
     must(key_range_has(range, buf_peek(&bed->key)));
-    turn_enter(&txn, buf_peek(&bed->key), lease, value, says, range);
+    queue_enter(&txn, buf_peek(&bed->key), lease, value, says, range);
     answer = commit(bed, &txn, &revision);
     if (!answer) return;
-    must(turn_entered(answer, revision, &entered));
+    must(queue_entered(answer, revision, &entered));
     must(keys_get(keys_of(bed), buf_peek(&bed->key), 0, &own) && own.create == entered.create);
     must(!says || str_equal(own.value, value));
-    must(turn_first(keys_of(bed), range, &first) == ERR_OK);
+    must(queue_first(keys_of(bed), range, &first) == ERR_OK);
     must(entered.first == (first.create == own.create));
-    must(turn_before(keys_of(bed), range, own.create, &before) == !entered.first);
+    must(queue_before(keys_of(bed), range, own.create, &before) == !entered.first);
     must(entered.first || (first.create <= before.create && before.create < own.create));
-    must(own.mod == entered.mod && entered.made == (own.version == 1));
+    must(own.mod == entered.mod && entered.created == (own.version == 1));
     enter_again(bed, &txn, range, &entered);
 }
 
@@ -139,7 +139,7 @@ static void leader_says(struct bed *bed, const V3electionpb__LeaderKey *leader, 
 {
     const Etcdserverpb__TxnResponse *answer;
     struct key_value before, now;
-    struct turn_txn txn;
+    struct queue_txn txn;
     uint64_t revision;
     bool was, is, there;
 
@@ -147,9 +147,9 @@ static void leader_says(struct bed *bed, const V3electionpb__LeaderKey *leader, 
     there = keys_get(keys_of(bed), view(leader->key), 0, &before);
     was = there && before.create == (uint64_t)leader->rev;
     if (stays)
-        turn_says(&txn, view(leader->key), leader->rev, value, leader->lease);
+        queue_set_value(&txn, view(leader->key), leader->rev, value, leader->lease);
     else
-        turn_resign(&txn, view(leader->key), leader->rev);
+        queue_resign(&txn, view(leader->key), leader->rev);
     answer = commit(bed, &txn, &revision);
     if (!answer) return;
     is = keys_get(keys_of(bed), view(leader->key), 0, &now);
@@ -162,10 +162,10 @@ static void leader_says(struct bed *bed, const V3electionpb__LeaderKey *leader, 
 static void unlock(struct bed *bed, struct str key)
 {
     struct key_value gone;
-    struct turn_txn txn;
+    struct queue_txn txn;
     uint64_t revision;
 
-    turn_delete(&txn, key);
+    queue_delete(&txn, key);
     must(!commit(bed, &txn, &revision) || !keys_get(keys_of(bed), key, 0, &gone));
 }
 
@@ -202,9 +202,9 @@ static void ask(struct bed *bed, unsigned method, struct str bytes)
         break;
     }
     case LEADER:
-        (void)turn_first(keys_of(bed),
-                         range_of(bed, view(((const V3electionpb__LeaderRequest *)message)->name)),
-                         &first);
+        (void)queue_first(keys_of(bed),
+                          range_of(bed, view(((const V3electionpb__LeaderRequest *)message)->name)),
+                          &first);
         break;
     default:
         leader_says(bed, ((const V3electionpb__ResignRequest *)message)->leader, false, STR_EMPTY);
@@ -218,7 +218,7 @@ static void grant(struct bed *bed, int64_t lease)
 
     request.id = lease;
     request.ttl = 3600;
-    command = ask_grant(&request, 1);
+    must(etcd_grant_command(&request, 1, &command) == ETCD_OK);
     buf_clear(&bed->command);
     must(store_command_write(&command, &bed->command) == ERR_OK);
     apply(bed);

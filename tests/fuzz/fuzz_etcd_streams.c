@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 #include "sim/sim.h"
-#include "store/etcd/asks.h"
+#include "store/etcd/feed.h"
+#include "store/etcd/internal.h"
 #include "wire/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -137,10 +138,10 @@ static void header(void *owner, struct pack *into, uint64_t revision)
     pack_row(into, 1, &head);
 }
 
-static void on_applied(void *owner, const struct store_applied *applied)
+static void on_applied(void *owner, struct key_changes changes)
 {
     (void)owner;
-    watch_engine_applied(bed.engine, applied);
+    watch_engine_applied(bed.engine, changes);
 }
 
 static void on_restored(void *owner)
@@ -173,8 +174,7 @@ static void grant(const Etcdserverpb__LeaseGrantRequest *m)
     struct store_lease lease;
     bool there = m->id && store_lease_of(store(), m->id, bed.clock_ns, &lease);
 
-    if (ask_grant_check(m)) return;
-    command = ask_grant(m, 77);
+    if (etcd_grant_command(m, 77, &command)) return;
     apply(&command);
     must(store_lease_of(store(), m->id ? m->id : 77, bed.clock_ns, &lease));
     must(there || lease.ttl_ms >= 2000);
@@ -182,10 +182,10 @@ static void grant(const Etcdserverpb__LeaseGrantRequest *m)
 
 static void revoke(const Etcdserverpb__LeaseRevokeRequest *m)
 {
-    struct store_command command = ask_revoke(m);
+    struct store_command command;
     struct store_lease lease;
 
-    if (ask_revoke_check(m)) return;
+    if (etcd_revoke_command(m, &command)) return;
     apply(&command);
     must(!store_lease_of(store(), m->id, bed.clock_ns, &lease));
     must(keys_of_lease_count(store_keys(store()), (uint64_t)m->id) == 0);
@@ -242,7 +242,7 @@ static void act(uint8_t what, uint8_t number, struct str bytes)
     case WATCH:
     case WATCH + 1:
         m = read(&etcdserverpb__watch_request__descriptor, bytes);
-        if (m) ask_watch(&c->stream, (const Etcdserverpb__WatchRequest *)m, refusal, NULL);
+        if (m) feed_request(&c->stream, (const Etcdserverpb__WatchRequest *)m, refusal, NULL);
         break;
     case GRANT:
         m = read(&etcdserverpb__lease_grant_request__descriptor, bytes);

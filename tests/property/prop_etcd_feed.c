@@ -260,10 +260,10 @@ static void header(void *owner, struct pack *into, uint64_t revision)
 
 /* -- the store -- */
 
-static void on_applied(void *owner, const struct store_applied *applied)
+static void on_applied(void *owner, struct key_changes changes)
 {
     (void)owner;
-    watch_engine_applied(w.engine, applied);
+    watch_engine_applied(w.engine, changes);
 }
 
 static void on_restored(void *owner)

@@ -4,6 +4,7 @@
 #define STORE_CORE_INTERNAL_H
 #include <muster/coord.h> /* codes and reasons only */
 
+#include "base/bytes.h"
 #include "base/list.h"
 #include "base/map.h"
 #include "section/section.h"
@@ -109,8 +110,8 @@ struct store {
     struct store_id identity;
     uint32_t level; /* of the cluster, at this entry */
     uint64_t clock_ns;
-    uint64_t bytes; /* of the records here; keys count their own */
-    struct map leases, lease_numbers, groups, clients;
+    uint64_t bytes;                     /* of the records here; keys count their own */
+    struct map leases, groups, clients; /* leases: by number */
     struct order due, rests;
     struct order_kind due_kind, rest_kind;
     struct list clients_by_use; /* the one silent for longest first */
@@ -121,12 +122,14 @@ struct store {
     struct {                /* a DELETE_RANGE on its way */
         bool on;
         uint32_t found;
-        size_t at_len;
-        char at[STORE_KEY_MAX + 1]; /* what comes next is not before it */
     } sweep;
-    struct lease_ending *ending; /* a lease of many keys that ends, or NULL */
-    struct {                     /* a command on its way */
-        bool on, expired;        /* expired: all that ends before it has ended */
+    struct {                 /* a plain lease of many keys that ends in parts */
+        struct lease *lease; /* NULL: none does */
+        int reason;
+        size_t deleted; /* keys */
+    } ending;
+    struct {              /* a command on its way */
+        bool on, expired; /* expired: all that ends before it has ended */
         struct store_renewal *renewals;
     } part;
 };
@@ -165,33 +168,35 @@ bool lease_has_token(const struct store *store, const struct lease *lease, uint6
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token);
 /* Deletes its keys at one revision, frees its slots, leaves its queue. */
 void lease_end(struct store *store, struct lease *lease, int reason);
-/* False: something of it, or of another, takes more turns: store->ending is set. */
+/* The same, or the beginning of it: a plain lease with many keys ends in parts, and store->ending is
+ * set. */
+void lease_end_begin(struct store *store, struct lease *lease, int reason);
+/* The next part. False: the lease has ended. Until then reads find all of it as it was. */
+bool lease_end_more(struct store *store);
+/* False: the end of a lease takes more turns: store->ending is set. */
 bool leases_expire(struct store *store, size_t max);
 
-/* -- ending.c: the end of a plain lease with many keys, in parts -- */
-bool ending_suits(const struct store *store, const struct lease *lease);
-void ending_begin(struct store *store, struct lease *lease, int reason);
-/* The next part. False: it has ended, and store->ending is NULL. Until then reads find all of it as
- * it was. */
-bool ending_more(struct store *store);
-void ending_close(struct store *store); /* forgets what is under way; none is fine */
-/* lease_end's last part, once its `keys` keys are deleted. */
-void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys);
-
-/* The deadline as a row of `due` has it. */
-void due_set(uint8_t due[8], uint64_t at_ns);
-uint64_t due_get(const uint8_t due[8]);
+/* The deadline as a row of `due` has it: big endian. */
+static inline void due_set(uint8_t due[8], uint64_t at_ns)
+{
+    store_le64(due, __builtin_bswap64(at_ns));
+}
+static inline uint64_t due_get(const uint8_t due[8])
+{
+    return __builtin_bswap64(load_le64(due));
+}
 /* Restore: a lease as it was. NULL: its id or number is taken. */
 struct lease *lease_restore(struct store *store, const struct store_id *id, struct str owner,
                             uint64_t ttl_ns, uint64_t deadline_ns, int lost_reason,
                             uint64_t lost_token);
 
 /* -- groups.c -- */
-struct group *group_restore(struct store *store, struct str key, uint32_t slot_count,
-                            uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision);
-void group_restore_rest(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns);
-void group_restore_waiter(struct store *store, struct group *group, struct lease *lease,
-                          const struct store_command *as, uint64_t place);
+/* Each of a command, or of a snapshot. */
+struct group *group_make(struct store *store, struct str key, uint32_t slot_count,
+                         uint32_t slot_cap, uint64_t cooldown_ns, uint64_t revision);
+void group_rest_begin(struct store *store, struct group *group, uint32_t slot, uint64_t until_ns);
+void group_waiter_add(struct store *store, struct group *group, struct lease *lease,
+                      const struct store_command *as, uint64_t place);
 struct group *group_find(const struct store *store, struct str key);
 void group_acquire(struct store *store, const struct store_command *command,
                    struct store_result *result);
@@ -217,9 +222,10 @@ void request_update(struct store *store, const struct store_id *client, uint64_t
                     const struct store_result *result);
 /* What it granted is over without having been told: a repeat is a new request. */
 void request_forget(struct store *store, const struct store_id *client, uint64_t sequence);
-struct store_client *request_restore_client(struct store *store, const struct store_id *id,
-                                            uint64_t seen_ns, uint64_t use, uint64_t floor);
-void request_restore_answer(struct store *store, struct store_client *client, uint64_t sequence,
-                            uint32_t fingerprint, const struct store_result *result);
+/* Each of a command, or of a snapshot. NULL: no client, or one that exists. */
+struct store_client *request_client_make(struct store *store, const struct store_id *id,
+                                         uint64_t seen_ns, uint64_t use, uint64_t floor);
+void request_answer_add(struct store *store, struct store_client *client, uint64_t sequence,
+                        uint32_t fingerprint, const struct store_result *result);
 void requests_forget_silent(struct store *store, size_t max);
 #endif

@@ -12,15 +12,12 @@
  *    pruned is less than compacted, because a watch may begin at the compaction point itself. A
  *    step may be of a million changes, so it is pruned in parts
  * 4. `bytes` is the sum of keys_cost over rows and versions that no compaction has counted out
- * 5. a row is on the list of the lease its newest version names, and on no other */
+ * 5. a row is in `leased`, by the lease that its newest version names, exactly while it names one */
 #include "store/core/keys.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
-#include "base/list.h"
-#include "base/map.h"
 #include "store/core/must.h"
 
 enum { KEY_COST = 160, VERSION_COST = 80, BLOCK = 4096 };
@@ -30,11 +27,11 @@ struct version {
     uint64_t create, mod, version, lease; /* version 0: a deletion */
     uint32_t value_len, sub;
     uint32_t counted_out; /* 0: no. Else compacted while `stamp` was this; kept for a view */
+    bool expired;         /* of this process: not a part of the state */
     char value[];
 };
 struct key_row {
     struct version *newest;
-    struct list of_lease;
     uint32_t key_len;
     bool waits;       /* on `waiting`, until no view is open and its turn comes */
     bool counted_out; /* compacted away; here for a view only */
@@ -47,21 +44,16 @@ struct change {
 struct block {
     struct change changes[BLOCK];
 };
-struct lease_keys {
-    uint8_t id[8];
-    struct list rows;
-    size_t count;
-};
 struct keys_view {
     struct keys *keys;
     struct keys_marks marks;
-    struct key_row *told;       /* the last one, or in the middle of it; NULL: none yet */
-    const struct version *next; /* of that one; NULL: it is told whole */
+    struct key_row *last;       /* the last one, or in the middle of it; NULL: none yet */
+    const struct version *next; /* of that one; NULL: it was read whole */
     uint32_t stamp;
-    bool all_told;
+    bool all_read;
 };
 struct keys {
-    struct order all, live;
+    struct order all, live, leased;
     struct block *
         *blocks; /* changes `first` .. `end`; block of number n: n / BLOCK - block_first */
     size_t block_count, block_cap;
@@ -70,9 +62,8 @@ struct keys {
     uint64_t newest_bytes; /* of `bytes`: live keys and their newest versions */
     uint64_t work;
     uint32_t pruned_sub; /* with `pruned`: the place behind the last change that is gone */
-    struct order_kind all_kind, live_kind;
-    struct map leases; /* id -> struct lease_keys */
-    struct keys_view *views[KEYS_VIEWS_MAX];
+    struct order_kind kind, leased_kind;
+    struct keys_view *view;   /* the open one, or NULL */
     struct key_row **waiting; /* rows compaction could not touch because of a view */
     size_t waiting_count, waiting_cap;
     uint32_t stamp;      /* how many views were ever opened, and one */
@@ -118,7 +109,6 @@ static struct key_row *row_make(struct keys *keys, struct str key)
     struct key_row *row = store_must(malloc(sizeof *row + key.len));
 
     *row = (struct key_row){.key_len = (uint32_t)key.len};
-    list_init(&row->of_lease);
     if (key.len) memcpy(row->key, key.at, key.len);
     if (order_insert(&keys->all, row)) (void)store_must(NULL);
     keys->bytes += KEY_COST + key.len;
@@ -138,7 +128,7 @@ static struct key_value view_of(const struct key_row *row, const struct version 
     return (struct key_value){row_key(row),     str_of(version->value, version->value_len),
                               version->create,  version->mod,
                               version->version, version->lease,
-                              version->sub};
+                              version->sub,     version->expired};
 }
 
 /* Into the hash, or out of it: a sum of versions, in whatever order they came. */
@@ -152,77 +142,53 @@ static void version_toggle(struct keys *keys, const struct key_row *row,
 }
 
 /* -- leases -- */
-static struct lease_keys *lease_find(const struct keys *keys, uint64_t lease)
+static struct order_key leased_key(const uint64_t *lease, struct str key)
 {
-    uint8_t id[8];
+    return (struct order_key){str_of(lease, sizeof *lease), key};
+}
 
-    store_le64(id, lease);
-    return map_get(&keys->leases, str_of(id, sizeof id));
+static struct order_key leased_key_of(const void *row)
+{
+    const struct key_row *of = row;
+
+    return leased_key(&of->newest->lease, row_key(of));
 }
 
 static void lease_detach(struct keys *keys, struct key_row *row)
 {
-    uint64_t lease = row->newest ? row->newest->lease : 0;
-    struct lease_keys *of = lease ? lease_find(keys, lease) : NULL;
-
-    if (!of) return;
-    list_remove(&row->of_lease);
-    if (--of->count > 0) return;
-    (void)map_remove(&keys->leases, str_of(of->id, sizeof of->id));
-    free(of);
+    if (row->newest && row->newest->lease) order_remove(&keys->leased, row);
 }
 
-static void lease_attach(struct keys *keys, struct key_row *row, uint64_t lease)
+static void lease_attach(struct keys *keys, struct key_row *row)
 {
-    struct lease_keys *of;
-
-    if (!lease) return;
-    of = lease_find(keys, lease);
-    if (!of) {
-        of = store_must(calloc(1, sizeof *of));
-        store_le64(of->id, lease);
-        list_init(&of->rows);
-        if (map_put(&keys->leases, str_of(of->id, sizeof of->id), of)) (void)store_must(NULL);
-    }
-    list_append(&of->rows, &row->of_lease);
-    of->count++;
+    if (row->newest->lease && order_insert(&keys->leased, row)) (void)store_must(NULL);
 }
 
 size_t keys_of_lease_count(const struct keys *keys, uint64_t lease)
 {
-    const struct lease_keys *of = lease_find(keys, lease);
+    char id[sizeof lease + 1] = {0}; /* with one byte more: behind all keys of the lease */
+    struct order_key begin = {str_of(id, sizeof lease), STR_EMPTY},
+                     end = {str_of(id, sizeof id), STR_EMPTY};
 
-    return of ? of->count : 0;
+    memcpy(id, &lease, sizeof lease);
+    return order_rank(&keys->leased, end) - order_rank(&keys->leased, begin);
 }
 
-static int by_key(const void *a, const void *b)
+static struct key_row *leased_next(struct order_place *place, uint64_t lease)
 {
-    return str_compare(*(const struct str *)a, *(const struct str *)b);
+    struct key_row *row = order_next(place);
+
+    return row && row->newest->lease == lease ? row : NULL;
 }
 
-size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *out, size_t cap)
+size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *last, struct str *out,
+                     size_t cap)
 {
-    const struct lease_keys *of = lease_find(keys, lease);
+    struct order_place place = order_behind(&keys->leased, leased_key(&lease, *last));
+    const struct key_row *row;
     size_t count = 0;
 
-    if (!of || cap == 0) return 0;
-    assert(of->count <= cap); /* else the first `cap` would depend on the order of attaching */
-    for (const struct list *at = of->rows.next; at != &of->rows; at = at->next)
-        out[count++] = row_key(CONTAINER_OF(at, struct key_row, of_lease));
-    qsort(out, count, sizeof *out, by_key);
-    return count;
-}
-
-size_t keys_of_lease_next(const struct keys *keys, uint64_t lease, const struct list **place,
-                          struct str *out, size_t cap)
-{
-    const struct lease_keys *of = lease_find(keys, lease);
-    const struct list *at = of ? (*place ? *place : of->rows.next) : NULL;
-    size_t count = 0;
-
-    for (; at && at != &of->rows && count < cap; at = at->next)
-        out[count++] = row_key(CONTAINER_OF(at, struct key_row, of_lease));
-    *place = at;
+    while (count < cap && (row = leased_next(&place, lease))) out[count++] = *last = row_key(row);
     return count;
 }
 
@@ -296,10 +262,10 @@ struct keys *keys_open(void)
 
     if (!keys) return NULL;
     keys->revision = keys->stamp = 1;
-    keys->all_kind = keys->live_kind = (struct order_kind){order_key_of, &keys->tree_bytes};
-    keys->all.kind = &keys->all_kind;
-    keys->live.kind = &keys->live_kind;
-    map_init(&keys->leases, MAP_MOST, 0x6c65617365735f5full);
+    keys->kind = (struct order_kind){order_key_of, &keys->tree_bytes};
+    keys->leased_kind = (struct order_kind){leased_key_of, &keys->tree_bytes};
+    keys->all.kind = keys->live.kind = &keys->kind;
+    keys->leased.kind = &keys->leased_kind;
     return keys;
 }
 
@@ -315,17 +281,14 @@ static void row_free(struct key_row *row)
 void keys_close(struct keys *keys)
 {
     struct order_place place;
-    struct map_entry *lease;
-    size_t cursor = 0;
 
     if (!keys) return;
-    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++) assert(!keys->views[i]);
+    assert(!keys->view);
     place = order_begin(&keys->all);
     for (struct key_row *row; (row = order_next(&place));) row_free(row);
     order_clear(&keys->all);
     order_clear(&keys->live);
-    while ((lease = map_next(&keys->leases, &cursor))) free(lease->value);
-    map_deinit(&keys->leases);
+    order_clear(&keys->leased);
     for (size_t i = 0; i < keys->block_count; i++) free(keys->blocks[i]);
     free(keys->blocks);
     free(keys->waiting);
@@ -391,36 +354,44 @@ void keys_pause(struct keys *keys, bool paused)
     keys->paused = paused;
 }
 
+/* Makes a version as `as` says, and the row's newest. */
+static void row_add(struct keys *keys, struct key_row *row, const struct version *as,
+                    struct str value)
+{
+    struct version *before = row->newest;
+    struct version *version = store_must(malloc(sizeof *version + value.len));
+    bool lived = before && before->version > 0, lives = as->version > 0;
+
+    lease_detach(keys, row);
+    *version = *as;
+    version->older = before;
+    version->value_len = (uint32_t)value.len;
+    if (value.len) memcpy(version->value, value.at, value.len);
+    if (before) before->newer = version;
+    row->newest = version;
+    lease_attach(keys, row);
+    newest_changed(keys, row, before, version);
+    if (lived && !lives) order_remove(&keys->live, row);
+    if (!lived && lives && order_insert(&keys->live, row)) (void)store_must(NULL);
+    change_append(keys, row, version);
+    version_toggle(keys, row, version);
+    keys->bytes += VERSION_COST + value.len;
+}
+
 static void row_push(struct keys *keys, struct key_row *row, struct str value, uint64_t lease,
                      bool deletion)
 {
     const struct version *before = row->newest;
-    bool lived = before && before->version > 0;
-    struct version *version;
+    struct version as = {.mod = keys->revision + 1, .lease = lease, .sub = keys->sub++};
 
     assert(keys->in_step && (!before || before->mod <= keys->revision)); /* once in a step */
-    version = store_must(malloc(sizeof *version + value.len));
-    lease_detach(keys, row);
-    *version = (struct version){
-        .older = row->newest,
-        .create = deletion ? 0 : (lived ? before->create : keys->revision + 1),
-        .mod = keys->revision + 1,
-        .version = deletion ? 0 : (lived ? before->version + 1 : 1),
-        .lease = lease,
-        .value_len = (uint32_t)value.len,
-        .sub = keys->sub++,
-    };
-    if (value.len) memcpy(version->value, value.at, value.len);
-    if (row->newest) row->newest->newer = version;
-    row->newest = version;
-    lease_attach(keys, row, lease);
-    newest_changed(keys, row, before, version);
-    if (deletion && lived) order_remove(&keys->live, row);
-    if (!deletion && !lived && order_insert(&keys->live, row)) (void)store_must(NULL);
-    change_append(keys, row, version);
-    version_toggle(keys, row, version);
+    if (!deletion) {
+        as.create = before && before->version > 0 ? before->create : as.mod;
+        as.version = before ? before->version + 1 : 1;
+    }
+    row_add(keys, row, &as, value);
     keys->work++;
-    keys->bytes += VERSION_COST + value.len + (row->counted_out ? KEY_COST + row->key_len : 0);
+    if (row->counted_out) keys->bytes += KEY_COST + row->key_len;
     row->counted_out = false;
 }
 
@@ -438,6 +409,21 @@ bool keys_delete(struct keys *keys, struct str key)
     if (!row || !row->newest->version) return false;
     row_push(keys, row, STR_EMPTY, 0, true);
     return true;
+}
+
+size_t keys_delete_of_lease(struct keys *keys, uint64_t lease, bool expired, size_t max)
+{
+    size_t count = 0;
+
+    for (; count < max; count++) {
+        struct order_place place = order_behind(&keys->leased, leased_key(&lease, STR_EMPTY));
+        struct key_row *row = leased_next(&place, lease);
+
+        if (!row) break;
+        row_push(keys, row, STR_EMPTY, 0, true);
+        row->newest->expired = expired;
+    }
+    return count;
 }
 
 uint64_t keys_commit(struct keys *keys)
@@ -510,6 +496,20 @@ bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value)
     return false;
 }
 
+size_t keys_delete_range(struct keys *keys, struct key_range range, size_t max)
+{
+    size_t count = 0;
+
+    for (; count < max; count++) {
+        struct order_place place = place_from(&keys->live, range.from);
+        struct key_row *row = order_next(&place);
+
+        if (!row || !in_range(range, row_key(row))) break;
+        row_push(keys, row, STR_EMPTY, 0, true);
+    }
+    return count;
+}
+
 /* How many changes of the paused step, which are in key order, are of keys before `key`. */
 static uint64_t step_rank(const struct keys *keys, struct str key)
 {
@@ -525,8 +525,8 @@ static uint64_t step_rank(const struct keys *keys, struct str key)
     return low - keys->step_first;
 }
 
-/* Live then, from those that live now and what changed since: each key's first change since tells
- * what it was before. */
+/* Live then, from those that live now and what changed since: the first change of a key since then
+ * has its state before. */
 static uint64_t count_back(const struct keys *keys, struct key_range range, uint64_t revision,
                            uint64_t first)
 {
@@ -610,13 +610,10 @@ uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint6
 /* -- compaction -- */
 static bool view_needs(const struct keys *keys, const struct key_row *row)
 {
-    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++) {
-        const struct keys_view *view = keys->views[i];
-        if (view && !view->all_told &&
-            (!view->told || str_compare(row_key(row), row_key(view->told)) >= 0))
-            return true;
-    }
-    return false;
+    const struct keys_view *view = keys->view;
+
+    return view && !view->all_read &&
+           (!view->last || str_compare(row_key(row), row_key(view->last)) >= 0);
 }
 
 void keys_compact(struct keys *keys, uint64_t revision)
@@ -720,8 +717,7 @@ static bool waiting_finish(struct keys *keys, struct key_row *row, uint32_t *max
 /* Of this process only: what the quota counts went when it was pruned. */
 static void waiting_prune(struct keys *keys, uint32_t max)
 {
-    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++)
-        if (keys->views[i]) return;
+    if (keys->view) return;
     while (max > 0 && keys->waiting_count > 0) {
         keys->work++;
         if (!waiting_finish(keys, keys->waiting[keys->waiting_count - 1], &max)) return;
@@ -760,28 +756,21 @@ void keys_jump(struct keys *keys, uint64_t by)
 /* -- views -- */
 struct keys_view *keys_view_open(struct keys *keys)
 {
-    struct keys_view *view;
+    struct keys_view *view = calloc(1, sizeof *view);
 
-    assert(!keys->in_step);
-    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++) {
-        if (keys->views[i]) continue;
-        view = calloc(1, sizeof *view);
-        if (!view) return NULL;
-        view->keys = keys;
-        view->marks =
-            (struct keys_marks){keys->revision, keys->compacted, keys->pruned, keys->pruned_sub};
-        view->stamp = ++keys->stamp;
-        keys->views[i] = view;
-        return view;
-    }
-    return NULL;
+    assert(!keys->in_step && !keys->view);
+    if (!view) return NULL;
+    view->keys = keys;
+    view->marks =
+        (struct keys_marks){keys->revision, keys->compacted, keys->pruned, keys->pruned_sub};
+    view->stamp = ++keys->stamp;
+    keys->view = view;
+    return view;
 }
 
 void keys_view_close(struct keys_view *view)
 {
-    if (!view) return;
-    for (size_t i = 0; i < KEYS_VIEWS_MAX; i++)
-        if (view->keys->views[i] == view) view->keys->views[i] = NULL;
+    if (view) view->keys->view = NULL;
     free(view);
 }
 
@@ -802,33 +791,33 @@ static const struct version *view_first(const struct keys_view *view, const stru
 bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, void *context)
 {
     const struct keys *keys = view->keys;
-    struct order_place place = view->told ? order_behind(&keys->all, order_key(row_key(view->told)))
+    struct order_place place = view->last ? order_behind(&keys->all, order_key(row_key(view->last)))
                                           : order_begin(&keys->all);
     struct key_value value;
-    size_t told = 0;
+    size_t bytes_read = 0;
 
-    while (!view->all_told && told <= budget) {
+    while (!view->all_read && bytes_read <= budget) {
         if (!view->next) {
             struct key_row *row = order_next(&place);
             if (!row) {
-                view->all_told = true;
+                view->all_read = true;
                 break;
             }
-            view->told = row;
+            view->last = row;
             view->next = view_first(view, row);
         }
-        for (; view->next && told <= budget; view->next = view->next->newer) {
+        for (; view->next && bytes_read <= budget; view->next = view->next->newer) {
             if (view->next->mod > view->marks.revision) {
                 view->next = NULL;
                 break;
             }
-            assert(view->told); /* `next` is of it */
-            value = view_of(view->told, view->next);
+            assert(view->last); /* `next` is of it */
+            value = view_of(view->last, view->next);
             each(context, &value);
-            told += VERSION_COST + value.key.len + value.value.len;
+            bytes_read += VERSION_COST + value.key.len + value.value.len;
         }
     }
-    return !view->all_told;
+    return !view->all_read;
 }
 
 /* -- restore -- */
@@ -846,34 +835,15 @@ static bool numbers_fit(const struct key_row *row, const struct key_value *value
 enum err keys_restore(struct keys *keys, const struct key_value *value)
 {
     struct key_row *row = row_find(keys, value->key);
-    struct version *version;
-    const struct version *before = row ? row->newest : NULL;
-    bool lived = before && before->version > 0;
+    const struct version as = {.create = value->create,
+                               .mod = value->mod,
+                               .version = value->version,
+                               .lease = value->lease,
+                               .sub = value->sub};
 
     if (value->key.len == 0 || value->value.len > UINT32_MAX || !numbers_fit(row, value))
         return ERR_CORRUPT;
-    if (!row) row = row_make(keys, value->key);
-    version = store_must(malloc(sizeof *version + value->value.len));
-    lease_detach(keys, row);
-    *version = (struct version){
-        .older = row->newest,
-        .create = value->create,
-        .mod = value->mod,
-        .version = value->version,
-        .lease = value->lease,
-        .value_len = (uint32_t)value->value.len,
-        .sub = value->sub,
-    };
-    if (value->value.len) memcpy(version->value, value->value.at, value->value.len);
-    if (row->newest) row->newest->newer = version;
-    row->newest = version;
-    lease_attach(keys, row, value->lease);
-    newest_changed(keys, row, before, version);
-    if (lived && value->version == 0) order_remove(&keys->live, row);
-    if (!lived && value->version > 0 && order_insert(&keys->live, row)) (void)store_must(NULL);
-    keys->bytes += VERSION_COST + value->value.len;
-    version_toggle(keys, row, version);
-    change_append(keys, row, version);
+    row_add(keys, row ? row : row_make(keys, value->key), &as, value->value);
     return ERR_OK;
 }
 

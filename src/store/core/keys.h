@@ -3,26 +3,24 @@
  *
  * One number, the revision, counts the steps that changed something; all changes of one step share
  * it. A key's versions hang newest first, so a read of now looks at one; a read of the past walks
- * back. What changed when stands in one list by revision, which watches resume from and compaction
+ * back. Changes are in one list by revision, which watches resume from and compaction
  * eats from its front.
  *
  * Pure and deterministic: same calls, same state, on every replica. That holds for `bytes`, too,
  * which the quota is judged by: it counts what the contract keeps (keys, values, versions), not
  * what this process happens to hold. A view (a snapshot under way) may hold more for a while:
- * versions it has not told yet are kept though compacted, and are not counted.
+ * versions it has not read yet are kept though compacted, and are not counted.
  *
  * Memory that runs out ends the process: apply may not fail on one replica alone. The quota, which
  * is the same for all, refuses long before. */
 #ifndef STORE_CORE_KEYS_H
 #define STORE_CORE_KEYS_H
 #include "base/err.h"
-#include "base/list.h"
 #include "base/order.h"
 #include "base/str.h"
 #include "store/core/key_range.h"
 
 struct keys;
-enum { KEYS_VIEWS_MAX = 4 };
 
 struct key_value { /* a view, valid until the key space changes; read at a revision: until that is
                    * compacted */
@@ -30,6 +28,7 @@ struct key_value { /* a view, valid until the key space changes; read at a revis
     uint64_t create, mod, version; /* version 0: deleted at `mod` */
     uint64_t lease;                /* 0: none */
     uint32_t sub;                  /* its place among the changes of its step */
+    bool expired; /* deleted at its lease's deadline; not known of what a snapshot brought */
 };
 
 struct keys *keys_open(void);
@@ -46,6 +45,8 @@ void keys_begin(struct keys *keys);
 /* Each key at most once in a step. `lease` 0: none; the key leaves the lease it had. */
 void keys_put(struct keys *keys, struct str key, struct str value, uint64_t lease);
 bool keys_delete(struct keys *keys, struct str key); /* false: was not there */
+/* The first `max` live keys of the range, in order; how many there were. */
+size_t keys_delete_range(struct keys *keys, struct key_range range, size_t max);
 /* The new revision, or the old one when nothing changed. */
 uint64_t keys_commit(struct keys *keys);
 /* A step of deletions in key order may take many turns. While it is paused every read of now, and
@@ -74,7 +75,7 @@ void keys_seek(const struct keys *keys, struct key_range range, uint64_t revisio
 bool keys_next(struct keys_cursor *cursor, struct key_value *ret_value);
 /* Of now: two ways down the tree. Of the past: a walk over what changed since, or the range. */
 uint64_t keys_count_range(const struct keys *keys, struct key_range range, uint64_t revision);
-/* What reading the past looks at, told no further than `max`: keys, also those that were not there
+/* What reading the past looks at, counted no further than `max`: keys, also those that were not there
  * then, and versions that are newer; a walk until more than `found_max` were found, and a count.
  * Not the same on every replica: a view keeps more. */
 uint64_t keys_walk_cost(const struct keys *keys, struct key_range range, uint64_t revision,
@@ -97,12 +98,11 @@ void keys_change_at(const struct keys *keys, uint64_t number, struct key_value *
 
 /* -- keys of a lease -- */
 size_t keys_of_lease_count(const struct keys *keys, uint64_t lease);
-/* Up to `cap` of them, in key order; how many. Views as above. */
-size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *out, size_t cap);
-/* The next of them, up to `cap`, in no order; begin with *place NULL. The place, and the names, are
- * good until the key space changes. */
-size_t keys_of_lease_next(const struct keys *keys, uint64_t lease, const struct list **place,
-                          struct str *out, size_t cap);
+/* The next of them behind *last, up to `cap`, in key order; begin with *last "". Views as above. */
+size_t keys_of_lease(const struct keys *keys, uint64_t lease, struct str *last, struct str *out,
+                     size_t cap);
+/* As keys_delete_range. */
+size_t keys_delete_of_lease(struct keys *keys, uint64_t lease, bool expired, size_t max);
 
 /* -- compaction -- */
 /* Reads below `revision` are over from now on. Larger than the last one, at most the present. */
@@ -120,11 +120,11 @@ struct keys_marks { /* the numbers that go with the versions */
     uint64_t revision, compacted, pruned;
     uint32_t pruned_sub; /* of the step `pruned`: changes before this place are gone, too */
 };
-struct keys_view *keys_view_open(struct keys *keys); /* NULL: KEYS_VIEWS_MAX are open, or memory */
+struct keys_view *keys_view_open(struct keys *keys); /* one at a time; NULL: memory */
 void keys_view_close(struct keys_view *view);        /* NULL is fine */
 struct keys_marks keys_view_marks(const struct keys_view *view);
 /* Every version as of the view's revision, key by key in order, each key's from old to new, until
- * about `budget` bytes were told. False: there is nothing left. */
+ * about `budget` bytes were given. False: there is nothing left. */
 typedef void keys_view_fn(void *context, const struct key_value *version);
 bool keys_view_next(struct keys_view *view, size_t budget, keys_view_fn *each, void *context);
 

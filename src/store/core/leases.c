@@ -2,7 +2,8 @@
 /* Leases: a deadline on the replicated clock, and the keys that end with it.
  *
  * Invariants:
- * 1. every lease is in `leases` by id, in `lease_numbers` by number, and in `due` by (deadline, id)
+ * 1. every lease is in `leases` by its number, which is a part of its id, and in `due` by (deadline,
+ *    id)
  * 2. a key under "muster/" names a lease exactly while that lease has a claim on it
  * 3. a lease that waits in a queue has no claim
  * 4. a plain lease has no claims: its keys are those that name it */
@@ -14,26 +15,13 @@
 
 enum { LEASE_COST = 256, CLAIM_COST = 64 };
 
-void due_set(uint8_t due[8], uint64_t at_ns)
-{
-    for (int i = 0; i < 8; i++) due[i] = (uint8_t)(at_ns >> (56 - 8 * i));
-}
-
-uint64_t due_get(const uint8_t due[8])
-{
-    uint64_t at_ns = 0;
-
-    for (int i = 0; i < 8; i++) at_ns = at_ns << 8 | due[i];
-    return at_ns;
-}
-
 static struct str number_text(const struct lease *lease)
 {
     return str_of(&lease->number, sizeof lease->number);
 }
 
 /* Everything of it that is replicated. */
-static void toggle(struct store *store, const struct lease *lease)
+static void lease_toggle(struct store *store, const struct lease *lease)
 {
     uint8_t fixed[16 + 8 * 4];
 
@@ -47,12 +35,14 @@ static void toggle(struct store *store, const struct lease *lease)
 
 struct lease *lease_find(const struct store *store, const struct store_id *id)
 {
-    return map_get(&store->leases, store_id_text(id));
+    struct lease *lease = lease_by_number(store, store_lease_number(id));
+
+    return lease && store_id_equal(&lease->id, id) ? lease : NULL;
 }
 
 struct lease *lease_by_number(const struct store *store, uint64_t number)
 {
-    return number ? map_get(&store->lease_numbers, str_of(&number, sizeof number)) : NULL;
+    return number ? map_get(&store->leases, str_of(&number, sizeof number)) : NULL;
 }
 
 uint64_t store_lease_number(const struct store_id *id)
@@ -99,7 +89,7 @@ struct lease *lease_restore(struct store *store, const struct store_id *id, stru
     uint64_t number = store_lease_number(id);
     struct lease *lease;
 
-    if (number == 0 || lease_find(store, id) || lease_by_number(store, number)) return NULL;
+    if (number == 0 || lease_by_number(store, number)) return NULL;
     lease = store_must(calloc(1, sizeof *lease + owner.len));
     lease->id = *id;
     lease->number = number;
@@ -110,13 +100,11 @@ struct lease *lease_restore(struct store *store, const struct store_id *id, stru
     due_set(lease->due, lease->deadline_ns);
     lease->owner_len = (uint32_t)owner.len;
     if (owner.len) memcpy(lease->owner, owner.at, owner.len);
-    if (map_put(&store->leases, store_id_text(&lease->id), lease) ||
-        map_put(&store->lease_numbers, number_text(lease), lease) ||
-        order_insert(&store->due, lease))
+    if (map_put(&store->leases, number_text(lease), lease) || order_insert(&store->due, lease))
         (void)store_must(NULL);
     section_row_born(&store->section, &lease->row, ROW_LEASE);
     store->bytes += LEASE_COST + owner.len;
-    toggle(store, lease);
+    lease_toggle(store, lease);
     return lease;
 }
 
@@ -132,12 +120,12 @@ void lease_extend(struct store *store, struct lease *lease)
 {
     section_row_keep(&store->section, &lease->row);
     store->work++;
-    toggle(store, lease);
+    lease_toggle(store, lease);
     order_remove(&store->due, lease);
     lease->deadline_ns = add_sat_u64(store->clock_ns, lease->ttl_ns);
     due_set(lease->due, lease->deadline_ns);
     if (order_insert(&store->due, lease)) (void)store_must(NULL);
-    toggle(store, lease);
+    lease_toggle(store, lease);
 }
 
 struct claim *lease_claim_of(const struct lease *lease, struct str key)
@@ -161,7 +149,7 @@ bool lease_has_token(const struct store *store, const struct lease *lease, uint6
     return claim_has_token(store, NULL, token);
 }
 
-static void toggle_claim(struct store *store, const struct lease *lease, const struct claim *claim)
+static void claim_toggle(struct store *store, const struct lease *lease, const struct claim *claim)
 {
     uint8_t fixed[16 + 16];
 
@@ -188,7 +176,7 @@ struct claim *lease_claim_add(struct store *store, struct lease *lease, struct s
     memcpy(claim->key, key.at, key.len);
     claim->key[key.len] = '\0';
     store->bytes += CLAIM_COST + key.len;
-    toggle_claim(store, lease, claim);
+    claim_toggle(store, lease, claim);
     return claim;
 }
 
@@ -198,7 +186,7 @@ void lease_claim_drop(struct store *store, struct lease *lease, struct claim *cl
 
     assert(place < lease->claim_count);
     section_row_keep(&store->section, &lease->row);
-    toggle_claim(store, lease, claim);
+    claim_toggle(store, lease, claim);
     store->bytes -= CLAIM_COST + claim->key_len;
     free(claim->key);
     memmove(claim, claim + 1, (lease->claim_count - place - 1) * sizeof *claim);
@@ -207,47 +195,25 @@ void lease_claim_drop(struct store *store, struct lease *lease, struct claim *cl
 
 void lease_lose(struct store *store, struct lease *lease, int reason, uint64_t token)
 {
-    if (lease->lost_reason) return; /* the first loss is what its holder is told */
+    if (lease->lost_reason) return; /* its holder is answered with the first loss */
     section_row_keep(&store->section, &lease->row);
-    toggle(store, lease);
+    lease_toggle(store, lease);
     lease->lost_reason = reason;
     lease->lost_token = token;
-    toggle(store, lease);
+    lease_toggle(store, lease);
     store_event(store, &(struct store_event){
                            .kind = STORE_LEASE_ENDED, .lease = lease->id, .reason = reason});
 }
 
-static int by_key(const void *a, const void *b)
+static int claims_by_key(const void *a, const void *b)
 {
     const struct claim *left = a, *right = b;
 
     return str_compare(str_of(left->key, left->key_len), str_of(right->key, right->key_len));
 }
 
-/* All keys at one revision, in key order; how many. */
-static size_t delete_keys(struct store *store, const struct lease *lease)
-{
-    size_t count = keys_of_lease_count(store->keys, lease->number);
-    struct str *names = count ? store_must(malloc(count * sizeof *names)) : NULL;
-
-    (void)keys_of_lease(store->keys, lease->number, names, count);
-    keys_begin(store->keys);
-    for (size_t i = 0; i < count; i++) (void)keys_delete(store->keys, names[i]);
-    (void)keys_commit(store->keys);
-    free(names);
-    return count;
-}
-
-void lease_end(struct store *store, struct lease *lease, int reason)
-{
-    section_row_keep(&store->section, &lease->row);
-    if (lease->waiter) group_waiter_drop(store, lease->waiter);
-    if (lease->claim_count > 1) /* slots are freed in key order, too */
-        qsort(lease->claims, lease->claim_count, sizeof *lease->claims, by_key);
-    lease_end_done(store, lease, reason, delete_keys(store, lease));
-}
-
-void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys)
+/* Its `keys` keys are deleted. */
+static void lease_end_done(struct store *store, struct lease *lease, int reason, size_t keys)
 {
     uint64_t expired_ns = reason == COORD_R_DEADLINE ? lease->deadline_ns : 0;
 
@@ -256,15 +222,14 @@ void lease_end_done(struct store *store, struct lease *lease, int reason, size_t
     if (!lease->lost_reason && reason != COORD_R_RELEASED)
         store_event(store, &(struct store_event){
                                .kind = STORE_LEASE_ENDED, .lease = lease->id, .reason = reason});
-    (void)map_remove(&store->leases, store_id_text(&lease->id));
-    (void)map_remove(&store->lease_numbers, number_text(lease));
+    (void)map_remove(&store->leases, number_text(lease));
     order_remove(&store->due, lease);
-    toggle(store, lease);
+    lease_toggle(store, lease);
     store->bytes -= LEASE_COST + lease->owner_len;
     section_row_gone(&lease->row);
     for (uint32_t i = 0; i < lease->claim_count; i++) {
         struct claim *claim = &lease->claims[i];
-        toggle_claim(store, lease, claim);
+        claim_toggle(store, lease, claim);
         store->bytes -= CLAIM_COST + claim->key_len;
         free(claim->key);
         /* It may give the slot to the next in the queue at once. */
@@ -274,6 +239,87 @@ void lease_end_done(struct store *store, struct lease *lease, int reason, size_t
     free(lease);
 }
 
+void lease_end(struct store *store, struct lease *lease, int reason)
+{
+    size_t keys;
+
+    section_row_keep(&store->section, &lease->row);
+    if (lease->waiter) group_waiter_drop(store, lease->waiter);
+    if (lease->claim_count > 1) /* slots are freed in key order, too */
+        qsort(lease->claims, lease->claim_count, sizeof *lease->claims, claims_by_key);
+    keys_begin(store->keys);
+    keys = keys_delete_of_lease(store->keys, lease->number, reason == COORD_R_DEADLINE, SIZE_MAX);
+    (void)keys_commit(store->keys);
+    lease_end_done(store, lease, reason, keys);
+}
+
+/* -- in parts: the keys go at one revision, in a step of the key space that is paused between -- */
+static bool ends_in_parts(const struct store *store, const struct lease *lease)
+{
+    return lease_is_plain(lease) &&
+           keys_of_lease_count(store->keys, lease->number) > STORE_SWEEP_KEYS;
+}
+
+void lease_end_begin(struct store *store, struct lease *lease, int reason)
+{
+    if (!ends_in_parts(store, lease)) {
+        lease_end(store, lease, reason);
+        return;
+    }
+    assert(!store->ending.lease && !lease->waiter && !lease->claim_count);
+    store->ending.lease = lease;
+    store->ending.reason = reason;
+    store->ending.deleted = 0;
+    keys_begin(store->keys);
+    keys_pause(store->keys, true);
+}
+
+bool lease_end_more(struct store *store)
+{
+    struct lease *lease = store->ending.lease;
+    bool expired = store->ending.reason == COORD_R_DEADLINE;
+
+    keys_pause(store->keys, false);
+    store->ending.deleted +=
+        keys_delete_of_lease(store->keys, lease->number, expired, STORE_SWEEP_KEYS);
+    if (keys_of_lease_count(store->keys, lease->number) > 0) {
+        keys_pause(store->keys, true);
+        return true;
+    }
+    (void)keys_commit(store->keys);
+    store->ending.lease = NULL;
+    lease_end_done(store, lease, store->ending.reason, store->ending.deleted);
+    return false;
+}
+
+/* Those that a paused step has deleted: reads find them nevertheless. */
+static size_t deleted_of(const struct store *store, int64_t number)
+{
+    const struct lease *lease = store->ending.lease;
+
+    return lease && lease->number == (uint64_t)number ? store->ending.deleted : 0;
+}
+
+size_t store_lease_key_count(const struct store *store, int64_t number)
+{
+    return deleted_of(store, number) + keys_of_lease_count(store->keys, (uint64_t)number);
+}
+
+size_t store_lease_keys_next(const struct store *store, int64_t number,
+                             struct store_lease_walk *walk, struct str *out, size_t cap)
+{
+    uint64_t first = keys_changes(store->keys).end; /* change of the paused step */
+    size_t deleted = deleted_of(store, number), count = 0;
+    struct key_value change, before;
+
+    while (count < cap && walk->count < deleted) {
+        keys_change_at(store->keys, first + walk->count++, &change, &before);
+        out[count++] = change.key;
+    }
+    return count +
+           keys_of_lease(store->keys, (uint64_t)number, &walk->last, out + count, cap - count);
+}
+
 bool leases_expire(struct store *store, size_t max)
 {
     for (size_t cost, done = 0; done < max; done += cost) {
@@ -281,13 +327,11 @@ bool leases_expire(struct store *store, size_t max)
         struct lease *first = order_next(&place);
         if (!first || !lease_is_over(store, first)) return true;
         cost = 1u + keys_of_lease_count(store->keys, first->number);
-        if (ending_suits(store, first)) {
-            /* What others end with was seen by nobody yet, and would be meanwhile: it has an entry
-             * to itself, which is due at once. */
-            if (done == 0) ending_begin(store, first, COORD_R_DEADLINE);
-            return done > 0;
-        }
-        lease_end(store, first, COORD_R_DEADLINE);
+        /* What other leases end with was seen by nobody yet, and would be meanwhile: the end in
+         * parts has an entry to itself, which is due at once. */
+        if (done > 0 && ends_in_parts(store, first)) return true;
+        lease_end_begin(store, first, COORD_R_DEADLINE);
+        if (store->ending.lease) return false;
     }
     return true;
 }

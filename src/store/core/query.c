@@ -27,13 +27,13 @@ bool query_passes(const struct query *query, const struct key_value *pair)
            (!query->max_create || create <= query->max_create);
 }
 
-static void tell(const struct query *query, const struct key_value *pair, pair_fn *each,
-                 void *owner)
+static void pair_give(const struct query *query, const struct key_value *pair, pair_fn *each,
+                      void *owner)
 {
-    struct key_value told = *pair;
+    struct key_value given = *pair;
 
-    if (query->keys_only) told.value = STR_EMPTY;
-    each(owner, &told);
+    if (query->keys_only) given.value = STR_EMPTY;
+    each(owner, &given);
 }
 
 /* -- sorted -- */
@@ -47,60 +47,32 @@ static int compare_u64(uint64_t a, uint64_t b)
     return (a > b) - (a < b);
 }
 
-#define BY(name, field)                                                                            \
-    static int by_##name(const void *a, const void *b)                                             \
-    {                                                                                              \
-        const struct key_value *left = a, *right = b;                                              \
-        int order = compare_u64(left->field, right->field);                                        \
-                                                                                                   \
-        return order ? order : str_compare(left->key, right->key);                                 \
-    }                                                                                              \
-    static int by_##name##_down(const void *a, const void *b)                                      \
-    {                                                                                              \
-        const struct key_value *left = a, *right = b;                                              \
-        int order = compare_u64(right->field, left->field);                                        \
-                                                                                                   \
-        return order ? order : str_compare(left->key, right->key);                                 \
-    }
-BY(version, version)
-BY(create, create)
-BY(mod, mod)
-
-static int by_value(const void *a, const void *b)
+static int compare_by(uint32_t target, const struct key_value *a, const struct key_value *b)
 {
+    switch (target) {
+    case QUERY_VERSION: return compare_u64(a->version, b->version);
+    case QUERY_CREATE: return compare_u64(a->create, b->create);
+    case QUERY_MOD: return compare_u64(a->mod, b->mod);
+    case QUERY_VALUE: return str_compare(a->value, b->value);
+    default: return str_compare(a->key, b->key);
+    }
+}
+
+/* Pairs that are equal in what is sorted by come in key order, also when that descends. */
+static int compare_pairs(const void *a, const void *b, void *of)
+{
+    const struct query *query = of;
     const struct key_value *left = a, *right = b;
-    int order = str_compare(left->value, right->value);
+    int order = query->order == QUERY_DESCEND ? compare_by(query->target, right, left)
+                                              : compare_by(query->target, left, right);
 
     return order ? order : str_compare(left->key, right->key);
 }
 
-static int by_value_down(const void *a, const void *b)
+bool query_is_sorted(const struct query *query)
 {
-    const struct key_value *left = a, *right = b;
-    int order = str_compare(right->value, left->value);
-
-    return order ? order : str_compare(left->key, right->key);
-}
-
-static int by_key_down(const void *a, const void *b)
-{
-    return str_compare(((const struct key_value *)b)->key, ((const struct key_value *)a)->key);
-}
-
-typedef int compare_fn(const void *a, const void *b);
-
-/* NULL: as the keys come. */
-static compare_fn *order_of(const struct query *query)
-{
-    bool down = query->order == QUERY_DESCEND;
-
-    switch (query->target) {
-    case QUERY_VERSION: return down ? by_version_down : by_version;
-    case QUERY_CREATE: return down ? by_create_down : by_create;
-    case QUERY_MOD: return down ? by_mod_down : by_mod;
-    case QUERY_VALUE: return down ? by_value_down : by_value;
-    default: return down ? by_key_down : NULL;
-    }
+    return query->order == QUERY_DESCEND ||
+           (query->target >= QUERY_VERSION && query->target <= QUERY_VALUE);
 }
 
 /* False: memory. */
@@ -118,28 +90,24 @@ static bool pairs_add(struct pairs *pairs, const struct key_value *pair)
     return true;
 }
 
-static struct query_end run_sorted(const struct query *query, compare_fn *order,
-                                   struct keys_cursor *cursor, pair_fn *each, void *owner)
+static struct query_end run_sorted(const struct query *query, struct keys_cursor *cursor,
+                                   pair_fn *each, void *owner)
 {
     struct pairs pairs = {NULL, 0, 0};
     struct query_end end = {0};
     struct key_value pair;
-    size_t told;
+    size_t given;
 
     while (!end.no_memory && keys_next(cursor, &pair))
         if (query_passes(query, &pair)) end.no_memory = !pairs_add(&pairs, &pair);
-    if (pairs.count > 1) qsort(pairs.at, pairs.count, sizeof *pairs.at, order);
-    told = end.no_memory ? 0 : pairs.count;
-    if (query->limit > 0 && (uint64_t)query->limit < told) told = (size_t)query->limit;
-    for (size_t i = 0; i < told; i++) tell(query, &pairs.at[i], each, owner);
+    if (pairs.count > 1)
+        qsort_r(pairs.at, pairs.count, sizeof *pairs.at, compare_pairs, (void *)(uintptr_t)query);
+    given = end.no_memory ? 0 : pairs.count;
+    if (query->limit > 0 && (uint64_t)query->limit < given) given = (size_t)query->limit;
+    for (size_t i = 0; i < given; i++) pair_give(query, &pairs.at[i], each, owner);
     free(pairs.at);
-    end.more = told < pairs.count;
+    end.more = given < pairs.count;
     return end;
-}
-
-bool query_is_sorted(const struct query *query)
-{
-    return order_of(query) != NULL;
 }
 
 uint64_t query_cost(const struct keys *keys, const struct query *query)
@@ -168,7 +136,6 @@ uint64_t query_past_cost(const struct keys *keys, const struct query *query, uin
 
 struct query_best {
     struct query query;
-    compare_fn *order;
     size_t count;
     bool more;
     struct key_value at[QUERY_BEST_MAX + 1]; /* in order; one more than may stay */
@@ -181,7 +148,6 @@ struct query_best *query_best_open(const struct query *query)
     assert(query_is_sorted(query) && query->limit > 0 && query->limit <= QUERY_BEST_MAX);
     if (!best) return NULL;
     best->query = *query;
-    best->order = order_of(query);
     return best;
 }
 
@@ -203,7 +169,7 @@ void query_best_add(struct query_best *best, const struct key_value *pair)
     if (!query_passes(&best->query, pair)) return;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (best->order(&best->at[middle], pair) < 0)
+        if (compare_pairs(&best->at[middle], pair, &best->query) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -218,21 +184,21 @@ void query_best_add(struct query_best *best, const struct key_value *pair)
 
 bool query_best_tell(const struct query_best *best, pair_fn *each, void *owner)
 {
-    for (size_t i = 0; i < best->count; i++) tell(&best->query, &best->at[i], each, owner);
+    for (size_t i = 0; i < best->count; i++) pair_give(&best->query, &best->at[i], each, owner);
     return best->more;
 }
 
 /* -- as the keys come -- */
 static bool run_plain(const struct query *query, struct keys_cursor *cursor, pair_fn *each,
-                      void *owner, uint64_t *ret_told)
+                      void *owner, uint64_t *ret_given)
 {
     struct key_value pair;
 
     while (keys_next(cursor, &pair)) {
         if (!query_passes(query, &pair)) continue;
-        if (query->limit > 0 && *ret_told == (uint64_t)query->limit) return true;
-        tell(query, &pair, each, owner);
-        ++*ret_told;
+        if (query->limit > 0 && *ret_given == (uint64_t)query->limit) return true;
+        pair_give(query, &pair, each, owner);
+        ++*ret_given;
     }
     return false;
 }
@@ -240,8 +206,8 @@ static bool run_plain(const struct query *query, struct keys_cursor *cursor, pai
 struct query_end query_run(const struct keys *keys, const struct query *query, pair_fn *each,
                            void *owner)
 {
-    uint64_t revision = query->revision > 0 ? (uint64_t)query->revision : 0, told = 0;
-    compare_fn *order = order_of(query);
+    uint64_t revision = query->revision > 0 ? (uint64_t)query->revision : 0, given = 0;
+    bool sorted = query_is_sorted(query);
     struct query_end end = {0};
     struct keys_cursor cursor;
 
@@ -250,13 +216,13 @@ struct query_end query_run(const struct keys *keys, const struct query *query, p
         return end;
     }
     keys_seek(keys, query->range, revision, &cursor);
-    if (order)
-        end = run_sorted(query, order, &cursor, each, owner);
+    if (sorted)
+        end = run_sorted(query, &cursor, each, owner);
     else
-        end.more = run_plain(query, &cursor, each, owner, &told);
-    /* All of it was told: that is how many there are. */
-    end.count = order || end.more || query_is_filtered(query)
+        end.more = run_plain(query, &cursor, each, owner, &given);
+    /* All pairs were given: that is how many there are. */
+    end.count = sorted || end.more || query_is_filtered(query)
                     ? keys_count_range(keys, query->range, revision)
-                    : told;
+                    : given;
     return end;
 }

@@ -84,7 +84,6 @@ struct store *store_open(const struct store_options *options)
     store->due.kind = &store->due_kind;
     store->rests.kind = &store->rest_kind;
     map_init(&store->leases, MAP_MOST, 11);
-    map_init(&store->lease_numbers, MAP_MOST, 12);
     map_init(&store->groups, MAP_MOST, 13);
     map_init(&store->clients, MAP_MOST, 14);
     list_init(&store->clients_by_use);
@@ -116,7 +115,6 @@ void store_close(struct store *store)
 
     if (!store) return;
     section_close(&store->section);
-    ending_close(store);
     while ((entry = map_next(&store->leases, &cursor))) free_lease(entry->value);
     for (cursor = 0; (entry = map_next(&store->groups, &cursor));) {
         free(((struct group *)entry->value)->slots);
@@ -127,7 +125,6 @@ void store_close(struct store *store)
         free(entry->value);
     }
     map_deinit(&store->leases);
-    map_deinit(&store->lease_numbers);
     map_deinit(&store->groups);
     map_deinit(&store->clients);
     order_clear(&store->due);
@@ -155,8 +152,8 @@ static bool live_entry(struct store *store, struct str key, struct key_value *re
     return true;
 }
 
-static void tell_holder(const struct store *store, const struct key_value *value,
-                        const struct lease *lease, struct store_result *result)
+static void result_set_holder(const struct store *store, const struct key_value *value,
+                              const struct lease *lease, struct store_result *result)
 {
     const struct claim *claim = lease ? lease_claim_of(lease, value->key) : NULL;
 
@@ -234,28 +231,28 @@ static struct store_result apply_create(struct store *store, const struct store_
 
     if (!live_entry(store, command->key, &now, &lease)) return make_entry(store, command);
     result = store_answer(COORD_EXISTS, COORD_R_HELD);
-    tell_holder(store, &now, lease, &result);
+    result_set_holder(store, &now, lease, &result);
     return result;
 }
 
-static struct store_result conflict(const struct store *store, int reason,
-                                    const struct key_value *now, const struct lease *lease)
+static struct store_result entry_conflict(const struct store *store, int reason,
+                                          const struct key_value *now, const struct lease *lease)
 {
     struct store_result result = store_answer(COORD_CONFLICT, reason);
 
-    if (now) tell_holder(store, now, lease, &result);
+    if (now) result_set_holder(store, now, lease, &result);
     return result;
 }
 
-/* A lease that has nothing left ends without a word: its holder let it go. */
+/* A lease that has nothing left ends without an event: its holder released it. */
 static void end_if_empty(struct store *store, struct lease *lease)
 {
     if (keys_of_lease_count(store->keys, lease->number) == 0 && !lease->waiter)
         lease_end(store, lease, COORD_R_RELEASED);
 }
 
-static struct store_result update(struct store *store, const struct store_command *command,
-                                  const struct key_value *now, struct lease *lease)
+static struct store_result entry_update(struct store *store, const struct store_command *command,
+                                        const struct key_value *now, struct lease *lease)
 {
     struct claim *claim = lease ? lease_claim_of(lease, command->key) : NULL;
     struct lease *next = NULL;
@@ -283,8 +280,8 @@ static struct store_result update(struct store *store, const struct store_comman
     return result;
 }
 
-static bool is_own(const struct store *store, const struct lease *lease, const struct claim *claim,
-                   const struct store_command *command)
+static bool is_own_claim(const struct store *store, const struct lease *lease,
+                         const struct claim *claim, const struct store_command *command)
 {
     return lease && store_id_equal(&lease->id, &command->held) &&
            claim_has_token(store, claim, command->token);
@@ -296,20 +293,20 @@ static struct store_result apply_cas(struct store *store, const struct store_com
     struct lease *lease;
     bool live = live_entry(store, command->key, &now, &lease);
     const struct claim *claim = live && lease ? lease_claim_of(lease, command->key) : NULL;
-    bool own = is_own(store, lease, claim, command);
+    bool own = is_own_claim(store, lease, claim, command);
 
     if (command->expected == 0) {
         struct store_command fresh = *command;
-        if (live) return conflict(store, COORD_R_PRESENT, &now, lease);
+        if (live) return entry_conflict(store, COORD_R_PRESENT, &now, lease);
         memset(&fresh.held, 0, sizeof fresh.held);
         return make_entry(store, &fresh);
     }
-    if (!live) return conflict(store, COORD_R_ABSENT, NULL, NULL);
+    if (!live) return entry_conflict(store, COORD_R_ABSENT, NULL, NULL);
     if (claim && claim->group) return store_answer(COORD_INVALID, COORD_R_KEY);
-    if (now.mod != command->expected) return conflict(store, COORD_R_REVISION, &now, lease);
+    if (now.mod != command->expected) return entry_conflict(store, COORD_R_REVISION, &now, lease);
     if ((lease || command->ttl_ms > 0) && !own)
-        return conflict(store, COORD_R_NOT_OWNER, &now, lease);
-    return update(store, command, &now, lease);
+        return entry_conflict(store, COORD_R_NOT_OWNER, &now, lease);
+    return entry_update(store, command, &now, lease);
 }
 
 static struct store_result apply_delete(struct store *store, const struct store_command *command)
@@ -323,10 +320,10 @@ static struct store_result apply_delete(struct store *store, const struct store_
     if (!live_entry(store, command->key, &now, &lease))
         return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
     if (!force && command->expected != STORE_ANY && command->expected != now.mod)
-        return conflict(store, COORD_R_REVISION, &now, lease);
+        return entry_conflict(store, COORD_R_REVISION, &now, lease);
     claim = lease ? lease_claim_of(lease, command->key) : NULL;
-    bool own = is_own(store, lease, claim, command);
-    if (!force && lease && !own) return conflict(store, COORD_R_NOT_OWNER, &now, lease);
+    bool own = is_own_claim(store, lease, claim, command);
+    if (!force && lease && !own) return entry_conflict(store, COORD_R_NOT_OWNER, &now, lease);
     keys_begin(store->keys);
     (void)keys_delete(store->keys, command->key);
     result.revision = keys_commit(store->keys);
@@ -421,13 +418,8 @@ static struct store_result apply_lease_grant(struct store *store,
     if (!has_room_for(store, command)) return store_answer(COORD_UNAVAILABLE, COORD_R_QUOTA);
     /* One whose end is due has ended for everybody: a batch of ends may be longer than an entry. */
     if (there && lease_is_plain(there) && lease_is_over(store, there)) {
-        struct lease *over = lease_find(store, &command->lease);
-
-        if (ending_suits(store, over)) {
-            ending_begin(store, over, COORD_R_DEADLINE);
-            return result; /* nobody is told: it is asked again when that is done */
-        }
-        lease_end(store, over, COORD_R_DEADLINE);
+        lease_end_begin(store, lease_find(store, &command->lease), COORD_R_DEADLINE);
+        if (store->ending.lease) return result; /* for no client: decided after that end */
     }
     result.revision = keys_revision(store->keys);
     if (!lease_grant(store, &command->lease, STR_EMPTY, command->ttl_ms))
@@ -451,10 +443,7 @@ static struct store_result apply_lease_revoke(struct store *store,
     struct lease *lease = lease_plain(store, store_lease_number(&command->lease));
 
     if (!lease) return store_answer(COORD_NOT_FOUND, COORD_R_NONE);
-    if (ending_suits(store, lease))
-        ending_begin(store, lease, COORD_R_RELEASED); /* nobody is told before its end */
-    else
-        lease_end(store, lease, COORD_R_RELEASED);
+    lease_end_begin(store, lease, COORD_R_RELEASED);
     return revoked(store);
 }
 
@@ -478,27 +467,13 @@ static struct key_range swept(const struct store_command *command)
                                       : (struct key_range){command->key, command->range_end};
 }
 
-/* The next keys of the range. False: there are no more, and the step is made. */
-static bool sweep(struct store *store, const struct store_command *command)
+/* Deletes the next keys of the range, which has no claims. False: there are no more. */
+static bool sweep_part(struct store *store, const struct store_command *command)
 {
-    struct key_range rest = {str_of(store->sweep.at, store->sweep.at_len), swept(command).end};
-    struct str names[STORE_SWEEP_KEYS];
-    struct keys_cursor cursor;
-    struct key_value value;
-    size_t found = 0;
+    struct key_range range = swept(command);
 
-    /* First looked up, then deleted: the walk does not outlive a change. Names live in rows, which
-     * a deletion keeps. */
-    keys_seek(store->keys, rest, 0, &cursor);
-    cursor.rows_left = STORE_SWEEP_KEYS;
-    while (keys_next(&cursor, &value))
-        if (value.lease == 0 || !str_starts(value.key, STR(STORE_CLAIMS)))
-            names[found++] = value.key;
-    for (size_t i = 0; i < found; i++) (void)keys_delete(store->keys, names[i]);
-    store->sweep.found += (uint32_t)found;
-    store->sweep.on = cursor.next.len > 0;
-    store->sweep.at_len = cursor.next.len;
-    if (cursor.next.len) memcpy(store->sweep.at, cursor.next.at, cursor.next.len);
+    store->sweep.found += (uint32_t)keys_delete_range(store->keys, range, STORE_SWEEP_KEYS);
+    store->sweep.on = keys_count_range(store->keys, range, 0) > 0;
     return store->sweep.on;
 }
 
@@ -518,15 +493,14 @@ static struct store_result sweep_result(struct store *store, const struct store_
 static struct store_result apply_delete_range(struct store *store,
                                               const struct store_command *command)
 {
-    struct str from = swept(command).from;
+    const struct txn_delete del = {.range = swept(command)};
 
+    if (txn_sweep_check(store, &del)) return store_answer(COORD_INVALID, COORD_R_KEY);
     store->sweep.found = 0;
-    store->sweep.at_len = from.len;
-    if (from.len) memcpy(store->sweep.at, from.at, from.len);
     keys_begin(store->keys);
-    if (!sweep(store, command)) return sweep_result(store, command);
+    if (!sweep_part(store, command)) return sweep_result(store, command);
     keys_pause(store->keys, true);
-    return store_answer(COORD_OK, COORD_R_NONE); /* nobody is told */
+    return store_answer(COORD_OK, COORD_R_NONE); /* for no client: the step goes on */
 }
 
 static struct store_result apply_compact(struct store *store, const struct store_command *command)
@@ -578,8 +552,8 @@ static struct store_result apply_tick(struct store *store, const struct store_co
     return store_answer(COORD_OK, COORD_R_NONE);
 }
 
-static struct store_result run(struct store *store, const struct store_command *command,
-                               struct store_renewal *renewals)
+static struct store_result command_run(struct store *store, const struct store_command *command,
+                                       struct store_renewal *renewals)
 {
     struct store_result result = store_answer(COORD_OK, COORD_R_NONE);
 
@@ -617,15 +591,15 @@ static bool is_worth(const struct store *store, const struct store_result *resul
     return result->code != COORD_UNAVAILABLE && store_has_room(store, request_cost());
 }
 
-static void remember(struct store *store, const struct store_command *command,
-                     const struct store_result *result)
+static void result_remember(struct store *store, const struct store_command *command,
+                            const struct store_result *result)
 {
     if (is_remembered(command->kind) && is_worth(store, result))
         request_remember(store, command, result);
 }
 
 /* What else is due before any command, once leases have ended. */
-static void tidy(struct store *store)
+static void store_tidy(struct store *store)
 {
     groups_end_rests(store, STORE_EXPIRE_MAX);
     requests_forget_silent(store, STORE_EXPIRE_MAX);
@@ -634,8 +608,8 @@ static void tidy(struct store *store)
 }
 
 /* The command itself, or what its repeat is answered. */
-static void decide(struct store *store, const struct store_command *command,
-                   struct store_result *ret_result)
+static void command_decide(struct store *store, const struct store_command *command,
+                           struct store_result *ret_result)
 {
     const struct store_result *known;
     bool other = false;
@@ -650,18 +624,19 @@ static void decide(struct store *store, const struct store_command *command,
                                      ? COORD_R_ALREADY
                                      : COORD_R_REPLAYED;
     } else {
-        *ret_result = run(store, command, store->part.renewals);
-        if (!store->sweep.on && !store->ending) remember(store, command, ret_result);
+        *ret_result = command_run(store, command, store->part.renewals);
+        if (!store->sweep.on && !store->ending.lease) result_remember(store, command, ret_result);
     }
 }
 
 /* The lease that stood in the way of a command, or that it was about, has ended in parts. */
-static void decide_after_end(struct store *store, const struct store_command *command,
-                             struct store_result *ret_result)
+static void command_decide_after_end(struct store *store, const struct store_command *command,
+                                     struct store_result *ret_result)
 {
-    *ret_result = command->kind == STORE_LEASE_REVOKE ? revoked(store)
-                                                      : run(store, command, store->part.renewals);
-    remember(store, command, ret_result);
+    *ret_result = command->kind == STORE_LEASE_REVOKE
+                      ? revoked(store)
+                      : command_run(store, command, store->part.renewals);
+    result_remember(store, command, ret_result);
 }
 
 /* One part. True: there is more to do. */
@@ -670,25 +645,21 @@ static bool go_on(struct store *store, const struct store_command *command,
 {
     if (store->sweep.on) {
         keys_pause(store->keys, false);
-        if (sweep(store, command)) {
+        if (sweep_part(store, command)) {
             keys_pause(store->keys, true);
             return true;
         }
         *ret_result = sweep_result(store, command);
-        remember(store, command, ret_result);
-    } else if (store->ending) {
-        if (ending_more(store)) return true;
-        if (store->part.expired) {
-            decide_after_end(store, command, ret_result);
-        } else {
-            tidy(store);
-            decide(store, command, ret_result);
-        }
+        result_remember(store, command, ret_result);
+    } else if (store->ending.lease && lease_end_more(store)) {
+        return true;
+    } else if (store->part.expired) {
+        command_decide_after_end(store, command, ret_result);
     } else {
-        tidy(store);
-        decide(store, command, ret_result);
+        store_tidy(store);
+        command_decide(store, command, ret_result);
     }
-    return store->sweep.on || store->ending;
+    return store->sweep.on || store->ending.lease;
 }
 
 bool store_apply_begin(struct store *store, uint64_t clock_ns, const struct store_command *command,
@@ -769,7 +740,7 @@ bool store_claim_of(const struct store *store, struct str key, uint64_t clock_ns
     return true;
 }
 
-static bool tell_lease(const struct lease *lease, uint64_t clock_ns, struct store_lease *ret_lease)
+static bool lease_read(const struct lease *lease, uint64_t clock_ns, struct store_lease *ret_lease)
 {
     uint64_t left_ns = lease->deadline_ns > clock_ns ? lease->deadline_ns - clock_ns : 0;
 
@@ -784,7 +755,7 @@ bool store_lease_of(const struct store *store, int64_t number, uint64_t clock_ns
 {
     const struct lease *lease = lease_by_number(store, (uint64_t)number);
 
-    return lease && tell_lease(lease, clock_ns, ret_lease);
+    return lease && lease_read(lease, clock_ns, ret_lease);
 }
 
 struct order_place store_leases(const struct store *store)
@@ -798,7 +769,7 @@ bool store_lease_next(const struct store *, struct order_place *place, uint64_t 
     const struct lease *lease;
 
     while ((lease = order_next(place)))
-        if (tell_lease(lease, clock_ns, ret_lease)) return true;
+        if (lease_read(lease, clock_ns, ret_lease)) return true;
     return false;
 }
 

@@ -207,14 +207,12 @@ struct store_lease {
 /* False: none such, or not a plain one. */
 bool store_lease_of(const struct store *store, int64_t number, uint64_t clock_ns,
                     struct store_lease *ret_lease);
-/* Its keys: how many, and all of them in key order, which `cap` must have room for. */
 size_t store_lease_key_count(const struct store *store, int64_t number);
-size_t store_lease_keys(const struct store *store, int64_t number, struct str *out, size_t cap);
-/* The next of them, up to `cap`, in no order, from where `walk` stands ({0}: the first). 0: there
- * are no more. Valid until the store changes. */
+/* The next of its keys, up to `cap`, in key order, behind those that `walk` has had ({0}: none). 0:
+ * there are no more. Valid until the store changes. */
 struct store_lease_walk {
-    const struct list *place;
-    size_t told;
+    struct str last;
+    size_t count;
 };
 size_t store_lease_keys_next(const struct store *store, int64_t number,
                              struct store_lease_walk *walk, struct str *out, size_t cap);

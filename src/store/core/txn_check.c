@@ -82,6 +82,7 @@ static enum txn_refusal check_txn(const struct txn *txn, size_t left, size_t dep
 struct write {
     struct key_range range; /* of a put: from alone */
     size_t owner;           /* which operation of the branch */
+    size_t next_owner;      /* of sorted puts: the next place with another owner */
 };
 struct writes {
     struct write *at;
@@ -102,11 +103,11 @@ static bool writes_add(struct writes *writes, struct key_range range, size_t own
         writes->at = more;
         writes->cap = cap;
     }
-    writes->at[writes->count++] = (struct write){range, owner};
+    writes->at[writes->count++] = (struct write){.range = range, .owner = owner};
     return true;
 }
 
-static bool take_over(struct writes *into, struct writes *from, size_t owner)
+static bool writes_take_over(struct writes *into, struct writes *from, size_t owner)
 {
     bool all = true;
 
@@ -125,75 +126,62 @@ static int by_start(const void *a, const void *b)
     return order ? order : (left->owner > right->owner) - (left->owner < right->owner);
 }
 
-static void sort(struct writes *writes)
+static void puts_sort(struct writes *puts)
 {
-    if (writes->count > 1) qsort(writes->at, writes->count, sizeof *writes->at, by_start);
+    struct write *at = puts->at;
+
+    if (puts->count > 1) qsort(at, puts->count, sizeof *at, by_start);
+    for (size_t i = puts->count; i-- > 0;)
+        at[i].next_owner =
+            i + 1 < puts->count && at[i + 1].owner == at[i].owner ? at[i + 1].next_owner : i + 1;
 }
 
-/* Does the range reach behind `key`, which is not before its start? */
-static bool reaches(const struct write *write, struct str key)
+/* The place of the first put at or behind `key`. */
+static size_t puts_seek(const struct writes *puts, struct str key)
 {
-    struct str end = write->range.end;
+    size_t low = 0, high = puts->count;
 
-    if (end.len == 0) return str_equal(write->range.from, key);
-    return key_range_is_open(write->range) || str_compare(end, key) > 0;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (str_compare(puts->at[middle].range.from, key) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
-/* Where it ends, against where another does; one key ends right behind itself. */
-static int compare_ends(struct key_range a, struct key_range b)
+static bool deletes_at(const struct write *del, const struct writes *puts, size_t place)
 {
-    bool one_a = a.end.len == 0, one_b = b.end.len == 0;
-    int order;
-
-    if (key_range_is_open(a) || key_range_is_open(b))
-        return key_range_is_open(a) - key_range_is_open(b);
-    order = str_compare(one_a ? a.from : a.end, one_b ? b.from : b.end);
-    if (one_a == one_b) return order;
-    return one_a ? (order < 0 ? -1 : 1) : (order > 0 ? 1 : -1);
+    return place < puts->count && key_range_has(del->range, puts->at[place].range.from);
 }
 
-/* Of two that both begin before what is asked next: which one covers more of what comes. */
-static const struct write *farther(const struct write *a, const struct write *b)
+/* Of the puts in a deleted range it is enough to look at the first, and at the first that is of
+ * another operation than that one. */
+static bool footprint_meets(const struct footprint *all)
 {
-    if (!a || !b) return a ? a : b;
-    return compare_ends(b->range, a->range) > 0 ? b : a;
-}
+    const struct writes *puts = &all->puts;
 
-/* Both in order of their starts: for each put the deletion that reaches farthest, and the one that
- * does so among those of other operations, are all that need to be looked at. */
-static bool meet(const struct footprint *all)
-{
-    const struct write *best = NULL, *second = NULL; /* second: of another owner than best */
-    size_t next = 0;
-
-    for (size_t i = 0; i < all->puts.count; i++) {
-        const struct write *put = &all->puts.at[i];
-
-        if (i > 0 && put[-1].owner != put->owner && str_equal(put[-1].range.from, put->range.from))
+    for (size_t i = 1; i < puts->count; i++)
+        if (puts->at[i - 1].owner != puts->at[i].owner &&
+            str_equal(puts->at[i - 1].range.from, puts->at[i].range.from))
             return true;
-        for (; next < all->deletes.count &&
-               str_compare(all->deletes.at[next].range.from, put->range.from) <= 0;
-             next++) {
-            const struct write *del = &all->deletes.at[next];
+    for (size_t i = 0; i < all->deletes.count; i++) {
+        const struct write *del = &all->deletes.at[i];
+        size_t place = puts_seek(puts, del->range.from);
 
-            if (!best || del->owner == best->owner) {
-                best = farther(best, del);
-            } else if (farther(best, del) == del) {
-                second = best;
-                best = del;
-            } else {
-                second = farther(second, del);
-            }
-        }
-        const struct write *other = best && best->owner != put->owner ? best : second;
-        if (other && reaches(other, put->range.from)) return true;
+        if (!deletes_at(del, puts, place)) continue;
+        if (puts->at[place].owner != del->owner ||
+            deletes_at(del, puts, puts->at[place].next_owner))
+            return true;
     }
     return false;
 }
 
 /* TXN_DUPLICATE: a key would be written twice; TXN_NO_MEMORY. What the branch may write, as one
  * operation's, is the caller's whatever it returns. */
-static enum txn_refusal walk(const struct txn_op *ops, size_t count, struct footprint *ret_all)
+static enum txn_refusal footprint_walk(const struct txn_op *ops, size_t count,
+                                       struct footprint *ret_all)
 {
     struct footprint all = {{NULL, 0, 0}, {NULL, 0, 0}};
     enum txn_refusal refusal = TXN_TAKEN;
@@ -209,17 +197,16 @@ static enum txn_refusal walk(const struct txn_op *ops, size_t count, struct foot
         for (int branch = 0; !refusal && op->kind == TXN_TXN && branch < 2; branch++) {
             struct footprint inner;
 
-            refusal = walk(op->txn->ops[branch], op->txn->op_count[branch], &inner);
-            room = take_over(&all.puts, &inner.puts, i) && room;
-            room = take_over(&all.deletes, &inner.deletes, i) && room;
+            refusal = footprint_walk(op->txn->ops[branch], op->txn->op_count[branch], &inner);
+            room = writes_take_over(&all.puts, &inner.puts, i) && room;
+            room = writes_take_over(&all.deletes, &inner.deletes, i) && room;
         }
         if (!refusal && !room) refusal = TXN_NO_MEMORY;
     }
-    sort(&all.puts);
-    sort(&all.deletes);
+    puts_sort(&all.puts);
     *ret_all = all;
     if (refusal) return refusal;
-    return meet(&all) ? TXN_DUPLICATE : TXN_TAKEN;
+    return footprint_meets(&all) ? TXN_DUPLICATE : TXN_TAKEN;
 }
 
 static enum txn_refusal check_writes(const struct txn *txn)
@@ -229,7 +216,7 @@ static enum txn_refusal check_writes(const struct txn *txn)
     for (int branch = 0; !refusal && branch < 2; branch++) {
         struct footprint all;
 
-        refusal = walk(txn->ops[branch], txn->op_count[branch], &all);
+        refusal = footprint_walk(txn->ops[branch], txn->op_count[branch], &all);
         free(all.puts.at);
         free(all.deletes.at);
     }

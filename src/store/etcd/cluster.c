@@ -2,12 +2,11 @@
 /* etcdserverpb.Cluster: the replicas as etcd's members.
  *
  * A replica joins by itself, with an identity of its own (fleet/join.h), and goes on asking until
- * it stands in the list as it says of itself. MemberAdd has no word for that identity, and what
- * MemberUpdate wrote over a replica's own word would be written back by it: both are judged as etcd
- * judges them, do nothing, and say what does. Removing and promoting are changes of the log's
+ * the list has its own address. MemberAdd has no field for that identity, and the replica itself
+ * would write back what MemberUpdate changes: both check their arguments as etcd does, change
+ * nothing, and name what does. Removing and promoting are changes of the log's
  * configuration. All four are for administrators only. */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "store/etcd/internal.h"
 
@@ -54,7 +53,7 @@ static bool list_serializable(const ProtobufCMessage *message)
     return !((const Etcdserverpb__MemberListRequest *)message)->linearizable;
 }
 
-static void list(struct etcd_request *request)
+static void members_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     struct pack pack = pack_begin(&api->answer);
@@ -64,99 +63,50 @@ static void list(struct etcd_request *request)
     etcd_reply(request, &pack);
 }
 
-static const struct etcd_method methods[] = {
-    {.base = {.path = "/etcdserverpb.Cluster/MemberList",
-              .name = "MemberList",
-              .input = &etcdserverpb__member_list_request__descriptor,
-              .output = &etcdserverpb__member_list_response__descriptor},
-     .allows = etcd_may_look,
-     .serializable = list_serializable,
-     .read = list},
-    {.base = {.path = NULL}},
-};
-
 /* -- MemberRemove, MemberPromote -- */
 
-struct alteration { /* of the members; the log may have it longer than its caller waits */
-    struct etcd_api *api;
-    struct rpc_call *call; /* NULL: gone */
-    struct member_change change;
-};
-
-static void reply_members(struct etcd_api *api, struct rpc_call *call)
+static void member_altered(struct member_change *change, enum err err, const struct note *note)
 {
-    struct pack pack = pack_begin(&api->answer);
+    struct etcd_request *request = CONTAINER_OF(change, struct etcd_request, change);
 
-    etcd_header(api, &pack, 0);
-    pack_members(api, &pack);
-    rpc_reply_bytes(call, buf_peek(&api->answer));
-}
-
-static void altered(struct member_change *change, enum err err, const struct note *note)
-{
-    struct alteration *alteration = CONTAINER_OF(change, struct alteration, change);
-    struct etcd_api *api = alteration->api;
-    struct rpc_call *call = alteration->call;
-
-    free(alteration);
-    if (!call) return;
-    rpc_call_set_data(call, NULL);
     if (!err) {
-        reply_members(api, call);
+        members_read(request);
     } else if (err == ERR_INVALID) {
-        rpc_finish(call, GRPC_FAILED_PRECONDITION,
-                   STR("etcdserver: can only promote a learner member"), STR_EMPTY);
+        request_fail(&request->base, GRPC_FAILED_PRECONDITION,
+                     "etcdserver: can only promote a learner member");
     } else {
-        LOG_INFO(&api->log, "members are as they were", log_text("why", note ? note->text : ""));
-        etcd_finish(call, err == ERR_NOT_FOUND    ? ETCD_MEMBER_NOT_FOUND
-                          : err == ERR_NOT_LEADER ? ETCD_LEADER_CHANGED
-                          : err == ERR_UNKNOWN    ? ETCD_TIMEOUT
-                                                  : ETCD_UNHEALTHY);
+        LOG_INFO(&api_of(request)->log, "the members were not changed",
+                 log_text("why", note ? note->text : ""));
+        etcd_refuse(request, err == ERR_NOT_FOUND    ? ETCD_MEMBER_NOT_FOUND
+                             : err == ERR_NOT_LEADER ? ETCD_LEADER_CHANGED
+                             : err == ERR_UNKNOWN    ? ETCD_TIMEOUT
+                                                     : ETCD_UNHEALTHY);
     }
 }
 
-static void alter(struct etcd_api *api, struct rpc_call *call, enum member_change_kind kind,
-                  uint64_t id)
+static void member_alter(struct etcd_request *request, enum member_change_kind kind, uint64_t id)
 {
-    struct alteration *alteration;
+    struct etcd_api *api = api_of(request);
 
-    if (!etcd_is_admin(call)) {
-        etcd_finish(call, ETCD_DENIED);
-        return;
-    }
-    alteration = calloc(1, sizeof *alteration);
-    if (!alteration) {
-        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
-        return;
-    }
-    alteration->api = api;
-    alteration->call = call;
-    alteration->change =
-        (struct member_change){.kind = kind, .id = id, .address = "", .done = altered};
-    rpc_call_set_data(call, alteration);
-    LOG_INFO(&api->log, "members are to change",
+    LOG_INFO(&api->log, "a client changes the members",
              log_text("what", kind == CHANGE_REMOVE ? "remove" : "promote"), log_u64("id", id),
-             log_str("actor", rpc_access_name(rpc_call_identity(call))));
-    replica_change(api->options.replica, &alteration->change);
+             log_str("actor", rpc_access_name(rpc_call_identity(request->base.call))));
+    request->change =
+        (struct member_change){.kind = kind, .id = id, .address = "", .done = member_altered};
+    etcd_act(request);
+    replica_change(api->options.replica, &request->change);
 }
 
-static void on_remove(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                      struct str)
+static void member_remove(struct etcd_request *request)
 {
-    alter(owner, call, CHANGE_REMOVE, ((const Etcdserverpb__MemberRemoveRequest *)message)->id);
+    member_alter(request, CHANGE_REMOVE,
+                 ((const Etcdserverpb__MemberRemoveRequest *)request->base.message)->id);
 }
 
-static void on_promote(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+static void member_promote(struct etcd_request *request)
 {
-    alter(owner, call, CHANGE_PROMOTE, ((const Etcdserverpb__MemberPromoteRequest *)message)->id);
-}
-
-static void on_alter_done(void *, struct rpc_call *call)
-{
-    struct alteration *alteration = rpc_call_data(call);
-
-    if (alteration) alteration->call = NULL;
+    member_alter(request, CHANGE_PROMOTE,
+                 ((const Etcdserverpb__MemberPromoteRequest *)request->base.message)->id);
 }
 
 /* -- MemberAdd, MemberUpdate -- */
@@ -165,7 +115,7 @@ enum { PEER_URLS_MAX = 16 };
 
 /* "http://h:2380", or https: then the rest of it. As strict as etcd, which wants a host and a port
  * and nothing behind them. */
-static bool cut_url(const char *text, struct str *ret_address)
+static bool url_cut(const char *text, struct str *ret_address)
 {
     struct str url = str_from(text), scheme, port;
     uint64_t number;
@@ -191,11 +141,11 @@ static enum peers judge_peers(char *const *urls, size_t count, uint64_t id,
 
     if (count == 0 || count > PEER_URLS_MAX) return PEERS_INVALID;
     for (size_t i = 0; i < count; i++)
-        if (!cut_url(urls[i], &address)) return PEERS_INVALID;
+        if (!url_cut(urls[i], &address)) return PEERS_INVALID;
     for (size_t i = 0; i < count; i++) {
         bool own = false;
 
-        (void)cut_url(urls[i], &address);
+        (void)url_cut(urls[i], &address);
         for (size_t j = 0; j < member_count; j++) {
             if (!str_equal(str_from(members[j].peer), address)) continue;
             if (members[j].id != id) return PEERS_TAKEN;
@@ -206,9 +156,9 @@ static enum peers judge_peers(char *const *urls, size_t count, uint64_t id,
     return verdict;
 }
 
-/* Says where the others are: whoever reads it can go on from there. */
-static void say_join_instead(struct rpc_call *call, const struct etcd_member *members, size_t count,
-                             const char *what)
+/* The text names the join addresses of the members. */
+static void refuse_to_join(struct etcd_request *request, const struct etcd_member *members,
+                           size_t count, const char *what)
 {
     char text[1024];
     int len = snprintf(text, sizeof text, "etcdserver: not supported by muster: %s", what);
@@ -216,82 +166,62 @@ static void say_join_instead(struct rpc_call *call, const struct etcd_member *me
     for (size_t i = 0; i < count && len > 0 && len < (int)sizeof text; i++)
         len +=
             snprintf(text + len, sizeof text - (size_t)len, "%s%s", i ? "," : " ", members[i].join);
-    rpc_finish(call, GRPC_UNIMPLEMENTED, str_of(text, min_size((size_t)len, sizeof text - 1)),
-               STR_EMPTY);
+    request_fail(&request->base, GRPC_UNIMPLEMENTED, "%s", text);
 }
 
-static void on_add(void *owner, struct rpc_call *call, const ProtobufCMessage *message, struct str)
+static void member_add(struct etcd_request *request)
 {
-    const Etcdserverpb__MemberAddRequest *request = (const Etcdserverpb__MemberAddRequest *)message;
+    const Etcdserverpb__MemberAddRequest *m =
+        (const Etcdserverpb__MemberAddRequest *)request->base.message;
     struct etcd_member members[REPLICA_MEMBERS_MAX];
-    size_t count = etcd_members(owner, members);
-    enum peers peers = judge_peers(request->peerurls, request->n_peerurls, 0, members, count);
+    size_t count = etcd_members(api_of(request), members);
+    enum peers peers = judge_peers(m->peerurls, m->n_peerurls, 0, members, count);
 
-    if (!etcd_is_admin(call))
-        etcd_finish(call, ETCD_DENIED);
-    else if (peers == PEERS_INVALID)
-        etcd_finish(call, ETCD_BAD_URLS);
+    if (peers == PEERS_INVALID)
+        etcd_refuse(request, ETCD_BAD_URLS);
     else if (peers == PEERS_TAKEN)
-        etcd_finish(call, ETCD_PEER_EXISTS);
+        etcd_refuse(request, ETCD_PEER_EXISTS);
     else
-        say_join_instead(call, members, count,
-                         "a replica joins by itself, started with --join-addr");
+        refuse_to_join(request, members, count,
+                       "a replica joins by itself, started with --join-addr");
 }
 
-static void on_update(void *owner, struct rpc_call *call, const ProtobufCMessage *message,
-                      struct str)
+static void member_update(struct etcd_request *request)
 {
-    const Etcdserverpb__MemberUpdateRequest *request =
-        (const Etcdserverpb__MemberUpdateRequest *)message;
-    struct etcd_api *api = owner;
+    const Etcdserverpb__MemberUpdateRequest *m =
+        (const Etcdserverpb__MemberUpdateRequest *)request->base.message;
     struct etcd_member members[REPLICA_MEMBERS_MAX];
-    size_t count = etcd_members(api, members);
-    enum peers peers =
-        judge_peers(request->peerurls, request->n_peerurls, request->id, members, count);
+    size_t count = etcd_members(api_of(request), members);
+    enum peers peers = judge_peers(m->peerurls, m->n_peerurls, m->id, members, count);
     bool known = false;
 
-    for (size_t i = 0; i < count; i++) known |= members[i].id == request->id;
-    if (!etcd_is_admin(call)) {
-        etcd_finish(call, ETCD_DENIED);
-    } else if (peers == PEERS_INVALID) {
-        etcd_finish(call, ETCD_BAD_URLS);
-    } else if (!known) {
-        etcd_finish(call, ETCD_MEMBER_NOT_FOUND);
-    } else if (peers == PEERS_TAKEN) {
-        etcd_finish(call, ETCD_PEER_EXISTS);
-    } else if (peers == PEERS_ITS_OWN) { /* as it is: nothing is left to do */
-        reply_members(api, call);
-    } else {
-        say_join_instead(call, members, count,
-                         "a replica says by itself where it is, started with --raft-advertise and "
-                         "--join-addr");
-    }
+    for (size_t i = 0; i < count; i++) known |= members[i].id == m->id;
+    if (peers == PEERS_INVALID)
+        etcd_refuse(request, ETCD_BAD_URLS);
+    else if (!known)
+        etcd_refuse(request, ETCD_MEMBER_NOT_FOUND);
+    else if (peers == PEERS_TAKEN)
+        etcd_refuse(request, ETCD_PEER_EXISTS);
+    else if (peers == PEERS_ITS_OWN) /* as it is: nothing is left to do */
+        members_read(request);
+    else
+        refuse_to_join(request, members, count,
+                       "a replica says by itself where it is, started with --raft-advertise and "
+                       "--join-addr");
 }
 
-static const struct rpc_handler remove_handler = {.on_message = on_remove,
-                                                  .on_done = on_alter_done};
-static const struct rpc_handler promote_handler = {.on_message = on_promote,
-                                                   .on_done = on_alter_done};
-static const struct rpc_handler add_handler = {.on_message = on_add};
-static const struct rpc_handler update_handler = {.on_message = on_update};
+static const struct etcd_method methods[] = {
+    {ETCD_METHOD("MemberList", etcdserverpb, Cluster, member_list, member_list),
+     .allows = etcd_may_look, .serializable = list_serializable, .read = members_read},
+    {ETCD_METHOD("MemberRemove", etcdserverpb, Cluster, member_remove, member_remove),
+     .allows = etcd_may_administer, .act = member_remove},
+    {ETCD_METHOD("MemberPromote", etcdserverpb, Cluster, member_promote, member_promote),
+     .allows = etcd_may_administer, .act = member_promote},
+    {ETCD_METHOD("MemberAdd", etcdserverpb, Cluster, member_add, member_add),
+     .allows = etcd_may_administer, .act = member_add},
+    {ETCD_METHOD("MemberUpdate", etcdserverpb, Cluster, member_update, member_update),
+     .allows = etcd_may_administer, .act = member_update},
+    {.base = {.path = NULL}},
+};
 
-#define CLUSTER(rpc, word, handler_)                                                               \
-    {                                                                                              \
-        .path = "/etcdserverpb.Cluster/" rpc, .kind = RPC_UNARY,                                   \
-        .input = &etcdserverpb__##word##_request__descriptor,                                      \
-        .output = &etcdserverpb__##word##_response__descriptor, .handler = &(handler_)             \
-    }
-
-static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
-{
-    static const struct rpc_method calls[] = {
-        CLUSTER("MemberRemove", member_remove, remove_handler),
-        CLUSTER("MemberPromote", member_promote, promote_handler),
-        CLUSTER("MemberAdd", member_add, add_handler),
-        CLUSTER("MemberUpdate", member_update, update_handler),
-    };
-
-    return etcd_add_all(api, server, calls, ARRAY_LEN(calls), etcd_stays, note);
-}
-
-const struct etcd_part etcd_cluster_part = {.methods = methods, .add = add};
+const struct etcd_part etcd_cluster_part = {.methods = methods};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which replica serves a call, and the rules of unary methods for struct leader. */
 #include "store/etcd/etcd.h"
 
 #include <stdlib.h>
 
-#include "store/etcd/errand.h"
+#include "store/etcd/leader_call.h"
 #include "store/etcd/listing.h"
-#include "store/etcd/outcast.h"
 #include "wire/field.h"
 
 static const struct etcd_part *const parts[] = {
-    &etcd_kv_part,          &etcd_lease_part,    &etcd_watch_part,  &etcd_cluster_part,
-    &etcd_maintenance_part, &etcd_outcast_part,  &etcd_errand_part, &etcd_wait_part,
+    &etcd_kv_part,          &etcd_lease_part,    &etcd_watch_part,       &etcd_cluster_part,
+    &etcd_maintenance_part, &etcd_removal_part,  &etcd_leader_call_part, &etcd_queue_wait_part,
     &etcd_lock_part,        &etcd_election_part, &etcd_observe_part};
 
 #define EACH_PART(hook, ...)                                                                       \
@@ -59,8 +59,15 @@ void etcd_reply(struct etcd_request *request, const struct pack *pack)
     }
 }
 
-/* A client of etcd's own stands between: what it was told arrives as a text. What is ours to say,
- * try again, too many, you may not, keeps its code. */
+void etcd_reply_header(struct etcd_request *request)
+{
+    struct pack pack = etcd_answer(api_of(request));
+
+    etcd_reply(request, &pack);
+}
+
+/* etcd serves these methods through a client of its own, so its errors arrive as texts with the code
+ * UNKNOWN. Codes that say "try again", "too many" or "denied" are kept. */
 enum grpc_status etcd_inner_status(enum grpc_status status)
 {
     switch (status) {
@@ -72,7 +79,7 @@ enum grpc_status etcd_inner_status(enum grpc_status status)
     }
 }
 
-static const struct etcd_method *method_of(const struct leader_request *request)
+static const struct etcd_method *etcd_method_of(const struct leader_request *request)
 {
     return CONTAINER_OF(request->method, struct etcd_method, base);
 }
@@ -81,7 +88,7 @@ void etcd_refuse(struct etcd_request *request, enum etcd_error error)
 {
     enum grpc_status status = etcd_errors[error].status;
 
-    if (method_of(&request->base)->inner) status = etcd_inner_status(status);
+    if (etcd_method_of(&request->base)->inner) status = etcd_inner_status(status);
     request_refuse(&request->base, status, "%s", etcd_errors[error].text);
 }
 
@@ -90,7 +97,7 @@ void etcd_finish(struct rpc_call *call, enum etcd_error error)
     rpc_finish(call, etcd_errors[error].status, str_from(etcd_errors[error].text), STR_EMPTY);
 }
 
-/* -- who may -- */
+/* -- permissions -- */
 
 bool etcd_may(const struct etcd_api *api, const struct rpc_call *call, struct key_range range,
               enum etcd_act act)
@@ -116,7 +123,15 @@ bool etcd_may_look(const struct etcd_request *request)
     return etcd_may_any(api_of(request), request->base.call);
 }
 
-/* -- who answers -- */
+bool etcd_may_administer(const struct etcd_request *request)
+{
+    struct note note;
+
+    return !rpc_access_check((struct rpc_access){ACCESS_ADMIN},
+                             rpc_call_identity(request->base.call), &note);
+}
+
+/* -- forwarding -- */
 
 bool etcd_leader_known(const struct etcd_api *api)
 {
@@ -139,15 +154,8 @@ enum etcd_error etcd_keep_refusal(const struct etcd_api *api, const struct rpc_c
                                   bool full)
 {
     if (full) return ETCD_TOO_MANY_REQUESTS;
-    if (outcast_known(api->outcast)) return ETCD_REMOVED;
+    if (api->removal.removed) return ETCD_REMOVED;
     return etcd_lacks_leader(api, call) ? ETCD_NO_LEADER : ETCD_OK;
-}
-
-bool etcd_is_admin(const struct rpc_call *call)
-{
-    struct note note;
-
-    return !rpc_access_check((struct rpc_access){ACCESS_ADMIN}, rpc_call_identity(call), &note);
 }
 
 static void way_to_leader(struct etcd_api *api)
@@ -162,7 +170,7 @@ struct rpc_channel *etcd_leader_channel(struct etcd_api *api)
     return rpc_forwarder_channel(api->forwarder);
 }
 
-bool etcd_stays(void *service, struct rpc_call *)
+static bool api_stays(void *service, struct rpc_call *)
 {
     struct etcd_api *api = service;
 
@@ -175,18 +183,18 @@ static bool binding_stays(void *service, struct rpc_call *call)
 {
     const struct leader_binding *binding = service;
 
-    return etcd_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
+    return api_stays(CONTAINER_OF(binding->leader, struct etcd_api, leader), call);
 }
 
-/* The log tells us of a commit up to a heartbeat after the leader told its caller. */
-static bool lacks_told(const struct etcd_api *api)
+/* A follower learns of a commit up to a heartbeat after the leader has answered its client. */
+static bool lacks_forwarded(const struct etcd_api *api)
 {
     return watch_engine_visible(api->service->watches) > keys_revision(api_keys(api));
 }
 
-/* Who wrote through us and reads here must find what it wrote, as with etcd, whose members answer
- * when they have it themselves: until we have it the leader is asked. While nobody leads, what we
- * have is all there is. `newest`: it reads keys; the others tell of this very replica. */
+/* Read-your-writes: a client that wrote through this follower must see its write here, as with etcd.
+ * Until this replica has applied the write, serializable reads are forwarded to the leader. Without
+ * a leader they are answered here. `newest`: the method reads keys; the others report this replica. */
 static bool binding_keeps(void *service, const ProtobufCMessage *message)
 {
     const struct leader_binding *binding = service;
@@ -195,12 +203,12 @@ static bool binding_keeps(void *service, const ProtobufCMessage *message)
 
     if (!method->serializable || !method->serializable(message)) return false;
     if (!method->newest) return true;
-    if (lacks_told(api) && rpc_forwarder_leader(api->forwarder)[0]) return false;
+    if (lacks_forwarded(api) && rpc_forwarder_leader(api->forwarder)[0]) return false;
     return method->newest(message) <= (int64_t)keys_revision(api_keys(api));
 }
 
 /* Of every answer: the header is its first field, and the revision the header's third. */
-static uint64_t header_revision(struct str answer)
+uint64_t etcd_answer_revision(struct str answer)
 {
     struct fields fields = fields_of(answer);
     struct field field;
@@ -214,7 +222,7 @@ static uint64_t header_revision(struct str answer)
 
 void etcd_passed(struct etcd_api *api, struct str answer)
 {
-    watch_engine_forwarded(api->service->watches, header_revision(answer));
+    watch_engine_forwarded(api->service->watches, etcd_answer_revision(answer));
 }
 
 static void binding_passed(void *service, struct str answer)
@@ -224,7 +232,7 @@ static void binding_passed(void *service, struct str answer)
     etcd_passed(CONTAINER_OF(binding->leader, struct etcd_api, leader), answer);
 }
 
-static void on_lost(struct rpc_call *call, enum rpc_forward_loss loss)
+static void etcd_on_lost(struct rpc_call *call, enum rpc_forward_loss loss)
 {
     etcd_finish(call, loss == RPC_LOST_NO_LEADER     ? ETCD_NO_LEADER
                       : loss == RPC_LOST_CROWDED     ? ETCD_TOO_MANY_REQUESTS
@@ -246,44 +254,44 @@ static const struct leader_word words[LEADER_REFUSALS] = {
     [LEADER_FAILED] = {GRPC_UNAVAILABLE, "etcdserver: unhealthy cluster"},
 };
 
-static void read(struct leader_request *request)
+static void etcd_read_now(struct leader_request *request)
 {
     struct etcd_request *mine = etcd_request_of(request);
 
     if (store_machine_restoring(api_of(mine)->service->machine))
         etcd_refuse(mine, ETCD_TIMEOUT_APPLIED);
     else
-        method_of(request)->read(mine);
+        etcd_method_of(request)->read(mine);
 }
 
-/* A leader that is new may not have all that was told before it led, to this replica or to the one
- * that passes the read on: then it reads as if the read were linearizable. */
-static bool may_lack_told(const struct leader_request *request)
+/* A new leader may not have applied every revision that was returned to clients before it led, here
+ * or by the replica that forwards the read: then it reads as if the read were linearizable. */
+static bool may_lack_forwarded(const struct leader_request *request)
 {
     const struct etcd_api *api = CONTAINER_OF(request->leader, struct etcd_api, leader);
     struct str hops;
 
-    return leader_here(request->leader) && method_of(request)->newest &&
-           (lacks_told(api) || rpc_call_metadata(request->call, STR(RPC_HOPS_HEADER), &hops));
+    return leader_here(request->leader) && etcd_method_of(request)->newest &&
+           (lacks_forwarded(api) || rpc_call_metadata(request->call, STR(RPC_HOPS_HEADER), &hops));
 }
 
-static bool admit(struct leader_request *request)
+static bool etcd_admit(struct leader_request *request)
 {
     struct etcd_request *mine = etcd_request_of(request);
-    const struct etcd_method *method = method_of(request);
+    const struct etcd_method *method = etcd_method_of(request);
     enum etcd_error error = method->check ? method->check(mine) : ETCD_OK;
 
     if (error)
         etcd_refuse(mine, error);
-    else if (method->allows && !method->allows(mine))
+    else if (request->call && method->allows && !method->allows(mine))
         etcd_refuse(mine, ETCD_DENIED);
-    else if (etcd_lacks_leader(api_of(mine), request->call))
+    else if (request->call && etcd_lacks_leader(api_of(mine), request->call))
         etcd_refuse(mine, ETCD_NO_LEADER);
-    else if (outcast_known(api_of(mine)->outcast))
+    else if (api_of(mine)->removal.removed)
         etcd_refuse(mine, ETCD_REMOVED);
     else if (method->serializable && method->serializable(request->message) &&
-             !may_lack_told(request))
-        read(request);
+             !may_lack_forwarded(request))
+        etcd_read_now(request);
     else if (!leader_here(request->leader))
         request_redirect(request);
     else
@@ -291,57 +299,72 @@ static bool admit(struct leader_request *request)
     return false;
 }
 
-static void propose(struct etcd_request *request)
+static void etcd_propose(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     struct proposal proposal;
     enum err err;
 
     buf_clear(&api->command);
-    err = method_of(&request->base)->command(request, &api->command, &request->kind);
+    err = etcd_method_of(&request->base)->command(request, &api->command, &request->kind);
     if (err) {
         etcd_refuse(request, err == ERR_NOMEM ? ETCD_TOO_MANY_REQUESTS : ETCD_TOO_LARGE);
         return;
     }
     proposal = store_proposal(api->service, request->kind, NULL);
     proposal.command = buf_peek(&api->command);
-    proposal.actor = rpc_access_name(rpc_call_identity(request->base.call));
+    proposal.actor = request->base.caller ? request->base.caller->actor
+                                          : rpc_access_name(rpc_call_identity(request->base.call));
     proposal.actor.len = min_size(proposal.actor.len, REPLICA_ACTOR_MAX);
     request_propose(&request->base, &proposal);
 }
 
-static void begin(struct leader_request *request)
+static void etcd_begin(struct leader_request *request)
 {
-    const struct etcd_method *method = method_of(request);
+    const struct etcd_method *method = etcd_method_of(request);
 
-    if (!method->command || (method->reads && method->reads(etcd_request_of(request))))
+    if (method->act)
+        method->act(etcd_request_of(request));
+    else if (!method->command || (method->reads && method->reads(etcd_request_of(request))))
         request_read(request);
     else
-        propose(etcd_request_of(request));
+        etcd_propose(etcd_request_of(request));
 }
 
-static void written(struct leader_request *request, enum err err, struct str reply)
+static void etcd_written(struct leader_request *request, enum err err, struct str reply)
 {
-    if (!request->call)
+    if (!request_is_awaited(request))
         request_free(request);
     else if (err)
         request_log_failed(request, err);
     else
-        method_of(request)->written(etcd_request_of(request), reply);
+        etcd_method_of(request)->written(etcd_request_of(request), reply);
 }
 
-/* Who is kept is answered by something that is still to come, and not here. */
-static void drain(struct leader_request *request)
+void etcd_act(struct etcd_request *request)
 {
+    request->acts = true;
+    request_keep(&request->base, &api_of(request)->acting);
+}
+
+static void etcd_gone(struct leader_request *request)
+{
+    if (!etcd_request_of(request)->acts) request_free(request);
+}
+
+/* What would answer a kept request comes too late for a replica that stops. */
+static void etcd_drain(struct leader_request *request)
+{
+    if (etcd_request_of(request)->acts) return;
     request_fail(request, etcd_errors[ETCD_STOPPED].status, "%s", etcd_errors[ETCD_STOPPED].text);
 }
 
-static void writable(struct leader_request *request)
+static void etcd_writable(struct leader_request *request)
 {
     listing_writable(etcd_request_of(request));
 }
 
-static void freed(struct leader_request *request)
+static void etcd_freed(struct leader_request *request)
 {
     listing_freed(etcd_request_of(request));
 }
@@ -351,75 +374,76 @@ static const struct leader_rules rules = {
     .words = words,
     .full = GRPC_RESOURCE_EXHAUSTED,
     .doubt = GRPC_UNAVAILABLE,
-    .admit = admit,
-    .begin = begin,
-    .read = read,
-    .written = written,
-    .drain = drain,
-    .writable = writable,
-    .freed = freed,
+    .admit = etcd_admit,
+    .begin = etcd_begin,
+    .read = etcd_read_now,
+    .written = etcd_written,
+    .gone = etcd_gone,
+    .drain = etcd_drain,
+    .writable = etcd_writable,
+    .freed = etcd_freed,
 };
 
 /* -- methods -- */
 
-enum err etcd_add(struct etcd_api *api, struct rpc_server *server, const struct rpc_method *method,
-                  bool (*stays)(void *service, struct rpc_call *call), struct note *note)
+const struct leader_method *etcd_method_at(const char *path)
+{
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        for (const struct etcd_method *m = parts[i]->methods; m && m->base.path; m++)
+            if (strcmp(m->base.path, path) == 0) return &m->base;
+    assert(false);
+    return NULL;
+}
+
+/* With a gate in front that passes the call on to the leader unless it stays here. */
+static enum err add_gated(struct etcd_api *api, struct rpc_server *server,
+                          const struct rpc_method *method, struct rpc_forward_gate gate,
+                          struct note *note)
 {
     struct rpc_method gated = *method;
-    struct rpc_forward_gate *gate = &api->gates[api->gate_count];
 
-    if (!stays) return rpc_server_add(server, method, note);
     if (api->gate_count == ETCD_GATES_MAX) return ERR_FULL;
-    api->gate_count++;
-    *gate = (struct rpc_forward_gate){.forwarder = api->forwarder,
-                                      .handler = method->handler,
-                                      .service = method->service,
-                                      .kind = method->kind,
-                                      .response_max = method->response_max,
-                                      .stays = stays,
-                                      .lost = on_lost};
-    if (method->kind == RPC_UNARY) gate->timeout_ms = api->leader.wait_ms + ETCD_FORWARD_MS;
-    if (method->handler == &leader_handler) {
-        gate->keeps = binding_keeps;
-        gate->passed = binding_passed;
-    }
+    gate.forwarder = api->forwarder;
+    gate.handler = method->handler;
+    gate.service = method->service;
+    gate.kind = method->kind;
+    gate.response_max = method->response_max;
+    gate.lost = etcd_on_lost;
+    if (method->kind == RPC_UNARY) gate.timeout_ms = api->leader.wait_ms + ETCD_FORWARD_MS;
     gated.handler = &rpc_forward_handler;
-    gated.service = gate;
+    gated.service = &api->gates[api->gate_count];
+    api->gates[api->gate_count++] = gate;
     return rpc_server_add(server, &gated, note);
 }
 
-enum err etcd_add_all(struct etcd_api *api, struct rpc_server *server,
-                      const struct rpc_method *methods, size_t count,
-                      bool (*stays)(void *service, struct rpc_call *call), struct note *note)
+static enum err add_raw(struct etcd_api *api, struct rpc_server *server, const struct etcd_raw *raw,
+                        struct note *note)
 {
-    enum err err = ERR_OK;
+    struct rpc_method method = raw->rpc;
 
-    for (size_t i = 0; !err && i < count; i++) {
-        struct rpc_method method = methods[i];
-
-        method.service = api;
-        err = etcd_add(api, server, &method, stays, note);
-    }
-    return err;
+    method.service = api;
+    if (!raw->leader_only) return rpc_server_add(server, &method, note);
+    return add_gated(api, server, &method, (struct rpc_forward_gate){.stays = api_stays}, note);
 }
 
 static enum err add_unary(struct etcd_api *api, struct rpc_server *server,
-                          const struct etcd_method *method, struct note *note)
+                          const struct leader_method *base, struct note *note)
 {
-    const struct leader_method *base = &method->base;
+    struct rpc_method method = {
+        .path = base->path,
+        .kind = RPC_UNARY,
+        .input = base->input,
+        .output = base->output,
+        .request_max = base->request_max ? base->request_max : ETCD_MESSAGE_MAX,
+        .response_max = base->response_max ? base->response_max : ETCD_ANSWER_MAX,
+        .arena_max = (size_t)64 << 20,
+        .handler = &leader_handler,
+        .service = leader_bind(&api->leader, base)};
 
-    return etcd_add(api, server,
-                    &(struct rpc_method){
-                        .path = base->path,
-                        .kind = RPC_UNARY,
-                        .input = base->input,
-                        .output = base->output,
-                        .request_max = base->request_max ? base->request_max : ETCD_MESSAGE_MAX,
-                        .response_max = base->response_max ? base->response_max : ETCD_ANSWER_MAX,
-                        .arena_max = (size_t)64 << 20,
-                        .handler = &leader_handler,
-                        .service = leader_bind(&api->leader, base)},
-                    binding_stays, note);
+    return add_gated(api, server, &method,
+                     (struct rpc_forward_gate){
+                         .stays = binding_stays, .keeps = binding_keeps, .passed = binding_passed},
+                     note);
 }
 
 enum err etcd_methods(struct etcd_api *api, struct rpc_server *server, struct note *note)
@@ -428,8 +452,9 @@ enum err etcd_methods(struct etcd_api *api, struct rpc_server *server, struct no
 
     for (size_t i = 0; !err && i < ARRAY_LEN(parts); i++) {
         for (const struct etcd_method *m = parts[i]->methods; !err && m && m->base.path; m++)
-            err = add_unary(api, server, m, note);
-        if (!err && parts[i]->add) err = parts[i]->add(api, server, note);
+            err = add_unary(api, server, &m->base, note);
+        for (const struct etcd_raw *r = parts[i]->raws; !err && r && r->rpc.path; r++)
+            err = add_raw(api, server, r, note);
     }
     return err;
 }
@@ -443,17 +468,17 @@ struct rpc_server_limits etcd_server_limits(void)
 
 /* -- life -- */
 
-static void on_applied(void *owner, const struct store_applied *applied)
+static void etcd_on_applied(void *owner)
 {
-    EACH_PART(applied, owner, applied);
+    EACH_PART(applied, owner);
 }
 
-static void on_restored(void *owner)
+static void etcd_on_restored(void *owner)
 {
     EACH_PART(restored, owner);
 }
 
-static void on_second(void *owner)
+static void etcd_on_second(void *owner)
 {
     EACH_PART(second, owner);
 }
@@ -485,6 +510,7 @@ enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api
     else
         log_source_init(&api->log, NULL, "etcd", NULL);
     list_init(&api->pruning);
+    list_init(&api->acting);
     buf_init(&api->answer, ETCD_ANSWER_MAX);
     buf_init(&api->command, REPLICA_COMMAND_MAX);
     err = leader_open(&api->leader, &(struct leader_options){.rules = &rules,
@@ -505,20 +531,19 @@ enum err etcd_open(const struct etcd_options *options, struct etcd_api **ret_api
         return err;
     }
     api->leader.replica = options->replica;
-    store_service_follow(api->service,
-                         &(struct store_follower){on_applied, on_restored, on_second, api});
+    store_service_follow(api->service, &(struct store_follower){etcd_on_applied, etcd_on_restored,
+                                                                etcd_on_second, api});
     status = replica_status(options->replica);
     etcd_on_change(api, &status);
     *ret_api = api;
     return ERR_OK;
 }
 
-static void on_outcast_stopped(void *owner)
+void etcd_removal_stopped(struct etcd_api *api)
 {
-    struct etcd_api *api = owner;
     struct rpc_forwarder *forwarder = api->forwarder;
 
-    errands_stop(api);
+    leader_calls_stop(api);
     api->forwarder = NULL;
     if (forwarder)
         rpc_forwarder_close(forwarder, api->stopped, api->stopped_owner);
@@ -530,7 +555,7 @@ void etcd_stop(struct etcd_api *api, void (*done)(void *owner), void *owner)
 {
     api->stopped = done;
     api->stopped_owner = owner;
-    outcast_stop(api->outcast, on_outcast_stopped, api);
+    etcd_removal_stop(api);
 }
 
 void etcd_close(struct etcd_api *api)

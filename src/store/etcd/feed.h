@@ -9,6 +9,7 @@
 #ifndef STORE_ETCD_FEED_H
 #define STORE_ETCD_FEED_H
 #include "store/watch_engine.h"
+#include "wire/pb/etcd_rpc.pb-c.h"
 
 struct feed;
 struct feed_stream;
@@ -16,7 +17,7 @@ struct feed_options {
     struct io *io;
     struct watch_engine *engine;
     uint32_t watches_max; /* over all streams; more are refused one by one */
-    uint64_t progress_ms; /* 0: 600,000; of quiet, then who asked for it is told the revision */
+    uint64_t progress_ms; /* 0: 600,000; without events, then progress_notify sends the revision */
     /* ERR_FULL: feed_stream_writable comes when there is room. Any other error: `broken`. */
     enum err (*send)(struct feed_stream *stream, struct str message);
     void (*broken)(struct feed_stream *stream, enum err err);          /* closes it, or soon */
@@ -51,11 +52,16 @@ void feed_stream_writable(struct feed_stream *stream); /* there is room again */
 bool feed_stream_full(const struct feed_stream *stream);
 
 struct feed_create {
-    struct key_range range; /* as etcd says it: from not empty */
+    struct key_range range; /* `from` is not empty */
     int64_t start_revision, id;
     bool prev_kv, no_put, no_delete, fragment, progress_notify;
     const char *refusal; /* static text, or NULL: why it may not */
 };
+/* Why the range may not be watched, as `refusal`. */
+typedef const char *feed_refusal_fn(void *owner, struct key_range range);
+/* A message of the client's. */
+void feed_request(struct feed_stream *stream, const Etcdserverpb__WatchRequest *m,
+                  feed_refusal_fn *refusal, void *owner);
 /* Each answers by itself, in order. */
 void feed_create(struct feed_stream *stream, const struct feed_create *create);
 void feed_cancel(struct feed_stream *stream, int64_t id);

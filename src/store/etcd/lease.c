@@ -3,20 +3,20 @@
  *
  * A lease lives on the replicated clock: whoever leads, what is left of it is the same. Keep-alives
  * of all streams are gathered into entries of the log with those of muster.v1 (service_renew.c); an
- * answer comes after its entry, so one that says TTL n means that the lease lives n from then on.
+ * answer comes after its entry, so an answer with TTL n means that the lease lives n from then on.
  */
 #include <muster/coord.h>
 #include <stdlib.h>
 
-#include "store/etcd/asks.h"
 #include "store/etcd/internal.h"
 #include "store/keyvalue.h"
 
 enum {
     PENDING_MAX = 4096, /* of one stream; then its next request waits */
     PENDING_LOW = 1024,
-    LOOKED_AT = 256,    /* keys of a lease, at a time */
-    TOLD_MAX = 1 << 16, /* keys of a lease, in one answer */
+    KEYS_SLICE = 256,     /* keys of a lease, at a time */
+    LISTED_MAX = 1 << 16, /* keys of a lease, in one answer */
+    TTL_MIN_S = 2,
 };
 
 /* -- LeaseGrant -- */
@@ -26,31 +26,42 @@ static const Etcdserverpb__LeaseGrantRequest *grant_of(const struct etcd_request
     return (const Etcdserverpb__LeaseGrantRequest *)request->base.message;
 }
 
-static enum etcd_error check_grant(struct etcd_request *request)
+static int64_t granted_ttl(const Etcdserverpb__LeaseGrantRequest *m)
 {
-    return ask_grant_check(grant_of(request));
+    return m->ttl < TTL_MIN_S ? TTL_MIN_S : m->ttl;
 }
 
-static enum err write_command(const struct store_command *command, struct buf *into,
-                              enum store_kind *ret_kind)
+enum etcd_error etcd_grant_command(const Etcdserverpb__LeaseGrantRequest *m, int64_t drawn,
+                                   struct store_command *ret_command)
 {
-    *ret_kind = command->kind;
-    return store_command_write(command, into);
+    *ret_command = (struct store_command){.kind = STORE_LEASE_GRANT,
+                                          .prefer_slot = STORE_NO_SLOT,
+                                          .lease = store_plain_lease(m->id ? m->id : drawn),
+                                          .ttl_ms = granted_ttl(m) * 1000};
+    return m->ttl > STORE_PLAIN_TTL_MAX_MS / 1000 ? ETCD_LEASE_TTL : ETCD_OK;
 }
 
-static enum err grant_command(struct etcd_request *request, struct buf *into,
-                              enum store_kind *ret_kind)
+static enum etcd_error grant_check(struct etcd_request *request)
+{
+    struct store_command command;
+
+    return etcd_grant_command(grant_of(request), 1, &command);
+}
+
+static enum err grant_write(struct etcd_request *request, struct buf *into,
+                            enum store_kind *ret_kind)
 {
     struct store_command command;
     int64_t drawn = 0;
 
     while (drawn == 0) /* ends: one of 2^63 is zero */
         drawn = (int64_t)(entropy_u64(api_of(request)->options.io->entropy) & INT64_MAX);
-    command = ask_grant(grant_of(request), drawn);
-    return write_command(&command, into, ret_kind);
+    (void)etcd_grant_command(grant_of(request), drawn, &command);
+    *ret_kind = command.kind;
+    return store_command_write(&command, into);
 }
 
-static void granted(struct etcd_request *request, struct str reply)
+static void grant_reply(struct etcd_request *request, struct str reply)
 {
     struct store_reply answer;
     struct pack pack;
@@ -62,32 +73,28 @@ static void granted(struct etcd_request *request, struct str reply)
     } else {
         pack = etcd_answer(api_of(request));
         pack_u64(&pack, 2, store_lease_number(&answer.lease));
-        pack_i64(&pack, 3, ask_grant_ttl(grant_of(request)));
+        pack_i64(&pack, 3, granted_ttl(grant_of(request)));
         etcd_reply(request, &pack);
     }
 }
 
-static bool allows_any(const struct etcd_request *request)
-{
-    return etcd_may_any(api_of(request), request->base.call);
-}
-
 /* -- LeaseRevoke -- */
 
-/* Every key under the lease is his to read, or to write. Of who may with all keys, as everybody may
- * without rules, none is looked at; of others as many as it has, in one turn. */
-static bool may_keys(const struct etcd_request *request, int64_t number, enum etcd_act act)
+/* The client may read, or write, every key under the lease. A client with a right to all keys, as
+ * every client without rules, has it at once; else all keys of the lease are checked in one turn. */
+static bool lease_keys_allowed(const struct etcd_request *request, int64_t number,
+                               enum etcd_act act)
 {
     static const struct key_range everything = {{"\0", 1}, {"\0", 1}};
     const struct etcd_api *api = api_of(request);
     const struct rpc_call *call = request->base.call;
     struct store_lease_walk walk = {0};
-    struct str names[LOOKED_AT];
-    bool may = allows_any(request);
+    struct str names[KEYS_SLICE];
+    bool may = etcd_may_look(request);
     size_t count;
 
     if (!may || etcd_may(api, call, everything, act)) return may;
-    while (may && (count = store_lease_keys_next(api_store(api), number, &walk, names, LOOKED_AT)))
+    while (may && (count = store_lease_keys_next(api_store(api), number, &walk, names, KEYS_SLICE)))
         for (size_t i = 0; may && i < count; i++)
             may = etcd_may(api, call, (struct key_range){names[i], STR_EMPTY}, act);
     return may;
@@ -98,42 +105,52 @@ static const Etcdserverpb__LeaseRevokeRequest *revoke_of(const struct etcd_reque
     return (const Etcdserverpb__LeaseRevokeRequest *)request->base.message;
 }
 
-static bool allows_revoke(const struct etcd_request *request)
+static bool revoke_allows(const struct etcd_request *request)
 {
-    return may_keys(request, revoke_of(request)->id, ETCD_WRITE);
+    return lease_keys_allowed(request, revoke_of(request)->id, ETCD_WRITE);
 }
 
-static enum etcd_error check_revoke(struct etcd_request *request)
+enum etcd_error etcd_revoke_command(const Etcdserverpb__LeaseRevokeRequest *m,
+                                    struct store_command *ret_command)
 {
-    return ask_revoke_check(revoke_of(request));
+    *ret_command = (struct store_command){.kind = STORE_LEASE_REVOKE,
+                                          .prefer_slot = STORE_NO_SLOT,
+                                          .lease = store_plain_lease(m->id)};
+    return m->id == 0 ? ETCD_LEASE_NOT_FOUND : ETCD_OK;
 }
 
-static enum err revoke_command(struct etcd_request *request, struct buf *into,
-                               enum store_kind *ret_kind)
+static enum etcd_error revoke_check(struct etcd_request *request)
 {
-    struct store_command command = ask_revoke(revoke_of(request));
+    struct store_command command;
 
-    return write_command(&command, into, ret_kind);
+    return etcd_revoke_command(revoke_of(request), &command);
 }
 
-static void revoked(struct etcd_request *request, struct str reply)
+static enum err revoke_write(struct etcd_request *request, struct buf *into,
+                             enum store_kind *ret_kind)
+{
+    struct store_command command;
+
+    (void)etcd_revoke_command(revoke_of(request), &command);
+    *ret_kind = command.kind;
+    return store_command_write(&command, into);
+}
+
+static void revoke_reply(struct etcd_request *request, struct str reply)
 {
     struct store_reply answer;
-    struct pack pack;
 
-    if (store_reply_parse(reply, &answer)) {
+    if (store_reply_parse(reply, &answer))
         request_refuse_as(&request->base, LEADER_DOUBT);
-    } else if (answer.code != COORD_OK) {
+    else if (answer.code != COORD_OK)
         etcd_refuse(request, ETCD_LEASE_NOT_FOUND);
-    } else {
-        pack = etcd_answer(api_of(request));
-        etcd_reply(request, &pack);
-    }
+    else
+        etcd_reply_header(request);
 }
 
 /* -- LeaseTimeToLive, LeaseLeases -- */
 
-/* T stands where the last entry left it; who counts on what remains must not count the time since
+/* The lease clock stops at the last entry. What remains of a lease does not include the time since
  * then. */
 static uint64_t clock_now(const struct etcd_api *api)
 {
@@ -142,26 +159,25 @@ static uint64_t clock_now(const struct etcd_api *api)
     return store_clock_ns(api_store(api)) + since_ms * NS_PER_MS;
 }
 
-static void pack_keys(struct etcd_api *api, int64_t number, struct pack *pack)
+static void lease_pack_keys(struct etcd_api *api, int64_t number, struct pack *pack)
 {
-    size_t count = store_lease_key_count(api_store(api), number);
-    struct str *names = count ? malloc(count * sizeof *names) : NULL;
+    struct store_lease_walk walk = {0};
+    struct str names[KEYS_SLICE];
+    size_t count;
 
-    if (count && !names) pack->err = ERR_NOMEM;
-    if (names) (void)store_lease_keys(api_store(api), number, names, count);
-    for (size_t i = 0; names && i < count; i++) pack_bytes(pack, 5, names[i]);
-    free(names);
+    while ((count = store_lease_keys_next(api_store(api), number, &walk, names, KEYS_SLICE)))
+        for (size_t i = 0; i < count; i++) pack_bytes(pack, 5, names[i]);
 }
 
-static bool allows_time_to_live(const struct etcd_request *request)
+static bool ttl_allows(const struct etcd_request *request)
 {
     const Etcdserverpb__LeaseTimeToLiveRequest *m =
         (const Etcdserverpb__LeaseTimeToLiveRequest *)request->base.message;
 
-    return m->keys ? may_keys(request, m->id, ETCD_READ) : allows_any(request);
+    return m->keys ? lease_keys_allowed(request, m->id, ETCD_READ) : etcd_may_look(request);
 }
 
-static void time_to_live(struct etcd_request *request)
+static void ttl_read(struct etcd_request *request)
 {
     const Etcdserverpb__LeaseTimeToLiveRequest *m =
         (const Etcdserverpb__LeaseTimeToLiveRequest *)request->base.message;
@@ -169,7 +185,7 @@ static void time_to_live(struct etcd_request *request)
     struct pack pack = etcd_answer(api);
     struct store_lease lease;
 
-    if (m->keys && store_lease_key_count(api_store(api), m->id) > TOLD_MAX) {
+    if (m->keys && store_lease_key_count(api_store(api), m->id) > LISTED_MAX) {
         etcd_refuse(request, ETCD_TOO_LARGE);
         return;
     }
@@ -179,13 +195,13 @@ static void time_to_live(struct etcd_request *request)
     } else {
         pack_i64(&pack, 3, lease.remaining_ms / 1000);
         pack_i64(&pack, 4, lease.ttl_ms / 1000);
-        if (m->keys) pack_keys(api, m->id, &pack);
+        if (m->keys) lease_pack_keys(api, m->id, &pack);
     }
     etcd_reply(request, &pack);
 }
 
-/* Those that are over are not told, though they stand there: nobody could revoke them. */
-static void leases(struct etcd_request *request)
+/* Expired leases are left out, though they exist until their end is applied: none can be revoked. */
+static void leases_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     struct order_place place = store_leases(api_store(api));
@@ -217,8 +233,7 @@ struct beat {
     struct list link; /* keeper.unsent */
     struct keeper *keeper;
     int64_t id, ttl_s;
-    /* As of when it was asked: who is told of a renewal is never told a revision at which the lease
-     * was gone already. */
+    /* As of the request: an answer that renews never names a revision at which the lease had ended. */
     uint64_t revision;
 };
 
@@ -243,7 +258,7 @@ static enum err beat_send(struct keeper *keeper, const struct beat *beat)
 }
 
 /* Reads on, or ends, when it has room. */
-static void keeper_goes_on(struct keeper *keeper)
+static void keeper_continue(struct keeper *keeper)
 {
     bool busy = keeper->pending >= PENDING_MAX || !list_empty(&keeper->unsent);
     bool idle = keeper->pending <= PENDING_LOW && list_empty(&keeper->unsent);
@@ -275,11 +290,11 @@ static void on_beat(struct renew_asker *asker, enum err err, const struct store_
     if (!kept) free(beat);
     if (err && err != ERR_CLOSED)
         keeper_end(keeper, err == ERR_UNKNOWN ? ETCD_TIMEOUT : ETCD_LEADER_CHANGED);
-    keeper_goes_on(keeper);
+    keeper_continue(keeper);
     keeper_free_if_done(keeper);
 }
 
-static void on_start(void *service, struct rpc_call *call)
+static void keeper_on_start(void *service, struct rpc_call *call)
 {
     struct etcd_api *api = service;
     struct keeper *keeper = NULL;
@@ -301,8 +316,8 @@ static void on_start(void *service, struct rpc_call *call)
     list_append(&api->keepers, &keeper->link);
 }
 
-static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+static void keeper_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                              struct str)
 {
     struct etcd_api *api = service;
     struct keeper *keeper = rpc_call_data(call);
@@ -322,24 +337,24 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
     list_init(&beat->link);
     id = store_plain_lease(beat->id);
     keeper->pending++;
-    if (!renew_one(api->service, &id, &beat->asker)) {
+    if (!renew_add(api->service, &id, 1, &beat->asker)) {
         keeper->pending--;
         free(beat);
         keeper_end(keeper, ETCD_TOO_MANY_REQUESTS);
     }
-    keeper_goes_on(keeper);
+    keeper_continue(keeper);
 }
 
-static void on_half_closed(void *, struct rpc_call *call)
+static void keeper_on_half_closed(void *, struct rpc_call *call)
 {
     struct keeper *keeper = rpc_call_data(call);
 
     if (!keeper) return;
     keeper->half_closed = true;
-    keeper_goes_on(keeper);
+    keeper_continue(keeper);
 }
 
-static void on_writable(void *, struct rpc_call *call)
+static void keeper_on_writable(void *, struct rpc_call *call)
 {
     struct keeper *keeper = rpc_call_data(call);
     enum err err = ERR_OK;
@@ -356,15 +371,15 @@ static void on_writable(void *, struct rpc_call *call)
         if (err) break;
     }
     if (err && err != ERR_CLOSED) keeper_end(keeper, ETCD_UNHEALTHY);
-    keeper_goes_on(keeper);
+    keeper_continue(keeper);
 }
 
-static void on_drain(void *, struct rpc_call *call)
+static void keeper_on_drain(void *, struct rpc_call *call)
 {
     if (rpc_call_data(call)) etcd_finish(call, ETCD_STOPPED);
 }
 
-static void on_done(void *, struct rpc_call *call)
+static void keeper_on_done(void *, struct rpc_call *call)
 {
     struct keeper *keeper = rpc_call_data(call);
 
@@ -377,56 +392,46 @@ static void on_done(void *, struct rpc_call *call)
     keeper_free_if_done(keeper);
 }
 
-static const struct rpc_handler keep_alive_handler = {.on_start = on_start,
-                                                      .on_message = on_message,
-                                                      .on_half_closed = on_half_closed,
-                                                      .on_writable = on_writable,
-                                                      .on_drain = on_drain,
-                                                      .on_done = on_done};
+static const struct rpc_handler keep_alive_handler = {.on_start = keeper_on_start,
+                                                      .on_message = keeper_on_message,
+                                                      .on_half_closed = keeper_on_half_closed,
+                                                      .on_writable = keeper_on_writable,
+                                                      .on_drain = keeper_on_drain,
+                                                      .on_done = keeper_on_done};
 
 /* Who led is not asked any more: its streams go on elsewhere. */
-static void changed(struct etcd_api *api, const struct replica_status *)
+static void keepers_changed(struct etcd_api *api, const struct replica_status *)
 {
     if (leader_here(&api->leader)) return;
     LIST_EACH(&api->keepers, node)
     keeper_end(CONTAINER_OF(node, struct keeper, link), ETCD_LEADER_CHANGED);
 }
 
-static enum err open_part(struct etcd_api *api)
+static enum err keepers_open(struct etcd_api *api)
 {
     list_init(&api->keepers);
     return ERR_OK;
 }
 
-static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
-{
-    return etcd_add(
-        api, server,
-        &(struct rpc_method){.path = "/etcdserverpb.Lease/LeaseKeepAlive",
-                             .kind = RPC_BIDI,
-                             .input = &etcdserverpb__lease_keep_alive_request__descriptor,
-                             .output = &etcdserverpb__lease_keep_alive_response__descriptor,
-                             .request_max = ETCD_MESSAGE_MAX,
-                             .handler = &keep_alive_handler,
-                             .service = api},
-        etcd_stays, note);
-}
+static const struct etcd_raw raws[] = {
+    {ETCD_RAW("LeaseKeepAlive", etcdserverpb, Lease, lease_keep_alive, lease_keep_alive, RPC_BIDI,
+              keep_alive_handler),
+     .leader_only = true},
+    {.rpc = {.path = NULL}},
+};
 
-#define LEASE(rpc, word)                                                                           \
-    .base = {.path = "/etcdserverpb.Lease/" rpc,                                                   \
-             .name = rpc,                                                                          \
-             .input = &etcdserverpb__##word##_request__descriptor,                                 \
-             .output = &etcdserverpb__##word##_response__descriptor}
 static const struct etcd_method methods[] = {
-    {LEASE("LeaseGrant", lease_grant), .check = check_grant, .allows = allows_any,
-     .command = grant_command, .written = granted},
-    {LEASE("LeaseRevoke", lease_revoke), .check = check_revoke, .allows = allows_revoke,
-     .command = revoke_command, .written = revoked},
-    {LEASE("LeaseTimeToLive", lease_time_to_live), .allows = allows_time_to_live,
-     .read = time_to_live},
-    {LEASE("LeaseLeases", lease_leases), .allows = allows_any, .read = leases},
+    {ETCD_METHOD("LeaseGrant", etcdserverpb, Lease, lease_grant, lease_grant), .check = grant_check,
+     .allows = etcd_may_look, .command = grant_write, .written = grant_reply},
+    {ETCD_METHOD("LeaseRevoke", etcdserverpb, Lease, lease_revoke, lease_revoke),
+     .check = revoke_check, .allows = revoke_allows, .command = revoke_write,
+     .written = revoke_reply},
+    {ETCD_METHOD("LeaseTimeToLive", etcdserverpb, Lease, lease_time_to_live, lease_time_to_live),
+     .allows = ttl_allows, .read = ttl_read},
+    {ETCD_METHOD("LeaseLeases", etcdserverpb, Lease, lease_leases, lease_leases),
+     .allows = etcd_may_look, .read = leases_read},
     {.base = {.path = NULL}},
 };
 
 const struct etcd_part etcd_lease_part = {
-    .methods = methods, .open = open_part, .add = add, .changed = changed};
+    .methods = methods, .open = keepers_open, .raws = raws, .changed = keepers_changed};

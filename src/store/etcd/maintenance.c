@@ -2,10 +2,8 @@
 /* etcdserverpb.Maintenance and what is left of Auth: how a replica is, hashes, another leader.
  *
  * There is nothing to defragment: the store lives in memory, and its log is cut by snapshots; the
- * call says so in its trailer and in the log. Alarms come and go with what they are about. Snapshot
+ * call answers so in its trailer. An alarm ends with its cause. Snapshot
  * is fleet/service_snapshot.h's: it carries more than the store. */
-#include <stdlib.h>
-
 #include "store/etcd/listing.h"
 
 static bool always(const ProtobufCMessage *)
@@ -15,7 +13,7 @@ static bool always(const ProtobufCMessage *)
 
 /* -- Status -- */
 
-static void status(struct etcd_request *request)
+static void status_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     struct replica_status replica = replica_status(api->options.replica);
@@ -39,7 +37,7 @@ static void status(struct etcd_request *request)
 
 /* -- Alarm -- */
 
-static enum etcd_error check_alarm(struct etcd_request *request)
+static enum etcd_error alarm_check(struct etcd_request *request)
 {
     const Etcdserverpb__AlarmRequest *m = (const Etcdserverpb__AlarmRequest *)request->base.message;
 
@@ -47,9 +45,9 @@ static enum etcd_error check_alarm(struct etcd_request *request)
                                                                             : ETCD_OK;
 }
 
-/* Every replica has the same store: the alarm is told as the leader's. DEACTIVATE ends none: room
- * does. */
-static void alarm_(struct etcd_request *request)
+/* Every replica has the same store: the alarm is reported as the leader's. DEACTIVATE ends no alarm:
+ * free space does. */
+static void alarm_read(struct etcd_request *request)
 {
     const Etcdserverpb__AlarmRequest *m = (const Etcdserverpb__AlarmRequest *)request->base.message;
     struct etcd_api *api = api_of(request);
@@ -73,7 +71,7 @@ static void alarm_(struct etcd_request *request)
 
 /* -- Hash, Defragment, Auth -- */
 
-static void hash(struct etcd_request *request)
+static void hash_read(struct etcd_request *request)
 {
     struct etcd_api *api = api_of(request);
     struct pack pack = etcd_answer(api);
@@ -83,7 +81,7 @@ static void hash(struct etcd_request *request)
 }
 
 /* Of this replica's keys as they were at one revision. */
-static void hash_kv(struct etcd_request *request)
+static void hash_kv_read(struct etcd_request *request)
 {
     int64_t wanted = ((const Etcdserverpb__HashKVRequest *)request->base.message)->revision;
 
@@ -95,13 +93,10 @@ static void hash_kv(struct etcd_request *request)
 
 static void defragment(struct etcd_request *request)
 {
-    struct etcd_api *api = api_of(request);
-    struct pack pack = etcd_answer(api);
-
-    LOG_INFO(&api->log, "asked to defragment: there is nothing to do");
+    LOG_INFO(&api_of(request)->log, "a client asks to defragment: the store is in memory");
     (void)rpc_add_trailer(request->base.call, STR("x-muster-note"),
                           STR("nothing to defragment: the store is in memory"));
-    etcd_reply(request, &pack);
+    etcd_reply_header(request);
 }
 
 static void auth_status(struct etcd_request *request)
@@ -118,60 +113,18 @@ static enum etcd_error check_authenticate(struct etcd_request *)
     return ETCD_AUTH_DISABLED;
 }
 
-#define SERVED(service, rpc, word)                                                                 \
-    .base = {.path = "/etcdserverpb." service "/" rpc,                                             \
-             .name = rpc,                                                                          \
-             .input = &etcdserverpb__##word##_request__descriptor,                                 \
-             .output = &etcdserverpb__##word##_response__descriptor}
-static const struct etcd_method methods[] = {
-    {SERVED("Maintenance", "Status", status), .allows = etcd_may_look, .serializable = always,
-     .read = status},
-    {SERVED("Maintenance", "Alarm", alarm), .check = check_alarm, .allows = etcd_may_look,
-     .read = alarm_},
-    {SERVED("Maintenance", "Hash", hash), .allows = etcd_may_look, .serializable = always,
-     .read = hash},
-    {.base = {.path = "/etcdserverpb.Maintenance/HashKV",
-              .name = "HashKV",
-              .input = &etcdserverpb__hash_kvrequest__descriptor,
-              .output = &etcdserverpb__hash_kvresponse__descriptor},
-     .allows = etcd_may_look,
-     .serializable = always,
-     .read = hash_kv},
-    {SERVED("Maintenance", "Defragment", defragment), .allows = etcd_may_look,
-     .serializable = always, .read = defragment},
-    {SERVED("Auth", "AuthStatus", auth_status), .serializable = always, .read = auth_status},
-    {SERVED("Auth", "Authenticate", authenticate), .check = check_authenticate,
-     .serializable = always, .read = auth_status},
-    {.base = {.path = NULL}},
-};
+/* -- MoveLeader: of the leader itself, as etcd has it; another replica does not pass it on -- */
 
-/* -- MoveLeader: asked of the leader, as etcd wants it -- */
-
-struct moving {
-    struct rpc_call *call; /* NULL: gone */
-    struct etcd_api *api;
-    struct transfer transfer;
-};
-
-static void move_reply(struct etcd_api *api, struct rpc_call *call)
+static void leader_moved(struct transfer *transfer, enum err err, const struct note *)
 {
-    (void)etcd_answer(api);
-    rpc_reply_bytes(call, buf_peek(&api->answer));
-}
+    struct etcd_request *request = CONTAINER_OF(transfer, struct etcd_request, transfer);
 
-static void moved(struct transfer *transfer, enum err err, const struct note *)
-{
-    struct moving *moving = CONTAINER_OF(transfer, struct moving, transfer);
-    struct rpc_call *call = moving->call;
-
-    if (call) rpc_call_set_data(call, NULL);
-    if (call && !err)
-        move_reply(moving->api, call);
-    else if (call)
-        etcd_finish(call, err == ERR_NOT_LEADER  ? ETCD_NOT_LEADER
-                          : err == ERR_NOT_FOUND ? ETCD_BAD_TRANSFEREE
-                                                 : ETCD_TIMEOUT);
-    free(moving);
+    if (!err)
+        etcd_reply_header(request);
+    else
+        etcd_refuse(request, err == ERR_NOT_LEADER  ? ETCD_NOT_LEADER
+                             : err == ERR_NOT_FOUND ? ETCD_BAD_TRANSFEREE
+                                                    : ETCD_TIMEOUT);
 }
 
 static bool is_voter(const struct etcd_api *api, uint64_t id)
@@ -184,56 +137,49 @@ static bool is_voter(const struct etcd_api *api, uint64_t id)
     return false;
 }
 
-static void on_move(void *owner, struct rpc_call *call, const ProtobufCMessage *message, struct str)
+static void move_leader(struct etcd_request *request)
 {
-    struct etcd_api *api = owner;
-    uint64_t target = ((const Etcdserverpb__MoveLeaderRequest *)message)->targetid;
-    enum etcd_error error = !etcd_is_admin(call)         ? ETCD_DENIED
-                            : !leader_here(&api->leader) ? ETCD_NOT_LEADER
-                            : !is_voter(api, target)     ? ETCD_BAD_TRANSFEREE
-                                                         : ETCD_OK;
-    struct moving *moving;
+    struct etcd_api *api = api_of(request);
+    uint64_t target = ((const Etcdserverpb__MoveLeaderRequest *)request->base.message)->targetid;
 
-    if (error) {
-        etcd_finish(call, error);
-        return;
+    if (!leader_here(&api->leader)) {
+        etcd_refuse(request, ETCD_NOT_LEADER);
+    } else if (!is_voter(api, target)) {
+        etcd_refuse(request, ETCD_BAD_TRANSFEREE);
+    } else if (target == replica_status(api->options.replica).id) { /* it leads already */
+        etcd_reply_header(request);
+    } else {
+        LOG_INFO(&api->log, "a client hands leadership to another replica", log_u64("id", target),
+                 log_str("actor", rpc_access_name(rpc_call_identity(request->base.call))));
+        request->transfer = (struct transfer){.to = target, .done = leader_moved};
+        etcd_act(request);
+        replica_transfer(api->options.replica, &request->transfer);
     }
-    if (target == replica_status(api->options.replica).id) { /* it leads already */
-        move_reply(api, call);
-        return;
-    }
-    moving = calloc(1, sizeof *moving);
-    if (!moving) {
-        etcd_finish(call, ETCD_TOO_MANY_REQUESTS);
-        return;
-    }
-    *moving = (struct moving){.call = call, .api = api, .transfer = {.to = target, .done = moved}};
-    rpc_call_set_data(call, moving);
-    LOG_INFO(&api->log, "another is to lead", log_u64("id", target),
-             log_str("actor", rpc_access_name(rpc_call_identity(call))));
-    replica_transfer(api->options.replica, &moving->transfer);
 }
 
-static void on_move_done(void *, struct rpc_call *call)
-{
-    struct moving *moving = rpc_call_data(call);
+static const struct etcd_method methods[] = {
+    {ETCD_METHOD("Status", etcdserverpb, Maintenance, status, status), .allows = etcd_may_look,
+     .serializable = always, .read = status_read},
+    {ETCD_METHOD("Alarm", etcdserverpb, Maintenance, alarm, alarm), .check = alarm_check,
+     .allows = etcd_may_look, .read = alarm_read},
+    {ETCD_METHOD("Hash", etcdserverpb, Maintenance, hash, hash), .allows = etcd_may_look,
+     .serializable = always, .read = hash_read},
+    {.base = {.path = "/etcdserverpb.Maintenance/HashKV",
+              .name = "HashKV",
+              .input = &etcdserverpb__hash_kvrequest__descriptor,
+              .output = &etcdserverpb__hash_kvresponse__descriptor},
+     .allows = etcd_may_look,
+     .serializable = always,
+     .read = hash_kv_read},
+    {ETCD_METHOD("Defragment", etcdserverpb, Maintenance, defragment, defragment),
+     .allows = etcd_may_look, .serializable = always, .read = defragment},
+    {ETCD_METHOD("AuthStatus", etcdserverpb, Auth, auth_status, auth_status),
+     .serializable = always, .read = auth_status},
+    {ETCD_METHOD("Authenticate", etcdserverpb, Auth, authenticate, authenticate),
+     .check = check_authenticate, .serializable = always, .read = auth_status},
+    {ETCD_METHOD("MoveLeader", etcdserverpb, Maintenance, move_leader, move_leader),
+     .allows = etcd_may_administer, .serializable = always, .read = move_leader},
+    {.base = {.path = NULL}},
+};
 
-    if (moving) moving->call = NULL;
-}
-
-static const struct rpc_handler move_handler = {.on_message = on_move, .on_done = on_move_done};
-
-static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
-{
-    static const struct rpc_method calls[] = {
-        {.path = "/etcdserverpb.Maintenance/MoveLeader",
-         .kind = RPC_UNARY,
-         .input = &etcdserverpb__move_leader_request__descriptor,
-         .output = &etcdserverpb__move_leader_response__descriptor,
-         .handler = &move_handler},
-    };
-
-    return etcd_add_all(api, server, calls, ARRAY_LEN(calls), NULL, note);
-}
-
-const struct etcd_part etcd_maintenance_part = {.methods = methods, .add = add};
+const struct etcd_part etcd_maintenance_part = {.methods = methods};

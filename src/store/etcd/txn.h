@@ -9,6 +9,8 @@ bool etcd_request_is_large(const struct etcd_request *request);
 /* Takes the transaction from its message and checks it; etcd_txn_check: and its size. */
 enum etcd_error etcd_txn_take(struct etcd_request *request);
 enum etcd_error etcd_txn_check(struct etcd_request *request);
+/* The request is this transaction from now on, which lives as its arena does; and the check. */
+enum etcd_error etcd_txn_become(struct etcd_request *request, const Etcdserverpb__TxnRequest *txn);
 bool etcd_txn_allows(const struct etcd_request *request);
 bool etcd_txn_serializable(const ProtobufCMessage *message);
 int64_t etcd_txn_newest(const ProtobufCMessage *message);
@@ -21,5 +23,5 @@ void etcd_txn_written(struct etcd_request *request, struct str reply);
 void etcd_txn_header(struct etcd_request *request, struct str reply);
 /* What came of it. False: it was refused, and is answered. */
 bool etcd_txn_done(struct etcd_request *request, struct str reply,
-                   struct store_txn_reply *ret_told);
+                   struct store_txn_reply *ret_reply);
 #endif

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etcdserverpb.Watch: the requests of streams, from any replica; what they are told is feed.h's.
+/* etcdserverpb.Watch: the requests of streams, from any replica; feed.h makes the responses.
  *
- * A client that says it is done with asking (half-closed) goes on being told, as with etcd. A
+ * A stream that its client has half-closed is still sent events, as with etcd. A
  * stream that asked for a leader (hasleader) ends when none is known for three election timeouts,
- * and every stream when this replica was removed (outcast.h).
+ * and every stream when this replica was removed (removed.c).
  */
 #include <stdlib.h>
 
-#include "store/etcd/asks.h"
+#include "store/etcd/feed.h"
 #include "store/etcd/internal.h"
 
 enum { ELECTION_MS = 250, NO_LEADER_ELECTIONS = 3 };
 
-struct etcd_watches {
-    struct etcd_api *api;
-    struct feed *feed;
-    struct list streams;
-    struct timer no_leader; /* runs while nobody leads */
-};
 struct watch_call {
     struct feed_stream feed;
     struct list link;
@@ -26,7 +20,7 @@ struct watch_call {
     bool needs_leader, paused;
 };
 
-static void pause_if_full(struct watch_call *stream)
+static void stream_pause_if_full(struct watch_call *stream)
 {
     bool full = feed_stream_full(&stream->feed);
 
@@ -37,25 +31,25 @@ static void pause_if_full(struct watch_call *stream)
 
 /* -- the feed's side -- */
 
-static enum err on_send(struct feed_stream *feed, struct str message)
+static enum err stream_send(struct feed_stream *feed, struct str message)
 {
     return rpc_send_bytes(CONTAINER_OF(feed, struct watch_call, feed)->call, message);
 }
 
-static void on_broken(struct feed_stream *feed, enum err err)
+static void stream_broken(struct feed_stream *feed, enum err err)
 {
     if (err != ERR_CLOSED)
         etcd_finish(CONTAINER_OF(feed, struct watch_call, feed)->call, ETCD_UNHEALTHY);
 }
 
-static void pack_header(void *owner, struct pack *into, uint64_t revision)
+static void stream_pack_header(void *owner, struct pack *into, uint64_t revision)
 {
     etcd_header(owner, into, revision);
 }
 
 /* -- the call's side -- */
 
-static void on_start(void *service, struct rpc_call *call)
+static void stream_on_start(void *service, struct rpc_call *call)
 {
     struct etcd_api *api = service;
     enum etcd_error error = etcd_keep_refusal(api, call, false);
@@ -69,12 +63,12 @@ static void on_start(void *service, struct rpc_call *call)
     stream->api = api;
     stream->call = call;
     stream->needs_leader = etcd_wants_leader(call);
-    feed_stream_init(api->watches->feed, &stream->feed);
+    feed_stream_init(api->watches.feed, &stream->feed);
     list_init(&stream->link);
-    list_append(&api->watches->streams, &stream->link);
+    list_append(&api->watches.streams, &stream->link);
 }
 
-static const char *refusal(void *owner, struct key_range range)
+static const char *watch_refusal(void *owner, struct key_range range)
 {
     const struct watch_call *stream = owner;
 
@@ -82,8 +76,8 @@ static const char *refusal(void *owner, struct key_range range)
                                                                  : etcd_errors[ETCD_DENIED].text;
 }
 
-static void on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
-                       struct str)
+static void stream_on_message(void *service, struct rpc_call *call, const ProtobufCMessage *message,
+                              struct str)
 {
     struct etcd_api *api = service;
     struct watch_call *stream = rpc_call_data(call);
@@ -93,131 +87,118 @@ static void on_message(void *service, struct rpc_call *call, const ProtobufCMess
         etcd_finish(call, ETCD_TIMEOUT_APPLIED);
         return;
     }
-    ask_watch(&stream->feed, (const Etcdserverpb__WatchRequest *)message, refusal, stream);
-    pause_if_full(stream);
+    feed_request(&stream->feed, (const Etcdserverpb__WatchRequest *)message, watch_refusal, stream);
+    stream_pause_if_full(stream);
 }
 
-static void on_writable(void *, struct rpc_call *call)
+static void stream_on_writable(void *, struct rpc_call *call)
 {
     struct watch_call *stream = rpc_call_data(call);
 
     if (!stream) return;
     feed_stream_writable(&stream->feed);
-    pause_if_full(stream);
+    stream_pause_if_full(stream);
 }
 
-static void on_drain(void *, struct rpc_call *call)
+static void stream_on_drain(void *, struct rpc_call *call)
 {
     if (rpc_call_data(call)) etcd_finish(call, ETCD_STOPPED);
 }
 
-static void on_freed(struct feed_stream *feed)
+static void stream_free(struct feed_stream *feed)
 {
     free(CONTAINER_OF(feed, struct watch_call, feed));
 }
 
-static void on_done(void *, struct rpc_call *call)
+static void stream_on_done(void *, struct rpc_call *call)
 {
     struct watch_call *stream = rpc_call_data(call);
 
     if (!stream) return;
     list_remove(&stream->link);
     stream->call = NULL;
-    feed_stream_close(&stream->feed, on_freed);
+    feed_stream_close(&stream->feed, stream_free);
 }
 
-static const struct rpc_handler handler = {.on_start = on_start,
-                                           .on_message = on_message,
-                                           .on_writable = on_writable,
-                                           .on_drain = on_drain,
-                                           .on_done = on_done};
+static const struct rpc_handler handler = {.on_start = stream_on_start,
+                                           .on_message = stream_on_message,
+                                           .on_writable = stream_on_writable,
+                                           .on_drain = stream_on_drain,
+                                           .on_done = stream_on_done};
 
 /* -- the part -- */
 
 void etcd_watches_end(struct etcd_api *api, enum etcd_error error)
 {
-    LIST_EACH(&api->watches->streams, node)
+    LIST_EACH(&api->watches.streams, node)
     etcd_finish(CONTAINER_OF(node, struct watch_call, link)->call, error);
 }
 
 static void on_no_leader(struct timer *timer)
 {
-    struct etcd_watches *watches = CONTAINER_OF(timer, struct etcd_watches, no_leader);
+    struct etcd_api *api = CONTAINER_OF(timer, struct etcd_api, watches.no_leader);
 
-    LIST_EACH(&watches->streams, node)
+    LIST_EACH(&api->watches.streams, node)
     {
         struct watch_call *stream = CONTAINER_OF(node, struct watch_call, link);
 
         if (stream->needs_leader) etcd_finish(stream->call, ETCD_NO_LEADER);
     }
-    etcd_observers_end(watches->api, ETCD_NO_LEADER, true);
+    etcd_observers_end(api, ETCD_NO_LEADER, true);
 }
 
-static void changed(struct etcd_api *api, const struct replica_status *status)
+static void watches_changed(struct etcd_api *api, const struct replica_status *status)
 {
     uint64_t election_ms = api->options.election_ms ? api->options.election_ms : ELECTION_MS;
 
     if (status->leader_id)
-        timer_stop(&api->watches->no_leader);
-    else if (!timer_running(&api->watches->no_leader))
-        timer_start_in(&api->watches->no_leader, NO_LEADER_ELECTIONS * election_ms);
+        timer_stop(&api->watches.no_leader);
+    else if (!timer_running(&api->watches.no_leader))
+        timer_start_in(&api->watches.no_leader, NO_LEADER_ELECTIONS * election_ms);
 }
 
-/* Those of both APIs, and who observes elections, are one number. */
-static void second(struct etcd_api *api)
+/* One number for the watches of both APIs and the observers of elections. */
+static void watches_second(struct etcd_api *api)
 {
     struct store_service *service = api->service;
 
     if (service->metrics.watchers)
         gauge_set(service->metrics.watchers,
-                  (double)(service->watcher_count + feed_count(api->watches->feed) +
+                  (double)(service->watcher_count + feed_count(api->watches.feed) +
                            api->observers.count));
 }
 
-static enum err open_part(struct etcd_api *api)
+static enum err watches_open(struct etcd_api *api)
 {
     const struct store_service_limits *limits = &api->service->limits;
-    struct etcd_watches *watches = calloc(1, sizeof *watches);
-    enum err err;
+    enum err err = timer_init(&api->watches.no_leader, api->options.io->loop, on_no_leader);
 
-    if (!watches) return ERR_NOMEM;
-    api->watches = watches;
-    watches->api = api;
-    list_init(&watches->streams);
-    err = timer_init(&watches->no_leader, api->options.io->loop, on_no_leader);
     if (err) return err;
+    list_init(&api->watches.streams);
     return feed_open(&(struct feed_options){.io = api->options.io,
                                             .engine = api->service->watches,
                                             .watches_max = limits->watchers_max,
                                             .progress_ms = api->options.progress_ms,
-                                            .send = on_send,
-                                            .broken = on_broken,
-                                            .header = pack_header,
+                                            .send = stream_send,
+                                            .broken = stream_broken,
+                                            .header = stream_pack_header,
                                             .owner = api},
-                     &watches->feed);
+                     &api->watches.feed);
 }
 
-static void close_part(struct etcd_api *api)
+static void watches_close(struct etcd_api *api)
 {
-    if (!api->watches) return;
-    timer_deinit(&api->watches->no_leader);
-    feed_close(api->watches->feed);
-    free(api->watches);
+    timer_deinit(&api->watches.no_leader);
+    feed_close(api->watches.feed);
 }
 
-static enum err add(struct etcd_api *api, struct rpc_server *server, struct note *note)
-{
-    return etcd_add(api, server,
-                    &(struct rpc_method){.path = "/etcdserverpb.Watch/Watch",
-                                         .kind = RPC_BIDI,
-                                         .input = &etcdserverpb__watch_request__descriptor,
-                                         .output = &etcdserverpb__watch_response__descriptor,
-                                         .request_max = ETCD_MESSAGE_MAX,
-                                         .response_max = ETCD_ANSWER_MAX,
-                                         .handler = &handler,
-                                         .service = api},
-                    NULL, note);
-}
+static const struct etcd_raw raws[] = {
+    {ETCD_RAW("Watch", etcdserverpb, Watch, watch, watch, RPC_BIDI, handler)},
+    {.rpc = {.path = NULL}},
+};
 
-const struct etcd_part etcd_watch_part = {
-    .open = open_part, .close = close_part, .add = add, .changed = changed, .second = second};
+const struct etcd_part etcd_watch_part = {.open = watches_open,
+                                          .close = watches_close,
+                                          .raws = raws,
+                                          .changed = watches_changed,
+                                          .second = watches_second};

@@ -8,7 +8,8 @@
 #include "lib/fault_alloc.h"
 #include "lib/test.h"
 #include "sim/sim.h"
-#include "store/etcd/asks.h"
+#include "store/etcd/feed.h"
+#include "store/etcd/internal.h"
 #include "store/txn_wire.h"
 #include "wire/message.h"
 
@@ -173,10 +174,12 @@ TEST(a_grant_and_a_revocation_become_commands_or_memory_is_said_to_be_out)
     grant.id = revoke.id = 7;
     FAULT_SWEEP_ALLOC(k)
     {
-        struct store_command commands[] = {ask_grant(&grant, 9), ask_revoke(&revoke)};
+        struct store_command commands[2];
         struct buf bytes;
         enum err err = ERR_OK;
 
+        CHECK("asked", !etcd_grant_command(&grant, 9, &commands[0]) &&
+                           !etcd_revoke_command(&revoke, &commands[1]));
         buf_init(&bytes, 1 << 20);
         for (size_t i = 0; !err && i < ARRAY_LEN(commands); i++)
             err = store_command_write(&commands[i], &bytes);
@@ -301,7 +304,8 @@ static void watch_all(struct client *c)
     create.range_end = (ProtobufCBinaryData){2, (uint8_t *)"k0"};
     create.start_revision = 2;
     create.prev_kv = true;
-    for (int i = 0; i < WATCHES && !c->broken; i++) ask_watch(&c->stream, &request, refusal, NULL);
+    for (int i = 0; i < WATCHES && !c->broken; i++)
+        feed_request(&c->stream, &request, refusal, NULL);
 }
 
 static void open_bed(void)

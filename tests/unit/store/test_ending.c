@@ -31,7 +31,7 @@ static void grant(int64_t number, int64_t ttl_ms)
     CHECK_U64("granted", (uint64_t)apply(&command).code, COORD_OK);
 }
 
-/* In an order of their own: they hang on the lease as they come. */
+/* In an order of their own. */
 static void put_under(int64_t number, int count)
 {
     struct store_command put = {
@@ -63,11 +63,6 @@ static void open_with(int64_t number, int count)
     put_under(number, count);
 }
 
-static int by_key(const void *a, const void *b)
-{
-    return str_compare(*(const struct str *)a, *(const struct str *)b);
-}
-
 /* All keys of the lease are there for who reads, in order, and so is their past. */
 static void check_as_before(int64_t number, uint64_t revision, uint64_t changes)
 {
@@ -83,14 +78,12 @@ static void check_as_before(int64_t number, uint64_t revision, uint64_t changes)
     CHECK("the first", keys_get(store_keys(store), str_from(first), 0, &value));
     CHECK("the last", keys_get(store_keys(store), str_from(last), 0, &value));
     CHECK_SIZE("all under it", store_lease_key_count(store, number), MANY);
-    CHECK_SIZE("all of them", store_lease_keys(store, number, names, MANY), MANY);
-    CHECK_STR("in order", names[0], str_from(first));
-    CHECK_STR("in order", names[MANY - 1], str_from(last));
     for (struct store_lease_walk walk = {0};
          (more = store_lease_keys_next(store, number, &walk, names + count, 1000)); count += more)
         CHECK("no more than there are", count + more <= MANY);
-    CHECK_SIZE("piece by piece", count, MANY);
-    qsort(names, MANY, sizeof *names, by_key);
+    CHECK_SIZE("all of them", count, MANY);
+    CHECK_STR("in order", names[0], str_from(first));
+    CHECK_STR("in order", names[MANY - 1], str_from(last));
     for (size_t i = 1; i < MANY; i++) CHECK("each once", str_compare(names[i - 1], names[i]) < 0);
 }
 
@@ -141,7 +134,7 @@ TEST(revoking_takes_parts_and_is_seen_as_one_step)
 
     open_with(7, MANY);
     before = keys_revision(store_keys(store));
-    CHECK("parts", parts_of(&revoke, 7, &result) > 10);
+    CHECK("parts", parts_of(&revoke, 7, &result) >= 10);
     CHECK_U64("done", (uint64_t)result.code, COORD_OK);
     CHECK_U64("at the next revision", result.revision, before + 1);
     check_ended(7, 0);
@@ -158,7 +151,7 @@ TEST(expiry_takes_parts_and_then_comes_the_command)
     open_with(7, MANY);
     before = keys_revision(store_keys(store));
     clock_ns += NS_OF(TTL_MS);
-    CHECK("parts", parts_of(&put, 7, &result) > 10);
+    CHECK("parts", parts_of(&put, 7, &result) >= 10);
     CHECK_U64("the command", result.revision, before + 2);
     check_ended(7, 1);
     store_close(store);
@@ -189,7 +182,7 @@ TEST(a_large_one_behind_small_ones_waits_for_an_entry_of_its_own)
     CHECK_SIZE("is gone", store_lease_key_count(store, 8), 0);
     CHECK_SIZE("alone", store_lease_key_count(store, 7), MANY);
     CHECK("and the next is due", store_next_due(store) <= clock_ns);
-    CHECK("parts", parts_of(&tick, 7, &result) > 10);
+    CHECK("parts", parts_of(&tick, 7, &result) >= 10);
     check_ended(7, 0);
     store_close(store);
 }

@@ -253,7 +253,7 @@ static bool is_gone(void *key)
 static bool nobody_waits(void *context)
 {
     (void)context;
-    return rig.etcd->waits.count == 0 && rig.etcd->observers.count == 0;
+    return rig.etcd->queue_waits.count == 0 && rig.etcd->observers.count == 0;
 }
 
 /* -- bounds -- */
@@ -383,7 +383,7 @@ TEST(who_asks_again_for_a_lock_that_it_has_and_is_given_up_lets_go_of_nothing)
     rig.etcd->leader.ready = false; /* it is held before it is proposed */
     start_lock(&again, "l", 1);
     (void)sim_run_for(rig.sim, 10);
-    CHECK("on its way", !again.done && rig.etcd->waits.count == 1);
+    CHECK("on its way", !again.done && rig.etcd->queue_waits.count == 1);
     rpc_call_cancel(again.call);
     (void)wait_answer(&again);
     (void)sim_run_for(rig.sim, 10);
@@ -551,14 +551,14 @@ TEST(who_asks_as_it_stops_is_told_so_and_not_that_there_are_too_many)
 
     open_rig((struct store_service_limits){0});
     lock_first();
-    rig.etcd->errands.stopped = true;
+    rig.etcd->leader_calls.stopped = true;
     start_lock(&answer, "l", 2);
     CHECK_U64("refused", wait_answer(&answer), GRPC_UNAVAILABLE);
     CHECK_TEXT("by name", answer.text, "etcdserver: server stopped");
     start_lock(&answer, "l", 0);
     CHECK_U64("refused", wait_answer(&answer), GRPC_UNAVAILABLE);
     CHECK_TEXT("by name", answer.text, "etcdserver: server stopped");
-    rig.etcd->errands.stopped = false;
+    rig.etcd->leader_calls.stopped = false;
     close_rig();
 }
 
@@ -569,12 +569,12 @@ TEST(who_cannot_be_told_that_it_has_the_lock_does_not_keep_it)
 
     open_rig((struct store_service_limits){0});
     CHECK_U64("a lease", grant(1), GRPC_OK);
-    buf_deinit(&rig.etcd->answer);
-    room = rig.etcd->answer.max;
-    rig.etcd->answer.max = 1; /* as without memory */
+    buf_deinit(&rig.service->answer);
+    room = rig.service->answer.max;
+    rig.service->answer.max = 1; /* as without memory */
     start_lock(&answer, "l", 1);
     CHECK_U64("not told", wait_answer(&answer), GRPC_UNAVAILABLE);
-    rig.etcd->answer.max = room;
+    rig.service->answer.max = room;
     CHECK("it leaves",
           nobody_waits(NULL) || sim_wait(rig.sim, nobody_waits, NULL, WAIT_MS) == SIM_REACHED);
     CHECK("and nobody has it", !has("l/1"));
@@ -647,7 +647,7 @@ enum { ENOUGH = 500 };
 
 static bool is_on_its_way_or_over(void *answer)
 {
-    return ((struct answer *)answer)->done || !list_empty(&rig.etcd->errands.pausing);
+    return ((struct answer *)answer)->done || !list_empty(&rig.etcd->leader_calls.pausing);
 }
 
 static bool is_in_or_over(void *answer)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose turn it is: names of keys, the first of them and those before it, and answers that are
+/* The queue of a lock: names of keys, the first of them and those before it, and answers that are
  * none. */
 #include <stdio.h>
 
 #include "lib/test.h"
 #include "store/core/txn.h"
-#include "store/etcd/turns.h"
+#include "store/etcd/queue.h"
 #include "store/interest.h"
 
 TEST(keys_are_named_as_etcd_names_them)
@@ -26,7 +26,7 @@ TEST(keys_are_named_as_etcd_names_them)
     buf_init(&key, 128);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         buf_clear(&key);
-        CHECK_OK(rows[i].key, turn_key(str_from(rows[i].name), rows[i].lease, &key));
+        CHECK_OK(rows[i].key, queue_key(str_from(rows[i].name), rows[i].lease, &key));
         CHECK_STR("key", buf_peek(&key), str_from(rows[i].key));
     }
     buf_deinit(&key);
@@ -47,26 +47,26 @@ TEST(the_first_and_the_one_before)
     struct key_value found;
 
     CHECK("open", keys != NULL);
-    CHECK("nobody", turn_first(keys, range, &found) == ERR_NOT_FOUND &&
-                        !turn_before(keys, range, 99, &found));
+    CHECK("nobody", queue_first(keys, range, &found) == ERR_NOT_FOUND &&
+                        !queue_before(keys, range, 99, &found));
     put(keys, "n");   /* 2: another name's */
     put(keys, "n0");  /* 3: likewise */
     put(keys, "n/b"); /* 4 */
     put(keys, "n/c"); /* 5 */
     put(keys, "n/a"); /* 6 */
     put(keys, "n/b"); /* 7: it says more, and keeps its place */
-    CHECK("the first came first", !turn_first(keys, range, &found) && found.create == 4);
+    CHECK("the first came first", !queue_first(keys, range, &found) && found.create == 4);
     CHECK("and has its newest word", found.mod == 7);
-    CHECK("nobody before it", !turn_before(keys, range, 4, &found));
+    CHECK("nobody before it", !queue_before(keys, range, 4, &found));
     CHECK("the one before, not the first",
-          turn_before(keys, range, 6, &found) && found.create == 5);
-    CHECK("and the first before that", turn_before(keys, range, 5, &found) && found.create == 4);
+          queue_before(keys, range, 6, &found) && found.create == 5);
+    CHECK("and the first before that", queue_before(keys, range, 5, &found) && found.create == 4);
     keys_begin(keys);
     CHECK("it goes", keys_delete(keys, STR("n/c")));
     (void)keys_commit(keys);
-    CHECK("whoever is left", turn_before(keys, range, 6, &found) && found.create == 4);
+    CHECK("whoever is left", queue_before(keys, range, 6, &found) && found.create == 4);
     put(keys, "n/c"); /* 9: a key that comes back comes last */
-    CHECK("its place is lost", turn_before(keys, range, 9, &found) && found.create == 6);
+    CHECK("its place is lost", queue_before(keys, range, 9, &found) && found.create == 6);
     keys_close(keys);
 }
 
@@ -85,12 +85,12 @@ TEST(among_more_than_a_transaction_may_look_at_there_is_no_first)
         keys_put(keys, str_from(name), STR_EMPTY, 0);
     }
     (void)keys_commit(keys);
-    CHECK_OK("as many as may be", turn_first(keys, range, &found));
+    CHECK_OK("as many as may be", queue_first(keys, range, &found));
     CHECK_STR("all are looked at", found.key, STR("n/last"));
     put(keys, "n/one more");
-    CHECK_ERR("refused", turn_first(keys, range, &found), ERR_TOO_LARGE);
+    CHECK_ERR("refused", queue_first(keys, range, &found), ERR_TOO_LARGE);
     put(keys, "o/another");
-    CHECK_OK("another name", turn_first(keys, key_range_of_prefix(STR("o/"), end), &found));
+    CHECK_OK("another name", queue_first(keys, key_range_of_prefix(STR("o/"), end), &found));
     keys_close(keys);
 }
 
@@ -103,9 +103,9 @@ TEST(answers_that_are_none)
     Etcdserverpb__PutResponse written = ETCDSERVERPB__PUT_RESPONSE__INIT;
     Mvccpb__KeyValue pair = MVCCPB__KEY_VALUE__INIT, *pairs[] = {&pair};
     Etcdserverpb__ResponseOp *ops[] = {&put_op, &range_op};
-    struct turn_entered entered;
+    struct queue_entry entered;
 
-    CHECK("nothing at all", !turn_entered(&answer, 7, &entered));
+    CHECK("nothing at all", !queue_entered(&answer, 7, &entered));
     put_op.response_case = ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_PUT;
     put_op.response_put = &written;
     range_op.response_case = ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_RANGE;
@@ -113,17 +113,17 @@ TEST(answers_that_are_none)
     answer.responses = ops;
     answer.n_responses = 2;
     answer.succeeded = true;
-    CHECK("nobody is first", !turn_entered(&answer, 7, &entered));
+    CHECK("nobody is first", !queue_entered(&answer, 7, &entered));
     range.kvs = pairs;
     range.n_kvs = 1;
     pair.create_revision = 3;
-    CHECK("made", turn_entered(&answer, 7, &entered));
+    CHECK("made", queue_entered(&answer, 7, &entered));
     CHECK("behind another", entered.create == 7 && !entered.first);
-    CHECK("by this call", entered.made && entered.mod == 7);
+    CHECK("by this call", entered.created && entered.mod == 7);
     pair.create_revision = 7;
-    CHECK("made first", turn_entered(&answer, 7, &entered) && entered.first);
+    CHECK("made first", queue_entered(&answer, 7, &entered) && entered.first);
     answer.succeeded = false;
-    CHECK("as it was, and not told", !turn_entered(&answer, 7, &entered));
+    CHECK("as it was, and not told", !queue_entered(&answer, 7, &entered));
     answer.n_responses = 1;
-    CHECK("cut short", !turn_entered(&answer, 7, &entered));
+    CHECK("cut short", !queue_entered(&answer, 7, &entered));
 }

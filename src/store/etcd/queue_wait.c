@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of a call that waits in a queue. Each step is a leader call; between two of them the
+ * wait is idle and watches two keys, its own and the one before it.
+ *
+ * Invariant: a wait lives while its client waits or a leader call of it is on its way. */
+#include "store/etcd/queue_wait.h"
+
+#include <stdlib.h>
+
+#include "store/etcd/leader_call.h"
+#include "store/etcd/queue.h"
+
+enum {
+    LEASE_S = 60,         /* of a lease that the request does not name, as etcd has it */
+    CHECKS_PER_PASS = 32, /* each walks over the whole queue */
+    LEAVE_WAIT_MS = 5000, /* then the key is left to its lease */
+    ARENA_MAX = 1 << 20,
+};
+
+struct queue_wait {
+    struct leader_call leader;
+    struct list link;    /* queue_waits.all */
+    struct list changed; /* queue_waits.changed: a key that it watches was deleted */
+    struct etcd_api *api;
+    struct rpc_call *call; /* NULL: gone, or answered */
+    const struct queue_wait_kind *kind;
+    struct queue_place place; /* its key is in `key` */
+    struct queue_entry entry; /* zero: it has not entered */
+    struct str value;
+    struct buf key, end;
+    struct key_range range;    /* of the queue: views of `key` and `end` */
+    struct looker own, before; /* of these keys */
+    bool stays;                /* the key does, though no client waits here any more */
+    bool named;                /* the client knows the lease, and can ask another replica with it */
+};
+
+/* -- watched keys -- */
+
+static void wait_unwatch(struct queue_wait *wait)
+{
+    struct interest *interest = watch_engine_interest(wait->api->service->watches);
+
+    interest_leave(interest, &wait->own);
+    interest_leave(interest, &wait->before);
+    list_remove(&wait->changed);
+}
+
+static bool wait_watch(struct queue_wait *wait, struct looker *looker, struct str key)
+{
+    return !interest_join(watch_engine_interest(wait->api->service->watches),
+                          (struct key_range){key, STR_EMPTY}, looker);
+}
+
+static void wait_changed(struct queue_wait *wait, const struct key_value *change)
+{
+    struct etcd_queue_waits *waits = &wait->api->queue_waits;
+
+    if ((change && change->version) || !list_empty(&wait->changed)) return;
+    list_append(&waits->changed, &wait->changed);
+    loop_defer(wait->api->options.io->loop, &waits->check);
+}
+
+static void wait_on_own_changed(struct looker *looker, uint64_t, const struct key_value *change)
+{
+    wait_changed(CONTAINER_OF(looker, struct queue_wait, own), change);
+}
+
+static void wait_on_before_changed(struct looker *looker, uint64_t, const struct key_value *change)
+{
+    wait_changed(CONTAINER_OF(looker, struct queue_wait, before), change);
+}
+
+/* -- ends -- */
+
+static void wait_free(struct queue_wait *wait)
+{
+    wait_unwatch(wait);
+    list_remove(&wait->link);
+    assert(wait->api->queue_waits.count > 0);
+    wait->api->queue_waits.count--;
+    if (wait->call) rpc_call_set_data(wait->call, NULL);
+    leader_call_deinit(&wait->leader);
+    buf_deinit(&wait->key);
+    buf_deinit(&wait->end);
+    free(wait);
+}
+
+static void wait_on_left(struct leader_call *call, const struct leader_answer *)
+{
+    wait_free(CONTAINER_OF(call, struct queue_wait, leader));
+}
+
+/* Without a client. */
+static void wait_leave(struct queue_wait *wait)
+{
+    struct queue_txn txn;
+
+    wait_unwatch(wait);
+    queue_leave(&txn, buf_peek(&wait->key), &wait->entry, wait->range);
+    if (!wait->entry.create || wait->stays ||
+        leader_call_begin(&wait->leader, "/etcdserverpb.KV/Txn", &txn.txn.base, LEAVE_WAIT_MS,
+                          wait_on_left))
+        wait_free(wait);
+}
+
+static void wait_finish(struct queue_wait *wait, enum grpc_status status, struct str text)
+{
+    rpc_finish(wait->call, etcd_inner_status(status), text, STR_EMPTY);
+    rpc_call_set_data(wait->call, NULL);
+    wait->call = NULL;
+}
+
+static void wait_refuse(struct queue_wait *wait, enum etcd_error error)
+{
+    wait_finish(wait, etcd_errors[error].status, str_from(etcd_errors[error].text));
+    wait_free(wait);
+}
+
+/* The key goes with the call: left behind it would hold up every call after it. */
+static void wait_give_up(struct queue_wait *wait, enum etcd_error error)
+{
+    wait_finish(wait, etcd_errors[error].status, str_from(etcd_errors[error].text));
+    wait_leave(wait);
+}
+
+static enum etcd_error wait_refusal(enum err err)
+{
+    return err == ERR_CLOSED ? ETCD_STOPPED : ETCD_TOO_MANY_REQUESTS;
+}
+
+/* False: the wait has ended, because its step failed or its client went away meanwhile. */
+static bool wait_continues(struct queue_wait *wait, const struct leader_answer *answer)
+{
+    if (!wait->call) {
+        wait_leave(wait);
+        return false;
+    }
+    if (!answer->status) return true;
+    wait_finish(wait, answer->status, answer->text);
+    wait_free(wait);
+    return false;
+}
+
+static void wait_reply(struct queue_wait *wait, uint64_t revision)
+{
+    struct etcd_api *api = wait->api;
+    struct buf *scratch = &api->service->answer; /* api->answer may hold the last step's response */
+    struct pack pack = pack_begin(scratch);
+
+    wait->place.revision = revision;
+    wait->place.key = buf_peek(&wait->key);
+    wait->kind->pack(api, &pack, &wait->place);
+    if (pack.err) { /* it is the first, and its client cannot hear of it */
+        wait_give_up(wait, ETCD_TIMEOUT);
+        return;
+    }
+    rpc_reply_bytes(wait->call, buf_peek(scratch));
+    store_count(api->service->metrics.lock_grants, 1);
+    wait_free(wait);
+}
+
+/* -- in the queue -- */
+
+static bool wait_has_key(const struct queue_wait *wait)
+{
+    struct key_value own;
+
+    return keys_get(api_keys(wait->api), buf_peek(&wait->key), 0, &own) &&
+           own.create == wait->place.create;
+}
+
+static void wait_on_confirmed(struct leader_call *call, const struct leader_answer *answer)
+{
+    struct queue_wait *wait = CONTAINER_OF(call, struct queue_wait, leader);
+
+    if (!wait_continues(wait, answer)) return;
+    if (wait_has_key(wait))
+        wait_reply(wait, answer->revision);
+    else
+        wait_refuse(wait, wait->kind->lost);
+}
+
+static void wait_check(struct queue_wait *wait)
+{
+    struct str key = buf_peek(&wait->key);
+    struct key_value before;
+    enum err err;
+
+    wait_unwatch(wait);
+    if (!wait_has_key(wait)) {
+        wait_refuse(wait, wait->kind->lost);
+    } else if (!queue_before(api_keys(wait->api), wait->range, wait->place.create, &before)) {
+        /* No entry is before it as far as this replica has applied. Does the leader have it? */
+        err = leader_call_catch_up(&wait->leader, key, 0, wait_on_confirmed);
+        if (err) wait_give_up(wait, wait_refusal(err));
+    } else if (!wait_watch(wait, &wait->own, key) || !wait_watch(wait, &wait->before, before.key)) {
+        wait_give_up(wait, ETCD_TOO_MANY_REQUESTS);
+    }
+}
+
+static void wait_on_entry_applied(struct leader_call *call, const struct leader_answer *answer)
+{
+    struct queue_wait *wait = CONTAINER_OF(call, struct queue_wait, leader);
+
+    if (wait_continues(wait, answer)) wait_check(wait);
+}
+
+/* -- entering -- */
+
+static bool wait_take_entry(struct queue_wait *wait, const struct leader_answer *answer)
+{
+    ProtobufCMessage *txn;
+    struct arena arena;
+    struct note note;
+    bool entered;
+
+    arena_init(&arena, ARENA_MAX);
+    entered = !message_read(&etcdserverpb__txn_response__descriptor, answer->response, NULL, &arena,
+                            &txn, &note) &&
+              queue_entered((const Etcdserverpb__TxnResponse *)txn, answer->revision, &wait->entry);
+    arena_deinit(&arena);
+    /* The key of a lease that no client knows is ours, also when the answer that said so was lost
+     * with a leader and the second attempt found the key there. */
+    if (!wait->named) wait->entry.created = true;
+    wait->place.create = wait->entry.create;
+    wait->place.entered = answer->revision;
+    return entered;
+}
+
+static void wait_on_entered(struct leader_call *call, const struct leader_answer *answer)
+{
+    struct queue_wait *wait = CONTAINER_OF(call, struct queue_wait, leader);
+    bool entered = !answer->status && wait_take_entry(wait, answer);
+
+    if (!wait_continues(wait, answer)) return;
+    if (!entered) {
+        wait_refuse(wait, ETCD_UNHEALTHY);
+    } else if (wait->entry.first) {
+        wait_reply(wait, answer->revision);
+    } else {
+        rpc_call_waits(wait->call);
+        if (leader_call_wait(&wait->leader, answer->revision, wait_on_entry_applied))
+            wait_refuse(wait, ETCD_STOPPED);
+    }
+}
+
+static void wait_enter(struct queue_wait *wait)
+{
+    struct etcd_api *api = wait->api;
+    struct queue_txn txn;
+    enum err err;
+
+    queue_enter(&txn, buf_peek(&wait->key), wait->place.lease, wait->value, wait->kind->sets,
+                wait->range);
+    /* Only the client's part of the transaction can be too large. */
+    if (protobuf_c_message_get_packed_size(&txn.txn.base) > ETCD_REQUEST_MAX) {
+        wait_refuse(wait, ETCD_TOO_LARGE);
+        return;
+    }
+    err = leader_call_begin(&wait->leader, "/etcdserverpb.KV/Txn", &txn.txn.base,
+                            api->leader.wait_ms, wait_on_entered);
+    if (err) wait_refuse(wait, wait_refusal(err));
+}
+
+static void wait_on_granted(struct leader_call *call, const struct leader_answer *answer)
+{
+    struct queue_wait *wait = CONTAINER_OF(call, struct queue_wait, leader);
+    struct leader_answer granted = *answer;
+
+    /* An earlier attempt was applied: the lease exists. */
+    if (granted.status == GRPC_FAILED_PRECONDITION) granted.status = GRPC_OK;
+    if (wait_continues(wait, &granted)) wait_enter(wait);
+}
+
+static void wait_grant(struct queue_wait *wait)
+{
+    Etcdserverpb__LeaseGrantRequest grant = ETCDSERVERPB__LEASE_GRANT_REQUEST__INIT;
+    enum err err;
+
+    grant.id = wait->place.lease;
+    grant.ttl = LEASE_S;
+    err = leader_call_begin(&wait->leader, "/etcdserverpb.Lease/LeaseGrant", &grant.base,
+                            wait->api->leader.wait_ms, wait_on_granted);
+    if (err) wait_refuse(wait, wait_refusal(err));
+}
+
+/* -- the call -- */
+
+static enum err wait_init(struct queue_wait *wait, const struct queue_request *request)
+{
+    struct str prefix;
+    enum err err = leader_call_init(&wait->leader, wait->api, wait->call);
+
+    if (!err) err = queue_key(request->name, wait->place.lease, &wait->key);
+    if (err) return err;
+    prefix = buf_peek(&wait->key);
+    prefix.len = request->name.len + 1;
+    return queue_range(prefix, &wait->end, &wait->range);
+}
+
+static struct queue_wait *wait_new(struct etcd_api *api, struct rpc_call *call,
+                                   const struct queue_wait_kind *kind,
+                                   const struct queue_request *request)
+{
+    struct queue_wait *wait = calloc(1, sizeof *wait);
+
+    if (!wait) return NULL;
+    wait->api = api;
+    wait->call = call;
+    wait->kind = kind;
+    wait->value = request->value;
+    wait->named = request->lease != 0;
+    wait->place = (struct queue_place){.name = request->name, .lease = request->lease};
+    while (wait->place.lease == 0) /* ends: one of 2^63 is zero */
+        wait->place.lease = (int64_t)(entropy_u64(api->options.io->entropy) & INT64_MAX);
+    buf_init(&wait->key, ETCD_MESSAGE_MAX);
+    buf_init(&wait->end, ETCD_MESSAGE_MAX);
+    list_init(&wait->link);
+    list_init(&wait->changed);
+    wait->own.seen = wait_on_own_changed;
+    wait->before.seen = wait_on_before_changed;
+    list_append(&api->queue_waits.all, &wait->link);
+    api->queue_waits.count++;
+    rpc_call_set_data(call, wait);
+    return wait;
+}
+
+static bool wait_is_allowed(const struct queue_wait *wait)
+{
+    return etcd_may(wait->api, wait->call, wait->range, ETCD_READ) &&
+           etcd_may(wait->api, wait->call, (struct key_range){buf_peek(&wait->key), STR_EMPTY},
+                    ETCD_WRITE);
+}
+
+void queue_wait_begin(struct etcd_api *api, struct rpc_call *call,
+                      const struct queue_wait_kind *kind, const struct queue_request *request)
+{
+    bool full = api->queue_waits.count >= api->service->limits.requests_max;
+    enum etcd_error error = etcd_keep_refusal(api, call, full);
+    struct queue_wait *wait = NULL;
+    enum err err = ERR_OK;
+
+    rpc_call_set_data(call, NULL);
+    if (!error) wait = wait_new(api, call, kind, request);
+    if (wait) err = wait_init(wait, request);
+    if (!wait)
+        etcd_finish(call, error ? error : ETCD_TOO_MANY_REQUESTS);
+    else if (err)
+        wait_refuse(wait, err == ERR_NOMEM ? ETCD_TOO_MANY_REQUESTS : ETCD_TOO_LARGE);
+    else if (!wait_is_allowed(wait))
+        wait_refuse(wait, ETCD_DENIED);
+    else if (wait->key.len > STORE_KEY_MAX) /* before a lease is granted for it */
+        wait_refuse(wait, ETCD_TOO_LARGE);
+    else if (!wait->named)
+        wait_grant(wait);
+    else
+        wait_enter(wait);
+}
+
+/* The key of a named lease stays: its place in the queue is good at another replica. Nobody could
+ * come back to any other key, which would hold up the queue for a minute. */
+static void wait_send_away(struct queue_wait *wait, enum etcd_error error)
+{
+    etcd_finish(wait->call, error);
+    rpc_call_set_data(wait->call, NULL);
+    wait->call = NULL;
+    wait->stays = wait->named;
+    if (wait->leader.step == LEADER_CALL_IDLE) wait_leave(wait);
+}
+
+void queue_wait_drain(void *, struct rpc_call *call)
+{
+    struct queue_wait *wait = rpc_call_data(call);
+
+    if (wait) wait_send_away(wait, ETCD_STOPPED);
+}
+
+void etcd_queue_waits_end(struct etcd_api *api, enum etcd_error error)
+{
+    LIST_EACH_SAFE(&api->queue_waits.all, node, next)
+    {
+        struct queue_wait *wait = CONTAINER_OF(node, struct queue_wait, link);
+
+        if (wait->call) wait_send_away(wait, error);
+    }
+}
+
+void queue_wait_gone(void *, struct rpc_call *call)
+{
+    struct queue_wait *wait = rpc_call_data(call);
+
+    if (!wait) return;
+    wait->call = NULL;
+    if (wait->leader.step == LEADER_CALL_IDLE) wait_leave(wait);
+}
+
+/* -- the part -- */
+
+static void waits_on_check(struct task *task)
+{
+    struct etcd_api *api = CONTAINER_OF(task, struct etcd_api, queue_waits.check);
+    struct list *node;
+
+    if (store_machine_restoring(api->service->machine)) return; /* waits_restored() comes */
+    for (int i = 0; i < CHECKS_PER_PASS && (node = list_pop(&api->queue_waits.changed)); i++)
+        wait_check(CONTAINER_OF(node, struct queue_wait, changed));
+    if (!list_empty(&api->queue_waits.changed)) loop_defer(api->options.io->loop, task);
+}
+
+/* Passes while it was restoring checked nothing. */
+static void waits_restored(struct etcd_api *api)
+{
+    if (!list_empty(&api->queue_waits.changed))
+        loop_defer(api->options.io->loop, &api->queue_waits.check);
+}
+
+static void waits_second(struct etcd_api *api)
+{
+    struct gauge *waiters = api->service->metrics.lock_waiters;
+
+    if (waiters) gauge_set(waiters, (double)api->queue_waits.count);
+}
+
+static enum err waits_open(struct etcd_api *api)
+{
+    list_init(&api->queue_waits.all);
+    list_init(&api->queue_waits.changed);
+    task_init(&api->queue_waits.check, waits_on_check);
+    return ERR_OK;
+}
+
+static void waits_close(struct etcd_api *api)
+{
+    if (!api->queue_waits.check.fn) return;
+    assert(api->queue_waits.count == 0);
+    task_cancel(&api->queue_waits.check);
+}
+
+const struct etcd_part etcd_queue_wait_part = {
+    .open = waits_open, .close = waits_close, .restored = waits_restored, .second = waits_second};
