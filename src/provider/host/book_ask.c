@@ -6,7 +6,6 @@
 #include "model/ids.h"
 #include "provider/host/book_internal.h"
 #include "provider/host/offer.h"
-#include "wire/field.h"
 #include "wire/pack.h"
 
 enum {
@@ -29,22 +28,16 @@ const char *book_outcome_name(enum book_outcome outcome)
     return names[outcome];
 }
 
-static struct backend_machine machine_of(const struct book_entry *e, const struct offer *offer,
-                                         char room[ENTRY_HOST_CAP])
+/* What a backend is told of a machine; the arena holds what it points to, or the entry does. */
+static enum err entry_read(const struct book_entry *e, struct arena *arena,
+                           struct backend_operation *operation)
 {
-    struct backend_machine machine = {
-        .id = entry_id(e),
-        .state = e->state,
-        .host = entry_host(e, room),
-        .cluster = STR_EMPTY,
-        .offer = offer,
-    };
-    struct fields fields = fields_of(pool_text(e->binding));
-    struct field field;
+    char *room = arena_alloc(arena, ENTRY_HOST_CAP);
 
-    if (fields_next(&fields, &field) && field.number == MACHINE_CLUSTER)
-        machine.cluster = field.bytes;
-    return machine;
+    if (!room) return ERR_NOMEM;
+    operation->machine =
+        (struct backend_machine){.id = entry_id(e), .state = e->state, .host = entry_host(e, room)};
+    return offer_read(pool_text(e->offer), pool_text(e->binding), arena, operation);
 }
 
 /* --- arguments --- */
@@ -156,9 +149,7 @@ static enum err check_backend(struct book *book, const struct book_request *requ
                               const struct book_entry *e, book_check_fn *check, void *context,
                               struct note *note)
 {
-    char room[ENTRY_HOST_CAP];
-    struct backend_machine machine;
-    struct offer offer;
+    struct backend_operation operation;
     struct arena arena;
     enum err err;
 
@@ -167,11 +158,8 @@ static enum err check_backend(struct book *book, const struct book_request *requ
         return note_fail(note, ERR_FULL, "too many bootstrap blobs are under way");
     if (!check) return ERR_OK;
     arena_init(&arena, OFFER_ARENA_MAX);
-    err = offer_read(pool_text(e->offer), &arena, &offer);
-    if (!err) {
-        machine = machine_of(e, &offer, room);
-        err = check(context, request->kind, &machine, note);
-    }
+    err = entry_read(e, &arena, &operation);
+    if (!err) err = check(context, request->kind, &operation.machine, note);
     arena_deinit(&arena);
     assert(err != ERR_PRECONDITION && err != ERR_FENCED);
     return err;
@@ -319,20 +307,13 @@ bool book_operation(struct book *book, struct operation_ticket ticket, struct ar
 {
     const struct book_entry *e = find_operation(book, ticket);
     struct backend_operation operation = {.ticket = ticket, .blob = STR_EMPTY};
-    struct offer *offer = arena_alloc(arena, sizeof *offer);
-    char *room = arena_alloc(arena, ENTRY_HOST_CAP);
-    enum err err = offer && room ? ERR_OK : ERR_NOMEM;
 
     *ret_err = ERR_OK;
     if (!e) return false;
+    *ret_err = entry_read(e, arena, &operation);
+    if (*ret_err) return false;
     operation.kind = operation_passing(e->state);
-    if (!err) err = offer_read(pool_text(e->offer), arena, offer);
-    if (!err && operation.kind == OPERATION_CONFIGURE)
-        err = pairs_read(pool_text(e->binding), MACHINE_METADATA, BOOK_METADATA_MAX, arena,
-                         &operation.metadata, &operation.metadata_count);
-    *ret_err = err;
-    if (err) return false;
-    operation.machine = machine_of(e, offer, room);
+    if (operation.kind != OPERATION_CONFIGURE) operation.metadata_count = 0;
     if (e->pending) {
         operation.grace_ms = e->pending->grace_ms;
         operation.blob = str_of(e->pending->blob, e->pending->blob_len);
@@ -448,16 +429,12 @@ enum err book_each(struct book *book, book_each_fn *each, void *context)
     arena_init(&arena, OFFER_ARENA_MAX);
     while (!err && (at = map_next(&book->by_id, &cursor)) != NULL) {
         const struct book_entry *e = at->value;
-        char room[ENTRY_HOST_CAP];
-        struct backend_machine machine;
-        struct offer offer;
+        struct backend_operation operation;
 
         if (e->state <= MACHINE_SPECULATIVE) continue; /* or a stranger */
         arena_reset(&arena);
-        err = offer_read(pool_text(e->offer), &arena, &offer);
-        if (err) break;
-        machine = machine_of(e, &offer, room);
-        err = each(context, &machine, entry_ticket(e, entry_under_way(e)));
+        err = entry_read(e, &arena, &operation);
+        if (!err) err = each(context, &operation.machine, entry_ticket(e, entry_under_way(e)));
     }
     arena_deinit(&arena);
     return err;

@@ -37,6 +37,7 @@ struct host {
     struct book *book;
     struct backend *backend;
     struct host_metrics metrics;
+    struct host_counts counts;
     struct journal *journal; /* NULL: nothing is kept */
     struct journal_report loaded;
     struct loop_worker *worker;
@@ -145,7 +146,7 @@ static void end_compaction(struct host *host, const struct write_job *w)
     if (!w->has_piece || (!w->next_err && !w->publish)) return;
     host->compacting = false;
     host->compact_at = max_u64(host->options.compact_bytes, w->size * COMPACT_FACTOR);
-    meter_add(host->metrics.compacted[published], 1);
+    host->counts.rewritten[published]++;
     if (published)
         LOG_INFO(&host->log, "state file written anew", log_u64("bytes", w->size));
     else
@@ -170,8 +171,8 @@ static void on_written(struct job *job, enum err err)
         fail(host, w->err, &w->note);
         return;
     }
-    meter_add(host->metrics.written_bytes, w->changes.len);
-    meter_set(host->metrics.state_bytes, (double)w->size);
+    host->counts.written_bytes += w->changes.len;
+    host->counts.state_bytes = w->size;
     if (w->changes.len > 0 && host->metrics.sync_seconds)
         histogram_observe(host->metrics.sync_seconds, (double)w->sync_ns / 1e9);
     end_compaction(host, w);
@@ -235,6 +236,13 @@ static void submit(struct host *host, bool seal)
     assert(!err); /* one job at a time always fits */
 }
 
+static void host_show_metrics(struct host *host)
+{
+    if (!host->metrics.rows) return;
+    host->counts.book = book_stats(host->book);
+    metrics_set_fields(host->metrics.rows, &host->counts);
+}
+
 /* At the end of a turn: what it changed goes out together. */
 static void on_turn(struct turn_hook *hook)
 {
@@ -242,7 +250,7 @@ static void on_turn(struct turn_hook *hook)
     struct buf *changes = book_changes(host->book);
 
     if (host->failed || host->closing) return;
-    if (changes->len > 0) host_metrics_refresh(&host->metrics, host->book);
+    host_show_metrics(host);
     if (!host->journal) {
         while (changes->len > 0) { /* again: an operation that cannot be started is a change */
             buf_clear(changes);
@@ -277,7 +285,7 @@ static void end_operation(struct host *host, struct operation_ticket ticket,
                   log_u64("operation", ticket.number));
         return;
     }
-    meter_add(host->metrics.ended[end->failed], 1);
+    host->counts.ended[end->failed]++;
     if (!err) return;
     note_set(&note, "the end of op-%llu cannot be noted", (unsigned long long)ticket.number);
     fail(host, err, &note);
@@ -322,7 +330,7 @@ static enum err on_seen(struct backend_host *face, enum sighting what, struct st
     struct host *host = CONTAINER_OF(face, struct host, face);
     enum err err = book_see(host->book, what, id, offer, why, note);
 
-    if (!err) meter_add(host->metrics.seen[what], 1);
+    if (!err) host->counts.seen[what]++;
     return err;
 }
 
@@ -349,7 +357,7 @@ struct book_answer host_ask(struct host *host, const struct book_request *reques
         return answer;
     }
     answer = book_ask(host->book, request, check, host, into, note);
-    meter_add(host->metrics.asked[request->kind][answer.outcome], 1);
+    if (host->metrics.rows) counter_inc(host->metrics.asked[request->kind][answer.outcome]);
     if (answer.outcome != BOOK_ACCEPTED) return answer;
     start = (struct start){durable_after(host), answer.operation};
     assert(start.until > 0); /* what was accepted is a change */
@@ -420,7 +428,7 @@ enum err host_open(const struct host_options *options, struct host **ret_host, s
     if (!err) err = book_open(&book, &host->book);
     if (!err) err = host_metrics_open(options->metrics, &host->metrics, note);
     if (!err) err = open_state(host, note);
-    if (!err) host_metrics_refresh(&host->metrics, host->book);
+    if (!err) host_show_metrics(host);
     if (err) {
         host_close(host);
         return err;
@@ -486,8 +494,8 @@ struct io *host_io(struct host *host)
 
 void host_listed(struct host *host, uint64_t bytes, bool delta)
 {
-    meter_add(host->metrics.lists[delta], 1);
-    meter_add(host->metrics.listed_bytes, bytes);
+    host->counts.lists[delta]++;
+    host->counts.listed_bytes += bytes;
 }
 
 const struct journal_report *host_loaded(const struct host *host)
