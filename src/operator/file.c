@@ -29,7 +29,7 @@ static enum err check_rows(struct file_source *f, const struct demand_file *file
     for (size_t i = 0; i < file->count && !err; i++) {
         struct capacity_request request = file->rows[i].request;
         if (request.count == 0) request.count = 1; /* not put, but it must be right */
-        err = operator_check(f->host, &request, note);
+        err = demand_check(f->around->demand, &request, note);
         if (err) demand_file_where(&file->rows[i], i, err, note);
     }
     return err;
@@ -39,16 +39,16 @@ static enum err put_rows(struct file_source *f, const struct demand_file *file, 
 {
     enum err err = ERR_OK;
 
-    operator_list_begin(f->host);
+    demand_list_begin(f->around->demand);
     for (size_t i = 0; i < file->count && !err; i++) {
         if (file->rows[i].request.count == 0) continue;
-        err = operator_put(f->host, file->rows[i].name, &file->rows[i].request, NULL, note);
+        err = demand_put(f->around->demand, file->rows[i].name, &file->rows[i].request, NULL, note);
         if (err) demand_file_where(&file->rows[i], i, err, note);
     }
     if (err)
-        operator_list_give_up(f->host);
+        demand_list_give_up(f->around->demand);
     else
-        operator_list_end(f->host);
+        demand_list_end(f->around->demand);
     return err;
 }
 
@@ -187,14 +187,13 @@ static enum err add_metrics(struct file_source *f, struct note *note)
                                    &f->edit_bad, note);
 }
 
-static enum err file_start(struct demand_source *source, struct operator_host *host,
-                           const struct operator_around *around, struct note *note)
+static enum err file_start(struct demand_source *source, const struct operator_around *around,
+                           struct note *note)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
     char kept[FS_PATH_CAP];
     enum err err;
 
-    f->host = host;
     f->around = around;
     f->io = around->io;
     err = file_state_path(f, "demand.last-good", kept, sizeof kept, note);
@@ -214,26 +213,15 @@ static bool file_ready(struct demand_source *source, struct note *reason)
 
 /* -- the end -- */
 
-void file_closed(struct file_source *f)
-{
-    void (*closed)(void *) = f->closed;
-    void *closed_owner = f->closed_owner;
-
-    free(f);
-    closed(closed_owner);
-}
-
-static void file_close(struct demand_source *source, void (*done)(void *owner), void *owner)
+static void file_close(struct demand_source *source)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
 
-    f->closing = true;
-    f->closed = done;
-    f->closed_owner = owner;
     file_watch_close(f->watch);
     file_keeper_close(f->last_good);
     file_nodes_close(f);
     file_drains_close(f);
+    free(f);
 }
 
 enum err file_source_make(const struct file_source_options *options,

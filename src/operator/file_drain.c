@@ -46,13 +46,10 @@ static void on_exit_of(void *owner, struct process_exit exit)
     else if (exit.unknown || exit.code != 0)
         snprintf(why, sizeof why, "the drain command ended with status %d", exit.code);
     f->running--;
-    if (d->state == DRAIN_RUNS && !f->closing)
-        operator_reclaim_ended(f->host, str_from(d->id), str_from(why));
+    if (d->state == DRAIN_RUNS)
+        operator_reclaim_ended(f->around->host, str_from(d->id), str_from(why));
     drop(d);
-    if (!f->closing)
-        loop_defer(f->io->loop, &f->drain_step); /* there is room for another */
-    else if (f->running == 0)
-        file_closed(f);
+    loop_defer(f->io->loop, &f->drain_step); /* there is room for another */
 }
 
 static void on_line(void *owner, int fd, struct str line)
@@ -116,21 +113,21 @@ static void begin(struct file_source *f, struct drain *d)
     enum err err;
 
     if (!f->drain_command) {
-        operator_reclaim_started(f->host, str_from(d->id));
-        operator_reclaim_ended(f->host, str_from(d->id), STR_EMPTY);
+        operator_reclaim_started(f->around->host, str_from(d->id));
+        operator_reclaim_ended(f->around->host, str_from(d->id), STR_EMPTY);
         drop(d);
         return;
     }
     err = start(d, &note);
     if (err) {
-        operator_reclaim_ended(f->host, str_from(d->id),
+        operator_reclaim_ended(f->around->host, str_from(d->id),
                                str_from(note.text[0] ? note.text : err_text(err)));
         drop(d);
         return;
     }
     f->running++;
     d->state = DRAIN_RUNS;
-    operator_reclaim_started(f->host, str_from(d->id));
+    operator_reclaim_started(f->around->host, str_from(d->id));
 }
 
 static void on_step(struct task *task)
@@ -193,6 +190,10 @@ void file_drains_open(struct file_source *f)
 void file_drains_close(struct file_source *f)
 {
     task_cancel(&f->drain_step);
-    LIST_EACH_SAFE(&f->drains, link, following) stop(CONTAINER_OF(link, struct drain, link));
-    if (f->running == 0) file_closed(f);
+    LIST_EACH_SAFE(&f->drains, link, following)
+    {
+        struct drain *d = CONTAINER_OF(link, struct drain, link);
+        if (d->process) process_abandon(d->process);
+        drop(d);
+    }
 }

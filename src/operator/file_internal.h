@@ -23,7 +23,6 @@ struct received_hint {     /* the newest of one key */
 struct file_source {
     struct demand_source source;
     const char *demand_path, *drain_command;
-    struct operator_host *host;
     const struct operator_around *around;
     struct io *io;
     /* demand */
@@ -43,9 +42,6 @@ struct file_source {
     struct list drains; /* struct drain, in the order they came */
     struct task drain_step;
     size_t running;
-    bool closing;
-    void (*closed)(void *owner);
-    void *closed_owner;
 };
 
 enum err file_nodes_open(struct file_source *f, struct note *note);
@@ -56,11 +52,9 @@ void file_nodes_whole(struct demand_source *source);
 void file_available(struct demand_source *source, const struct available *hint);
 
 void file_drains_open(struct file_source *f);
-void file_drains_close(
-    struct file_source *f); /* what runs is killed; file_closed() when all ended */
+void file_drains_close(struct file_source *f); /* commands that run are killed */
 void file_reclaim(struct demand_source *source, const struct reclaim_order *order);
 void file_reclaim_over(struct demand_source *source, struct str instruction_id);
-void file_closed(struct file_source *f);
 /* "<state directory>/<name>" */
 enum err file_state_path(const struct file_source *f, const char *name, char *path, size_t cap,
                          struct note *note);

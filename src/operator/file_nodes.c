@@ -56,7 +56,7 @@ static enum err write_all(struct file_source *f, struct buf *out)
     ndjson_string(&w, STR("cluster"), f->around->cluster);
     ndjson_u64(&w, STR("written_unix_ms"), clock_wall(f->io->clock).ms);
     ndjson_open_array(&w, STR("nodes"));
-    while ((node = operator_each_node(f->host, &cursor))) write_node(&w, node);
+    while ((node = nodes_next(f->around->nodes, &cursor))) write_node(&w, node);
     ndjson_close_array(&w);
     ndjson_open_array(&w, STR("available"));
     for (cursor = 0; (hint = map_next(&f->hints, &cursor)) != NULL;) write_hint(&w, hint->value);
@@ -79,7 +79,7 @@ static void on_settled(struct timer *timer)
  * of it. */
 static void write_soon(struct file_source *f)
 {
-    if (f->closing || !f->told || timer_running(&f->settle)) return;
+    if (!f->told || timer_running(&f->settle)) return;
     timer_start_in(&f->settle, FILE_SETTLE_MS);
 }
 

@@ -42,7 +42,7 @@ enum err operator_open(const struct operator_options *options, struct operator_h
 /* Starts the source, in the same turn; what it answers. After an error there is only
  * operator_close. */
 enum err operator_start(struct operator_host *host, struct note *note);
-/* Closes the source, too; done() once nothing is left of both. NULL is fine. */
+/* Closes the source at once; done() in a later turn, when the stream is closed. NULL is fine. */
 void operator_close(struct operator_host *host, void (*done)(void *owner), void *owner);
 /* Does the shard hear this cluster? False: why not. */
 bool operator_ready(const struct operator_host *host, struct note *reason);

@@ -7,8 +7,8 @@
  *   operator_reclaim.c   orders: on disk, to the source, acknowledged
  *   operator_blob.c      the template, and what is made of it
  *
- * A source is never called from inside a call of its own: what its word leads to is done by `step`,
- * later in the same turn. */
+ * A source is never called from inside a call of its own: the task `step` calls it, later in the
+ * same turn. */
 #ifndef OPERATOR_OPERATOR_INTERNAL_H
 #define OPERATOR_OPERATOR_INTERNAL_H
 #include "operator/core/demand.h"
@@ -51,7 +51,8 @@ struct uplink {
 struct operator_host {
     struct io *io;
     struct log_source log;
-    struct operator_meters meters;
+    struct operator_counts counts;
+    struct metric_fields *metrics; /* NULL: none */
     struct demand_source *source;
     struct operator_around around; /* what the source may use */
     const char *cluster, *state_dir;
@@ -72,6 +73,9 @@ struct operator_host {
     struct file_keeper *keeper; /* of the reclaims */
     uint64_t keeping, kept;     /* reclaims_change() that is being written, that is on disk */
     struct task step;
+    struct turn_hook hook;
+    uint64_t seen_change; /* of the demand, at the end of the last turn */
+    bool seen_whole;
     struct timer tick, settle, due, stale;
 
     bool open;          /* a stream, and the Hello is sent */
@@ -85,7 +89,7 @@ struct operator_host {
     uint64_t written, last_sent; /* demand_change() of the newest roll-up that was written, sent */
     char ended[160];             /* why the last stream ended */
 
-    bool started, closing, source_closed, uplink_closed;
+    bool started, closing;
     void (*closed)(void *owner);
     void *closed_owner;
 };

@@ -23,7 +23,7 @@ static void on_trouble(void *owner, enum err err, const char *why)
 {
     struct operator_host *host = owner;
 
-    meter_inc(host->meters.save_errors);
+    host->counts.save_errors++;
     LOG_ERROR(&host->log, "reclaims cannot be kept, none is begun until they are",
               log_err("err", err), log_text("why", why));
 }
@@ -127,7 +127,7 @@ static void on_due(void *context, enum reclaim_due due, const struct reclaim *r)
         (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
         break;
     case RECLAIM_EXPIRED:
-        meter_inc(host->meters.reclaims_expired);
+        host->counts.reclaims_expired++;
         LOG_WARN(&host->log, "reclaim: the grace is over and the machine is not empty",
                  log_str("machine", r->machine), log_str("instruction", r->id));
         nodes_reclaim(host->nodes, r->machine, NODE_FAILED);
@@ -144,7 +144,7 @@ void operator_reclaims_step(struct operator_host *host)
 {
     reclaims_step(host->reclaims, clock_wall(host->io->clock), host->connected, on_due, host);
     keep(host);
-    meter_set(host->meters.reclaims, (double)reclaims_running(host->reclaims));
+    host->counts.reclaims = reclaims_running(host->reclaims);
 }
 
 /* -- words -- */
@@ -167,7 +167,7 @@ void operator_reclaims_take(struct operator_host *host, const struct shard_recla
         }
         err = reclaims_order(host->reclaims, part, order->machines[i], order->grace_seconds,
                              order->preemptor_priority, now, &note);
-        if (!err) meter_inc(host->meters.reclaims_ordered);
+        if (!err) host->counts.reclaims_ordered++;
         if (err && err != ERR_EXISTS)
             LOG_ERROR(&host->log, "reclaim cannot be taken, the provider drains alone",
                       log_str("machine", order->machines[i]), log_err("err", err),
@@ -187,7 +187,7 @@ void operator_reclaim_ended(struct operator_host *host, struct str instruction_i
     enum node_phase phase = why.len ? NODE_FAILED : NODE_DRAINED;
 
     if (!r || r->phase == RECLAIM_ORDERED || reclaim_is_over(r->phase)) return;
-    meter_inc(why.len ? host->meters.reclaims_failed : host->meters.reclaims_drained);
+    (*(why.len ? &host->counts.reclaims_failed : &host->counts.reclaims_drained))++;
     if (why.len)
         LOG_WARN(&host->log, "reclaim: the machine could not be emptied",
                  log_str("machine", r->machine), log_str("why", why));

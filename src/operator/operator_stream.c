@@ -18,9 +18,6 @@ static void want_rollup(struct operator_host *host)
  * not given more to do. Without an answer the interval sends it. */
 void operator_demand_changed(struct operator_host *host)
 {
-    meter_set(host->meters.requests, (double)demand_requests(host->demand));
-    meter_set(host->meters.rows, (double)demand_rows(host->demand));
-    meter_set(host->meters.change_unsent, 1);
     if (!host->open || !demand_whole(host->demand) || host->awaiting) return;
     if (!timer_running(&host->settle)) timer_start_in(&host->settle, ROLLUP_SETTLE_MS);
 }
@@ -36,7 +33,7 @@ static void on_interval(struct timer *timer)
 
     /* A whole interval later, what has no answer beside the newest was refused. */
     if (host->awaiting)
-        meter_inc(host->meters.rollups_unanswered);
+        host->counts.rollups_unanswered++;
     else
         host->sent_count = 0;
     want_rollup(host);
@@ -66,16 +63,15 @@ void operator_rollup_sent(struct operator_host *host, size_t bytes)
     host->sent[host->sent_count++] = host->written;
     host->last_sent = host->written;
     host->awaiting = true;
-    meter_inc(host->meters.rollups);
-    meter_add(host->meters.rollup_bytes, bytes);
-    meter_set(host->meters.change_unsent, host->written != demand_change(host->demand));
+    host->counts.rollups++;
+    host->counts.rollup_bytes += bytes;
 }
 
 /* -- what the shard says -- */
 
 static void on_rollup_ack(struct operator_host *host)
 {
-    meter_inc(host->meters.rollup_acks);
+    host->counts.rollup_acks++;
     host->awaiting = false;
     if (!host->whole) {
         host->whole = true;
@@ -109,7 +105,6 @@ static void take_frame(struct operator_host *host, const struct shard_frame *fra
         if (!host->connected) LOG_INFO(&host->log, "connected to the shard");
         host->connected = true;
         host->ended[0] = '\0';
-        meter_set(host->meters.connected, 1);
         reclaims_reporting(host->reclaims, frame->takes_drain_reports);
         break;
     case SHARD_ROLLUP_ACK: on_rollup_ack(host); break;
@@ -137,7 +132,7 @@ void operator_take_frame(struct operator_host *host, struct str bytes)
     enum err err = frames_read(bytes, &host->arena, &frame, &note);
 
     if (err) {
-        meter_inc(host->meters.frames_refused);
+        host->counts.frames_refused++;
         LOG_ERROR(&host->log, "frame of the shard refused", log_err("err", err),
                   log_text("why", note.text));
     } else {
@@ -151,7 +146,7 @@ void operator_take_frame(struct operator_host *host, struct str bytes)
 
 void operator_stream_opened(struct operator_host *host)
 {
-    meter_inc(host->meters.sessions);
+    host->counts.sessions++;
     host->open = true;
     host->whole = false;
     host->sent_count = 0;
@@ -164,8 +159,7 @@ void operator_stream_opened(struct operator_host *host)
 
 void operator_stream_closed(struct operator_host *host, enum grpc_status status, struct str why)
 {
-    meter_inc(host->meters.session_ends);
-    meter_set(host->meters.connected, 0);
+    host->counts.session_ends++;
     snprintf(host->ended, sizeof host->ended, "%s: %.*s", grpc_status_name(status),
              (int)min_size(why.len, 120), why.at);
     if (status == GRPC_ABORTED)
@@ -192,7 +186,7 @@ bool operator_answer(struct operator_host *host, enum err written)
 
     if (!err) err = uplink_answer(host, buf_peek(&host->frame));
     if (!err) return true;
-    meter_inc(host->meters.answers_dropped);
+    host->counts.answers_dropped++;
     LOG_WARN(&host->log, "answer dropped", log_err("err", err));
     return false;
 }

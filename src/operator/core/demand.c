@@ -35,8 +35,8 @@ struct demand {
     struct dimensions dimensions;
     struct arena scratch;
     struct buf key;
-    uint64_t change, list;
-    bool listing, told;
+    uint64_t change, list, refused;
+    bool listing, listed; /* listed: a list was ended once */
 };
 
 enum err demand_open(uint64_t seed, struct demand **ret_demand)
@@ -343,8 +343,8 @@ static void entry_set(struct demand *d, struct entry *entry, struct row *row,
     d->change++;
 }
 
-enum err demand_put(struct demand *d, struct str id, const struct capacity_request *request,
-                    uint64_t *ret_change, struct note *note)
+static enum err entry_put(struct demand *d, struct str id, const struct capacity_request *request,
+                          struct note *note)
 {
     struct entry *entry = map_get(&d->entries, id);
     struct dimensions names = try_names(d);
@@ -363,8 +363,19 @@ enum err demand_put(struct demand *d, struct str id, const struct capacity_reque
     if (!entry_is(entry, row, &need, request->count))
         entry_set(d, entry, row, &need, request->count);
     entry->list = d->list;
-    if (ret_change) *ret_change = d->change;
     return ERR_OK;
+}
+
+enum err demand_put(struct demand *d, struct str id, const struct capacity_request *request,
+                    uint64_t *ret_change, struct note *note)
+{
+    enum err err = entry_put(d, id, request, note);
+
+    if (err)
+        d->refused++;
+    else if (ret_change)
+        *ret_change = d->change;
+    return err;
 }
 
 enum err demand_check(struct demand *d, const struct capacity_request *request, struct note *note)
@@ -411,7 +422,7 @@ void demand_list_end(struct demand *d)
         if (entry->list != d->list) remove_entry(d, entry);
     }
     d->listing = false;
-    d->told = true;
+    d->listed = true;
 }
 
 void demand_list_give_up(struct demand *d)
@@ -423,12 +434,17 @@ void demand_list_give_up(struct demand *d)
 
 bool demand_whole(const struct demand *d)
 {
-    return d->told && !d->listing;
+    return d->listed && !d->listing;
 }
 
 uint64_t demand_change(const struct demand *d)
 {
     return d->change;
+}
+
+uint64_t demand_refused(const struct demand *d)
+{
+    return d->refused;
 }
 
 size_t demand_requests(const struct demand *d)

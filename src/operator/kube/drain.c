@@ -229,14 +229,14 @@ static enum err put_line(struct buf *into, struct str text)
 /* A part is enough: what matters is whether any of them is recognised. */
 static void others_take(struct drain *d)
 {
-    const struct operator_host *host = d->source->host;
+    const struct nodes *nodes = d->source->around->nodes;
     const struct cluster_node *node;
     size_t cursor = 0, count = 0;
     enum err err = ERR_OK;
 
     buf_clear(&d->others);
     d->other_found = d->node_seen = false;
-    while (!err && count < OTHERS_MAX && (node = operator_each_node(host, &cursor))) {
+    while (!err && count < OTHERS_MAX && (node = nodes_next(nodes, &cursor))) {
         if (node->phase != NODE_READY || str_equal(node->machine_id, str_from(d->machine)))
             continue;
         count++;
@@ -250,7 +250,7 @@ static bool drain_prepare(struct chore *chore)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
     const struct cluster_node *node =
-        d->provider_id ? NULL : operator_find_node(d->source->host, str_from(d->machine));
+        d->provider_id ? NULL : nodes_find(d->source->around->nodes, str_from(d->machine));
 
     if (node) (void)kube_copy(&d->provider_id, node->provider_id); /* or the next time */
     if (!d->closed) others_take(d);
@@ -271,7 +271,7 @@ static enum err drain_run(struct chore *chore)
 
 static bool drained(struct drain *d)
 {
-    operator_reclaim_ended(d->source->host, str_from(d->id), STR_EMPTY);
+    operator_reclaim_ended(d->source->around->host, str_from(d->id), STR_EMPTY);
     drain_forget(d);
     return true;
 }
@@ -284,7 +284,7 @@ static bool gave_up(struct drain *d)
              ", nor to another machine of the cluster; compare spec.providerID of the nodes",
              log_text("machine", d->machine),
              log_text("provider_id", d->provider_id ? d->provider_id : ""));
-    operator_reclaim_ended(d->source->host, str_from(d->id), STR(NO_NODE));
+    operator_reclaim_ended(d->source->around->host, str_from(d->id), STR(NO_NODE));
     drain_forget(d);
     return true;
 }
@@ -307,7 +307,7 @@ static bool drain_ended(struct chore *chore, enum err err)
     if (!d->closed) {
         if (!d->node && d->node_seen && !d->other_found) return gave_up(d);
         d->closed = true;
-        operator_reclaim_started(d->source->host, str_from(d->id));
+        operator_reclaim_started(d->source->around->host, str_from(d->id));
         if (!d->node) return drained(d); /* no node of this cluster: nothing of it runs there */
         chore_want(chore);
         return false;

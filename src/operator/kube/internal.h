@@ -39,7 +39,7 @@ struct pod_place {
     int64_t checked[2];          /* the generations of both that were found to agree */
     uint64_t request_list;       /* the list that last showed it */
     bool acknowledged, rejected; /* as its status says */
-    uint64_t change;             /* of operator_put; 0: was not taken */
+    uint64_t change;             /* of demand_put; 0: was refused */
     char *refusal;               /* why it was not; NULL: it was */
     /* of the chore that runs */
     int64_t task_generations[2];
@@ -62,7 +62,7 @@ struct shown {
 
 struct kube_source {
     struct demand_source source; /* first */
-    struct operator_host *host;
+    const struct operator_around *around;
     struct kube *kube;
     struct log_source log;
     struct chores *chores;

@@ -340,7 +340,7 @@ static void request_gone(struct pod_place *p)
 {
     struct kube_source *s = p->source;
 
-    if (p->request_uid) operator_remove(s->host, str_from(p->request_uid));
+    if (p->request_uid) demand_remove(s->around->demand, str_from(p->request_uid));
     count_refusal(s, p->refusal != NULL, false);
     (void)kube_copy(&p->request_uid, STR_EMPTY);
     (void)kube_copy(&p->served_uid, STR_EMPTY);
@@ -363,9 +363,10 @@ static void request_take(struct pod_place *p, const struct json *object)
 
     arena_init(&arena, REQUEST_ARENA_MAX);
     err = capacity_read(object, &arena, &request, &note);
-    if (!err) err = operator_put(s->host, str_from(p->request_uid), &request, &change, &note);
+    if (!err)
+        err = demand_put(s->around->demand, str_from(p->request_uid), &request, &change, &note);
     arena_deinit(&arena);
-    if (err) operator_remove(s->host, str_from(p->request_uid));
+    if (err) demand_remove(s->around->demand, str_from(p->request_uid));
     p->change = err ? 0 : change;
     (void)kube_copy(&p->refusal,
                     err ? str_from(note.text[0] ? note.text : err_name(err)) : STR_EMPTY);
@@ -387,7 +388,7 @@ static void request_seen(void *owner, const struct json *object)
     p = place_find(s, view.namespace_, view.name, true);
     if (!p) return;
     if (p->request_uid && !str_equal(str_from(p->request_uid), view.uid))
-        operator_remove(s->host, str_from(p->request_uid));
+        demand_remove(s->around->demand, str_from(p->request_uid));
     if (!kube_copy(&p->request_uid, view.uid) || !kube_copy(&p->served_uid, view.pod_uid)) return;
     p->managed = view.managed;
     p->request_generation = view.generation;
@@ -403,7 +404,7 @@ static void requests_begin(void *owner)
     struct kube_source *s = owner;
 
     s->request_lists++;
-    operator_list_begin(s->host);
+    demand_list_begin(s->around->demand);
 }
 
 static void request_unless_listed(struct pod_place *p)
@@ -415,7 +416,7 @@ static void requests_end(void *owner)
 {
     struct kube_source *s = owner;
 
-    operator_list_end(s->host);
+    demand_list_end(s->around->demand);
     each_place(s, request_unless_listed);
     s->requests_known = true;
     each_place(s, make_if_off);
@@ -423,7 +424,7 @@ static void requests_end(void *owner)
 
 static void requests_give_up(void *owner)
 {
-    operator_list_give_up(((struct kube_source *)owner)->host);
+    demand_list_give_up(((struct kube_source *)owner)->around->demand);
 }
 
 static void request_deleted(void *owner, const struct json *object)

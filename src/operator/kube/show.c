@@ -47,7 +47,7 @@ static bool show_prepare(struct chore *chore)
 {
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
     const struct cluster_node *node =
-        row->hint ? NULL : operator_find_node(row->source->host, str_from(row->key));
+        row->hint ? NULL : nodes_find(row->source->around->nodes, str_from(row->key));
     struct buf body;
     enum err err = ERR_OK;
 
@@ -162,7 +162,7 @@ static bool show_ended(struct chore *chore, enum err err)
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
     struct kube_source *s = row->source;
 
-    if (err || !row->gone || operator_find_node(s->host, str_from(row->key))) return false;
+    if (err || !row->gone || nodes_find(s->around->nodes, str_from(row->key))) return false;
     (void)map_remove(&s->machines, str_from(row->key));
     shown_free(row);
     return true;
@@ -232,7 +232,7 @@ static bool sweep_ended(struct chore *chore, enum err err)
     struct str ids = buf_peek(&s->swept), id;
 
     while (!err && str_split(&ids, '\n', &id))
-        if (id.len && !operator_find_node(s->host, id)) kube_show_machine(&s->source, id);
+        if (id.len && !nodes_find(s->around->nodes, id)) kube_show_machine(&s->source, id);
     buf_clear(&s->swept);
     return false;
 }

@@ -74,15 +74,15 @@ static enum err add_metrics(struct kube_source *s, struct metrics *metrics, stru
     return err;
 }
 
-static enum err start(struct demand_source *source, struct operator_host *host,
-                      const struct operator_around *around, struct note *note)
+static enum err start(struct demand_source *source, const struct operator_around *around,
+                      struct note *note)
 {
     struct kube_source *s = kube_source_of(source);
     struct follow_options follow = {.io = around->io, .log = &s->log, .kube = s->kube, .owner = s};
     uint64_t seed = entropy_u64(follow.io->entropy); /* names come from outside */
     enum err err;
 
-    s->host = host;
+    s->around = around;
     s->log = *around->log;
     map_init(&s->places, KUBE_PLACES_MAX, seed);
     map_init(&s->machines, NODES_MAX, seed);
@@ -111,7 +111,7 @@ static bool ready(struct demand_source *source, struct note *reason)
     return s->pods && follow_whole(s->requests, reason) && follow_whole(s->pods, reason);
 }
 
-static void close_source(struct demand_source *source, void (*done)(void *owner), void *owner)
+static void close_source(struct demand_source *source)
 {
     struct kube_source *s = kube_source_of(source);
 
@@ -125,7 +125,6 @@ static void close_source(struct demand_source *source, void (*done)(void *owner)
     kube_close(s->kube);
     free(s->namespace_);
     free(s);
-    done(owner);
 }
 
 static const struct source_ops ops = {
