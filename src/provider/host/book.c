@@ -21,7 +21,7 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     if (book->options.machines_max == 0 || book->options.machines_max > BOOK_MACHINES_MAX)
         book->options.machines_max = BOOK_MACHINES_MAX;
     book->identity = options->identity;
-    book->telling = 1;
+    book->rewriting = 1;
     book->chunks = calloc(CHUNKS_MAX, sizeof(struct book_entry *));
     map_init(&book->by_id, book->options.machines_max + STRANGERS_MOST + 1, options->seed);
     map_init(&book->shards, BOOK_SHARDS_MAX + 1, options->seed);
@@ -39,20 +39,14 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     return ERR_OK;
 }
 
-static void drop_fences(struct book *book, struct fences *fences)
-{
-    if (fences->count > 0) pool_drop(&book->pool, fences->first.shard);
-    for (uint32_t i = 1; i < fences->count; i++) pool_drop(&book->pool, fences->more[i - 1].shard);
-    free(fences->more);
-}
-
 static void clear_entry(struct book *book, struct book_entry *e)
 {
     free(e->id);
     free(e->host);
     free(e->error);
     free(e->pending);
-    drop_fences(book, &e->fences);
+    for (uint32_t i = 0; i < e->fences.count; i++) pool_drop(&book->pool, e->fences.all[i].shard);
+    free(e->fences.all);
     pool_drop(&book->pool, e->offer);
     pool_drop(&book->pool, e->binding);
 }
@@ -78,12 +72,11 @@ void book_close(struct book *book)
         drop_shard_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
     while (!list_empty(&book->tombstones))
         free(CONTAINER_OF(list_pop(&book->tombstones), struct tombstone, link));
-    for (cursor = 0; (at = map_next(&book->loading, &cursor)) != NULL;) free(at->value);
     for (size_t i = 0; book->chunks && i < CHUNKS_MAX; i++) free(book->chunks[i]);
     free(book->chunks);
     map_deinit(&book->by_id);
     map_deinit(&book->shards);
-    map_deinit(&book->loading);
+    map_free(&book->loading);
     pool_deinit(&book->pool);
     buf_deinit(&book->changes);
     free(book);
@@ -125,55 +118,25 @@ struct book_entry *book_find(const struct book *book, struct str id)
 
 /* --- fences --- */
 
-struct fence *fences_at(const struct fences *fences, uint32_t place)
-{
-    if (place >= fences->count) return NULL;
-    return place == 0 ? (struct fence *)&fences->first : &fences->more[place - 1];
-}
-
 struct fence *fences_find(const struct fences *fences, struct str shard)
 {
-    struct fence *fence = NULL;
-
-    for (uint32_t i = 0; (fence = fences_at(fences, i)) != NULL; i++)
-        if (str_equal(pool_text(fence->shard), shard)) break;
-    return fence;
-}
-
-const struct fences *book_fences(const struct book *book, struct str id)
-{
-    const struct book_entry *e = map_get(&book->by_id, id);
-
-    return e ? &e->fences : NULL;
-}
-
-const struct shard_epoch *book_shard_epoch(const struct book *book, struct str shard)
-{
-    return map_get(&book->shards, shard);
+    for (uint32_t i = 0; i < fences->count; i++)
+        if (str_equal(pool_text(fences->all[i].shard), shard)) return &fences->all[i];
+    return NULL;
 }
 
 enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch)
 {
-    struct shard_epoch *newest = map_get(&book->shards, pool_text(shard));
-    enum err err;
+    struct shard_epoch *newest = map_make(&book->shards, pool_text(shard), sizeof *newest);
 
-    if (newest) {
-        if (epoch > newest->epoch) newest->epoch = epoch;
-        list_remove(&newest->link);
-        list_append(&book->shards_by_use, &newest->link);
-        return ERR_OK;
-    }
-    newest = calloc(1, sizeof *newest);
     if (!newest) return ERR_NOMEM;
-    newest->epoch = epoch;
-    newest->shard = pool_hold(shard);
-    list_init(&newest->link);
-    err = map_put(&book->shards, pool_text(shard), newest);
-    if (err) {
-        pool_drop(&book->pool, shard);
-        free(newest);
-        return err;
+    if (!newest->shard) {
+        newest->shard = pool_hold(shard);
+        newest->epoch = epoch;
+        list_init(&newest->link);
     }
+    if (epoch > newest->epoch) newest->epoch = epoch;
+    list_remove(&newest->link);
     list_append(&book->shards_by_use, &newest->link);
     if (map_count(&book->shards) > BOOK_SHARDS_MAX)
         drop_shard_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
@@ -191,16 +154,11 @@ static enum err fences_set(struct fences *fences, const struct book_change *chan
         return ERR_OK;
     }
     if (fences->count >= BOOK_FENCES_PER_MACHINE_MAX) return ERR_FULL;
-    if (fences->count > 0) {
-        struct fence *more = realloc(fences->more, fences->count * sizeof *more);
-        if (!more) return ERR_NOMEM;
-        fences->more = more;
-        fence = &more[fences->count - 1];
-    } else {
-        fence = &fences->first;
-    }
-    *fence = (struct fence){pool_hold(shard), change->epoch, change->sequence};
-    fences->count++;
+    fence = realloc(fences->all, (fences->count + 1) * sizeof *fence);
+    if (!fence) return ERR_NOMEM;
+    fences->all = fence;
+    fences->all[fences->count++] =
+        (struct fence){pool_hold(shard), change->epoch, change->sequence};
     return ERR_OK;
 }
 

@@ -114,8 +114,8 @@ static bool is_fenced(const struct book_request *request, const struct shard_epo
 static bool pass_fence(struct book *book, const struct book_request *request,
                        struct book_answer *ret_answer, struct note *note)
 {
-    const struct fences *fences = book_fences(book, request->machine_id);
-    const struct fence *mark = fences ? fences_find(fences, request->shard) : NULL;
+    const struct book_entry *e = map_get(&book->by_id, request->machine_id);
+    const struct fence *mark = e ? fences_find(&e->fences, request->shard) : NULL;
     struct book_change change = {.kind = CHANGE_FENCE,
                                  .id = request->machine_id,
                                  .epoch = request->epoch,
@@ -124,11 +124,11 @@ static bool pass_fence(struct book *book, const struct book_request *request,
     enum err err;
 
     if (request->shard.len == 0) return true;
-    if (is_fenced(request, book_shard_epoch(book, request->shard), mark, note)) {
+    if (is_fenced(request, map_get(&book->shards, request->shard), mark, note)) {
         *ret_answer = answer(BOOK_FENCED, GRPC_FAILED_PRECONDITION);
         return false;
     }
-    if (!mark && fences && fences->count >= BOOK_FENCES_PER_MACHINE_MAX) {
+    if (e && !mark && e->fences.count >= BOOK_FENCES_PER_MACHINE_MAX) {
         note_set(note, "%.*s: too many shards have commanded it", STR_ARG(request->machine_id));
         *ret_answer = refuse(ERR_FULL, note);
         return false;

@@ -29,10 +29,9 @@ struct shard_epoch {  /* the newest epoch that a shard has used on any machine *
     struct pool_item *shard;
     int64_t epoch;
 };
-struct fences { /* nearly every machine has one shard, so the first needs no memory of its own */
-    struct fence first;
-    struct fence *more;
-    uint32_t count; /* with the first */
+struct fences { /* of one machine or stranger; nearly always one */
+    struct fence *all;
+    uint32_t count;
 };
 struct pending { /* what a machine has only while its operation is under way */
     uint64_t grace_ms;
@@ -86,7 +85,7 @@ struct book {
     uint64_t count[MACHINE_STATE_COUNT], bytes[MACHINE_STATE_COUNT]; /* bytes: of a List */
     size_t tombstone_count;
     struct buf changes;
-    uint64_t telling; /* grows with each rewriting; items say in which they were told last */
+    uint64_t rewriting; /* number of the newest one; items say which file has them */
     bool loaded;
     struct list walks;
     struct {
@@ -125,13 +124,8 @@ enum err book_apply(struct book *book, const struct book_change *change,
 struct book_entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
 /* Past BOOK_STRANGERS_MAX the oldest go; while a journal is read, past STRANGERS_MOST. */
 void book_evict(struct book *book);
-const struct fences *book_fences(const struct book *book, struct str id); /* NULL: none */
-/* NULL: no token of this shard has passed. */
-const struct shard_epoch *book_shard_epoch(const struct book *book, struct str shard);
 /* Raises the newest epoch of a shard, as a journal says. ERR_NOMEM. */
 enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t epoch);
-/* NULL past the last. */
-struct fence *fences_at(const struct fences *fences, uint32_t place);
 struct fence *fences_find(const struct fences *fences, struct str shard);
 /* Room for a change and all items it names. ERR_FULL, ERR_NOMEM. */
 enum err change_room(const struct book_change *change, const struct change_items *items,

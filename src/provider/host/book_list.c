@@ -27,10 +27,6 @@ enum {
     ASIDE_BYTES_MAX = 256 << 20,
 };
 
-struct aside { /* an entry as it was */
-    uint32_t slot, len;
-    char bytes[];
-};
 struct book_walk {
     struct list link;
     struct book *book;
@@ -39,7 +35,7 @@ struct book_walk {
     uint64_t cursor;          /* the revision that the answer names: of the first page */
     uint32_t position, end;   /* slots */
     uint64_t total;
-    struct map aside;
+    struct map aside; /* struct buf, by slot: entries as they were */
     size_t aside_bytes;
     struct buf small; /* a small delta, encoded; or empty */
     struct buf tail;
@@ -91,35 +87,19 @@ static bool is_told(const struct book_walk *walk, const struct book_entry *e)
            e->revision <= walk->revision;
 }
 
-static struct aside *aside_of(const struct book_walk *walk, uint32_t slot)
+static enum err walk_keep(struct book_walk *walk, const struct book_entry *e)
 {
-    return map_get(&walk->aside, str_of(&slot, sizeof slot));
-}
-
-static enum err keep(struct book_walk *walk, const struct book_entry *e)
-{
-    struct aside *aside = malloc(sizeof *aside + e->wire_len);
-    struct buf bytes;
+    struct str slot = str_of(&e->slot, sizeof e->slot);
+    struct buf *bytes;
     enum err err;
 
-    if (!aside || walk->aside_bytes + e->wire_len > ASIDE_BYTES_MAX) {
-        free(aside);
-        return ERR_NOMEM;
-    }
-    buf_init(&bytes, e->wire_len);
-    err = entry_write(walk->book, e, LIST_MACHINES, &bytes);
-    aside->slot = e->slot;
-    aside->len = e->wire_len;
-    if (!err) {
-        assert(bytes.len == e->wire_len);
-        memcpy(aside->bytes, bytes.data, bytes.len);
-        err = map_put(&walk->aside, str_of(&aside->slot, sizeof aside->slot), aside);
-    }
-    buf_deinit(&bytes);
-    if (err)
-        free(aside);
-    else
-        walk->aside_bytes += e->wire_len;
+    if (walk->aside_bytes + e->wire_len > ASIDE_BYTES_MAX) return ERR_NOMEM;
+    bytes = map_make(&walk->aside, slot, sizeof *bytes);
+    if (!bytes) return ERR_NOMEM;
+    buf_init(bytes, e->wire_len);
+    err = entry_write(walk->book, e, LIST_MACHINES, bytes);
+    assert(err || bytes->len == e->wire_len);
+    walk->aside_bytes += bytes->len;
     return err;
 }
 
@@ -131,7 +111,7 @@ void walks_keep(struct book *book, const struct book_entry *e)
 
         if (walk->broken || e->slot < walk->position || e->slot >= walk->end) continue;
         /* Once aside, its newer revision keeps it from being told again. */
-        if (is_told(walk, e)) walk->broken = keep(walk, e);
+        if (is_told(walk, e)) walk->broken = walk_keep(walk, e);
     }
 }
 
@@ -310,12 +290,12 @@ uint64_t book_walk_total(const struct book_walk *walk)
 static enum err tell_slot(struct book_walk *walk, uint32_t slot, struct buf *into)
 {
     const struct book_entry *e = book_slot(walk->book, slot);
-    const struct aside *aside;
+    const struct buf *aside;
 
     if (is_told(walk, e)) return entry_write(walk->book, e, LIST_MACHINES, into);
     if (map_count(&walk->aside) == 0) return ERR_OK;
-    aside = aside_of(walk, slot);
-    return aside ? buf_append(into, str_of(aside->bytes, aside->len)) : ERR_OK;
+    aside = map_get(&walk->aside, str_of(&slot, sizeof slot));
+    return aside ? buf_append(into, buf_peek(aside)) : ERR_OK;
 }
 
 enum err book_walk_next(struct book_walk *walk, size_t budget, struct buf *into)
@@ -343,8 +323,8 @@ void book_walk_close(struct book_walk *walk)
 
     if (!walk) return;
     list_remove(&walk->link);
-    while ((at = map_next(&walk->aside, &cursor)) != NULL) free(at->value);
-    map_deinit(&walk->aside);
+    while ((at = map_next(&walk->aside, &cursor)) != NULL) buf_deinit(at->value);
+    map_free(&walk->aside);
     buf_deinit(&walk->small);
     buf_deinit(&walk->tail);
     free(walk);

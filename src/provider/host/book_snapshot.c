@@ -33,12 +33,12 @@ static void tell_item(const struct book *book, struct pool_item *item, struct bu
     struct book_change change = {.kind = CHANGE_ITEM};
     enum err err;
 
-    if (!item || item->told >= book->telling) return;
+    if (!item || item->written >= book->rewriting) return;
     change.number = item->number;
     change.bytes = pool_text(item);
     err = change_write(&change, into);
     assert(!err);
-    item->told = book->telling;
+    item->written = book->rewriting;
 }
 
 void tell_change(const struct book *book, const struct book_change *change,
@@ -66,10 +66,10 @@ static enum err say(const struct book *book, const struct book_change *change,
 enum err say_fences(const struct book *book, struct str id, const struct fences *fences,
                     struct buf *into)
 {
-    const struct fence *fence;
     enum err err = ERR_OK;
 
-    for (uint32_t i = 0; !err && (fence = fences_at(fences, i)) != NULL; i++) {
+    for (uint32_t i = 0; !err && i < fences->count; i++) {
+        const struct fence *fence = &fences->all[i];
         const struct book_change change = {.kind = CHANGE_FENCE,
                                            .id = id,
                                            .shard = fence->shard->number,
@@ -110,7 +110,7 @@ static enum err say_epochs(struct book *book, struct buf *into)
         err = change_room(&change, &(struct change_items){.shard = newest->shard}, into);
         if (!err) err = change_write(&change, into);
         if (err) return err;
-        newest->shard->told = book->telling;
+        newest->shard->written = book->rewriting;
     }
     return ERR_OK;
 }
@@ -144,7 +144,7 @@ void book_snapshot_begin(struct book *book)
     assert(book->loaded);
     book->snapshot.marked = false;
     book->snapshot.position = 0;
-    book->telling++;
+    book->rewriting++;
 }
 
 enum err book_snapshot_next(struct book *book, size_t budget, struct buf *into, bool *ret_more)
