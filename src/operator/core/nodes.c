@@ -161,37 +161,22 @@ static void leave(struct nodes *nodes, struct record *r)
     mark_changed(nodes, r);
 }
 
-static enum err add(struct nodes *nodes, struct str id, struct record **ret_record)
-{
-    struct record *r = calloc(1, sizeof *r + id.len);
-    enum err err;
-
-    assert(id.len <= ID_MAX);
-    if (!r) return ERR_NOMEM;
-    memcpy(r->id, id.at, id.len);
-    list_init(&r->changed);
-    r->gone = true; /* until something is known */
-    err = map_put(&nodes->by_id, str_of(r->id, id.len), r);
-    if (err) {
-        record_free(r);
-        return err;
-    }
-    *ret_record = r;
-    return ERR_OK;
-}
-
 enum err nodes_tell(struct nodes *nodes, const struct cluster_node *told)
 {
     struct record *r = map_get(&nodes->by_id, told->machine_id);
     struct cluster_node fresh;
     void *body = keep_body(told, &fresh);
-    enum err err = body ? ERR_OK : ERR_NOMEM;
-    bool drained;
+    bool is_new = !r, drained;
 
-    if (!err && !r) err = add(nodes, told->machine_id, &r);
-    if (err) {
+    assert(told->machine_id.len <= ID_MAX);
+    if (body && is_new) r = map_make(&nodes->by_id, told->machine_id, sizeof *r);
+    if (!body || !r) {
         free(body);
-        return err;
+        return body && map_count(&nodes->by_id) == NODES_MAX ? ERR_FULL : ERR_NOMEM;
+    }
+    if (is_new) {
+        list_init(&r->changed);
+        r->gone = true; /* until its state is known */
     }
     drained = told->state == MACHINE_IDLE && !r->gone &&
               (r->node.phase == NODE_DRAINING || r->node.phase == NODE_DRAINED);

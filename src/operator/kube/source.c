@@ -78,7 +78,7 @@ static enum err start(struct demand_source *source, const struct operator_around
                       struct note *note)
 {
     struct kube_source *s = kube_source_of(source);
-    struct follow_options follow = {.io = around->io, .log = &s->log, .kube = s->kube, .owner = s};
+    struct follow_options follow = {.io = around->io, .log = &s->log, .kube = s->kube};
     uint64_t seed = entropy_u64(follow.io->entropy); /* names come from outside */
     enum err err;
 
@@ -96,11 +96,13 @@ static enum err start(struct demand_source *source, const struct operator_around
         KUBE_CRD_GROUP, KUBE_CRD_VERSION, s->namespace_, "capacityrequests", NULL, NULL};
     follow.thread_name = "kube-requests";
     follow.events = &kube_request_events;
-    err = follow_open(&follow, &s->requests);
+    follow.owner = &s->requests;
+    err = follow_open(&follow, &s->requests.follow);
     follow.path = (struct kube_path){"", "v1", s->namespace_, "pods", NULL, NULL};
     follow.thread_name = "kube-pods";
     follow.events = &kube_pod_events;
-    if (!err) err = follow_open(&follow, &s->pods);
+    follow.owner = &s->pods;
+    if (!err) err = follow_open(&follow, &s->pods.follow);
     return err;
 }
 
@@ -108,7 +110,8 @@ static bool ready(struct demand_source *source, struct note *reason)
 {
     struct kube_source *s = kube_source_of(source);
 
-    return s->pods && follow_whole(s->requests, reason) && follow_whole(s->pods, reason);
+    return s->pods.follow && follow_whole(s->requests.follow, reason) &&
+           follow_whole(s->pods.follow, reason);
 }
 
 static void close_source(struct demand_source *source)
@@ -116,8 +119,8 @@ static void close_source(struct demand_source *source)
     struct kube_source *s = kube_source_of(source);
 
     kube_cancel(s->kube); /* a server that does not answer holds nobody up */
-    follow_close(s->pods);
-    follow_close(s->requests);
+    follow_close(s->pods.follow);
+    follow_close(s->requests.follow);
     chores_close(s->chores);
     kube_places_deinit(s);
     kube_show_deinit(s);
@@ -153,6 +156,7 @@ enum err kube_source_open(const struct kube_source_options *options,
         return err;
     }
     s->source.ops = &ops;
+    s->pods.source = s->requests.source = s;
     s->no_pods = options->no_pods;
     *ret_source = &s->source;
     return ERR_OK;
