@@ -31,6 +31,8 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     list_init(&book->tombstones);
     list_init(&book->walks);
     buf_init(&book->changes, CHANGES_BYTES_MAX);
+    buf_init(&book->machine, CHANGES_BYTES_MAX);
+    buf_init(&book->host, CHANGES_BYTES_MAX);
     if (!book->chunks) {
         book_close(book);
         return ERR_NOMEM;
@@ -79,6 +81,8 @@ void book_close(struct book *book)
     map_free(&book->loading);
     pool_deinit(&book->pool);
     buf_deinit(&book->changes);
+    buf_deinit(&book->machine);
+    buf_deinit(&book->host);
     free(book);
 }
 
@@ -401,17 +405,37 @@ static enum err apply_removed(struct book *book, const struct book_change *chang
 
 /* --- any change --- */
 
+static size_t change_size(const struct book_change *change, const struct change_items *items)
+{
+    const struct pool_item *const all[] = {items->offer, items->binding, items->shard};
+    size_t size =
+        CHANGE_ROOM + change->id.len + change->host.len + change->error.len + change->blob.len;
+
+    for (size_t i = 0; i < ARRAY_LEN(all); i++)
+        if (all[i]) size += CHANGE_ROOM + all[i]->len;
+    return size;
+}
+
 enum err change_room(const struct book_change *change, const struct change_items *items,
                      struct buf *into)
 {
-    size_t room =
-        CHANGE_ROOM + change->id.len + change->host.len + change->error.len + change->blob.len;
-    const struct pool_item *const all[] = {items->offer, items->binding, items->shard};
     char *at;
 
-    for (size_t i = 0; i < ARRAY_LEN(all); i++)
-        if (all[i]) room += CHANGE_ROOM + all[i]->len;
-    return buf_reserve(into, room, &at);
+    return buf_reserve(into, change_size(change, items), &at);
+}
+
+/* Room for the machine on the wire: a host, and what the change has. */
+static enum err machine_room(struct book *book, const struct book_change *change,
+                             const struct change_items *items)
+{
+    size_t host = strlen(book->options.provider) + CHANGE_ROOM;
+    char *at;
+    enum err err;
+
+    buf_clear(&book->machine);
+    buf_clear(&book->host);
+    err = buf_reserve(&book->host, host, &at);
+    return err ? err : buf_reserve(&book->machine, host + change_size(change, items), &at);
 }
 
 enum err book_apply(struct book *book, const struct book_change *change,
@@ -425,6 +449,7 @@ enum err book_apply(struct book *book, const struct book_change *change,
     if (change->kind == CHANGE_REMOVED && book->loaded && (e = book_find(book, change->id)) != NULL)
         err = say_fences(book, change->id, &e->fences, &book->changes);
     if (!err && book->loaded) err = change_room(change, items, &book->changes);
+    if (!err && change->kind == CHANGE_MACHINE) err = machine_room(book, change, items);
     if (err) return err;
     switch (change->kind) {
     case CHANGE_MACHINE: err = apply_machine(book, change, items); break;

@@ -221,7 +221,7 @@ static enum err accept(struct book *book, const struct book_request *request, st
     return err;
 }
 
-static enum err write_ack(const struct book *book, const struct book_entry *e, uint64_t operation,
+static enum err write_ack(struct book *book, const struct book_entry *e, uint64_t operation,
                           struct buf *into)
 {
     struct pack pack = {into, ERR_OK};
@@ -447,5 +447,5 @@ enum err book_get(struct book *book, struct str id, struct buf *into)
     const struct book_entry *e = book_find(book, id);
 
     if (id.len == 0) return ERR_INVALID;
-    return e ? entry_write_plain(book, e, into) : ERR_NOT_FOUND;
+    return e ? entry_write(book, e, 0, into) : ERR_NOT_FOUND;
 }

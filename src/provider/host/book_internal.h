@@ -85,7 +85,8 @@ struct book {
     uint64_t count[MACHINE_STATE_COUNT], bytes[MACHINE_STATE_COUNT]; /* bytes: of a List */
     size_t tombstone_count;
     struct buf changes;
-    uint64_t rewriting; /* number of the newest one; items say which file has them */
+    struct buf machine, host; /* book_wire.c: of the machine that is being written */
+    uint64_t rewriting;       /* number of the newest one; items say which file has them */
     bool loaded;
     struct list walks;
     struct {
@@ -142,11 +143,10 @@ void table_bury(struct book *book, struct tombstone *own_tombstone);
 
 /* -- book_wire.c -- */
 /* As element of a list: with tag and length. */
-uint32_t entry_wire_len(const struct book *book, const struct book_entry *e);
-/* As element `field` of a message, e->wire_len bytes. */
-enum err entry_write(const struct book *book, const struct book_entry *e, uint32_t field,
+uint32_t entry_wire_len(struct book *book, const struct book_entry *e);
+/* As element `field` of a message, e->wire_len bytes; 0: as a message. */
+enum err entry_write(struct book *book, const struct book_entry *e, uint32_t field,
                      struct buf *into);
-enum err entry_write_plain(const struct book *book, const struct book_entry *e, struct buf *into);
 struct str entry_host(const struct book_entry *e, char room[ENTRY_HOST_CAP]); /* empty: none */
 enum err binding_write(const struct book_request *request, struct buf *into);
 

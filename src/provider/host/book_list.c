@@ -152,7 +152,7 @@ static void count_all(struct book_walk *walk)
 /* Few changes: they are encoded now, oldest first. True: it was so. */
 static enum err encode_delta(struct book_walk *walk, uint64_t results_max, bool *ret_done)
 {
-    const struct book *book = walk->book;
+    struct book *book = walk->book;
     const struct book_entry *e = book->by_revision.newest;
     uint64_t count = 0, told = 0;
     enum err err = ERR_OK;
