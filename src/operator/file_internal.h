@@ -18,7 +18,6 @@ struct received_hint {     /* the newest of one key */
     struct str key;
     uint32_t count, confidence;
     double cost_per_hour;
-    char bytes[];
 };
 struct file_source {
     struct demand_source source;

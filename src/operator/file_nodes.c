@@ -104,34 +104,22 @@ void file_nodes_whole(struct demand_source *source)
     write_soon(CONTAINER_OF(source, struct file_source, source));
 }
 
-/* The one under the key, or, where there is no room for another, the oldest. */
-static void drop_hint(struct file_source *f, struct str key)
-{
-    struct received_hint *hint = map_remove(&f->hints, key);
-    struct map_entry *oldest;
-    size_t cursor = 0;
-
-    if (!hint && map_count(&f->hints) == HINTS_MAX) {
-        oldest = map_next(&f->hints, &cursor);
-        hint = oldest->value;
-        (void)map_remove(&f->hints, oldest->key);
-    }
-    free(hint);
-}
-
-void file_available(struct demand_source *source, const struct available *told)
+/* The newest hint of a key is the last of the table; where it is full the oldest hint goes. */
+void file_available(struct demand_source *source, const struct available *given)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
-    struct received_hint *hint = malloc(sizeof *hint + told->key.len);
+    struct received_hint *hint;
+    size_t cursor = 0;
 
-    if (!hint) return; /* a hint */
-    drop_hint(f, told->key);
-    memcpy(hint->bytes, told->key.at, told->key.len);
-    hint->key = str_of(hint->bytes, told->key.len);
-    hint->count = told->count;
-    hint->confidence = told->confidence;
-    hint->cost_per_hour = told->cost_per_hour;
-    if (map_put(&f->hints, hint->key, hint)) free(hint);
+    free(map_remove(&f->hints, given->key));
+    if (map_count(&f->hints) == HINTS_MAX)
+        free(map_remove(&f->hints, map_next(&f->hints, &cursor)->key));
+    hint = map_make(&f->hints, given->key, sizeof *hint);
+    if (!hint) return; /* a hint may be lost */
+    *hint = (struct received_hint){.key = str_of(hint + 1, given->key.len),
+                                   .count = given->count,
+                                   .confidence = given->confidence,
+                                   .cost_per_hour = given->cost_per_hour};
     write_soon(f);
 }
 
@@ -163,12 +151,8 @@ enum err file_nodes_open(struct file_source *f, struct note *note)
 
 void file_nodes_close(struct file_source *f)
 {
-    struct map_entry *hint;
-    size_t cursor = 0;
-
     timer_deinit(&f->settle);
     file_keeper_close(f->nodes);
     f->nodes = NULL;
-    while ((hint = map_next(&f->hints, &cursor)) != NULL) free(hint->value);
-    map_deinit(&f->hints);
+    map_free(&f->hints);
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { REST_FIRST_MS = 500, REST_MAX_MS = 30 * 1000, LOOK_MS = 250 };
+enum { REST_FIRST_MS = 500, REST_MAX_MS = 30 * 1000, REST_DOUBLINGS = 6, LOOK_MS = 250 };
 
 struct hand {
     struct chores *chores;
@@ -41,11 +41,9 @@ static void rest(struct chore *chore, uint64_t delay_ms)
 
 static void after_failure(struct chore *chore)
 {
-    uint64_t delay_ms = REST_FIRST_MS;
+    uint64_t delay_ms = (uint64_t)REST_FIRST_MS << min_u64(chore->failures++, REST_DOUBLINGS);
 
-    for (uint32_t i = 0; i < chore->failures && delay_ms < REST_MAX_MS; i++) delay_ms *= 2;
-    chore->failures++;
-    rest(chore, delay_ms < REST_MAX_MS ? delay_ms : REST_MAX_MS);
+    rest(chore, min_u64(delay_ms, REST_MAX_MS));
 }
 
 static void done(struct job *job, enum err err)

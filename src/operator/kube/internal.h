@@ -59,8 +59,8 @@ struct kind; /* of an object that is shown */
 struct shown {
     struct kube_source *source;
     struct chore chore;
-    char *key;  /* machine id, or the hint's */
-    char *hint; /* body; NULL for a machine */
+    struct str key; /* machine id, or the hint's */
+    char *hint;     /* body; NULL for a machine */
     const struct kind *kind;
     bool gone;
     /* of the chore that runs */

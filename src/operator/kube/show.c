@@ -17,25 +17,21 @@ static const struct chore_ops show_ops;
 static struct shown *shown_find(struct kube_source *s, struct map *table, const struct kind *kind,
                                 struct str key)
 {
-    struct shown *row = map_get(table, key);
+    struct shown *row = map_make(table, key, sizeof *row);
 
-    if (row) return row;
-    row = calloc(1, sizeof *row);
-    if (!row || !(row->key = str_dup(key)) || map_put(table, str_from(row->key), row)) {
+    if (!row) {
         LOG_ERROR(&s->log, "no room to show another", log_str("object", key));
-        if (row) free(row->key);
-        free(row);
-        return NULL;
+    } else if (!row->source) {
+        row->source = s;
+        row->key = str_of(row + 1, key.len);
+        row->kind = kind;
+        chore_init(&row->chore, s->chores, &show_ops);
     }
-    row->source = s;
-    row->kind = kind;
-    chore_init(&row->chore, s->chores, &show_ops);
     return row;
 }
 
 static void shown_free(struct shown *row)
 {
-    free(row->key);
     free(row->hint);
     free(row->body);
     free(row);
@@ -47,7 +43,7 @@ static bool show_prepare(struct chore *chore)
 {
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
     const struct cluster_node *node =
-        row->hint ? NULL : nodes_find(row->source->around->nodes, str_from(row->key));
+        row->hint ? NULL : nodes_find(row->source->around->nodes, row->key);
     struct buf body;
     enum err err = ERR_OK;
 
@@ -60,7 +56,7 @@ static bool show_prepare(struct chore *chore)
     if (!err && !kube_copy(&row->body, buf_peek(&body))) err = ERR_NOMEM;
     buf_deinit(&body);
     if (err)
-        LOG_WARN(&row->source->log, "cannot show a machine", log_text("machine", row->key),
+        LOG_WARN(&row->source->log, "cannot show a machine", log_str("machine", row->key),
                  log_err("err", err));
     return !err;
 }
@@ -142,9 +138,9 @@ static enum err show_run(struct chore *chore)
     enum err err;
 
     if (kind == &hints)
-        available_name(str_from(row->key), name);
+        available_name(row->key, name);
     else
-        upcoming_name(str_from(row->key), name);
+        upcoming_name(row->key, name);
     if (row->body) {
         err = show_it(kube, kind, &at, row->body, &note);
     } else {
@@ -153,7 +149,7 @@ static enum err show_run(struct chore *chore)
         if (err == ERR_NOT_FOUND) err = ERR_OK;
         kube_answer_deinit(&answer);
     }
-    if (err) kube_chore_failed(row->source, kind->kind, str_from(row->key), err, &note);
+    if (err) kube_chore_failed(row->source, kind->kind, row->key, err, &note);
     return err;
 }
 
@@ -162,8 +158,8 @@ static bool show_ended(struct chore *chore, enum err err)
     struct shown *row = CONTAINER_OF(chore, struct shown, chore);
     struct kube_source *s = row->source;
 
-    if (err || !row->gone || nodes_find(s->around->nodes, str_from(row->key))) return false;
-    (void)map_remove(&s->machines, str_from(row->key));
+    if (err || !row->gone || nodes_find(s->around->nodes, row->key)) return false;
+    (void)map_remove(&s->machines, row->key);
     shown_free(row);
     return true;
 }

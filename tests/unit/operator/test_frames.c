@@ -78,8 +78,8 @@ TEST(a_rollup_arrives_as_the_rows_it_was)
                                        .resource_count = 1,
                                        .count = 3,
                                        .priority = -5,
-                                       .has_reclamation_penalty = true,
-                                       .reclamation_penalty = 3,
+                                       .reclamation.given = true,
+                                       .reclamation.dollars = 3,
                                        .same_key = STR("rack"),
                                        .group = STR("rack\0g")};
     struct demand *demand;
