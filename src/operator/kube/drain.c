@@ -26,7 +26,7 @@ enum {
 struct drain {
     struct kube_source *source;
     struct chore chore;
-    char *id; /* of the instruction */
+    struct str id; /* of the instruction */
     char *machine;
     char *node_name;   /* the machine's id where nobody told another */
     char *provider_id; /* NULL: not known yet */
@@ -45,7 +45,6 @@ struct drain {
 static void drain_free(struct drain *d)
 {
     buf_deinit(&d->others);
-    free(d->id);
     free(d->machine);
     free(d->node_name);
     free(d->provider_id);
@@ -55,7 +54,7 @@ static void drain_free(struct drain *d)
 
 static void drain_forget(struct drain *d)
 {
-    (void)map_remove(&d->source->drains, str_from(d->id));
+    (void)map_remove(&d->source->drains, d->id);
     drain_free(d);
 }
 
@@ -264,14 +263,14 @@ static enum err drain_run(struct chore *chore)
     enum err err = d->closed ? run_evictions(d, &note) : run_close(d, &note);
 
     if (err && !atomic_load(&d->over))
-        kube_chore_failed(d->source, d->closed ? "list of pods for" : "closing a node",
-                          str_from(d->id), err, &note);
+        kube_chore_failed(d->source, d->closed ? "list of pods for" : "closing a node", d->id, err,
+                          &note);
     return err;
 }
 
 static bool drained(struct drain *d)
 {
-    operator_reclaim_ended(d->source->around->host, str_from(d->id), STR_EMPTY);
+    operator_reclaim_ended(d->source->around->host, d->id, STR_EMPTY);
     drain_forget(d);
     return true;
 }
@@ -284,7 +283,7 @@ static bool gave_up(struct drain *d)
              ", nor to another machine of the cluster; compare spec.providerID of the nodes",
              log_text("machine", d->machine),
              log_text("provider_id", d->provider_id ? d->provider_id : ""));
-    operator_reclaim_ended(d->source->around->host, str_from(d->id), STR(NO_NODE));
+    operator_reclaim_ended(d->source->around->host, d->id, STR(NO_NODE));
     drain_forget(d);
     return true;
 }
@@ -307,7 +306,7 @@ static bool drain_ended(struct chore *chore, enum err err)
     if (!d->closed) {
         if (!d->node && d->node_seen && !d->other_found) return gave_up(d);
         d->closed = true;
-        operator_reclaim_started(d->source->around->host, str_from(d->id));
+        operator_reclaim_started(d->source->around->host, d->id);
         if (!d->node) return drained(d); /* no node of this cluster: nothing of it runs there */
         chore_want(chore);
         return false;
@@ -325,24 +324,23 @@ static const struct chore_ops drain_ops = {drain_prepare, drain_run, drain_ended
 void kube_drain(struct demand_source *source, const struct reclaim_order *order)
 {
     struct kube_source *s = kube_source_of(source);
-    struct drain *d = map_get(&s->drains, order->instruction_id);
+    struct drain *d = map_make(&s->drains, order->instruction_id, sizeof *d);
     bool fine;
 
-    if (d) { /* one that was over is taken up again; one that goes on goes on */
+    if (d && d->source) { /* one that was over is taken up again; one that goes on goes on */
         d->anew = atomic_load(&d->over);
         return;
     }
-    d = calloc(1, sizeof *d);
-    fine = d && kube_copy(&d->id, order->instruction_id) &&
+    fine = d &&
            kube_copy(&d->node_name, order->node_name.len ? order->node_name : order->machine_id) &&
            kube_copy(&d->machine, order->machine_id) &&
-           kube_copy(&d->provider_id, order->provider_id) &&
-           !map_put(&s->drains, str_from(d->id), d);
+           kube_copy(&d->provider_id, order->provider_id);
     if (!fine) {
         LOG_ERROR(&s->log, "no room for a reclaim", log_str("id", order->instruction_id));
-        if (d) drain_free(d);
+        if (d) drain_free(map_remove(&s->drains, order->instruction_id));
         return;
     }
+    d->id = str_of(d + 1, order->instruction_id.len);
     d->source = s;
     buf_init(&d->others, OTHERS_BYTES_MAX);
     chore_init(&d->chore, s->chores, &drain_ops);

@@ -134,15 +134,6 @@ static const struct json_field pool_fields[] = {
 };
 static const struct json_fields pool_row = {JSON_FIELDS(pool_fields)};
 
-struct root {
-    uint64_t seed;
-    struct str region;
-    const struct str *zones;
-    size_t zone_count;
-    struct catalogue_span repair;
-    struct catalogue_behaviour usual;
-    const struct json *pools;
-};
 static enum err catalogue_keep_tables(const struct json *value, void *into, struct arena *,
                                       struct note *note)
 {
@@ -150,24 +141,18 @@ static enum err catalogue_keep_tables(const struct json *value, void *into, stru
     return json_kind(value) == JSON_KIND_ARRAY ? ERR_OK : json_wrong(note, "must be tables");
 }
 static const struct json_field root_fields[] = {
-    {"seed", JSON_AS_NUMBER, JSON_MEMBER(struct root, seed), .most = INT64_MAX},
-    {"region", JSON_AS_TEXT, JSON_MEMBER(struct root, region)},
-    {"zones", JSON_AS_TEXTS, JSON_MEMBER(struct root, zones), JSON_COUNT(struct root, zone_count),
-     .least = 1, .most = CATALOGUE_ZONES_MAX},
-    {"repair", JSON_AS_OWN, JSON_MEMBER(struct root, repair), .own = catalogue_read_span},
-    {"latency", JSON_AS_ROW, JSON_MEMBER(struct root, usual), .row = &latency_row},
-    {"fails", JSON_AS_ROW, JSON_MEMBER(struct root, usual), .row = &fails_row},
-    {"pool", JSON_AS_OWN, JSON_MEMBER(struct root, pools), .own = catalogue_keep_tables},
+    {"seed", JSON_AS_NUMBER, JSON_MEMBER(struct catalogue, seed), .most = INT64_MAX},
+    {"region", JSON_AS_TEXT, JSON_MEMBER(struct catalogue, region)},
+    {"zones", JSON_AS_TEXTS, JSON_MEMBER(struct catalogue, zones),
+     JSON_COUNT(struct catalogue, zone_count), .least = 1, .most = CATALOGUE_ZONES_MAX},
+    {"repair", JSON_AS_OWN, JSON_MEMBER(struct catalogue, repair), .own = catalogue_read_span},
+    {"latency", JSON_AS_ROW, JSON_MEMBER(struct catalogue, usual), .row = &latency_row},
+    {"fails", JSON_AS_ROW, JSON_MEMBER(struct catalogue, usual), .row = &fails_row},
+    {"pool", JSON_AS_OWN, JSON_MEMBER(struct catalogue, tables), .own = catalogue_keep_tables},
 };
 static const struct json_fields root_table = {JSON_FIELDS(root_fields)};
 
 /* --- checks beside the tables --- */
-
-struct reading {
-    struct catalogue *catalogue;
-    struct root root;
-    struct note *note;
-};
 
 static enum err catalogue_check_zones(const struct str *zones, size_t count, struct note *note)
 {
@@ -182,91 +167,82 @@ static enum err catalogue_check_zones(const struct str *zones, size_t count, str
     return ERR_OK;
 }
 
-static enum err catalogue_read_pool(struct reading *r, const struct json *table,
-                                    struct catalogue_pool *pool)
+static enum err catalogue_read_pool(struct catalogue *c, const struct json *table,
+                                    struct catalogue_pool *pool, struct note *note)
 {
-    struct catalogue *c = r->catalogue;
     struct offer offer;
     enum err err;
 
-    *pool = (struct catalogue_pool){.behaviour = r->root.usual,
-                                    .zones = r->root.zones,
-                                    .zone_count = r->root.zone_count,
+    *pool = (struct catalogue_pool){.behaviour = c->usual,
+                                    .zones = c->zones,
+                                    .zone_count = c->zone_count,
                                     .count = UINT64_MAX,
                                     .quota = MILLION,
                                     .deletes = true};
-    err = json_fields_read(table, &pool_row, pool, &c->memory, r->note);
+    err = json_fields_read(table, &pool_row, pool, &c->memory, note);
     if (err) return err;
     offer = pool->offer;
     offer.zone = STR("zone");
-    if (pool->zone_count == 0) return json_wrong(r->note, "is in no zone");
+    if (pool->zone_count == 0) return json_wrong(note, "is in no zone");
     if (json_find(table, "share") && json_find(table, "count"))
-        return json_wrong(r->note, "share: and 'count' exclude each other");
+        return json_wrong(note, "share: and 'count' exclude each other");
     if (!json_find(table, "share") && !json_find(table, "count")) pool->share = 1;
     for (const struct catalogue_pool *other = c->pools; other < pool; other++)
-        if (str_equal(other->name, pool->name))
-            return json_wrong(r->note, "has the name of another");
-    err = catalogue_check_zones(pool->zones, pool->zone_count, r->note);
-    return err || !offer_check(&offer, r->note) ? err : ERR_INVALID;
+        if (str_equal(other->name, pool->name)) return json_wrong(note, "has the name of another");
+    err = catalogue_check_zones(pool->zones, pool->zone_count, note);
+    return err || !offer_check(&offer, note) ? err : ERR_INVALID;
 }
 
-static enum err catalogue_read_pools(struct reading *r, const struct toml_value *list)
+static enum err catalogue_read_pools(struct catalogue *c, const struct toml_value *list,
+                                     struct note *note)
 {
     const struct toml_value *where = list ? toml_first(list) : NULL;
-    struct catalogue *c = r->catalogue;
-    size_t count = r->root.pools ? json_count(r->root.pools) : 0;
+    size_t count = c->tables ? json_count(c->tables) : 0;
     struct catalogue_pool *pools = arena_calloc(&c->memory, count, sizeof *pools);
     enum err err = pools ? ERR_OK : ERR_NOMEM;
 
     if (count == 0 || count > CATALOGUE_POOLS_MAX)
-        return note_fail(r->note, ERR_INVALID, "a catalogue has 1 to %d tables [[pool]]",
+        return note_fail(note, ERR_INVALID, "a catalogue has 1 to %d tables [[pool]]",
                          CATALOGUE_POOLS_MAX);
     c->pools = pools;
     for (size_t i = 0; !err && i < count; i++, where = toml_next(where)) {
-        err = catalogue_read_pool(r, json_item(r->root.pools, i), &pools[i]);
-        if (err == ERR_INVALID) note_prefix(r->note, "line %u: pool", toml_position(where).line);
+        err = catalogue_read_pool(c, json_item(c->tables, i), &pools[i], note);
+        if (err == ERR_INVALID) note_prefix(note, "line %u: pool", toml_position(where).line);
         c->pool_count++;
     }
     return err;
 }
 
-/* --- the whole file --- */
-
-static enum err catalogue_read_root(struct reading *r, const struct json *json,
-                                    const struct toml_value *toml)
+static enum err catalogue_read(struct catalogue *c, const struct json *json,
+                               const struct toml_value *toml, struct note *note)
 {
-    struct catalogue *c = r->catalogue;
     struct note why;
-    enum err err;
+    enum err err = json_fields_read(json, &root_table, c, &c->memory, note);
 
-    r->root.region = STR_EMPTY;
-    r->root.repair.least_ms = REPAIR_MS_USUAL;
-    err = json_fields_read(json, &root_table, &r->root, &c->memory, r->note);
-    if (!err && r->root.region.len > 0 && id_check("region", r->root.region, LABEL_VALUE_MAX, &why))
-        err = json_wrong(r->note, "region: is too long or no text");
-    c->seed = r->root.seed;
-    c->region = r->root.region;
-    c->repair_ms = r->root.repair.least_ms;
-    return err ? err : catalogue_read_pools(r, toml_get(toml, STR("pool")));
+    if (!err && c->region.len > 0 && id_check("region", c->region, LABEL_VALUE_MAX, &why))
+        err = json_wrong(note, "region: is too long or no text");
+    return err ? err : catalogue_read_pools(c, toml_get(toml, STR("pool")), note);
 }
 
 enum err catalogue_open(struct str text, struct catalogue **ret_catalogue, struct note *note)
 {
     struct catalogue *c = calloc(1, sizeof *c);
-    struct reading r = {.catalogue = c, .note = note};
     struct toml *toml = NULL;
     struct json *json = NULL;
     struct buf as_json;
     enum err err;
 
     if (!c) return ERR_NOMEM;
+    c->region = STR_EMPTY;
+    c->repair.least_ms = REPAIR_MS_USUAL;
     arena_init(&c->memory, MEMORY_MAX);
     buf_init(&as_json, MEMORY_MAX);
     err = text.len > CATALOGUE_BYTES_MAX ? ERR_TOO_LARGE
                                          : toml_open(text, MEMORY_MAX, &toml, NULL, note);
     if (!err) err = toml_as_json(toml, &as_json, note);
     if (!err) err = json_open(buf_peek(&as_json), MEMORY_MAX, &json, note);
-    if (!err) err = catalogue_read_root(&r, json, toml_root(toml));
+    if (!err) err = catalogue_read(c, json, toml_root(toml), note);
+    c->tables = NULL;
     json_close(json);
     toml_close(toml);
     buf_deinit(&as_json);

@@ -35,8 +35,13 @@ struct catalogue_pool {
     bool deletes;
 };
 struct catalogue {
-    uint64_t seed, repair_ms;
+    uint64_t seed;
     struct str region;
+    struct catalogue_span repair; /* its least counts */
+    const struct str *zones;      /* of pools that name none */
+    size_t zone_count;
+    struct catalogue_behaviour usual; /* of pools that do not state theirs */
+    const struct json *tables;        /* of the pools, while the catalogue is read */
     const struct catalogue_pool *pools;
     size_t pool_count;
     struct arena memory;

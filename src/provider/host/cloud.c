@@ -156,7 +156,7 @@ static void machine_repair(struct cloud *cloud, struct cloud_machine *m)
 {
     machine_set_hosted(m, false);
     m->operation = (struct operation_ticket){0};
-    m->until = mono_after(cloud_now(cloud), cloud->catalogue->repair_ms);
+    m->until = mono_after(cloud_now(cloud), cloud->catalogue->repair.least_ms);
     m->loss = MONO_NEVER;
     machine_schedule(cloud, m);
 }

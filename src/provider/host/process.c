@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/list.h"
 #include "base/map.h"
 #include "io/environment.h"
 #include "provider/host/hosted.h"
@@ -32,8 +31,7 @@ enum role { HOST, NODE, ROLES };
 static const char *const role_names[ROLES] = {"host", "node"};
 
 struct unit { /* a machine that has, or had, a process */
-    struct list link;
-    char id[UNIT_ID_MAX + 1];
+    const char *id;
     struct hosted processes[ROLES];
     bool wanted[ROLES]; /* its end is a surprise */
     bool clean[ROLES];  /* nothing is left of it */
@@ -55,7 +53,6 @@ struct local {
     char cgroup_root[FS_PATH_CAP];
     uint64_t salt; /* of the directory: two providers may use the same ids */
     struct map units;
-    struct list order;
     struct timer tick;
     bool telling; /* sightings may come */
 };
@@ -110,33 +107,28 @@ static void path_of(const struct local *l, const struct unit *unit, const char *
 
 static struct unit *unit_of(struct local *l, struct str id, struct note *note)
 {
-    struct unit *unit = map_get(&l->units, id);
+    struct unit *unit;
+    char key[UNIT_ID_MAX + 1];
 
-    if (unit) return unit;
     if (!id_fits(id)) {
         note_set(note, "the id is no name for a directory");
         return NULL;
     }
-    unit = calloc(1, sizeof *unit);
-    if (unit) {
-        memcpy(unit->id, id.at, id.len);
-        list_init(&unit->link);
+    snprintf(key, sizeof key, "%.*s", STR_ARG(id));
+    unit = map_make(&l->units, str_of(key, id.len + 1), sizeof *unit);
+    if (!unit) {
+        note_set(note, "out of memory");
+    } else if (!unit->id) {
+        unit->id = (const char *)(unit + 1);
         for (enum role role = HOST; role < ROLES; role++) unit->processes[role] = hosted_none;
     }
-    if (!unit || map_put(&l->units, str_from(unit->id), unit)) {
-        note_set(note, "out of memory");
-        free(unit);
-        return NULL;
-    }
-    list_append(&l->order, &unit->link);
     return unit;
 }
 
 static void unit_free(struct local *l, struct unit *unit)
 {
     for (enum role role = HOST; role < ROLES; role++) hosted_let_go(&unit->processes[role]);
-    list_remove(&unit->link);
-    (void)map_remove(&l->units, str_from(unit->id));
+    (void)map_remove(&l->units, str_of(unit->id, strlen(unit->id) + 1));
     free(unit);
 }
 
@@ -425,11 +417,12 @@ static bool is_done_with(const struct unit *unit)
 static void on_tick(struct timer *timer)
 {
     struct local *l = CONTAINER_OF(timer, struct local, tick);
+    struct map_entry *at;
+    size_t cursor = 0;
     bool busy = false;
 
-    LIST_EACH_SAFE(&l->order, node, following)
-    {
-        struct unit *unit = CONTAINER_OF(node, struct unit, link);
+    while ((at = map_next(&l->units, &cursor)) != NULL) {
+        struct unit *unit = at->value;
         look_after(l, unit);
         if (unit->broken.text[0] && l->telling) tell_broken(l, unit);
         if (unit->busy && is_over(l, unit)) tell_done(l, unit);
@@ -438,7 +431,7 @@ static void on_tick(struct timer *timer)
     }
     if (busy)
         timer_start_in(&l->tick, TICK_MS);
-    else if (!list_empty(&l->order))
+    else if (map_count(&l->units) > 0)
         timer_start_in(&l->tick, TICK_IDLE_MS);
 }
 
@@ -494,11 +487,10 @@ static void ready(struct backend *backend)
 
 static void local_free(struct local *l)
 {
-    struct list *node;
+    struct map_entry *at;
 
     timer_deinit(&l->tick);
-    while ((node = l->order.next) != NULL && node != &l->order)
-        unit_free(l, CONTAINER_OF(node, struct unit, link));
+    for (size_t cursor = 0; (at = map_next(&l->units, &cursor)) != NULL;) unit_free(l, at->value);
     map_deinit(&l->units);
     free(l->directory);
     free(l);
@@ -550,7 +542,6 @@ enum err process_backend_open(const struct process_backend_options *options,
     l->commands[HOST] = options->host_command ? options->host_command : sleep_command;
     l->commands[NODE] = options->node_command ? options->node_command : sleep_command;
     if (!l->options.ready_within_ms) l->options.ready_within_ms = READY_WITHIN_MS;
-    list_init(&l->order);
     map_init(&l->units, MACHINES_MAX, entropy_u64(options->io->entropy));
     err = timer_init(&l->tick, options->io->loop, on_tick);
     if (!err) err = settle_directory(l, options->directory, note);
