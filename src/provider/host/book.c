@@ -44,9 +44,7 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
 static void clear_entry(struct book *book, struct book_entry *e)
 {
     free(e->id);
-    free(e->host);
-    free(e->error);
-    free(e->pending);
+    free(e->texts);
     for (uint32_t i = 0; i < e->fences.count; i++) pool_drop(&book->pool, e->fences.all[i].shard);
     free(e->fences.all);
     pool_drop(&book->pool, e->offer);
@@ -147,10 +145,9 @@ enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t ep
     return ERR_OK;
 }
 
-static enum err fences_set(struct fences *fences, const struct book_change *change,
-                           struct pool_item *shard)
+static enum err fences_set(struct fences *fences, const struct book_change *change)
 {
-    struct fence *fence = fences_find(fences, pool_text(shard));
+    struct fence *fence = fences_find(fences, pool_text(change->shard));
 
     if (fence) {
         fence->epoch = change->epoch;
@@ -162,7 +159,7 @@ static enum err fences_set(struct fences *fences, const struct book_change *chan
     if (!fence) return ERR_NOMEM;
     fences->all = fence;
     fences->all[fences->count++] =
-        (struct fence){pool_hold(shard), change->epoch, change->sequence};
+        (struct fence){pool_hold(change->shard), change->epoch, change->sequence};
     return ERR_OK;
 }
 
@@ -203,14 +200,13 @@ void book_evict(struct book *book)
     while (book->stranger_count > most) drop_stranger(book, book->strangers.oldest);
 }
 
-static enum err apply_mark(struct book *book, const struct book_change *change,
-                           const struct change_items *items)
+static enum err apply_mark(struct book *book, const struct book_change *change)
 {
     struct book_entry *e = map_get(&book->by_id, change->id);
     enum err err = e ? ERR_OK : add_stranger(book, change->id, &e);
 
     if (err) return err;
-    err = fences_set(&e->fences, change, items->shard);
+    err = fences_set(&e->fences, change);
     if (e->state == MACHINE_UNSPECIFIED && e->fences.count == 0) drop_stranger(book, e);
     book_evict(book);
     return err;
@@ -219,12 +215,11 @@ static enum err apply_mark(struct book *book, const struct book_change *change,
 /* The epoch first: a shard that is new here needs memory for it, and without that memory the token
  * does not pass. A known shard whose machine mark then fails keeps a raised epoch, which is true:
  * its process has that epoch. */
-static enum err apply_fence(struct book *book, const struct book_change *change,
-                            const struct change_items *items)
+static enum err apply_fence(struct book *book, const struct book_change *change)
 {
-    enum err err = book_raise_epoch(book, items->shard, change->epoch);
+    enum err err = book_raise_epoch(book, change->shard, change->epoch);
 
-    return err ? err : apply_mark(book, change, items);
+    return err ? err : apply_mark(book, change);
 }
 
 /* --- counting --- */
@@ -244,45 +239,37 @@ static void count_out(struct book *book, const struct book_entry *e)
 
 /* --- a machine changes --- */
 
-struct texts { /* what a change brings that needs memory of its own */
-    char *host, *error;
-    struct pending *pending;
-};
-
 /* "host-" and the id, which need not be kept. */
 static bool is_usual_host(struct str host, struct str id)
 {
     return str_starts(host, STR("host-")) && str_equal(str_tail(host, 5), id);
 }
 
-static enum err make_texts(const struct book_change *change, struct texts *ret_texts)
+/* *ret_texts NULL: the machine needs none. */
+static enum err texts_make(const struct book_change *change, struct entry_texts **ret_texts)
 {
-    struct texts t = {0};
-    bool ok = true;
+    bool usual = is_usual_host(change->host, change->id);
+    const struct str parts[] = {usual ? STR_EMPTY : change->host, change->error, change->blob};
+    size_t len = parts[0].len + parts[1].len + parts[2].len;
+    struct entry_texts *t;
+    char *at;
 
-    if (change->host.len > 0 && !is_usual_host(change->host, change->id))
-        ok = (t.host = str_dup(change->host)) != NULL;
-    if (ok && change->error.len > 0) ok = (t.error = str_dup(change->error)) != NULL;
-    if (ok && (change->blob.len > 0 || change->grace_ms > 0)) {
-        t.pending = malloc(sizeof *t.pending + change->blob.len);
-        ok = t.pending != NULL;
-    }
-    if (!ok) {
-        free(t.host);
-        free(t.error);
-        free(t.pending);
-        return ERR_NOMEM;
-    }
-    if (t.pending) {
-        t.pending->grace_ms = change->grace_ms;
-        t.pending->blob_len = change->blob.len;
-        if (change->blob.len > 0) memcpy(t.pending->blob, change->blob.at, change->blob.len);
-    }
+    *ret_texts = NULL;
+    if (len == 0 && change->grace_ms == 0) return ERR_OK;
+    t = malloc(sizeof *t + len);
+    if (!t) return ERR_NOMEM;
+    *t = (struct entry_texts){.grace_ms = change->grace_ms,
+                              .host_len = (uint32_t)parts[0].len,
+                              .error_len = (uint32_t)parts[1].len,
+                              .blob_len = (uint32_t)parts[2].len};
+    at = t->bytes;
+    for (size_t i = 0; i < ARRAY_LEN(parts); at += parts[i++].len)
+        if (parts[i].len > 0) memcpy(at, parts[i].at, parts[i].len);
     *ret_texts = t;
     return ERR_OK;
 }
 
-static void set_pool_item(struct book *book, struct pool_item **place, struct pool_item *item)
+static void entry_set_item(struct book *book, struct pool_item **place, struct pool_item *item)
 {
     struct pool_item *old = *place;
 
@@ -290,16 +277,16 @@ static void set_pool_item(struct book *book, struct pool_item **place, struct po
     pool_drop(&book->pool, old);
 }
 
-static void set_pending(struct book *book, struct book_entry *e, struct pending *own_pending)
+static void entry_set_texts(struct book *book, struct book_entry *e, struct entry_texts *own_texts)
 {
-    if (e->pending) book->blob_bytes -= e->pending->blob_len;
-    free(e->pending);
-    e->pending = own_pending;
-    if (e->pending) book->blob_bytes += e->pending->blob_len;
+    book->blob_bytes -= entry_blob(e).len;
+    free(e->texts);
+    e->texts = own_texts;
+    book->blob_bytes += entry_blob(e).len;
 }
 
-static void set_entry(struct book *book, struct book_entry *e, const struct book_change *change,
-                      const struct change_items *items, const struct texts *texts)
+static void entry_set(struct book *book, struct book_entry *e, const struct book_change *change,
+                      struct entry_texts *own_texts)
 {
     e->state = (uint8_t)change->state;
     e->revision = change->revision;
@@ -307,43 +294,27 @@ static void set_entry(struct book *book, struct book_entry *e, const struct book
         e->operations[i] = change->operations[i];
         book->operation = max_u64(book->operation, change->operations[i]);
     }
-    set_pool_item(book, &e->offer, items->offer);
-    set_pool_item(book, &e->binding, items->binding);
+    entry_set_item(book, &e->offer, change->offer);
+    entry_set_item(book, &e->binding, change->binding);
     e->has_host =
         state_has_host(change->state) && (change->state != MACHINE_FAILED || change->host.len > 0);
-    free(e->host);
-    e->host = texts->host;
-    e->host_len = texts->host ? (uint16_t)change->host.len : 0;
-    free(e->error);
-    e->error = texts->error;
-    e->error_len = (uint16_t)change->error.len;
-    set_pending(book, e, texts->pending);
+    entry_set_texts(book, e, own_texts);
 }
 
-static void tell(struct book *book, const struct book_change *change,
-                 const struct change_items *items)
-{
-    if (book->loaded) tell_change(book, change, items, &book->changes);
-}
-
-static enum err apply_machine(struct book *book, const struct book_change *change,
-                              const struct change_items *items)
+static enum err apply_machine(struct book *book, const struct book_change *change)
 {
     struct book_entry *e = map_get(&book->by_id, change->id);
     bool is_new = !e || e->state == MACHINE_UNSPECIFIED;
-    struct texts texts;
+    struct entry_texts *texts;
     enum err err;
 
-    assert(items->offer && (!items->binding || state_keeps_binding(change->state)));
+    assert(change->offer && (!change->binding || state_keeps_binding(change->state)));
     if (is_new && map_count(&book->by_id) - book->stranger_count >= book->options.machines_max)
         return ERR_FULL;
-    err = make_texts(change, &texts);
-    if (err) return err;
-    if (!e) err = add_stranger(book, change->id, &e);
+    err = texts_make(change, &texts);
+    if (!err && !e) err = add_stranger(book, change->id, &e);
     if (err) {
-        free(texts.host);
-        free(texts.error);
-        free(texts.pending);
+        free(texts);
         return err;
     }
     if (is_new) {
@@ -355,8 +326,9 @@ static enum err apply_machine(struct book *book, const struct book_change *chang
         if (book->loaded) table_unlink(&book->by_revision, e);
         book->operations -= entry_under_way(e) != 0;
     }
-    tell(book, change, items); /* before: it may have views of what goes now */
-    set_entry(book, e, change, items, &texts);
+    /* Before entry_set: the change may have views of texts that entry_set frees. */
+    if (book->loaded) book_put_change(book, change, &book->changes);
+    entry_set(book, e, change, texts);
     count_in(book, e);
     book->operations += entry_under_way(e) != 0;
     book->revision = max_u64(book->revision, change->revision);
@@ -376,7 +348,7 @@ static void make_stranger(struct book *book, struct book_entry *e)
     count_out(book, e);
     book->operations -= entry_under_way(e) != 0;
     if (book->loaded) table_unlink(&book->by_revision, e);
-    set_pending(book, e, NULL);
+    entry_set_texts(book, e, NULL);
     e->id = NULL;
     e->fences = (struct fences){0};
     clear_entry(book, e);
@@ -405,9 +377,9 @@ static enum err apply_removed(struct book *book, const struct book_change *chang
 
 /* --- any change --- */
 
-static size_t change_size(const struct book_change *change, const struct change_items *items)
+static size_t change_size(const struct book_change *change)
 {
-    const struct pool_item *const all[] = {items->offer, items->binding, items->shard};
+    const struct pool_item *const all[] = {change->offer, change->binding, change->shard};
     size_t size =
         CHANGE_ROOM + change->id.len + change->host.len + change->error.len + change->blob.len;
 
@@ -416,17 +388,15 @@ static size_t change_size(const struct book_change *change, const struct change_
     return size;
 }
 
-enum err change_room(const struct book_change *change, const struct change_items *items,
-                     struct buf *into)
+enum err change_room(const struct book_change *change, struct buf *into)
 {
     char *at;
 
-    return buf_reserve(into, change_size(change, items), &at);
+    return buf_reserve(into, change_size(change), &at);
 }
 
 /* Room for the machine on the wire: a host, and what the change has. */
-static enum err machine_room(struct book *book, const struct book_change *change,
-                             const struct change_items *items)
+static enum err machine_room(struct book *book, const struct book_change *change)
 {
     size_t host = strlen(book->options.provider) + CHANGE_ROOM;
     char *at;
@@ -435,25 +405,24 @@ static enum err machine_room(struct book *book, const struct book_change *change
     buf_clear(&book->machine);
     buf_clear(&book->host);
     err = buf_reserve(&book->host, host, &at);
-    return err ? err : buf_reserve(&book->machine, host + change_size(change, items), &at);
+    return err ? err : buf_reserve(&book->machine, host + change_size(change), &at);
 }
 
-enum err book_apply(struct book *book, const struct book_change *change,
-                    const struct change_items *items)
+enum err book_apply(struct book *book, const struct book_change *change)
 {
     const struct book_entry *e;
     enum err err = ERR_OK;
 
-    assert(change->kind != CHANGE_ITEM); /* they are the loader's */
-    /* A new journal may not have the machine yet, and so not know the marks that it leaves. */
+    assert(change->kind != CHANGE_ITEM); /* book_load.c applies items */
+    /* A new journal may not have the machine yet, and so not its fences. */
     if (change->kind == CHANGE_REMOVED && book->loaded && (e = book_find(book, change->id)) != NULL)
-        err = say_fences(book, change->id, &e->fences, &book->changes);
-    if (!err && book->loaded) err = change_room(change, items, &book->changes);
-    if (!err && change->kind == CHANGE_MACHINE) err = machine_room(book, change, items);
+        err = snapshot_put_fences(book, change->id, &e->fences, &book->changes);
+    if (!err && book->loaded) err = change_room(change, &book->changes);
+    if (!err && change->kind == CHANGE_MACHINE) err = machine_room(book, change);
     if (err) return err;
     switch (change->kind) {
-    case CHANGE_MACHINE: err = apply_machine(book, change, items); break;
-    case CHANGE_FENCE: err = apply_fence(book, change, items); break;
+    case CHANGE_MACHINE: return apply_machine(book, change);
+    case CHANGE_FENCE: err = apply_fence(book, change); break;
     case CHANGE_REMOVED: err = apply_removed(book, change); break;
     case CHANGE_MARKS:
         book->identity = change->identity;
@@ -464,6 +433,6 @@ enum err book_apply(struct book *book, const struct book_change *change,
         break;
     case CHANGE_ITEM: break;
     }
-    if (!err && change->kind != CHANGE_MACHINE) tell(book, change, items);
+    if (!err && book->loaded) book_put_change(book, change, &book->changes);
     return err;
 }

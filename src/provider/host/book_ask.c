@@ -120,7 +120,6 @@ static bool pass_fence(struct book *book, const struct book_request *request,
                                  .id = request->machine_id,
                                  .epoch = request->epoch,
                                  .sequence = request->sequence};
-    struct change_items items = {0};
     enum err err;
 
     if (request->shard.len == 0) return true;
@@ -133,12 +132,9 @@ static bool pass_fence(struct book *book, const struct book_request *request,
         *ret_answer = refuse(ERR_FULL, note);
         return false;
     }
-    err = pool_take(&book->pool, request->shard, 0, &items.shard);
-    if (!err) {
-        change.shard = items.shard->number;
-        err = book_apply(book, &change, &items);
-        pool_drop(&book->pool, items.shard);
-    }
+    err = pool_take(&book->pool, request->shard, 0, &change.shard);
+    if (!err) err = book_apply(book, &change);
+    pool_drop(&book->pool, change.shard);
     if (err) *ret_answer = refuse(err, note);
     return !err;
 }
@@ -193,10 +189,7 @@ static void move_to(const struct book *book, const struct book_entry *e, enum ma
     change->state = state;
     if (state == MACHINE_FAILED) change->host = entry_host(e, ret_all->room);
     if (!state_has_host(state)) change->host = STR_EMPTY;
-    if (!state_keeps_binding(state)) {
-        change->binding = 0;
-        ret_all->items.binding = NULL;
-    }
+    if (!state_keeps_binding(state)) change->binding = NULL;
 }
 
 static enum err accept(struct book *book, const struct book_request *request, struct book_entry *e)
@@ -212,11 +205,8 @@ static enum err accept(struct book *book, const struct book_request *request, st
         if (book->options.keeps_blobs) all.change.blob = request->blob;
         err = make_binding(book, request, &binding);
     }
-    if (binding) {
-        all.items.binding = binding;
-        all.change.binding = binding->number;
-    }
-    if (!err) err = book_apply(book, &all.change, &all.items);
+    if (binding) all.change.binding = binding;
+    if (!err) err = book_apply(book, &all.change);
     pool_drop(&book->pool, binding);
     return err;
 }
@@ -314,10 +304,8 @@ bool book_operation(struct book *book, struct operation_ticket ticket, struct ar
     if (*ret_err) return false;
     operation.kind = operation_passing(e->state);
     if (operation.kind != OPERATION_CONFIGURE) operation.metadata_count = 0;
-    if (e->pending) {
-        operation.grace_ms = e->pending->grace_ms;
-        operation.blob = str_of(e->pending->blob, e->pending->blob_len);
-    }
+    operation.grace_ms = e->texts ? e->texts->grace_ms : 0;
+    operation.blob = entry_blob(e);
     *ret_operation = operation;
     return true;
 }
@@ -363,7 +351,7 @@ bool book_end(struct book *book, struct operation_ticket ticket, const struct op
         move_to(book, e, operation_moves[kind].final, &all);
         if (named) all.change.host = end->host;
     }
-    *ret_err = book_apply(book, &all.change, &all.items);
+    *ret_err = book_apply(book, &all.change);
     return true;
 }
 
@@ -388,9 +376,8 @@ static enum err see_offer(struct book *book, struct book_entry *e, struct str id
     buf_deinit(&bytes);
     if (err) return err == ERR_TOO_LARGE || err == ERR_PARSE ? ERR_INVALID : err;
     if (e) move_to(book, e, e->state, &all);
-    all.change.offer = item->number;
-    all.items.offer = item;
-    if (!e || e->offer != item) err = book_apply(book, &all.change, &all.items);
+    all.change.offer = item;
+    if (!e || e->offer != item) err = book_apply(book, &all.change);
     pool_drop(&book->pool, item);
     return err;
 }
@@ -412,11 +399,11 @@ enum err book_see(struct book *book, enum sighting what, struct str id, const st
         return err ? ERR_INVALID : see_offer(book, e, id, offer, note);
     }
     if (!e) return ERR_OK;
-    if (what == SEEN_REMOVED) return book_apply(book, &removed, &(struct change_items){0});
+    if (what == SEEN_REMOVED) return book_apply(book, &removed);
     if (e->state == state) return ERR_OK;
     move_to(book, e, state, &all);
     if (what == SEEN_FAILED) all.change.error = clean_error(why, room);
-    return book_apply(book, &all.change, &all.items);
+    return book_apply(book, &all.change);
 }
 
 enum err book_each(struct book *book, book_each_fn *each, void *context)

@@ -29,27 +29,12 @@ static enum err load_item(struct book *book, const struct book_change *change, s
     return change->epoch ? book_raise_epoch(book, l->item, change->epoch) : ERR_OK;
 }
 
-/* False: the change names an item that the file does not have. */
-static bool load_find(const struct book *book, uint64_t number, struct pool_item **ret_item)
+static struct pool_item *load_find(const void *book, uint64_t number)
 {
     const struct loaded *l =
-        number ? map_get(&book->loading, str_of(&number, sizeof number)) : NULL;
+        map_get(&((const struct book *)book)->loading, str_of(&number, sizeof number));
 
-    *ret_item = l ? l->item : NULL;
-    return l || number == 0;
-}
-
-static enum err load_change(struct book *book, const struct book_change *change, struct note *note)
-{
-    struct change_items items;
-
-    if (change->kind == CHANGE_ITEM) return load_item(book, change, note);
-    if (!load_find(book, change->offer, &items.offer) ||
-        !load_find(book, change->binding, &items.binding) ||
-        !load_find(book, change->shard, &items.shard))
-        return note_fail(note, ERR_CORRUPT, "%.*s: refers to a text that is not there",
-                         STR_ARG(change->id));
-    return book_apply(book, change, &items);
+    return l ? l->item : NULL;
 }
 
 enum err book_replay(struct book *book, struct str changes, struct note *note)
@@ -58,11 +43,15 @@ enum err book_replay(struct book *book, struct str changes, struct note *note)
     while (changes.len > 0) {
         struct book_change change;
         size_t size;
-        enum err err = change_read(changes, &change, &size);
+        enum err err = change_read(changes, load_find, book, &change, &size);
 
+        if (err == ERR_NOT_FOUND)
+            return note_fail(note, ERR_CORRUPT, "%.*s: refers to a text that is not there",
+                             STR_ARG(change.id));
         if (err) return note_fail(note, ERR_CORRUPT, "a change cannot be read");
         note->text[0] = '\0';
-        err = load_change(book, &change, note);
+        err =
+            change.kind == CHANGE_ITEM ? load_item(book, &change, note) : book_apply(book, &change);
         if (err && !note->text[0])
             note_set(note, "change of '%.*s': %s", STR_ARG(change.id), err_text(err));
         if (err) return err == ERR_FULL ? ERR_CORRUPT : err;
@@ -117,5 +106,5 @@ enum err book_loaded(struct book *book)
     book_evict(book);
     /* Revision 0 means "everything" on the wire, so a book begins at 1. The identity is written at
      * once, because every cursor contains it. */
-    return is_new ? book_apply(book, &marks, &(struct change_items){0}) : ERR_OK;
+    return is_new ? book_apply(book, &marks) : ERR_OK;
 }

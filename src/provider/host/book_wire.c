@@ -18,7 +18,7 @@ enum {
 struct str entry_host(const struct book_entry *e, char room[ENTRY_HOST_CAP])
 {
     if (!e->has_host) return STR_EMPTY;
-    if (e->host) return str_of(e->host, e->host_len);
+    if (entry_own_host(e).len > 0) return entry_own_host(e);
     memcpy(room, "host-", 5);
     memcpy(room + 5, e->id, e->id_len);
     return str_of(room, 5u + e->id_len);
@@ -42,7 +42,7 @@ static struct pack entry_pack(struct book *book, const struct book_entry *e)
         pack_row(&pack, FIELD_HOST, &host);
     }
     pack_raw(&pack, pool_text(e->offer));
-    pack_text(&pack, FIELD_ERROR, str_of(e->error, e->error_len));
+    pack_text(&pack, FIELD_ERROR, entry_error(e));
     pack_raw(&pack, pool_text(e->binding));
     return pack;
 }
