@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verbs over a small pool of channels, the token, and what an answer means. */
-#include "kube/client.h"
+#include "kube/channel.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

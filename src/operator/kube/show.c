@@ -8,9 +8,10 @@ enum { SWEPT_BYTES_MAX = 256 << 20 };
 
 struct kind {
     const char *kind, *resource;
+    void (*name)(struct str key, char ret_name[KUBE_NAME_CAP]);
 };
-static const struct kind machines = {"UpcomingNode", "upcomingnodes"};
-static const struct kind hints = {"AvailableCapacity", "availablecapacities"};
+static const struct kind machines = {"UpcomingNode", "upcomingnodes", upcoming_name};
+static const struct kind hints = {"AvailableCapacity", "availablecapacities", available_name};
 
 static const struct chore_ops show_ops;
 
@@ -137,10 +138,7 @@ static enum err show_run(struct chore *chore)
     struct note note = {0};
     enum err err;
 
-    if (kind == &hints)
-        available_name(row->key, name);
-    else
-        upcoming_name(row->key, name);
+    kind->name(row->key, name);
     if (row->body) {
         err = show_it(kube, kind, &at, row->body, &note);
     } else {

@@ -54,7 +54,7 @@ struct local {
     uint64_t salt; /* of the directory: two providers may use the same ids */
     struct map units;
     struct timer tick;
-    bool telling; /* sightings may come */
+    bool reports; /* ready() was called: sightings may be reported */
 };
 
 static struct local *local_from(struct backend *backend)
@@ -424,7 +424,7 @@ static void on_tick(struct timer *timer)
     while ((at = map_next(&l->units, &cursor)) != NULL) {
         struct unit *unit = at->value;
         look_after(l, unit);
-        if (unit->broken.text[0] && l->telling) tell_broken(l, unit);
+        if (unit->broken.text[0] && l->reports) tell_broken(l, unit);
         if (unit->busy && is_over(l, unit)) tell_done(l, unit);
         busy |= unit->busy;
         if (is_done_with(unit)) unit_free(l, unit);
@@ -471,7 +471,7 @@ static void ready(struct backend *backend)
     struct local *l = local_from(backend);
     struct backend_host *host = l->backend.host;
 
-    l->telling = true;
+    l->reports = true;
     for (uint32_t i = 1; i <= l->options.machines; i++) {
         struct note note = {""};
         char id[32];
