@@ -22,7 +22,8 @@ enum err file_state_path(const struct file_source *f, const char *name, char *pa
 
 /* -- an edit -- */
 
-static enum err check_rows(struct file_source *f, const struct demand_file *file, struct note *note)
+static enum err file_check_rows(struct file_source *f, const struct demand_file *file,
+                                struct note *note)
 {
     enum err err = ERR_OK;
 
@@ -35,7 +36,8 @@ static enum err check_rows(struct file_source *f, const struct demand_file *file
     return err;
 }
 
-static enum err put_rows(struct file_source *f, const struct demand_file *file, struct note *note)
+static enum err file_put_rows(struct file_source *f, const struct demand_file *file,
+                              struct note *note)
 {
     enum err err = ERR_OK;
 
@@ -54,7 +56,7 @@ static enum err put_rows(struct file_source *f, const struct demand_file *file, 
 
 /* All of it, or nothing has changed. (Too many different resource names may be seen only while
  * they are put; then what was put stays beside what was there before.) */
-static enum err take(struct file_source *f, struct str text, struct note *note)
+static enum err file_take(struct file_source *f, struct str text, struct note *note)
 {
     struct demand_file file;
     struct arena arena;
@@ -62,8 +64,8 @@ static enum err take(struct file_source *f, struct str text, struct note *note)
 
     arena_init(&arena, DEMAND_FILE_MEMORY_MAX);
     err = demand_file_read(text, &arena, &file, note);
-    if (!err) err = check_rows(f, &file, note);
-    if (!err) err = put_rows(f, &file, note);
+    if (!err) err = file_check_rows(f, &file, note);
+    if (!err) err = file_put_rows(f, &file, note);
     if (!err)
         LOG_INFO(f->around->log, "demand read", log_text("file", f->demand_path),
                  log_u64("requests", file.count));
@@ -72,7 +74,7 @@ static enum err take(struct file_source *f, struct str text, struct note *note)
     return err;
 }
 
-static void set_bad(struct file_source *f, const char *why)
+static void file_set_bad(struct file_source *f, const char *why)
 {
     note_set(&f->bad, "%s", why);
     if (f->edit_errors) counter_inc(f->edit_errors);
@@ -81,7 +83,7 @@ static void set_bad(struct file_source *f, const char *why)
               log_text("file", f->demand_path), log_text("why", why));
 }
 
-static void set_good(struct file_source *f, struct str text)
+static void file_set_good(struct file_source *f, struct str text)
 {
     f->bad.text[0] = '\0';
     if (f->edit_bad) gauge_set(f->edit_bad, 0);
@@ -94,15 +96,15 @@ static void on_edited(void *owner, struct str text)
     struct file_source *f = owner;
     struct note note = {""};
 
-    if (take(f, text, &note))
-        set_bad(f, note.text);
+    if (file_take(f, text, &note))
+        file_set_bad(f, note.text);
     else
-        set_good(f, text);
+        file_set_good(f, text);
 }
 
 static void on_read_trouble(void *owner, enum err, const char *why)
 {
-    set_bad(owner, why);
+    file_set_bad(owner, why);
 }
 
 static void on_keep_trouble(void *owner, enum err err, const char *why)
@@ -116,7 +118,7 @@ static void on_keep_trouble(void *owner, enum err err, const char *why)
 /* -- the start -- */
 
 /* What was good before. */
-static enum err take_kept(struct file_source *f, const char *path)
+static enum err file_take_kept(struct file_source *f, const char *path)
 {
     struct note note = {""};
     struct buf text;
@@ -124,29 +126,29 @@ static enum err take_kept(struct file_source *f, const char *path)
 
     buf_init(&text, DEMAND_FILE_BYTES_MAX + 1);
     err = fs_read_whole(f->io->fs, path, DEMAND_FILE_BYTES_MAX, &text);
-    if (!err) err = take(f, buf_peek(&text), &note);
+    if (!err) err = file_take(f, buf_peek(&text), &note);
     buf_deinit(&text);
     return err;
 }
 
 /* The file; or, when it cannot be used, what was good before. */
-static enum err first_demand(struct file_source *f, const char *kept, struct note *note)
+static enum err file_first_demand(struct file_source *f, const char *kept, struct note *note)
 {
     struct str text;
     enum err err = file_watch_first(f->watch, &text, note);
 
-    if (!err) err = take(f, text, note);
+    if (!err) err = file_take(f, text, note);
     if (!err) {
-        set_good(f, text);
+        file_set_good(f, text);
         return ERR_OK;
     }
     note_prefix(note, "%s", f->demand_path);
-    if (take_kept(f, kept)) return err;
-    set_bad(f, note->text);
+    if (file_take_kept(f, kept)) return err;
+    file_set_bad(f, note->text);
     return ERR_OK;
 }
 
-static enum err open_files(struct file_source *f, const char *kept, struct note *note)
+static enum err file_open_files(struct file_source *f, const char *kept, struct note *note)
 {
     struct file_watch_options watch = {
         .io = f->io,
@@ -172,7 +174,7 @@ static enum err open_files(struct file_source *f, const char *kept, struct note 
     return err ? err : file_nodes_open(f, note);
 }
 
-static enum err add_metrics(struct file_source *f, struct note *note)
+static enum err file_add_metrics(struct file_source *f, struct note *note)
 {
     struct metrics *metrics = f->around->metrics;
     enum err err;
@@ -197,9 +199,9 @@ static enum err file_start(struct demand_source *source, const struct operator_a
     f->around = around;
     f->io = around->io;
     err = file_state_path(f, "demand.last-good", kept, sizeof kept, note);
-    if (!err) err = add_metrics(f, note);
-    if (!err) err = open_files(f, kept, note);
-    return err ? err : first_demand(f, kept, note);
+    if (!err) err = file_add_metrics(f, note);
+    if (!err) err = file_open_files(f, kept, note);
+    return err ? err : file_first_demand(f, kept, note);
 }
 
 static bool file_ready(struct demand_source *source, struct note *reason)

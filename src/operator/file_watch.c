@@ -26,7 +26,7 @@ struct file_watch {
 };
 
 /* On the worker. An error here leaves `seen` alone, so that it is tried again. */
-static void look(struct job *job)
+static void watch_read(struct job *job)
 {
     struct file_watch *w = CONTAINER_OF(job, struct file_watch, job);
     struct fs *fs = w->options.io->fs;
@@ -43,7 +43,7 @@ static void look(struct job *job)
     w->changed = true;
 }
 
-static void tell_trouble(struct file_watch *w)
+static void watch_report_trouble(struct file_watch *w)
 {
     char why[FS_PATH_CAP + 64];
 
@@ -54,7 +54,7 @@ static void tell_trouble(struct file_watch *w)
     w->options.on_trouble(w->options.owner, w->err, why);
 }
 
-static void looked(struct job *job, enum err err)
+static void on_watch_read(struct job *job, enum err err)
 {
     struct file_watch *w = CONTAINER_OF(job, struct file_watch, job);
     struct str content = buf_peek(&w->content);
@@ -62,7 +62,7 @@ static void looked(struct job *job, enum err err)
     if (err || w->closing) return;
     timer_start_in(&w->timer, w->options.every_ms);
     if (w->err) {
-        tell_trouble(w);
+        watch_report_trouble(w);
         return;
     }
     if (!w->changed) return;
@@ -104,7 +104,7 @@ enum err file_watch_open(const struct file_watch_options *options, struct file_w
     if (!w->options.every_ms) w->options.every_ms = FILE_WATCH_EVERY_MS;
     buf_init(&w->content, options->bytes_max + 1);
     buf_init(&w->told, options->bytes_max + 1);
-    job_init(&w->job, look, looked);
+    job_init(&w->job, watch_read, on_watch_read);
     if (snprintf(w->path, sizeof w->path, "%s", options->path) >= (int)sizeof w->path) {
         note_set(note, "too long a path");
         err = ERR_INVALID;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "operator/operator_internal.h"
 
-static enum err read_template(struct operator_host *host, struct str text, struct note *note)
+static enum err blob_read_template(struct operator_host *host, struct str text, struct note *note)
 {
     struct template *fresh;
     enum err err = template_open(text, &fresh, note);
@@ -17,7 +17,7 @@ static void on_edited(void *owner, struct str content)
     struct operator_host *host = owner;
     struct note note = {""};
 
-    if (read_template(host, content, &note)) {
+    if (blob_read_template(host, content, &note)) {
         host->counts.template_errors++;
         LOG_ERROR(&host->log, "bootstrap template cannot be used, the last good one stays",
                   log_text("why", note.text));
@@ -52,7 +52,7 @@ enum err operator_template_open(struct operator_host *host, const char *path, st
     if (!path) return ERR_OK;
     err = file_watch_open(&options, &host->template_watch, note);
     if (!err) err = file_watch_first(host->template_watch, &text, note);
-    if (!err) err = read_template(host, text, note);
+    if (!err) err = blob_read_template(host, text, note);
     if (err) note_prefix(note, "bootstrap-template: %s", path);
     return err;
 }

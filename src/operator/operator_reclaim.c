@@ -28,7 +28,7 @@ static void on_trouble(void *owner, enum err err, const char *why)
               log_err("err", err), log_text("why", why));
 }
 
-static void keep(struct operator_host *host)
+static void reclaims_keep(struct operator_host *host)
 {
     uint64_t change = reclaims_change(host->reclaims);
 
@@ -39,7 +39,7 @@ static void keep(struct operator_host *host)
     file_keeper_write(host->keeper, change);
 }
 
-static enum err load(struct operator_host *host, const char *path, struct note *note)
+static enum err reclaims_load(struct operator_host *host, const char *path, struct note *note)
 {
     struct buf text;
     enum err err;
@@ -75,13 +75,13 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     reclaims_reporting(host->reclaims, true); /* until a shard says that it takes no reports */
     if (snprintf(path, sizeof path, "%s/%s", host->state_dir, RECLAIMS_NAME) >= (int)sizeof path)
         return note_fail(note, ERR_INVALID, "state directory: too long a path");
-    err = load(host, path, note);
+    err = reclaims_load(host, path, note);
     return err ? err : file_keeper_open(&options, &host->keeper, note);
 }
 
 /* -- what is due -- */
 
-static void begin(struct operator_host *host, const struct reclaim *r, wall_time now)
+static void reclaim_begin(struct operator_host *host, const struct reclaim *r, wall_time now)
 {
     const struct cluster_node *node = nodes_find(host->nodes, r->machine);
     struct reclaim_order order = {
@@ -102,7 +102,7 @@ static void begin(struct operator_host *host, const struct reclaim *r, wall_time
 }
 
 /* A report that finds no room is due again soon. */
-static void report(struct operator_host *host, const struct reclaim *r, wall_time now)
+static void reclaim_report(struct operator_host *host, const struct reclaim *r, wall_time now)
 {
     bool gave_up = r->phase == RECLAIM_GAVE_UP;
     struct str error =
@@ -122,7 +122,7 @@ static void on_due(void *context, enum reclaim_due due, const struct reclaim *r)
     struct operator_host *host = context;
 
     switch (due) {
-    case RECLAIM_BEGIN: begin(host, r, clock_wall(host->io->clock)); break;
+    case RECLAIM_BEGIN: reclaim_begin(host, r, clock_wall(host->io->clock)); break;
     case RECLAIM_ACKNOWLEDGE:
         (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
         break;
@@ -136,14 +136,14 @@ static void on_due(void *context, enum reclaim_due due, const struct reclaim *r)
     case RECLAIM_REPLACED:
         if (r->phase != RECLAIM_ORDERED) host->source->ops->reclaim_over(host->source, r->id);
         break;
-    case RECLAIM_REPORT: report(host, r, clock_wall(host->io->clock)); break;
+    case RECLAIM_REPORT: reclaim_report(host, r, clock_wall(host->io->clock)); break;
     }
 }
 
 void operator_reclaims_step(struct operator_host *host)
 {
     reclaims_step(host->reclaims, clock_wall(host->io->clock), host->connected, on_due, host);
-    keep(host);
+    reclaims_keep(host);
     host->counts.reclaims = reclaims_running(host->reclaims);
 }
 

@@ -6,7 +6,7 @@
 
 /* -- when a roll-up goes out -- */
 
-static void want_rollup(struct operator_host *host)
+static void stream_want_rollup(struct operator_host *host)
 {
     if (!host->open || !demand_whole(host->demand)) return;
     timer_stop(&host->settle);
@@ -24,7 +24,7 @@ void operator_demand_changed(struct operator_host *host)
 
 static void on_settled(struct timer *timer)
 {
-    want_rollup(CONTAINER_OF(timer, struct operator_host, settle));
+    stream_want_rollup(CONTAINER_OF(timer, struct operator_host, settle));
 }
 
 static void on_interval(struct timer *timer)
@@ -36,7 +36,7 @@ static void on_interval(struct timer *timer)
         host->counts.rollups_unanswered++;
     else
         host->sent_count = 0;
-    want_rollup(host);
+    stream_want_rollup(host);
     if (host->open) timer_start_in(&host->due, host->rollup_ms);
 }
 
@@ -96,7 +96,7 @@ static void on_stale(struct timer *timer)
     operator_step_later(host);
 }
 
-static void take_frame(struct operator_host *host, const struct shard_frame *frame)
+static void stream_take_frame(struct operator_host *host, const struct shard_frame *frame)
 {
     enum err err;
 
@@ -136,7 +136,7 @@ void operator_take_frame(struct operator_host *host, struct str bytes)
         LOG_ERROR(&host->log, "frame of the shard refused", log_err("err", err),
                   log_text("why", note.text));
     } else {
-        take_frame(host, &frame);
+        stream_take_frame(host, &frame);
     }
     arena_reset(&host->arena);
     operator_step_later(host);
@@ -154,7 +154,7 @@ void operator_stream_opened(struct operator_host *host)
     nodes_session(host->nodes);
     reclaims_session(host->reclaims);
     timer_start_in(&host->due, host->rollup_ms);
-    want_rollup(host);
+    stream_want_rollup(host);
 }
 
 void operator_stream_closed(struct operator_host *host, enum grpc_status status, struct str why)

@@ -62,7 +62,7 @@ static void drain_forget(struct drain *d)
 
 /* After a restart an order may be taken up before the shard has told of its machine again; what was
  * shown of it says the same. */
-static enum err provider_of_shown(struct drain *d, struct note *note)
+static enum err drain_read_shown(struct drain *d, struct note *note)
 {
     char name[KUBE_NAME_CAP];
     struct kube_path at = {KUBE_CRD_GROUP, KUBE_CRD_VERSION, NULL, "upcomingnodes", name, NULL};
@@ -79,7 +79,7 @@ static enum err provider_of_shown(struct drain *d, struct note *note)
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
-static bool is_other(const struct drain *d, struct str text)
+static bool drain_is_other(const struct drain *d, struct str text)
 {
     struct str rest = buf_peek(&d->others), line;
 
@@ -88,44 +88,44 @@ static bool is_other(const struct drain *d, struct str text)
     return false;
 }
 
-static enum err look_at_node(struct drain *d, const struct json *node, struct note *note)
+static enum err drain_check_node(struct drain *d, const struct json *node, struct note *note)
 {
     struct str name;
     enum err err;
 
     d->node_seen = true;
     if (!d->other_found)
-        d->other_found = is_other(d, kube_text(node, "metadata.name")) ||
-                         is_other(d, kube_text(node, "spec.providerID")) ||
-                         is_other(d, node_machine(node));
+        d->other_found = drain_is_other(d, kube_text(node, "metadata.name")) ||
+                         drain_is_other(d, kube_text(node, "spec.providerID")) ||
+                         drain_is_other(d, node_machine(node));
     if (!node_is(node, str_from(d->machine), str_from(d->provider_id))) return ERR_OK;
     err = json_get_string(node, "metadata.name", &name, note);
     if (!err && !kube_copy(&d->node, name)) err = ERR_NOMEM;
     return err;
 }
 
-static enum err look_at_nodes(void *owner, const struct json *items, struct note *note)
+static enum err drain_check_nodes(void *owner, const struct json *items, struct note *note)
 {
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < json_count(items); i++)
-        err = look_at_node(owner, json_item(items, i), note);
+        err = drain_check_node(owner, json_item(items, i), note);
     return err;
 }
 
 /* Its name, by what is known of it; NULL and ERR_OK: there is no such node. */
-static enum err find_by_provider(struct drain *d, struct note *note)
+static enum err drain_find_node(struct drain *d, struct note *note)
 {
     struct kube_path at = {"", "v1", NULL, "nodes", NULL, NULL};
     struct kube_list_options all = {0};
     enum err err = ERR_OK;
 
-    if (!d->provider_id && !d->node) err = provider_of_shown(d, note);
+    if (!d->provider_id && !d->node) err = drain_read_shown(d, note);
     if (err || d->node) return err;
-    return kube_each_page(d->source, &at, &all, look_at_nodes, d, note);
+    return kube_each_page(d->source, &at, &all, drain_check_nodes, d, note);
 }
 
-static enum err close_node(struct drain *d, const char *name, struct note *note)
+static enum err drain_cordon(struct drain *d, const char *name, struct note *note)
 {
     struct kube *kube = d->source->kube;
     struct kube_path at = {"", "v1", NULL, "nodes", name, NULL};
@@ -144,23 +144,23 @@ static enum err close_node(struct drain *d, const char *name, struct note *note)
     return err;
 }
 
-static enum err run_close(struct drain *d, struct note *note)
+static enum err drain_run_cordon(struct drain *d, struct note *note)
 {
     enum err err = ERR_NOT_FOUND;
 
     if (!d->node && kube_is_name(str_from(d->node_name))) {
-        err = close_node(d, d->node_name, note);
+        err = drain_cordon(d, d->node_name, note);
         if (!err && !kube_copy(&d->node, str_from(d->node_name))) err = ERR_NOMEM;
     }
     if (err != ERR_NOT_FOUND) return err;
-    err = find_by_provider(d, note);
-    if (!err && d->node) err = close_node(d, d->node, note);
+    err = drain_find_node(d, note);
+    if (!err && d->node) err = drain_cordon(d, d->node, note);
     return err == ERR_NOT_FOUND ? ERR_OK : err; /* it left meanwhile */
 }
 
 /* -- moving what runs there -- */
 
-static enum err evict(struct drain *d, const struct pod_view *pod, struct note *note)
+static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct note *note)
 {
     struct kube_source *s = d->source;
     char namespace_[KUBE_NAME_CAP], name[KUBE_NAME_CAP], uid[ID_MAX + 1];
@@ -185,7 +185,7 @@ static enum err evict(struct drain *d, const struct pod_view *pod, struct note *
     return ERR_OK; /* the others may fare better */
 }
 
-static enum err look_at_pod(struct drain *d, const struct json *object, struct note *note)
+static enum err drain_check_pod(struct drain *d, const struct json *object, struct note *note)
 {
     struct pod_view pod;
     bool odd = pod_read(object, &pod, note) != ERR_OK; /* in the way, as far as is known */
@@ -193,19 +193,19 @@ static enum err look_at_pod(struct drain *d, const struct json *object, struct n
     if (!odd && !pod.moves) return ERR_OK;
     d->left++;
     if (atomic_load(&d->over)) return ERR_CANCELLED;
-    return odd || pod.leaving ? ERR_OK : evict(d, &pod, note);
+    return odd || pod.leaving ? ERR_OK : drain_evict(d, &pod, note);
 }
 
-static enum err look_at_pods(void *owner, const struct json *items, struct note *note)
+static enum err drain_check_pods(void *owner, const struct json *items, struct note *note)
 {
     enum err err = ERR_OK;
 
     for (size_t i = 0; !err && i < json_count(items); i++)
-        err = look_at_pod(owner, json_item(items, i), note);
+        err = drain_check_pod(owner, json_item(items, i), note);
     return err;
 }
 
-static enum err run_evictions(struct drain *d, struct note *note)
+static enum err drain_run_evictions(struct drain *d, struct note *note)
 {
     struct kube_path at = {"", "v1", NULL, "pods", NULL, NULL};
     char on_node[KUBE_NAME_CAP + 32];
@@ -213,12 +213,12 @@ static enum err run_evictions(struct drain *d, struct note *note)
 
     d->left = d->blocked = 0;
     (void)snprintf(on_node, sizeof on_node, "spec.nodeName=%s", d->node);
-    return kube_each_page(d->source, &at, &list, look_at_pods, d, note);
+    return kube_each_page(d->source, &at, &list, drain_check_pods, d, note);
 }
 
 /* -- the chore -- */
 
-static enum err put_line(struct buf *into, struct str text)
+static enum err drain_put_line(struct buf *into, struct str text)
 {
     enum err err = buf_append(into, text);
 
@@ -226,7 +226,7 @@ static enum err put_line(struct buf *into, struct str text)
 }
 
 /* A part is enough: what matters is whether any of them is recognised. */
-static void others_take(struct drain *d)
+static void drain_take_others(struct drain *d)
 {
     const struct nodes *nodes = d->source->around->nodes;
     const struct cluster_node *node;
@@ -239,9 +239,9 @@ static void others_take(struct drain *d)
         if (node->phase != NODE_READY || str_equal(node->machine_id, str_from(d->machine)))
             continue;
         count++;
-        err = put_line(&d->others, node->machine_id);
-        if (!err) err = put_line(&d->others, node->node_name);
-        if (!err) err = put_line(&d->others, node->provider_id);
+        err = drain_put_line(&d->others, node->machine_id);
+        if (!err) err = drain_put_line(&d->others, node->node_name);
+        if (!err) err = drain_put_line(&d->others, node->provider_id);
     }
 }
 
@@ -252,7 +252,7 @@ static bool drain_prepare(struct chore *chore)
         d->provider_id ? NULL : nodes_find(d->source->around->nodes, str_from(d->machine));
 
     if (node) (void)kube_copy(&d->provider_id, node->provider_id); /* or the next time */
-    if (!d->closed) others_take(d);
+    if (!d->closed) drain_take_others(d);
     return true;
 }
 
@@ -260,7 +260,7 @@ static enum err drain_run(struct chore *chore)
 {
     struct drain *d = CONTAINER_OF(chore, struct drain, chore);
     struct note note = {0};
-    enum err err = d->closed ? run_evictions(d, &note) : run_close(d, &note);
+    enum err err = d->closed ? drain_run_evictions(d, &note) : drain_run_cordon(d, &note);
 
     if (err && !atomic_load(&d->over))
         kube_chore_failed(d->source, d->closed ? "list of pods for" : "closing a node", d->id, err,
@@ -268,7 +268,7 @@ static enum err drain_run(struct chore *chore)
     return err;
 }
 
-static bool drained(struct drain *d)
+static bool drain_finish(struct drain *d)
 {
     operator_reclaim_ended(d->source->around->host, d->id, STR_EMPTY);
     drain_forget(d);
@@ -276,7 +276,7 @@ static bool drained(struct drain *d)
 }
 
 /* The shard then waits until the grace ends: a budget may hold what runs on the machine. */
-static bool gave_up(struct drain *d)
+static bool drain_give_up(struct drain *d)
 {
     LOG_WARN(&d->source->log,
              "a reclaimed machine is not drained: " NO_NODE
@@ -304,14 +304,15 @@ static bool drain_ended(struct chore *chore, enum err err)
     }
     if (err) return false;
     if (!d->closed) {
-        if (!d->node && d->node_seen && !d->other_found) return gave_up(d);
+        if (!d->node && d->node_seen && !d->other_found) return drain_give_up(d);
         d->closed = true;
         operator_reclaim_started(d->source->around->host, d->id);
-        if (!d->node) return drained(d); /* no node of this cluster: nothing of it runs there */
+        if (!d->node)
+            return drain_finish(d); /* no node of this cluster: nothing of it runs there */
         chore_want(chore);
         return false;
     }
-    if (!d->left) return drained(d);
+    if (!d->left) return drain_finish(d);
     if (d->blocked)
         LOG_INFO(&d->source->log, "a disruption budget is in the way", log_text("node", d->node),
                  log_u64("pods", d->blocked));

@@ -46,7 +46,7 @@ void kube_chore_failed(struct kube_source *s, const char *what, struct str which
              log_str("object", which), log_err("err", err), log_text("note", note->text));
 }
 
-static enum err add_metrics(struct kube_source *s, struct metrics *metrics, struct note *note)
+static enum err kube_add_metrics(struct kube_source *s, struct metrics *metrics, struct note *note)
 {
     const struct {
         const char *name, *help;
@@ -74,8 +74,8 @@ static enum err add_metrics(struct kube_source *s, struct metrics *metrics, stru
     return err;
 }
 
-static enum err start(struct demand_source *source, const struct operator_around *around,
-                      struct note *note)
+static enum err kube_start(struct demand_source *source, const struct operator_around *around,
+                           struct note *note)
 {
     struct kube_source *s = kube_source_of(source);
     struct follow_options follow = {.io = around->io, .log = &s->log, .kube = s->kube};
@@ -88,7 +88,7 @@ static enum err start(struct demand_source *source, const struct operator_around
     map_init(&s->machines, NODES_MAX, seed);
     map_init(&s->hints, KUBE_HINTS_MAX, seed);
     map_init(&s->drains, KUBE_DRAINS_MAX, seed);
-    err = add_metrics(s, around->metrics, note);
+    err = kube_add_metrics(s, around->metrics, note);
     if (!err) err = chores_open(follow.io, &s->chores);
     if (err) return err;
     kube_show_init(s);
@@ -106,7 +106,7 @@ static enum err start(struct demand_source *source, const struct operator_around
     return err;
 }
 
-static bool ready(struct demand_source *source, struct note *reason)
+static bool kube_ready(struct demand_source *source, struct note *reason)
 {
     struct kube_source *s = kube_source_of(source);
 
@@ -114,7 +114,7 @@ static bool ready(struct demand_source *source, struct note *reason)
            follow_whole(s->pods.follow, reason);
 }
 
-static void close_source(struct demand_source *source)
+static void kube_source_close(struct demand_source *source)
 {
     struct kube_source *s = kube_source_of(source);
 
@@ -132,15 +132,15 @@ static void close_source(struct demand_source *source)
 
 static const struct source_ops ops = {
     .name = "kubernetes",
-    .start = start,
+    .start = kube_start,
     .node_changed = kube_show_machine,
     .nodes_whole = kube_show_sweep,
     .available = kube_show_hint,
     .taken = kube_places_taken,
     .reclaim = kube_drain,
     .reclaim_over = kube_drain_over,
-    .ready = ready,
-    .close = close_source,
+    .ready = kube_ready,
+    .close = kube_source_close,
 };
 
 enum err kube_source_open(const struct kube_source_options *options,

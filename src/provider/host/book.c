@@ -41,7 +41,7 @@ enum err book_open(const struct book_options *options, struct book **ret_book)
     return ERR_OK;
 }
 
-static void clear_entry(struct book *book, struct book_entry *e)
+static void entry_clear(struct book *book, struct book_entry *e)
 {
     free(e->id);
     free(e->texts);
@@ -51,7 +51,7 @@ static void clear_entry(struct book *book, struct book_entry *e)
     pool_drop(&book->pool, e->binding);
 }
 
-static void drop_shard_epoch(struct book *book, struct shard_epoch *newest)
+static void book_drop_epoch(struct book *book, struct shard_epoch *newest)
 {
     (void)map_remove(&book->shards, pool_text(newest->shard));
     list_remove(&newest->link);
@@ -67,9 +67,9 @@ void book_close(struct book *book)
     if (!book) return;
     assert(list_empty(&book->walks));
     while (book->chunks && (at = map_next(&book->by_id, &cursor)) != NULL)
-        clear_entry(book, at->value);
+        entry_clear(book, at->value);
     while (!list_empty(&book->shards_by_use))
-        drop_shard_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
+        book_drop_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
     while (!list_empty(&book->tombstones))
         free(CONTAINER_OF(list_pop(&book->tombstones), struct tombstone, link));
     for (size_t i = 0; book->chunks && i < CHUNKS_MAX; i++) free(book->chunks[i]);
@@ -141,7 +141,7 @@ enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t ep
     list_remove(&newest->link);
     list_append(&book->shards_by_use, &newest->link);
     if (map_count(&book->shards) > BOOK_SHARDS_MAX)
-        drop_shard_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
+        book_drop_epoch(book, CONTAINER_OF(book->shards_by_use.next, struct shard_epoch, link));
     return ERR_OK;
 }
 
@@ -164,7 +164,7 @@ static enum err fences_set(struct fences *fences, const struct book_change *chan
 }
 
 /* A stranger without a mark. ERR_FULL, ERR_NOMEM. */
-static enum err add_stranger(struct book *book, struct str id, struct book_entry **ret_entry)
+static enum err book_add_stranger(struct book *book, struct str id, struct book_entry **ret_entry)
 {
     struct book_entry *e = NULL;
     enum err err = table_take(book, &e);
@@ -184,12 +184,12 @@ static enum err add_stranger(struct book *book, struct str id, struct book_entry
     return ERR_OK;
 }
 
-static void drop_stranger(struct book *book, struct book_entry *e)
+static void book_drop_stranger(struct book *book, struct book_entry *e)
 {
     table_unlink(&book->strangers, e);
     book->stranger_count--;
     (void)map_remove(&book->by_id, entry_id(e));
-    clear_entry(book, e);
+    entry_clear(book, e);
     table_give(book, e);
 }
 
@@ -197,17 +197,17 @@ void book_evict(struct book *book)
 {
     size_t most = book->loaded ? BOOK_STRANGERS_MAX : STRANGERS_MOST;
 
-    while (book->stranger_count > most) drop_stranger(book, book->strangers.oldest);
+    while (book->stranger_count > most) book_drop_stranger(book, book->strangers.oldest);
 }
 
-static enum err apply_mark(struct book *book, const struct book_change *change)
+static enum err book_apply_mark(struct book *book, const struct book_change *change)
 {
     struct book_entry *e = map_get(&book->by_id, change->id);
-    enum err err = e ? ERR_OK : add_stranger(book, change->id, &e);
+    enum err err = e ? ERR_OK : book_add_stranger(book, change->id, &e);
 
     if (err) return err;
     err = fences_set(&e->fences, change);
-    if (e->state == MACHINE_UNSPECIFIED && e->fences.count == 0) drop_stranger(book, e);
+    if (e->state == MACHINE_UNSPECIFIED && e->fences.count == 0) book_drop_stranger(book, e);
     book_evict(book);
     return err;
 }
@@ -215,23 +215,23 @@ static enum err apply_mark(struct book *book, const struct book_change *change)
 /* The epoch first: a shard that is new here needs memory for it, and without that memory the token
  * does not pass. A known shard whose machine mark then fails keeps a raised epoch, which is true:
  * its process has that epoch. */
-static enum err apply_fence(struct book *book, const struct book_change *change)
+static enum err book_apply_fence(struct book *book, const struct book_change *change)
 {
     enum err err = book_raise_epoch(book, change->shard, change->epoch);
 
-    return err ? err : apply_mark(book, change);
+    return err ? err : book_apply_mark(book, change);
 }
 
 /* --- counting --- */
 
-static void count_in(struct book *book, struct book_entry *e)
+static void book_count_in(struct book *book, struct book_entry *e)
 {
     e->wire_len = entry_wire_len(book, e);
     book->count[e->state]++;
     book->bytes[e->state] += e->wire_len;
 }
 
-static void count_out(struct book *book, const struct book_entry *e)
+static void book_count_out(struct book *book, const struct book_entry *e)
 {
     book->count[e->state]--;
     book->bytes[e->state] -= e->wire_len;
@@ -240,7 +240,7 @@ static void count_out(struct book *book, const struct book_entry *e)
 /* --- a machine changes --- */
 
 /* "host-" and the id, which need not be kept. */
-static bool is_usual_host(struct str host, struct str id)
+static bool texts_is_usual_host(struct str host, struct str id)
 {
     return str_starts(host, STR("host-")) && str_equal(str_tail(host, 5), id);
 }
@@ -248,7 +248,7 @@ static bool is_usual_host(struct str host, struct str id)
 /* *ret_texts NULL: the machine needs none. */
 static enum err texts_make(const struct book_change *change, struct entry_texts **ret_texts)
 {
-    bool usual = is_usual_host(change->host, change->id);
+    bool usual = texts_is_usual_host(change->host, change->id);
     const struct str parts[] = {usual ? STR_EMPTY : change->host, change->error, change->blob};
     size_t len = parts[0].len + parts[1].len + parts[2].len;
     struct entry_texts *t;
@@ -301,7 +301,7 @@ static void entry_set(struct book *book, struct book_entry *e, const struct book
     entry_set_texts(book, e, own_texts);
 }
 
-static enum err apply_machine(struct book *book, const struct book_change *change)
+static enum err book_apply_machine(struct book *book, const struct book_change *change)
 {
     struct book_entry *e = map_get(&book->by_id, change->id);
     bool is_new = !e || e->state == MACHINE_UNSPECIFIED;
@@ -312,7 +312,7 @@ static enum err apply_machine(struct book *book, const struct book_change *chang
     if (is_new && map_count(&book->by_id) - book->stranger_count >= book->options.machines_max)
         return ERR_FULL;
     err = texts_make(change, &texts);
-    if (!err && !e) err = add_stranger(book, change->id, &e);
+    if (!err && !e) err = book_add_stranger(book, change->id, &e);
     if (err) {
         free(texts);
         return err;
@@ -322,14 +322,14 @@ static enum err apply_machine(struct book *book, const struct book_change *chang
         book->stranger_count--;
     } else {
         walks_keep(book, e);
-        count_out(book, e);
+        book_count_out(book, e);
         if (book->loaded) table_unlink(&book->by_revision, e);
         book->operations -= entry_under_way(e) != 0;
     }
     /* Before entry_set: the change may have views of texts that entry_set frees. */
     if (book->loaded) book_put_change(book, change, &book->changes);
     entry_set(book, e, change, texts);
-    count_in(book, e);
+    book_count_in(book, e);
     book->operations += entry_under_way(e) != 0;
     book->revision = max_u64(book->revision, change->revision);
     if (book->loaded) table_link_newest(&book->by_revision, e);
@@ -339,26 +339,26 @@ static enum err apply_machine(struct book *book, const struct book_change *chang
 /* --- a machine goes --- */
 
 /* What is left is a stranger with its marks: a stale shard stays stale should the id come back. */
-static void make_stranger(struct book *book, struct book_entry *e)
+static void book_make_stranger(struct book *book, struct book_entry *e)
 {
     const struct book_entry left = {
         .id = e->id, .id_len = e->id_len, .fences = e->fences, .slot = e->slot};
 
     walks_keep(book, e);
-    count_out(book, e);
+    book_count_out(book, e);
     book->operations -= entry_under_way(e) != 0;
     if (book->loaded) table_unlink(&book->by_revision, e);
     entry_set_texts(book, e, NULL);
     e->id = NULL;
     e->fences = (struct fences){0};
-    clear_entry(book, e);
+    entry_clear(book, e);
     *e = left;
     table_link_newest(&book->strangers, e);
     book->stranger_count++;
-    if (e->fences.count == 0) drop_stranger(book, e);
+    if (e->fences.count == 0) book_drop_stranger(book, e);
 }
 
-static enum err apply_removed(struct book *book, const struct book_change *change)
+static enum err book_apply_removed(struct book *book, const struct book_change *change)
 {
     struct book_entry *e = book_find(book, change->id);
     struct tombstone *tombstone = malloc(sizeof *tombstone + change->id.len);
@@ -368,7 +368,7 @@ static enum err apply_removed(struct book *book, const struct book_change *chang
     tombstone->revision = change->revision;
     tombstone->id_len = (uint8_t)change->id.len;
     memcpy(tombstone->id, change->id.at, change->id.len);
-    if (e) make_stranger(book, e);
+    if (e) book_make_stranger(book, e);
     book_evict(book);
     book->revision = max_u64(book->revision, change->revision);
     table_bury(book, tombstone);
@@ -396,7 +396,7 @@ enum err change_room(const struct book_change *change, struct buf *into)
 }
 
 /* Room for the machine on the wire: a host, and what the change has. */
-static enum err machine_room(struct book *book, const struct book_change *change)
+static enum err book_machine_room(struct book *book, const struct book_change *change)
 {
     size_t host = strlen(book->options.provider) + CHANGE_ROOM;
     char *at;
@@ -418,12 +418,12 @@ enum err book_apply(struct book *book, const struct book_change *change)
     if (change->kind == CHANGE_REMOVED && book->loaded && (e = book_find(book, change->id)) != NULL)
         err = snapshot_put_fences(book, change->id, &e->fences, &book->changes);
     if (!err && book->loaded) err = change_room(change, &book->changes);
-    if (!err && change->kind == CHANGE_MACHINE) err = machine_room(book, change);
+    if (!err && change->kind == CHANGE_MACHINE) err = book_machine_room(book, change);
     if (err) return err;
     switch (change->kind) {
-    case CHANGE_MACHINE: return apply_machine(book, change);
-    case CHANGE_FENCE: err = apply_fence(book, change); break;
-    case CHANGE_REMOVED: err = apply_removed(book, change); break;
+    case CHANGE_MACHINE: return book_apply_machine(book, change);
+    case CHANGE_FENCE: err = book_apply_fence(book, change); break;
+    case CHANGE_REMOVED: err = book_apply_removed(book, change); break;
     case CHANGE_MARKS:
         book->identity = change->identity;
         book->revision = max_u64(book->revision, change->revision);

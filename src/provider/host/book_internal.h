@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the book share and nobody else sees. */
+/* What the files of the book share. */
 #ifndef PROVIDER_HOST_BOOK_INTERNAL_H
 #define PROVIDER_HOST_BOOK_INTERNAL_H
 #include "base/list.h"
@@ -10,7 +10,7 @@
 #include "provider/host/pool.h"
 
 enum {
-    CHUNK = 4096, /* entries of the table are made so many at a time, and never move */
+    CHUNK = 4096,                             /* entries of one allocation; entries never move */
     STRANGERS_MOST = 16 * BOOK_STRANGERS_MAX, /* while a journal is read */
     CHUNKS_MAX = (BOOK_MACHINES_MAX + STRANGERS_MOST) / CHUNK,
     CHANGES_BYTES_MAX = INT32_MAX,
@@ -38,8 +38,9 @@ struct entry_texts { /* of a machine; most machines have none */
     uint32_t host_len, error_len, blob_len;
     char bytes[]; /* host, error, blob */
 };
-/* A machine; or, with MACHINE_UNSPECIFIED, a stranger: an id that is no machine, and the marks of who
- * named it. A machine that goes for good leaves one, which is what it was when it comes back. */
+/* A machine; or, with MACHINE_UNSPECIFIED, a stranger: an id that is no machine, with the fences of
+ * the shards that named it. A machine that is removed leaves a stranger, so that its fences are still
+ * there when the id comes back. */
 struct book_entry {
     char *id;                             /* NULL: the slot is free */
     uint64_t revision;                    /* of its last change */
@@ -51,7 +52,7 @@ struct book_entry {
     uint32_t slot;
     uint32_t wire_len; /* in a List, with its own tag and length */
     uint8_t id_len, state;
-    bool has_host; /* Failed ones may have one or not; the other states say it themselves */
+    bool has_host; /* of a Failed machine either; of others the state decides */
 };
 struct entry_order { /* entries, by newer and older */
     struct book_entry *newest, *oldest;
@@ -88,7 +89,7 @@ struct book {
     struct list walks;
     struct {
         bool marked;
-        uint32_t position; /* slots below it are told */
+        uint32_t position; /* slots below it are written */
     } snapshot;
 };
 

@@ -103,18 +103,18 @@ static void answer_when_durable(struct answer *a)
 
 /* Under TLS a shard speaks for itself, and only so: without a token anybody could pass the fence of
  * another. */
-static enum err check_speaker(struct rpc_call *call, struct str shard, struct note *note)
+static enum err call_check_identity(struct rpc_call *call, struct str shard, struct note *note)
 {
     return rpc_access_is(rpc_call_identity(call), STR("bigfleet://shard/"), shard, note);
 }
 
-static void ask(struct host_service *service, struct rpc_call *call,
-                const struct book_request *request)
+static void call_ask(struct host_service *service, struct rpc_call *call,
+                     const struct book_request *request)
 {
     struct answer *a;
     struct note note;
 
-    if (check_speaker(call, request->shard, &note)) {
+    if (call_check_identity(call, request->shard, &note)) {
         rpc_fail(call, ERR_DENIED, &note);
         return;
     }
@@ -138,7 +138,7 @@ static void on_create(void *service, struct rpc_call *call, const ProtobufCMessa
 {
     const Bigfleet__V1alpha1__CreateRequest *r = (const void *)message;
 
-    ask(service, call, &REQUEST(OPERATION_CREATE, r));
+    call_ask(service, call, &REQUEST(OPERATION_CREATE, r));
 }
 
 static void on_delete(void *service, struct rpc_call *call, const ProtobufCMessage *message,
@@ -146,7 +146,7 @@ static void on_delete(void *service, struct rpc_call *call, const ProtobufCMessa
 {
     const Bigfleet__V1alpha1__DeleteRequest *r = (const void *)message;
 
-    ask(service, call, &REQUEST(OPERATION_DELETE, r));
+    call_ask(service, call, &REQUEST(OPERATION_DELETE, r));
 }
 
 static void on_drain(void *service, struct rpc_call *call, const ProtobufCMessage *message,
@@ -157,11 +157,11 @@ static void on_drain(void *service, struct rpc_call *call, const ProtobufCMessag
     uint64_t seconds = r->grace_period_seconds > 0 ? (uint64_t)r->grace_period_seconds : 0;
 
     request.grace_ms = min_u64(seconds, UINT32_MAX) * MS_PER_SECOND;
-    ask(service, call, &request);
+    call_ask(service, call, &request);
 }
 
 /* The entries of a map on the wire; of a key given twice the last counts, as everywhere. */
-static size_t take_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, struct label *pairs)
+static size_t call_read_metadata(const Bigfleet__V1alpha1__ConfigureRequest *r, struct label *pairs)
 {
     size_t count = 0;
 
@@ -189,8 +189,8 @@ static void on_configure(void *service, struct rpc_call *call, const ProtobufCMe
     request.cluster = str_from(r->cluster_id);
     request.blob = str_of(r->bootstrap_blob.data, r->bootstrap_blob.len);
     request.metadata = metadata;
-    request.metadata_count = take_metadata(r, metadata);
-    ask(service, call, &request);
+    request.metadata_count = call_read_metadata(r, metadata);
+    call_ask(service, call, &request);
 }
 
 /* --- Get --- */
@@ -215,7 +215,7 @@ static void on_get(void *service, struct rpc_call *call, const ProtobufCMessage 
 
 /* --- List --- */
 
-static void fail_list(struct answer *a, enum err err)
+static void list_fail(struct answer *a, enum err err)
 {
     struct rpc_call *call = a->call;
 
@@ -224,7 +224,7 @@ static void fail_list(struct answer *a, enum err err)
 }
 
 /* Pieces as long as the reader keeps up; then on_writable, or the next turn. */
-static void push_list(struct answer *a)
+static void list_push(struct answer *a)
 {
     for (int i = 0; i < PIECES_A_TURN; i++) {
         enum err err;
@@ -238,7 +238,7 @@ static void push_list(struct answer *a)
         }
         if (!err) err = rpc_reply_more(a->call, buf_peek(&a->bytes));
         if (err) {
-            fail_list(a, err);
+            list_fail(a, err);
             return;
         }
     }
@@ -247,32 +247,33 @@ static void push_list(struct answer *a)
 
 static void on_list_timer(struct timer *timer)
 {
-    push_list(CONTAINER_OF(timer, struct answer, timer));
+    list_push(CONTAINER_OF(timer, struct answer, timer));
 }
 
 static void on_list_writable(void *, struct rpc_call *call)
 {
     struct answer *a = rpc_call_data(call);
 
-    if (a && a->walk) push_list(a);
+    if (a && a->walk) list_push(a);
 }
 
-static void begin_list(struct answer *a)
+static void list_begin(struct answer *a)
 {
     enum err err = rpc_reply_begin(a->call, book_walk_total(a->walk));
 
     if (err)
-        fail_list(a, err);
+        list_fail(a, err);
     else
-        push_list(a);
+        list_push(a);
 }
 
 static void on_list_durable(struct host_wait *wait)
 {
-    begin_list(CONTAINER_OF(wait, struct answer, wait));
+    list_begin(CONTAINER_OF(wait, struct answer, wait));
 }
 
-static bool read_filter(const Bigfleet__V1alpha1__ListFilter *r, struct book_filter *ret_filter)
+static bool list_read_filter(const Bigfleet__V1alpha1__ListFilter *r,
+                             struct book_filter *ret_filter)
 {
     *ret_filter = (struct book_filter){
         .results_max = r->max_results > 0 ? (uint64_t)r->max_results : 0,
@@ -297,7 +298,7 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
     struct note note = {.text = ""};
     enum err err;
 
-    if (!read_filter((const void *)message, &filter)) {
+    if (!list_read_filter((const void *)message, &filter)) {
         rpc_finish(call, GRPC_INVALID_ARGUMENT, STR("states: a number that is no state"),
                    STR_EMPTY);
         return;
@@ -317,7 +318,7 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
     }
     host_listed(s->host, book_walk_total(a->walk), filter.since.len > 0);
     rpc_call_waits(call);
-    if (!host_wait(s->host, &a->wait)) begin_list(a);
+    if (!host_wait(s->host, &a->wait)) list_begin(a);
 }
 
 /* --- registering --- */
