@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file source from the inside: file.c reads demand, file_nodes.c writes what is known of the
- * machines, file_drain.c runs the user's command. */
+/* The file source from the inside: file.c reads demand, file_nodes.c writes nodes.json, file_drain.c
+ * runs the user's command. */
 #ifndef OPERATOR_FILE_INTERNAL_H
 #define OPERATOR_FILE_INTERNAL_H
 #include "base/list.h"
@@ -36,7 +36,7 @@ struct file_source {
     struct timer settle;
     struct map hints; /* struct received_hint, the newest last */
     uint64_t writes;
-    bool told; /* of all machines, once */
+    bool whole; /* the shard has reported all machines once */
     /* drains */
     struct list drains; /* struct drain, in the order they came */
     struct task drain_step;

@@ -16,7 +16,7 @@ struct file_keeper {
     struct buf waiting;
     uint64_t waiting_mark;
     bool waits, runs, closing;
-    enum err trouble; /* told last */
+    enum err trouble; /* reported last */
     /* the job's, while it runs */
     struct job job;
     struct buf content;
@@ -42,7 +42,7 @@ static void keeper_swap(struct file_keeper *k)
     buf_clear(&k->waiting);
 }
 
-/* What waits, once nothing is written and no failure is rested from. */
+/* Starts the next write, unless a write runs or a failure is not FILE_KEEPER_AGAIN_MS ago. */
 static void keeper_begin(struct file_keeper *k)
 {
     if (!k->waits || k->runs || timer_running(&k->again)) return;

@@ -77,21 +77,21 @@ static void on_settled(struct timer *timer)
         file_keeper_write(f->nodes, ++f->writes);
 }
 
-/* Nothing before all machines were told once: what the process before us wrote is better than half
- * of it. */
+/* Writes nothing before the shard has reported all machines once: the file of the process before is
+ * better than half of the machines. */
 static void nodes_write_soon(struct file_source *f)
 {
-    if (!f->told || timer_running(&f->settle)) return;
+    if (!f->whole || timer_running(&f->settle)) return;
     timer_start_in(&f->settle, FILE_SETTLE_MS);
 }
 
-/* A roll-up was acknowledged, and the machines were told before that. */
+/* The shard reports all machines before it acknowledges the first roll-up. */
 void file_taken(struct demand_source *source, uint64_t)
 {
     struct file_source *f = CONTAINER_OF(source, struct file_source, source);
 
-    if (f->told) return;
-    f->told = true;
+    if (f->whole) return;
+    f->whole = true;
     nodes_write_soon(f);
 }
 

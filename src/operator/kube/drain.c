@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reclaim: the node is closed to new work, then what runs there is evicted, again and again while
- * a disruption budget is in the way, until nothing is left that moves or the grace is over.
+/* A reclaim: cordons the node, then evicts its pods until none is left that moves or the grace period
+ * is over. An eviction that a disruption budget refuses is repeated.
  *
- * What runs there is asked of the server each time, in all namespaces: what the followed pods show
- * may be of one namespace only, or of before the node was closed.
+ * The pods of the node are listed each time, in all namespaces: the followed pods may be of one
+ * namespace only, or older than the cordon.
  *
- * A machine to which no node belongs is drained only if another machine of the cluster has its
- * node, or there are no nodes at all: else the provider and the kubelets may write names and ids in
- * two forms, and pods may run on a node that is not recognised. */
+ * A machine without a node is drained only if another machine of the cluster has its node, or there
+ * are no nodes at all. Otherwise the provider and the kubelets may write names and ids in two forms,
+ * and pods may run on a node that is not recognised. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct drain {
     struct chore chore;
     struct str id; /* of the instruction */
     char *machine;
-    char *node_name;   /* the machine's id where nobody told another */
+    char *node_name;   /* the machine's id where no other name is known */
     char *provider_id; /* NULL: not known yet */
     char *node;        /* as it is called; NULL before it was found */
     struct buf others; /* machines that serve: id, node and provider's id, a line each */
@@ -38,7 +38,7 @@ struct drain {
     atomic_bool over; /* evict no more */
     bool anew;        /* ordered again while it ran out */
     /* of the last run */
-    size_t left;    /* pods that move, told to end or not */
+    size_t left;    /* pods that move, terminating or not */
     size_t blocked; /* of those, by a budget */
 };
 
@@ -58,10 +58,10 @@ static void drain_forget(struct drain *d)
     drain_free(d);
 }
 
-/* -- closing the node -- */
+/* -- cordoning the node -- */
 
-/* After a restart an order may be taken up before the shard has told of its machine again; what was
- * shown of it says the same. */
+/* After a restart an order may be resumed before the shard has reported its machine again; the
+ * machine's UpcomingNode has the provider's id, too. */
 static enum err drain_read_shown(struct drain *d, struct note *note)
 {
     char name[KUBE_NAME_CAP];
@@ -158,7 +158,7 @@ static enum err drain_run_cordon(struct drain *d, struct note *note)
     return err == ERR_NOT_FOUND ? ERR_OK : err; /* it left meanwhile */
 }
 
-/* -- moving what runs there -- */
+/* -- evicting its pods -- */
 
 static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct note *note)
 {
@@ -225,7 +225,7 @@ static enum err drain_put_line(struct buf *into, struct str text)
     return err ? err : buf_append_byte(into, '\n');
 }
 
-/* A part is enough: what matters is whether any of them is recognised. */
+/* Some machines are enough: one of them that is recognised decides. */
 static void drain_take_others(struct drain *d)
 {
     const struct nodes *nodes = d->source->around->nodes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of this folder share: the source and its tables. Everything here belongs to the
- * loop's thread, but for what a chore's run() is given. */
+/* The Kubernetes source and its tables. Everything belongs to the loop's thread, except what a chore's
+ * run() reads. */
 #ifndef OPERATOR_KUBE_INTERNAL_H
 #define OPERATOR_KUBE_INTERNAL_H
 #include "base/map.h"
@@ -55,7 +55,7 @@ struct pod_place {
 };
 
 struct kind; /* of an object that is shown */
-/* A machine on show, or a hint. */
+/* A machine or a hint that is shown as an object. */
 struct shown {
     struct kube_source *source;
     struct chore chore;
@@ -77,7 +77,7 @@ struct kube_source {
     char *namespace_;
     bool no_pods;
     struct map places, machines, hints, drains;
-    struct chore sweep; /* machines that are shown and have left while nobody looked */
+    struct chore sweep; /* finds machines that are shown and have left the cluster */
     struct buf swept;   /* machine ids it found, a line each */
     struct counter *writes_failed, *evicted, *blocked, *eviction_failures;
     struct gauge *rejected;
@@ -112,7 +112,7 @@ typedef enum err kube_page_fn(void *owner, const struct json *items, struct note
 enum err kube_each_page(struct kube_source *s, const struct kube_path *at,
                         const struct kube_list_options *options, kube_page_fn *look, void *owner,
                         struct note *note);
-/* A chore's call failed in a way that another time may mend. */
+/* Counts and logs a chore's call that failed and is repeated. */
 void kube_chore_failed(struct kube_source *s, const char *what, struct str which, enum err err,
                        const struct note *note);
 bool kube_copy(char **to, struct str text); /* replaces; empty: NULL. False: no memory */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Machines as UpcomingNodes, hints as AvailableCapacities: made, kept up, removed. */
+/* Shows machines as UpcomingNodes and hints as AvailableCapacities: creates, updates and deletes the
+ * objects by one chore each. A sweep finds machines that left the cluster unnoticed. */
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
@@ -185,7 +186,7 @@ void kube_show_hint(struct demand_source *source, const struct available *hint)
     buf_deinit(&body);
 }
 
-/* -- what is shown and has left -- */
+/* -- machines that are shown and have left -- */
 
 static bool sweep_prepare(struct chore *chore)
 {
