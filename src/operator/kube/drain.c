@@ -13,7 +13,6 @@
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
-#include "operator/kube/json.h"
 
 enum {
     AGAIN_MS = 2000,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "operator/kube/json.h"
+#include "operator/kube/objects.h"
 
 struct str kube_text(const struct json *object, const char *path)
 {

@@ -79,4 +79,22 @@ enum err node_cordon_write(const struct json *node, struct str machine, bool *re
 struct str node_machine(const struct json *node); /* as that note says; empty: none */
 /* By what the provider calls it; where that is empty, not known, by that note. */
 bool node_is(const struct json *node, struct str machine, struct str provider_id);
+
+/* -- json.c: parts that all objects have -- */
+#define KUBE_LABEL_MANAGED STR("app.kubernetes.io/managed-by")
+
+struct str kube_text(const struct json *object, const char *path); /* empty: not there, no text */
+/* The member of a map at a path; keys of labels have dots. */
+struct str kube_label(const struct json *object, const char *map, struct str key);
+int64_t kube_generation(const struct json *object); /* 0: it has none */
+/* ERR_PARSE: no namespaced object. */
+enum err kube_names(const struct json *object, struct str *ret_namespace, struct str *ret_name,
+                    struct str *ret_uid, struct note *note);
+
+void kube_put(struct ndjson *w, struct str key, const struct json *value);
+/* All members but one, each as it is. */
+void kube_put_members(struct ndjson *w, const struct json *object, struct str but);
+/* Opens metadata and leaves it open. */
+void kube_put_head(struct ndjson *w, const char *kind, struct str namespace_, struct str name,
+                   struct str version);
 #endif

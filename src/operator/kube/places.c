@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "operator/kube/internal.h"
-#include "operator/kube/json.h"
 
 enum { REQUEST_ARENA_MAX = 4 << 20, LONG_PAUSE_FAILURES = 10 };
 

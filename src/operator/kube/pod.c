@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A pod, and the CapacityRequest that is made of it. */
 #include "model/quantity.h"
-#include "operator/kube/json.h"
+#include "operator/kube/objects.h"
 
 #define NOTE_IGNORE KUBE_CRD_GROUP "/ignore"
 #define NOTE_MIRROR "kubernetes.io/config.mirror"

@@ -2,7 +2,7 @@
 /* A CapacityRequest: what it asks for, and what became of it. */
 #include <math.h>
 
-#include "operator/kube/json.h"
+#include "operator/kube/objects.h"
 #include "text/json_fields.h"
 #include "text/real.h"
 

@@ -109,6 +109,52 @@ struct book_stats book_stats(const struct book *book)
     return stats;
 }
 
+/* --- the order of revisions --- */
+
+void order_append(struct entry_order *order, struct book_entry *e)
+{
+    e->older = order->newest;
+    e->newer = NULL;
+    *(order->newest ? &order->newest->newer : &order->oldest) = e;
+    order->newest = e;
+}
+
+void order_remove(struct entry_order *order, struct book_entry *e)
+{
+    *(e->newer ? &e->newer->older : &order->newest) = e->older;
+    *(e->older ? &e->older->newer : &order->oldest) = e->newer;
+    e->newer = e->older = NULL;
+}
+
+/* --- slots: entries never move --- */
+
+static enum err book_take_slot(struct book *book, struct book_entry **ret_entry)
+{
+    struct book_entry *e = book->free, *chunk;
+
+    if (!e) {
+        if (book->slots == CHUNKS_MAX * CHUNK) return ERR_FULL;
+        if (book->slots % CHUNK == 0) {
+            chunk = calloc(CHUNK, sizeof *chunk);
+            if (!chunk) return ERR_NOMEM;
+            book->chunks[book->slots / CHUNK] = chunk;
+        }
+        e = book_slot(book, book->slots);
+        e->slot = book->slots++;
+    } else {
+        book->free = e->newer;
+    }
+    e->newer = NULL;
+    *ret_entry = e;
+    return ERR_OK;
+}
+
+static void book_give_slot(struct book *book, struct book_entry *e)
+{
+    *e = (struct book_entry){.slot = e->slot, .newer = book->free};
+    book->free = e;
+}
+
 /* --- finding --- */
 
 struct book_entry *book_find(const struct book *book, struct str id)
@@ -167,7 +213,7 @@ static enum err fences_set(struct fences *fences, const struct book_change *chan
 static enum err book_add_stranger(struct book *book, struct str id, struct book_entry **ret_entry)
 {
     struct book_entry *e = NULL;
-    enum err err = table_take(book, &e);
+    enum err err = book_take_slot(book, &e);
 
     if (err) return err;
     e->id = str_dup(id);
@@ -175,10 +221,10 @@ static enum err book_add_stranger(struct book *book, struct str id, struct book_
     err = e->id ? map_put(&book->by_id, entry_id(e), e) : ERR_NOMEM;
     if (err) {
         free(e->id);
-        table_give(book, e);
+        book_give_slot(book, e);
         return err;
     }
-    table_link_newest(&book->strangers, e);
+    order_append(&book->strangers, e);
     book->stranger_count++;
     *ret_entry = e;
     return ERR_OK;
@@ -186,11 +232,11 @@ static enum err book_add_stranger(struct book *book, struct str id, struct book_
 
 static void book_drop_stranger(struct book *book, struct book_entry *e)
 {
-    table_unlink(&book->strangers, e);
+    order_remove(&book->strangers, e);
     book->stranger_count--;
     (void)map_remove(&book->by_id, entry_id(e));
     entry_clear(book, e);
-    table_give(book, e);
+    book_give_slot(book, e);
 }
 
 void book_evict(struct book *book)
@@ -318,12 +364,12 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
         return err;
     }
     if (is_new) {
-        table_unlink(&book->strangers, e);
+        order_remove(&book->strangers, e);
         book->stranger_count--;
     } else {
         walks_keep(book, e);
         book_count_out(book, e);
-        if (book->loaded) table_unlink(&book->by_revision, e);
+        if (book->loaded) order_remove(&book->by_revision, e);
         book->operations -= entry_under_way(e) != 0;
     }
     /* Before entry_set: the change may have views of texts that entry_set frees. */
@@ -332,7 +378,7 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
     book_count_in(book, e);
     book->operations += entry_under_way(e) != 0;
     book->revision = max_u64(book->revision, change->revision);
-    if (book->loaded) table_link_newest(&book->by_revision, e);
+    if (book->loaded) order_append(&book->by_revision, e);
     return ERR_OK;
 }
 
@@ -347,15 +393,30 @@ static void book_make_stranger(struct book *book, struct book_entry *e)
     walks_keep(book, e);
     book_count_out(book, e);
     book->operations -= entry_under_way(e) != 0;
-    if (book->loaded) table_unlink(&book->by_revision, e);
+    if (book->loaded) order_remove(&book->by_revision, e);
     entry_set_texts(book, e, NULL);
     e->id = NULL;
     e->fences = (struct fences){0};
     entry_clear(book, e);
     *e = left;
-    table_link_newest(&book->strangers, e);
+    order_append(&book->strangers, e);
     book->stranger_count++;
     if (e->fences.count == 0) book_drop_stranger(book, e);
+}
+
+/* Past BOOK_TOMBSTONES_MAX the oldest is forgotten. */
+static void book_bury(struct book *book, struct tombstone *own_tombstone)
+{
+    struct list *oldest;
+
+    list_append(&book->tombstones, &own_tombstone->link);
+    if (++book->tombstone_count <= BOOK_TOMBSTONES_MAX) return;
+    oldest = list_pop(&book->tombstones);
+    assert(oldest);
+    own_tombstone = CONTAINER_OF(oldest, struct tombstone, link);
+    book->forgotten = own_tombstone->revision;
+    book->tombstone_count--;
+    free(own_tombstone);
 }
 
 static enum err book_apply_removed(struct book *book, const struct book_change *change)
@@ -371,7 +432,7 @@ static enum err book_apply_removed(struct book *book, const struct book_change *
     if (e) book_make_stranger(book, e);
     book_evict(book);
     book->revision = max_u64(book->revision, change->revision);
-    table_bury(book, tombstone);
+    book_bury(book, tombstone);
     return ERR_OK;
 }
 

@@ -131,6 +131,8 @@ static inline struct operation_ticket entry_ticket(const struct book_entry *e, u
 /* Applies one change; after an error nothing has changed. A book that is loaded appends the change
  * to its journals. ERR_NOMEM, ERR_FULL. */
 enum err book_apply(struct book *book, const struct book_change *change);
+void order_append(struct entry_order *order, struct book_entry *e);
+void order_remove(struct entry_order *order, struct book_entry *e);
 struct book_entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
 /* Past BOOK_STRANGERS_MAX the oldest go; while a journal is read, past STRANGERS_MOST. */
 void book_evict(struct book *book);
@@ -139,15 +141,6 @@ enum err book_raise_epoch(struct book *book, struct pool_item *shard, int64_t ep
 struct fence *fences_find(const struct fences *fences, struct str shard);
 /* Room for a change and all items it names. ERR_FULL, ERR_NOMEM. */
 enum err change_room(const struct book_change *change, struct buf *into);
-
-/* -- book_table.c -- */
-void table_link_newest(struct entry_order *order, struct book_entry *e);
-void table_unlink(struct entry_order *order, struct book_entry *e);
-/* A slot for one more. ERR_FULL, ERR_NOMEM. */
-enum err table_take(struct book *book, struct book_entry **ret_entry);
-void table_give(struct book *book, struct book_entry *e);
-/* The newest of those that are gone; past BOOK_TOMBSTONES_MAX the oldest is forgotten. */
-void table_bury(struct book *book, struct tombstone *own_tombstone);
 
 /* -- book_wire.c -- */
 /* As element of a list: with tag and length. */

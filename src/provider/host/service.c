@@ -35,8 +35,9 @@ struct answer {
 
 /* --- answers --- */
 
-static struct answer *answer_new(struct host_service *service, struct rpc_call *call,
-                                 host_wait_fn *fn)
+static void on_durable(struct host_wait *wait);
+
+static struct answer *answer_new(struct host_service *service, struct rpc_call *call)
 {
     struct answer *a = malloc(sizeof *a);
 
@@ -52,7 +53,7 @@ static struct answer *answer_new(struct host_service *service, struct rpc_call *
     a->timer = (struct timer){0};
     list_init(&a->link);
     list_append(&service->calls, &a->link);
-    host_wait_init(&a->wait, fn);
+    host_wait_init(&a->wait, on_durable);
     buf_init(&a->bytes, ANSWER_MAX);
     rpc_call_set_data(call, a);
     return a;
@@ -89,14 +90,9 @@ static void answer_now(struct answer *a)
     answer_free(a);
 }
 
-static void on_durable(struct host_wait *wait)
-{
-    answer_now(CONTAINER_OF(wait, struct answer, wait));
-}
-
 static void answer_when_durable(struct answer *a)
 {
-    if (!host_wait(a->service->host, &a->wait)) answer_now(a);
+    if (!host_wait(a->service->host, &a->wait)) on_durable(&a->wait);
 }
 
 /* --- the mutating calls --- */
@@ -118,7 +114,7 @@ static void call_ask(struct host_service *service, struct rpc_call *call,
         rpc_fail(call, ERR_DENIED, &note);
         return;
     }
-    a = answer_new(service, call, on_durable);
+    a = answer_new(service, call);
     if (!a) return;
     a->status = host_ask(service->host, request, &a->bytes, &a->note).status;
     answer_when_durable(a);
@@ -200,7 +196,7 @@ static void on_get(void *service, struct rpc_call *call, const ProtobufCMessage 
 {
     const Bigfleet__V1alpha1__MachineRef *r = (const void *)message;
     struct host_service *s = service;
-    struct answer *a = answer_new(s, call, on_durable);
+    struct answer *a = answer_new(s, call);
     enum err err;
 
     (void)bytes;
@@ -267,9 +263,15 @@ static void list_begin(struct answer *a)
         list_push(a);
 }
 
-static void on_list_durable(struct host_wait *wait)
+/* What the answer says is durable. */
+static void on_durable(struct host_wait *wait)
 {
-    list_begin(CONTAINER_OF(wait, struct answer, wait));
+    struct answer *a = CONTAINER_OF(wait, struct answer, wait);
+
+    if (a->walk)
+        list_begin(a);
+    else
+        answer_now(a);
 }
 
 static bool list_read_filter(const Bigfleet__V1alpha1__ListFilter *r,
@@ -303,7 +305,7 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
                    STR_EMPTY);
         return;
     }
-    a = answer_new(s, call, on_list_durable);
+    a = answer_new(s, call);
     if (!a) return;
     err = timer_init(&a->timer, host_io(s->host)->loop, on_list_timer);
     if (!err) err = book_walk_open(host_book(s->host), &filter, &a->walk, &note);
@@ -318,7 +320,7 @@ static void on_list(void *service, struct rpc_call *call, const ProtobufCMessage
     }
     host_listed(s->host, book_walk_total(a->walk), filter.since.len > 0);
     rpc_call_waits(call);
-    if (!host_wait(s->host, &a->wait)) list_begin(a);
+    answer_when_durable(a);
 }
 
 /* --- registering --- */
