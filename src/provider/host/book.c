@@ -111,7 +111,7 @@ struct book_stats book_stats(const struct book *book)
 
 /* --- the order of revisions --- */
 
-void order_append(struct entry_order *order, struct book_entry *e)
+void book_order_append(struct entry_order *order, struct book_entry *e)
 {
     e->older = order->newest;
     e->newer = NULL;
@@ -119,7 +119,7 @@ void order_append(struct entry_order *order, struct book_entry *e)
     order->newest = e;
 }
 
-void order_remove(struct entry_order *order, struct book_entry *e)
+void book_order_remove(struct entry_order *order, struct book_entry *e)
 {
     *(e->newer ? &e->newer->older : &order->newest) = e->older;
     *(e->older ? &e->older->newer : &order->oldest) = e->newer;
@@ -224,7 +224,7 @@ static enum err book_add_stranger(struct book *book, struct str id, struct book_
         book_give_slot(book, e);
         return err;
     }
-    order_append(&book->strangers, e);
+    book_order_append(&book->strangers, e);
     book->stranger_count++;
     *ret_entry = e;
     return ERR_OK;
@@ -232,7 +232,7 @@ static enum err book_add_stranger(struct book *book, struct str id, struct book_
 
 static void book_drop_stranger(struct book *book, struct book_entry *e)
 {
-    order_remove(&book->strangers, e);
+    book_order_remove(&book->strangers, e);
     book->stranger_count--;
     (void)map_remove(&book->by_id, entry_id(e));
     entry_clear(book, e);
@@ -364,12 +364,12 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
         return err;
     }
     if (is_new) {
-        order_remove(&book->strangers, e);
+        book_order_remove(&book->strangers, e);
         book->stranger_count--;
     } else {
         walks_keep(book, e);
         book_count_out(book, e);
-        if (book->loaded) order_remove(&book->by_revision, e);
+        if (book->loaded) book_order_remove(&book->by_revision, e);
         book->operations -= entry_under_way(e) != 0;
     }
     /* Before entry_set: the change may have views of texts that entry_set frees. */
@@ -378,7 +378,7 @@ static enum err book_apply_machine(struct book *book, const struct book_change *
     book_count_in(book, e);
     book->operations += entry_under_way(e) != 0;
     book->revision = max_u64(book->revision, change->revision);
-    if (book->loaded) order_append(&book->by_revision, e);
+    if (book->loaded) book_order_append(&book->by_revision, e);
     return ERR_OK;
 }
 
@@ -393,13 +393,13 @@ static void book_make_stranger(struct book *book, struct book_entry *e)
     walks_keep(book, e);
     book_count_out(book, e);
     book->operations -= entry_under_way(e) != 0;
-    if (book->loaded) order_remove(&book->by_revision, e);
+    if (book->loaded) book_order_remove(&book->by_revision, e);
     entry_set_texts(book, e, NULL);
     e->id = NULL;
     e->fences = (struct fences){0};
     entry_clear(book, e);
     *e = left;
-    order_append(&book->strangers, e);
+    book_order_append(&book->strangers, e);
     book->stranger_count++;
     if (e->fences.count == 0) book_drop_stranger(book, e);
 }

@@ -7,6 +7,7 @@
 #include "model/ids.h"
 #include "provider/host/book_internal.h"
 #include "provider/host/offer.h"
+#include "text/utf8.h"
 #include "wire/pack.h"
 
 enum {
@@ -317,10 +318,8 @@ bool book_operation(struct book *book, struct operation_ticket ticket, struct ar
 /* A text for last_error: UTF-8 in one line, not too long, never empty. */
 static struct str error_clean(struct str error, char room[ERROR_TEXT_MAX])
 {
-    size_t len = min_size(error.len, ERROR_TEXT_MAX);
+    size_t len = utf8_clip(error, ERROR_TEXT_MAX).len;
 
-    if (len < error.len) /* not in the middle of a character */
-        while (len > 0 && (error.at[len] & 0xc0) == 0x80) len--;
     if (len == 0) return STR("failed without a word");
     memcpy(room, error.at, len);
     if (!str_is_utf8(str_of(room, len)))

@@ -131,8 +131,8 @@ static inline struct operation_ticket entry_ticket(const struct book_entry *e, u
 /* Applies one change; after an error nothing has changed. A book that is loaded appends the change
  * to its journals. ERR_NOMEM, ERR_FULL. */
 enum err book_apply(struct book *book, const struct book_change *change);
-void order_append(struct entry_order *order, struct book_entry *e);
-void order_remove(struct entry_order *order, struct book_entry *e);
+void book_order_append(struct entry_order *order, struct book_entry *e);
+void book_order_remove(struct entry_order *order, struct book_entry *e);
 struct book_entry *book_find(const struct book *book, struct str id); /* NULL: no such machine */
 /* Past BOOK_STRANGERS_MAX the oldest go; while a journal is read, past STRANGERS_MOST. */
 void book_evict(struct book *book);

@@ -79,7 +79,7 @@ static enum err load_link_all(struct book *book)
         if (((struct book_entry *)at->value)->state != MACHINE_UNSPECIFIED)
             all[count++] = at->value;
     qsort(all, count, sizeof(struct book_entry *), load_compare_revisions);
-    for (size_t i = 0; i < count; i++) order_append(&book->by_revision, all[i]);
+    for (size_t i = 0; i < count; i++) book_order_append(&book->by_revision, all[i]);
     free(all);
     return ERR_OK;
 }

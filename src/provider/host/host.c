@@ -37,7 +37,7 @@ struct host {
     struct book *book;
     struct backend *backend;
     struct host_metrics metrics;
-    struct host_counts counts;
+    struct provider_counts counts;
     struct journal *journal; /* NULL: nothing is kept */
     struct journal_report loaded;
     struct loop_worker *worker;

@@ -5,8 +5,8 @@
 #include "provider/host/operation.h"
 
 #define PREFIX                   "muster_provider_"
-#define COUNTER(member)          METRIC_COUNTER, METRIC_FIELD(struct host_counts, member)
-#define GAUGE(member)            METRIC_GAUGE, METRIC_FIELD(struct host_counts, member)
+#define COUNTER(member)          METRIC_COUNTER, METRIC_FIELD(struct provider_counts, member)
+#define GAUGE(member)            METRIC_GAUGE, METRIC_FIELD(struct provider_counts, member)
 #define BY(its_label, its_value) .label = its_label, .value = its_value
 #define MACHINES(state, name)                                                                      \
     {                                                                                              \

@@ -6,7 +6,7 @@
 #include "obs/metrics.h"
 #include "provider/host/book.h"
 
-struct host_counts {
+struct provider_counts {
     struct book_stats book;
     uint64_t ended[2]; /* done, failed */
     uint64_t seen[SIGHTINGS];
