@@ -110,8 +110,8 @@ static void reclaim_report(struct operator_host *host, const struct reclaim *r, 
     uint64_t left_ms = r->deadline.ms > now.ms ? r->deadline.ms - now.ms : 0;
     enum err err =
         frames_drain_report(&host->parts,
-                            &(struct drain_word){r->id, r->machine, r->phase == RECLAIM_DRAINED,
-                                                 left_ms / MS_PER_SECOND, error},
+                            &(struct drain_message){r->id, r->machine, r->phase == RECLAIM_DRAINED,
+                                                    left_ms / MS_PER_SECOND, error},
                             &host->frame);
 
     if (!operator_answer(host, err)) reclaims_unsent(host->reclaims, r->id, now);

@@ -111,8 +111,8 @@ static void stream_take_frame(struct operator_host *host, const struct shard_fra
     case SHARD_BLOB_REQUEST: operator_blob_wanted(host, &frame->blob); break;
     case SHARD_RECLAIM: operator_reclaims_take(host, &frame->reclaim); break;
     case SHARD_NODE_STATE:
-        err = nodes_tell(host->nodes, &frame->node);
-        reclaims_told(host->reclaims, frame->node.machine_id, frame->node.state);
+        err = nodes_report(host->nodes, &frame->node);
+        reclaims_reported(host->reclaims, frame->node.machine_id, frame->node.state);
         if (err)
             LOG_ERROR(&host->log, "machine cannot be shown",
                       log_str("machine", frame->node.machine_id), log_err("err", err));

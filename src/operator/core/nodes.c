@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One record per machine, under its id for as long as something of it is known or still to be told;
- * what the shard said of it is one piece of memory, replaced when it says more. */
+/* One record per machine, as long as the machine is in the cluster or a source has not taken its
+ * change. The texts of a report are one piece of memory, which the next report replaces. Pure. */
 #include "operator/core/nodes.h"
 
 #include <stdlib.h>
@@ -162,7 +162,7 @@ static void node_leave(struct nodes *nodes, struct record *r)
     node_mark_changed(nodes, r);
 }
 
-enum err nodes_tell(struct nodes *nodes, const struct cluster_node *told)
+enum err nodes_report(struct nodes *nodes, const struct cluster_node *told)
 {
     struct record *r = map_get(&nodes->by_id, told->machine_id);
     struct cluster_node fresh;

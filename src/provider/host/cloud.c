@@ -122,7 +122,8 @@ static enum err machine_use(struct cloud *cloud, struct str id, struct cloud_mac
 
 static void machine_set_hosted(struct cloud_machine *m, bool hosted)
 {
-    if (hosted != m->hosted) m->zone->hosts += hosted ? 1 : UINT32_MAX;
+    if (hosted && !m->hosted) m->zone->hosts++;
+    if (!hosted && m->hosted) m->zone->hosts--;
     m->hosted = hosted;
 }
 

@@ -86,7 +86,7 @@ TEST(nodes_and_reclaims_without_memory)
         if (!nodes_open(1, &nodes)) {
             for (int n = MACHINE_CREATING; n <= MACHINE_DRAINING; n++) {
                 told.state = (enum machine_state)n;
-                nodes_tell(nodes, &told);
+                nodes_report(nodes, &told);
             }
             for (size_t cursor = 0; (node = nodes_next(nodes, &cursor)) != NULL;)
                 CHECK_SIZE("whole", node->label_count, 1);

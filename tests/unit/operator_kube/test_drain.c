@@ -59,10 +59,11 @@ static void drain_one(const char *nodes, const struct machine_of *machines, size
     started = ended = 0;
     CHECK_OK("nodes", nodes_open(1, &table));
     for (size_t i = 0; i < count; i++)
-        CHECK_OK("machine", nodes_tell(table, &(struct cluster_node){
-                                                  .machine_id = str_from(machines[i].id),
-                                                  .provider_id = str_from(machines[i].provider_id),
-                                                  .state = machines[i].state}));
+        CHECK_OK("machine",
+                 nodes_report(
+                     table, &(struct cluster_node){.machine_id = str_from(machines[i].id),
+                                                   .provider_id = str_from(machines[i].provider_id),
+                                                   .state = machines[i].state}));
     around.nodes = table;
     server_answer_json(server, "404 Not Found", "", NO_NODE);
     server_answer_json(server, "200 OK", "", nodes);
