@@ -32,21 +32,6 @@ struct kube {
 
 /* -- life -- */
 
-static enum err kube_copy_config(const struct kube_config *from, struct kube_config *to)
-{
-    const char *const in[] = {from->server,          from->tls_server_name, from->ca_pem,
-                              from->client_cert_pem, from->client_key_pem,  from->token,
-                              from->token_file};
-    char **const out[] = {&to->server,          &to->tls_server_name, &to->ca_pem,
-                          &to->client_cert_pem, &to->client_key_pem,  &to->token,
-                          &to->token_file};
-
-    to->insecure_skip_verify = from->insecure_skip_verify;
-    for (size_t i = 0; i < ARRAY_LEN(in); i++)
-        if (in[i] && !(*out[i] = str_dup(str_from(in[i])))) return ERR_NOMEM;
-    return ERR_OK;
-}
-
 enum err kube_open(const struct kube_config *config, struct kube **ret_kube, struct note *note)
 {
     struct kube *kube;
@@ -59,7 +44,7 @@ enum err kube_open(const struct kube_config *config, struct kube **ret_kube, str
         free(kube);
         return note_fail(note, ERR_NOMEM, "out of memory");
     }
-    err = kube_copy_config(config, &kube->config);
+    err = kube_config_copy(config, &kube->config);
     if (err) note_set(note, "out of memory");
     if (!err) err = target_init(&kube->target, &kube->config, note);
     if (err) {
