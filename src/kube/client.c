@@ -311,16 +311,18 @@ static enum err kube_call(struct kube *kube, const char *method, const struct ku
                           const struct kube_list_options *list, struct str body,
                           uint64_t timeout_ms, struct kube_answer *ret_answer, struct note *note)
 {
+    struct kube_answer unused, *answer = ret_answer ? ret_answer : &unused;
     struct buf url;
     enum err err;
 
-    *ret_answer = (struct kube_answer){0};
+    *answer = (struct kube_answer){0};
     buf_init(&url, URL_MAX);
     err = kube_url_path(kube, path, &url, note);
     if (!err) err = url_add_query(&url, list, note);
     if (!err) err = buf_append_byte(&url, '\0');
-    if (!err) err = kube_perform(kube, method, url.data, body, timeout_ms, ret_answer, note);
+    if (!err) err = kube_perform(kube, method, url.data, body, timeout_ms, answer, note);
     buf_deinit(&url);
+    if (!ret_answer) kube_answer_deinit(answer);
     return err;
 }
 
@@ -362,7 +364,7 @@ static enum err kube_call_with_uid(struct kube *kube, const struct kube_path *pa
     struct buf body;
     enum err err;
 
-    *ret_answer = (struct kube_answer){0};
+    if (ret_answer) *ret_answer = (struct kube_answer){0};
     buf_init(&body, DELETE_BODY_MAX);
     ndjson_begin(&w, &body, NDJSON_LINE);
     ndjson_c_string(&w, STR("apiVersion"), pod ? "policy/v1" : "v1");

@@ -128,18 +128,16 @@ static enum err drain_cordon(struct drain *d, const char *name, struct note *not
 {
     struct kube *kube = d->source->kube;
     struct kube_path at = {"", "v1", NULL, "nodes", name, NULL};
-    struct kube_answer node = {0}, answer = {0};
+    struct kube_answer node = {0};
     struct buf body;
     bool already = false;
     enum err err = kube_get(kube, &at, KUBE_CALL_MS, &node, note);
 
     buf_init(&body, NODE_MAX);
     if (!err) err = node_cordon_write(node.object, str_from(d->machine), &already, &body);
-    if (!err && !already)
-        err = kube_update(kube, &at, buf_peek(&body), KUBE_CALL_MS, &answer, note);
+    if (!err && !already) err = kube_update(kube, &at, buf_peek(&body), KUBE_CALL_MS, NULL, note);
     buf_deinit(&body);
     kube_answer_deinit(&node);
-    kube_answer_deinit(&answer);
     return err;
 }
 
@@ -163,14 +161,12 @@ static enum err drain_evict(struct drain *d, const struct pod_view *pod, struct 
 {
     struct kube_source *s = d->source;
     char namespace_[KUBE_NAME_CAP], name[KUBE_NAME_CAP], uid[ID_MAX + 1];
-    struct kube_answer answer = {0};
     enum err err;
 
     (void)snprintf(namespace_, sizeof namespace_, "%.*s", STR_ARG(pod->namespace_));
     (void)snprintf(name, sizeof name, "%.*s", STR_ARG(pod->name));
     (void)snprintf(uid, sizeof uid, "%.*s", STR_ARG(pod->uid));
-    err = kube_evict(s->kube, namespace_, name, uid, KUBE_CALL_MS, &answer, note);
-    kube_answer_deinit(&answer);
+    err = kube_evict(s->kube, namespace_, name, uid, KUBE_CALL_MS, NULL, note);
     if (!err || err == ERR_NOT_FOUND || err == ERR_CONFLICT) { /* or another of that name */
         if (s->evicted) counter_inc(s->evicted);
     } else if (err == ERR_FULL) {

@@ -37,6 +37,13 @@ enum err kube_names(const struct json *object, struct str *ret_namespace, struct
     return ERR_OK;
 }
 
+bool kube_part_same(const struct json *a, const struct json *b, const char *part)
+{
+    const struct json *left = json_find(a, part), *right = json_find(b, part);
+
+    return left && right && json_same(left, right);
+}
+
 /* What was read, as it is. */
 void kube_put(struct ndjson *w, struct str key, const struct json *value)
 {

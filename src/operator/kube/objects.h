@@ -86,6 +86,7 @@ bool node_is(const struct json *node, struct str machine, struct str provider_id
 struct str kube_text(const struct json *object, const char *path); /* empty: not there, no text */
 /* The member of a map at a path; keys of labels have dots. */
 struct str kube_label(const struct json *object, const char *map, struct str key);
+bool kube_part_same(const struct json *a, const struct json *b, const char *part); /* "spec" */
 int64_t kube_generation(const struct json *object); /* 0: it has none */
 /* ERR_PARSE: no namespaced object. */
 enum err kube_names(const struct json *object, struct str *ret_namespace, struct str *ret_name,

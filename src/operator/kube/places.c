@@ -111,15 +111,12 @@ static const char *split_key(const char *key, char namespace_[KUBE_NAME_CAP])
 static bool request_agrees(const struct json *request, struct str body)
 {
     struct json *wanted = NULL;
-    const struct json *a, *b;
-    bool same_spec;
+    bool same;
 
     if (json_open(body, KUBE_OBJECT_MAX, &wanted, NULL)) return false;
-    a = json_find(request, "spec");
-    b = json_find(wanted, "spec");
-    same_spec = a && b && json_same(a, b);
+    same = kube_part_same(request, wanted, "spec");
     json_close(wanted);
-    return same_spec;
+    return same;
 }
 
 /* *generation becomes that of the request on the server. */
@@ -159,7 +156,7 @@ static enum err make_run(struct chore *chore)
     const char *name = split_key(p->key, namespace_);
     struct kube_path pod_at = {"", "v1", namespace_, "pods", name, NULL};
     struct kube_path at = request_path(namespace_, name);
-    struct kube_answer pod = {0}, there = {0}, answer = {0};
+    struct kube_answer pod = {0}, there = {0};
     struct capacity_view request = {0};
     struct pod_view view = {0};
     struct note note = {0};
@@ -179,12 +176,11 @@ static enum err make_run(struct chore *chore)
     } else if (!err && there.object && request.managed) {
         char uid[ID_MAX + 1];
         (void)snprintf(uid, sizeof uid, "%.*s", STR_ARG(request.uid));
-        err = kube_delete(kube, &at, uid, KUBE_CALL_MS, &answer, &note);
+        err = kube_delete(kube, &at, uid, KUBE_CALL_MS, NULL, &note);
         if (err == ERR_NOT_FOUND) err = ERR_OK;
     }
     kube_answer_deinit(&pod);
     kube_answer_deinit(&there);
-    kube_answer_deinit(&answer);
     if (err) kube_chore_failed(p->source, "capacity request", str_from(p->key), err, &note);
     return err;
 }
@@ -220,7 +216,7 @@ static enum err report_run(struct chore *chore)
     char namespace_[KUBE_NAME_CAP];
     const char *name = split_key(p->key, namespace_);
     struct kube_path at = request_path(namespace_, name);
-    struct kube_answer there = {0}, answer = {0};
+    struct kube_answer there = {0};
     struct note note = {0};
     struct buf body;
     enum err err = kube_get(kube, &at, KUBE_CALL_MS, &there, &note);
@@ -230,10 +226,9 @@ static enum err report_run(struct chore *chore)
         err = capacity_status_write(there.object, p->task_ack ? "Acknowledged" : "Rejected",
                                     str_from(p->task_text), &body);
     at.subresource = "status";
-    if (!err) err = kube_update(kube, &at, buf_peek(&body), KUBE_CALL_MS, &answer, &note);
+    if (!err) err = kube_update(kube, &at, buf_peek(&body), KUBE_CALL_MS, NULL, &note);
     buf_deinit(&body);
     kube_answer_deinit(&there);
-    kube_answer_deinit(&answer);
     if (err == ERR_NOT_FOUND) return ERR_OK;
     if (err) kube_chore_failed(p->source, "status of a request", str_from(p->key), err, &note);
     return err;

@@ -63,13 +63,6 @@ static bool show_prepare(struct chore *chore)
     return !err;
 }
 
-static bool part_is(const struct json *object, const struct json *body, const char *part)
-{
-    const struct json *a = json_find(object, part), *b = json_find(body, part);
-
-    return a && b && json_same(a, b);
-}
-
 /* Replaces what is there, or the status of it, where it differs; *there is what is there then. */
 static enum err show_part(struct kube *kube, const struct kind *kind, const struct kube_path *path,
                           const struct json *body, const char *part, struct kube_answer *there,
@@ -81,7 +74,7 @@ static enum err show_part(struct kube *kube, const struct kind *kind, const stru
     struct buf text;
     enum err err;
 
-    if (part_is(there->object, body, part)) return ERR_OK;
+    if (kube_part_same(there->object, body, part)) return ERR_OK;
     at.subresource = strcmp(part, "status") == 0 ? "status" : NULL;
     buf_init(&text, KUBE_OBJECT_MAX);
     err = kube_object_version(there->object, version, note);
@@ -143,10 +136,8 @@ static enum err show_run(struct chore *chore)
     if (row->body) {
         err = show_it(kube, kind, &at, row->body, &note);
     } else {
-        struct kube_answer answer = {0};
-        err = kube_delete(kube, &at, NULL, KUBE_CALL_MS, &answer, &note);
+        err = kube_delete(kube, &at, NULL, KUBE_CALL_MS, NULL, &note);
         if (err == ERR_NOT_FOUND) err = ERR_OK;
-        kube_answer_deinit(&answer);
     }
     if (err) kube_chore_failed(row->source, kind->kind, row->key, err, &note);
     return err;
