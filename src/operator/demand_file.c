@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TOML is turned into JSON first, and that is read: one reader, and both say the same. */
+/* Reads the demand file. TOML becomes JSON first, so that one reader reads both. Pure. */
 #include "operator/demand_file.h"
 
 #include <inttypes.h>
@@ -32,7 +32,7 @@ struct list {
     const void *all;
     size_t count;
 };
-struct parts { /* a row as it stands in the file */
+struct parts { /* a row of the file */
     struct demand_file_row row;
     struct list resources;    /* struct label */
     struct list types, zones; /* struct str */
@@ -249,7 +249,7 @@ static enum err check_names(struct reading *r, const struct demand_file *file)
     return ERR_OK;
 }
 
-/* The list, whether it stands alone or under its key. */
+/* The list, alone or under its key. */
 static enum err find_list(struct reading *r, const struct json *root, const struct json **ret_list)
 {
     const struct json *value;

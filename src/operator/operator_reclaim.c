@@ -72,7 +72,7 @@ enum err operator_reclaims_open(struct operator_host *host, struct note *note)
     enum err err = reclaims_open(entropy_u64(host->io->entropy), &host->reclaims);
 
     if (err) return err;
-    reclaims_reporting(host->reclaims, true); /* until a shard says that it takes no reports */
+    reclaims_reporting(host->reclaims, true); /* until a shard takes no reports */
     if (snprintf(path, sizeof path, "%s/%s", host->state_dir, RECLAIMS_NAME) >= (int)sizeof path)
         return note_fail(note, ERR_INVALID, "state directory: too long a path");
     err = reclaims_load(host, path, note);
@@ -194,7 +194,7 @@ void operator_reclaim_ended(struct operator_host *host, struct str instruction_i
     else
         LOG_INFO(&host->log, "reclaim done", log_str("machine", r->machine));
     nodes_reclaim(host->nodes, r->machine, phase);
-    /* It is over before its start could be told. One that could not even be begun never says it. */
+    /* The reclaim ended before its start was acknowledged. One that did not begin is not acknowledged. */
     if ((r->phase == RECLAIM_STARTED || !why.len) && !r->acknowledged && host->connected)
         (void)operator_answer(host, frames_reclaim_ack(&host->parts, r->id, &host->frame));
     reclaims_ended(host->reclaims, instruction_id, !why.len);

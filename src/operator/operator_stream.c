@@ -67,7 +67,7 @@ void operator_rollup_sent(struct operator_host *host, size_t bytes)
     host->counts.rollup_bytes += bytes;
 }
 
-/* -- what the shard says -- */
+/* -- frames from the shard -- */
 
 static void on_rollup_ack(struct operator_host *host)
 {
@@ -91,7 +91,8 @@ static void on_stale(struct timer *timer)
 
     reclaims_sweep(host->reclaims);
     if (left)
-        LOG_INFO(&host->log, "machines left while nobody was told of it", log_u64("count", left));
+        LOG_INFO(&host->log, "machines left the cluster while the stream was down",
+                 log_u64("count", left));
     host->whole_due = true;
     operator_step_later(host);
 }

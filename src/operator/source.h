@@ -69,8 +69,8 @@ struct available {
     double cost_per_hour;
 };
 
-/* Strings and lists handed to a source are valid during the call. NULL stands for "does not care"
- * where a line says so. */
+/* Strings and lists that a source gets are valid during the call. A member may be NULL where its
+ * comment ends with NULL. */
 struct source_ops {
     const char *name; /* for the log: "file" */
     /* Begins. Errors here end the process with the note; what may pass later is no error. */
@@ -90,7 +90,7 @@ struct source_ops {
      * what runs there, then operator_reclaim_ended(). May come again for the same instruction after
      * a restart (`resumed`): doing it twice must do no harm. */
     void (*reclaim)(struct demand_source *source, const struct reclaim_order *order);
-    /* Its grace is over, or a newer order replaced it: stop; nothing is to be told of it any
+    /* Its grace is over, or a newer order replaced it: stop; it is not reported any
      * more. */
     void (*reclaim_over)(struct demand_source *source, struct str instruction_id);
     /* Is it of use now? False: the reason is what /readyz shows. NULL: always. */

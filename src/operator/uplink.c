@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stream to the shard: dialled, kept, dialled again.
  *
- * It knows no demand and no machines: it says Hello, hands over what comes, and sends what it is
+ * It knows no demand and no machines: it sends the Hello, passes on frames, and sends what it is
  * given. Two kinds of things wait when the shard reads slowly: answers, in order, at most
  * UPLINK_ANSWERS_MAX (a newer one is dropped: the shard's own timeout covers it), and one roll-up,
  * which is written only when there is room for it and so is never older than the moment it leaves.
@@ -44,7 +44,7 @@ void uplink_free(struct operator_host *host)
 
 /* -- sending -- */
 
-/* ERR_FULL: on_writable calls again. Any other error is the stream's end, which tells itself. */
+/* ERR_FULL: on_writable calls again. Any other error ends the stream, and on_end follows. */
 static enum err uplink_send_answers(struct uplink *u)
 {
     for (; u->answer_count > 0; u->answer_count--) {

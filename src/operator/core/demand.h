@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The demand of one cluster: requests as a source tells them, and the rows a roll-up is made of.
+/* The demand of one cluster: the requests of a source, and the rows of a roll-up.
  *
  * Requests that share profile and group are one row: amounts added up exactly, and of the units the
  * larger counts in each dimension. A row is what its requests are now, computed from them when it

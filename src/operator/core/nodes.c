@@ -10,7 +10,7 @@ struct record {
     bool gone;                /* in the table until that was taken */
     struct cluster_node node; /* views of `body`, and of `id` */
     void *body;
-    uint64_t session; /* in which the shard last told of it */
+    uint64_t session; /* of the shard's last report */
     char id[];
 };
 struct nodes {
@@ -108,13 +108,13 @@ static char *node_keep_texts(struct str *texts, size_t count, char *room)
     return room;
 }
 
-/* The texts and lists of `told` in memory of their own; everything else is copied as it is. */
-static void *node_keep(const struct cluster_node *told, struct cluster_node *ret_node)
+/* The texts and lists of `given` in memory of their own; everything else is copied as it is. */
+static void *node_keep(const struct cluster_node *given, struct cluster_node *ret_node)
 {
-    const void *lists[] = {told->labels, told->resources, told->taints};
-    const size_t counts[] = {2 * told->label_count, 2 * told->resource_count,
-                             3 * told->taint_count};
-    struct str own[] = {told->node_name, told->provider_id, told->last_error}, *body, *at[3];
+    const void *lists[] = {given->labels, given->resources, given->taints};
+    const size_t counts[] = {2 * given->label_count, 2 * given->resource_count,
+                             3 * given->taint_count};
+    struct str own[] = {given->node_name, given->provider_id, given->last_error}, *body, *at[3];
     size_t texts = counts[0] + counts[1] + counts[2], bytes = node_text_bytes(own, ARRAY_LEN(own));
 
     for (size_t i = 0; i < ARRAY_LEN(lists); i++) bytes += node_text_bytes(lists[i], counts[i]);
@@ -127,7 +127,7 @@ static void *node_keep(const struct cluster_node *told, struct cluster_node *ret
         if (counts[i]) memcpy(at[i], lists[i], counts[i] * sizeof *body);
     (void)node_keep_texts(own, ARRAY_LEN(own),
                           node_keep_texts(body, texts, (char *)(body + texts)));
-    *ret_node = *told;
+    *ret_node = *given;
     ret_node->node_name = own[0];
     ret_node->provider_id = own[1];
     ret_node->last_error = own[2];
@@ -162,15 +162,15 @@ static void node_leave(struct nodes *nodes, struct record *r)
     node_mark_changed(nodes, r);
 }
 
-enum err nodes_report(struct nodes *nodes, const struct cluster_node *told)
+enum err nodes_report(struct nodes *nodes, const struct cluster_node *given)
 {
-    struct record *r = map_get(&nodes->by_id, told->machine_id);
+    struct record *r = map_get(&nodes->by_id, given->machine_id);
     struct cluster_node fresh;
-    void *body = node_keep(told, &fresh);
+    void *body = node_keep(given, &fresh);
     bool is_new = !r, drained;
 
-    assert(told->machine_id.len <= ID_MAX);
-    if (body && is_new) r = map_make(&nodes->by_id, told->machine_id, sizeof *r);
+    assert(given->machine_id.len <= ID_MAX);
+    if (body && is_new) r = map_make(&nodes->by_id, given->machine_id, sizeof *r);
     if (!body || !r) {
         free(body);
         return body && map_count(&nodes->by_id) == NODES_MAX ? ERR_FULL : ERR_NOMEM;
@@ -179,11 +179,11 @@ enum err nodes_report(struct nodes *nodes, const struct cluster_node *told)
         list_init(&r->changed);
         r->gone = true; /* until its state is known */
     }
-    drained = told->state == MACHINE_IDLE && !r->gone &&
+    drained = given->state == MACHINE_IDLE && !r->gone &&
               (r->node.phase == NODE_DRAINING || r->node.phase == NODE_DRAINED);
     if (!r->gone) nodes->counts[r->node.phase]--;
-    fresh.machine_id = str_of(r->id, told->machine_id.len);
-    fresh.phase = drained ? NODE_DRAINED : node_phase_of(told->state);
+    fresh.machine_id = str_of(r->id, given->machine_id.len);
+    fresh.phase = drained ? NODE_DRAINED : node_phase_of(given->state);
     r->gone = false;
     free(r->body);
     r->body = body;

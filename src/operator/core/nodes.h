@@ -50,7 +50,7 @@ struct cluster_node {
     struct str node_name, provider_id, last_error;
     const struct label *labels; /* sorted by key */
     size_t label_count;
-    const struct label *resources; /* name, quantity; as told */
+    const struct label *resources; /* name, quantity; as reported */
     size_t resource_count;
     const struct taint *taints;
     size_t taint_count;
@@ -59,8 +59,8 @@ struct cluster_node {
 struct nodes;
 enum err nodes_open(uint64_t seed, struct nodes **ret_nodes); /* ERR_NOMEM */
 void nodes_close(struct nodes *nodes);                        /* NULL is fine */
-/* A report of the shard; copies. `phase` of `told` is ignored. ERR_FULL: NODES_MAX; ERR_NOMEM. */
-enum err nodes_report(struct nodes *nodes, const struct cluster_node *told);
+/* A report of the shard; copies. `phase` of `given` is ignored. ERR_FULL: NODES_MAX; ERR_NOMEM. */
+enum err nodes_report(struct nodes *nodes, const struct cluster_node *given);
 /* The phase of a machine after a step of its reclaim, before the shard reports it: Draining, Drained
  * or Failed. Ignored for a machine that is not in the table. */
 void nodes_reclaim(struct nodes *nodes, struct str machine_id, enum node_phase phase);

@@ -11,11 +11,11 @@
  * every RECLAIM_REPORT_MS. An order that still runs is reported to a shard that shows the machine
  * as Configured: that shard was started since and does not know of it.
  *
- * An order is begun only once it stands on disk, because the shard gives it once: after kill -9 it
- * is taken up from there with what is left of its grace. An acknowledgement says "no new work goes
- * there"; it is sent when the source says so, and again in every new session until the order ended.
+ * An order is begun only when it is on disk, because the shard gives it once: after kill -9 it is
+ * resumed with the rest of its grace period. An acknowledgement means "no new work goes there"; it
+ * is sent when the source has started, and again in every new session until the order ended.
  *
- * Pure: the caller saves, tells the source and sends; reclaims_step says what is due. Time is wall
+ * Pure: the caller saves, calls the source and sends; reclaims_step reports what is due. Time is wall
  * time, since it must mean the same after a restart. */
 #ifndef OPERATOR_CORE_RECLAIMS_H
 #define OPERATOR_CORE_RECLAIMS_H

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one workload asks of its cluster's machines, as a source of demand tells it: a pod, a row of
- * a file.
+/* What one workload asks of its cluster's machines: a pod, or a row of a file.
  *
  * A plain struct of views, nothing of it trusted yet: demand_put() checks and copies (demand.h).
  * Amounts are those of ONE unit; `count` says how many such units there are. */

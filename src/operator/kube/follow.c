@@ -10,7 +10,7 @@
 
 enum {
     PAGE = 500,          /* objects of one answer */
-    BATCH = 256,         /* changes told at once */
+    BATCH = 256,         /* changes in one result of the worker */
     CALL_MS = 10 * 1000, /* of a page */
     WAIT_MS = 5 * 1000,  /* for a change, before the loop hears that there was none */
     PAUSE_FIRST_MS = 500,

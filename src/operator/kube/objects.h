@@ -26,10 +26,10 @@ enum {
 struct pod_view { /* views into the document */
     struct str namespace_, name, uid;
     struct str node; /* empty: not placed */
-    bool wants; /* a machine's room: neither finished, nor its node's own, nor told to be ignored */
+    bool wants; /* a machine: not finished, no DaemonSet or mirror pod, not marked to be ignored */
     bool moves; /* is evicted when its node is drained */
-    bool leaving;       /* told to end already */
-    int64_t generation; /* counts the changes of its spec; 0: this server does not say */
+    bool leaving;       /* terminating */
+    int64_t generation; /* counts the changes of its spec; 0: the server does not count */
 };
 /* ERR_PARSE: no pod. */
 enum err pod_read(const struct json *pod, struct pod_view *ret_view, struct note *note);
@@ -61,7 +61,7 @@ enum err capacity_status_write(const struct json *object, const char *phase, str
 void upcoming_name(struct str machine_id, char ret_name[KUBE_NAME_CAP]);
 /* What it shows of the machine: {"spec": ..., "status": ...}. */
 enum err upcoming_body(const struct cluster_node *node, struct buf *out);
-/* The machine an UpcomingNode stands for; ERR_PARSE. */
+/* The machine of an UpcomingNode; ERR_PARSE. */
 enum err upcoming_machine(const struct json *object, struct str *ret_machine_id, struct note *note);
 
 /* "ac-" and the digest of the fingerprint behind "available:". */
